@@ -34,9 +34,9 @@ from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang_lab.catalog import CASES
-from unhang_lab.expectation import mistakes, right_status
-from unhang_lab.lab_case import Case
-from unhang_lab.watched import Watched, watched
+from unhang_lab.expectation import expected_status, find_mistakes
+from unhang_lab.lab_case import LabCase
+from unhang_lab.watched import WatchedCase, watch_case
 
 LIMIT_S = 60.0
 KINDS = ("frozen", "work", "limit", "pace")
@@ -59,7 +59,7 @@ class Round:
     wrong: tuple[str, ...] = ()
 
 
-def kind_of(case: Case) -> str:
+def kind_of(case: LabCase) -> str:
     """Which row it belongs to."""
     if case.moment == "moving":
         return "pace"
@@ -68,24 +68,24 @@ def kind_of(case: Case) -> str:
     return "work" if case.expected.watched == ("slow",) else "frozen"
 
 
-def run(case: Case) -> Round:
+def run(case: LabCase) -> Round:
     """From the stall to the right verdict."""
     with tempfile.TemporaryDirectory(prefix="detection-") as name:
         # Not the case's name: it would stand in every path of the evidence.
         folder = Path(name) / "job"
-        with watched(case, folder) as job:
+        with watch_case(case, folder) as job:
             clock = _Clock(job)
             seconds = clock.seconds_until(lambda: _is_said(job))
         if seconds is None:
             return Round(None)
         verdict = diagnose(build_facts(read_evidence([str(folder)])))
-        return Round(seconds, tuple(mistakes(case, folder, verdict, watched=True)))
+        return Round(seconds, tuple(find_mistakes(case, folder, verdict, watched=True)))
 
 
 class _Clock:
     """Dates the stall before every look at the verdict: a rank that falls when its job is ended moves once more."""
 
-    def __init__(self, job: Watched) -> None:
+    def __init__(self, job: WatchedCase) -> None:
         self.job, self.began_s = job, 0.0
 
     def seconds_until(self, said: Callable[[], bool]) -> float | None:
@@ -103,10 +103,10 @@ class _Clock:
             self.began_s = time.time()
 
 
-def _is_said(job: Watched) -> bool:
+def _is_said(job: WatchedCase) -> bool:
     case, told = job.case, job.verdict() or {}
     cause = case.expected.cause
-    if cause is None or not told.get("findings") or told["status"] not in right_status(case, watched=True):
+    if cause is None or not told.get("findings") or told["status"] not in expected_status(case, watched=True):
         return False
     if told["findings"][0]["cause"] != cause.value:
         return False

@@ -25,8 +25,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from unhang.watch.job import processes
-from unhang.watch.launch.job_environment import RECORDS
+from unhang.watch.job import job_processes
+from unhang.watch.launch.job_environment import RECORDS_VARIABLE
 from unhang.watch.launch.records_folder import SHARED_MEMORY
 
 STEPS, FEW_STEPS = 400, 100
@@ -169,7 +169,7 @@ def _signal(job: Job, number: int) -> None:
 def left_stopped(job: Job) -> list[int]:
     """Ranks in state T although nobody of us stops them any more, one second later."""
     time.sleep(1.0)
-    looks = [processes.look_at(pid) for pid in job.ranks()]
+    looks = [job_processes.process_status(pid) for pid in job.ranks()]
     return [look.pid for look in looks if look is not None and look.state == "T"]
 
 
@@ -215,7 +215,7 @@ def records_left(before: set[Path], limit_s: float = 20.0) -> list[str]:
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline:
         left = set(SHARED_MEMORY.glob(f"unhang-{os.getuid()}-*")) - before
-        left = {path for path in left if not processes.marked(f"{RECORDS}={path}")}
+        left = {path for path in left if not job_processes.processes_with_mark(f"{RECORDS_VARIABLE}={path}")}
         if not left:
             return []
         time.sleep(0.5)
@@ -234,7 +234,7 @@ def main(given: Sequence[str] | None = None) -> int:
     print(f"seed {asked.seed}", flush=True)
     rows: list[tuple[str, str, str]] = []
     wrong = 0
-    with tempfile.TemporaryDirectory(prefix="kills-") as name, processes.adopting_orphans():
+    with tempfile.TemporaryDirectory(prefix="kills-") as name, job_processes.adopting_orphans():
         place = Path(name)
         before = set(SHARED_MEMORY.glob(f"unhang-{os.getuid()}-*"))
         alike = {steps: _alone(place / f"alone-{steps}", steps) for steps in (STEPS, FEW_STEPS)}

@@ -33,10 +33,10 @@ def main(_: Sequence[str] | None = None) -> int:
     return 0
 
 
-def similar(floor: float = similar_incidents.FLOOR) -> Similar:
+def similar(floor: float = similar_incidents.MIN_SIMILARITY) -> Similar:
     """Of every incident, asked with its signs and situation among the others."""
     shown = [
-        (row, [found for score, found in ranked[: similar_incidents.SHOWN] if score >= floor])
+        (row, [found for score, found in ranked[: similar_incidents.MAX_SHOWN] if score >= floor])
         for row, ranked in _ranked()
     ]
     same = sum(found.cause is row.cause for row, rows in shown for found in rows)
@@ -45,7 +45,7 @@ def similar(floor: float = similar_incidents.FLOOR) -> Similar:
 
 def _ranked() -> Iterator[tuple[Incident, list[tuple[float, Incident]]]]:
     for row, others in _left_out():
-        yield row, similar_incidents.likeness(row, " ".join(row.signs), others)
+        yield row, similar_incidents.incidents_by_similarity(row, " ".join(row.signs), others)
 
 
 def _left_out() -> Iterator[tuple[Incident, Sequence[Incident]]]:

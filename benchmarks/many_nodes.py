@@ -27,7 +27,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.simulated_nodes import PER_NODE, Job
-from unhang.watch.nodes.transport.mailbox import FOLDER, News, news_box
+from unhang.watch.nodes.transport.mailbox import FOLDER, TransportState, state_mailbox
 
 REAL = 2
 WANTED_TICK_S = 0.25
@@ -244,8 +244,8 @@ def _printed(job: Job) -> str:
     return (Path(job.place) / "h0.log").read_text(errors="replace")
 
 
-def _news(records: Path) -> News | None:
-    box = news_box(records)
+def _news(records: Path) -> TransportState | None:
+    box = state_mailbox(records)
     box.look()
     return box.last
 

@@ -17,10 +17,10 @@ from statistics import median
 from unhang.evidence.own_files.rank_series import read_rank_series
 from unhang.evidence.own_files.rank_times import RankTimes
 from unhang.findings import Source
-from unhang.records.record_views import GroupCount, Identity, Place, RecordView
+from unhang.records.record_views import CodeLine, GroupProgress, RankIdentity, RecordView
 from unhang.watch import private_files
-from unhang.watch.job.detection import RankLook
-from unhang.watch.pace.rank_series import MANY, PLACE, RankSeries
+from unhang.watch.job.wait_detection import RankSample
+from unhang.watch.pace.rank_series import MANY, SERIES_PATH, RankSeries
 
 SECONDS = 3600
 LOOKS_A_S = 4
@@ -36,7 +36,7 @@ def main() -> None:
 
 def _row(ranks: int) -> str:
     chance = random.Random(7)
-    looks = {rank: RankLook(_view(rank)) for rank in range(ranks)}
+    looks = {rank: RankSample(_view(rank)) for rank in range(ranks)}
     took: list[float] = []
     writes: list[float] = []
     written = [0]
@@ -53,7 +53,7 @@ def _row(ranks: int) -> str:
         for tick in range(SECONDS * LOOKS_A_S):
             now = 1.0 + tick / LOOKS_A_S
             if now - looked >= max(1.0, ranks / MANY):
-                looked, looks = now, {rank: RankLook(_later(look.view, now, chance)) for rank, look in looks.items()}
+                looked, looks = now, {rank: RankSample(_later(look.view, now, chance)) for rank, look in looks.items()}
             before, start = written[0], time.process_time()
             series.add(looks, now)
             took.append(time.process_time() - start)
@@ -61,8 +61,8 @@ def _row(ranks: int) -> str:
                 writes.append(took[-1])
         series.close()
         private_files.append = append
-        size = (Path(folder) / PLACE).stat().st_size
-        found = read_rank_series(Path(folder) / PLACE, source=Source("series"))
+        size = (Path(folder) / SERIES_PATH).stat().st_size
+        found = read_rank_series(Path(folder) / SERIES_PATH, source=Source("series"))
     rows = len(found[0].step_s) if isinstance(found, tuple) and isinstance(found[0], RankTimes) else 0
     return (
         f"| {ranks:,} | {sum(took):.1f} s | {1e3 * median(writes):.1f} ms | {1e3 * max(took):.0f} ms | "
@@ -71,8 +71,8 @@ def _row(ranks: int) -> str:
 
 
 def _view(rank: int) -> RecordView:
-    view = RecordView(identity=Identity(pid=10_000 + rank, rank=rank))
-    view.groups = [GroupCount("0", 2, completed=0)]
+    view = RecordView(identity=RankIdentity(pid=10_000 + rank, rank=rank))
+    view.groups = [GroupProgress("0", 2, completed=0)]
     view.collectives_per_step = 3
     return view
 
@@ -88,9 +88,9 @@ def _later(view: RecordView, now: float, chance: random.Random) -> RecordView:
         steps=steps,
         last_step_ns=int(steps / 2 * 1e9) + chance.randrange(50_000_000),
         step_durations_ns=[int(5e8 * (1 + chance.random() / 10))] * 2,
-        groups=[GroupCount("0", 2, completed=3 * steps)],
+        groups=[GroupProgress("0", 2, completed=3 * steps)],
         phase="communication" if waits else "compute",
-        user=Place("/job/train.py", 30 + 10 * waits, "main"),
+        user=CodeLine("/job/train.py", 30 + 10 * waits, "main"),
     )
 
 

@@ -24,18 +24,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from unhang.records.control import Control
-from unhang.records.record import Record, record_path
-from unhang.records.record_views import GroupCount, Identity, Place, RecordView
-from unhang.watch.job.detection import Doing, RankLook, RankState
+from unhang.records.record import RecordWriter, record_path
+from unhang.records.record_views import CodeLine, GroupProgress, RankIdentity, RecordView
+from unhang.watch.job.wait_detection import RankActivity, RankSample, RankState
 from unhang.watch.nodes import leader_messages
 from unhang.watch.nodes import rank_digest as digests
-from unhang.watch.nodes.rank_digest import Hello, NodeRanks, digest_of
-from unhang.watch.nodes.transport.evidence_pack import pack
-from unhang.watch.nodes.transport.evidence_parts import put_parts
-from unhang.watch.nodes.transport.key_value_exchange import Exchange, ExchangeError
-from unhang.watch.nodes.transport.meeting_place import SUCCESSORS, Config, Opener
-from unhang.watch.nodes.transport.node_discovery import Party
-from unhang.watch.nodes.transport.signed_values import Sealed
+from unhang.watch.nodes.rank_digest import NodeHello, NodeRanks, digest_of
+from unhang.watch.nodes.transport.evidence_pack import pack_evidence
+from unhang.watch.nodes.transport.evidence_parts import send_evidence
+from unhang.watch.nodes.transport.exchange_opener import MAX_LEADERS, ExchangeOpener, TransportConfig
+from unhang.watch.nodes.transport.key_value_exchange import ExchangeError, KeyValueExchange
+from unhang.watch.nodes.transport.node_discovery import JobNodes
+from unhang.watch.nodes.transport.signed_values import SignedValues
 from unhang.watch.nodes.transport.transport_main import CALM_S, HELLOS_S, HURRY_S
 from unhang.watch.sampling.exit_evidence import recorded_stack
 from unhang_lab.dump_writer import StalledJob, pickle_like_torch
@@ -44,8 +44,8 @@ PER_NODE = 8
 BEAT_S, STEP_S = 0.25, 1.0
 ENTRIES = 2_000
 PROGRAM = "/opt/job/train.py"
-WAITS = ("communication", Place(PROGRAM, 97, "train"), "all_reduce")
-LATE = ("other", Place(PROGRAM, 41, "load_shard"), "sleep")
+WAITS = ("communication", CodeLine(PROGRAM, 97, "train"), "all_reduce")
+LATE = ("other", CodeLine(PROGRAM, 41, "load_shard"), "sleep")
 PACKED = 40
 """So many nodes have evidence at hand, and the one of the late rank; a leader asks 32."""
 
@@ -85,9 +85,11 @@ class Job:
         return Job(**json.loads(path.read_text()))
 
     @property
-    def party(self) -> Party:
+    def party(self) -> JobNodes:
         """As the command line of ``ranks`` tells it to the real nodes."""
-        return Party(f"torchrun none {self.address}:{self.port}", self.nodes, None, self.address, self.port, self.via)
+        return JobNodes(
+            f"torchrun none {self.address}:{self.port}", self.nodes, None, self.address, self.port, self.via
+        )
 
     def recorded(self) -> StalledJob:
         """What the recorders hold: no frames, as in dumps without stacks."""
@@ -108,7 +110,7 @@ def view_of(job: Job, rank: int, pid: int, now_s: float) -> RecordView:
     inside = now_s - last_s > STEP_S * 0.9  # the end of a step: gradients are reduced
     late = stalled and rank == job.late
     phase, place, top = (
-        LATE if late else WAITS if stalled or inside else ("compute", Place(PROGRAM, 93, "train"), "linear")
+        LATE if late else WAITS if stalled or inside else ("compute", CodeLine(PROGRAM, 93, "train"), "linear")
     )
     since_s = job.stall_s if stalled else last_s + (0.9 if inside else 0.0) * STEP_S
     # In the end as far as the dumps are, so that what watchers tell and what recorders hold is one story.
@@ -116,7 +118,7 @@ def view_of(job: Job, rank: int, pid: int, now_s: float) -> RecordView:
     pending = 1 if (stalled or inside) and not late else 0
     done_ns = int(1e9 * since_s)
     return RecordView(
-        identity=Identity(
+        identity=RankIdentity(
             pid, rank, rank % PER_NODE, job.ranks, 0, max(1, int(1e9 * (job.begin_s - 5))), "3.11", "2.13.0"
         ),
         recorder_on=True,
@@ -128,9 +130,9 @@ def view_of(job: Job, rank: int, pid: int, now_s: float) -> RecordView:
         phase=phase,
         stack_hash=int(since_s * 10),
         since_ns=int(1e9 * since_s),
-        looked_ns=int(1e9 * now_s),
+        sampled_ns=int(1e9 * now_s),
         user=place,
-        top=Place("/opt/lib/torch/distributed/distributed_c10d.py", 2810, top),
+        top=CodeLine("/opt/lib/torch/distributed/distributed_c10d.py", 2810, top),
         stack=f"/opt/lib/torch/distributed/distributed_c10d.py:2810:{top}\n{place.file}:{place.line}:{place.function}",
         step_source="rhythm",
         steps=steps,
@@ -138,8 +140,8 @@ def view_of(job: Job, rank: int, pid: int, now_s: float) -> RecordView:
         last_step_ns=int(1e9 * last_s),
         step_mean_ns=1e9 * STEP_S,
         groups=[
-            GroupCount("0", job.ranks, count + pending, count + pending, count, done_ns, True, "nccl"),
-            GroupCount(str(10 + rank // PER_NODE), PER_NODE, count * 3, count * 3, count * 3, done_ns, True, "nccl"),
+            GroupProgress("0", job.ranks, count + pending, count + pending, count, done_ns, True, "nccl"),
+            GroupProgress(str(10 + rank // PER_NODE), PER_NODE, count * 3, count * 3, count * 3, done_ns, True, "nccl"),
         ],
     )
 
@@ -158,7 +160,7 @@ def keep_ranks(job: Job, number: int) -> None:
         kept = {}
         for rank, process in sleeping.items():
             identity = view_of(job, rank, process.pid, time.monotonic()).identity
-            kept[rank] = Record.create(record_path(records, 0, process.pid), identity)
+            kept[rank] = RecordWriter.create(record_path(records, 0, process.pid), identity)
         (Path(job.place) / f"ready-{number}").touch()
         served = beat = 0
         while True:
@@ -197,13 +199,13 @@ class SimulatedNode:
         self.number, self._evidence = number, evidence
         self.name = f"h{number}"
         party = job.party
-        config = Config(
+        config = TransportConfig(
             party.key, party.count, number, party.address, party.port, party.via, self.name,
             str(Path(job.place) / self.name), time.time_ns(),
         )  # fmt: skip
-        self._opener, self._config = Opener(config, os.environ), config
-        self._place: Exchange | None = None
-        self._sealed: Sealed | None = None
+        self._opener, self._config = ExchangeOpener(config, os.environ), config
+        self._place: KeyValueExchange | None = None
+        self._sealed: SignedValues | None = None
         self.ranks = range(number * PER_NODE, (number + 1) * PER_NODE)
         self._obeyed = 0
         self._turn: object = None
@@ -216,7 +218,10 @@ class SimulatedNode:
         with suppress(ExchangeError):
             place, token, _ = self._opener.open()
             place.take_seat(self.number, self.name)
-            self._place, self._sealed = place, Sealed(place, token, self._config.key, started=self._config.started)
+            self._place, self._sealed = (
+                place,
+                SignedValues(place, token, self._config.key, started=self._config.started),
+            )
         return self._sealed is not None
 
     def step(self, job: Job, now_s: float) -> float:
@@ -227,22 +232,22 @@ class SimulatedNode:
         if now_s - self._hello_at > HELLOS_S:
             if self._hello_at < 0:
                 world, pids = job.ranks, [100_000 + rank for rank in self.ranks]
-                hello = Hello(
+                hello = NodeHello(
                     self.name, self.name, "127.0.0.1", "", list(self.ranks), pids, world, now_ns, time.time_ns()
                 )
-                self.sent += self._sealed.put(f"h/{self.number}", digests.pack(hello))
+                self.sent += self._sealed.put(f"h/{self.number}", digests.encode_digest(hello))
             self._hello_at = now_s
-            self._sealed.get([f"h/{node}" for node in range(SUCCESSORS)])
+            self._sealed.get([f"h/{node}" for node in range(MAX_LEADERS)])
         hurries = self.whole or now_s - job.stall_s > 0.4
         turn = self._turn_at(job, now_s)
         if now_s - self._digest_at >= (HURRY_S if hurries and turn != self._turn else CALM_S) - 0.02:
             self._digest_at, self._turn = now_s, turn
             told = digest_of(now_ns, self._now(job, now_s), deaths=0, over=0, whole=hurries)
-            self.sent += self._sealed.put(f"d/{self.number}", digests.pack(told))
+            self.sent += self._sealed.put(f"d/{self.number}", digests.encode_digest(told))
         return now_s + (HURRY_S if hurries else CALM_S / 2)
 
     def _turn_at(self, job: Job, now_s: float) -> object:
-        """What makes :func:`~unhang.watch.nodes.rank_digest.turn_of` another: the ranks' places and counts."""
+        """What makes :func:`~unhang.watch.nodes.rank_digest.change_key` another: the ranks' places and counts."""
         stalled = now_s >= job.stall_s
         steps = (min(now_s, job.stall_s) - job.begin_s) / STEP_S
         return stalled, int(steps), steps % 1.0 > 0.9, now_s - job.stall_s > 1.5
@@ -253,8 +258,8 @@ class SimulatedNode:
             view = view_of(job, rank, 100_000 + rank, now_s)
             waits = view.phase == "communication"
             idle = view.phase == "other"
-            doing = Doing.WAITING if waits else Doing.IDLE if idle else Doing.BUSY
-            looks[rank] = RankLook(view)
+            doing = RankActivity.WAITING if waits else RankActivity.IDLE if idle else RankActivity.BUSY
+            looks[rank] = RankSample(view)
             stuck = idle and now_s - job.stall_s > 1.5
             states[rank] = RankState(doing, view.since_ns if waits else None, stuck=stuck, in_init=False, rhythm=True)
         return NodeRanks(looks, states)
@@ -264,8 +269,8 @@ class SimulatedNode:
         every = now_s - self._words_at >= CALM_S / 2 - 0.02
         if every:
             self._words_at = now_s
-        for value in self._sealed.get([f"w/{node}" for node in (range(SUCCESSORS) if every else [0])]).values():
-            word = leader_messages.read_word(value)
+        for value in self._sealed.get([f"w/{node}" for node in (range(MAX_LEADERS) if every else [0])]).values():
+            word = leader_messages.read_leader_message(value)
             if word is None:
                 continue
             self.whole = word.whole
@@ -274,7 +279,7 @@ class SimulatedNode:
                 continue
             self._obeyed = look.number
             if not look.nodes or self.number in look.nodes:
-                self.sent += put_parts(self._sealed, self.number, look.number, self._evidence)
+                self.sent += send_evidence(self._sealed, self.number, look.number, self._evidence)
 
 
 def evidence_of(job: Job, number: int) -> bytes:
@@ -296,7 +301,7 @@ def evidence_of(job: Job, number: int) -> bytes:
                 "stalled_since_s": time.time(), "taken_s": time.time(), "live": True, "processes": told}  # fmt: skip
     (folder / "bundle.json").write_text(json.dumps(manifest))
     target = folder.parent / f"{number}.zip"
-    pack(folder, target)
+    pack_evidence(folder, target)
     return target.read_bytes()
 
 

@@ -23,7 +23,7 @@ from tests.report.report_browser import Browser
 from tests.view import served as made
 from tests.view.runs import document, run_folder
 from tests.view.served import asked, keep, served
-from unhang.view.web.answers import KEEP_S, ROWS_AT_ONCE
+from unhang.view.web.responses import CACHE_S, ROWS_AT_ONCE
 from unhang.watch.reporting.live_snapshot import STATES
 
 SEEN = "return document.documentElement.dataset"
@@ -77,7 +77,7 @@ def measured(browser: Browser, ranks: int, rows: int, seconds: float) -> list[st
             over.set()
             answers_s, packed = [], 0
             for _ in range(5):
-                time.sleep(KEEP_S + 0.1)  # a later one would be the kept answer
+                time.sleep(CACHE_S + 0.1)  # a later one would be the kept answer
                 begun = time.monotonic()
                 packed = len(asked(server, "/state.json", **{"Accept-Encoding": "gzip"})[1])
                 answers_s.append(time.monotonic() - begun)

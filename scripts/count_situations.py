@@ -13,29 +13,31 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from unhang.diagnosis.diagnose import what_is_shown
+from unhang.diagnosis.diagnose import diagnose_from_evidence
 from unhang.diagnosis.differential import features_of
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.knowledge.known_incidents.incident_counts import Situation, load_situations
+from unhang.knowledge.known_incidents.incident_counts import CountedIncident, load_counted_incidents
 
 TABLE = Path(__file__).resolve().parents[1] / "src" / "unhang" / "knowledge" / "situations.tsv"
 HEAD = "# id, cause, link, features of its log (facts/incident_features.py); written by scripts/count_situations.py\n"
 
 
-def counted(folder: Path) -> Iterator[Situation]:
+def counted(folder: Path) -> Iterator[CountedIncident]:
     """The incidents of ``folder`` whose cause is established and shows in the log."""
     for line in (folder / "cases.jsonl").read_text(encoding="utf-8").splitlines():
         case = json.loads(line)
         if not case["scored"] or case["cause"] in (None, "unknown"):
             continue
         facts = build_facts(read_evidence([str(folder / case["log"])]))
-        yield Situation(case["id"], case["cause"], case["url"], features_of(facts, what_is_shown(facts).findings))
+        yield CountedIncident(
+            case["id"], case["cause"], case["url"], features_of(facts, diagnose_from_evidence(facts).findings)
+        )
 
 
 def main(folders: list[str]) -> None:
     """Count, and write the table anew."""
-    known = {situation.id: situation for situation in load_situations()} if TABLE.exists() else {}
+    known = {situation.id: situation for situation in load_counted_incidents()} if TABLE.exists() else {}
     for folder in folders:
         known |= {situation.id: situation for situation in counted(Path(folder))}
     rows = (

@@ -123,9 +123,9 @@ def files_in_docs() -> Iterator[str]:
 def words(_: House) -> Counts:
     """Sentences for users that hold a word they would stumble over."""
     from unhang.report.known_sentences import known_sentences
-    from unhang.report.language import said_anywhere
+    from unhang.report.language import source_templates
 
-    return counted_words({*said_anywhere(), *known_sentences()})
+    return counted_words({*source_templates(), *known_sentences()})
 
 
 def counted_words(sentences: Iterable[str]) -> Counts:

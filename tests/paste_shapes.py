@@ -15,7 +15,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
 
-from unhang.evidence.logs.lines.timestamps import Clock, year_in
+from unhang.evidence.logs.lines.timestamps import TimestampReader, year_in
 
 Lines = Sequence[str]
 Shape = Callable[[Lines], bytes]
@@ -69,7 +69,7 @@ def _timestamp(year: int) -> float:
 def _dated(lines: Lines) -> Iterator[tuple[datetime, str]]:
     """Each line with the time at which a collector received it: its own, else that of the line before."""
     year = year_in("\n".join(lines)) or 2026
-    clock = Clock(year=year)
+    clock = TimestampReader(year=year)
     times = [clock.time_of(_RANK_PREFIX.sub("", line)) for line in lines]
     first = next((time_s for time_s in times if time_s is not None), _timestamp(year))
     known = first - 1_900  # what has no time of its own was printed long before

@@ -37,11 +37,11 @@ def name_of(folder: Path) -> str:
 
 
 def decide(folder: Path) -> Verdict:
-    from unhang.diagnosis.diagnose import what_is_shown
+    from unhang.diagnosis.diagnose import diagnose_from_evidence
     from unhang.evidence.inputs import read_evidence
     from unhang.facts.build import build_facts
 
-    return what_is_shown(build_facts(read_evidence([str(folder / "input")])))
+    return diagnose_from_evidence(build_facts(read_evidence([str(folder / "input")])))
 
 
 def expected(folder: Path) -> dict[str, Any]:

@@ -115,7 +115,7 @@ print(json.dumps(said))"""
 def test_a_name_that_users_were_told_is_still_there_and_says_what_it_is_called(
     old: str, new: str, bare: BareEnvironment
 ) -> None:
-    done = bare.run(f"python -W always -c 'import {old}, {new}; assert {old}.restore is {new}.restore'")
+    done = bare.run(f"python -W always -c 'import {old}, {new}; assert {old}.restore is {new}.restore_originals'")
     assert done.returncode == 0, done.stderr
     assert f"DeprecationWarning: {old} is called {new} now" in done.stderr
 

@@ -11,10 +11,10 @@ from typing import Any, NoReturn
 
 import pytest
 
-from unhang.causes.detector import Answer, Rule
+from unhang.causes.detector import Detector, DetectorResult
 from unhang.cli.output.verdict_output import exit_code
-from unhang.diagnosis.detectors import ALL_RULES
-from unhang.diagnosis.diagnose import diagnose, what_is_shown
+from unhang.diagnosis.detectors import ALL_DETECTORS
+from unhang.diagnosis.diagnose import diagnose, diagnose_from_evidence
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.logs.line_reader import LineReader
 from unhang.facts import build
@@ -34,7 +34,7 @@ LONGER_THAN_PYTHON_READS = "9" * 5000
 
 
 def verdict_of(path: Path) -> Verdict:
-    return what_is_shown(build_facts(read_evidence([str(path)])))
+    return diagnose_from_evidence(build_facts(read_evidence([str(path)])))
 
 
 def fail(*_: Any, **__: Any) -> NoReturn:
@@ -123,7 +123,7 @@ def test_a_line_that_the_reader_fails_on_is_named_and_the_rest_answers(
 
 @pytest.mark.parametrize(
     ("module", "reader"),
-    [("logs", "read_log"), ("stacks", "read_stacks"), ("flight_recorder.many_dumps", "read_recording")],
+    [("logs", "read_log"), ("stacks", "read_stacks"), ("flight_recorder.many_dumps", "read_recorder_dump")],
 )
 def test_a_file_that_its_reader_fails_on_is_named_and_the_rest_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, reader: str
@@ -148,11 +148,11 @@ def test_a_file_that_its_reader_fails_on_is_named_and_the_rest_answers(
 
 
 STEPS = (
-    "choose_recordings", "build_ranks", "world_size_of", "_read_activities", "groups_from_recordings", "_events",
-    "add_told_positions", "add_progress_from_logs", "reopen_failed", "settle_with_stacks", "add_guard_waits",
-    "place_calls", "forget_moving", "forget_ended", "_mark_ended", "build_wait_for", "find_disagreements",
-    "settle_aborted", "_mark_states", "find_symmetric_stalls", "find_stalls", "find_straggler", "find_all_wait",
-    "survived_in",
+    "choose_dumps", "build_ranks", "world_size_of", "_read_activities", "groups_from_recordings", "_events",
+    "add_node_positions", "add_progress_from_logs", "reopen_failed_calls", "reconcile_with_stacks", "add_guard_waits",
+    "add_call_frames", "clear_moving_ranks", "clear_ended_ranks", "_mark_ended", "build_wait_graph", "find_mismatches",
+    "assign_aborted_ranks", "_mark_states", "find_all_joined_stalls", "find_stalls", "find_straggler", "find_all_wait",
+    "nonfatal_from_comparisons",
 )  # fmt: skip
 STALLED = CASES / "single-rank-work" / "hit_rank_0_saves" / "input"
 
@@ -181,7 +181,7 @@ def test_a_fact_that_fails_is_named_and_nothing_is_certain_or_well(
 
 
 def test_a_fact_that_depends_on_one_that_failed_could_not_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "build_wait_for", fail)
+    monkeypatch.setattr(build, "build_wait_graph", fail)
 
     said = told(diagnose(build_facts(read_evidence([str(STALLED)]))))
 
@@ -194,11 +194,13 @@ def test_a_rule_that_fails_is_named_and_the_others_answer(evidence: Path) -> Non
     facts = build_facts(read_evidence([str(evidence)]))
     before = diagnose(facts)
 
-    def half(facts: Facts) -> Iterator[Answer]:
+    def half(facts: Facts) -> Iterator[DetectorResult]:
         fail()
         yield from ()
 
-    broken = [Rule(r.name, r.cause, half if r.cause.value == "network-config" else r.check, r.page) for r in ALL_RULES]
+    broken = [
+        Detector(r.name, r.cause, half if r.cause.value == "network-config" else r.check, r.page) for r in ALL_DETECTORS
+    ]
     verdict = diagnose(facts, broken)
 
     assert verdict.findings[0].cause is before.findings[0].cause
@@ -209,7 +211,7 @@ def test_a_rule_that_fails_is_named_and_the_others_answer(evidence: Path) -> Non
 def test_all_rules_that_fail_are_no_health() -> None:
     facts = build_facts(read_evidence([str(CASES / "rank-crashed" / "miss_interrupted_by_its_user" / "input")]))
 
-    assert not is_healthy(diagnose(facts, [Rule(r.name, r.cause, fail, r.page) for r in ALL_RULES]))
+    assert not is_healthy(diagnose(facts, [Detector(r.name, r.cause, fail, r.page) for r in ALL_DETECTORS]))
 
 
 @pytest.mark.parametrize("name", ["status_of", "ruled_out_by", "restart_after", "stalled_since", "gaps_of"])
@@ -249,7 +251,7 @@ def test_what_is_nobodys_fault_goes_through(error: type[BaseException], monkeypa
     def out_of(*_: Any) -> NoReturn:
         raise error
 
-    monkeypatch.setattr(build, "build_wait_for", out_of)
+    monkeypatch.setattr(build, "build_wait_graph", out_of)
 
     with pytest.raises(error):
         build_facts(read_evidence([str(STALLED)]))

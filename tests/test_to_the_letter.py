@@ -14,7 +14,7 @@ from unhang.diagnosis.diagnose import diagnose
 from unhang.diagnosis.state import timeout_events
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.facts.endings.crashes import own_crashes
+from unhang.facts.endings.crashes import primary_crashes
 from unhang.facts.model import Facts
 from unhang.findings import Evidence, Status, Verdict, shortened
 
@@ -81,7 +81,7 @@ def cut_words(verdict: Verdict, facts: Facts) -> Iterator[str]:
 def wrong_words(verdict: Verdict, facts: Facts) -> Iterator[str]:
     """A hang where a process failed and its launcher ended the rest; a remedy for timeouts that nobody told of."""
     ended = any(e.exit_code not in (0, None) for e in facts.exits)
-    if verdict.status is Status.HANG and own_crashes(facts) and ended and not timeout_events(facts):
+    if verdict.status is Status.HANG and primary_crashes(facts) and ended and not timeout_events(facts):
         yield "hang, although a process failed and the job ended"
     first = verdict.findings[0] if verdict.findings else None
     if first is None or timeout_events(facts) or verdict.status is Status.HANG:

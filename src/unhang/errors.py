@@ -14,7 +14,7 @@ UnhangError                   one plain sentence for the person, exit code 2
 ├── CouldNotLook              something that a question needs could not be found out
 └── MissingExtra              an optional package is needed; says what to install
 
-:func:`failure` puts an error that nobody foresaw into words, where one part fails and the rest goes on.
+:func:`describe_failure` puts an error that nobody foresaw into words, where one part fails and the rest goes on.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class StoreLost(GuardError):
     """The store the ranks meet on is gone, or the process that keeps it is stopped."""
 
 
-def failure(error: Exception) -> str:
+def describe_failure(error: Exception) -> str:
     """What failed and where in our code (``KeyError in caught.py:14: 1``); the traceback goes to ``--debug``."""
     if isinstance(error, UnhangError):
         return str(error)

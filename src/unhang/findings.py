@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from unhang.errors import failure
+from unhang.errors import describe_failure
 
 
 class Cause(str, enum.Enum):
@@ -74,7 +74,7 @@ class Grade(enum.IntEnum):
     """What the order and the times of lines imply, and who is silent."""
     WORDS = 2
     """What words of failure in general imply, in a line that no table knows."""
-    USUAL = 1
+    BASE_RATE = 1
     """What usually lies behind such a picture."""
 
 
@@ -135,7 +135,7 @@ class Text:
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return fill(self.template, self.values)
+        return fill_template(self.template, self.values)
 
     def __hash__(self) -> int:  # values is a dict; equal texts have equal templates
         return hash(self.template)
@@ -146,12 +146,12 @@ def say(template: str, /, **values: Any) -> Text:
     return Text(template, values)
 
 
-def fill(template: str, values: Mapping[str, Any]) -> str:
+def fill_template(template: str, values: Mapping[str, Any]) -> str:
     """``template`` with its places filled; values that are sequences of ints become rank ranges."""
-    return template.format(**{name: _spoken(value) for name, value in values.items()})
+    return template.format(**{name: _format_value(value) for name, value in values.items()})
 
 
-def _spoken(value: Any) -> Any:
+def _format_value(value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset) and all(isinstance(item, int) for item in value):
         return _RankList(tuple(value))
     return value
@@ -237,7 +237,7 @@ class Unread:
     @classmethod
     def after(cls, error: Exception, source: Source, rank: int | None = None) -> Unread:
         """What is left to say of a source on which a reader failed in a way that nobody foresaw."""
-        return cls(source, f"could not be read: unhang failed on it ({failure(error)})", rank, failed=True)
+        return cls(source, f"could not be read: unhang failed on it ({describe_failure(error)})", rank, failed=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,12 +372,12 @@ class NotChecked:
     @classmethod
     def after(cls, error: Exception, what: Text, caps: Certainty) -> NotChecked:
         """What is left to say of a question on which unhang failed in a way that nobody foresaw."""
-        because = say("unhang failed there ({failure}); --debug shows where", failure=failure(error))
+        because = say("unhang failed there ({failure}); --debug shows where", failure=describe_failure(error))
         return cls(what, because, caps=caps, failed=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class PassedCheck:
     """A question of ``unhang check`` that found nothing wrong, and what it saw."""
 
     check: str
@@ -419,7 +419,7 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class Suggested:
+class SuggestedEnvironment:
     """The environment to run with instead: ``set`` and nothing else of ours, ``unset`` taken out.
 
     ``text`` is the block to paste, written for ``form`` (``export``, ``srun``, ``mpirun``, ``deepspeed`` or
@@ -450,8 +450,8 @@ class Verdict:
     killed_in_s: float | None = None
     gives_up: str = ""
     """The guard whose limit passes then; empty: a limit of the job's own."""
-    checked: tuple[Checked, ...] = ()
-    suggested: Suggested | None = None
+    checked: tuple[PassedCheck, ...] = ()
+    suggested: SuggestedEnvironment | None = None
     stop: Stop | None = None
     """Of a job that was looked at while it lived; None of one that was read about."""
     differential: tuple[Candidate, ...] = ()

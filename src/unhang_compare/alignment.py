@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from unhang.evidence.own_files.rank_times import FloatColumn
 
 
-def aligned(before: RankTimes, after: RankTimes) -> tuple[RankTimes, RankTimes]:
+def align_places(before: RankTimes, after: RankTimes) -> tuple[RankTimes, RankTimes]:
     """``before`` with the places of ``after``, as far as a place of the same function answers to only one.
 
     A file that moved to another folder is the same file.

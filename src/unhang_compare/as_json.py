@@ -11,19 +11,19 @@ from unhang.findings import Text
 from unhang.report.language import translate
 from unhang.report.printable import printable
 from unhang.report.redaction.redact import Redactor
-from unhang_compare.answer import Change, Comparison, Part, RankPair, Side
-from unhang_compare.noise import Difference
+from unhang_compare.comparison import Change, RankPair, RunComparison, SideSummary, StepPart
+from unhang_compare.noise import TimeDifference
 
 SCHEMA = "unhang.comparison/1"
 
 
-def to_json(comparison: Comparison, *, lang: str = "en", redactor: Redactor | None = None) -> str:
+def to_json(comparison: RunComparison, *, lang: str = "en", redactor: Redactor | None = None) -> str:
     """``comparison`` with its sentences in ``lang``, and a line end."""
     document = (redactor or Redactor()).plain(_document(comparison, lang))
     return printable(json.dumps(document, ensure_ascii=False, indent=2)) + "\n"
 
 
-def _document(one: Comparison, lang: str) -> dict[str, Any]:
+def _document(one: RunComparison, lang: str) -> dict[str, Any]:
     def said(text: Text | None) -> str | None:
         return None if text is None else translate(text, lang)
 
@@ -48,7 +48,7 @@ def _document(one: Comparison, lang: str) -> dict[str, Any]:
     }
 
 
-def _side(side: Side) -> dict[str, Any]:
+def _side(side: SideSummary) -> dict[str, Any]:
     return {
         "name": side.name,
         "ranks": list(side.ranks),
@@ -66,7 +66,7 @@ def _pair(pair: RankPair) -> dict[str, Any]:
     }
 
 
-def _part(part: Part) -> dict[str, Any]:
+def _part(part: StepPart) -> dict[str, Any]:
     return {
         "where": None if part.where is None else asdict(part.where),
         "called": part.called,
@@ -79,7 +79,7 @@ def _part(part: Part) -> dict[str, Any]:
     }
 
 
-def _difference(one: Difference) -> dict[str, Any]:
+def _difference(one: TimeDifference) -> dict[str, Any]:
     return _rounded(
         {
             "before_s": one.before_s,

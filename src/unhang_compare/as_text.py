@@ -8,34 +8,34 @@ from typing import IO
 from rich.text import Text as Styled
 
 from unhang.findings import Phase, say
-from unhang.report.layout.text_layout import Sheet, width_of
-from unhang.report.localizer import Voice
+from unhang.report.layout.text_layout import TextLayout, width_of
+from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor
 from unhang_compare import rows_in_words
-from unhang_compare.answer import Comparison, Part
+from unhang_compare.comparison import RunComparison, StepPart
 
 _STYLES = {"grew": "bold red", "shrank": "bold green", "same": "bold green", "not-told": "bold yellow"}
 UNREAD_SHOWN = 8
 
 
 def print_comparison(
-    comparison: Comparison, *, lang: str = "en", file: IO[str] | None = None, redactor: Redactor | None = None
+    comparison: RunComparison, *, lang: str = "en", file: IO[str] | None = None, redactor: Redactor | None = None
 ) -> None:
     """Print it: colours and the terminal's width on a terminal, plain 80 columns elsewhere."""
     file = sys.stdout if file is None else file
-    sheet_of(comparison, Voice(lang, redactor or Redactor()), width_of(file)).print_to(file)
+    comparison_sheet(comparison, Localizer(lang, redactor or Redactor()), width_of(file)).print_to(file)
 
 
-def sheet_of(comparison: Comparison, voice: Voice, width: int) -> Sheet:
+def comparison_sheet(comparison: RunComparison, voice: Localizer, width: int) -> TextLayout:
     """All of it on one sheet."""
-    sheet = Sheet(width)
+    sheet = TextLayout(width)
     head = Styled(voice.say(rows_in_words.headline(comparison)), _STYLES[comparison.answer])
     sheet.paragraph(head.append("  ").append(voice.sentence(comparison.summary), "bold"), indent=0)
     for text in comparison.because:
         sheet.paragraph(voice.sentence(text), lead="• ")
     sheet.lines.append(Styled())
-    sheet.paragraph(voice.line(str_side(comparison, voice, before=True)), indent=0, lead=voice.say(say("before: ")))
-    sheet.paragraph(voice.line(str_side(comparison, voice, before=False)), indent=0, lead=voice.say(say("after: ")))
+    sheet.paragraph(voice.line(side_text(comparison, voice, before=True)), indent=0, lead=voice.say(say("before: ")))
+    sheet.paragraph(voice.line(side_text(comparison, voice, before=False)), indent=0, lead=voice.say(say("after: ")))
     _parts(sheet, comparison, voice, grew=True)
     _parts(sheet, comparison, voice, grew=False)
     _changes(sheet, comparison, voice)
@@ -43,12 +43,12 @@ def sheet_of(comparison: Comparison, voice: Voice, width: int) -> Sheet:
     return sheet
 
 
-def str_side(comparison: Comparison, voice: Voice, *, before: bool) -> str:
+def side_text(comparison: RunComparison, voice: Localizer, *, before: bool) -> str:
     """The line about one side."""
     return voice.say(rows_in_words.side_line(comparison.before if before else comparison.after))
 
 
-def _parts(sheet: Sheet, comparison: Comparison, voice: Voice, *, grew: bool) -> None:
+def _parts(sheet: TextLayout, comparison: RunComparison, voice: Localizer, *, grew: bool) -> None:
     parts = rows_in_words.parts_shown(comparison.grew if grew else comparison.shrank)
     if not parts:
         return
@@ -65,13 +65,13 @@ def _parts(sheet: Sheet, comparison: Comparison, voice: Voice, *, grew: bool) ->
         )
 
 
-def _notes(part: Part, voice: Voice) -> str:
+def _notes(part: StepPart, voice: Localizer) -> str:
     words = [voice.say(text) for text in rows_in_words.part_notes(part)]
     phase = [] if part.phase is Phase.OTHER else [part.phase.value]
     return " · ".join([words[0], *phase, *words[1:]])
 
 
-def _changes(sheet: Sheet, comparison: Comparison, voice: Voice) -> None:
+def _changes(sheet: TextLayout, comparison: RunComparison, voice: Localizer) -> None:
     if not comparison.changes:
         return
     sheet.heading(voice.say(say("What was changed")), voice.say(say("what matters most for stalls first")))
@@ -88,7 +88,7 @@ def _changes(sheet: Sheet, comparison: Comparison, voice: Voice) -> None:
         sheet.paragraph(voice.say(say("and {count} more; --format json lists all", count=more)), style="dim")
 
 
-def _missing(sheet: Sheet, comparison: Comparison, voice: Voice) -> None:
+def _missing(sheet: TextLayout, comparison: RunComparison, voice: Localizer) -> None:
     if not comparison.not_compared and not comparison.unread:
         return
     sheet.heading(voice.say(say("Not compared")))

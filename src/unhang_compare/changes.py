@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from unhang.evidence.own_files.run_settings import RunSettings
 from unhang.findings import Text, say
 from unhang.knowledge.job.environment_variables import variable
-from unhang.knowledge.job.versions import VersionRow, known_of
-from unhang_compare.answer import Change
+from unhang.knowledge.job.versions import VersionRow, rows_affecting
+from unhang_compare.comparison import Change
 
 KNOWN_BAD, RANKS, TRANSPORT, LIBRARY, CARDS, TUNED, NODES = 100, 90, 80, 75, 70, 60, 55
 PACKAGE, OTHER_VARIABLE, PROGRAM, COMMAND, OTHER_KEY = 50, 45, 40, 35, 30
@@ -24,7 +24,7 @@ _TUNED = re.compile(
 )
 
 
-def changes(before: RunSettings, after: RunSettings) -> tuple[Change, ...]:
+def find_changes(before: RunSettings, after: RunSettings) -> tuple[Change, ...]:
     """Everything that is not as it was, what matters most first."""
     found = [
         *_versions(before.versions, after.versions),
@@ -36,7 +36,7 @@ def changes(before: RunSettings, after: RunSettings) -> tuple[Change, ...]:
     return tuple(sorted(found, key=lambda change: -change.matters))
 
 
-def version_changes(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Change, ...]:
+def find_version_changes(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Change, ...]:
     """The same of what traces or logs tell: only what both sides tell, for what is not told may be the same."""
     both = before.keys() & after.keys()
     found = _versions({name: before[name] for name in both}, {name: after[name] for name in both})
@@ -59,8 +59,8 @@ def _versions(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[C
 
 def _newly_bad(package: str, old: str | None, new: str | None) -> VersionRow | None:
     """A defect of the new version that the old one did not have."""
-    rows = known_of(package, new or "", kinds=("bad",))
-    earlier = known_of(package, old or "", kinds=("bad",)) if old else ()
+    rows = rows_affecting(package, new or "", kinds=("bad",))
+    earlier = rows_affecting(package, old or "", kinds=("bad",)) if old else ()
     return next((row for row in rows if row not in earlier), None)
 
 

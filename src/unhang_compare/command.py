@@ -12,8 +12,8 @@ import typer
 from unhang.errors import UsageError
 
 if TYPE_CHECKING:
-    from unhang_compare.answer import Comparison
-    from unhang_compare.run_material import Material
+    from unhang_compare.comparison import RunComparison
+    from unhang_compare.comparison_side import ComparisonSide
 
 
 class Form(str, enum.Enum):
@@ -70,14 +70,14 @@ def compare(
 
 def _sides(
     paths: list[str], steps: str | None, against: str | None, ranks: str | None, against_ranks: str | None
-) -> tuple[Material, Material]:
+) -> tuple[ComparisonSide, ComparisonSide]:
     """The two sides, cut as the user asked for. UsageError where the options do not go together."""
     from dataclasses import replace
 
-    from unhang_compare.selection import cuts
+    from unhang_compare.selection import parse_selections
 
     _refuse_what_does_not_go_together(paths, steps, against, ranks, against_ranks)
-    before, after = cuts(steps, against, ranks, against_ranks)
+    before, after = parse_selections(steps, against, ranks, against_ranks)
     first, second = _read(paths)
     first, second = before.of(first), after.of(second)
     if len(paths) == 2:
@@ -106,11 +106,11 @@ def _refuse_what_does_not_go_together(
         raise UsageError(f"say with {option} what to compare with", next_step="unhang compare --help")
 
 
-def _read(paths: list[str]) -> tuple[Material, Material]:
+def _read(paths: list[str]) -> tuple[ComparisonSide, ComparisonSide]:
     from unhang.cli.output.progress_bar import ReadingBar
-    from unhang_compare.run_material import read_material, size_of
+    from unhang_compare.comparison_side import input_size, read_side
 
-    total = sum(size_of(path) for path in paths if Path(path).expanduser().exists())
+    total = sum(input_size(path) for path in paths if Path(path).expanduser().exists())
     done = 0
     with ReadingBar() as bar:
 
@@ -119,11 +119,11 @@ def _read(paths: list[str]) -> tuple[Material, Material]:
             done += count
             bar.tell(min(done, total), total, name)
 
-        found = [read_material(path, seen) for path in paths]
+        found = [read_side(path, seen) for path in paths]
     return found[0], found[-1]
 
 
-def _give(comparison: Comparison, form: Form, out: Path | None, lang: str | None, *, redact: bool) -> None:
+def _give(comparison: RunComparison, form: Form, out: Path | None, lang: str | None, *, redact: bool) -> None:
     from unhang.cli.output.verdict_output import write_private
     from unhang.report.language import resolve_language
     from unhang.report.redaction.redact import Redactor
@@ -141,13 +141,13 @@ def _give(comparison: Comparison, form: Form, out: Path | None, lang: str | None
 
         text = to_markdown(comparison, lang=spoken, redactor=redactor)
     else:
-        from unhang.report.localizer import Voice
-        from unhang_compare.as_text import print_comparison, sheet_of
+        from unhang.report.localizer import Localizer
+        from unhang_compare.as_text import comparison_sheet, print_comparison
 
         if out is None:
             print_comparison(comparison, lang=spoken, redactor=redactor)
             return
-        text = sheet_of(comparison, Voice(spoken, redactor), 80).plain()
+        text = comparison_sheet(comparison, Localizer(spoken, redactor), 80).plain()
     if out is None:
         sys.stdout.write(text)
         return

@@ -10,28 +10,28 @@ import numpy as np
 from unhang.evidence.own_files.rank_times import OWN, RankTimes
 from unhang.findings import NotChecked, say
 from unhang_compare import noise
-from unhang_compare.alignment import aligned
-from unhang_compare.answer import (
+from unhang_compare.alignment import align_places
+from unhang_compare.changes import find_changes, find_version_changes
+from unhang_compare.comparison import (
     GREW,
-    NOT_TOLD,
     RANKS,
     RUNS,
     SAME,
     SHRANK,
     SPANS,
     TRACES,
+    UNDECIDED,
     Change,
-    Comparison,
-    Part,
     RankPair,
-    Side,
+    RunComparison,
+    SideSummary,
+    StepPart,
 )
-from unhang_compare.changes import changes, version_changes
-from unhang_compare.conclusion import Told, concluded
-from unhang_compare.run_material import TRACE, Material
-from unhang_compare.time_growth import compare_parts, compare_rank, steps_of, together
+from unhang_compare.comparison_side import TRACE, ComparisonSide
+from unhang_compare.conclusion import ConclusionInput, draw_conclusion
+from unhang_compare.time_growth import compare_parts, compare_rank, pool_ranks, step_times
 
-_MUCH = 0.25
+_LARGE_SHARE = 0.25
 """Of a step: a difference that somebody would want to hear of, however few samples there are."""
 MOST_RANKS = 32
 """So many ranks are looked at in detail: those whose own work changed most."""
@@ -45,23 +45,23 @@ class _Pairing:
     missing: tuple[NotChecked, ...]
 
 
-def compare_sides(before: Material, after: Material) -> Comparison:
+def compare_sides(before: ComparisonSide, after: ComparisonSide) -> RunComparison:
     """Two runs, or two traces."""
     kind = TRACES if before.kind == after.kind == TRACE else RUNS
     return _compared(kind, before, after, _changes(before, after), edited=_edited(before, after))
 
 
-def compare_spans(before: Material, after: Material) -> Comparison:
+def compare_spans(before: ComparisonSide, after: ComparisonSide) -> RunComparison:
     """Two spans of steps of one run or trace."""
     return _compared(SPANS, before, after, (), edited=False)
 
 
-def compare_ranks(before: Material, after: Material) -> Comparison:
+def compare_ranks(before: ComparisonSide, after: ComparisonSide) -> RunComparison:
     """Ranks of one run or trace against other ones: steps are alike where ranks wait for each other, parts are not."""
     sides = [[times for times in side.ranks if len(times.step_s)] for side in (before, after)]
     if not sides[0] or not sides[1]:
         return _compared(RANKS, before, after, (), edited=False)
-    pair = (replace(together(sides[0]), rank=None), replace(together(sides[1]), rank=None))
+    pair = (replace(pool_ranks(sides[0]), rank=None), replace(pool_ranks(sides[1]), rank=None))
     parts = compare_parts({None: pair})
     named = tuple(sorted(times.rank for times in sides[1] if times.rank is not None))
     other = tuple(sorted(times.rank for times in sides[0] if times.rank is not None))
@@ -70,11 +70,11 @@ def compare_ranks(before: Material, after: Material) -> Comparison:
     whole = compare_rank(None, *pair, (len(sides[0]), len(sides[1])))
     answer = GREW if any(part.kind == OWN for part in (*grew, *shrank)) else SAME
     if not whole.mean.told:
-        answer = NOT_TOLD
+        answer = UNDECIDED
     return _finished(RANKS, answer, before, after, (whole,), whole, grew, shrank, (), ())
 
 
-def _edited(before: Material, after: Material) -> bool:
+def _edited(before: ComparisonSide, after: ComparisonSide) -> bool:
     """Whether lines may have moved. A trace tells the first line of a function only, which is one whatever it is."""
     if before.kind == TRACE:
         return True
@@ -82,14 +82,18 @@ def _edited(before: Material, after: Material) -> bool:
     return programs[0] != programs[1]
 
 
-def _compared(kind: str, before: Material, after: Material, changed: Sequence[Change], *, edited: bool) -> Comparison:
+def _compared(
+    kind: str, before: ComparisonSide, after: ComparisonSide, changed: Sequence[Change], *, edited: bool
+) -> RunComparison:
     pairing = _paired(before, after)
     if not pairing.pairs:
-        return _finished(kind, NOT_TOLD, before, after, (), None, (), (), changed, pairing.missing)
+        return _finished(kind, UNDECIDED, before, after, (), None, (), (), changed, pairing.missing)
     columns = list(pairing.pairs.values())
-    looked_at = {rank: aligned(*sides) if edited else sides for rank, sides in _most_changed(pairing.pairs).items()}
+    looked_at = {
+        rank: align_places(*sides) if edited else sides for rank, sides in _most_changed(pairing.pairs).items()
+    }
     pairs = {rank: compare_rank(rank, *sides) for rank, sides in looked_at.items()}
-    both = together([one for one, _ in columns]), together([other for _, other in columns])
+    both = pool_ranks([one for one, _ in columns]), pool_ranks([other for _, other in columns])
     whole = compare_rank(None, *both, (len(columns), len(columns)))
     parts = compare_parts(looked_at)
     grew = tuple(part for part in parts if part.difference.grew_s > 0)
@@ -109,16 +113,16 @@ def _compared(kind: str, before: Material, after: Material, changed: Sequence[Ch
 def _answer(whole: RankPair) -> str:
     """Of most steps; where those are as long as before, of their mean (some became much longer)."""
     if not whole.median.told:
-        return NOT_TOLD
-    least_s = noise.SMALLEST * whole.before.median_s
+        return UNDECIDED
+    least_s = noise.MIN_STEP_SHARE * whole.before.median_s
     for one in (whole.median, whole.mean):
         if one.is_real(least_s):
             return GREW if one.grew_s > 0 else SHRANK
     # A step half as long again that a handful of samples cannot prove is not "the same".
-    return NOT_TOLD if whole.mean.may_hide(_MUCH * whole.before.mean_s) else SAME
+    return UNDECIDED if whole.mean.may_hide(_LARGE_SHARE * whole.before.mean_s) else SAME
 
 
-def _paired(before: Material, after: Material) -> _Pairing:
+def _paired(before: ComparisonSide, after: ComparisonSide) -> _Pairing:
     sides = [{times.rank: times for times in side.ranks if len(times.step_s)} for side in (before, after)]
     common = [rank for rank in sides[0] if rank in sides[1] and rank is not None]
     missing = tuple(
@@ -138,7 +142,7 @@ def _paired(before: Material, after: Material) -> _Pairing:
     if known and (len(sides[0]) > 1 or len(sides[1]) > 1):
         what = say("Rank by rank")
         missing = (NotChecked(what, say("the two sides hold different ranks; all of each were put together"), ""),)
-    one, other = (replace(together(list(side.values())), rank=None) for side in sides)
+    one, other = (replace(pool_ranks(list(side.values())), rank=None) for side in sides)
     number = next(iter(sides[1])) if len(sides[0]) == len(sides[1]) == 1 else None
     return _Pairing({number: (one, other)}, missing)
 
@@ -155,9 +159,9 @@ def _own_s(times: RankTimes) -> float:
     return float(sum(np.average(seconds, weights=times.steps) for a, seconds in times.spent.items() if a.kind == OWN))
 
 
-def _changes(before: Material, after: Material) -> tuple[Change, ...]:
+def _changes(before: ComparisonSide, after: ComparisonSide) -> tuple[Change, ...]:
     if before.settings is not None and after.settings is not None:
-        return changes(before.settings, after.settings)
+        return find_changes(before.settings, after.settings)
     sides = []
     for side in (before, after):
         told = dict(side.told)
@@ -167,26 +171,28 @@ def _changes(before: Material, after: Material) -> tuple[Change, ...]:
                 told["ranks"] = str(side.settings.world_size)
             told["command"] = " ".join(side.settings.command)
         sides.append(told)
-    return version_changes(*sides)
+    return find_version_changes(*sides)
 
 
 def _finished(
     kind: str,
     answer: str,
-    before: Material,
-    after: Material,
+    before: ComparisonSide,
+    after: ComparisonSide,
     pairs: tuple[RankPair, ...],
     whole: RankPair | None,
-    grew: tuple[Part, ...],
-    shrank: tuple[Part, ...],
+    grew: tuple[StepPart, ...],
+    shrank: tuple[StepPart, ...],
     changed: Sequence[Change],
     missing: tuple[NotChecked, ...],
-) -> Comparison:
+) -> RunComparison:
     known = {times.rank for times in after.ranks if times.rank is not None}
     absent = tuple(rank for rank in range(min(after.world_size or 0, 1 << 20)) if rank not in known)
-    summary, because = concluded(Told(kind, answer, whole, grew, shrank, absent if known else (), len(changed)))
+    summary, because = draw_conclusion(
+        ConclusionInput(kind, answer, whole, grew, shrank, absent if known else (), len(changed))
+    )
     every = dict.fromkeys((*before.unread, *after.unread))
-    return Comparison(
+    return RunComparison(
         kind,
         answer,
         summary,
@@ -202,7 +208,7 @@ def _finished(
     )
 
 
-def _side(side: Material) -> Side:
+def _side(side: ComparisonSide) -> SideSummary:
     kept = [times for times in side.ranks if len(times.step_s)]
     ranks = tuple(sorted(times.rank for times in side.ranks if times.rank is not None))
-    return Side(side.name, ranks, steps_of(together(kept)) if kept else None)
+    return SideSummary(side.name, ranks, step_times(pool_ranks(kept)) if kept else None)

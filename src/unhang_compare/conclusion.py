@@ -7,28 +7,28 @@ from dataclasses import dataclass
 
 from unhang.evidence.own_files.rank_times import CARD, DEVICE, MAIN, OWN, WAITING
 from unhang.findings import Text, say
-from unhang_compare.answer import GREW, NOT_TOLD, RANKS, SAME, Part, RankPair
-from unhang_compare.noise import ENOUGH, FEW, SMALLEST
+from unhang_compare.comparison import GREW, RANKS, SAME, UNDECIDED, RankPair, StepPart
+from unhang_compare.noise import ENOUGH_SAMPLES, FEW_SAMPLES, MIN_STEP_SHARE
 
 UNRECORDED = "code between recorded operations"
-EXPLAINS = 0.25
+EXPLAINED_SHARE = 0.25
 """Of what a step grew: so much of it in one place is the reason to be named."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ConclusionInput:
     """What a conclusion is drawn from. ``absent``: ranks of the job of which there is nothing."""
 
     kind: str
     answer: str
     whole: RankPair | None
-    grew: tuple[Part, ...]
-    shrank: tuple[Part, ...]
+    grew: tuple[StepPart, ...]
+    shrank: tuple[StepPart, ...]
     absent: tuple[int, ...]
     changes: int
 
 
-def seconds(value: float) -> str:
+def duration_text(value: float) -> str:
     """``23.7 ms``, ``1.24 s``, ``850 µs``."""
     size = abs(value)
     if size < 5e-7:
@@ -38,7 +38,7 @@ def seconds(value: float) -> str:
     return f"{value * 1e3:.3g} ms" if size >= 1e-3 else f"{value * 1e6:.3g} µs"
 
 
-def place(part: Part) -> str:
+def part_place_text(part: StepPart) -> str:
     """``write (train.py:7)``; what was called where no line is known."""
     if part.where is None:
         return part.called or part.inside or UNRECORDED
@@ -47,24 +47,24 @@ def place(part: Part) -> str:
     return f"{part.where.function} ({file}{line})"
 
 
-def concluded(told: Told) -> tuple[Text, tuple[Text, ...]]:
+def draw_conclusion(told: ConclusionInput) -> tuple[Text, tuple[Text, ...]]:
     """The sentence, and what it rests on."""
     if told.whole is None:
         return _without_steps(told), ()
-    if told.answer == NOT_TOLD and told.whole.mean.told:
+    if told.answer == UNDECIDED and told.whole.mean.told:
         return say(
             "Steps take {after} on average instead of {before}, and what was recorded is too short to tell that from "
             "noise: {enough} steps on each side would be enough",
-            before=seconds(told.whole.before.mean_s),
-            after=seconds(told.whole.after.mean_s),
+            before=duration_text(told.whole.before.mean_s),
+            after=duration_text(told.whole.after.mean_s),
             enough=_enough(told.whole),
         ), ()
-    if told.answer == NOT_TOLD:
+    if told.answer == UNDECIDED:
         return say(
             "Steps take {after} instead of {before}, from too few samples ({few} before, {more} after) to tell that"
             " from noise: {enough} steps on each side would be enough",
-            before=seconds(told.whole.before.median_s),
-            after=seconds(told.whole.after.median_s),
+            before=duration_text(told.whole.before.median_s),
+            after=duration_text(told.whole.after.median_s),
             few=told.whole.before.samples,
             more=told.whole.after.samples,
             enough=_enough(told.whole),
@@ -83,11 +83,11 @@ def _enough(whole: RankPair) -> int:
     """Steps on each side from which the answer is no longer that it cannot be told: so many samples as are not few, or
     fewer steps where none of one side is as long as any of the other."""
     if whole.apart:
-        return ENOUGH
-    return FEW * max(1, round(max(side.count / side.samples for side in (whole.before, whole.after))))
+        return ENOUGH_SAMPLES
+    return FEW_SAMPLES * max(1, round(max(side.count / side.samples for side in (whole.before, whole.after))))
 
 
-def _without_steps(told: Told) -> Text:
+def _without_steps(told: ConclusionInput) -> Text:
     if told.changes:
         return say("Only the settings could be compared: {count} are not as they were", count=told.changes)
     return say("Nothing could be compared")
@@ -96,41 +96,41 @@ def _without_steps(told: Told) -> Text:
 def _steps(whole: RankPair) -> dict[str, str]:
     most = _most_steps(whole)
     return {
-        "before": seconds(whole.before.median_s if most else whole.before.mean_s),
-        "after": seconds(whole.after.median_s if most else whole.after.mean_s),
+        "before": duration_text(whole.before.median_s if most else whole.before.mean_s),
+        "after": duration_text(whole.after.median_s if most else whole.after.mean_s),
     }
 
 
 def _most_steps(whole: RankPair) -> bool:
     """Whether most steps changed, and not only a few by much."""
-    return whole.median.is_real(SMALLEST * whole.before.median_s)
+    return whole.median.is_real(MIN_STEP_SHARE * whole.before.median_s)
 
 
-def _same(told: Told) -> Text:
+def _same(told: ConclusionInput) -> Text:
     assert told.whole is not None
     return say(
         "No difference beyond noise: steps take {after}, before {before}",
-        after=seconds(told.whole.after.median_s),
-        before=seconds(told.whole.before.median_s),
+        after=duration_text(told.whole.after.median_s),
+        before=duration_text(told.whole.before.median_s),
     )
 
 
-def _moved(told: Told) -> Iterator[Text]:
+def _moved(told: ConclusionInput) -> Iterator[Text]:
     """Steps are as long as before, and something in them grew all the same."""
     for part in told.grew[:1]:
         if part.kind == OWN and part.on == MAIN:
             yield say(
                 "{place} takes {more} a step more, and something else as much less",
-                place=place(part),
-                more=seconds(part.difference.grew_s),
+                place=part_place_text(part),
+                more=duration_text(part.difference.grew_s),
             )
 
 
-def lead(told: Told) -> Part | None:
+def leading_part(told: ConclusionInput) -> StepPart | None:
     """What the growth is put down to: work of a rank's own before waiting, for whoever waits waits for somebody."""
     if told.whole is None:
         return None
-    least_s = EXPLAINS * max(told.whole.mean.grew_s, told.whole.median.grew_s)
+    least_s = EXPLAINED_SHARE * max(told.whole.mean.grew_s, told.whole.median.grew_s)
     enough = [part for part in told.grew if part.difference.grew_s >= least_s]
     for kind in (OWN, DEVICE, WAITING):
         found = next((part for part in enough if part.kind == kind and part.on in (MAIN, CARD)), None)
@@ -139,15 +139,15 @@ def lead(told: Told) -> Part | None:
     return None
 
 
-def _grew(told: Told) -> tuple[Text, tuple[Text, ...]]:
+def _grew(told: ConclusionInput) -> tuple[Text, tuple[Text, ...]]:
     assert told.whole is not None
-    first, change = lead(told), _steps(told.whole)
+    first, change = leading_part(told), _steps(told.whole)
     because = tuple(_because(told, first))
     if not _most_steps(told.whole):
         because = (
             say(
                 "Most steps are as long as before; the longest now takes {longest}",
-                longest=seconds(told.whole.after.longest_s),
+                longest=duration_text(told.whole.after.longest_s),
             ),
             *because,
         )
@@ -159,7 +159,12 @@ def _grew(told: Told) -> tuple[Text, tuple[Text, ...]]:
         ), because
     if first is None:
         return say("Steps take {after} instead of {before}, spread over many places", **change), because
-    values = {**change, "place": place(first), "more": seconds(first.difference.grew_s), "ranks": first.ranks}
+    values = {
+        **change,
+        "place": part_place_text(first),
+        "more": duration_text(first.difference.grew_s),
+        "ranks": first.ranks,
+    }
     if first.kind == WAITING:
         return say(
             "Steps take {after} instead of {before}: ranks wait {more} longer for others in {place}, and none of those"
@@ -180,7 +185,7 @@ def _grew(told: Told) -> tuple[Text, tuple[Text, ...]]:
     return say("Steps take {after} instead of {before}: {ranks:who}, {more} more in {place}", **values), because
 
 
-def _because(told: Told, first: Part | None) -> Iterator[Text]:
+def _because(told: ConclusionInput, first: StepPart | None) -> Iterator[Text]:
     waits = [part for part in told.grew if part.kind == WAITING and part.on == MAIN]
     if first is not None and first.kind == OWN:
         if first.called and first.inside:
@@ -196,8 +201,8 @@ def _because(told: Told, first: Part | None) -> Iterator[Text]:
                     "{others:who} {others:waits|wait} for {ranks:who}: {more} longer in {place}",
                     others=others,
                     ranks=first.ranks,
-                    more=seconds(part.difference.grew_s),
-                    place=place(part),
+                    more=duration_text(part.difference.grew_s),
+                    place=part_place_text(part),
                 )
     elif first is not None and first.kind == WAITING:
         if told.absent:
@@ -209,7 +214,7 @@ def _because(told: Told, first: Part | None) -> Iterator[Text]:
             )
 
 
-def _of_ranks(told: Told) -> tuple[Text, tuple[Text, ...]]:
+def _of_ranks(told: ConclusionInput) -> tuple[Text, tuple[Text, ...]]:
     """Two sets of ranks: what each does more than the other."""
     own = [part for part in (*told.grew, *told.shrank) if part.kind == OWN and part.on in (MAIN, CARD)]
     first = max(own, key=lambda part: abs(part.difference.grew_s), default=None)
@@ -218,16 +223,16 @@ def _of_ranks(told: Told) -> tuple[Text, tuple[Text, ...]]:
     summary = say(
         "{ranks:who} {ranks:spends|spend} {more} a step more in {place}",
         ranks=first.ranks,
-        more=seconds(abs(first.difference.grew_s)),
-        place=place(first),
+        more=duration_text(abs(first.difference.grew_s)),
+        place=part_place_text(first),
     )
     waits = [part for part in (*told.grew, *told.shrank) if part.kind == WAITING and part.ranks != first.ranks]
     because = [
         say(
             "{others:who} {others:waits|wait} meanwhile: {more} a step more in {place}",
             others=part.ranks,
-            more=seconds(abs(part.difference.grew_s)),
-            place=place(part),
+            more=duration_text(abs(part.difference.grew_s)),
+            place=part_place_text(part),
         )
         for part in waits[:1]
     ]

@@ -17,22 +17,22 @@ import numpy as np
 if TYPE_CHECKING:
     from unhang.evidence.own_files.rank_times import FloatColumn, RankTimes
 
-LEAST = 3
+MIN_SAMPLES = 3
 """Samples on each side below which nothing is told from noise."""
-FEW = 12
+FEW_SAMPLES = 12
 """Samples below which neighbours are not drawn together, and a difference may be missed."""
-MANY = 1000
+MAX_STEPS_COUNTED = 1000
 """Steps on the longer side beyond which more of them change nothing."""
-DRAWS = 600
-SURE = 0.99
-SMALLEST = 0.03
+BOOTSTRAP_DRAWS = 600
+CONFIDENCE = 0.99
+MIN_STEP_SHARE = 0.03
 """Of a step: a smaller difference of steps is none that anybody would act on."""
-SMALLEST_PART = 0.01
+MIN_PART_SHARE = 0.01
 """The same of a part of the step."""
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class StepRange:
     """The shortest and the longest of ``count`` steps, as far as samples of several steps tell."""
 
     count: int
@@ -41,7 +41,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class StepTimes:
     """How long steps took on one side, seconds. ``low`` and ``high``: half of the samples lie between them."""
 
     count: int
@@ -56,7 +56,7 @@ class Steps:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class TimeDifference:
     """After minus before, seconds a step; ``low`` to ``high`` is where it lies in 99 of 100 draws."""
 
     before_s: float
@@ -93,40 +93,44 @@ def weighted_median(values: FloatColumn, weights: FloatColumn) -> float:
     return float(values[order][min(at, len(values) - 1)])
 
 
-def draws(count: int, seed: int) -> FloatColumn:
+def bootstrap_weights(count: int, seed: int) -> FloatColumn:
     """How often each of ``count`` samples is taken, a row a draw: stretches of neighbours, around the end too."""
     generator = np.random.default_rng(seed)
-    length = max(1, round(count ** (1 / 3))) if count >= FEW else 1
+    length = max(1, round(count ** (1 / 3))) if count >= FEW_SAMPLES else 1
     stretches = -(-count // length)
-    starts = generator.integers(0, count, (DRAWS, stretches))
-    taken = (starts[:, :, None] + np.arange(length)).reshape(DRAWS, -1)[:, :count] % count
-    rows = np.repeat(np.arange(DRAWS), count)
-    return np.bincount(rows * count + taken.ravel(), minlength=DRAWS * count).reshape(DRAWS, count).astype(np.float64)
+    starts = generator.integers(0, count, (BOOTSTRAP_DRAWS, stretches))
+    taken = (starts[:, :, None] + np.arange(length)).reshape(BOOTSTRAP_DRAWS, -1)[:, :count] % count
+    rows = np.repeat(np.arange(BOOTSTRAP_DRAWS), count)
+    return (
+        np.bincount(rows * count + taken.ravel(), minlength=BOOTSTRAP_DRAWS * count)
+        .reshape(BOOTSTRAP_DRAWS, count)
+        .astype(np.float64)
+    )
 
 
-def means(columns: FloatColumn, weights: FloatColumn) -> tuple[FloatColumn, FloatColumn]:
+def bootstrap_means(columns: FloatColumn, weights: FloatColumn) -> tuple[FloatColumn, FloatColumn]:
     """Of every row of ``columns`` (one value a sample) its mean, and its mean in every draw (draws by rows)."""
-    taken = draws(len(weights), seed=len(weights)) * weights
+    taken = bootstrap_weights(len(weights), seed=len(weights)) * weights
     total = taken.sum(axis=1, keepdims=True)
     return columns @ weights / weights.sum(), (taken @ columns.T) / total
 
 
-def medians(values: FloatColumn, weights: FloatColumn) -> tuple[float, FloatColumn]:
+def bootstrap_medians(values: FloatColumn, weights: FloatColumn) -> tuple[float, FloatColumn]:
     """The median, and the one of every draw."""
-    taken = draws(len(weights), seed=len(weights))
+    taken = bootstrap_weights(len(weights), seed=len(weights))
     return weighted_median(values, weights), np.array([weighted_median(values, row * weights + 1e-12) for row in taken])
 
 
-def range_of(times: RankTimes, ranks: int) -> Range:
+def step_range(times: RankTimes, ranks: int) -> StepRange:
     """Of the steps of ``ranks`` ranks together, which step alike: counted once."""
     if times.longest_s is None:
-        return Range(len(times.step_s) // ranks, float(times.step_s.min()), float(times.step_s.max()))
+        return StepRange(len(times.step_s) // ranks, float(times.step_s.min()), float(times.step_s.max()))
     others = (times.steps - 1) * times.longest_s  # no step of a sample is longer: so much all but one took at most
     shortest = np.maximum(0.0, times.steps * times.step_s - others)
-    return Range(int(times.steps.sum()) // ranks, float(shortest.min()), float(times.longest_s.max()))
+    return StepRange(int(times.steps.sum()) // ranks, float(shortest.min()), float(times.longest_s.max()))
 
 
-def gap_s(before: Range, after: Range) -> float:
+def gap_s(before: StepRange, after: StepRange) -> float:
     """Seconds between the two where every step of one is longer than every step of the other, below 0 where those
     before are the longer ones; 0 where they overlap."""
     return max(0.0, after.shortest_s - before.longest_s) or min(0.0, after.longest_s - before.shortest_s)
@@ -135,32 +139,34 @@ def gap_s(before: Range, after: Range) -> float:
 def rarely_apart(one: int, other: int) -> bool:
     """Of all ways to deal so many steps to two sides, the two that part them are at most one of a hundred."""
     few, many = sorted((one, other))
-    return few >= LEAST and comb(min(few, FEW) + min(many, MANY), min(few, FEW)) >= 2 / (1 - SURE)
+    return few >= MIN_SAMPLES and comb(
+        min(few, FEW_SAMPLES) + min(many, MAX_STEPS_COUNTED), min(few, FEW_SAMPLES)
+    ) >= 2 / (1 - CONFIDENCE)
 
 
-ENOUGH = next(count for count in range(LEAST, FEW) if rarely_apart(count, count))
+ENOUGH_SAMPLES = next(count for count in range(MIN_SAMPLES, FEW_SAMPLES) if rarely_apart(count, count))
 """So many steps on each side tell a difference where none of one side is as long as any of the other."""
 
 
-def difference(
+def time_difference(
     before: tuple[float, FloatColumn],
     after: tuple[float, FloatColumn],
     samples: tuple[int, int],
     apart_by_s: float = 0.0,
-) -> Difference:
+) -> TimeDifference:
     """Of two figures with their draws, from so many samples, of which all lie ``apart_by_s`` apart (0: they do not)."""
     fewest = min(samples)
     grew = after[0] - before[0]
-    low, high = np.quantile(after[1] - before[1], ((1 - SURE) / 2, (1 + SURE) / 2))
+    low, high = np.quantile(after[1] - before[1], ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
     wider = 1 + 3 / max(fewest, 1)
     low_s, high_s = min(grew, grew + (low - grew) * wider), max(grew, grew + (high - grew) * wider)
     if apart_by_s:
         low_s, high_s = (max(low_s, apart_by_s), high_s) if apart_by_s > 0 else (low_s, min(high_s, apart_by_s))
-    return Difference(
+    return TimeDifference(
         float(before[0]),
         float(after[0]),
         float(low_s),
         float(high_s),
-        told=fewest >= LEAST or apart_by_s != 0,
-        few=fewest < FEW and apart_by_s == 0,
+        told=fewest >= MIN_SAMPLES or apart_by_s != 0,
+        few=fewest < FEW_SAMPLES and apart_by_s == 0,
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from unhang.evidence.own_files.rank_times import CARD, DEVICE, OWN, THREAD, WAITING
 from unhang.findings import Text, say
-from unhang_compare.answer import RANKS, Change, Comparison, Part, Side
-from unhang_compare.conclusion import place, seconds
+from unhang_compare.comparison import RANKS, Change, RunComparison, SideSummary, StepPart
+from unhang_compare.conclusion import duration_text, part_place_text
 
 PARTS_SHOWN, CHANGES_SHOWN = 8, 20
 
@@ -23,21 +23,21 @@ _KINDS: dict[str, Text] = {
 _ON: dict[str, Text] = {CARD: say("on the card"), THREAD: say("on another thread")}
 
 
-def headline(comparison: Comparison) -> Text:
+def headline(comparison: RunComparison) -> Text:
     """One word for the answer; ranks differ, they do not become slower."""
     if comparison.kind == RANKS and comparison.answer == "grew":
         return say("DIFFERENT")
     return HEADLINES[comparison.answer]
 
 
-def title(comparison: Comparison, *, grew: bool) -> Text:
+def title(comparison: RunComparison, *, grew: bool) -> Text:
     """Of a list of parts."""
     if comparison.kind == RANKS:
         return say("More on the second ranks, a step") if grew else say("More on the first ranks, a step")
     return say("What grew, a step") if grew else say("What shrank, a step")
 
 
-def side_line(side: Side) -> Text:
+def side_line(side: SideSummary) -> Text:
     """What a side holds."""
     if side.steps is None:
         return say("{name}: no steps", name=side.name)
@@ -47,37 +47,37 @@ def side_line(side: Side) -> Text:
         name=side.name,
         first=steps.first_step,
         last=steps.last_step,
-        median=seconds(steps.median_s),
-        low=seconds(steps.low_s),
-        high=seconds(steps.high_s),
+        median=duration_text(steps.median_s),
+        low=duration_text(steps.low_s),
+        high=duration_text(steps.high_s),
     )
 
 
-def parts_shown(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+def parts_shown(parts: tuple[StepPart, ...]) -> tuple[StepPart, ...]:
     """Without threads that only carry data for the one that waits: that one is shown."""
     return tuple(part for part in parts if part.on != THREAD or part.kind != WAITING)
 
 
-def part_amount(part: Part) -> str:
+def part_amount(part: StepPart) -> str:
     """``+18.1 ms``."""
     grew = part.difference.grew_s
-    return f"{'+' if grew > 0 else '-'}{seconds(abs(grew))}"
+    return f"{'+' if grew > 0 else '-'}{duration_text(abs(grew))}"
 
 
-def part_place(part: Part) -> str:
+def part_place(part: StepPart) -> str:
     """Where, and what is called there."""
     called = "" if part.where is None or not part.called else f" → {part.called}"
-    return f"{place(part)}{called}"
+    return f"{part_place_text(part)}{called}"
 
 
-def part_notes(part: Part) -> tuple[Text, ...]:
+def part_notes(part: StepPart) -> tuple[Text, ...]:
     """Whether it works or waits, in which phase, on which ranks, how much before and now."""
     found: list[Text] = [_KINDS[part.kind]]
     if part.on in _ON:
         found.append(_ON[part.on])
     if part.ranks:
         found.append(say("{ranks:who}", ranks=part.ranks))
-    before, after = (seconds(max(0.0, value)) for value in (part.difference.before_s, part.difference.after_s))
+    before, after = (duration_text(max(0.0, value)) for value in (part.difference.before_s, part.difference.after_s))
     found.append(say("{before} before, {after} now", before=before, after=after))
     return tuple(found)
 

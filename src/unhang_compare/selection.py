@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unhang_compare.run_material import Material, numbers, of_ranks, of_steps, span
+from unhang_compare.comparison_side import ComparisonSide, parse_numbers, parse_span, select_ranks, select_steps
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class Selection:
     """``steps``: first and last; ``ranks``: global. None: all of them. The options that name them stand in errors."""
 
     steps: tuple[int, int] | None
@@ -16,17 +16,19 @@ class Cut:
     steps_option: str = "--steps"
     ranks_option: str = "--ranks"
 
-    def of(self, side: Material) -> Material:
+    def of(self, side: ComparisonSide) -> ComparisonSide:
         """That part of ``side``. UsageError where it holds nothing of it."""
         if self.ranks is not None:
-            side = of_ranks(side, self.ranks, self.ranks_option)
-        return side if self.steps is None else of_steps(side, self.steps, self.steps_option)
+            side = select_ranks(side, self.ranks, self.ranks_option)
+        return side if self.steps is None else select_steps(side, self.steps, self.steps_option)
 
 
-def cuts(steps: str | None, against: str | None, ranks: str | None, against_ranks: str | None) -> tuple[Cut, Cut]:
+def parse_selections(
+    steps: str | None, against: str | None, ranks: str | None, against_ranks: str | None
+) -> tuple[Selection, Selection]:
     """The parts before and after, from the words of the user: ``100:200`` and ``0,4-7``. UsageError for others."""
-    before = _cut(steps, ranks, "--steps", "--ranks")
-    after = _cut(
+    before = _selection(steps, ranks, "--steps", "--ranks")
+    after = _selection(
         steps if against is None else against,
         ranks if against_ranks is None else against_ranks,
         "--steps" if against is None else "--against",
@@ -35,10 +37,10 @@ def cuts(steps: str | None, against: str | None, ranks: str | None, against_rank
     return before, after
 
 
-def _cut(steps: str | None, ranks: str | None, steps_option: str, ranks_option: str) -> Cut:
-    return Cut(
-        None if steps is None else span(steps, steps_option),
-        None if ranks is None else numbers(ranks, ranks_option),
+def _selection(steps: str | None, ranks: str | None, steps_option: str, ranks_option: str) -> Selection:
+    return Selection(
+        None if steps is None else parse_span(steps, steps_option),
+        None if ranks is None else parse_numbers(ranks, ranks_option),
         steps_option,
         ranks_option,
     )

@@ -12,8 +12,8 @@ import numpy as np
 from unhang.evidence.own_files.rank_times import MAIN, OWN, THREAD, WAITING, Activity, RankTimes
 from unhang.findings import Phase
 from unhang_compare import noise
-from unhang_compare.answer import Part, RankPair
-from unhang_compare.noise import Difference, Steps
+from unhang_compare.comparison import RankPair, StepPart
+from unhang_compare.noise import StepTimes, TimeDifference
 
 if TYPE_CHECKING:
     from unhang.evidence.own_files.rank_times import FloatColumn
@@ -22,24 +22,24 @@ MOST_PARTS = 300
 """Parts of a step that are judged: those that differ most."""
 BACKWARD = "run_backward"
 """torch's autograd engine, as a trace names it."""
-MOSTLY = 0.8
+DOMINANT_SHARE = 0.8
 
 
 @dataclass(slots=True)
 class _Found:
     activity: Activity
     inside: str
-    by_rank: dict[int | None, Difference]
+    by_rank: dict[int | None, TimeDifference]
 
 
-def steps_of(times: RankTimes) -> Steps:
+def step_times(times: RankTimes) -> StepTimes:
     """How long the steps of one rank, or of several together, took."""
     weights, seconds = times.steps, times.step_s
     order = np.argsort(seconds)
     passed = np.cumsum(weights[order]) / weights.sum()
     quarter, three = (seconds[order][min(int(np.searchsorted(passed, q)), len(order) - 1)] for q in (0.25, 0.75))
     longest = seconds if times.longest_s is None else np.maximum(seconds, times.longest_s)
-    return Steps(
+    return StepTimes(
         count=int(weights.sum()),
         samples=len(seconds),
         median_s=noise.weighted_median(seconds, weights),
@@ -52,7 +52,7 @@ def steps_of(times: RankTimes) -> Steps:
     )
 
 
-def together(times: Sequence[RankTimes]) -> RankTimes:
+def pool_ranks(times: Sequence[RankTimes]) -> RankTimes:
     """Samples of several ranks, or of several files of one rank, as if they were one's."""
     if len(times) == 1:
         return times[0]
@@ -83,46 +83,49 @@ def together(times: Sequence[RankTimes]) -> RankTimes:
 def compare_rank(rank: int | None, before: RankTimes, after: RankTimes, ranks: tuple[int, int] = (1, 1)) -> RankPair:
     """How long the steps took; of so many ``ranks`` together on each side."""
     samples = (len(before.step_s), len(after.step_s))
-    ranges = noise.range_of(before, ranks[0]), noise.range_of(after, ranks[1])
+    ranges = noise.step_range(before, ranks[0]), noise.step_range(after, ranks[1])
     gap_s = noise.gap_s(*ranges)
     sure_s = gap_s if noise.rarely_apart(ranges[0].count, ranges[1].count) else 0.0
-    mean = noise.difference(_mean(before), _mean(after), samples, sure_s)
-    median = noise.difference(
-        noise.medians(before.step_s, before.steps), noise.medians(after.step_s, after.steps), samples, sure_s
+    mean = noise.time_difference(_mean(before), _mean(after), samples, sure_s)
+    median = noise.time_difference(
+        noise.bootstrap_medians(before.step_s, before.steps),
+        noise.bootstrap_medians(after.step_s, after.steps),
+        samples,
+        sure_s,
     )
-    return RankPair(rank, steps_of(before), steps_of(after), median, mean, gap_s != 0)
+    return RankPair(rank, step_times(before), step_times(after), median, mean, gap_s != 0)
 
 
 def _mean(times: RankTimes) -> tuple[float, FloatColumn]:
-    means, drawn = noise.means(times.step_s[None, :], times.steps)
+    means, drawn = noise.bootstrap_means(times.step_s[None, :], times.steps)
     return float(means[0]), drawn[:, 0]
 
 
-def compare_parts(pairs: Mapping[int | None, tuple[RankTimes, RankTimes]]) -> tuple[Part, ...]:
+def compare_parts(pairs: Mapping[int | None, tuple[RankTimes, RankTimes]]) -> tuple[StepPart, ...]:
     """Parts of the step that are not as they were, on whichever ranks, the largest change first."""
     found: dict[Activity, _Found] = {}
     for rank, (before, after) in pairs.items():
-        least_s = noise.SMALLEST_PART * max(steps_of(before).median_s, steps_of(after).median_s)
+        least_s = noise.MIN_PART_SHARE * max(step_times(before).median_s, step_times(after).median_s)
         changed = [(activity, inside, one) for activity, inside, one in _parts(before, after) if one.is_real(least_s)]
         waited_s = sum(one.grew_s for activity, _, one in changed if (activity.on, activity.kind) == (THREAD, WAITING))
         for activity, inside, one in changed:
             seen = _as_it_was(activity, inside, one, waited_s)
             found.setdefault(seen, _Found(seen, inside, {})).by_rank[rank] = one
-    parts = [part for one in found.values() for part in _told(one)]
+    parts = [part for one in found.values() for part in _parts_of(one)]
     return tuple(sorted(parts, key=lambda part: -abs(part.difference.grew_s)))
 
 
-def _as_it_was(activity: Activity, inside: str, one: Difference, waited_s: float) -> Activity:
+def _as_it_was(activity: Activity, inside: str, one: TimeDifference, waited_s: float) -> Activity:
     """DDP waits for its buckets inside of the autograd engine, where a trace shows no wait on the main thread: this
     rank's collectives on Gloo's threads (``waited_s``) changed by as much."""
     if activity.on != MAIN or activity.kind != OWN or BACKWARD not in f"{activity.called} {inside}":
         return activity
-    if waited_s * one.grew_s <= 0 or abs(waited_s) < MOSTLY * abs(one.grew_s):
+    if waited_s * one.grew_s <= 0 or abs(waited_s) < DOMINANT_SHARE * abs(one.grew_s):
         return activity
     return replace(activity, kind=WAITING, phase=Phase.COMMUNICATION)
 
 
-def _told(found: _Found) -> list[Part]:
+def _parts_of(found: _Found) -> list[StepPart]:
     """One part where it grew, and one where it shrank."""
     parts = []
     for sign in (1, -1):
@@ -131,11 +134,11 @@ def _told(found: _Found) -> list[Part]:
             most = max(ranks.values(), key=lambda one: abs(one.grew_s))
             told = tuple(sorted(rank for rank in ranks if rank is not None))
             a = found.activity
-            parts.append(Part(a.where, a.called, found.inside, a.phase, a.kind, a.on, told, most))
+            parts.append(StepPart(a.where, a.called, found.inside, a.phase, a.kind, a.on, told, most))
     return parts
 
 
-def _parts(before: RankTimes, after: RankTimes) -> list[tuple[Activity, str, Difference]]:
+def _parts(before: RankTimes, after: RankTimes) -> list[tuple[Activity, str, TimeDifference]]:
     sides = [_by_place(times) for times in (before, after)]
     keys = list({**sides[0], **sides[1]})
     if not keys:
@@ -146,14 +149,17 @@ def _parts(before: RankTimes, after: RankTimes) -> list[tuple[Activity, str, Dif
     ]
     change = columns[1] @ after.steps / after.steps.sum() - columns[0] @ before.steps / before.steps.sum()
     chosen = np.argsort(-np.abs(change))[:MOST_PARTS]
-    drawn = [noise.means(column[chosen], times.steps) for column, times in zip(columns, (before, after), strict=True)]
+    drawn = [
+        noise.bootstrap_means(column[chosen], times.steps)
+        for column, times in zip(columns, (before, after), strict=True)
+    ]
     samples = (len(before.step_s), len(after.step_s))
     inside = _inside(before, after)
     return [
         (
             keys[at],
             inside.get(keys[at], ""),
-            noise.difference(
+            noise.time_difference(
                 (float(drawn[0][0][number]), drawn[0][1][:, number]),
                 (float(drawn[1][0][number]), drawn[1][1][:, number]),
                 samples,

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from unhang.errors import UsageError
 from unhang.findings import Text
-from unhang.watch.launch.dry_run import no_orphans
-from unhang_ramp.ramp import judged
-from unhang_ramp.sizes import MOST_VALUES, Growth, checked, command_at
-from unhang_ramp.trial import Bounds, Trial, trial
+from unhang.watch.launch.dry_run import cleaned_up
+from unhang_ramp.ramp import judge_size
+from unhang_ramp.sizes import MOST_VALUES, Growth, check_placeholders, command_for_size
+from unhang_ramp.trial import RampTrial, TrialLimits, run_trial
 
 _TRY = re.compile(
     r"(?P<names>[A-Za-z_]\w*(?:\*[A-Za-z_]\w*)*)=(?P<values>[^@]+)(?:@(?P<file>[^:]+):(?P<keys>[\w.*]+))?"
@@ -23,7 +23,7 @@ _NEXT = "unhang ramp --try zero=2,3@ds.json:zero_optimization.stage --try batch*
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SettingChoice:
     """``settings`` that change together; each has as many values as there are ways."""
 
     settings: tuple[Growth, ...]
@@ -35,20 +35,20 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TriedChoices:
     """Every combination that was run, and for each what is not sound about it: a word and a sentence, or ("", None)."""
 
-    trials: tuple[Trial, ...]
+    trials: tuple[RampTrial, ...]
     judgements: tuple[tuple[str, Text | None], ...]
 
     @property
-    def sound(self) -> tuple[Trial, ...]:
+    def sound(self) -> tuple[RampTrial, ...]:
         """Those that ended well, the fastest step first."""
         found = [one for one, (_, because) in zip(self.trials, self.judgements, strict=True) if because is None]
         return tuple(sorted(found, key=lambda one: one.typical_s or 0.0))
 
 
-def choice(text: str) -> Choice:
+def parse_choice(text: str) -> SettingChoice:
     """``zero=2,3``, ``batch*accumulation=1*8,2*4``; after ``@FILE:`` the keys in that file, joined by ``*`` as well.
 
     Raises:
@@ -63,10 +63,12 @@ def choice(text: str) -> Choice:
     if len(keys) != len(names) or not rows or any(len(row) != len(names) or not all(row) for row in rows):
         raise UsageError(f"{text} wants {len(names)} values at a time, joined by *, and as many keys", next_step=_NEXT)
     columns = list(zip(*rows, strict=True))
-    return Choice(tuple(Growth(n, v, match["file"] or "", k) for n, v, k in zip(names, columns, keys, strict=True)))
+    return SettingChoice(
+        tuple(Growth(n, v, match["file"] or "", k) for n, v, k in zip(names, columns, keys, strict=True))
+    )
 
 
-def combinations(choices: Sequence[Choice]) -> Iterator[dict[str, str]]:
+def combinations(choices: Sequence[SettingChoice]) -> Iterator[dict[str, str]]:
     """All values of every combination, the last choice changing fastest."""
     for ways in itertools.product(*(range(one.ways) for one in choices)):
         yield {
@@ -76,30 +78,30 @@ def combinations(choices: Sequence[Choice]) -> Iterator[dict[str, str]]:
         }
 
 
-def compare(
+def compare_choices(
     command: Sequence[str],
-    choices: Sequence[Choice],
+    choices: Sequence[SettingChoice],
     *,
-    bounds: Bounds | None = None,
+    bounds: TrialLimits | None = None,
     keep: Path | None = None,
-    tell: Callable[[Trial], None] = lambda _: None,
-) -> Tried:
+    tell: Callable[[RampTrial], None] = lambda _: None,
+) -> TriedChoices:
     """Run ``command`` with every combination, whatever became of the others. ``keep`` and ``tell`` as in ``ramp()``.
 
     Raises:
         UsageError: the command and the choices do not fit, or there are too many combinations.
     """
     settings = [setting for one in choices for setting in one.settings]
-    checked(command, settings)
+    check_placeholders(command, settings)
     rows = list(combinations(choices))
     if len(rows) > MOST_VALUES:
         raise UsageError(f"that is {len(rows)} runs; {MOST_VALUES} is the most", next_step="try fewer values at a time")
-    trials: list[Trial] = []
+    trials: list[RampTrial] = []
     for number, values in enumerate(rows, 1):
         folder = Path(tempfile.mkdtemp(prefix="unhang-ramp-"))
         kept = keep / f"{number:02d}-{'-'.join(f'{n}={v}' for n, v in values.items())}" if keep is not None else None
-        with no_orphans(folder):
-            words = command_at(command, settings, values, folder)
-            trials.append(trial(words, values, folder, kept, bounds or Bounds()))
+        with cleaned_up(folder):
+            words = command_for_size(command, settings, values, folder)
+            trials.append(run_trial(words, values, folder, kept, bounds or TrialLimits()))
         tell(trials[-1])
-    return Tried(tuple(trials), tuple(judged(one, None, None) for one in trials))
+    return TriedChoices(tuple(trials), tuple(judge_size(one, None, None) for one in trials))

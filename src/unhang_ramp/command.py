@@ -14,7 +14,7 @@ from unhang.cli.check import Format
 from unhang.errors import UsageError
 
 if TYPE_CHECKING:
-    from unhang_ramp.trial import Trial
+    from unhang_ramp.trial import RampTrial
 
 
 def ramp(
@@ -62,23 +62,23 @@ def ramp(
     from unhang.report.language import resolve_language
     from unhang.report.layout.text_layout import width_of
     from unhang_ramp import ramp as ramps
-    from unhang_ramp.choices import choice, compare
-    from unhang_ramp.sizes import growth
-    from unhang_ramp.table import sheet_of, to_document, tried_document, tried_sheet
-    from unhang_ramp.trial import Bounds
+    from unhang_ramp.choices import compare_choices, parse_choice
+    from unhang_ramp.sizes import parse_growth
+    from unhang_ramp.table import choices_document, choices_sheet, ramp_sheet, to_document
+    from unhang_ramp.trial import TrialLimits
 
     spoken = resolve_language(lang) if form is Format.TEXT or lang else "en"
-    bounds = Bounds(steps, limit, stall)
+    bounds = TrialLimits(steps, limit, stall)
     if grow and tries:
         raise UsageError("--grow and --try are two questions", next_step="try first, then grow what was fastest")
     if tries:
-        tried = compare(command, [choice(text) for text in tries], bounds=bounds, keep=folder, tell=_tell)
-        document, sheet = tried_document(tried, lang=spoken), tried_sheet(tried, width_of(sys.stdout), spoken)
+        tried = compare_choices(command, [parse_choice(text) for text in tries], bounds=bounds, keep=folder, tell=_tell)
+        document, sheet = choices_document(tried, lang=spoken), choices_sheet(tried, width_of(sys.stdout), spoken)
         sound = len(tried.sound) == len(tried.trials)
     else:
-        found = ramps.ramp(command, [growth(text) for text in grow or ()], bounds=bounds, keep=folder, tell=_tell)
-        document, sheet = to_document(found, lang=spoken), sheet_of(found, width_of(sys.stdout), spoken)
-        sound = found.gave_way is None
+        found = ramps.ramp(command, [parse_growth(text) for text in grow or ()], bounds=bounds, keep=folder, tell=_tell)
+        document, sheet = to_document(found, lang=spoken), ramp_sheet(found, width_of(sys.stdout), spoken)
+        sound = found.stop_reason is None
     if form is Format.JSON:
         sys.stdout.write(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
     else:
@@ -86,7 +86,7 @@ def ramp(
     raise typer.Exit(0 if sound else 1)
 
 
-def _tell(trial: Trial) -> None:
+def _tell(trial: RampTrial) -> None:
     """A line for whoever waits at a terminal."""
     if sys.stderr.isatty():
         size = ", ".join(f"{name}={value}" for name, value in trial.values.items())

@@ -25,22 +25,22 @@ _PLAIN = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null")
 _BARE_TOML = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false")
 
 
-def file_of(word: str) -> str:
+def configuration_file(word: str) -> str:
     """The configuration file that a word of the command names; empty where it names none that is there."""
     name = word.partition("=")[2] if word.startswith("-") and "=" in word else word
     path = Path(name)
     return name if path.suffix in KINDS and path.is_file() and path.stat().st_size <= MOST_BYTES else ""
 
 
-def names(word: str, file: str) -> bool:
+def names_file(word: str, file: str) -> bool:
     """Whether a word of the command names ``file``."""
     return word == file or word.endswith(f"={file}")
 
 
-def templates(command: Sequence[str], placeholders: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def find_templates(command: Sequence[str], placeholders: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Files of the command that hold ``{name}`` of some placeholder, and which."""
     found = {}
-    for file in dict.fromkeys(file_of(word) for word in command):
+    for file in dict.fromkeys(configuration_file(word) for word in command):
         text = _text(Path(file)) if file else ""
         held = tuple(name for name in placeholders if f"{{{name}}}" in text)
         if held:
@@ -48,7 +48,7 @@ def templates(command: Sequence[str], placeholders: Sequence[str]) -> dict[str, 
     return found
 
 
-def filled(text: str, values: Mapping[str, str]) -> str:
+def fill_placeholders(text: str, values: Mapping[str, str]) -> str:
     """``text`` with every ``{name}`` replaced; a quoted one alone becomes the bare number or switch."""
     for name, value in values.items():
         if _PLAIN.fullmatch(value):
@@ -59,14 +59,14 @@ def filled(text: str, values: Mapping[str, str]) -> str:
 
 def check_key(file: str, key: str, value: str) -> None:
     """Raise UsageError where ``file`` cannot be read, or has no ``key`` (dotted)."""
-    changed(_text(Path(file)), file, {key: value})
+    with_values(_text(Path(file)), file, {key: value})
 
 
-def copied(file: str, keys: Mapping[str, str], placeholders: Mapping[str, str], folder: Path) -> Path:
+def write_copy(file: str, keys: Mapping[str, str], placeholders: Mapping[str, str], folder: Path) -> Path:
     """A copy of ``file`` in ``folder``: ``placeholders`` filled in, other values at ``keys`` (dotted)."""
-    text = filled(_text(Path(file)), placeholders)
+    text = fill_placeholders(_text(Path(file)), placeholders)
     if keys:
-        text = changed(text, file, keys)
+        text = with_values(text, file, keys)
     copy = folder / Path(file).name
     if copy.exists():  # a file of the same name in another folder
         folder = Path(tempfile.mkdtemp(dir=folder))
@@ -75,7 +75,7 @@ def copied(file: str, keys: Mapping[str, str], placeholders: Mapping[str, str], 
     return copy
 
 
-def changed(text: str, file: str, keys: Mapping[str, str]) -> str:
+def with_values(text: str, file: str, keys: Mapping[str, str]) -> str:
     """``text`` of ``file`` with other values at ``keys``.
 
     Raises:

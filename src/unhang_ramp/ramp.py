@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unhang.findings import Text, say
-from unhang.watch.launch.dry_run import no_orphans
-from unhang_ramp.sizes import Growth, checked, command_at, sizes
-from unhang_ramp.trial import CRASH, GOOD, LIMIT, MEMORY, STALL, Bounds, Trial, trial
+from unhang.watch.launch.dry_run import cleaned_up
+from unhang_ramp.sizes import Growth, check_placeholders, command_for_size, ramp_sizes
+from unhang_ramp.trial import CRASH, GOOD, LIMIT, MEMORY, STALL, RampTrial, TrialLimits, run_trial
 
-LONGER, LEAST_LONGER_S = 1.5, 0.05
+MAX_STEP_GROWTH, MIN_STEP_GROWTH_S = 1.5, 0.05
 """A step may take so much longer than its size explains, and at least so many seconds, before that counts."""
-SPREAD, LEAST_SPREAD_S = 3.0, 0.2
-LEAST_FREE = 0.05
+MAX_STEP_SPREAD, MIN_STEP_SPREAD_S = 3.0, 0.2
+MIN_FREE_SHARE = 0.05
 """Of the memory: with less left, the next peak ends the job."""
 
 
@@ -23,15 +23,15 @@ LEAST_FREE = 0.05
 class Ramp:
     """Every size that was tried, in order. ``gave_way``: why the last one is not good; None where all were."""
 
-    trials: tuple[Trial, ...]
-    gave_way: Text | None = None
+    trials: tuple[RampTrial, ...]
+    stop_reason: Text | None = None
     kind: str = ""
     """``stall``, ``crash``, ``memory``, ``limit``, ``no-steps``, ``step-time``, ``spread`` or ``headroom``."""
 
     @property
-    def good(self) -> Trial | None:
+    def good(self) -> RampTrial | None:
         """The largest size that is good."""
-        found = self.trials[:-1] if self.gave_way is not None else self.trials
+        found = self.trials[:-1] if self.stop_reason is not None else self.trials
         return found[-1] if found else None
 
 
@@ -39,9 +39,9 @@ def ramp(
     command: Sequence[str],
     growths: Sequence[Growth],
     *,
-    bounds: Bounds | None = None,
+    bounds: TrialLimits | None = None,
     keep: Path | None = None,
-    tell: Callable[[Trial], None] = lambda _: None,
+    tell: Callable[[RampTrial], None] = lambda _: None,
 ) -> Ramp:
     """Run ``command`` at growing sizes; stops at the first that is not good. ``tell`` hears of each.
 
@@ -50,22 +50,22 @@ def ramp(
     Raises:
         UsageError: the command and what grows do not fit, or the command cannot be started.
     """
-    checked(command, growths)
-    trials: list[Trial] = []
-    for number, (grown, values) in enumerate(sizes(growths), 1):
+    check_placeholders(command, growths)
+    trials: list[RampTrial] = []
+    for number, (grown, values) in enumerate(ramp_sizes(growths), 1):
         folder = Path(tempfile.mkdtemp(prefix="unhang-ramp-"))
         kept = keep / f"{number:02d}-{'-'.join(f'{n}={v}' for n, v in values.items())}" if keep is not None else None
-        with no_orphans(folder):
-            words = command_at(command, growths, values, folder)
-            trials.append(trial(words, values, folder, kept, bounds or Bounds()))
+        with cleaned_up(folder):
+            words = command_for_size(command, growths, values, folder)
+            trials.append(run_trial(words, values, folder, kept, bounds or TrialLimits()))
         tell(trials[-1])
-        kind, because = judged(trials[-1], trials[-2] if grown is not None else None, grown)
+        kind, because = judge_size(trials[-1], trials[-2] if grown is not None else None, grown)
         if because is not None:
             return Ramp(tuple(trials), because, kind)
     return Ramp(tuple(trials))
 
 
-def judged(now: Trial, before: Trial | None, grown: Growth | None) -> tuple[str, Text | None]:
+def judge_size(now: RampTrial, before: RampTrial | None, grown: Growth | None) -> tuple[str, Text | None]:
     """What gave way at this size, as a word and a sentence; ("", None) where it is good."""
     if now.outcome != GOOD:
         return now.outcome, _failed(now)
@@ -73,11 +73,11 @@ def judged(now: Trial, before: Trial | None, grown: Growth | None) -> tuple[str,
         (now.memory_free, now.memory_limit, say("memory of this machine")),
         (now.card_free, now.card_size, say("memory of a card")),
     ):
-        if free is not None and size and free < LEAST_FREE * size:
+        if free is not None and size and free < MIN_FREE_SHARE * size:
             share = round(100 * free / size, 1)
             return "headroom", say("only {share} % of the {what} is left", share=share, what=what)
     typical, longest = now.typical_s, max(now.step_s, default=0.0)
-    if typical and longest > SPREAD * typical and longest - typical > LEAST_SPREAD_S:
+    if typical and longest > MAX_STEP_SPREAD * typical and longest - typical > MIN_STEP_SPREAD_S:
         return "spread", say(
             "steps are uneven: the longest took {longest:.2f} s, half of them less than {typical:.2f} s",
             longest=longest,
@@ -86,21 +86,21 @@ def judged(now: Trial, before: Trial | None, grown: Growth | None) -> tuple[str,
     return _longer(now, before, grown)
 
 
-def _longer(now: Trial, before: Trial | None, grown: Growth | None) -> tuple[str, Text | None]:
+def _longer(now: RampTrial, before: RampTrial | None, grown: Growth | None) -> tuple[str, Text | None]:
     if before is None or grown is None or not before.typical_s or not now.typical_s:
         return "", None
     factor = grown.expected(before.values[grown.name], now.values[grown.name])
     if factor is None:
         return "", None
     expected = before.typical_s * factor
-    if now.typical_s <= expected * LONGER or now.typical_s - expected <= LEAST_LONGER_S:
+    if now.typical_s <= expected * MAX_STEP_GROWTH or now.typical_s - expected <= MIN_STEP_GROWTH_S:
         return "", None
     return "step-time", say(
         "a step takes {now:.2f} s where the size explains {expected:.2f} s", now=now.typical_s, expected=expected
     )
 
 
-def _failed(now: Trial) -> Text:
+def _failed(now: RampTrial) -> Text:
     said = now.sentence or (now.last_words[-1] if now.last_words else "")
     if now.outcome == STALL:
         return say("the ranks wait for each other: {said}", said=said)

@@ -42,7 +42,7 @@ class Growth:
         return float(max(1.0, new / old) ** exponent)
 
 
-def growth(text: str) -> Growth:
+def parse_growth(text: str) -> Growth:
     """``batch=1,2,4``, ``batch=1:64`` (doubling), ``zero=2,3@ds.json:zero_optimization.stage``.
 
     Raises:
@@ -74,17 +74,19 @@ def _number(text: str) -> float | None:
         return None
 
 
-def checked(command: Sequence[str], growths: Sequence[Growth]) -> None:
+def check_placeholders(command: Sequence[str], growths: Sequence[Growth]) -> None:
     """Raise UsageError where something that grows has no place, or a place nothing that grows."""
     if not growths:
         raise UsageError("say with --grow what is to grow", next_step=_NEXT)
     if "{" not in command[0] and shutil.which(command[0]) is None:
         raise UsageError(f"there is no command {command[0]}")
     held = {
-        name for files in configuration_copies.templates(command, [g.name for g in growths]).values() for name in files
+        name
+        for files in configuration_copies.find_templates(command, [g.name for g in growths]).values()
+        for name in files
     }
     for one in growths:
-        if one.file and not any(configuration_copies.names(word, one.file) for word in command):
+        if one.file and not any(configuration_copies.names_file(word, one.file) for word in command):
             raise UsageError(
                 f"the command does not name {one.file}", next_step=f"add {one.file} as the command takes it"
             )
@@ -97,7 +99,7 @@ def checked(command: Sequence[str], growths: Sequence[Growth]) -> None:
             configuration_copies.check_key(one.file, one.key, one.values[0])
 
 
-def sizes(growths: Sequence[Growth]) -> Iterator[tuple[Growth | None, dict[str, str]]]:
+def ramp_sizes(growths: Sequence[Growth]) -> Iterator[tuple[Growth | None, dict[str, str]]]:
     """The first size, then one thing after another, each to its end: (what grew, all values)."""
     at = {one.name: one.values[0] for one in growths}
     yield None, dict(at)
@@ -107,15 +109,19 @@ def sizes(growths: Sequence[Growth]) -> Iterator[tuple[Growth | None, dict[str, 
             yield one, dict(at)
 
 
-def command_at(command: Sequence[str], growths: Sequence[Growth], at: Mapping[str, str], folder: Path) -> list[str]:
+def command_for_size(
+    command: Sequence[str], growths: Sequence[Growth], at: Mapping[str, str], folder: Path
+) -> list[str]:
     """``command`` at one size; changed copies of configuration files go to ``folder``."""
     free = {one.name: at[one.name] for one in growths if not one.file}
-    held = configuration_copies.templates(command, list(free))
+    held = configuration_copies.find_templates(command, list(free))
     words = list(command)
     for name, value in free.items():
         words = [word.replace(f"{{{name}}}", value) for word in words]
     for file in dict.fromkeys((*held, *(one.file for one in growths if one.file))):
         keys = {one.key: at[one.name] for one in growths if one.file == file}
-        copy = configuration_copies.copied(file, keys, {name: free[name] for name in held.get(file, ())}, folder)
-        words = [word.replace(file, str(copy)) if configuration_copies.names(word, file) else word for word in words]
+        copy = configuration_copies.write_copy(file, keys, {name: free[name] for name in held.get(file, ())}, folder)
+        words = [
+            word.replace(file, str(copy)) if configuration_copies.names_file(word, file) else word for word in words
+        ]
     return words

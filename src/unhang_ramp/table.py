@@ -11,12 +11,12 @@ from rich.text import Text as Styled
 from unhang import __version__
 from unhang.findings import Text, say
 from unhang.report.language import translate
-from unhang.report.layout.text_layout import Sheet
-from unhang.report.localizer import Voice
+from unhang.report.layout.text_layout import TextLayout
+from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor
-from unhang_ramp.choices import Tried
+from unhang_ramp.choices import TriedChoices
 from unhang_ramp.ramp import Ramp
-from unhang_ramp.trial import Trial
+from unhang_ramp.trial import RampTrial
 
 SCHEMA = "unhang.ramp/1"
 GIGABYTE = 1 << 30
@@ -31,18 +31,18 @@ def to_document(ramp: Ramp, *, lang: str = "en") -> dict[str, Any]:
         "sizes": [_row(trial) for trial in ramp.trials],
         "good": _row(ramp.good) if ramp.good is not None else None,
         "gave_way": None
-        if ramp.gave_way is None
+        if ramp.stop_reason is None
         else {
             "values": dict(ramp.trials[-1].values),
             "kind": ramp.kind,
-            "because": translate(ramp.gave_way, lang),
+            "because": translate(ramp.stop_reason, lang),
             "cause": ramp.trials[-1].cause or None,
             "last_words": list(ramp.trials[-1].last_words),
         },
     }
 
 
-def _row(trial: Trial) -> dict[str, Any]:
+def _row(trial: RampTrial) -> dict[str, Any]:
     return {
         "values": dict(trial.values),
         "outcome": trial.outcome,
@@ -59,7 +59,7 @@ def _row(trial: Trial) -> dict[str, Any]:
     }
 
 
-def tried_document(tried: Tried, *, lang: str = "en") -> dict[str, Any]:
+def choices_document(tried: TriedChoices, *, lang: str = "en") -> dict[str, Any]:
     """The same for choices: ``sizes`` with what is not sound about each, ``good`` the fastest sound one."""
     rows = [
         {**_row(trial), "kind": kind, "because": None if because is None else translate(because, lang)}
@@ -69,9 +69,9 @@ def tried_document(tried: Tried, *, lang: str = "en") -> dict[str, Any]:
     return {"schema": SCHEMA, "unhang": __version__, "lang": lang, "sizes": rows, "good": good, "gave_way": None}
 
 
-def tried_sheet(tried: Tried, width: int, lang: str = "en") -> Sheet:
+def choices_sheet(tried: TriedChoices, width: int, lang: str = "en") -> TextLayout:
     """The fastest sound choice, what was not sound about others, and every choice."""
-    sheet, voice = Sheet(width), Voice(lang, Redactor())
+    sheet, voice = TextLayout(width), Localizer(lang, Redactor())
     head = say("None of these ended well.")
     if tried.sound:
         head = say("The fastest that ended well is {size}.", size=_size(tried.sound[0]))
@@ -86,31 +86,31 @@ def tried_sheet(tried: Tried, width: int, lang: str = "en") -> Sheet:
     return sheet
 
 
-def sheet_of(ramp: Ramp, width: int, lang: str = "en") -> Sheet:
+def ramp_sheet(ramp: Ramp, width: int, lang: str = "en") -> TextLayout:
     """What gave way, the largest good size with its price, and every size."""
-    sheet, voice = Sheet(width), Voice(lang, Redactor())
+    sheet, voice = TextLayout(width), Localizer(lang, Redactor())
     head = say("It grew to the last size and stayed sound.")
-    if ramp.gave_way is not None:
+    if ramp.stop_reason is not None:
         head = say("It gives way at {size}.", size=_size(ramp.trials[-1]))
-    sheet.paragraph(Styled(voice.sentence(head), "bold green" if ramp.gave_way is None else "bold yellow"), indent=0)
-    if ramp.gave_way is not None:
-        sheet.paragraph(voice.sentence(ramp.gave_way), lead="• ")
+    sheet.paragraph(Styled(voice.sentence(head), "bold green" if ramp.stop_reason is None else "bold yellow"), indent=0)
+    if ramp.stop_reason is not None:
+        sheet.paragraph(voice.sentence(ramp.stop_reason), lead="• ")
     if ramp.good is not None:
         sheet.paragraph(voice.sentence(_price(ramp.good)), lead="• ")
     sheet.lines.append(Styled())
     sheet.code("\n".join(_table(ramp.trials, voice)), indent=2)
-    last = ramp.trials[-1] if ramp.gave_way is not None else None
+    last = ramp.trials[-1] if ramp.stop_reason is not None else None
     if last is not None and last.last_words:
         sheet.heading(voice.say(say("The last lines of its output")))
         sheet.code("\n".join(voice.clean(line) for line in last.last_words[-6:]))
     return sheet
 
 
-def _size(trial: Trial) -> str:
+def _size(trial: RampTrial) -> str:
     return ", ".join(f"{name}={value}" for name, value in trial.values.items())
 
 
-def _price(trial: Trial) -> Text:
+def _price(trial: RampTrial) -> Text:
     return say(
         "the largest good size is {size}: {step:.3f} s a step, {free} of memory left",
         size=_size(trial),
@@ -119,7 +119,7 @@ def _price(trial: Trial) -> Text:
     )
 
 
-def _table(trials: Sequence[Trial], voice: Voice, outcomes: Sequence[str] = ()) -> list[str]:
+def _table(trials: Sequence[RampTrial], voice: Localizer, outcomes: Sequence[str] = ()) -> list[str]:
     heads = (say("size"), say("outcome"), say("step"), say("longest"), say("in collectives"), say("memory left"))
     rows = [[voice.say(head) for head in heads]]
     for trial, outcome in zip(trials, outcomes or [trial.outcome for trial in trials], strict=True):

@@ -18,9 +18,9 @@ from unhang.check.environment import collect_limits
 from unhang.check.environment.machine_limits import MemoryLimit
 from unhang.check.sameness.sameness import RankStart
 from unhang.host.machine import Machine
-from unhang.program.launch.planned_job import Plan
+from unhang.program.launch.planned_job import PlannedJob
 from unhang.records.record import read_records
-from unhang.watch.launch.dry_run import end, environment_of, last_words, read_starts, start
+from unhang.watch.launch.dry_run import dry_run_environment, kill_job, last_output_lines, read_starts, start_job
 
 TICK_S, MEMORY_S = 0.2, 1.0
 GOOD, STALL, CRASH, MEMORY, LIMIT, NO_STEPS = "good", "stall", "crash", "memory", "limit", "no-steps"
@@ -29,7 +29,7 @@ _UNHANG = (sys.executable, "-c", "from unhang.cli.main import main; main()")
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class TrialLimits:
     """``steps`` to time after one to warm up; ``limit_s`` for one size; ``stall_s``: so long ranks may wait for one
     that works.
     """
@@ -40,7 +40,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class RampTrial:
     """``values`` by name; ``outcome``: ``good``, ``stall``, ``crash``, ``memory``, ``limit`` (the time was over),
     ``no-steps`` (the command ended before the steps were done). Bytes; None where it is not known.
     """
@@ -77,7 +77,7 @@ class Trial:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _Observations:
     """What was seen while the command ran."""
 
     looks: Counter[bool] = field(default_factory=Counter)
@@ -121,7 +121,9 @@ class _Seen:
         return self._slow_since_s is not None and time.monotonic() - self._slow_since_s > limit_s / 2
 
 
-def trial(command: Sequence[str], values: Mapping[str, str], folder: Path, kept: Path | None, bounds: Bounds) -> Trial:
+def run_trial(
+    command: Sequence[str], values: Mapping[str, str], folder: Path, kept: Path | None, bounds: TrialLimits
+) -> RampTrial:
     """Run ``command`` for a few timed steps.
 
     ``folder`` takes what the ranks leave, ``kept`` the run folder (default: inside ``folder``). Nothing of the command
@@ -130,23 +132,23 @@ def trial(command: Sequence[str], values: Mapping[str, str], folder: Path, kept:
     run = kept or folder / "run"
     slow_after = str(max(1.0, bounds.stall_s / 2))
     words = [*_UNHANG, "run", "--dir", str(run), "--slow-after", slow_after, "--capture", "--lang", "en", "--"]
-    environment = environment_of(command, dict(os.environ), folder, bounds.steps)
+    environment = dry_run_environment(command, dict(os.environ), folder, bounds.steps)
     environment["PYTHONPATH"] = os.environ.get("PYTHONPATH", "")  # `unhang run` brings the start-up hook itself
-    began, seen = time.monotonic(), _Seen()
+    began, seen = time.monotonic(), _Observations()
     with (folder / "output").open("wb") as output:
-        job = start([*words, *command], output, environment)
+        job = start_job([*words, *command], output, environment)
         try:
             while job.poll() is None and time.monotonic() - began < bounds.limit_s and not seen.stalled(bounds.stall_s):
                 seen.look(folder, run)
                 time.sleep(TICK_S)
             code = job.poll()
         finally:
-            end(job, folder)
-    return _told(values, code, time.monotonic() - began, folder, run, seen)
+            kill_job(job, folder)
+    return _trial_result(values, code, time.monotonic() - began, folder, run, seen)
 
 
 def _memory() -> MemoryLimit | None:
-    for kind, look in collect_limits.look(Machine(), Plan()):
+    for kind, look in collect_limits.collect(Machine(), PlannedJob()):
         if kind is MemoryLimit:
             found: MemoryLimit | None = look.found
             return found
@@ -159,7 +161,9 @@ def _records(run: Path) -> Path | None:
     return None
 
 
-def _told(values: Mapping[str, str], code: int | None, seconds: float, folder: Path, run: Path, seen: _Seen) -> Trial:
+def _trial_result(
+    values: Mapping[str, str], code: int | None, seconds: float, folder: Path, run: Path, seen: _Observations
+) -> RampTrial:
     starts = read_starts(folder)
     done = [s for s in starts if s.stage == "done"]
     whole = bool(done) and len(done) == len(starts)
@@ -167,7 +171,7 @@ def _told(values: Mapping[str, str], code: int | None, seconds: float, folder: P
     finding: dict[str, Any] = (verdict.get("findings") or [{}])[0]
     looks = sum(seen.looks.values())
     cards = [s.memory["card_free"] for s in starts if "card_free" in s.memory]
-    return Trial(
+    return RampTrial(
         values=values,
         outcome=GOOD if whole else _failure(code, verdict, finding),
         seconds=seconds,
@@ -182,7 +186,9 @@ def _told(values: Mapping[str, str], code: int | None, seconds: float, folder: P
         code=code,
         cause=str(finding.get("cause", "")),
         sentence=str(finding.get("summary", "")),
-        last_words=() if whole else last_words(run / "logs" / "launcher.log") or last_words(folder / "output"),
+        last_words=()
+        if whole
+        else last_output_lines(run / "logs" / "launcher.log") or last_output_lines(folder / "output"),
     )
 
 

@@ -16,13 +16,13 @@ from unhang.cli.check import Format
 from unhang.errors import UsageError
 
 
-class To(str, Enum):
+class TargetFormat(str, Enum):
     """What can be written."""
 
     WEBDATASET = "webdataset"
 
 
-class Uneven(str, Enum):
+class UnevenChoice(str, Enum):
     """What to do with samples that cannot be shared equally."""
 
     DROP = "drop"
@@ -37,7 +37,7 @@ def reshard(
         ),
     ],
     ranks: Annotated[str, typer.Option(metavar="N[,N…]", help="World sizes that must come out even: 8, or 8,12.")],
-    to: Annotated[To, typer.Option(help="What to write.")] = To.WEBDATASET,  # noqa: ARG001 - one for now
+    to: Annotated[TargetFormat, typer.Option(help="What to write.")] = TargetFormat.WEBDATASET,  # noqa: ARG001 - one for now
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to; default: SOURCE-shards here.")] = None,
     workers: Annotated[
         int, typer.Option(min=1, metavar="N", help="Loader workers of each rank that must come out even.")
@@ -57,8 +57,8 @@ def reshard(
     text_only: Annotated[bool, typer.Option("--text-only", help="Samples without an image.")] = False,
     keep_columns: Annotated[bool, typer.Option("--keep-columns", help="Keep all other columns, as JSON.")] = False,
     when_uneven: Annotated[
-        Uneven, typer.Option(help="The samples too many: leave them out, or repeat some to fill up.")
-    ] = Uneven.DROP,
+        UnevenChoice, typer.Option(help="The samples too many: leave them out, or repeat some to fill up.")
+    ] = UnevenChoice.DROP,
     per_shard: Annotated[int, typer.Option(min=1, metavar="N", help="Most samples of a shard.")] = 10_000,
     strict: Annotated[bool, typer.Option("--strict", help="Write nothing if any sample cannot be used.")] = False,
     again: Annotated[
@@ -78,22 +78,22 @@ def reshard(
     from unhang.cli.output.progress_bar import ReadingBar
     from unhang.report.language import resolve_language
     from unhang.report.layout.text_layout import width_of
-    from unhang_reshard import answer
-    from unhang_reshard.reshard import Order
+    from unhang_reshard import report
+    from unhang_reshard.reshard import ReshardOptions
     from unhang_reshard.reshard import reshard as write
-    from unhang_reshard.sources import Reading
+    from unhang_reshard.sources import ReadOptions
 
     if os.name != "posix":
         raise UsageError("unhang reshard works on Linux and macOS only")
     spoken = resolve_language(lang) if form is Format.TEXT or lang else "en"
-    order = Order(_sizes(ranks), workers, when_uneven.value, per_shard, strict)
-    reading = Reading(img_key, caption_key, text_only, keep_columns, separator, encoding, images)
+    order = ReshardOptions(_sizes(ranks), workers, when_uneven.value, per_shard, strict)
+    reading = ReadOptions(img_key, caption_key, text_only, keep_columns, separator, encoding, images)
     with ReadingBar(doing="resharding") as bar:
         done = write(source, out or _beside(source[0]), order, reading, again=again, progress=bar.tell)
     if form is Format.JSON:
-        sys.stdout.write(json.dumps(answer.to_document(done, lang=spoken), ensure_ascii=False, indent=2) + "\n")
+        sys.stdout.write(json.dumps(report.to_document(done, lang=spoken), ensure_ascii=False, indent=2) + "\n")
     else:
-        answer.sheet_of(done, width_of(sys.stdout), spoken).print_to(sys.stdout)
+        report.reshard_sheet(done, width_of(sys.stdout), spoken).print_to(sys.stdout)
 
 
 def _sizes(words: str) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
-def ahead(
+def prefetch(
     items: Iterable[Item], work: Callable[[Item], Answer], *, weigh: Callable[[Item], int] = lambda _: 0
 ) -> Iterator[Answer]:
     """``work(item)`` for each item, in order. ``weigh`` gives the bytes an answer will hold."""

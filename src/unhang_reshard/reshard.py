@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from unhang import __version__
 from unhang.errors import UnhangError, UsageError
-from unhang_reshard.samples import Broken, Fields, Source
-from unhang_reshard.shard_sizes import Even, WhenUneven, even
+from unhang_reshard.samples import BrokenSample, Fields, SampleSource
+from unhang_reshard.shard_sizes import EvenSizes, WhenUneven, even_sizes
 from unhang_reshard.shard_writer import Shard, tar_writer, write_shard
-from unhang_reshard.sources import Reading, files_of, open_source
-from unhang_reshard.survey import LEFT_OUT, Progress, Survey, places_of, survey
+from unhang_reshard.sources import ReadOptions, find_files, open_source
+from unhang_reshard.survey import LEFT_OUT, Progress, Survey, load_places, survey_source
 from unhang_reshard.work_folder import MANIFEST, WorkFolder, write_whole
 
 SCHEMA = "unhang.shards/1"
@@ -28,7 +28,7 @@ JOURNAL = "shards.jsonl"
 
 
 @dataclass(frozen=True)
-class Order:
+class ReshardOptions:
     """What was asked for."""
 
     ranks: tuple[int, ...]
@@ -44,7 +44,7 @@ class Resharded:
 
     folder: Path
     survey: Survey
-    even: Even
+    even: EvenSizes
     shards: tuple[Shard, ...]
     went_on: bool
     """Work of an earlier call was found and kept."""
@@ -58,8 +58,8 @@ class Resharded:
 def reshard(
     words: Sequence[str],
     folder: Path,
-    order: Order,
-    reading: Reading,
+    order: ReshardOptions,
+    reading: ReadOptions,
     *,
     again: bool = False,
     progress: Progress = lambda *_: None,
@@ -72,26 +72,26 @@ def reshard(
         MissingExtra: ``webdataset`` (or pyarrow for Parquet) is not installed.
     """
     tar_writer()
-    files = files_of(words)
+    files = find_files(words)
     place = WorkFolder(folder)
-    with place.held(_call(files, order, reading), again=again) as went_on:
+    with place.held(_call_document(files, order, reading), again=again) as went_on:
         done = place.finished()
         if done is not None:
             place.close()
             return _of_manifest(folder, done)
         source = open_source(files, reading)
         try:
-            found = survey(source, place.work, progress)
-            sizes = _settled(found, order, place)
-            shards = tuple(_Writing(place, source, sizes).shards(progress))
-            _finish(place, _call(files, order, reading), found, sizes, shards)
+            found = survey_source(source, place.work, progress)
+            sizes = _settled_sizes(found, order, place)
+            shards = tuple(_ShardsWriter(place, source, sizes).shards(progress))
+            _finish(place, _call_document(files, order, reading), found, sizes, shards)
         except OSError as error:
             raise _stopped(error, folder) from error
         place.close()
     return Resharded(folder, found, sizes, shards, went_on)
 
 
-def _call(files: Sequence[Path], order: Order, reading: Reading) -> dict[str, Any]:
+def _call_document(files: Sequence[Path], order: ReshardOptions, reading: ReadOptions) -> dict[str, Any]:
     """What decides every byte that is written, as JSON gives it back."""
     abouts = [(path, path.stat()) for path in files]
     asked = {**asdict(order), **asdict(reading), "images": str((reading.images or Path.cwd()).absolute())}
@@ -101,13 +101,13 @@ def _call(files: Sequence[Path], order: Order, reading: Reading) -> dict[str, An
     return held
 
 
-def _settled(found: Survey, order: Order, place: WorkFolder) -> Even:
+def _settled_sizes(found: Survey, order: ReshardOptions, place: WorkFolder) -> EvenSizes:
     log = place.work / LEFT_OUT
     if order.strict and found.left_out:
         raise UsageError(f"{found.left_out} samples cannot be used; nothing was written", next_step=f"less {log}")
     if not found.good:
         raise UsageError("not one sample can be used; nothing was written", next_step=f"less {log}")
-    return even(
+    return even_sizes(
         found.good,
         found.size,
         ranks=order.ranks,
@@ -117,12 +117,12 @@ def _settled(found: Survey, order: Order, place: WorkFolder) -> Even:
     )
 
 
-class _Writing:
+class _ShardsWriter:
     """Shard after shard, beginning with the first that is not there."""
 
-    def __init__(self, place: WorkFolder, source: Source, sizes: Even) -> None:
+    def __init__(self, place: WorkFolder, source: SampleSource, sizes: EvenSizes) -> None:
         self._place, self._source, self._sizes = place, source, sizes
-        self._places: npt.NDArray[np.int64] = places_of(place.work, sizes.samples)
+        self._places: npt.NDArray[np.int64] = load_places(place.work, sizes.samples)
         self._spares_used = 0
 
     def shards(self, progress: Progress) -> Iterator[Shard]:
@@ -171,8 +171,8 @@ class _Writing:
         def samples() -> Iterator[tuple[str, Fields]]:
             nonlocal changed
             for position, found in enumerate(self._source.take(self._picks(first)), first):
-                changed += isinstance(found, Broken)
-                fields = self._instead(number, position) if isinstance(found, Broken) else found
+                changed += isinstance(found, BrokenSample)
+                fields = self._instead(number, position) if isinstance(found, BrokenSample) else found
                 yield f"{position:09d}", fields
 
         name = shard_name(number)
@@ -190,10 +190,10 @@ class _Writing:
             place, size = self._places[self._sizes.written + self._spares_used]
             self._spares_used += 1
             for found in self._source.take([(int(place), int(size))]):
-                if not isinstance(found, Broken):
+                if not isinstance(found, BrokenSample):
                     return found
         for found in self._source.take(self._picks(number * self._sizes.per_shard)):
-            if not isinstance(found, Broken):
+            if not isinstance(found, BrokenSample):
                 return found
         raise UnhangError(
             f"none of the samples around number {position} can be read any more",
@@ -206,7 +206,7 @@ def shard_name(number: int) -> str:
     return f"shard-{number:06d}.tar"
 
 
-def _finish(place: WorkFolder, call: dict[str, Any], found: Survey, sizes: Even, shards: Sequence[Shard]) -> None:
+def _finish(place: WorkFolder, call: dict[str, Any], found: Survey, sizes: EvenSizes, shards: Sequence[Shard]) -> None:
     """The manifest comes last: where it is, everything is."""
     if (place.work / LEFT_OUT).exists():  # else a call that was killed just here has moved it
         (place.work / LEFT_OUT).replace(place.folder / LEFT_OUT)
@@ -234,7 +234,7 @@ def _finish(place: WorkFolder, call: dict[str, Any], found: Survey, sizes: Even,
 def _of_manifest(folder: Path, manifest: dict[str, Any]) -> Resharded:
     try:
         shards = tuple(Shard(**shard) for shard in manifest["shards"])
-        sizes = Even(
+        sizes = EvenSizes(
             tuple(manifest["ranks"]), manifest["workers"], manifest["good"], len(shards), manifest["per_shard"]
         )
         found = Survey(**manifest["survey"])

@@ -10,7 +10,7 @@ from unhang.findings import Text, say
 
 FILE_BITS = 40
 """A place is the number of a file above this bit, and a byte, row or member number below it."""
-LARGEST = 128 << 20
+MAX_SAMPLE_BYTES = 128 << 20
 """Bytes of the largest image or field that is taken: memory stays bounded whatever a row names."""
 
 Fault = Literal[
@@ -50,7 +50,7 @@ class Resume:
 
 
 @dataclass(frozen=True, slots=True)
-class Good:
+class GoodSample:
     """A sample that can be used; ``size`` is its bytes inside a shard."""
 
     place: int
@@ -59,7 +59,7 @@ class Good:
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class BrokenSample:
     """A sample that is left out. ``line`` counts from 1: of a text file, a table's row, a shard's member."""
 
     fault: Fault
@@ -73,7 +73,7 @@ Fields = dict[str, bytes]
 """Parts of a sample by their ending: ``jpg``, ``txt``."""
 
 
-class Source(Protocol):
+class SampleSource(Protocol):
     """A data set that can be looked at from any place and read at chosen ones."""
 
     def total_bytes(self) -> int:
@@ -82,10 +82,10 @@ class Source(Protocol):
     def bytes_before(self, resume: Resume) -> int:
         """Bytes that were looked at when this place is reached; for progress."""
 
-    def look(self, start: Resume) -> Iterator[Good | Broken]:
+    def look(self, start: Resume) -> Iterator[GoodSample | BrokenSample]:
         """Every sample from ``start`` on, in order; the images are opened, not decoded."""
 
-    def take(self, places: Iterable[tuple[int, int]]) -> Iterator[Fields | Broken]:
+    def take(self, places: Iterable[tuple[int, int]]) -> Iterator[Fields | BrokenSample]:
         """The samples at these (place, size), ascending within a run of them; one answer for each."""
 
 

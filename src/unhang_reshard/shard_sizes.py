@@ -15,7 +15,7 @@ MOST_SHARDS = 1_000_000
 
 
 @dataclass(frozen=True)
-class Even:
+class EvenSizes:
     """``shards`` shards of ``per_shard`` samples each; ``left_out`` or ``repeated`` samples make it so."""
 
     ranks: tuple[int, ...]
@@ -46,7 +46,7 @@ class Even:
         return tuple(n for n in range(1, min(streams, 4096) + 1) if streams % n == 0)
 
 
-def even(
+def even_sizes(
     samples: int,
     size: int,
     *,
@@ -54,7 +54,7 @@ def even(
     workers: int,
     when_uneven: WhenUneven,
     per_shard: int,
-) -> Even:
+) -> EvenSizes:
     """Settle the sizes for ``samples`` samples of ``size`` bytes together.
 
     ``ranks`` are all world sizes that must come out even; ``per_shard`` is the most samples a shard should hold.
@@ -75,4 +75,4 @@ def even(
         rounds = min(rounds, samples // unit)
     shards = unit * rounds
     each = samples // shards if when_uneven == "drop" else math.ceil(samples / shards)
-    return Even(tuple(ranks), workers, samples, shards, each)
+    return EvenSizes(tuple(ranks), workers, samples, shards, each)

@@ -30,7 +30,7 @@ class Shard:
     """Places that had to be filled with another sample."""
 
 
-class _Hashed:
+class _HashingFile:
     """A file that hashes what is written to it, a block at a time."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -77,7 +77,7 @@ def write_shard(path: Path, part: Path, samples: Iterable[tuple[str, Fields]]) -
     """
     count = 0
     with part.open("wb", buffering=0) as file:
-        hashed = _Hashed(file)
+        hashed = _HashingFile(file)
         # a whole number for mtime: a float would cost every part a header of its own
         writer = tar_writer()(hashed, encoder=False, mtime=0, user="", group="", mode=0o644)
         for key, fields in samples:

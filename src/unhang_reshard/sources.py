@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Literal
 
 from unhang.errors import UsageError
-from unhang_reshard.samples import Source
+from unhang_reshard.samples import SampleSource
 
-Kind = Literal["csv", "json", "parquet", "shards"]
-ENDINGS: dict[str, Kind] = {
+SourceKind = Literal["csv", "json", "parquet", "shards"]
+ENDINGS: dict[str, SourceKind] = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".jsonl": "json", ".ndjson": "json", ".json": "json",
     ".parquet": "parquet", ".pq": "parquet", ".tar": "shards", ".tgz": "shards",
 }  # fmt: skip
@@ -23,7 +23,7 @@ _BRACES = re.compile(r"\{(\d+)\.\.(\d+)\}")
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadOptions:
     """How sources are read; every field decides what the shards hold."""
 
     image: str | None = None
@@ -35,7 +35,7 @@ class Reading:
     images: Path | None = None
 
 
-def files_of(words: Sequence[str]) -> list[Path]:
+def find_files(words: Sequence[str]) -> list[Path]:
     """Files that ``words`` name: paths, folders of shards, globs, ``shard-{000..019}.tar``.
 
     Raises:
@@ -68,12 +68,12 @@ def _expanded(word: str) -> list[Path]:
     return [path]
 
 
-def _kind(path: Path) -> Kind | None:
+def _kind(path: Path) -> SourceKind | None:
     name = path.name.lower()
     return "shards" if name.endswith((".tar.gz", ".tar.xz", ".tar.bz2")) else ENDINGS.get(path.suffix.lower())
 
 
-def open_source(files: Sequence[Path], reading: Reading) -> Source:
+def open_source(files: Sequence[Path], reading: ReadOptions) -> SampleSource:
     """The source that reads ``files``.
 
     Raises:
@@ -96,7 +96,7 @@ def open_source(files: Sequence[Path], reading: Reading) -> Source:
     return _table(kind, files, reading)
 
 
-def _table(kind: Kind, files: Sequence[Path], reading: Reading) -> Source:
+def _table(kind: SourceKind, files: Sequence[Path], reading: ReadOptions) -> SampleSource:
     from unhang_reshard.formats.image_rows import ImageRows
 
     wanted = (reading.image, reading.caption)

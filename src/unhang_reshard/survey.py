@@ -14,7 +14,7 @@ from typing import IO
 import numpy as np
 import numpy.typing as npt
 
-from unhang_reshard.samples import Broken, Fault, Resume, Source
+from unhang_reshard.samples import BrokenSample, Fault, Resume, SampleSource
 from unhang_reshard.work_folder import write_whole
 
 PLACES = "good.places"
@@ -45,7 +45,7 @@ class Survey:
         return sum(self.broken.values())
 
 
-def survey(source: Source, work: Path, progress: Progress) -> Survey:
+def survey_source(source: SampleSource, work: Path, progress: Progress) -> Survey:
     """Look at all of ``source``, or at what an earlier call had not reached; the files are in ``work``."""
     found = _load(work)
     if found.done:
@@ -54,7 +54,7 @@ def survey(source: Source, work: Path, progress: Progress) -> Survey:
     with _cut(work / PLACES, 16 * found.good) as places, _cut(work / LEFT_OUT, found.log_bytes) as log:
         for item in source.look(Resume(*found.resume)):
             found.resume = (item.resume.file, item.resume.at, item.resume.line)
-            if isinstance(item, Broken):
+            if isinstance(item, BrokenSample):
                 found.log_bytes += log.write(_line(item))
                 _count(found, item)
             else:
@@ -71,21 +71,21 @@ def survey(source: Source, work: Path, progress: Progress) -> Survey:
     return found
 
 
-def places_of(work: Path, count: int) -> npt.NDArray[np.int64]:
+def load_places(work: Path, count: int) -> npt.NDArray[np.int64]:
     """Place and size of every good sample, mapped from disk; shape (count, 2)."""
     if count == 0:
         return np.zeros((0, 2), np.int64)
     return np.memmap(work / PLACES, dtype="<i8", mode="r", shape=(count, 2))
 
 
-def _count(found: Survey, item: Broken) -> None:
+def _count(found: Survey, item: BrokenSample) -> None:
     found.broken[item.fault] = found.broken.get(item.fault, 0) + 1
     lines = found.firsts.setdefault(item.fault, [])
     if len(lines) < FIRST_LINES:
         lines.append(item.line)
 
 
-def _line(item: Broken) -> bytes:
+def _line(item: BrokenSample) -> bytes:
     cells = (item.file, str(item.line), item.fault, item.detail)
     shown = "\t".join("".join(sign if sign.isprintable() else "?" for sign in cell) for cell in cells)
     return (shown + "\n").encode("utf-8", "replace")
@@ -113,6 +113,6 @@ def _load(work: Path) -> Survey:
         return Survey()
 
 
-def totals(found: Survey) -> list[tuple[Fault, int]]:
+def fault_counts(found: Survey) -> list[tuple[Fault, int]]:
     """Faults with their counts, most first."""
     return Counter(found.broken).most_common()

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from unhang import causes, diagnosis
-from unhang.causes.detector import Rule
-from unhang.diagnosis.detectors import ALL_RULES
+from unhang.causes.detector import Detector
+from unhang.diagnosis.detectors import ALL_DETECTORS
 from unhang.findings import Cause, NotChecked, RuledOut
 
 FOLDER = Path(causes.__file__).parent
 HEADINGS = ("What happens:", "Why it hangs:", "Example:", "Fix:", "Certain when:", "Possible when:")
 
-each_rule = pytest.mark.parametrize("rule", ALL_RULES, ids=lambda rule: rule.name)
+each_rule = pytest.mark.parametrize("rule", ALL_DETECTORS, ids=lambda rule: rule.name)
 
 
 def test_the_list_equals_the_folder() -> None:
@@ -23,18 +23,18 @@ def test_the_list_equals_the_folder() -> None:
         path.stem for path in FOLDER.glob("*/*.py") if path.name != "__init__.py" and path.parent.name != "wording"
     )
 
-    assert sorted(rule.name for rule in ALL_RULES) == files
-    assert [rule.name for rule in ALL_RULES] == sorted(rule.name for rule in ALL_RULES)
+    assert sorted(rule.name for rule in ALL_DETECTORS) == files
+    assert [rule.name for rule in ALL_DETECTORS] == sorted(rule.name for rule in ALL_DETECTORS)
 
 
 @each_rule
-def test_a_rule_is_named_for_its_cause(rule: Rule) -> None:
+def test_a_rule_is_named_for_its_cause(rule: Detector) -> None:
     assert isinstance(rule.cause, Cause)
     assert rule.name.startswith(rule.cause.value.replace("-", "_"))
 
 
 @each_rule
-def test_a_page_has_its_headings_once_and_in_order(rule: Rule) -> None:
+def test_a_page_has_its_headings_once_and_in_order(rule: Detector) -> None:
     places = [rule.page.find(heading) for heading in HEADINGS]
 
     assert -1 not in places, [heading for heading in HEADINGS if heading not in rule.page]
@@ -43,7 +43,7 @@ def test_a_page_has_its_headings_once_and_in_order(rule: Rule) -> None:
 
 
 @each_rule
-def test_a_page_opens_with_the_cause_and_one_sentence(rule: Rule) -> None:
+def test_a_page_opens_with_the_cause_and_one_sentence(rule: Detector) -> None:
     first = rule.page.strip().split("\n\n")[0]
 
     assert first.startswith(f"{rule.cause.value}: ")
@@ -51,7 +51,7 @@ def test_a_page_opens_with_the_cause_and_one_sentence(rule: Rule) -> None:
 
 
 @each_rule
-def test_a_rule_on_no_evidence_says_nothing(rule: Rule) -> None:
+def test_a_rule_on_no_evidence_says_nothing(rule: Detector) -> None:
     from unhang.evidence.evidence_set import EvidenceSet
     from unhang.facts.build import build_facts
 
@@ -67,7 +67,7 @@ def _reads(path: Path, name: str) -> list[int]:
 
 
 @each_rule
-def test_a_rule_makes_signals_and_no_certainty_of_its_own(rule: Rule) -> None:
+def test_a_rule_makes_signals_and_no_certainty_of_its_own(rule: Detector) -> None:
     tree = ast.parse(next(FOLDER.glob(f"*/{rule.name}.py")).read_text(encoding="utf-8"))
     called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     named = {kw.arg for node in ast.walk(tree) if isinstance(node, ast.Call) for kw in node.keywords}

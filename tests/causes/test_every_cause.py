@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.test_cases import KINDS, case_folders, decide
-from unhang.diagnosis.detectors import ALL_RULES
+from unhang.diagnosis.detectors import ALL_DETECTORS
 from unhang.findings import Cause, Remedy, Severity, Verdict
-from unhang.report.explain.find import explain
-from unhang.report.explain.printed import explanation_sheet
+from unhang.report.explain.explanation_text import explanation_layout
+from unhang.report.explain.search import explain
 from unhang.report.language import languages, translate
-from unhang.report.localizer import Voice
+from unhang.report.localizer import Localizer
 
 each_cause = pytest.mark.parametrize("cause", Cause, ids=lambda cause: cause.value)
 
@@ -29,7 +29,7 @@ def cases_of(cause: Cause) -> list[Path]:
 
 @each_cause
 def test_a_cause_has_a_rule(cause: Cause) -> None:
-    assert [rule.name for rule in ALL_RULES if rule.cause is cause]
+    assert [rule.name for rule in ALL_DETECTORS if rule.cause is cause]
 
 
 @each_cause
@@ -41,11 +41,11 @@ def test_a_cause_has_a_hit_a_look_alike_and_an_unsure_case(cause: Cause) -> None
 @pytest.mark.parametrize("lang", languages())
 def test_a_cause_has_a_page_in_every_language(cause: Cause, lang: str) -> None:
     page = explain(cause.value).pages[0]
-    printed = explanation_sheet(explain(cause.value), Voice(lang)).plain()
+    printed = explanation_layout(explain(cause.value), Localizer(lang)).plain()
 
     assert (page.kind, page.title) == ("cause", cause.value)
     assert len(printed.splitlines()) > 10
-    assert (lang == "en") is (printed == explanation_sheet(explain(cause.value), Voice("en")).plain())
+    assert (lang == "en") is (printed == explanation_layout(explain(cause.value), Localizer("en")).plain())
 
 
 @each_cause

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.test_cases import broken_promises, case_folders, expected
-from unhang.causes.detector import Rule
-from unhang.diagnosis.detectors import ALL_RULES
+from unhang.causes.detector import Detector
+from unhang.diagnosis.detectors import ALL_DETECTORS
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
@@ -25,9 +25,9 @@ def facts_of(folder: Path) -> Facts:
     return build_facts(read_evidence([str(folder / "input")]))
 
 
-@pytest.mark.parametrize("rule", ALL_RULES, ids=lambda rule: rule.name)
-def test_without_this_rule_a_case_of_its_cause_is_red(rule: Rule) -> None:
-    others = tuple(other for other in ALL_RULES if other is not rule)
+@pytest.mark.parametrize("rule", ALL_DETECTORS, ids=lambda rule: rule.name)
+def test_without_this_rule_a_case_of_its_cause_is_red(rule: Detector) -> None:
+    others = tuple(other for other in ALL_DETECTORS if other is not rule)
     causes = {rule.cause.value} if rule.name != ANY_CAUSE else {cause.value for cause in Cause}
     hits = [f for f in case_folders() if f.parent.name in causes and not f.name.startswith("miss_")]
 

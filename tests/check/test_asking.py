@@ -9,31 +9,31 @@ from typing import Any
 
 import pytest
 
-from unhang.check.all_checks import ALL_CHECKS, Check, look_around
+from unhang.check.all_inspections import ALL_INSPECTIONS, Inspection, inspect_node
 from unhang.check.environment.machine_limits import SharedMemory
 from unhang.check.judge import judge
 from unhang.check.risks.all_risks import ALL_RISKS
 from unhang.check.risks.risk import Risk, risk
-from unhang.cli.check import chosen
+from unhang.cli.check import choose_inspections
 from unhang.errors import UsageError
-from unhang.findings import Cause, Checked, NotChecked, Severity, Status, say
-from unhang.host.look import Look, Situation
+from unhang.findings import Cause, NotChecked, PassedCheck, Severity, Status, say
+from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import Machine
-from unhang.program.launch.planned_job import Plan
+from unhang.program.launch.planned_job import PlannedJob
 
 SOURCE = Path(__file__).parents[2] / "src" / "unhang"
-SHM = Look(SharedMemory(1 << 33, 1 << 33))
-FINE = Risk("r", "two", "", ask=lambda _: iter([Checked("two", say("z"))]))
+SHM = InspectionResult(SharedMemory(1 << 33, 1 << 33))
+FINE = Risk("r", "two", "", ask=lambda _: iter([PassedCheck("two", say("z"))]))
 
 
 def test_a_check_that_hangs_is_left_behind_and_what_it_had_found_is_kept() -> None:
     never = threading.Event()
 
-    def hangs(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+    def hangs(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
         yield SharedMemory, SHM
         never.wait(600)  # longer than a test may take
 
-    situation, gaps = look_around(Machine(), Plan(), [Check("dead mount", 2.0, hangs)])
+    situation, gaps = inspect_node(Machine(), PlannedJob(), [Inspection("dead mount", 2.0, hangs)])
     never.set()
 
     assert situation.found(SharedMemory) == SHM.found
@@ -41,14 +41,14 @@ def test_a_check_that_hangs_is_left_behind_and_what_it_had_found_is_kept() -> No
 
 
 def test_a_check_that_breaks_costs_only_itself() -> None:
-    def breaks(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+    def breaks(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
         raise ValueError("boom")
         yield
 
-    def works(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+    def works(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
         yield SharedMemory, SHM
 
-    situation, gaps = look_around(Machine(), Plan(), [Check("one", 5, breaks), Check("two", 5, works)])
+    situation, gaps = inspect_node(Machine(), PlannedJob(), [Inspection("one", 5, breaks), Inspection("two", 5, works)])
 
     assert situation.found(SharedMemory) == SHM.found
     assert "boom" in str(gaps[0].because)
@@ -68,15 +68,15 @@ def test_what_is_not_there_is_not_the_same_as_what_may_not_be_seen(tmp_path: Pat
     machine = Machine(tmp_path)
     (tmp_path / "folder").mkdir()
 
-    assert machine.read("/etc/nccl.conf") == Look()
-    assert machine.command(["no-such-command-anywhere"]) == Look()
+    assert machine.read("/etc/nccl.conf") == InspectionResult()
+    assert machine.command(["no-such-command-anywhere"]) == InspectionResult()
     assert machine.read("/folder").because is not None
 
 
 def test_the_same_on_two_nodes_is_one_finding_with_both_names() -> None:
     rule = Risk("r", "limits", "", ask=lambda here: iter([risk("limits", "x", Cause.HOST_MEMORY, say("x is small"))]))
 
-    verdict = judge([Situation("h1"), Situation("h2")], ["limits"], risks=[rule])
+    verdict = judge([NodeInspection("h1"), NodeInspection("h2")], ["limits"], risks=[rule])
 
     assert [finding.nodes for finding in verdict.findings] == [("h1", "h2")]
     assert verdict.status is Status.MISCONFIGURED
@@ -85,19 +85,19 @@ def test_the_same_on_two_nodes_is_one_finding_with_both_names() -> None:
 def test_what_could_not_be_looked_at_at_all_is_not_health() -> None:
     gap = NotChecked(say("x"), say("y"))
 
-    assert judge([Situation()], ["limits"], [gap], risks=[]).status is Status.UNKNOWN
-    assert judge([Situation()], ["two"], [gap], risks=[FINE]).status is Status.HEALTHY
+    assert judge([NodeInspection()], ["limits"], [gap], risks=[]).status is Status.UNKNOWN
+    assert judge([NodeInspection()], ["two"], [gap], risks=[FINE]).status is Status.HEALTHY
 
 
 def test_notes_alone_are_nothing_wrong() -> None:
     note = risk("limits", "x", Cause.HOST_MEMORY, say("x"), severity=Severity.NOTE)
 
-    assert judge([Situation()], ["limits"], risks=[Risk("r", "limits", "", ask=lambda _: iter([note]))]).status is (
-        Status.HEALTHY
-    )
+    assert judge(
+        [NodeInspection()], ["limits"], risks=[Risk("r", "limits", "", ask=lambda _: iter([note]))]
+    ).status is (Status.HEALTHY)
 
 
-@pytest.mark.parametrize(("folder", "listed"), [("", ALL_CHECKS), ("check/risks", ALL_RISKS)])
+@pytest.mark.parametrize(("folder", "listed"), [("", ALL_INSPECTIONS), ("check/risks", ALL_RISKS)])
 def test_every_file_is_in_the_list(folder: str, listed: tuple[Any, ...]) -> None:
     markers = ("\nNAME = ",) if not folder else ("\ndef ask(", "\ndef compare(")
     texts = {path.stem: path.read_text(encoding="utf-8") for path in (SOURCE / folder).rglob("*.py")}
@@ -113,7 +113,7 @@ def test_every_file_is_in_the_list(folder: str, listed: tuple[Any, ...]) -> None
 def test_every_risk_has_a_page_and_belongs_to_a_check() -> None:
     headings = ("What happens:", "Why it hangs:", "Example:", "Fix:", "Certain when:", "Possible when:")
     for item in ALL_RISKS:
-        assert item.check in {check.name for check in ALL_CHECKS}
+        assert item.check in {check.name for check in ALL_INSPECTIONS}
         assert all(heading in item.page for heading in headings), item.name
 
 
@@ -124,6 +124,6 @@ def test_every_risk_has_a_page_and_belongs_to_a_check() -> None:
 def test_a_question_may_be_named_by_its_beginning(asked: str, meant: list[str] | None) -> None:
     if meant is None:  # two begin with it; none does
         with pytest.raises(UsageError):
-            chosen(asked, probe=False, dry_run=False)
+            choose_inspections(asked, probe=False, dry_run=False)
     else:
-        assert [check.name for check in chosen(asked, probe=False, dry_run=False)] == meant
+        assert [check.name for check in choose_inspections(asked, probe=False, dry_run=False)] == meant

@@ -10,7 +10,7 @@ import pytest
 from typer.main import get_command
 
 from tests.command import unhang
-from unhang.check.all_checks import ALL_CHECKS
+from unhang.check.all_inspections import ALL_INSPECTIONS
 from unhang.cli.command_line import command_line
 
 ROOT = Path(__file__).parents[2]
@@ -43,5 +43,5 @@ def test_every_question_and_option_is_named(page: str, lang: str) -> None:
     command = get_command(command_line()).commands["check"]  # type: ignore[attr-defined]
     options = {name for option in command.params for name in option.opts if name.startswith("--")}
 
-    assert {check.name for check in ALL_CHECKS} - set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == set()
+    assert {check.name for check in ALL_INSPECTIONS} - set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == set()
     assert {name for name in options if f"`{name}" not in text} - {"--help", "--debug"} == set()

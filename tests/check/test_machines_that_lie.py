@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from unhang.check.all_checks import ALL_CHECKS, look_around
+from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
 from unhang.check.judge import judge
 from unhang.errors import UsageError
 from unhang.findings import NotChecked
 from unhang.host.machine import Machine, StoredMachine
-from unhang.program.launch.planned_job import Plan
+from unhang.program.launch.planned_job import PlannedJob
 
 HUGE, LONG = "9" * 400, "9" * 5000
 COMMAND = ("torchrun", "--nnodes", "2", "--nproc-per-node", LONG, "train.py", "--deepspeed", "ds.json")
@@ -19,8 +19,8 @@ COMMAND = ("torchrun", "--nnodes", "2", "--nproc-per-node", LONG, "train.py", "-
 
 def failed(machine: Machine, *command: str) -> list[NotChecked]:
     """Questions on which unhang itself failed."""
-    found, gaps = look_around(machine, Plan(command), ALL_CHECKS)
-    told = judge([found], [check.name for check in ALL_CHECKS], gaps).not_checked
+    found, gaps = inspect_node(machine, PlannedJob(command), ALL_INSPECTIONS)
+    told = judge([found], [check.name for check in ALL_INSPECTIONS], gaps).not_checked
     return [gap for gap in told if gap.failed or "mistake of unhang" in str(gap.because)]
 
 

@@ -11,12 +11,12 @@ import pytest
 
 from tests.check.told_machine import MACHINES, Told, card, situation
 from tests.command import unhang
-from unhang.check.devices.topology import AccessControl, Iommu, Ways
+from unhang.check.devices.topology import AccessControl, CardTopology, Iommu
 from unhang.check.judge import judge
-from unhang.check.network.rendezvous_endpoint import meeting_point
+from unhang.check.network.rendezvous_endpoint import find_rendezvous_endpoint
 from unhang.findings import RemedyKind, Verdict
-from unhang.host.machine import Output
-from unhang.program.launch.job_environment import Setting, Settings
+from unhang.host.machine import CommandOutput
+from unhang.program.launch.job_environment import JobEnvironment, VariableSetting
 from unhang.program.launch.launch import Configuration, Launch
 
 RECIPE = {
@@ -56,8 +56,8 @@ def test_the_block_pasted_leaves_the_recorder_on_and_nothing_to_change(torch: st
 
 
 def with_p2p_off(way: str, *facts: object) -> Verdict:
-    settings = Settings({"NCCL_P2P_DISABLE": Setting("NCCL_P2P_DISABLE", "1")})
-    ways = Ways({(0, 1): way, (1, 0): way})
+    settings = JobEnvironment({"NCCL_P2P_DISABLE": VariableSetting("NCCL_P2P_DISABLE", "1")})
+    ways = CardTopology({(0, 1): way, (1, 0): way})
     return judge([situation([card(0), card(1)], facts=(settings, ways, *facts))], ["environment", "topology"])
 
 
@@ -93,7 +93,7 @@ def test_cards_the_user_named_are_not_exchanged_in_what_is_pasted() -> None:
 def test_an_address_needs_no_resolver(tmp_path: Path, address: str) -> None:
     launch = Launch(launcher="torchrun", options={"master_addr": address})
 
-    look = meeting_point(Told(tmp_path, {}), launch, Configuration(), {"RANK": "0"}, None)
+    look = find_rendezvous_endpoint(Told(tmp_path, {}), launch, Configuration(), {"RANK": "0"}, None)
 
     assert look.found is not None
     assert look.found.addresses == (address,)
@@ -102,15 +102,15 @@ def test_an_address_needs_no_resolver(tmp_path: Path, address: str) -> None:
 def test_an_address_that_a_shell_makes_is_not_looked_up(tmp_path: Path) -> None:
     launch = Launch(launcher="torchrun", options={"master_addr": "$(hostname -s | head -n 1)"})
 
-    assert meeting_point(Told(tmp_path, {}), launch, Configuration(), {}, None).found is None
+    assert find_rendezvous_endpoint(Told(tmp_path, {}), launch, Configuration(), {}, None).found is None
 
 
 def test_a_name_that_could_not_be_looked_up_is_not_one_that_does_not_resolve(tmp_path: Path) -> None:
     launch = Launch(launcher="torchrun", options={"master_addr": "node0"})
-    unknown = {"getent ahosts node0": Output("", 2)}
+    unknown = {"getent ahosts node0": CommandOutput("", 2)}
 
-    neither = meeting_point(Told(tmp_path, {}), launch, Configuration(), {"RANK": "0"}, None)
-    asked = meeting_point(Told(tmp_path, unknown), launch, Configuration(), {"RANK": "0"}, None)
+    neither = find_rendezvous_endpoint(Told(tmp_path, {}), launch, Configuration(), {"RANK": "0"}, None)
+    asked = find_rendezvous_endpoint(Told(tmp_path, unknown), launch, Configuration(), {"RANK": "0"}, None)
 
     assert neither.found is None
     assert "getent" in str(neither.because)

@@ -7,33 +7,33 @@ from msgspec.structs import replace
 
 from unhang.evidence.own_files.run_settings import (
     SCHEMA,
-    Card,
-    Node,
+    GpuDescription,
+    NodeDescription,
     RunSettings,
     SettingsFile,
-    is_of_each_start,
     is_relevant,
     read_run_settings,
+    varies_by_start,
 )
 from unhang.findings import Source, Unread
 from unhang.knowledge.job.versions import version_rows
-from unhang_compare.changes import changes, version_changes
+from unhang_compare.changes import find_changes, find_version_changes
 
 HERE = RunSettings(
     schema=SCHEMA,
     command=("torchrun", "--nproc-per-node", "8", "train.py", "--lr", "1e-4"),
     world_size=8,
-    nodes=(Node("h1", "6.1", 64, 64, 1 << 40),),
+    nodes=(NodeDescription("h1", "6.1", 64, 64, 1 << 40),),
     versions={"torch": "2.7.1", "nccl": "2.26.2", "datasets": "3.0.0"},
     environment={"NCCL_DEBUG": "WARN", "OMP_NUM_THREADS": "8"},
-    cards=tuple(Card(index, "H100", f"GPU-{index}", 80 << 30, 16) for index in range(8)),
+    cards=tuple(GpuDescription(index, "H100", f"GPU-{index}", 80 << 30, 16) for index in range(8)),
     files=(SettingsFile("conf/ds.json", "deepspeed", "aa", {"zero_optimization.stage": "2", "note": "x"}),),
     program={"path": "train.py", "sha256": "1" * 64},
 )
 
 
 def test_two_runs_alike_changed_nothing() -> None:
-    assert changes(HERE, HERE) == ()
+    assert find_changes(HERE, HERE) == ()
 
 
 def test_what_matters_most_comes_first() -> None:
@@ -47,7 +47,7 @@ def test_what_matters_most_comes_first() -> None:
         program={"path": "train.py", "sha256": "2" * 64},
     )
 
-    found = changes(HERE, there)
+    found = find_changes(HERE, there)
 
     names = [change.name for change in found]
     assert names.index("world size") < names.index("NCCL_P2P_DISABLE") < names.index("datasets") < names.index("--lr")
@@ -63,10 +63,10 @@ def test_a_version_known_to_be_bad_leads_and_is_a_finding() -> None:
     bad = next(
         version
         for version in (f"2.{minor}.{patch}" for minor in range(10, 31) for patch in range(10))
-        if any(change.known_bad for change in version_changes({"nccl": "1.0"}, {"nccl": version}))
+        if any(change.known_bad for change in find_version_changes({"nccl": "1.0"}, {"nccl": version}))
     )
 
-    found = version_changes({"nccl": "1.0", "torch": "2.0"}, {"nccl": bad, "torch": "2.1"})
+    found = find_version_changes({"nccl": "1.0", "torch": "2.0"}, {"nccl": bad, "torch": "2.1"})
 
     assert row is not None
     assert found[0].known_bad
@@ -77,21 +77,21 @@ def test_other_cards_other_nodes_narrower_lanes() -> None:
     narrower = tuple(replace(card, width=8) if card.index == 3 else card for card in HERE.cards)
     another = tuple(replace(card, uuid="GPU-x") if card.index == 2 else card for card in HERE.cards)
 
-    assert [c.name for c in changes(HERE, replace(HERE, cards=narrower))] == ["PCIe lanes of card 3"]
-    assert [c.name for c in changes(HERE, replace(HERE, cards=another))] == ["card 2"]
-    assert [c.name for c in changes(HERE, replace(HERE, cards=HERE.cards[:4]))] == ["cards"]
-    assert [c.name for c in changes(HERE, replace(HERE, nodes=(Node("h2"),)))] == ["nodes"]
+    assert [c.name for c in find_changes(HERE, replace(HERE, cards=narrower))] == ["PCIe lanes of card 3"]
+    assert [c.name for c in find_changes(HERE, replace(HERE, cards=another))] == ["card 2"]
+    assert [c.name for c in find_changes(HERE, replace(HERE, cards=HERE.cards[:4]))] == ["cards"]
+    assert [c.name for c in find_changes(HERE, replace(HERE, nodes=(NodeDescription("h2"),)))] == ["nodes"]
 
 
 def test_what_only_one_of_two_traces_tells_is_no_change() -> None:
-    assert version_changes({"torch": "2.7"}, {"cuda": "12.8"}) == ()
+    assert find_version_changes({"torch": "2.7"}, {"cuda": "12.8"}) == ()
 
 
 @pytest.mark.parametrize(
     "name", ["RANK", "LOCAL_RANK", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "OMPI_COMM_WORLD_RANK"]
 )
 def test_what_every_start_has_anew_is_not_kept(name: str) -> None:
-    assert is_of_each_start(name)
+    assert varies_by_start(name)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_what_every_start_has_anew_is_not_kept(name: str) -> None:
 )
 def test_what_a_job_may_depend_on_is_kept(name: str) -> None:
     assert is_relevant(name)
-    assert not is_of_each_start(name)
+    assert not varies_by_start(name)
 
 
 def test_what_has_nothing_to_do_with_the_job_is_not_kept() -> None:

@@ -15,7 +15,7 @@ from tests import command
 from tests.trace_samples import training
 from unhang.cli.main import main
 from unhang.evidence.own_files.run_settings import SCHEMA, RunSettings
-from unhang.watch.pace.rank_series import PLACE
+from unhang.watch.pace.rank_series import SERIES_PATH
 
 
 def traces(
@@ -36,7 +36,7 @@ def traces(
 
 def run_folder(folder: Path, *, slow_from: int = 10**9, steps: int = 2000, settings: RunSettings | None = None) -> Path:
     """A run of two ranks, 10 ms a step; from ``slow_from`` on rank 0 writes 20 ms more."""
-    path = folder / PLACE
+    path = folder / SERIES_PATH
     path.parent.mkdir(parents=True)
     lines: list[dict[str, object]] = [
         {"schema": "unhang.series/1", "width_s": 1.0},

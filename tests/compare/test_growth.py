@@ -9,9 +9,9 @@ import pytest
 
 from unhang.evidence.own_files.rank_times import CARD, DEVICE, MAIN, OWN, THREAD, WAITING, Activity, RankTimes
 from unhang.findings import Phase, Source, Where
-from unhang_compare.answer import GREW, NOT_TOLD, SAME, SHRANK, Comparison
 from unhang_compare.compare import compare_ranks, compare_sides, compare_spans
-from unhang_compare.run_material import TRACE, Material
+from unhang_compare.comparison import GREW, SAME, SHRANK, UNDECIDED, RunComparison
+from unhang_compare.comparison_side import TRACE, ComparisonSide
 
 COMPUTE = Activity(Where("train.py", 5, "step"), "", "", Phase.COMPUTE)
 WRITE = Activity(Where("train.py", 9, "log"), "writer.add_scalar", "flush", Phase.LOG)
@@ -28,11 +28,11 @@ def times(
     return RankTimes(Source("t"), rank, np.arange(count), np.ones(count), np.asarray(own), spent)
 
 
-def side(*ranks: RankTimes, world_size: int | None = None) -> Material:
-    return Material("side", TRACE, list(ranks), world_size=world_size)
+def side(*ranks: RankTimes, world_size: int | None = None) -> ComparisonSide:
+    return ComparisonSide("side", TRACE, list(ranks), world_size=world_size)
 
 
-def compared(before: list[RankTimes], after: list[RankTimes], world_size: int | None = None) -> Comparison:
+def compared(before: list[RankTimes], after: list[RankTimes], world_size: int | None = None) -> RunComparison:
     return compare_sides(side(*before, world_size=world_size), side(*after, world_size=world_size))
 
 
@@ -92,7 +92,7 @@ def test_what_becomes_faster_is_no_finding() -> None:
 def test_few_steps_tell_nothing(count: int) -> None:
     found = compared([times(0, {COMPUTE: 10}, count=count)], [times(0, {COMPUTE: 30})])
 
-    assert (found.answer, found.exit_code) == (NOT_TOLD, 0)
+    assert (found.answer, found.exit_code) == (UNDECIDED, 0)
     assert f"({count} before, 40 after)" in str(found.summary)
 
 
@@ -201,7 +201,7 @@ def test_a_large_difference_from_a_handful_of_samples_is_not_called_the_same() -
 
     found = compared(short, long)
 
-    assert found.answer == NOT_TOLD
+    assert found.answer == UNDECIDED
     assert "too short to tell that from noise" in str(found.summary)
     assert compared(short, short).answer == SAME
     assert compared(long, long).answer == SAME
@@ -213,7 +213,7 @@ def test_a_headline_without_enough_samples_carries_the_figures_of_the_table() ->
 
     found = compare_spans(side(*before), side(*after))
 
-    assert found.answer == NOT_TOLD
+    assert found.answer == UNDECIDED
     assert found.before.steps is not None
     assert str(found.summary).startswith("Steps take 501 ms instead of 126 ms, from too few samples (2 before")
     assert "few steps" not in str(found.summary)
@@ -244,5 +244,5 @@ def test_samples_that_may_hide_a_step_as_long_tell_how_many_would_be_enough() ->
 
     found = compare_spans(side(*before), side(*after))
 
-    assert found.answer == NOT_TOLD
+    assert found.answer == UNDECIDED
     assert str(found.summary).endswith("96 steps on each side would be enough")

@@ -17,7 +17,7 @@ from tests.trace_samples import Sample, training
 from unhang.evidence.own_files.rank_times import CARD, DEVICE, MAIN, OWN, THREAD, WAITING, RankTimes
 from unhang.evidence.profiler_trace import looks_like_trace
 from unhang.findings import Phase, Unread
-from unhang_compare.kineto import columns, pieces
+from unhang_compare.kineto import columns, event_stream
 from unhang_compare.kineto.reading import read_trace
 
 
@@ -155,7 +155,7 @@ def test_what_is_written_in_pieces_reads_as_one(tmp_path: Path, monkeypatch: pyt
     whole = read(path)
 
     for size in (1 << 12, 1 << 13, 5_000):
-        monkeypatch.setattr(pieces, "PIECE_BYTES", size)
+        monkeypatch.setattr(event_stream, "PIECE_BYTES", size)
         again = read(path)
         assert again.step_s.tolist() == whole.step_s.tolist()
         assert again.unread == ()
@@ -165,8 +165,8 @@ def test_what_is_written_in_pieces_reads_as_one(tmp_path: Path, monkeypatch: pyt
 def test_many_events_lie_on_disk_and_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = training(steps=200).write(tmp_path / "t.json")
     whole = read(path)
-    monkeypatch.setattr(pieces, "PIECE_BYTES", 1 << 14)
-    monkeypatch.setattr(columns, "RUN", 128)
+    monkeypatch.setattr(event_stream, "PIECE_BYTES", 1 << 14)
+    monkeypatch.setattr(columns, "RUN_EVENTS", 128)
 
     again = read(path)
 
@@ -182,9 +182,9 @@ def test_events_come_back_in_order_however_they_lay(starts: list[int], lengths: 
     rows["start"], rows["name"] = starts, range(len(starts))
     rows["end"] = [start + lengths.random() for start in starts]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns, "RUN", 16)
+        patch.setattr(columns, "RUN_EVENTS", 16)
         patch.setattr(columns, "LEAST_READ", 3)
-        kept = columns.Columns()
+        kept = columns.EventColumns()
         for at in range(0, len(rows), 7):
             kept.add(rows[at : at + 7])
         back = np.concatenate(list(kept.in_order()))
@@ -196,7 +196,7 @@ def test_events_come_back_in_order_however_they_lay(starts: list[int], lengths: 
 
 
 def test_a_damaged_event_costs_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces, "PIECE_BYTES", 1 << 12)
+    monkeypatch.setattr(event_stream, "PIECE_BYTES", 1 << 12)
     text = training(steps=60).text().replace('"ProfilerStep#30"', '"Profiler\x01Step#30', 1)
     path = tmp_path / "t.json"
     path.write_text(text)
@@ -309,7 +309,7 @@ def test_what_is_no_trace_is_said_in_a_sentence(tmp_path: Path, content: bytes, 
 
 
 def test_a_file_that_unpacks_to_nothing_but_zeros_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces, "MOST_BARREN", 24 << 20)
+    monkeypatch.setattr(event_stream, "MAX_BYTES_WITHOUT_EVENT", 24 << 20)
     begin = training().text().partition('"ProfilerStep#5"')[0].encode()
     with gzip.open(tmp_path / "t.json.gz", "wb", compresslevel=1) as file:
         file.write(begin)

@@ -8,14 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from unhang.diagnosis.diagnose import diagnose, what_is_shown
-from unhang.diagnosis.feature_names import look_of
-from unhang.diagnosis.settling import settling
+from unhang.diagnosis.diagnose import diagnose, diagnose_from_evidence
+from unhang.diagnosis.feature_names import feature_text
+from unhang.diagnosis.settling_observations import settling_observation
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Cause, Certainty, Grade, Verdict
-from unhang.knowledge.known_incidents.incident_counts import Situation, count, load_situations, shares
+from unhang.knowledge.known_incidents.incident_counts import (
+    CountedIncident,
+    cause_shares,
+    count_features,
+    load_counted_incidents,
+)
 from unhang.report.html.page import to_html
 from unhang.report.json import to_json
 from unhang.report.markdown import to_markdown
@@ -54,7 +59,7 @@ def test_the_first_candidate_leads_and_is_only_possible(unexplained: Verdict) ->
 
     assert first.cause is unexplained.differential[0].cause
     assert first.certainty is Certainty.POSSIBLE
-    assert first.grade is Grade.USUAL
+    assert first.grade is Grade.BASE_RATE
     assert "timed out" in str(first.summary)
 
 
@@ -94,21 +99,21 @@ def test_every_format_and_language_tells_them(unexplained: Verdict) -> None:
 def test_what_is_shown_is_told_apart(tmp_path: Path) -> None:
     log = tmp_path / "train.log"
     log.write_text("epoch 3 started\n" + TIMEOUTS.format(rank=1, position=7301), encoding="utf-8")
-    shown = what_is_shown(build_facts(read_evidence([str(log)])))
+    shown = diagnose_from_evidence(build_facts(read_evidence([str(log)])))
 
-    assert shown.findings[0].grade is not Grade.USUAL
+    assert shown.findings[0].grade is not Grade.BASE_RATE
     assert shown.differential == ()
 
 
 def test_every_cause_can_be_settled() -> None:
     for cause in set(Cause) - {Cause.UNKNOWN}:
-        what, how = settling(cause)
+        what, how = settling_observation(cause)
         assert str(what)
         assert how
 
 
 def test_counted_incidents_are_sound() -> None:
-    rows = load_situations()
+    rows = load_counted_incidents()
 
     assert len(rows) >= 150
     assert len({row.id for row in rows}) == len(rows)
@@ -118,19 +123,22 @@ def test_counted_incidents_are_sound() -> None:
 
 
 def test_what_incidents_look_like_tells_more_than_how_frequent_they_are() -> None:
-    rows = load_situations()
+    rows = load_counted_incidents()
     told = [_left_out(row, rows) for row in rows]
-    usual = count(rows).causes.most_common(1)[0][1]
+    usual = count_features(rows).causes.most_common(1)[0][1]
 
     assert sum(first for first, _ in told) > 2 * usual
     assert sum(three for _, three in told) > 0.6 * len(rows)
 
 
-def _left_out(row: Situation, rows: tuple[Situation, ...]) -> tuple[bool, bool]:
-    found = [share.cause for share in shares(row.features, count(tuple(other for other in rows if other is not row)))]
+def _left_out(row: CountedIncident, rows: tuple[CountedIncident, ...]) -> tuple[bool, bool]:
+    found = [
+        share.cause
+        for share in cause_shares(row.features, count_features(tuple(other for other in rows if other is not row)))
+    ]
     return found[0] == row.cause, row.cause in found[:3]
 
 
 def test_reasons_are_said_in_words() -> None:
-    assert str(look_of("op:all_reduce")) == "ranks waited in all_reduce"
-    assert look_of("found:unknown:possible") is None
+    assert str(feature_text("op:all_reduce")) == "ranks waited in all_reduce"
+    assert feature_text("found:unknown:possible") is None

@@ -9,8 +9,8 @@ import pytest
 
 from tests.diagnosis.test_explaining import found
 from tests.facts.jobs import call, job, recording
-from unhang.causes.detector import Answer, Rule, signal
-from unhang.diagnosis.diagnose import what_is_shown
+from unhang.causes.detector import Detector, DetectorResult, make_signal
+from unhang.diagnosis.diagnose import diagnose_from_evidence
 from unhang.diagnosis.ranking import rank_findings
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
@@ -32,7 +32,7 @@ from unhang.knowledge.remedies import remedy
 LIKELY, CERTAIN, POSSIBLE = Certainty.LIKELY, Certainty.CERTAIN, Certainty.POSSIBLE
 PLACE, OTHER_PLACE = Where("train.py", 88, "step"), Where("data.py", 7, "load")
 FIRST, SECOND = (Evidence(Source("0.log", 3), "killed"),), (Evidence(Source("0.log", 9), "gone"),)
-CHANGE, LOOK = remedy("use-a-free-port"), remedy("find-how-that-worker-ended")
+CHANGE, LOOK = remedy("use-free-port"), remedy("find-worker-exit-reason")
 
 
 def ranked(*findings: Finding) -> tuple[Finding, ...]:
@@ -116,14 +116,14 @@ def test_what_follows_from_a_consequence_follows_from_its_root() -> None:
 def test_what_is_capped_is_capped_before_it_is_ranked() -> None:
     facts = build_facts(job(*(recording(rank, [call(1)], groups={"0": (0, 1)}) for rank in (0, 1))))
 
-    def stated(_: Facts) -> Iterator[Answer]:
-        yield signal(Cause.COLLECTIVE_MISMATCH, Grade.STATED, say("stated by NCCL"), ranks=(0,))
+    def stated(_: Facts) -> Iterator[DetectorResult]:
+        yield make_signal(Cause.COLLECTIVE_MISMATCH, Grade.STATED, say("stated by NCCL"), ranks=(0,))
 
-    def stood(_: Facts) -> Iterator[Answer]:
-        yield signal(Cause.DEADLOCK_ORDER, Grade.STACK, say("stacks"), ranks=(1,))
+    def stood(_: Facts) -> Iterator[DetectorResult]:
+        yield make_signal(Cause.DEADLOCK_ORDER, Grade.STACK, say("stacks"), ranks=(1,))
 
-    rules = [Rule("a", Cause.COLLECTIVE_MISMATCH, stated, ""), Rule("b", Cause.DEADLOCK_ORDER, stood, "")]
-    shown = what_is_shown(facts, rules).findings
+    rules = [Detector("a", Cause.COLLECTIVE_MISMATCH, stated, ""), Detector("b", Cause.DEADLOCK_ORDER, stood, "")]
+    shown = diagnose_from_evidence(facts, rules).findings
 
     assert [(f.cause, f.certainty) for f in shown] == [
         (Cause.DEADLOCK_ORDER, LIKELY),

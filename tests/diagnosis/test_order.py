@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from tests.facts.jobs import call, job, recording
 from tests.test_cases import case_folders, name_of
-from unhang.diagnosis.detectors import ALL_RULES
+from unhang.diagnosis.detectors import ALL_DETECTORS
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.inputs import read_evidence
-from unhang.evidence.items import Recording
+from unhang.evidence.items import RecorderDump
 from unhang.facts.build import build_facts
 from unhang.report.json import to_json
 
@@ -67,7 +67,7 @@ def test_the_order_of_rules_never_matters(folder: Path) -> None:
     first = to_json(diagnose(facts))
 
     for seed in SEEDS:
-        rules = list(ALL_RULES)
+        rules = list(ALL_DETECTORS)
         random.Random(seed).shuffle(rules)
         assert to_json(diagnose(facts, rules)) == first
 
@@ -76,7 +76,7 @@ OPERATIONS = ("all_reduce", "broadcast", "barrier")
 
 
 @st.composite
-def recordings(draw: st.DrawFn) -> list[Recording]:
+def recordings(draw: st.DrawFn) -> list[RecorderDump]:
     """A job of up to six ranks in up to three groups, each as far as chance has it."""
     world = draw(st.integers(2, 6))
     groups = {"0": tuple(range(world))}
@@ -101,7 +101,7 @@ def recordings(draw: st.DrawFn) -> list[Recording]:
 
 @settings(max_examples=60)
 @given(found=recordings(), seed=st.integers(0, 1000))
-def test_no_job_whatsoever_depends_on_order(found: list[Recording], seed: int) -> None:
+def test_no_job_whatsoever_depends_on_order(found: list[RecorderDump], seed: int) -> None:
     evidence = job(*found)
 
     assert verdict_of(shuffled(evidence, seed)) == verdict_of(evidence)

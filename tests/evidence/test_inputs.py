@@ -22,7 +22,7 @@ from tests import leavings
 from unhang.errors import EvidenceError, UsageError
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.inputs import read_evidence
-from unhang.evidence.read_limits import Limits
+from unhang.evidence.read_limits import ReadLimits
 
 
 def reasons(evidence: EvidenceSet) -> dict[str, str]:
@@ -30,7 +30,7 @@ def reasons(evidence: EvidenceSet) -> dict[str, str]:
 
 
 def recorded_ranks(evidence: EvidenceSet) -> list[int | None]:
-    return sorted(recording.rank for recording in evidence.recordings if recording.rank is not None)
+    return sorted(recording.rank for recording in evidence.recorder_dumps if recording.rank is not None)
 
 
 def test_a_folder_is_read_whole_and_each_file_by_its_content(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_names_do_not_decide(tmp_path: Path) -> None:
 
     evidence = read_evidence([str(tmp_path)])
 
-    assert [item.source.path for item in evidence.recordings] == [str(tmp_path / "picture.png")]
+    assert [item.source.path for item in evidence.recorder_dumps] == [str(tmp_path / "picture.png")]
     assert [item.source.path for item in evidence.logs] == [str(tmp_path / "dump.pkl")]
     assert [item.source.path for item in evidence.stacks] == [str(tmp_path / "job.log")]
 
@@ -269,7 +269,7 @@ def test_a_zip_bomb_stops_at_its_limit(tmp_path: Path) -> None:
         info.size = 60_000_000
         packed.addfile(info, io.BytesIO(bytes(info.size)))
 
-    evidence = read_evidence([str(tmp_path)], limits=Limits(ratio=10, ratio_floor=1_000_000))
+    evidence = read_evidence([str(tmp_path)], limits=ReadLimits(ratio=10, ratio_floor=1_000_000))
 
     stopped = {item.source.path for item in evidence.unread if "more than 10 times" in item.reason}
     assert {Path(path.split("!")[0]).name for path in stopped} == {"bomb.zip", "bomb.tar.gz"}
@@ -326,7 +326,7 @@ def test_a_torn_archive_gives_what_it_holds(tmp_path: Path) -> None:
 
     evidence = read_evidence([str(packed)])
 
-    assert evidence.recordings or evidence.logs
+    assert evidence.recorder_dumps or evidence.logs
     assert any("cut short" in reason or "damaged" in reason for reason in reasons(evidence).values())
 
 

@@ -14,9 +14,9 @@ from tests.work import calls_of
 from unhang.evidence import found_files
 from unhang.evidence.evidence_reader import EvidenceReader
 from unhang.evidence.evidence_set import EvidenceSet
-from unhang.evidence.flight_recorder.reading import read_recording
+from unhang.evidence.flight_recorder.reading import read_recorder_dump
 from unhang.evidence.inputs import read_evidence
-from unhang.evidence.opened_files import Pieces
+from unhang.evidence.opened_files import OpenedFiles
 from unhang.evidence.read_limits import DEFAULT_LIMITS
 from unhang.findings import Unread
 
@@ -153,16 +153,16 @@ def test_a_file_that_is_swapped_after_the_listing_is_not_read(
             victim.write_bytes(content)
 
     if dump:  # its first bytes are looked at with all others, the rest is read at the end
-        for piece in Pieces(found, DEFAULT_LIMITS):
+        for piece in OpenedFiles(found, DEFAULT_LIMITS):
             reader.take(piece)
         swap()
     else:
         swap()
-        for piece in Pieces(found, DEFAULT_LIMITS):
+        for piece in OpenedFiles(found, DEFAULT_LIMITS):
             reader.take(piece)
     evidence = reader.finish()
 
-    assert (evidence.logs, evidence.recordings) == ([], [])
+    assert (evidence.logs, evidence.recorder_dumps) == ([], [])
     assert ["is no longer the file" in item.reason for item in evidence.unread] == [True]
 
 
@@ -170,7 +170,7 @@ def test_a_dump_named_by_a_link_is_read(job: Path) -> None:
     (job / "dump.json").write_bytes(b'{"pg_config": {}, "entries": [], "version": "2.4"}')
     (job / "named.json").symlink_to("dump.json")
 
-    assert not isinstance(read_recording(job / "named.json"), Unread)
+    assert not isinstance(read_recorder_dump(job / "named.json"), Unread)
 
 
 def test_a_saved_case_holds_nothing_from_outside(job: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unhang.evidence.rank_names import host_from_name, rank_from_name
+from unhang.evidence.file_names import host_from_name, rank_from_name
 
 TOLD = {
     "nccl_trace_rank_7": 7,

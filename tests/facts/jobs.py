@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unhang.evidence.evidence_set import EvidenceSet
-from unhang.evidence.flight_recorder.reading import read_recording
-from unhang.evidence.items import Recording
+from unhang.evidence.flight_recorder.reading import read_recorder_dump
+from unhang.evidence.items import RecorderDump
 from unhang_lab.dump_writer import make_dump, make_entry, pickle_like_torch
 
 START = 1_700_000_000_000_000_000
@@ -54,14 +54,14 @@ def recording(
     first_record: int = 0,
     version: str = "2.13",
     name: str | None = None,
-) -> Recording:
+) -> RecorderDump:
     """The dump of one rank. ``status``: group → (enqueued, completed), by default what the calls say."""
     entries = [dict(entry, record_id=first_record + i) for i, entry in enumerate(calls)]
     told = status if status is not None else _status_of(entries)
     config = {g: ("default_pg" if g == "0" else f"group_{g}", ranks) for g, ranks in groups.items()}
     dump = make_dump(version, entries, groups=config, status={g: (e, -1, c) for g, (e, c) in told.items()})
-    found = read_recording(pickle_like_torch(dump), source=name or f"dumps/rank_{rank}", rank=rank)
-    assert isinstance(found, Recording)
+    found = read_recorder_dump(pickle_like_torch(dump), source=name or f"dumps/rank_{rank}", rank=rank)
+    assert isinstance(found, RecorderDump)
     return found
 
 
@@ -76,6 +76,6 @@ def _status_of(entries: Sequence[Mapping[str, Any]]) -> dict[str, tuple[int, int
     return status
 
 
-def job(*recordings: Recording) -> EvidenceSet:
+def job(*recordings: RecorderDump) -> EvidenceSet:
     """Evidence of these dumps."""
-    return EvidenceSet(recordings=list(recordings))
+    return EvidenceSet(recorder_dumps=list(recordings))

@@ -8,7 +8,7 @@ import pytest
 
 from unhang.evidence.items import Frame, Source, StackDump, ThreadStack
 from unhang.facts.model import RankFacts
-from unhang.facts.pace.consistent_laggard import find_straggler
+from unhang.facts.pace.straggler import find_straggler
 from unhang.facts.stacks.activity import activity_of
 
 WAITS = (Frame("all_reduce", "torch/distributed/distributed_c10d.py", 3042), Frame("main", "/job/train.py", 9))

@@ -7,7 +7,7 @@ from typing import Any
 from tests.facts.jobs import call, recording
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import LogEvent, LogReading
-from unhang.evidence.own_files.recorder_items import BundleManifest
+from unhang.evidence.own_files.run_items import BundleManifest
 from unhang.facts.model import RankFacts
 from unhang.facts.world_size import world_size_of
 from unhang.findings import Source
@@ -28,7 +28,7 @@ def size(
     if members is not None or backend == "gloo":
         made = recording(0, [call(1, backend=backend)], groups={"0": range(members or 0)})
         dumps[0] = made
-    evidence = EvidenceSet(recordings=list(dumps.values()), logs=[log], manifests=manifests)
+    evidence = EvidenceSet(recorder_dumps=list(dumps.values()), logs=[log], manifests=manifests)
     return world_size_of(evidence, dumps, {rank: RankFacts(rank) for rank in seen})
 
 

@@ -19,16 +19,16 @@ from tests.fuzz.made_jobs import programs
 from tests.fuzz.mutators import mutated, odd_json
 from tests.fuzz.outputs import wrong_with, wrong_with_errors
 from tests.fuzz.seeds import case_seeds, files_of
-from unhang.check.all_checks import ALL_CHECKS, look_around
+from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
 from unhang.check.judge import judge
-from unhang.check.probe_results.probe_results import Pair, Probed, Round, Step
-from unhang.check.sameness.sameness import DryRun, LoaderStart, Parameters, RankStart
-from unhang.check.sameness.situation_json import from_sent, to_sent
-from unhang.cli.check import Format, give
+from unhang.check.probe_results.probe_results import PairSpeed, ProbeResult, ProbeStep, SuspectRound
+from unhang.check.sameness.inspection_json import decode_inspection, encode_inspection
+from unhang.check.sameness.sameness import DryRun, LoaderStart, ModelParameters, RankStart
+from unhang.cli.check import Format, print_check_verdict
 from unhang.errors import UnhangError
-from unhang.host.look import Look, Situation
+from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import StoredMachine
-from unhang.program.launch.planned_job import Plan
+from unhang.program.launch.planned_job import PlannedJob
 from unhang.report.layout.terminal import clean_streams
 
 if sys.version_info >= (3, 11):
@@ -100,25 +100,32 @@ def _sent(number: int) -> bytes:
     planned = _planned()[number]
     with tempfile.TemporaryDirectory(prefix="unhang-") as folder:
         write_files(planned.machine, Path(folder))
-        situation, _ = look_around(StoredMachine(Path(folder)), Plan(planned.words), ALL_CHECKS)
-    tried: dict[type, Look[Any]] = {Probed: Look(_probed(number)), DryRun: Look(_dry_run(number))}
-    return to_sent(replace(situation, rank=number % 3 or None, looks={**situation.looks, **tried})).encode()
+        situation, _ = inspect_node(StoredMachine(Path(folder)), PlannedJob(planned.words), ALL_INSPECTIONS)
+    tried: dict[type, InspectionResult[Any]] = {
+        ProbeResult: InspectionResult(_probed(number)),
+        DryRun: InspectionResult(_dry_run(number)),
+    }
+    return encode_inspection(replace(situation, rank=number % 3 or None, looks={**situation.looks, **tried})).encode()
 
 
-def _probed(number: int) -> Probed:
+def _probed(number: int) -> ProbeResult:
     """Eight ranks on two nodes: well, with a slow pair, stuck, with a wrong result, or with ranks that never came."""
     everyone, whole = tuple(range(8)), number % 4 == 0
     stuck = () if whole else (number % 8,)
     ended = tuple(rank for rank in everyone if rank not in stuck)
     steps = (
-        Step("connect", "world", (everyone,), finished=everyone),
-        Step("all-reduce", "world", (everyone,), 64 << 20, 0.004 if whole else None, ended, stuck, error="timeout"),
-        Step("all-gather", "tensor_parallel=4", (everyone[:4], everyone[4:]), 1 << 20, 0.001, ended, wrong=stuck),
+        ProbeStep("connect", "world", (everyone,), finished=everyone),
+        ProbeStep(
+            "all-reduce", "world", (everyone,), 64 << 20, 0.004 if whole else None, ended, stuck, error="timeout"
+        ),
+        ProbeStep("all-gather", "tensor_parallel=4", (everyone[:4], everyone[4:]), 1 << 20, 0.001, ended, wrong=stuck),
     )
-    pairs = tuple(Pair(pair, 2e-5, 1e9 if pair[0] == number % 5 else 150e9) for pair in combinations(everyone, 2))
-    rounds = () if whole else (Round((everyone[:4], everyone[4:]), (everyone[:4],)),)
+    pairs = tuple(PairSpeed(pair, 2e-5, 1e9 if pair[0] == number % 5 else 150e9) for pair in combinations(everyone, 2))
+    rounds = () if whole else (SuspectRound((everyone[:4], everyone[4:]), (everyone[:4],)),)
     nodes, link = ("a",) * 4 + ("b",) * 4, 50e9 if number % 2 else None
-    told = Probed("nccl", nodes, steps, 30.0, pairs, rounds, planned=16, devices=("H100",) * 8, failed_once=not whole)
+    told = ProbeResult(
+        "nccl", nodes, steps, 30.0, pairs, rounds, planned=16, devices=("H100",) * 8, failed_once=not whole
+    )
     return replace(told, missing=() if whole else (9,), place="a:29500", link=link, interface="eth0")
 
 
@@ -130,7 +137,7 @@ def _dry_run(number: int) -> DryRun:
         loader = LoaderStart(
             "train.py", 9, 0, 0, 90 + odd, 4, 2, "DistributedSampler", "", "Rows", 400 + odd, f"f{odd}"
         )
-        parameters = Parameters("ddp", 2, "s", f"v{odd}", (("w", "(2, 2)", f"{odd}"), ("b", "(2,)", "0")))
+        parameters = ModelParameters("ddp", 2, "s", f"v{odd}", (("w", "(2, 2)", f"{odd}"), ("b", "(2,)", "0")))
         random = {"torch": {"data": f"{rank}", "step": f"{odd}"}}
         stage = "data" if odd and number % 2 else "step"
         memory = {"host": 1 << 30, "card": 70 << 30, "card_size": 80 << 30, "card_free": 1 << 30}
@@ -164,10 +171,10 @@ def check(given: Mapping[str, bytes], place: Path, number: int) -> Iterator[str]
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors), clean_streams():
             machine = StoredMachine(place / "input")
             words = _words(given.get(COMMAND, b""))
-            here, gaps = look_around(machine, Plan(words), ALL_CHECKS)
+            here, gaps = inspect_node(machine, PlannedJob(words), ALL_INSPECTIONS)
             situations = [here, *_others(given)]
-            verdict = judge(situations, [check.name for check in ALL_CHECKS], gaps)
-            give(verdict, form, lang, redact=number % 3 == 0)
+            verdict = judge(situations, [check.name for check in ALL_INSPECTIONS], gaps)
+            print_check_verdict(verdict, form, lang, redact=number % 3 == 0)
     except UnhangError:
         return  # said why; nothing was promised of it
     yield from (f"failed: {gap.what}: {gap.because}" for gap in verdict.not_checked if _is_mistake(gap))
@@ -182,11 +189,11 @@ def _words(line: bytes) -> tuple[str, ...]:
         return ()
 
 
-def _others(given: Mapping[str, bytes]) -> list[Situation]:
+def _others(given: Mapping[str, bytes]) -> list[NodeInspection]:
     if SENT not in given:
         return []
     try:
-        return [from_sent(given[SENT].decode("utf-8", "replace"))]
+        return [decode_inspection(given[SENT].decode("utf-8", "replace"))]
     except UnhangError:
         return []
 

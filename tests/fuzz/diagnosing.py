@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.fuzz.folders import Input
 from tests.fuzz.outputs import wrong_with, wrong_with_errors
 from tests.fuzz.seeds import Seed, case_seeds, write_files
-from unhang.cli.main import _say_error
+from unhang.cli.main import _report_error
 from unhang.cli.output.verdict_output import VerdictOutput, exit_code
 from unhang.diagnosis.diagnose import diagnose
 from unhang.errors import UnhangError
@@ -23,7 +23,7 @@ from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
 from unhang.findings import Certainty, Severity, Status, Verdict
 from unhang.report.layout.terminal import clean_streams
-from unhang.watch.pace.call_drift import differing
+from unhang.watch.pace.call_drift import find_disagreements
 
 FORMS = (
     *(("text", "en"), ("html", "en"), ("markdown", "en"), ("json", "zh")),
@@ -57,12 +57,12 @@ def _chain(given: Input, folder: Path, form: tuple[str, str]) -> Iterator[str]:
     try:
         facts = build_facts(read_evidence([str(folder)]))
     except UnhangError as error:
-        _say_error(error, debug=False)
+        _report_error(error, debug=False)
         if "unhang failed" in str(error):
             yield f"failed: {error}"
         return
     if (folder / "dumps").is_dir():
-        differing(folder / "dumps")
+        find_disagreements(folder / "dumps")
     verdict = diagnose(facts)
     yield from _failures(verdict)
     yield from _promises(given, verdict)

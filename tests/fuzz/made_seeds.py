@@ -17,7 +17,7 @@ from typing import Any
 from tests.trace_samples import Sample, training
 from unhang.evidence.checkpoints import checkpoint_listing
 from unhang.evidence.own_files import earlier_verdicts, run_settings
-from unhang.evidence.own_files.rank_series_columns import packed
+from unhang.evidence.own_files.rank_series_columns import pack_rows
 from unhang_lab.dump_writer import StalledJob, json_like_torch, make_dump, make_entry, pickle_like_torch
 
 SAVED = Path(__file__).with_name("saved")
@@ -199,8 +199,8 @@ def series() -> list[bytes]:
         {"site": 2, "place": ["", 0, ""]},
     ]
     rows = [_row(at % 2, at) for at in range(1, 9)]
-    wide = [packed([_row(rank, at) for rank in range(6)]) for at in range(1, 6)]
-    other = packed([_row(rank, 7, attempt=1) for rank in range(6)])
+    wide = [pack_rows([_row(rank, at) for rank in range(6)]) for at in range(1, 6)]
+    other = pack_rows([_row(rank, 7, attempt=1) for rank in range(6)])
     counted = [_row(0, at, step=0, steps=0, took_s=0.0) for at in range(1, 4)] + [_row(0, 5, took_s=0.0), _row(0, 6)]
     return [_lines([*head, *more]) for more in (rows, wide, [*wide, other], counted, [*rows, *wide])]
 

@@ -24,22 +24,28 @@ from tests.trace_samples import training
 from tests.view.runs import document
 from tests.watch.nodes.seen_ranks import ranks_of
 from unhang.cli import main as command
-from unhang.history.database import opened, place
-from unhang.history.run import Ending, Run, Told, run_of
-from unhang.report.localizer import Voice
+from unhang.history.database import history_path, open_history
+from unhang.history.run import PastRun, RunEnding, RunFinding, run_from_folder
+from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor
-from unhang.view.web.answers import Answers
-from unhang.watch.nodes.leader_messages import WantedLook, Word, read_said, read_word, said_of
-from unhang.watch.nodes.leader_messages import pack as pack_word
-from unhang.watch.nodes.node_roster import Roster
-from unhang.watch.nodes.rank_digest import Hello, digest_of, read_digest, read_hello
-from unhang.watch.nodes.rank_digest import pack as pack_digest
+from unhang.view.web.responses import RunResponses
+from unhang.watch.nodes.leader_messages import (
+    LeaderMessage,
+    SampleRequest,
+    build_leader_verdict,
+    read_leader_message,
+    read_leader_verdict,
+)
+from unhang.watch.nodes.leader_messages import encode_message as pack_word
+from unhang.watch.nodes.node_roster import NodeRoster
+from unhang.watch.nodes.rank_digest import NodeHello, digest_of, read_digest, read_hello
+from unhang.watch.nodes.rank_digest import encode_digest as pack_digest
 from unhang.watch.nodes.transport import evidence_pack, evidence_parts
-from unhang.watch.nodes.transport.mailbox import Errand, Heard, News
-from unhang.watch.nodes.transport.signed_values import Sealed
-from unhang.watch.pace.pace_over_nodes import slowest
-from unhang.watch.reporting.live_snapshot import FILE as LIVE_FILE
-from unhang.watch.reporting.verdict_summary import Summary
+from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportRequest, TransportState
+from unhang.watch.nodes.transport.signed_values import SignedValues
+from unhang.watch.pace.pace_over_nodes import find_slowest_rank
+from unhang.watch.reporting.live_snapshot import LIVE_FILE_NAME as LIVE_FILE
+from unhang.watch.reporting.verdict_summary import VerdictSummary
 
 Files = dict[str, bytes]
 
@@ -134,7 +140,7 @@ def view(given: Files, place: Path, number: int) -> Iterator[str]:
         from unhang.errors import UnhangError
         from unhang.view.reading import read_run
 
-        answers = Answers(folder, Voice("en", Redactor()), read_run)
+        answers = RunResponses(folder, Localizer("en", Redactor()), read_run)
         for path in ("/", "/state.json", "/live.json", "/timeline.json", "/machine.json", "/rank.json", "/report"):
             with contextlib.suppress(UnhangError):
                 answers.answer(path, {"rank": "0", "from": "0", "node": "n1"})
@@ -165,12 +171,12 @@ def history_input(rng: Random, number: int) -> Files:
 def history(given: Files, place_: Path, number: int) -> Iterator[str]:
     environment, os.environ["XDG_STATE_HOME"] = os.environ.get("XDG_STATE_HOME"), str(place_ / "state")
     try:
-        path = place(os.environ)
-        kept = run_of(Ending(str(place_ / "input"), True, 9.0, ("h7",), 8, 100, 0.5))
-        with opened(path, to_write=True) as known:
+        path = history_path(os.environ)
+        kept = run_from_folder(RunEnding(str(place_ / "input"), True, 9.0, ("h7",), 8, 100, 0.5))
+        with open_history(path, to_write=True) as known:
             known.add(kept)
             known.add(
-                Run(
+                PastRun(
                     "/r",
                     "torchrun t.py",
                     "/j",
@@ -180,7 +186,7 @@ def history(given: Files, place_: Path, number: int) -> Iterator[str]:
                     ("h7",),
                     8,
                     9,
-                    verdicts=(Told("gpu-oom", "likely", "hang", (3,), ("h7",), (), "", "x"),),
+                    verdicts=(RunFinding("gpu-oom", "likely", "hang", (3,), ("h7",), (), "", "x"),),
                 )
             )
         if number % 3 == 0:
@@ -226,7 +232,7 @@ def bundle_input(rng: Random, number: int) -> Files:
 
 def bundles(given: Files, place: Path, number: int) -> Iterator[str]:
     target = place / "unpacked"
-    evidence_pack.unpack(place / "input" / "node.zip", target, ahead_s=100.0 * (number % 2))
+    evidence_pack.unpack_evidence(place / "input" / "node.zip", target, ahead_s=100.0 * (number % 2))
     outside = [
         path
         for path in place.rglob("*")
@@ -242,19 +248,21 @@ def bundles(given: Files, place: Path, number: int) -> Iterator[str]:
 
 def wire_seeds() -> dict[str, bytes]:
     now = time.monotonic_ns()
-    hello = Hello("h1", "h1", "192.0.2.1", "/x", [2, 3], [1, 2], 4, now, 0)
-    summary = Summary(
+    hello = NodeHello("h1", "h1", "192.0.2.1", "/x", [2, 3], [1, 2], 4, now, 0)
+    summary = VerdictSummary(
         1, "stall", "hang", "gpu-oom", "likely", (1,), "", "it failed", None, None, False, True, False, False
     )
     whole = digest_of(now, ranks_of(2, waits_s=3.0), deaths=1, over=0, whole=True)
     return {
         "hello": pack_digest(hello),
         "digest": pack_digest(whole),
-        "word": pack_word(Word(now, True, WantedLook(3, now, True, True, [1], 2), 4)),
-        "said": pack_word(said_of(1, "h1", "/x", summary, b"{}", abort=False)),
-        "news": msgspec.msgpack.encode(News(now, True, 0, seat=0, hellos=[Heard(1, 1, 1, pack_digest(hello))])),
-        "errand": msgspec.msgpack.encode(Errand(pack_digest(hello), pack_digest(whole))),
-        "parts": msgspec.msgpack.encode(evidence_parts.Announced(1, 1, 3, b"x" * 32)),
+        "word": pack_word(LeaderMessage(now, True, SampleRequest(3, now, True, True, [1], 2), 4)),
+        "said": pack_word(build_leader_verdict(1, "h1", "/x", summary, b"{}", abort=False)),
+        "news": msgspec.msgpack.encode(
+            TransportState(now, True, 0, seat=0, hellos=[ReceivedValue(1, 1, 1, pack_digest(hello))])
+        ),
+        "errand": msgspec.msgpack.encode(TransportRequest(pack_digest(hello), pack_digest(whole))),
+        "parts": msgspec.msgpack.encode(evidence_parts.EvidenceAnnouncement(1, 1, 3, b"x" * 32)),
     }
 
 
@@ -286,33 +294,33 @@ class _Store:
 
 def wire(given: Files, place: Path, number: int) -> Iterator[str]:
     (name, data), now = next(iter(given.items())), time.monotonic_ns()
-    if Sealed(_Store(data), "a" * 16, "k").get(["d/1"]):  # type: ignore[arg-type]
+    if SignedValues(_Store(data), "a" * 16, "k").get(["d/1"]):  # type: ignore[arg-type]
         yield "wire: taken without a seal"
     hello = wire_seeds()["hello"]
-    heard = [Heard(1, 1, 1, data if name == "hello" else hello)], [Heard(1, now - 9, now, data)]
-    roster = Roster()
+    heard = [ReceivedValue(1, 1, 1, data if name == "hello" else hello)], [ReceivedValue(1, now - 9, now, data)]
+    roster = NodeRoster()
     for _ in range(2):
-        roster.take(News(now, True, 0, seat=0, hellos=heard[0], digests=heard[1] if name == "digest" else []))
+        roster.take(TransportState(now, True, 0, seat=0, hellos=heard[0], digests=heard[1] if name == "digest" else []))
     states = roster.states(now)
     digest = read_digest(data)
     if digest is not None:
-        slowest(digest.pace, {1: digest.pace})
-    for said in filter(None, (read_said(data),)):
-        summary = said.as_summary()
+        find_slowest_rank(digest.pace, {1: digest.pace})
+    for said in filter(None, (read_leader_verdict(data),)):
+        summary = said.to_summary()
         if summary is not None:
             from unhang.report.language import translate
-            from unhang.watch.nodes.node_announcements import verdict_elsewhere
+            from unhang.watch.nodes.node_announcements import leader_verdict_line
 
             for lang in ("en", "zh"):
-                line = translate(verdict_elsewhere(said, summary, lang), lang)
+                line = translate(leader_verdict_line(said, summary, lang), lang)
                 if CONTROL.search(line):
                     yield f"wire: control character in {line[:200]!r}"
-    read_word(data), read_hello(data), evidence_parts._announced(data), len(states)
-    from unhang.watch.nodes.transport.mailbox import Box
+    read_leader_message(data), read_hello(data), evidence_parts._announced(data), len(states)
+    from unhang.watch.nodes.transport.mailbox import Mailbox
 
     (place / "news").write_bytes(data)
-    for kind in (News, Errand):
-        Box(place / "news", kind).look()
+    for kind in (TransportState, TransportRequest):
+        Mailbox(place / "news", kind).look()
 
 
 Make = Callable[[Random, int], Files]
@@ -334,9 +342,9 @@ def check(target: str, files: Files, place: Path, number: int) -> Iterator[str]:
     try:
         yield from OTHERS[target][1](files, place, number)
     except Exception as error:  # noqa: BLE001 - the property: nothing that comes from outside raises
-        from unhang.errors import failure
+        from unhang.errors import describe_failure
 
-        yield f"failed: {target}: {failure(error)}"
+        yield f"failed: {target}: {describe_failure(error)}"
 
 
 def seed_of(target: str, files: Files) -> Seed:

@@ -23,7 +23,7 @@ from tests.fuzz import diagnosing, others, reading, sandbox
 from tests.fuzz.folders import Input, changed
 from tests.fuzz.made_jobs import job_seeds
 from tests.fuzz.seeds import Seed, case_seeds, found_before
-from unhang.errors import failure
+from unhang.errors import describe_failure
 
 TARGETS = ("diagnose", "readers", *others.OTHERS)
 RECYCLE = {"diagnose": 300, "readers": 4000}
@@ -194,7 +194,7 @@ def _child(writer: int, works: Sequence[Work]) -> None:
                     name, given = made(work)
                     wrong = wrong_with(work.target, name, given, Path(folder) / "w", work.number)
                 except Exception as error:  # noqa: BLE001 - a mistake of the fuzzer's own is told like one of unhang's
-                    wrong = [f"fuzzer: {failure(error)}"]
+                    wrong = [f"fuzzer: {describe_failure(error)}"]
                 told = json.dumps([wrong[:8], round(time.perf_counter() - began, 4)])
                 os.write(writer, told.encode() + b"\n")
     finally:

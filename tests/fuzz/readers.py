@@ -19,21 +19,22 @@ import msgspec
 
 from tests.fuzz.seeds import write_files
 from unhang.errors import UnhangError
-from unhang.evidence.archives import escapes
+from unhang.evidence.archives import leaves_folder
 from unhang.evidence.checkpoints import checkpoint_listing
 from unhang.evidence.checkpoints.checkpoint_search import find_checkpoints
+from unhang.evidence.file_names import host_from_name, rank_from_name
 from unhang.evidence.flight_recorder import json_text, many_dumps, workers
 from unhang.evidence.flight_recorder import reading as recording_reading
 from unhang.evidence.flight_recorder.columns import SharedTables
-from unhang.evidence.flight_recorder.interning import share
-from unhang.evidence.flight_recorder.reading import read_recording
-from unhang.evidence.format_detection import decide
+from unhang.evidence.flight_recorder.interning import intern_dumps
+from unhang.evidence.flight_recorder.reading import read_recorder_dump
+from unhang.evidence.format_detection import detect_format
 from unhang.evidence.inputs import read_evidence
-from unhang.evidence.items import Recording
+from unhang.evidence.items import RecorderDump
 from unhang.evidence.logs import read_log
 from unhang.evidence.logs import reading as log_reading
 from unhang.evidence.logs.blocks import Blocks
-from unhang.evidence.logs.content.stacks_in_logs import StackListener
+from unhang.evidence.logs.content.stacks_in_logs import LogStackReader
 from unhang.evidence.logs.scan import hyperscan_search, literal_search
 from unhang.evidence.logs.scan.literal_positions import LiteralFinder, Literals, PlainSearch
 from unhang.evidence.own_files import (
@@ -46,23 +47,24 @@ from unhang.evidence.own_files import (
     run_settings,
 )
 from unhang.evidence.own_files.rank_series import read_rank_series
-from unhang.evidence.own_files.rank_series_columns import Stretch, joined
-from unhang.evidence.profiler_trace import head_of
-from unhang.evidence.rank_names import host_from_name, rank_from_name
-from unhang.evidence.read_limits import DEFAULT_LIMITS, Limits
-from unhang.evidence.recording_json import recording_as_json
+from unhang.evidence.own_files.rank_series_columns import ColumnBlock, merge_blocks
+from unhang.evidence.profiler_trace import read_trace_head
+from unhang.evidence.read_limits import DEFAULT_LIMITS, ReadLimits
+from unhang.evidence.recorder_dump_json import recorder_dump_as_json
 from unhang.evidence.stacks import read_stacks, stack_limits
 from unhang.evidence.stacks import reading as stack_reading
-from unhang.evidence.stacks.torn_stacks import depth, is_torn_off
+from unhang.evidence.stacks.torn_stacks import is_torn_off, main_thread_depth
 from unhang.findings import Source
 from unhang.knowledge.messages import load_messages, match_message
-from unhang_compare.kineto import columns, names, pieces, sweep
+from unhang_compare.kineto import columns, event_stream, names, sweep
 from unhang_compare.kineto.reading import read_trace
 from unhang_lab.dump_writer import StalledJob
 
 Reader = Callable[[bytes, Path], Any]
 _SOURCE = Source("fuzzed")
-SMALL = Limits(files=3, depth=2, members=4, unpacked=1 << 16, ratio=4, ratio_floor=1 << 12, dump=1 << 14, text=1 << 10)
+SMALL = ReadLimits(
+    files=3, depth=2, members=4, unpacked=1 << 16, ratio=4, ratio_floor=1 << 12, dump=1 << 14, text=1 << 10
+)
 
 
 class Wrong(Exception):
@@ -80,12 +82,12 @@ def _folder(data: bytes, place: Path) -> Path:
     folder = place / "given"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    write_files({name: content for name, content in files_in(data).items() if not escapes(name)}, folder)
+    write_files({name: content for name, content in files_in(data).items() if not leaves_folder(name)}, folder)
     return folder
 
 
 def _log(data: bytes, place: Path) -> Any:
-    listener = StackListener()
+    listener = LogStackReader()
     reading = read_log(io.BytesIO(data), source="fuzzed_rank_1.log", rank=1, listener=listener, modified_s=1.7e9)
     return [reading, *listener.stacks("fuzzed", 1)]
 
@@ -148,10 +150,10 @@ def _literals(data: bytes, place: Path) -> Any:
 def _stacks(data: bytes, place: Path) -> Any:
     dumps = list(read_stacks(data, source="fuzzed", rank=None))
     for earlier_one, later in pairwise(dumps):
-        is_torn_off(later, earlier_one), depth(later)
+        is_torn_off(later, earlier_one), main_thread_depth(later)
     with (
-        patch.object(stack_reading, "Budget", partial(stack_limits.Budget, left=9)),
-        patch.multiple(stack_limits, INNERMOST=2, OUTERMOST=1),
+        patch.object(stack_reading, "FrameBudget", partial(stack_limits.FrameBudget, left=9)),
+        patch.multiple(stack_limits, INNERMOST_KEPT=2, OUTERMOST_KEPT=1),
         patch.object(stack_reading, "MAX_BYTES", 1 << 10),
     ):
         return [*dumps, *read_stacks(data, source="fuzzed", rank=3)]
@@ -160,13 +162,13 @@ def _stacks(data: bytes, place: Path) -> Any:
 def _dump(data: bytes, place: Path) -> Any:
     path = place / "dump_rank_1"
     path.write_bytes(data)
-    found = [read_recording(path), read_recording(data, source="rank_1", whole=True)]
+    found = [read_recorder_dump(path), read_recorder_dump(data, source="rank_1", whole=True)]
     with patch.object(json_text, "_AT_ONCE", 64), patch.object(recording_reading, "MAX_BYTES", 1 << 16):
-        found.append(read_recording(data, source="rank_1"))
+        found.append(read_recorder_dump(data, source="rank_1"))
     for one in found:
-        if isinstance(one, Recording) and len(one.entries):
-            again = read_recording(recording_as_json(one), source="again")
-            if not isinstance(again, Recording) or len(again.entries) < min(64, len(one.entries)):
+        if isinstance(one, RecorderDump) and len(one.entries):
+            again = read_recorder_dump(recorder_dump_as_json(one), source="again")
+            if not isinstance(again, RecorderDump) or len(again.entries) < min(64, len(one.entries)):
                 raise Wrong(f"written again it is read as {again!r}"[:300])
     return found
 
@@ -175,8 +177,8 @@ def _confined(data: bytes, place: Path) -> Any:
     """What a process does that reads dumps for us, in this one."""
     given = json.dumps([["rank_1", len(data), None], ["nowhere", None, [1, 2]]]).encode() + b"\n" + data
     answers = io.BytesIO()
-    workers.serve(io.BytesIO(given), answers, whole=len(data) % 4 == 0)
-    return share(workers._Items(io.BytesIO(answers.getvalue()[8:])).load(), SharedTables())
+    workers.serve_requests(io.BytesIO(given), answers, whole=len(data) % 4 == 0)
+    return intern_dumps(workers._ItemUnpickler(io.BytesIO(answers.getvalue()[8:])).load(), SharedTables())
 
 
 @cache
@@ -195,10 +197,10 @@ def _many_dumps(data: bytes, place: Path) -> Any:
     with (
         patch.object(many_dumps, "_INLINE_BYTES", 0 if busy else 1 << 20),
         patch.object(many_dumps, "_BATCH", 2),
-        patch.object(workers, "_PATIENCE_S", 0.0 if hasty else 30.0),
+        patch.object(workers, "_ANSWER_LIMIT_S", 0.0 if hasty else 30.0),
         patch.object(workers, "_LOADED", 0 if hasty else 2),
     ):
-        apart = many_dumps.OneByOne()
+        apart = many_dumps.SingleDumpReader()
         try:
             told = [apart.read(data, source="a.zip!rank_3")]
         finally:
@@ -209,18 +211,21 @@ def _many_dumps(data: bytes, place: Path) -> Any:
         if len(data) % 256 == 0:
             paths[-1].write_bytes(DEEP)
         identities = [None if at else (1, 2) for at in range(len(paths))]
-        return [*told, *many_dumps.read_recordings([*paths, place / "none"], jobs=2, identities=[*identities, None])]
+        return [
+            *told,
+            *many_dumps.read_recorder_dumps([*paths, place / "none"], jobs=2, identities=[*identities, None]),
+        ]
 
 
 def _trace(data: bytes, place: Path) -> Any:
     path = place / "rank0_trace.json"
     path.write_bytes(data)
     if len(data) % 2:
-        head_of(path), head_of(place)
+        read_trace_head(path), read_trace_head(place)
         return [read_trace(path, seen=lambda _: None), read_trace(place)]
     with (
-        patch.multiple(columns, RUN=16, LEAST_READ=3),
-        patch.object(pieces, "PIECE_BYTES", 1 << 12),
+        patch.multiple(columns, RUN_EVENTS=16, LEAST_READ=3),
+        patch.object(event_stream, "PIECE_BYTES", 1 << 12),
         patch.object(names, "MOST_NAMES", 12 if len(data) % 4 else 1 << 20),
         patch.object(sweep, "MOST_CELLS", 1 if len(data) % 8 else 1 << 20),
     ):
@@ -234,10 +239,10 @@ def _series(data: bytes, place: Path) -> Any:
     stretches = []
     for line in data.splitlines():
         with suppress(ValueError, LookupError, RecursionError):
-            stretches.append(msgspec.json.decode(line, type=dict[str, Stretch])["stretch"])
+            stretches.append(msgspec.json.decode(line, type=dict[str, ColumnBlock])["stretch"])
     for first, second in pairwise(stretches):
         with suppress(ValueError):
-            joined(first, second, 2)
+            merge_blocks(first, second, 2)
     return list(found) if isinstance(found, tuple) else found
 
 
@@ -250,7 +255,7 @@ def _manifest(data: bytes, place: Path) -> Any:
     if isinstance(found, bundle.BundleManifest):
         for name in ("dumps/rank_0", "stacks/rank_1.txt", "logs/attempt_0/1/stderr.log", "source/a.py", "x"):
             bundle.rank_of_file(found, name), bundle.source_path_of_file(found, name)
-            bundle.bytes_of_log([found], str(place / name))
+            bundle.log_bytes_at_capture([found], str(place / name))
     return found
 
 
@@ -319,8 +324,8 @@ def _checkpoints(data: bytes, place: Path) -> Any:
 
 def _name(data: bytes, place: Path) -> Any:
     text = data[:200].decode("utf-8", "replace")
-    earlier_verdicts.cards_named(text, ["h1"])
-    return [rank_from_name(text), host_from_name(text), decide(data, text), *match_message(text)]
+    earlier_verdicts.gpus_named(text, ["h1"])
+    return [rank_from_name(text), host_from_name(text), detect_format(data, text), *match_message(text)]
 
 
 READERS: dict[str, Reader] = {
@@ -333,9 +338,9 @@ READERS: dict[str, Reader] = {
     "many dumps": _many_dumps,
     "manifest": _manifest,
     "pace": _paper(pace.read_pace),
-    "compared": _paper(call_comparison.read_compared),
-    "checkpoints": _paper(checkpoint_listing.read_listing),
-    "earlier": _paper(earlier_verdicts.read_listing),
+    "compared": _paper(call_comparison.read_call_comparisons),
+    "checkpoints": _paper(checkpoint_listing.read_checkpoint_listing),
+    "earlier": _paper(earlier_verdicts.read_suspect_listing),
     "nodes": _paper(other_nodes.read_nodes),
     "machine": _paper(machine_series.read_machine_series),
     "settings": _settings,

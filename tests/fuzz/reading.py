@@ -13,16 +13,16 @@ from tests.fuzz.folders import KINDS, changed, mutated_archive, packed
 from tests.fuzz.mutators import foreign, mutated
 from tests.fuzz.readers import READERS, TREES, files_in, unread_of
 from tests.fuzz.seeds import Seed, case_seeds
-from unhang.evidence.format_detection import HEAD_BYTES, Kind, decide
+from unhang.evidence.format_detection import HEAD_BYTES, FileKind, detect_format
 
 STACKS = Path(__file__).parents[1] / "evidence" / "stacks" / "samples"
 WINDOW = 40
 """So many lines of a log or a stack are given at once."""
-PACKED = frozenset((Kind.ZIP, Kind.TAR, Kind.COMPRESSED))
+PACKED = frozenset((FileKind.ZIP, FileKind.TAR, FileKind.COMPRESSED))
 _KIND_OF = {
-    Kind.LOG: "log", Kind.STACKS: "stacks", Kind.RECORDING: "recording", Kind.MANIFEST: "manifest", Kind.PACE: "pace",
-    Kind.COMPARED: "compared", Kind.CHECKPOINTS: "checkpoints", Kind.EARLIER: "earlier", Kind.NODES: "nodes",
-    Kind.MACHINE: "machine",
+    FileKind.LOG: "log", FileKind.STACKS: "stacks", FileKind.RECORDING: "recording", FileKind.MANIFEST: "manifest", FileKind.PACE: "pace",
+    FileKind.COMPARED: "compared", FileKind.CHECKPOINTS: "checkpoints", FileKind.EARLIER: "earlier", FileKind.NODES: "nodes",
+    FileKind.MACHINE: "machine",
 }  # fmt: skip
 SHARES = (
     ("log",) * 6 + ("stacks",) * 3 + ("recording",) * 3 + tuple(sorted(set(READERS) - {"log", "stacks", "recording"}))
@@ -38,7 +38,7 @@ def reader_seeds() -> dict[str, tuple[bytes, ...]]:
     found: dict[str, list[bytes]] = {name: [] for name in READERS}
     for seed in case_seeds():
         for name, content in seed.files.items():
-            kind = _KIND_OF.get(decide(content[:HEAD_BYTES], name).kind)
+            kind = _KIND_OF.get(detect_format(content[:HEAD_BYTES], name).kind)
             if kind is not None and len(content) < 40_000:
                 found[kind].append(content)
     made = made_seeds.made()
@@ -71,7 +71,7 @@ def made(rng: Random, number: int) -> tuple[str, bytes]:
         lines = data.split(b"\n")
         at = rng.randrange(max(1, len(lines) - WINDOW // 2))
         data = b"\n".join(lines[at : at + WINDOW])
-    if name in ("file", "pipe") and decide(data[:HEAD_BYTES], "").kind in PACKED:
+    if name in ("file", "pipe") and detect_format(data[:HEAD_BYTES], "").kind in PACKED:
         return name, mutated_archive(rng, data)
     if name in ("log", "large log") and rng.random() < 0.3:
         return name, foreign(rng, data)
@@ -97,9 +97,9 @@ def check(name: str, data: bytes, place: Path) -> Iterator[str]:
     try:
         found = READERS[name](data, place)
     except Exception as error:  # noqa: BLE001 - the property: a reader never raises
-        from unhang.errors import failure
+        from unhang.errors import describe_failure
 
-        yield f"failed: {name}: {failure(error)}"
+        yield f"failed: {name}: {describe_failure(error)}"
         return
     yield from (f"failed: {name}: {each.reason}" for each in unread_of(found) if each.failed)
 

@@ -143,7 +143,7 @@ def test_storage_that_does_not_answer_slows_no_step_and_is_said_once(
     printed = capsys.readouterr().err
     assert len(writer._waiting) <= 101
     took_s = time.monotonic() - began
-    assert 1 <= printed.count("s behind") <= 1 + max(0.0, math.log(took_s / 0.3, background_writer.AGAIN_TIMES))
+    assert 1 <= printed.count("s behind") <= 1 + max(0.0, math.log(took_s / 0.3, background_writer.REPEAT_FACTOR))
     assert "the log of Kept is " in printed
     kept.held.set()
     assert writer.close(LIMIT_S)

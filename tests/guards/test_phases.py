@@ -16,9 +16,9 @@ from unhang.inprocess import annotations as marked
 
 @pytest.fixture(autouse=True)
 def nothing_said() -> Iterator[None]:
-    marked.forget()
+    marked.reset_annotations()
     yield
-    marked.forget()
+    marked.reset_annotations()
 
 
 def open_marks() -> list[tuple[str, str, float | None]]:
@@ -70,7 +70,7 @@ def test_a_function_can_be_a_phase_and_call_itself() -> None:
 
 def test_one_phase_object_serves_several_threads() -> None:
     shared, both = phase("evaluation"), threading.Barrier(2)
-    ended: list[tuple[marked.Mark, ...]] = []
+    ended: list[tuple[marked.OpenPhase, ...]] = []
 
     def work() -> None:
         with shared:

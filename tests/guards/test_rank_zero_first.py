@@ -32,12 +32,12 @@ def tokenise(rank: int, folder: Path) -> tuple[bool, int]:
 def keys_left(rank: int) -> int:
     from torch.distributed.distributed_c10d import _get_default_store
 
-    from unhang.guards.exchange.store_connection import server_behind
+    from unhang.guards.exchange.store_connection import unwrap_prefixes
 
     for _ in range(20):
         with rank_zero_first("download"):
             pass
-    server = server_behind(_get_default_store())
+    server = unwrap_prefixes(_get_default_store())
     until = time.monotonic() + 30
     while (keys := int(server.num_keys())) >= MOST_KEYS and time.monotonic() < until:  # type: ignore[attr-defined]
         time.sleep(0.05)  # they are taken out in the background
@@ -59,7 +59,7 @@ def raises(rank: int) -> None:
 
 
 def dies(rank: int) -> None:
-    module.BEAT_S = 0.1
+    module.HEARTBEAT_S = 0.1
     with rank_zero_first("tokenisation"):
         if rank == 0:
             time.sleep(2.5)
@@ -81,7 +81,7 @@ def never_comes(rank: int) -> None:
 
 def tells(rank: int, folder: Path) -> str:
     module.FIRST_LINE_S = 0.5
-    module.BEAT_S = 0.1
+    module.HEARTBEAT_S = 0.1
     said = folder / f"stderr{rank}"
     with said.open("w") as file:
         os.dup2(file.fileno(), 2)

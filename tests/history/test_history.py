@@ -16,25 +16,27 @@ from typing import Any
 import pytest
 
 from unhang.cli.main import main
-from unhang.diagnosis.adjustments.repeat_offenders import noting_repeats, without_repeated
+from unhang.diagnosis.adjustments.repeat_offenders import exclude_repeated_host, note_repeats
 from unhang.diagnosis.context.restart_advice import restart_after
 from unhang.evidence.inputs import read_evidence
-from unhang.evidence.own_files.earlier_verdicts import Guilt, cards_named, listing_of, read_listing
+from unhang.evidence.own_files.earlier_verdicts import EarlierSuspect, gpus_named, read_suspect_listing, suspect_listing
 from unhang.facts.build import build_facts
 from unhang.findings import Source, Unread
-from unhang.history.database import MOST_RUNS, HistoryError, opened, place
-from unhang.history.run import Ending, Run, Told, run_of
+from unhang.history.database import MOST_RUNS, HistoryError, history_path, open_history
+from unhang.history.run import PastRun, RunEnding, RunFinding, run_from_folder
 from unhang.watch.reporting import history_lookup
 
 CARD = "GPU-01234567-89ab-cdef-0123-456789abcdef"
 
 
-def told(cause: str = "gpu-hardware", nodes: tuple[str, ...] = ("h7",), **more: Any) -> Told:
-    return replace(Told(cause, "likely", "hang", (3,), nodes, (), "train.py:51", "it failed"), **more)
+def told(cause: str = "gpu-hardware", nodes: tuple[str, ...] = ("h7",), **more: Any) -> RunFinding:
+    return replace(RunFinding(cause, "likely", "hang", (3,), nodes, (), "train.py:51", "it failed"), **more)
 
 
-def run(outcome: str = "good", at: float = 1.0, **more: Any) -> Run:
-    return replace(Run("/runs/a", "torchrun train.py", "/home/ml", at, at + 9, outcome, ("h7", "h8"), 8, 100), **more)
+def run(outcome: str = "good", at: float = 1.0, **more: Any) -> PastRun:
+    return replace(
+        PastRun("/runs/a", "torchrun train.py", "/home/ml", at, at + 9, outcome, ("h7", "h8"), 8, 100), **more
+    )
 
 
 @pytest.fixture
@@ -44,10 +46,10 @@ def file(tmp_path: Path) -> Path:
 
 def test_a_run_reads_back_as_it_was_kept(file: Path) -> None:
     kept = run("stalled", verdicts=(told(), told("uneven-data")), settings='{"a": 1}')
-    with opened(file, to_write=True) as history:
+    with open_history(file, to_write=True) as history:
         number = history.add(kept)
 
-    with opened(file) as history:
+    with open_history(file) as history:
         assert history.run(number) == replace(kept, number=number)
         assert history.runs(host="h8") == [replace(kept, number=number)]
         assert history.runs(host="h9") == []
@@ -56,18 +58,21 @@ def test_a_run_reads_back_as_it_was_kept(file: Path) -> None:
 
 
 def test_only_causes_of_the_machine_stay_with_a_host(file: Path) -> None:
-    with opened(file, to_write=True) as history:
+    with open_history(file, to_write=True) as history:
         history.add(run("stalled", at=1, verdicts=(told(), told())))
         history.add(run("stalled", at=2, verdicts=(told("network-fault", cards=(CARD,)),)))
         history.add(run("stalled", at=3, verdicts=(told("uneven-data", nodes=("h8",)),)))
 
         guilty = history.guilty()
 
-    assert guilty == [Guilt("host", "h7", "network-fault", 2, 11.0), Guilt("card", CARD, "network-fault", 1, 11.0)]
+    assert guilty == [
+        EarlierSuspect("host", "h7", "network-fault", 2, 11.0),
+        EarlierSuspect("card", CARD, "network-fault", 1, 11.0),
+    ]
 
 
 def test_the_last_good_run_of_the_same_job(file: Path) -> None:
-    with opened(file, to_write=True) as history:
+    with open_history(file, to_write=True) as history:
         history.add(run("good", command="torchrun other.py"))
         history.add(run("good", folder="/runs/good"))
         history.add(run("stalled", command="torchrun --nproc-per-node 4 train.py --lr 1"))
@@ -80,18 +85,18 @@ def test_the_last_good_run_of_the_same_job(file: Path) -> None:
 
 def test_runs_that_end_at_once_are_all_kept(file: Path) -> None:
     def add(number: int) -> None:
-        with opened(file, to_write=True) as history:
+        with open_history(file, to_write=True) as history:
             history.add(run(at=float(number)))
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(add, range(24)))
 
-    with opened(file) as history:
+    with open_history(file) as history:
         assert len(history.runs(limit=100)) == 24
 
 
 def test_a_history_does_not_grow_without_end(file: Path) -> None:
-    with opened(file, to_write=True) as history:
+    with open_history(file, to_write=True) as history:
         history.add(run())
         history._connection.execute("UPDATE sqlite_sequence SET seq = ?", (MOST_RUNS,))
         history._connection.commit()
@@ -115,17 +120,17 @@ def test_a_damaged_file_is_a_sentence_and_code_2(
 
 
 def test_one_of_a_newer_version_is_left_alone(file: Path) -> None:
-    with opened(file, to_write=True) as history:
+    with open_history(file, to_write=True) as history:
         history.add(run())
     with sqlite3.connect(file) as connection:
         connection.execute("PRAGMA user_version = 99")
 
-    with pytest.raises(HistoryError, match="newer"), opened(file, to_write=True):
+    with pytest.raises(HistoryError, match="newer"), open_history(file, to_write=True):
         pass
 
 
 def test_no_history_yet_is_no_error(tmp_path: Path) -> None:
-    with opened(tmp_path / "no" / "history.sqlite3") as history:
+    with open_history(tmp_path / "no" / "history.sqlite3") as history:
         assert (history.runs(), history.guilty()) == ([], [])
     assert not (tmp_path / "no").exists()
 
@@ -139,7 +144,7 @@ def test_no_history_yet_is_no_error(tmp_path: Path) -> None:
     ],
 )
 def test_where_it_lies(environment: dict[str, str], where: str) -> None:
-    assert place(environment) == Path(where)
+    assert history_path(environment) == Path(where)
 
 
 def run_folder(folder: Path, *, cause: str = "gpu-hardware", status: str = "hang") -> Path:
@@ -154,7 +159,7 @@ def run_folder(folder: Path, *, cause: str = "gpu-hardware", status: str = "hang
 
 
 def test_a_run_folder_tells_its_outcome_and_no_secret(tmp_path: Path) -> None:
-    found = run_of(Ending(str(run_folder(tmp_path / "run")), failed=False, ended_s=9.0, hosts=("h7", "h8")))
+    found = run_from_folder(RunEnding(str(run_folder(tmp_path / "run")), failed=False, ended_s=9.0, hosts=("h7", "h8")))
 
     assert (found.outcome, found.verdicts[0].nodes) == ("stalled", ("h7",))
     assert found.verdicts[0].cards == (CARD, "h7 0000:3b:00")
@@ -163,18 +168,18 @@ def test_a_run_folder_tells_its_outcome_and_no_secret(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("failed", "outcome"), [(False, "good"), (True, "failed"), (None, "ended")])
 def test_a_run_without_a_verdict(tmp_path: Path, failed: bool | None, outcome: str) -> None:
-    assert run_of(Ending(str(tmp_path), failed=failed, ended_s=1.0)).outcome == outcome
+    assert run_from_folder(RunEnding(str(tmp_path), failed=failed, ended_s=1.0)).outcome == outcome
 
 
 def test_what_one_run_was_told_is_said_in_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    assert history_lookup.keep(Ending(str(run_folder(tmp_path / "run")), True, time.time(), ("h7", "h8")), 30)
-    look = history_lookup.HistoryLook()
+    assert history_lookup.add_run(RunEnding(str(run_folder(tmp_path / "run")), True, time.time(), ("h7", "h8")), 30)
+    look = history_lookup.HistoryLookup()
     deadline = time.monotonic() + 30
     while not look.content() and time.monotonic() < deadline:
         time.sleep(0.02)
 
-    earlier = read_listing(look.content(), source=Source("x"))
+    earlier = read_suspect_listing(look.content(), source=Source("x"))
 
     assert not isinstance(earlier, Unread)
     assert {(guilt.kind, guilt.name) for guilt in earlier} == {
@@ -190,7 +195,10 @@ def xid_log(tmp_path: Path, host: str) -> str:
 
 def test_a_host_that_was_named_before_is_left_out_next_time(tmp_path: Path) -> None:
     facts = build_facts(read_evidence([xid_log(tmp_path, "h7")]))
-    facts = replace(facts, earlier=(Guilt("host", "h7", "gpu-hardware", 2, 1.7e9), Guilt("host", "h8", "x", 9, 1.0)))
+    facts = replace(
+        facts,
+        earlier=(EarlierSuspect("host", "h7", "gpu-hardware", 2, 1.7e9), EarlierSuspect("host", "h8", "x", 9, 1.0)),
+    )
     from unhang.diagnosis.diagnose import diagnose
 
     verdict = diagnose(facts)
@@ -203,32 +211,32 @@ def test_a_host_that_was_named_before_is_left_out_next_time(tmp_path: Path) -> N
 
 def test_a_cause_of_the_program_is_not_blamed_on_its_host(tmp_path: Path) -> None:
     facts = build_facts(read_evidence([xid_log(tmp_path, "h7")]))
-    facts = replace(facts, earlier=(Guilt("host", "h7", "gpu-hardware", 2, 1.7e9),))
+    facts = replace(facts, earlier=(EarlierSuspect("host", "h7", "gpu-hardware", 2, 1.7e9),))
     from unhang.diagnosis.diagnose import diagnose
     from unhang.findings import Cause
 
     first = replace(diagnose(replace(facts, earlier=())).findings[0], cause=Cause.UNEVEN_DATA)
 
-    assert noting_repeats(facts, (first,)) == (first,)
-    assert without_repeated(facts, (first,), restart_after((first,))) == restart_after((first,))
+    assert note_repeats(facts, (first,)) == (first,)
+    assert exclude_repeated_host(facts, (first,), restart_after((first,))) == restart_after((first,))
 
 
 def test_cards_in_a_text() -> None:
     line = f"NVRM: Xid (PCI:0000:3B:00): 79 and 00000000:5E:00.0 and {CARD}"
 
-    assert cards_named(line, ["h1"]) == {CARD, "h1 0000:3b:00", "h1 0000:5e:00"}
-    assert cards_named(line, ["h1", "h2"]) == {CARD}
+    assert gpus_named(line, ["h1"]) == {CARD, "h1 0000:3b:00", "h1 0000:5e:00"}
+    assert gpus_named(line, ["h1", "h2"]) == {CARD}
 
 
 def test_a_forged_listing_is_not_believed() -> None:
-    good = listing_of([Guilt("host", "h7", "gpu-hardware", 1, 2.0)])
+    good = suspect_listing([EarlierSuspect("host", "h7", "gpu-hardware", 1, 2.0)])
 
     for raw in (b"[]", good.replace(b"host", b"moon"), good.replace(b"gpu-hardware", b"bad luck"), good + b"x"):
-        assert isinstance(read_listing(raw, source=Source("x")), Unread)
+        assert isinstance(read_suspect_listing(raw, source=Source("x")), Unread)
 
 
 def fill(state: Path) -> None:
-    with opened(state / "unhang" / "history.sqlite3", to_write=True) as history:
+    with open_history(state / "unhang" / "history.sqlite3", to_write=True) as history:
         history.add(run("good", folder="/runs/good"))
         history.add(run("stalled", at=2.0, folder="/runs/bad1", verdicts=(told(),)))
         history.add(run("stalled", at=3.0, folder="/runs/bad2", verdicts=(told(),)))
@@ -274,7 +282,7 @@ def test_a_home_that_does_not_answer_holds_nobody_up(tmp_path: Path, monkeypatch
     holder = sqlite3.connect(tmp_path / "unhang" / "history.sqlite3")
     holder.execute("BEGIN EXCLUSIVE")
 
-    assert not history_lookup.keep(Ending(str(tmp_path), failed=False, ended_s=1.0))
+    assert not history_lookup.add_run(RunEnding(str(tmp_path), failed=False, ended_s=1.0))
     holder.close()
 
 

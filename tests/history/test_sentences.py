@@ -12,22 +12,22 @@ import pytest
 from unhang.cli.main import main
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
-from unhang.evidence.own_files.earlier_verdicts import Guilt
+from unhang.evidence.own_files.earlier_verdicts import EarlierSuspect
 from unhang.facts.build import build_facts
 from unhang.findings import Text, Verdict, say
-from unhang.history.database import opened
-from unhang.history.run import MOST_SUMMARIES, Ending, Run, Told, run_of
+from unhang.history.database import open_history
+from unhang.history.run import MOST_SUMMARIES, PastRun, RunEnding, RunFinding, run_from_folder
 from unhang.report.language import translate
 from unhang.report.text import to_text
-from unhang.report.text_in_files import carried
-from unhang.watch.reporting.verdict_summary import Summary, write_summary
+from unhang.report.text_serialization import text_to_json
+from unhang.watch.reporting.verdict_summary import VerdictSummary, write_summary
 
 SENTENCE = say("{ranks:who} {ranks:waits|wait} in a call of one number, as a barrier makes it", ranks=(1, 2, 3))
 OTHER = say("the watchers of the nodes have met")
 
 
-def summary(number: int, sentence: Text) -> Summary:
-    said = Summary(
+def summary(number: int, sentence: Text) -> VerdictSummary:
+    said = VerdictSummary(
         number,
         "stall",
         "hang",
@@ -43,7 +43,7 @@ def summary(number: int, sentence: Text) -> Summary:
         False,
         False,
     )
-    return replace(said, sentence_parts=carried(sentence))
+    return replace(said, sentence_parts=text_to_json(sentence))
 
 
 def look(folder: Path, number: int, sentence: Text, place: Path) -> None:
@@ -54,8 +54,8 @@ def look(folder: Path, number: int, sentence: Text, place: Path) -> None:
     write_summary(folder / ".unhang" / f"summary-{number}.json", summary(number, sentence))
 
 
-def kept(folder: Path) -> Run:
-    return run_of(Ending(str(folder), failed=False, ended_s=9.0, hosts=("h7",)))
+def kept(folder: Path) -> PastRun:
+    return run_from_folder(RunEnding(str(folder), failed=False, ended_s=9.0, hosts=("h7",)))
 
 
 def test_each_verdict_of_a_run_knows_how_its_sentence_is_carried(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_each_verdict_of_a_run_knows_how_its_sentence_is_carried(tmp_path: Path)
     look(tmp_path, 10, SENTENCE, tmp_path)
 
     assert [told.parts for told in kept(tmp_path).verdicts] == [
-        json.loads(json.dumps(carried(sentence))) for sentence in (SENTENCE, OTHER)
+        json.loads(json.dumps(text_to_json(sentence))) for sentence in (SENTENCE, OTHER)
     ]
 
 
@@ -107,13 +107,13 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def keep(state: Path, parts: dict[str, Any] | None) -> None:
-    told = Told("slow-rank", "likely", "hang", (0,), (), (), "t.py:5", str(SENTENCE), parts)
-    with opened(state, to_write=True) as history:
-        history.add(Run("/runs/a", "torchrun t.py", "/home/ml", 1.0, 9.0, "stalled", verdicts=(told,)))
+    told = RunFinding("slow-rank", "likely", "hang", (0,), (), (), "t.py:5", str(SENTENCE), parts)
+    with open_history(state, to_write=True) as history:
+        history.add(PastRun("/runs/a", "torchrun t.py", "/home/ml", 1.0, 9.0, "stalled", verdicts=(told,)))
 
 
 def test_the_reader_s_language_is_spoken(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    keep(state, json.loads(json.dumps(carried(SENTENCE))))
+    keep(state, json.loads(json.dumps(text_to_json(SENTENCE))))
     chinese = translate(SENTENCE, "zh")
     assert chinese != str(SENTENCE)
 
@@ -124,7 +124,7 @@ def test_the_reader_s_language_is_spoken(state: Path, capsys: pytest.CaptureFixt
 def test_json_is_english_unless_asked_for(
     state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep(state, carried(SENTENCE))
+    keep(state, text_to_json(SENTENCE))
     monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
 
     def sentence(*words: str) -> list[str]:
@@ -150,7 +150,7 @@ def guilty_before(tmp_path: Path) -> Verdict:
     log = tmp_path / "kernel.log"
     log.write_text("Nov 21 10:00:00 h7 kernel: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n")
     facts = build_facts(read_evidence([str(log)]))
-    return diagnose(replace(facts, earlier=(Guilt("host", "h7", "gpu-hardware", 2, 1.7e9),)))
+    return diagnose(replace(facts, earlier=(EarlierSuspect("host", "h7", "gpu-hardware", 2, 1.7e9),)))
 
 
 @pytest.mark.parametrize(

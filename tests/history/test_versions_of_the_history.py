@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from unhang.cli.main import main
-from unhang.evidence.own_files.earlier_verdicts import Guilt
-from unhang.history.database import VERSION, HistoryError, opened
-from unhang.history.run import Run, Told
+from unhang.evidence.own_files.earlier_verdicts import EarlierSuspect
+from unhang.history.database import SCHEMA_VERSION, HistoryError, open_history
+from unhang.history.run import PastRun, RunFinding
 
 TABLES_1 = """
 CREATE TABLE runs (
@@ -38,8 +38,10 @@ INSERT INTO guilty VALUES (7, 'host', 'h7', 'gpu-hardware');
 PRAGMA user_version = 1;
 """
 """As version 1 wrote it; never to be changed."""
-OLD = Told("gpu-hardware", "likely", "hang", (3,), ("h7",), (), "t.py:5", "it failed")
-NEW = Told("slow-rank", "likely", "slow", (0,), ("h7",), (), "", "it is slow", {"template": "moves", "values": {}})
+OLD = RunFinding("gpu-hardware", "likely", "hang", (3,), ("h7",), (), "t.py:5", "it failed")
+NEW = RunFinding(
+    "slow-rank", "likely", "slow", (0,), ("h7",), (), "", "it is slow", {"template": "moves", "values": {}}
+)
 
 
 @pytest.fixture
@@ -53,8 +55,8 @@ def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def add(file: Path) -> int:
-    with opened(file, to_write=True) as history:
-        return history.add(Run("/runs/new", "torchrun t.py", "/home/ml", 11.0, 19.0, "slow", verdicts=(NEW,)))
+    with open_history(file, to_write=True) as history:
+        return history.add(PastRun("/runs/new", "torchrun t.py", "/home/ml", 11.0, 19.0, "slow", verdicts=(NEW,)))
 
 
 def shape(file: Path) -> list[tuple[object, ...]]:
@@ -65,9 +67,9 @@ def shape(file: Path) -> list[tuple[object, ...]]:
 
 def test_reading_leaves_it_as_it_is(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = old.read_bytes()
-    with opened(old) as history:
+    with open_history(old) as history:
         assert [run.verdicts for run in history.runs()] == [(OLD,)]
-        assert history.guilty() == [Guilt("host", "h7", "gpu-hardware", 1, 9.0)]
+        assert history.guilty() == [EarlierSuspect("host", "h7", "gpu-hardware", 1, 9.0)]
 
     with pytest.raises(SystemExit) as left:
         main(["history", "7", "--lang", "zh"])
@@ -80,9 +82,9 @@ def test_reading_leaves_it_as_it_is(old: Path, capsys: pytest.CaptureFixture[str
 def test_a_run_is_added_beside_the_old_ones(old: Path, tmp_path: Path) -> None:
     assert add(old) == 8
 
-    with opened(old) as history:
+    with open_history(old) as history:
         assert [run.verdicts for run in history.runs()] == [(NEW,), (OLD,)]
-        assert history.guilty()[0] == Guilt("host", "h7", "slow-rank", 2, 19.0)
+        assert history.guilty()[0] == EarlierSuspect("host", "h7", "slow-rank", 2, 19.0)
     add(fresh := tmp_path / "fresh.sqlite3")
     assert shape(old) == shape(fresh)
 
@@ -91,7 +93,7 @@ def test_runs_that_end_at_once_make_it_new_once(old: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: add(old), range(16)))
 
-    with opened(old) as history:
+    with open_history(old) as history:
         assert len(history.runs(limit=100)) == 17
 
 
@@ -103,7 +105,7 @@ def test_one_that_grows_by_halves_is_as_it_was(old: Path) -> None:
     with pytest.raises(HistoryError, match="cannot be written"):
         add(old)
 
-    with opened(old) as history:
+    with open_history(old) as history:
         assert [run.verdicts for run in history.runs()] == [(OLD,)]
 
 
@@ -112,7 +114,7 @@ def test_one_of_a_newer_unhang_is_a_sentence_and_code_2(
     old: Path, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with closing(sqlite3.connect(old)) as connection:
-        connection.execute(f"PRAGMA user_version = {VERSION + 1}")
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
     before = old.read_bytes()
 
     with pytest.raises(SystemExit) as left:
@@ -131,5 +133,5 @@ def test_a_row_that_cannot_be_read_is_a_sentence(old: Path, torn: str) -> None:
     with closing(sqlite3.connect(old)) as connection, connection:
         connection.execute("UPDATE verdicts SET ranks = ?", (torn,))
 
-    with pytest.raises(HistoryError, match="cannot be read"), opened(old) as history:
+    with pytest.raises(HistoryError, match="cannot be read"), open_history(old) as history:
         history.runs()

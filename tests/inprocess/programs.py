@@ -12,7 +12,7 @@ from pathlib import Path
 
 import unhang
 from tests.ports import free_port
-from unhang.records.process_registration import Birth, read_births, read_troubles
+from unhang.records.process_registration import ProcessRegistration, read_internal_errors, read_registrations
 from unhang.records.record import read_records
 from unhang.records.record_views import RecordView
 
@@ -42,11 +42,11 @@ class Folders:
         assert len(views) == 1, (views, self.troubles())
         return views[0]
 
-    def births(self) -> list[Birth]:
-        return read_births(self.records)
+    def births(self) -> list[ProcessRegistration]:
+        return read_registrations(self.records)
 
     def troubles(self) -> dict[int, list[str]]:
-        return read_troubles(self.records)
+        return read_internal_errors(self.records)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,16 +9,16 @@ import pytest
 
 from unhang.inprocess import annotations as marked
 from unhang.inprocess import steps
-from unhang.records.record_views import GroupCount, RecordView
+from unhang.records.record_views import GroupProgress, RecordView
 
 HERE = threading.get_ident()
 
 
 @pytest.fixture(autouse=True)
 def nothing_said() -> Iterator[None]:
-    marked.forget()
+    marked.reset_annotations()
     yield
-    marked.forget()
+    marked.reset_annotations()
 
 
 def test_marks_stand_outermost_first_until_they_end() -> None:
@@ -83,10 +83,10 @@ def test_another_threads_marks_are_seen_where_the_asked_one_has_none() -> None:
 
     def work() -> None:
         marked.enter("evaluation", "eval")
-        marked.waiting_for("dataset", [0])
+        marked.begin_wait("dataset", [0])
         there.set()
         leave.wait(60)
-        marked.wait_over()
+        marked.end_wait()
         marked.leave()
 
     thread = threading.Thread(target=work)
@@ -105,9 +105,9 @@ def test_another_threads_marks_are_seen_where_the_asked_one_has_none() -> None:
 
 
 def test_a_wait_goes_on_when_fewer_ranks_are_missing() -> None:
-    marked.waiting_for("together: save", (1, 2, 3))
+    marked.begin_wait("together: save", (1, 2, 3))
     first = marked.wait(HERE)
-    marked.waiting_for("together: save", (3,))
+    marked.begin_wait("together: save", (3,))
     second = marked.wait(HERE)
 
     assert first is not None
@@ -116,7 +116,7 @@ def test_a_wait_goes_on_when_fewer_ranks_are_missing() -> None:
 
 
 def test_counted_steps_take_the_place_of_the_guessed_rhythm() -> None:
-    view, rhythm = RecordView(groups=[GroupCount("0", 2, enqueued=100)]), steps.Rhythm()
+    view, rhythm = RecordView(groups=[GroupProgress("0", 2, enqueued=100)]), steps.StepCounter()
     rhythm.follow(view, 5, 1)
     assert view.step_source == "rhythm"
 

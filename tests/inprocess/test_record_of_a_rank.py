@@ -16,8 +16,8 @@ import pytest
 
 from tests.inprocess.programs import Folders, base_environment
 from tests.ports import free_port
-from unhang.evidence.flight_recorder.reading import read_recording
-from unhang.evidence.items import Recording
+from unhang.evidence.flight_recorder.reading import read_recorder_dump
+from unhang.evidence.items import RecorderDump
 from unhang.records.control import Control, ControlWriter
 from unhang.records.record_views import RecordView
 
@@ -120,7 +120,7 @@ def test_a_wait_for_one_rank_is_seen_from_both_sides(folders: Folders, tmp_path:
             lambda views: (
                 len(views) == 2
                 and counted(views[0]) == 1
-                and views[0].looked_ns - views[0].since_ns > 5e8
+                and views[0].sampled_ns - views[0].since_ns > 5e8
                 and views[1].user.function == "save"
             ),
         )
@@ -131,7 +131,7 @@ def test_a_wait_for_one_rank_is_seen_from_both_sides(folders: Folders, tmp_path:
     assert (waiter.groups[0].enqueued, waiter.groups[0].completed) == (1, -1)
     assert laggard.phase != "communication"
     assert laggard.groups == [] or counted(laggard) <= 0
-    assert waiter.looked_ns - waiter.groups[0].changed_ns > 4e8
+    assert waiter.sampled_ns - waiter.groups[0].changed_ns > 4e8
 
 
 def test_dumps_come_when_asked(folders: Folders, tmp_path: Path) -> None:
@@ -141,12 +141,12 @@ def test_dumps_come_when_asked(folders: Folders, tmp_path: Path) -> None:
         wait_for(folders, lambda views: len(views) == 2 and all(counted(view) > 20 for view in views.values()))
         wanted = control.ask_dump()
         wait_for(folders, lambda views: all(view.dump_served == wanted for view in views.values()))
-        plain = [read_recording(folders.run / "dumps" / f"rank_{rank}") for rank in (0, 1)]
+        plain = [read_recorder_dump(folders.run / "dumps" / f"rank_{rank}") for rank in (0, 1)]
         wanted = control.ask_stacks(rank=1)
         views = wait_for(folders, lambda views: views[1].stacks_served == wanted)
 
-    for dump in (*plain, read_recording(folders.run / "dumps" / "rank_1")):
-        assert isinstance(dump, Recording)
+    for dump in (*plain, read_recorder_dump(folders.run / "dumps" / "rank_1")):
+        assert isinstance(dump, RecorderDump)
     assert views[0].stacks_served == 0
     assert views[1].dump_result == "written"
     assert b"all_reduce" in (folders.run / "dumps" / "rank_1").read_bytes()

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from unhang.inprocess import activation, code_phases, session, steps
-from unhang.inprocess.capture.frames import Looking
-from unhang.inprocess.capture.recorder import Groups, Recorder
+from unhang.inprocess.capture.frames import StackSampler
+from unhang.inprocess.capture.recorder import FlightRecorder, GroupNames
 from unhang.records.layout import pack, unpack
-from unhang.records.process_registration import read_troubles
-from unhang.records.record_views import PHASES, GroupCount, Identity, RecordView
+from unhang.records.process_registration import read_internal_errors
+from unhang.records.record_views import PHASES, GroupProgress, RankIdentity, RecordView
 
 SITE = "/opt/env/lib/python3.11/site-packages"
 C10D = (f"{SITE}/torch/distributed/distributed_c10d.py", "all_reduce")
@@ -44,11 +44,13 @@ C10D = (f"{SITE}/torch/distributed/distributed_c10d.py", "all_reduce")
     ],
 )  # fmt: skip
 def test_the_innermost_line_with_a_meaning_names_the_phase(frames: list[tuple[str, str]], phase: str) -> None:
-    assert code_phases.of_stack(frames) == phase
+    assert code_phases.phase_of_stack(frames) == phase
 
 
 def test_every_phase_of_the_tables_is_a_phase() -> None:
-    assert {phase for _, phase in code_phases.BY_PATH} | set(code_phases.BY_FUNCTION.values()) <= set(PHASES)
+    assert {phase for _, phase in code_phases.PHASE_BY_PATH} | set(code_phases.PHASE_BY_FUNCTION.values()) <= set(
+        PHASES
+    )
 
 
 def test_python_and_installed_packages_are_not_the_users() -> None:
@@ -60,13 +62,13 @@ def test_python_and_installed_packages_are_not_the_users() -> None:
         code_phases.__file__,
     )
 
-    assert [code_phases.of_file(path)[0] for path in strangers] == [False] * 5
-    assert code_phases.of_file("/home/u/train.py")[0]
-    assert code_phases.of_file("train.py")[0]
+    assert [code_phases.classify_file(path)[0] for path in strangers] == [False] * 5
+    assert code_phases.classify_file("/home/u/train.py")[0]
+    assert code_phases.classify_file("train.py")[0]
 
 
 def test_steps_are_whole_rounds_of_collectives() -> None:
-    view, rhythm = RecordView(groups=[GroupCount("0", 2, enqueued=0)]), steps.Rhythm()
+    view, rhythm = RecordView(groups=[GroupProgress("0", 2, enqueued=0)]), steps.StepCounter()
 
     for beat in range(40):
         view.groups[0].enqueued = 10 * beat
@@ -79,15 +81,15 @@ def test_steps_are_whole_rounds_of_collectives() -> None:
 
 
 def test_without_a_rhythm_there_are_no_steps() -> None:
-    view = RecordView(groups=[GroupCount("0", 2, enqueued=50)])
+    view = RecordView(groups=[GroupProgress("0", 2, enqueued=50)])
 
-    steps.Rhythm().follow(view, 0, 5)
+    steps.StepCounter().follow(view, 0, 5)
 
     assert (view.step_source, view.steps, view.step_durations_ns) == ("none", 0, [])
 
 
 def test_a_recorder_that_starts_anew_begins_a_new_rhythm() -> None:
-    view, rhythm = RecordView(groups=[GroupCount("0", 2, enqueued=0)]), steps.Rhythm()
+    view, rhythm = RecordView(groups=[GroupProgress("0", 2, enqueued=0)]), steps.StepCounter()
 
     for beat, enqueued in enumerate((100, 110, 120, 0, 10, 20)):
         view.groups[0].enqueued = enqueued
@@ -115,7 +117,7 @@ def test_looking_keeps_nothing_alive() -> None:
     view = RecordView()
     gc.disable()
     try:
-        Looking(thread.ident or 0, thread.native_id or 0).look(view, 7)
+        StackSampler(thread.ident or 0, thread.native_id or 0).look(view, 7)
     finally:
         gc.enable()
     hold.set()
@@ -131,7 +133,7 @@ def test_a_stack_that_stands_still_keeps_its_beginning() -> None:
     thread = threading.Thread(target=hold.wait, args=(60,))
     thread.start()
     for _ in range(1000):  # it may not have come to its wait yet
-        view, looking = RecordView(), Looking(thread.ident or 0, 1)
+        view, looking = RecordView(), StackSampler(thread.ident or 0, 1)
         for now_ns in (5, 6, 7):
             looking.look(view, now_ns)
         if view.since_ns == 5:
@@ -140,7 +142,7 @@ def test_a_stack_that_stands_still_keeps_its_beginning() -> None:
     hold.set()
     thread.join()
 
-    assert (view.since_ns, view.looked_ns) == (5, 7)
+    assert (view.since_ns, view.sampled_ns) == (5, 7)
 
 
 def stack_of(frames: int, folder: str) -> list[str]:
@@ -157,10 +159,10 @@ def stack_of(frames: int, folder: str) -> list[str]:
     thread.start()
     go.wait(60)
     view = RecordView()
-    Looking(thread.ident or 0, 1).look(view, 5)
+    StackSampler(thread.ident or 0, 1).look(view, 5)
     hold.set()
     thread.join()
-    return unpack(pack(view), Identity()).stack.splitlines()
+    return unpack(pack(view), RankIdentity()).stack.splitlines()
 
 
 def test_a_deep_stack_with_long_paths_fits() -> None:
@@ -184,13 +186,13 @@ def test_of_a_stack_that_does_not_fit_both_ends_are_told(folder: str) -> None:
 def test_a_thread_that_is_gone_leaves_an_empty_stack() -> None:
     view = RecordView()
 
-    Looking(12345, 1).look(view, 5)
+    StackSampler(12345, 1).look(view, 5)
 
     assert (view.stack, view.phase) == ("", "other")
 
 
 def test_ids_of_wrapped_and_mixed_groups_are_counted_as_torch_hands_them_out() -> None:
-    groups = Groups()
+    groups = GroupNames()
     groups.add("0", 4, "cpu:gloo,cuda:nccl", wrapped=False)
     groups.add("1", 2, "cuda:nccl", wrapped=True)
     groups.add("2", 2, "cpu:gloo,cuda:gloo", wrapped=False)
@@ -203,7 +205,7 @@ def test_a_count_that_goes_back_is_not_believed(monkeypatch: pytest.MonkeyPatch)
     said = {"last_enqueued_collective": 5, "last_started_collective": -1, "last_completed_collective": 4}
     module = types.SimpleNamespace(_dump_fr_trace=lambda **_: pickle.dumps({"pg_status": {"0": dict(said)}}))
     monkeypatch.setitem(sys.modules, "torch._C._distributed_c10d", module)  # type: ignore[arg-type]
-    recorder = Recorder(Groups())
+    recorder = FlightRecorder(GroupNames())
 
     recorder.read(1)
     said["last_completed_collective"] = 2
@@ -236,7 +238,7 @@ def test_the_recorder_is_switched_on_only_where_nobody_decided(
     for name, value in user.items():
         monkeypatch.setenv(name, value)
 
-    activation._switch_recorder_on()
+    activation._enable_flight_recorder()
 
     assert {name: value for name, value in os.environ.items() if name.endswith("BUFFER_SIZE")} == found
 
@@ -252,10 +254,10 @@ def test_a_recorder_that_fails_is_asked_no_more(monkeypatch: pytest.MonkeyPatch,
     (tmp_path / "births").mkdir()
     module = types.SimpleNamespace(_dump_fr_trace=dump)
     monkeypatch.setitem(sys.modules, "torch._C._distributed_c10d", module)  # type: ignore[arg-type]
-    recorder = Recorder(Groups())
+    recorder = FlightRecorder(GroupNames())
     rank = session.Session(0, 1, "gloo")
     for now_ns in (1, 2, 3):
         rank._ask(recorder, now_ns, in_a_call=False)
 
     assert asked == [1]
-    assert "another torch" in str(read_troubles(tmp_path))
+    assert "another torch" in str(read_internal_errors(tmp_path))

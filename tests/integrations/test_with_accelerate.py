@@ -57,7 +57,7 @@ def both_ways(folder: Path) -> dict[str, Any]:
     from unhang.integrations.accelerate import guard
 
     plain = accelerated(Accelerator(cpu=True, gradient_accumulation_steps=2), folder)
-    marked.forget()
+    marked.reset_annotations()
     logged = Accelerator(cpu=True, gradient_accumulation_steps=2, log_with="tensorboard", project_dir=str(folder))
     guarded = accelerated(guard(logged, background_logs=True), folder)
     return {
@@ -65,7 +65,7 @@ def both_ways(folder: Path) -> dict[str, Any]:
         "batches": len(plain),
         "steps": marked.steps()[0],
         "said": {name: spent.times for name, spent in marked.spent().items()},
-        "open": bool(marked._said.marks),
+        "open": bool(marked._current.marks),
         "events": sum(path.stat().st_size for path in (folder / "run").rglob("events*")),
     }
 
@@ -95,7 +95,7 @@ def looped(rank: int) -> dict[str, Any]:
 
     model, optimizer, loader = parts(8 + 4 * rank)
     wrapped = DistributedDataParallel(model)
-    marked.forget()
+    marked.reset_annotations()
     guarded = guard(loader, model=model, settings={"lr": 0.01, "local_rank": rank}, every=2)
     losses = []
     for (batch,) in guarded:

@@ -53,13 +53,13 @@ def everything(rank: int, stage: int, folder: Path) -> dict[str, Any]:
     from unhang.integrations.deepspeed import guard
 
     plain = trained(engine(stage), folder)
-    marked.forget()
+    marked.reset_annotations()
     guarded = trained(guard(engine(stage)), folder)
     found = {
         "same": plain == guarded,
         "steps": marked.steps()[0],
         "said": {name: spent.times for name, spent in marked.spent().items()},
-        "open": bool(marked._said.marks),
+        "open": bool(marked._current.marks),
     }
     uneven = DataLoader(TensorDataset(torch.ones(8 + 4 * rank, 3)), batch_size=2)
     for name, make, loader in (

@@ -80,13 +80,13 @@ def everything(rank: int, library: str, folder: Path) -> dict[str, Any]:
     name = "lightning" if library.startswith("lightning.") else library
     callback = importlib.import_module(f"unhang.integrations.{name}").UnhangCallback
     plain = fit(library, folder, [])
-    marked.forget()
+    marked.reset_annotations()
     guarded = fit(library, folder, [callback(background_logs=True)])
     found = {
         "same": plain == guarded,
         "steps": marked.steps()[0],
         "said": {name: spent.times for name, spent in marked.spent().items()},
-        "open": bool(marked._said.marks),
+        "open": bool(marked._current.marks),
         "events": sum(path.stat().st_size for path in folder.rglob("events*")),
     }
     for name, more in {

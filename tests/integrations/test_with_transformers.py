@@ -55,7 +55,7 @@ def both_ways(folder: Path) -> dict[str, Any]:
     from unhang.integrations.transformers import UnhangCallback, background_logs
 
     plain = trained(trainer(folder, []))
-    marked.forget()
+    marked.reset_annotations()
     guarded = trained(trainer(folder, [UnhangCallback()]))
     said = {name: spent.times for name, spent in marked.spent().items()}
     steps = marked.steps()[0]
@@ -65,7 +65,7 @@ def both_ways(folder: Path) -> dict[str, Any]:
         "same": plain == guarded == trained(logged),
         "steps": steps,
         "said": said,
-        "open": bool(marked._said.marks),
+        "open": bool(marked._current.marks),
         "events": sorted(path.stat().st_size for path in (folder / "out" / "runs").rglob("events*")),
     }
 
@@ -152,10 +152,10 @@ def test_alone_it_does_nothing_but_mark(tmp_path: Path) -> None:
     from unhang.integrations.transformers import UnhangCallback
 
     plain = trained(trainer(tmp_path, []))
-    marked.forget()
+    marked.reset_annotations()
     guarded = trained(trainer(tmp_path, [UnhangCallback()]))
 
     assert plain == guarded
     assert marked.steps()[0] == 8
     assert marked.spent()["evaluation"].times == 4
-    marked.forget()
+    marked.reset_annotations()

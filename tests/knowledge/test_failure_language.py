@@ -19,7 +19,7 @@ from unhang.knowledge.failure_language import (
     LanguageRow,
     _subjects,
     failure_rows,
-    statement_in,
+    find_failure_statement,
     without_guesses,
 )
 
@@ -90,7 +90,7 @@ SAID = [
 
 @pytest.mark.parametrize(("line", "cause"), SAID, ids=[line[:40] for line, _ in SAID])
 def test_a_line_as_programs_print_it_says_its_cause(line: str, cause: Cause) -> None:
-    said = statement_in(line, "start")
+    said = find_failure_statement(line, "start")
 
     assert said is not None
     assert said.row.cause is cause, said
@@ -110,7 +110,7 @@ def test_a_line_as_programs_print_it_says_its_cause(line: str, cause: Cause) -> 
     ],
 )  # fmt: skip
 def test_what_points_elsewhere_names_no_cause(line: str, strength: str) -> None:
-    said = statement_in(line)
+    said = find_failure_statement(line)
 
     assert said is not None
     assert (said.row.strength, said.row.cause) == (strength, None)
@@ -127,14 +127,14 @@ def test_what_points_elsewhere_names_no_cause(line: str, strength: str) -> None:
     ],
 )
 def test_ordinary_lines_and_errors_of_the_program_say_nothing(line: str) -> None:
-    assert statement_in(line) is None
+    assert find_failure_statement(line) is None
 
 
 def test_words_survive_what_pastes_do() -> None:
     whole = "RuntimeError: host not found: Name or service not known"
 
     for torn in (whole.replace(" ", ""), whole.upper(), whole[: whole.index("known") + 1], "host  not\u00a0found"):
-        said = statement_in(torn)
+        said = find_failure_statement(torn)
         assert said is not None, torn
         assert said.row.id == "meet.name"
 
@@ -143,37 +143,40 @@ def test_a_phrase_cut_off_too_early_is_not_guessed() -> None:
     phrase = "temporary failure in name resolution"
     left = math.ceil(CUT_SHARE * len(phrase))
 
-    assert statement_in(f"error {phrase[:left]}") is not None
-    assert statement_in(f"error {phrase[: left - 1]}") is None
+    assert find_failure_statement(f"error {phrase[:left]}") is not None
+    assert find_failure_statement(f"error {phrase[: left - 1]}") is None
     assert stated("Cuda failure 2 'out of memory'").id == "gpu.oom"
 
 
 def test_names_of_hosts_are_no_words_of_the_failure() -> None:
-    assert statement_in("gpu-a56:25:26 [3] transport/net_ib.cc:1295 NCCL WARN Got completion with status=12") is None
+    assert (
+        find_failure_statement("gpu-a56:25:26 [3] transport/net_ib.cc:1295 NCCL WARN Got completion with status=12")
+        is None
+    )
 
 
 def stated(line: str) -> LanguageRow:
-    said = statement_in(line)
+    said = find_failure_statement(line)
     assert said is not None
     return said.row
 
 
 def test_guesses_and_advice_state_nothing() -> None:
-    assert statement_in("Workers can fall out of sync if one of them runs out of memory.") is None
-    assert statement_in("Possible Cause: 1. The process exited. 2. Packet loss on the link.") is None
+    assert find_failure_statement("Workers can fall out of sync if one of them runs out of memory.") is None
+    assert find_failure_statement("Possible Cause: 1. The process exited. 2. Packet loss on the link.") is None
     assert stated("EI0002 上报。可能原因：1. 内存不足 2. 网络不可达").cause is None
     assert without_guesses("It failed, so this usually means OOM") == "It failed,"
 
 
 def test_the_same_words_mean_another_thing_in_another_situation() -> None:
     line = "RuntimeError: connect to 10.0.0.4 failed: Connection refused"
-    start, running = statement_in(line, "start"), statement_in(line, "running")
+    start, running = find_failure_statement(line, "start"), find_failure_statement(line, "running")
 
     assert start is not None
     assert start.row.cause is Cause.NETWORK_CONFIG
     assert running is not None
     assert running.row.strength == ELSEWHERE
-    assert statement_in(line) is None
+    assert find_failure_statement(line) is None
 
 
 def test_rows_are_sourced_sorted_and_reached() -> None:
@@ -207,7 +210,7 @@ def test_a_broken_row_is_told(wrong: dict[str, object]) -> None:
 
 
 def test_words_of_two_causes_say_which_one_they_name() -> None:
-    said = statement_in("RuntimeError: host not found: Name or service not known")
+    said = find_failure_statement("RuntimeError: host not found: Name or service not known")
 
     assert said is not None
     assert (said.row.cause, said.row.also) == (Cause.RENDEZVOUS, Cause.NETWORK_CONFIG)

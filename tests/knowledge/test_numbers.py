@@ -19,7 +19,7 @@ IMPOSSIBLE = ("", "x", "9" * 400, "9" * 5000, "-" + "9" * 30, "0x10", "²", "1e5
 
 @pytest.mark.parametrize("text", IMPOSSIBLE)
 def test_what_is_no_integer_is_none(text: str) -> None:
-    assert numbers.whole(text) is None
+    assert numbers.integer(text) is None
     assert numbers.rank(text) is None
     assert numbers.exit_code(text) is None
 
@@ -32,20 +32,20 @@ def test_what_is_no_finite_number_is_none(text: str) -> None:
 
 @pytest.mark.parametrize("value", ["auto", "", "9" * 400, 10**400, float("inf"), float("nan"), True, None, [1], {}])
 def test_a_value_of_a_file_that_is_no_finite_number_is_none(value: object) -> None:
-    assert numbers.of_value(value) is None
+    assert numbers.finite_number(value) is None
 
 
 def test_values_of_files_and_words_of_commands_are_numbers() -> None:
-    assert [numbers.of_value(value) for value in (3, 0.5, "12", "3e-4", -1)] == [3.0, 0.5, 12.0, 3e-4, -1.0]
+    assert [numbers.finite_number(value) for value in (3, 0.5, "12", "3e-4", -1)] == [3.0, 0.5, 12.0, 3e-4, -1.0]
 
 
 def test_ranges() -> None:
-    assert numbers.whole("1,200") == 1200
-    assert numbers.whole(str(numbers.MOST)) == numbers.MOST
-    assert numbers.whole(str(numbers.MOST + 1)) is None
+    assert numbers.integer("1,200") == 1200
+    assert numbers.integer(str(numbers.MAX_INTEGER)) == numbers.MAX_INTEGER
+    assert numbers.integer(str(numbers.MAX_INTEGER + 1)) is None
     assert numbers.rank("0") == 0
     assert numbers.rank("-1") is None
-    assert numbers.rank(str(numbers.MOST_RANKS)) is None
+    assert numbers.rank(str(numbers.MAX_RANKS)) is None
     assert list(numbers.ranks_up_to("3", "5")) == [3, 4, 5]
     assert not numbers.ranks_up_to("3", "9" * 30)
     assert numbers.exit_code("-9") == -9
@@ -54,8 +54,8 @@ def test_ranges() -> None:
     assert numbers.duration_s("600000", 0.001) == 600
     assert numbers.duration_s("-1") is None
     assert numbers.duration_s("3155760001") is None
-    assert numbers.moment(1e18) is None
-    assert numbers.moment(0.0) is not None
+    assert numbers.utc_time(1e18) is None
+    assert numbers.utc_time(0.0) is not None
 
 
 def conversions(path: Path) -> list[str]:

@@ -9,8 +9,8 @@ from unhang.findings import Cause
 from unhang.knowledge.hardware.xid import KINDS
 from unhang.knowledge.job.versions import version_rows
 from unhang.knowledge.messages import load_messages
-from unhang.knowledge.terms import JUDGEMENTS, advice, plain, term, terms, terms_within
-from unhang.report.explain.find import explain
+from unhang.knowledge.terms import JUDGEMENTS, advice, normalize_term, term, terms, terms_within
+from unhang.report.explain.search import explain
 
 
 def test_every_term_names_causes_that_exist_and_a_source() -> None:
@@ -40,7 +40,7 @@ def test_a_question_holds_its_word() -> None:
 
 
 def test_case_and_marks_do_not_count() -> None:
-    assert plain(' "CUDA  Out of Memory." ') == "cuda out of memory"
+    assert normalize_term(' "CUDA  Out of Memory." ') == "cuda out of memory"
 
 
 READ = [line.split("\t") for line in (Path(__file__).parent / "words_of_articles.tsv").read_text("utf-8").splitlines()]

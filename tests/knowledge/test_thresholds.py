@@ -71,7 +71,7 @@ NO_JUDGEMENT = {
 }
 """Numbers that do not belong into the register, by the reason."""
 LOOKS = re.compile(
-    r".*/collect_|check/(?:all_checks|probe/|bisect/|storage/storage_trial|network/rendezvous_e)|program/(?:launch|imports|settings/(?:c|h).*_files)"
+    r".*/collect_|check/(?:all_inspections|probe/|bisect/|storage/storage_trial|network/rendezvous_e)|program/(?:launch|imports|settings/(?:c|h).*_files)"
 )
 """Files that only look, and the probe and the search for settings: their limits protect."""
 ROWS = all_thresholds()

@@ -9,9 +9,9 @@ import pytest
 
 from unhang.errors import UsageError
 from unhang.findings import Cause
-from unhang_lab.catalog import CASES, find
+from unhang_lab.catalog import CASES, find_case
 from unhang_lab.expectation import fault_line, lines_with
-from unhang_lab.lab_case import CASES_FOLDER, Case
+from unhang_lab.lab_case import CASES_FOLDER, LabCase
 
 IDS = [case.name for case in CASES]
 SCREEN_LINES = 64
@@ -26,12 +26,12 @@ def test_names_are_not_used_twice() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
-def test_a_case_fits_on_one_screen(case: Case) -> None:
+def test_a_case_fits_on_one_screen(case: LabCase) -> None:
     assert len(case.path.read_text().splitlines()) <= SCREEN_LINES
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
-def test_a_script_says_nothing_about_its_fault(case: Case) -> None:
+def test_a_script_says_nothing_about_its_fault(case: LabCase) -> None:
     """Neither comments nor the words of causes and cases: rules must see what a user's own script shows."""
     text = case.path.read_text()
     comments = [
@@ -50,7 +50,7 @@ def test_a_script_says_nothing_about_its_fault(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
-def test_the_lines_a_case_names_exist(case: Case) -> None:
+def test_the_lines_a_case_names_exist(case: LabCase) -> None:
     expected = case.expected
     for code in (*expected.where, *expected.waiter):
         assert lines_with(case.path, code), code
@@ -62,6 +62,6 @@ def test_the_lines_a_case_names_exist(case: Case) -> None:
 
 def test_an_unknown_name_is_answered_with_what_to_type() -> None:
     with pytest.raises(UsageError) as raised:
-        find("no-such-case")
+        find_case("no-such-case")
 
     assert raised.value.next_step == "unhang lab list"

@@ -11,15 +11,15 @@ from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang_lab.catalog import CASES
-from unhang_lab.expectation import mistakes
-from unhang_lab.lab_case import Case
+from unhang_lab.expectation import find_mistakes
+from unhang_lab.lab_case import LabCase
 from unhang_lab.run_case import run_case
 
 pytestmark = [pytest.mark.job, pytest.mark.timeout(180)]
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_a_case_gets_its_verdict(case: Case, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_case_gets_its_verdict(case: LabCase, tmp_path_factory: pytest.TempPathFactory) -> None:
     # Not tmp_path: its name would carry the case's name into every path of the evidence.
     bundle = run_case(case, tmp_path_factory.mktemp("run") / "job")
     if case.expected.status == ("healthy",) and _crashed(bundle):
@@ -29,7 +29,7 @@ def test_a_case_gets_its_verdict(case: Case, tmp_path_factory: pytest.TempPathFa
     stalls = case.moment == "stall" and case.expected.status[0] == "hang"
     assert (manifest["stalled_since_s"] is not None) == stalls
     verdict = diagnose(build_facts(read_evidence([str(bundle)])))
-    assert mistakes(case, bundle, verdict) == [], _keep(bundle)
+    assert find_mistakes(case, bundle, verdict) == [], _keep(bundle)
 
 
 def _crashed(bundle: Path) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unhang.watch.process_state.py_spy_samples import same_place, without_our_thread
-from unhang_lab.launcher_exits import Ending, endings
+from unhang_lab.launcher_exits import ProcessEnding, read_endings
 
 PY_SPY = """Process 41: /usr/bin/python3 -u train.py
 Python v3.11.7 (/usr/bin/python3.11)
@@ -73,8 +73,12 @@ def test_another_line_is_another_place() -> None:
 
 
 def test_endings_tell_the_first_to_fail_from_those_torchrun_ended() -> None:
-    assert endings(LAUNCHER) == {8107: Ending(-9, False), 8108: Ending(-15, True), 8109: Ending(1, False)}
+    assert read_endings(LAUNCHER) == {
+        8107: ProcessEnding(-9, False),
+        8108: ProcessEnding(-15, True),
+        8109: ProcessEnding(1, False),
+    }
 
 
 def test_a_quiet_launcher_tells_no_endings() -> None:
-    assert endings("") == {}
+    assert read_endings("") == {}

@@ -16,9 +16,9 @@ import pytest
 from tests.waiting import wait_for
 from unhang.errors import UnhangError
 from unhang.evidence.own_files.bundle import rank_of_file, read_manifest, source_path_of_file
-from unhang.evidence.own_files.recorder_items import BundleManifest
-from unhang.watch.job import processes
-from unhang_lab.catalog import find
+from unhang.evidence.own_files.run_items import BundleManifest
+from unhang.watch.job import job_processes
+from unhang_lab.catalog import find_case
 from unhang_lab.run_case import run_case
 
 MARK_NAME = "UNHANG_TEST_MARK"
@@ -31,7 +31,7 @@ def stopped_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     mark = uuid.uuid4().hex
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(MARK_NAME, mark)
-        bundle = run_case(find("stopped"), tmp_path_factory.mktemp("run") / "job", ranks=2)
+        bundle = run_case(find_case("stopped"), tmp_path_factory.mktemp("run") / "job", ranks=2)
     assert _processes_with(mark) == set()
     return bundle
 
@@ -92,7 +92,7 @@ def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
 
     with pytest.raises(UnhangError, match="already holds something"):
-        run_case(find("healthy"), tmp_path)
+        run_case(find_case("healthy"), tmp_path)
 
     assert (tmp_path / "mine.txt").read_text() == "mine"
 
@@ -133,7 +133,7 @@ def test_without_torch_the_lab_says_what_to_install(tmp_path: Path) -> None:
 
 def _processes_with(mark: str) -> set[int]:
     """Live processes that were started with this mark in their environment: the recorder's and its job's."""
-    return set(processes.marked(f"{MARK_NAME}={mark}"))
+    return set(job_processes.processes_with_mark(f"{MARK_NAME}={mark}"))
 
 
 def test_json_of_the_manifest_names_its_schema(stopped_bundle: Path) -> None:

@@ -13,11 +13,11 @@ import pytest
 from tests.command import unhang
 from unhang.errors import UsageError
 from unhang.findings import say
-from unhang_ramp.choices import Tried, choice, combinations
-from unhang_ramp.ramp import judged
-from unhang_ramp.sizes import Growth, checked, command_at, growth, sizes
-from unhang_ramp.table import tried_document, tried_sheet
-from unhang_ramp.trial import Trial
+from unhang_ramp.choices import TriedChoices, combinations, parse_choice
+from unhang_ramp.ramp import judge_size
+from unhang_ramp.sizes import Growth, check_placeholders, command_for_size, parse_growth, ramp_sizes
+from unhang_ramp.table import choices_document, choices_sheet
+from unhang_ramp.trial import RampTrial
 
 TRAIN = """
 import sys, time
@@ -67,23 +67,23 @@ def ramp(folder: Path, how: str, *words: str) -> tuple[dict[str, Any], int]:
     return json.loads(ran.stdout), ran.returncode
 
 
-def good(value: str, *steps: float, **more: Any) -> Trial:
-    return Trial({"batch": value}, "good", 10.0, step_s=steps, **more)
+def good(value: str, *steps: float, **more: Any) -> RampTrial:
+    return RampTrial({"batch": value}, "good", 10.0, step_s=steps, **more)
 
 
 def test_words_without_a_job() -> None:
-    assert growth("batch=1,2,6") == Growth("batch", ("1", "2", "6"))
-    assert growth("batch=1:6").values == ("1", "2", "4", "6")
-    assert growth("zero=2,3@ds.json:zero_optimization.stage") == Growth(
+    assert parse_growth("batch=1,2,6") == Growth("batch", ("1", "2", "6"))
+    assert parse_growth("batch=1:6").values == ("1", "2", "4", "6")
+    assert parse_growth("zero=2,3@ds.json:zero_optimization.stage") == Growth(
         "zero", ("2", "3"), "ds.json", "zero_optimization.stage"
     )
     for text in ("batch", "batch=", "batch=4:1", "batch=0:4", "=1,2", "zero=1@ds.json"):
         with pytest.raises(UsageError):
-            growth(text)
+            parse_growth(text)
 
 
 def test_one_thing_grows_after_another_and_each_keeps_its_largest() -> None:
-    found = [values for _, values in sizes([growth("batch=1,2"), growth("seq=128,256")])]
+    found = [values for _, values in ramp_sizes([parse_growth("batch=1,2"), parse_growth("seq=128,256")])]
 
     assert found == [
         {"batch": "1", "seq": "128"},
@@ -94,15 +94,17 @@ def test_one_thing_grows_after_another_and_each_keeps_its_largest() -> None:
 
 def test_what_has_no_place_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no place for seq"):
-        checked(["true", "{batch}"], [growth("batch=1,2"), growth("seq=1,2")])
+        check_placeholders(["true", "{batch}"], [parse_growth("batch=1,2"), parse_growth("seq=1,2")])
     with pytest.raises(UsageError, match="no command no-such-launcher"):
-        checked(["no-such-launcher", "{batch}"], [growth("batch=1,2")])
+        check_placeholders(["no-such-launcher", "{batch}"], [parse_growth("batch=1,2")])
     config = tmp_path / "ds.json"
     config.write_text('{"zero_optimization": {"stage": 2}}')
     with pytest.raises(UsageError, match="does not name"):
-        checked(["true"], [Growth("zero", ("2",), str(config), "zero_optimization.stage")])
+        check_placeholders(["true"], [Growth("zero", ("2",), str(config), "zero_optimization.stage")])
     with pytest.raises(UsageError, match="has no zero_optimization"):
-        checked(["true", f"--deepspeed={config}"], [Growth("zero", ("2",), str(config), "zero_optimization.stages")])
+        check_placeholders(
+            ["true", f"--deepspeed={config}"], [Growth("zero", ("2",), str(config), "zero_optimization.stages")]
+        )
 
 
 def test_a_value_of_a_configuration_file_grows_in_a_copy(tmp_path: Path) -> None:
@@ -111,7 +113,7 @@ def test_a_value_of_a_configuration_file_grows_in_a_copy(tmp_path: Path) -> None
     one = Growth("zero", ("2", "3"), str(config), "zero_optimization.stage")
     (tmp_path / "copy").mkdir()
 
-    words = command_at(["train.py", f"--deepspeed={config}"], [one], {"zero": "3"}, tmp_path / "copy")
+    words = command_for_size(["train.py", f"--deepspeed={config}"], [one], {"zero": "3"}, tmp_path / "copy")
 
     assert words == ["train.py", f"--deepspeed={tmp_path}/copy/ds.json"]
     assert json.loads((tmp_path / "copy" / "ds.json").read_text()) == {"zero_optimization": {"stage": 3}, "x": [1]}
@@ -130,31 +132,31 @@ def test_a_value_of_a_configuration_file_grows_in_a_copy(tmp_path: Path) -> None
         ("batch", good("4", 1.0, 1.0, 1.0), good("8", 1.0, 1.0, 9.0), "spread"),
         ("batch", good("4", 1.0, 1.0), good("8", 1.0, 1.0, memory_free=1 << 20, memory_limit=1 << 30), "headroom"),
         ("batch", good("4", 1.0, 1.0), good("8", 1.0, 1.0, card_free=1 << 20, card_size=1 << 30), "headroom"),
-        ("batch", good("4", 1.0), Trial({"batch": "8"}, "limit", 600.0), "limit"),
-        ("batch", None, Trial({"batch": "8"}, "no-steps", 6.0), "no-steps"),
+        ("batch", good("4", 1.0), RampTrial({"batch": "8"}, "limit", 600.0), "limit"),
+        ("batch", None, RampTrial({"batch": "8"}, "no-steps", 6.0), "no-steps"),
     ],
 )
-def test_what_gives_way(name: str, before: Trial | None, now: Trial, kind: str) -> None:
-    grown = growth(f"{name}=4,8")
+def test_what_gives_way(name: str, before: RampTrial | None, now: RampTrial, kind: str) -> None:
+    grown = parse_growth(f"{name}=4,8")
     renamed = [
-        None if trial is None else Trial(**{**_parts(trial), "values": {name: trial.values["batch"]}})
+        None if trial is None else RampTrial(**{**_parts(trial), "values": {name: trial.values["batch"]}})
         for trial in (before, now)
     ]
     assert renamed[1] is not None
 
-    found, because = judged(renamed[1], renamed[0], grown)
+    found, because = judge_size(renamed[1], renamed[0], grown)
 
     assert found == kind
     assert (because is None) is (kind == "")
 
 
-def _parts(trial: Trial) -> dict[str, Any]:
-    return {name: getattr(trial, name) for name in Trial.__slots__}
+def _parts(trial: RampTrial) -> dict[str, Any]:
+    return {name: getattr(trial, name) for name in RampTrial.__slots__}
 
 
 def test_choices_alone_and_coupled() -> None:
-    zero = choice("zero=2,3@ds.json:zero_optimization.stage")
-    batch = choice("batch*accumulation=1*8,2*4")
+    zero = parse_choice("zero=2,3@ds.json:zero_optimization.stage")
+    batch = parse_choice("batch*accumulation=1*8,2*4")
 
     assert zero.settings == (Growth("zero", ("2", "3"), "ds.json", "zero_optimization.stage"),)
     assert [setting.values for setting in batch.settings] == [("1", "2"), ("8", "4")]
@@ -164,11 +166,11 @@ def test_choices_alone_and_coupled() -> None:
         {"zero": "3", "batch": "1", "accumulation": "8"},
         {"zero": "3", "batch": "2", "accumulation": "4"},
     ]
-    keys = choice("batch*accumulation=1*8,2*4@ds.json:micro*gradient.steps").settings
+    keys = parse_choice("batch*accumulation=1*8,2*4@ds.json:micro*gradient.steps").settings
     assert [setting.key for setting in keys] == ["micro", "gradient.steps"]
     for text in ("zero", "zero=", "a*b=1,2", "a*b=1*2*3", "a*b=1*@x.json:k", "a*b=1*2@x.json:k"):
         with pytest.raises(UsageError):
-            choice(text)
+            parse_choice(text)
 
 
 @pytest.mark.parametrize(
@@ -183,10 +185,10 @@ def test_placeholders_reach_into_the_files_the_command_names(name: str, text: st
     config = tmp_path / name
     config.write_text(text)
     (tmp_path / "copy").mkdir()
-    (one,) = choice("zero=2,3").settings
-    checked(["true", "--config", str(config)], [one])
+    (one,) = parse_choice("zero=2,3").settings
+    check_placeholders(["true", "--config", str(config)], [one])
 
-    words = command_at(["true", "--config", str(config)], [one], {"zero": "3"}, tmp_path / "copy")
+    words = command_for_size(["true", "--config", str(config)], [one], {"zero": "3"}, tmp_path / "copy")
 
     assert words == ["true", "--config", f"{tmp_path}/copy/{name}"]
     assert (tmp_path / "copy" / name).read_text() == after
@@ -200,13 +202,13 @@ def test_a_value_of_a_toml_file_is_changed_where_it_stands(tmp_path: Path) -> No
     steps = Growth("steps", ("20",), str(config), "training.steps")
     name = Growth("name", ("b#c",), str(config), "training.name")
 
-    command_at(["true", str(config)], [steps, name], {"steps": "20", "name": "b#c"}, tmp_path / "copy")
+    command_for_size(["true", str(config)], [steps, name], {"steps": "20", "name": "b#c"}, tmp_path / "copy")
 
     assert (tmp_path / "copy" / "c.toml").read_text() == (
         'steps = 1\n[training]\nsteps = 20  # ten\nname = "b#c"\n[other]\nsteps = 3\n'
     )
     with pytest.raises(UsageError, match=r"has no training\.stage"):
-        checked(["true", str(config)], [Growth("x", ("1",), str(config), "training.stage")])
+        check_placeholders(["true", str(config)], [Growth("x", ("1",), str(config), "training.stage")])
 
 
 def test_two_files_of_one_name_stay_apart(tmp_path: Path) -> None:
@@ -215,26 +217,26 @@ def test_two_files_of_one_name_stay_apart(tmp_path: Path) -> None:
     files = [tmp_path / folder / "c.yaml" for folder in ("a", "b")]
     for file in files:
         file.write_text(f"in: {file.parent.name}\nzero: {{zero}}\n")
-    (one,) = choice("zero=2").settings
+    (one,) = parse_choice("zero=2").settings
 
-    words = command_at(["true", *map(str, files)], [one], {"zero": "2"}, tmp_path / "copy")
+    words = command_for_size(["true", *map(str, files)], [one], {"zero": "2"}, tmp_path / "copy")
 
     assert [Path(word).read_text() for word in words[1:]] == ["in: a\nzero: 2\n", "in: b\nzero: 2\n"]
 
 
 def test_the_fastest_choice_that_ended_well_is_named_and_the_others_stay_in_the_table() -> None:
-    trials = (good("1", 0.5, 0.5), good("2", 0.2, 0.2), Trial({"batch": "4"}, "memory", 9.0, sentence="no room"))
-    tried = Tried(trials, tuple(judged(one, None, None) for one in trials))
+    trials = (good("1", 0.5, 0.5), good("2", 0.2, 0.2), RampTrial({"batch": "4"}, "memory", 9.0, sentence="no room"))
+    tried = TriedChoices(trials, tuple(judge_size(one, None, None) for one in trials))
 
-    text = "\n".join(line.plain for line in tried_sheet(tried, 100).lines)
-    document = tried_document(tried)
+    text = "\n".join(line.plain for line in choices_sheet(tried, 100).lines)
+    document = choices_document(tried)
 
     assert "The fastest that ended well is batch=2." in text
     assert "batch=4: the memory is not enough: no room" in text.replace("Batch", "batch")
     assert document["good"]["values"] == {"batch": "2"}
     assert [row["kind"] for row in document["sizes"]] == ["", "", "memory"]
-    nothing = Tried(trials[2:], (("memory", say("no room")),))
-    assert tried_document(nothing)["good"] is None
+    nothing = TriedChoices(trials[2:], (("memory", say("no room")),))
+    assert choices_document(nothing)["good"] is None
 
 
 @pytest.mark.job

@@ -17,26 +17,26 @@ import pytest
 
 from unhang.findings import Phase
 from unhang.records.control import Control
-from unhang.records.process_registration import read_births
-from unhang.records.rank_ranges import ranks_in_words, words_of_ranks
-from unhang.records.record import SLOT_AT, Record, read_record, read_records
+from unhang.records.process_registration import read_registrations
+from unhang.records.rank_ranges import format_ranks, parse_ranks
+from unhang.records.record import SLOT_AT, RecordWriter, read_record, read_records
 from unhang.records.record_views import (
     PHASES,
-    GroupCount,
+    CodeLine,
+    GroupProgress,
     GuardWait,
-    Identity,
     MarkedPhase,
-    Place,
+    RankIdentity,
     RecordView,
     TimeSpent,
 )
 
-WHO = Identity(pid=77, rank=3, local_rank=1, world_size=8, attempt=2, armed_ns=5, python="3.11.7", torch="2.13.0")
+WHO = RankIdentity(pid=77, rank=3, local_rank=1, world_size=8, attempt=2, armed_ns=5, python="3.11.7", torch="2.13.0")
 
 
 def full_view() -> RecordView:
     """Every field as big as it gets."""
-    place = Place("/" + "f" * 255, 123456, "n" * 96)
+    place = CodeLine("/" + "f" * 255, 123456, "n" * 96)
     return RecordView(
         identity=WHO,
         in_init=True,
@@ -52,7 +52,7 @@ def full_view() -> RecordView:
         phase="save",
         stack_hash=2**64 - 1,
         since_ns=4,
-        looked_ns=6,
+        sampled_ns=6,
         user=place,
         top=place,
         stack="s" * 2400,
@@ -67,7 +67,7 @@ def full_view() -> RecordView:
         dumped_ns=9,
         dump_result="written",
         dump_cost_ns=3,
-        groups=[GroupCount("g" * 47 + str(n % 10), 8, n, n - 1, n - 2, 77, True, "nccl") for n in range(32)],
+        groups=[GroupProgress("g" * 47 + str(n % 10), 8, n, n - 1, n - 2, 77, True, "nccl") for n in range(32)],
         mark=MarkedPhase("l" * 48, "eval", 2**62, 2**62),
         wait=GuardWait("w" * 48, tuple(range(0, 68, 2)), 2**62),
         spent=[TimeSpent("p" * 31 + str(n), 2**62, 2**31) for n in range(8)],
@@ -79,7 +79,7 @@ def test_the_phases_are_those_of_findings() -> None:
 
 
 def test_everything_written_is_read_back(tmp_path: Path) -> None:
-    record = Record.create(tmp_path / "2.77.rec", WHO)
+    record = RecordWriter.create(tmp_path / "2.77.rec", WHO)
     record.now = full_view()
 
     record.publish()
@@ -89,21 +89,21 @@ def test_everything_written_is_read_back(tmp_path: Path) -> None:
 
 
 def test_ranks_of_a_wait_are_told_in_few_characters() -> None:
-    assert words_of_ranks((5, 3, 4, 0, 9), 96) == "0,3-5,9"
-    assert ranks_in_words("0,3-5,9") == (0, 3, 4, 5, 9)
-    assert ranks_in_words(words_of_ranks(range(0, 1000, 2), 96)) == tuple(range(0, 68, 2))
-    assert ranks_in_words("") == ranks_in_words("1,x") == ranks_in_words("-3") == ()
-    assert len(ranks_in_words("0-99999999999")) == 4096
+    assert format_ranks((5, 3, 4, 0, 9), 96) == "0,3-5,9"
+    assert parse_ranks("0,3-5,9") == (0, 3, 4, 5, 9)
+    assert parse_ranks(format_ranks(range(0, 1000, 2), 96)) == tuple(range(0, 68, 2))
+    assert parse_ranks("") == parse_ranks("1,x") == parse_ranks("-3") == ()
+    assert len(parse_ranks("0-99999999999")) == 4096
 
 
 def test_a_new_record_already_says_who_it_is(tmp_path: Path) -> None:
-    Record.create(tmp_path / "a.rec", WHO)
+    RecordWriter.create(tmp_path / "a.rec", WHO)
 
     assert read_record(tmp_path / "a.rec") == RecordView(identity=WHO)
 
 
 def test_files_are_private_and_their_space_is_reserved(tmp_path: Path) -> None:
-    Record.create(tmp_path / "a.rec", WHO)
+    RecordWriter.create(tmp_path / "a.rec", WHO)
     Control.create(tmp_path)
 
     for name in ("a.rec", "control"):
@@ -113,9 +113,9 @@ def test_files_are_private_and_their_space_is_reserved(tmp_path: Path) -> None:
 
 
 def test_too_much_is_cut_and_paths_keep_their_end(tmp_path: Path) -> None:
-    record = Record.create(tmp_path / "a.rec", WHO)
+    record = RecordWriter.create(tmp_path / "a.rec", WHO)
     record.now = full_view()
-    record.now.user = Place("/x" * 400 + "/train.py", 3, "main")
+    record.now.user = CodeLine("/x" * 400 + "/train.py", 3, "main")
     record.now.stack = "é" * 9000
     record.now.groups *= 4
     record.now.step_durations_ns = list(range(100))
@@ -133,7 +133,7 @@ def test_too_much_is_cut_and_paths_keep_their_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", ["empty", "short", "foreign", "later layout", "folder", "missing", "fifo"])
 def test_what_is_no_record_is_none(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "a.rec"
-    Record.create(path, WHO)
+    RecordWriter.create(path, WHO)
     data = bytearray(path.read_bytes())
     path.unlink()
     if damage == "folder":
@@ -150,7 +150,7 @@ def test_what_is_no_record_is_none(tmp_path: Path, damage: str) -> None:
 
 def test_random_damage_never_raises(tmp_path: Path) -> None:
     path = tmp_path / "a.rec"
-    record = Record.create(path, WHO)
+    record = RecordWriter.create(path, WHO)
     record.now = full_view()
     record.publish()
     whole = path.read_bytes()
@@ -167,7 +167,7 @@ def test_random_damage_never_raises(tmp_path: Path) -> None:
 
 def test_a_write_cut_short_leaves_the_beat_before_it(tmp_path: Path) -> None:
     path = tmp_path / "a.rec"
-    record = Record.create(path, WHO)
+    record = RecordWriter.create(path, WHO)
     record.now.beats = 1
     record.publish()
     record.now.beats = 2
@@ -186,16 +186,16 @@ def test_a_write_cut_short_leaves_the_beat_before_it(tmp_path: Path) -> None:
 HAMMER = """
 import sys
 from pathlib import Path
-from unhang.records.record import Record
-from unhang.records.record_views import GroupCount, Identity
-record = Record.create(Path(sys.argv[1]), Identity(pid=1))
+from unhang.records.record import RecordWriter
+from unhang.records.record_views import GroupProgress, RankIdentity
+record = RecordWriter.create(Path(sys.argv[1]), RankIdentity(pid=1))
 print("go", flush=True)
 n = 0
 while True:
     n += 1
     record.now.beats = n
     record.now.stack = str(n) * (1 + n % 300)
-    record.now.groups = [GroupCount(str(n), n, n, n, n) for _ in range(n % 32)]
+    record.now.groups = [GroupProgress(str(n), n, n, n, n) for _ in range(n % 32)]
     record.publish()
 """
 
@@ -282,9 +282,9 @@ def test_a_broken_birth_is_left_out(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "births").mkdir()
     (tmp_path / "births" / "0.1.json").write_bytes(content)
 
-    assert read_births(tmp_path) == []
+    assert read_registrations(tmp_path) == []
 
 
 def test_folders_that_are_missing_hold_nothing(tmp_path: Path) -> None:
-    assert read_births(tmp_path / "no") == []
+    assert read_registrations(tmp_path / "no") == []
     assert read_records(tmp_path / "no") == {}

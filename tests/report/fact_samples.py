@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from tests.report.report_samples import HOSTILE, TRAIN, TRAIN_SOURCE
-from unhang.evidence.items import Entries, Frame, LogEvent, LogReading, Signature, SourceFile, StackDump, ThreadStack
+from unhang.evidence.items import (
+    Frame,
+    LogEvent,
+    LogReading,
+    RecorderEntries,
+    Signature,
+    SourceFile,
+    StackDump,
+    ThreadStack,
+)
 from unhang.facts.model import (
     Activity,
     CodeContext,
@@ -61,8 +70,8 @@ def facts(ranks: int = 8, laggard: int = 3, *, nasty: bool = False) -> Facts:
         ranks=by_rank,
         groups=groups,
         graph=WaitForGraph(edges, (laggard,), (), waiters),
-        disagreements=(),
-        symmetric=(),
+        mismatches=(),
+        all_joined_stalls=(),
         stalls=(),
         straggler=None,
         logs=(reading,),
@@ -121,7 +130,7 @@ def _rank(rank: int, late: bool, nasty: bool) -> RankFacts:
 
 def _default_group(ranks: int, laggard: int, signature: Signature) -> GroupFacts:
     progress = {}
-    entries: dict[int, Entries] = {}
+    entries: dict[int, RecorderEntries] = {}
     for rank in range(ranks):
         late = rank == laggard
         evidence = Evidence(Source(f"dumps/nccl_trace_rank_{rank}", byte=81920), "last completed 1041", rank)
@@ -149,12 +158,12 @@ def _default_group(ranks: int, laggard: int, signature: Signature) -> GroupFacts
     return GroupFacts("0", "default_pg", tuple(range(ranks)), True, True, progress, (), entries)
 
 
-def _entries(signature: Signature, positions: range) -> Entries:
+def _entries(signature: Signature, positions: range) -> RecorderEntries:
     n = len(positions)
     zeros = np.zeros(n, np.int64)
     barrier = Signature("barrier", None, ((1,),), ((1,),), ("float",), ("float",))
     position = np.asarray(positions, np.int64)
-    return Entries(
+    return RecorderEntries(
         record_id=position,
         pg_id=zeros,
         group=zeros,

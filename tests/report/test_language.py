@@ -8,7 +8,7 @@ import pytest
 from unhang.errors import KnowledgeError, UsageError
 from unhang.findings import Text, say
 from unhang.knowledge.job.environment_variables import variables
-from unhang.knowledge.single_rank_work_words import own_work
+from unhang.knowledge.single_rank_work_words import single_rank_work_words
 from unhang.knowledge.terms import terms
 from unhang.report import language
 from unhang.report.known_sentences import known_sentences, values_of
@@ -19,7 +19,7 @@ SOURCES = Path(language.__file__).parents[1]
 def test_every_say_has_a_literal_template() -> None:
     loose = [
         f"{path}:{line}"
-        for folder in language.speakers()
+        for folder in language.template_folders()
         for template, path, line in language.templates_in(folder)
         if template is None
     ]
@@ -28,18 +28,18 @@ def test_every_say_has_a_literal_template() -> None:
 
 def test_every_catalogue_is_complete() -> None:
     for lang in language.languages()[1:]:
-        assert not language.missing(lang), f"python -m unhang.report.language {lang}"
+        assert not language.missing_templates(lang), f"python -m unhang.report.language {lang}"
 
 
 def test_no_catalogue_holds_what_nothing_says() -> None:
     for lang in language.languages()[1:]:
-        assert not language.superfluous(lang), f"python -m unhang.report.language {lang}"
+        assert not language.unused_templates(lang), f"python -m unhang.report.language {lang}"
 
 
 def test_every_sentence_of_the_knowledge_is_translated_and_nothing_else() -> None:
     needed = set(known_sentences())
     for lang in language.languages()[1:]:
-        held = set(language.catalogue_of_knowledge(lang)) - words_for_titles()
+        held = set(language.knowledge_catalogue(lang)) - words_for_titles()
         assert sorted(needed - held) == []
         assert sorted(held - needed - short_values()) == []
 
@@ -56,7 +56,9 @@ def words_for_titles() -> set[str]:
 
 def test_every_fixed_word_of_the_rules_is_translated() -> None:
     for lang in language.languages()[1:]:
-        assert sorted({work.said for work in own_work().values()} - set(language.words(lang))) == []
+        assert (
+            sorted({work.said for work in single_rank_work_words().values()} - set(language.word_catalogue(lang))) == []
+        )
 
 
 def test_a_translation_keeps_commands_and_names() -> None:
@@ -64,7 +66,7 @@ def test_a_translation_keeps_commands_and_names() -> None:
     for lang in language.languages()[1:]:
         for template, translation in (
             *language.catalogue(lang).items(),
-            *language.catalogue_of_knowledge(lang).items(),
+            *language.knowledge_catalogue(lang).items(),
         ):
             assert set(kept.findall(template)) <= set(kept.findall(translation)), template
 

@@ -19,8 +19,8 @@ from unhang.findings import (
     Where,
     say,
 )
-from unhang.report.layout.markdown_text import code, escaped, said
-from unhang.report.localizer import Voice
+from unhang.report.layout.markdown_text import escape_markdown, inline_code, inline_text
+from unhang.report.localizer import Localizer
 from unhang.report.markdown import to_markdown
 from unhang.report.redaction.redact import Redactor
 
@@ -46,8 +46,8 @@ def test_text_from_a_log_cannot_become_markup() -> None:
     page = to_markdown(samples.hostile())
     assert "\x1b" not in page
     assert "<script>" not in page.split("`")[0]
-    assert escaped("# <b> [x](y) *z*") == r"\# \<b\> \[x\](y) \*z\*"
-    assert code("a `b` ``c``") == "``` a `b` ``c`` ```"
+    assert escape_markdown("# <b> [x](y) *z*") == r"\# \<b\> \[x\](y) \*z\*"
+    assert inline_code("a `b` ``c``") == "``` a `b` ``c`` ```"
 
 
 def test_redaction_renames_the_node_in_both_blocks() -> None:
@@ -80,7 +80,7 @@ def acted_on(page: str) -> list[str]:
 
 
 def test_nothing_of_evidence_is_acted_on() -> None:
-    shown = escaped(LIVE)
+    shown = escape_markdown(LIVE)
 
     assert acted_on(shown) == []
     for word in ("@team", "#123", "owner/repo#45", "https://evil.example", "deadbeefcafe1234"):
@@ -91,7 +91,7 @@ def test_values_stay_literal_wherever_a_sentence_puts_them() -> None:
     nested = say("because of {what}", what="@inner `x` http://evil.example")
     text = say("`{name}` of {name}: {nested} and {names}", name="a`b @team", nested=nested, names="#12")
 
-    shown = said(text, Voice("en", Redactor()))
+    shown = inline_text(text, Localizer("en", Redactor()))
 
     assert shown.startswith("`a'b @team` of a\\`b `@team`: because of `@inner`")
     assert acted_on(shown) == []

@@ -8,7 +8,7 @@ import pytest
 
 from unhang.knowledge.messages import load_messages
 from unhang.report.known_sentences import known_sentences
-from unhang.report.language import catalogue, catalogue_of_knowledge, said_anywhere
+from unhang.report.language import catalogue, knowledge_catalogue, source_templates
 
 POINTS = re.compile(
     r"\b(?:above|below|aforementioned)\b(?=\s*(?:[.;:,)\]]|$|(?:and|or|is|are|was|were|to|in|for|by)\b))"
@@ -29,13 +29,13 @@ def test_what_points_is_recognised() -> None:
     assert not POINTS.search("the disk stays below 90 %")
 
 
-@pytest.mark.parametrize("sentences", [said_anywhere, known_sentences], ids=["reports and remedies", "knowledge"])
+@pytest.mark.parametrize("sentences", [source_templates, known_sentences], ids=["reports and remedies", "knowledge"])
 def test_no_sentence_points_at_what_may_not_be_there(sentences: object) -> None:
     assert callable(sentences)
     assert sorted(text for text in set(sentences()) - OF_A_LOG if POINTS.search(text)) == []
 
 
-@pytest.mark.parametrize("held", [catalogue, catalogue_of_knowledge])
+@pytest.mark.parametrize("held", [catalogue, knowledge_catalogue])
 def test_no_translation_points_either(held: object) -> None:
     assert callable(held)
     assert sorted(said for text, said in held("zh").items() if text not in OF_A_LOG and POINTS_ZH.search(said)) == []

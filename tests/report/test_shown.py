@@ -9,7 +9,7 @@ from tests.report import report_samples as samples
 from unhang.findings import Where, say
 from unhang.report.labels import short_ranks
 from unhang.report.layout.source_lines import source_lines
-from unhang.report.localizer import Voice
+from unhang.report.localizer import Localizer
 from unhang.report.printable import one_line, printable
 from unhang.report.redaction.shown_paths import common_folder, without_library_roots
 
@@ -35,7 +35,7 @@ def test_library_paths_are_shown_from_the_module_on() -> None:
     ],
 )
 def test_a_sentence_begins_with_a_capital_unless_it_begins_with_a_name(template: str, spoken: str) -> None:
-    assert Voice().sentence(say(template)) == spoken
+    assert Localizer().sentence(say(template)) == spoken
 
 
 def test_many_ranks_are_cut_with_their_number() -> None:

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from tests.report import fact_samples
 from tests.report import report_samples as samples
 from unhang.findings import Verdict
-from unhang.report.layout.text_layout import Sheet
+from unhang.report.layout.text_layout import TextLayout
 from unhang.report.text import print_text, to_text
 
 CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -85,7 +85,7 @@ def test_an_encoding_without_the_signs_gets_ascii_and_no_error() -> None:
 def test_a_chinese_terminal_gets_chinese_and_stand_ins_for_signs_it_lacks() -> None:
     raw = io.BytesIO()
     out = io.TextIOWrapper(raw, encoding="gbk")
-    sheet = Sheet(80)
+    sheet = TextLayout(80)
     sheet.paragraph("rank 0 停在这里 ▸ train.py · 很可能")
     sheet.print_to(out)
 

@@ -9,11 +9,11 @@ import pytest
 
 from unhang.findings import Cause, Text, say
 from unhang.report.language import translate
-from unhang.report.localizer import Voice
+from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor
-from unhang.report.text_in_files import carried, cleaned, said_again
+from unhang.report.text_serialization import clean_serialized, text_from_json, text_to_json
 
-ZH = Voice("zh", Redactor())
+ZH = Localizer("zh", Redactor())
 BEHIND = say("{who} by {count}", who=say("ranks {ranks}", ranks=(3, 4, 5)), count=7)
 LAGGARDS = say(
     "{waiters:who} {waiters:waits|wait} for {laggards:who}, for {time}",
@@ -24,13 +24,13 @@ LAGGARDS = say(
 
 
 def through_a_file(text: Text) -> Any:
-    return json.loads(json.dumps(carried(text)))
+    return json.loads(json.dumps(text_to_json(text)))
 
 
 @pytest.mark.parametrize("text", [BEHIND, LAGGARDS, say("moves")])
 def test_it_is_said_as_if_it_had_not_travelled(text: Text) -> None:
-    assert said_again(through_a_file(text), "English", ZH) == translate(text, "zh")
-    assert said_again(through_a_file(text), str(text), Voice("en", Redactor())) == str(text)
+    assert text_from_json(through_a_file(text), "English", ZH) == translate(text, "zh")
+    assert text_from_json(through_a_file(text), str(text), Localizer("en", Redactor())) == str(text)
 
 
 def test_what_json_cannot_hold_goes_as_text() -> None:
@@ -65,19 +65,19 @@ def nested(deep: int) -> dict[str, Any]:
     ],
 )
 def test_what_cannot_be_one_is_said_in_english(told: Any) -> None:
-    assert said_again(told, "the English sentence", ZH) == "the English sentence"
+    assert text_from_json(told, "the English sentence", ZH) == "the English sentence"
 
 
 def test_a_secret_in_a_value_is_removed_on_the_way() -> None:
     secret = "ghp_" + "a1B2" * 9
     text = say("{who} by {count}", who=say("{who} by {count}", who=secret, count=1), count=2)
-    kept = cleaned(through_a_file(text), ZH.line)
+    kept = clean_serialized(through_a_file(text), ZH.line)
     assert secret not in json.dumps(kept)
     assert kept["template"] == text.template
-    assert secret not in said_again(through_a_file(text), "", ZH)
+    assert secret not in text_from_json(through_a_file(text), "", ZH)
 
 
 def test_what_lies_too_deep_costs_no_stack() -> None:
-    kept = cleaned(nested(450), ZH.line)
-    assert said_again(kept, "the English sentence", ZH) == "the English sentence"
-    assert cleaned(nested(3), ZH.line) == nested(3)
+    kept = clean_serialized(nested(450), ZH.line)
+    assert text_from_json(kept, "the English sentence", ZH) == "the English sentence"
+    assert clean_serialized(nested(3), ZH.line) == nested(3)

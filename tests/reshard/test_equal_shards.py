@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from tests.reshard.pictures import write_table
 from unhang.errors import UsageError
-from unhang_reshard.reshard import Order, Resharded, reshard
-from unhang_reshard.shard_sizes import even
-from unhang_reshard.sources import Reading
+from unhang_reshard.reshard import Resharded, ReshardOptions, reshard
+from unhang_reshard.shard_sizes import even_sizes
+from unhang_reshard.sources import ReadOptions
 
 pytest.importorskip("webdataset")
 
@@ -36,9 +36,9 @@ print(json.dumps(found))
 """
 
 
-def written(folder: Path, count: int, order: Order, **more: object) -> Resharded:
+def written(folder: Path, count: int, order: ReshardOptions, **more: object) -> Resharded:
     table = write_table(folder, count, **more)  # type: ignore[arg-type]
-    return reshard([str(table)], folder / "out", order, Reading())
+    return reshard([str(table)], folder / "out", order, ReadOptions())
 
 
 def read_by(done: Resharded, *readers: tuple[int, int, int]) -> list[list[str]]:
@@ -57,7 +57,7 @@ def read_by(done: Resharded, *readers: tuple[int, int, int]) -> list[list[str]]:
 
 
 def test_all_ranks_and_workers_read_the_same_number_and_together_everything(tmp_path: Path) -> None:
-    done = written(tmp_path, 43, Order((2, 3), workers=2))
+    done = written(tmp_path, 43, ReshardOptions((2, 3), workers=2))
 
     assert (done.even.shards, done.even.per_shard, done.even.left_out) == (12, 3, 7)
     *two, third, alone = read_by(done, (0, 2, 2), (1, 2, 2), (2, 3, 0), (0, 1, 0))
@@ -67,7 +67,7 @@ def test_all_ranks_and_workers_read_the_same_number_and_together_everything(tmp_
 
 
 def test_repeating_keeps_every_sample(tmp_path: Path) -> None:
-    done = written(tmp_path, 43, Order((2,), workers=2, when_uneven="repeat"))
+    done = written(tmp_path, 43, ReshardOptions((2,), workers=2, when_uneven="repeat"))
 
     counts = Counter(text for texts in read_by(done, (0, 2, 0), (1, 2, 0)) for text in texts)
     assert len(counts) == 43
@@ -86,7 +86,7 @@ def test_the_sizes_are_equal_for_every_world_size_asked_for(
     samples: int, ranks: list[int], workers: int, per_shard: int, repeat: bool
 ) -> None:
     try:
-        sizes = even(
+        sizes = even_sizes(
             samples, 0, ranks=ranks, workers=workers, when_uneven="repeat" if repeat else "drop", per_shard=per_shard
         )
     except UsageError:
@@ -101,16 +101,16 @@ def test_the_sizes_are_equal_for_every_world_size_asked_for(
 
 
 def test_a_large_data_set_gets_shards_of_half_a_gigabyte() -> None:
-    sizes = even(100_000, 400 << 30, ranks=[8], workers=4, when_uneven="drop", per_shard=10_000)
+    sizes = even_sizes(100_000, 400 << 30, ranks=[8], workers=4, when_uneven="drop", per_shard=10_000)
 
     assert 300 << 20 < (400 << 30) // sizes.shards <= 512 << 20
 
 
 def test_too_few_samples_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="3 samples cannot be shared by 2 ranks with 4 workers each"):
-        written(tmp_path, 3, Order((2,)))
+        written(tmp_path, 3, ReshardOptions((2,)))
 
 
 def test_more_shards_than_anybody_can_want_are_refused() -> None:
     with pytest.raises(UsageError, match="shards would be needed"):
-        even(10, 0, ranks=[1021, 1019], workers=4, when_uneven="repeat", per_shard=100)
+        even_sizes(10, 0, ranks=[1021, 1019], workers=4, when_uneven="repeat", per_shard=100)

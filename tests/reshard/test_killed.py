@@ -13,28 +13,28 @@ import pytest
 from tests.command import unhang
 from tests.reshard.pictures import write_table
 from unhang.errors import UsageError
-from unhang_reshard.reshard import Order, reshard
-from unhang_reshard.sources import Reading
+from unhang_reshard.reshard import ReshardOptions, reshard
+from unhang_reshard.sources import ReadOptions
 
 pytest.importorskip("webdataset")
-ORDER = Order((2,), workers=2, per_shard=5)
+ORDER = ReshardOptions((2,), workers=2, per_shard=5)
 
 KILLED = """
 import os, signal, sys, time
 from pathlib import Path
 import webdataset.writer
 from unhang_reshard.formats import images; from unhang_reshard import survey
-from unhang_reshard.reshard import Order, reshard
-from unhang_reshard.sources import Reading
+from unhang_reshard.reshard import ReshardOptions, reshard
+from unhang_reshard.sources import ReadOptions
 survey.SAVE_EVERY_S = 0.02
-whole, look = images.read_file, images.look_at_file
+whole, look = images.read_file, images.check_file
 images.read_file = lambda path: (time.sleep(0.002), whole(path))[1]
-images.look_at_file = lambda path: (time.sleep(0.002), look(path))[1]
+images.check_file = lambda path: (time.sleep(0.002), look(path))[1]
 table, out = sys.argv[1], Path(sys.argv[2])
 for number in range(60):
     child = os.fork()
     if child == 0:
-        reshard([table], out, Order((2,), workers=2, per_shard=5), Reading())
+        reshard([table], out, ReshardOptions((2,), workers=2, per_shard=5), ReadOptions())
         os._exit(0)
     time.sleep(0.03 + 0.01 * number)
     os.kill(child, signal.SIGKILL)
@@ -53,7 +53,7 @@ def sums(folder: Path) -> dict[str, str]:
 
 def test_killed_again_and_again_it_ends_with_the_same_bytes(tmp_path: Path) -> None:
     table = write_table(tmp_path, 300, missing=frozenset(range(7, 300, 50)))
-    once = reshard([str(table)], tmp_path / "once", ORDER, Reading())
+    once = reshard([str(table)], tmp_path / "once", ORDER, ReadOptions())
     assert once.even.shards > 50
 
     out = tmp_path / "killed"
@@ -68,7 +68,7 @@ def test_killed_again_and_again_it_ends_with_the_same_bytes(tmp_path: Path) -> N
     rounds = [line.split() for line in ran.stdout.splitlines()]
     whole = {f"{path.name}:{path.stat().st_size}" for path in (tmp_path / "once").glob("*.tar")}
     assert all(set(files) <= whole for _, *files in rounds)  # a shard is there whole or not at all
-    done = reshard([str(table)], out, ORDER, Reading())
+    done = reshard([str(table)], out, ORDER, ReadOptions())
 
     assert done.went_on
     assert len({count for count, *_ in rounds}) >= 3
@@ -81,7 +81,7 @@ def test_killed_again_and_again_it_ends_with_the_same_bytes(tmp_path: Path) -> N
 def test_a_shard_that_was_torn_or_lost_is_written_again(tmp_path: Path) -> None:
     table = write_table(tmp_path, 40)
     out = tmp_path / "out"
-    reshard([str(table)], out, ORDER, Reading())
+    reshard([str(table)], out, ORDER, ReadOptions())
     before = sums(out)
     journal = "".join(f'{{"name": "shard-{n:06d}.tar", "samples": 5, "bytes": 1, "sha256": ""}}\n' for n in range(2))
     (out / ".unhang-reshard").mkdir()
@@ -93,20 +93,20 @@ def test_a_shard_that_was_torn_or_lost_is_written_again(tmp_path: Path) -> None:
     (out / ".unhang-reshard" / "call.json").write_text(json.dumps(json.loads(call)["call"]))
     (out / "shard-000001.tar").write_bytes(b"torn")
 
-    reshard([str(table)], out, ORDER, Reading())
+    reshard([str(table)], out, ORDER, ReadOptions())
 
     assert sums(out) == before
 
 
 def test_other_work_in_the_folder_is_left_alone(tmp_path: Path) -> None:
     table = write_table(tmp_path, 40)
-    reshard([str(table)], tmp_path / "out", ORDER, Reading())
+    reshard([str(table)], tmp_path / "out", ORDER, ReadOptions())
 
     with pytest.raises(UsageError, match=r"the work of another call: other .*ranks"):
-        reshard([str(table)], tmp_path / "out", Order((4,)), Reading())
+        reshard([str(table)], tmp_path / "out", ReshardOptions((4,)), ReadOptions())
     with pytest.raises(UsageError, match="is not empty"):
-        reshard([str(table)], tmp_path / "images", ORDER, Reading())
-    assert reshard([str(table)], tmp_path / "out", Order((4,)), Reading(), again=True).even.ranks == (4,)
+        reshard([str(table)], tmp_path / "images", ORDER, ReadOptions())
+    assert reshard([str(table)], tmp_path / "out", ReshardOptions((4,)), ReadOptions(), again=True).even.ranks == (4,)
 
 
 def test_one_command_at_a_time_writes_a_folder(tmp_path: Path) -> None:
@@ -115,26 +115,26 @@ def test_one_command_at_a_time_writes_a_folder(tmp_path: Path) -> None:
     with (tmp_path / "out" / ".unhang-reshard" / "lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(UsageError, match="another unhang reshard is writing"):
-            reshard([str(table)], tmp_path / "out", ORDER, Reading())
+            reshard([str(table)], tmp_path / "out", ORDER, ReadOptions())
 
 
 def test_a_refused_call_leaves_finished_work_as_it_is(tmp_path: Path) -> None:
     table = write_table(tmp_path, 40)
-    reshard([str(table)], tmp_path / "out", ORDER, Reading())
+    reshard([str(table)], tmp_path / "out", ORDER, ReadOptions())
     before = sorted(path.name for path in (tmp_path / "out").iterdir())
 
     with pytest.raises(UsageError, match="another call"):
-        reshard([str(table)], tmp_path / "out", Order((4,)), Reading())
+        reshard([str(table)], tmp_path / "out", ReshardOptions((4,)), ReadOptions())
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == before
 
 
 def test_the_source_changed_in_between_is_another_call(tmp_path: Path) -> None:
     table = write_table(tmp_path, 40)
-    reshard([str(table)], tmp_path / "out", ORDER, Reading())
+    reshard([str(table)], tmp_path / "out", ORDER, ReadOptions())
     table.write_text(table.read_text() + "images/1.png\tone more\n")
 
     with pytest.raises(UsageError, match="other sources"):
-        reshard([str(table)], tmp_path / "out", ORDER, Reading())
+        reshard([str(table)], tmp_path / "out", ORDER, ReadOptions())
 
 
 def test_the_command_says_the_lines_to_use_and_does_it_once(tmp_path: Path) -> None:

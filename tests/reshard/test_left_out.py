@@ -12,11 +12,11 @@ import pytest
 
 from tests.reshard.pictures import png, write_table
 from unhang.errors import MissingExtra, UnhangError, UsageError
-from unhang_reshard.reshard import Order, Resharded, reshard
-from unhang_reshard.sources import Reading
+from unhang_reshard.reshard import Resharded, ReshardOptions, reshard
+from unhang_reshard.sources import ReadOptions
 
 pytest.importorskip("webdataset")
-ONE = Order((1,), workers=1)
+ONE = ReshardOptions((1,), workers=1)
 
 
 def texts_in(done: Resharded) -> list[str]:
@@ -61,7 +61,7 @@ def test_every_kind_of_broken_row_is_named_with_its_line(tmp_path: Path) -> None
     ]
     table = write_table(tmp_path, 3, broken=b"\n".join(lines) + b"\n")
 
-    done = reshard([str(table)], tmp_path / "out", ONE, Reading(images=tmp_path))
+    done = reshard([str(table)], tmp_path / "out", ONE, ReadOptions(images=tmp_path))
 
     assert faults(done) == {
         "columns": [5, 6],
@@ -94,7 +94,7 @@ def test_a_line_of_a_hundred_megabytes_costs_one_row(tmp_path: Path) -> None:
             file.write(b"x" * (1 << 20))
         file.write(b"\nimages/1.png\tthe last\n")
 
-    done = reshard([str(table)], tmp_path / "out", ONE, Reading(images=tmp_path))
+    done = reshard([str(table)], tmp_path / "out", ONE, ReadOptions(images=tmp_path))
 
     assert faults(done) == {"line": [4]}
     assert texts_in(done)[-1] == "the last"
@@ -109,7 +109,7 @@ def test_separator_is_found_and_encoding_is_as_named(tmp_path: Path, separator: 
     table = tmp_path / "data.csv"
     table.write_text(f"image{separator}caption{separator}source\na.png{separator}{caption}{separator}web\n", encoding)
 
-    done = reshard([str(table)], tmp_path / "out", ONE, Reading(encoding=encoding, keep_others=True))
+    done = reshard([str(table)], tmp_path / "out", ONE, ReadOptions(encoding=encoding, keep_others=True))
 
     assert texts_in(done) == [caption]
     with tarfile.open(done.folder / done.shards[0].name) as archive:
@@ -122,7 +122,7 @@ def test_json_lines(tmp_path: Path) -> None:
     rows = ['{"image": "images/0.png", "text": "zero"}', "[1]", "{", "[" * 100_000, '{"image": "images/1.png"}', ""]
     table.write_text("\n".join([*rows, '{"image": "images/1.png", "text": 1}']))
 
-    done = reshard([str(table)], tmp_path / "out", ONE, Reading())
+    done = reshard([str(table)], tmp_path / "out", ONE, ReadOptions())
 
     assert faults(done) == {"json": [2, 3, 4], "caption": [5]}
     assert texts_in(done) == ["zero", "1"]
@@ -140,7 +140,7 @@ def test_parquet_with_paths_and_with_images_inside(tmp_path: Path) -> None:
         parquet.write_table(table, tmp_path / "data" / f"{name}.parquet", row_group_size=250)
     (tmp_path / "data" / "2.parquet").write_bytes(b"PAR1 cut short")
 
-    done = reshard([str(tmp_path / "data")], tmp_path / "out", Order((2,), 2), Reading(images=tmp_path))
+    done = reshard([str(tmp_path / "data")], tmp_path / "out", ReshardOptions((2,), 2), ReadOptions(images=tmp_path))
 
     assert faults(done) == {"path": [4], "caption": [6, 6], "archive": [1]}
     assert done.even.samples == 1197
@@ -167,7 +167,7 @@ def test_shards_are_taken_over_part_by_part(tmp_path: Path) -> None:
     damaged = tmp_path / "in" / "2.tar"
     damaged.write_bytes(damaged.read_bytes()[: 512 * 13 + 99])  # inside the last sample
 
-    done = reshard([str(tmp_path / "in")], tmp_path / "out", Order((2,), 1), Reading())
+    done = reshard([str(tmp_path / "in")], tmp_path / "out", ReshardOptions((2,), 1), ReadOptions())
 
     assert texts_in(done) == ["0 0", "0 1", "1 0", "1 1", "1 2", "2 0"]
     assert list(faults(done)) == ["incomplete", "archive"]
@@ -183,7 +183,7 @@ def test_a_sample_of_countless_parts_is_not_held(tmp_path: Path) -> None:
             about.size = 1
             archive.addfile(about, io.BytesIO(b"a"))
 
-    done = reshard([str(tmp_path / "in.tar")], tmp_path / "out", ONE, Reading())
+    done = reshard([str(tmp_path / "in.tar")], tmp_path / "out", ONE, ReadOptions())
 
     assert faults(done) == {"too-large": [2]}
     assert done.even.written == 1001
@@ -195,7 +195,7 @@ def test_an_image_that_goes_away_meanwhile_is_replaced_and_said(
     table = write_table(tmp_path, 13)
     from unhang_reshard import reshard as module
 
-    looked = module.survey
+    looked = module.survey_source
 
     def then_lose_one(*arguments: object) -> object:
         found = looked(*arguments)  # type: ignore[arg-type]
@@ -203,8 +203,8 @@ def test_an_image_that_goes_away_meanwhile_is_replaced_and_said(
             (tmp_path / "images" / f"{number}.png").unlink(missing_ok=True)
         return found
 
-    monkeypatch.setattr(module, "survey", then_lose_one)
-    done = reshard([str(table)], tmp_path / "out", Order((2,), 2), Reading())
+    monkeypatch.setattr(module, "survey_source", then_lose_one)
+    done = reshard([str(table)], tmp_path / "out", ReshardOptions((2,), 2), ReadOptions())
 
     texts = texts_in(done)
     assert len(texts) == done.even.written == 12
@@ -228,14 +228,14 @@ def test_what_cannot_be_read_at_all_is_a_sentence(tmp_path: Path, text: str, wor
     (tmp_path / "data.csv").write_text(text)
 
     with pytest.raises(UsageError, match=said):
-        reshard([str(tmp_path / "data.csv")], tmp_path / "out", ONE, Reading(**words))  # type: ignore[arg-type]
+        reshard([str(tmp_path / "data.csv")], tmp_path / "out", ONE, ReadOptions(**words))  # type: ignore[arg-type]
 
 
 def test_utf_16_and_compressed_tables_say_what_to_do(tmp_path: Path) -> None:
     for head in (b"\xff\xfef\0", b"\x1f\x8b\x08"):
         (tmp_path / "data.csv").write_bytes(head)
         with pytest.raises(UsageError) as caught:
-            reshard([str(tmp_path / "data.csv")], tmp_path / "out", ONE, Reading())
+            reshard([str(tmp_path / "data.csv")], tmp_path / "out", ONE, ReadOptions())
         assert caught.value.next_step
 
 
@@ -243,7 +243,7 @@ def test_strict_writes_nothing(tmp_path: Path) -> None:
     table = write_table(tmp_path, 4, missing=frozenset({2}))
 
     with pytest.raises(UsageError, match="1 samples cannot be used"):
-        reshard([str(table)], tmp_path / "out", Order((1,), 1, strict=True), Reading())
+        reshard([str(table)], tmp_path / "out", ReshardOptions((1,), 1, strict=True), ReadOptions())
     assert list((tmp_path / "out").glob("*.tar")) == []
 
 
@@ -252,7 +252,7 @@ def test_a_missing_library_is_a_sentence(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setitem(sys.modules, "webdataset.writer", None)
     with pytest.raises(MissingExtra) as caught:
-        reshard([str(write_table(tmp_path, 4))], tmp_path / "out", ONE, Reading())
+        reshard([str(write_table(tmp_path, 4))], tmp_path / "out", ONE, ReadOptions())
     assert caught.value.next_step == "pip install webdataset"
 
 
@@ -262,6 +262,6 @@ def test_a_full_disk_keeps_what_is_written(tmp_path: Path, monkeypatch: pytest.M
     table = write_table(tmp_path, 8)
     monkeypatch.setattr(module.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1000}))
     with pytest.raises(UnhangError, match="no room in"):
-        reshard([str(table)], tmp_path / "out", Order((2,), 1), Reading())
+        reshard([str(table)], tmp_path / "out", ReshardOptions((2,), 1), ReadOptions())
     monkeypatch.undo()
-    assert reshard([str(table)], tmp_path / "out", Order((2,), 1), Reading()).went_on
+    assert reshard([str(table)], tmp_path / "out", ReshardOptions((2,), 1), ReadOptions()).went_on

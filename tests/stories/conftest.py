@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from unhang_lab.stories.recorded import Recorded, record_story
+from unhang_lab.stories.recorded_run import RecordedRun, record_story
 from unhang_lab.stories.story import Story, story_folder
 from unhang_lab.stories.story_file import load_story
 
-Record = Callable[[Story], Recorded]
-MADE: dict[str, Recorded] = {}
+Record = Callable[[Story], RecordedRun]
+MADE: dict[str, RecordedRun] = {}
 
 
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Record:
     """``recorded(story)``: its run under ``unhang run``, made when it is asked for first."""
 
-    def record(story: Story) -> Recorded:
+    def record(story: Story) -> RecordedRun:
         if story.name not in MADE:
             MADE[story.name] = record_story(story, tmp_path_factory.mktemp(story.name) / "stalled")
         return MADE[story.name]

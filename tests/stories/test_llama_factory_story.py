@@ -12,15 +12,15 @@ import pytest
 from tests.check.probe.two_networks import Networks, two_nodes, why_not
 from tests.stories.story_writer import write_story
 from unhang.errors import MissingExtra
-from unhang_lab.stories.moments import after, before, fixed
-from unhang_lab.stories.recorded import Recorded
+from unhang_lab.stories.moments import tell_after, tell_before, tell_fixed
+from unhang_lab.stories.recorded_run import RecordedRun
 from unhang_lab.stories.story import Story
 from unhang_lab.stories.story_file import load_story
 from unhang_lab.stories.workplace import workplace
 
 STORY = "llama-factory"
 pytestmark = [pytest.mark.job, pytest.mark.timeout(300)]
-Record = Callable[[Story], Recorded]
+Record = Callable[[Story], RecordedRun]
 needs_namespaces = pytest.mark.skipif(bool(why_not()), reason=why_not())
 
 
@@ -33,7 +33,7 @@ def test_a_machine_that_permits_no_namespaces_is_told_as_not_looked_at(tmp_path:
 
 @needs_namespaces
 def test_before_check_names_the_cards_the_bridges_and_the_interface(story: Story) -> None:
-    cell = before(story)
+    cell = tell_before(story)
 
     assert cell.right, cell.steps
 
@@ -47,7 +47,7 @@ def test_during_run_names_the_transport_and_not_a_rank_at_work(story: Story, rec
 
 @needs_namespaces
 def test_after_the_log_alone_leaves_it_open_and_the_run_folder_names_it(story: Story, recorded: Record) -> None:
-    log, bundle = after(recorded(story)).steps
+    log, bundle = tell_after(recorded(story)).steps
 
     assert log.wrong == ()
     assert {one["certainty"] for one in (log.verdict or {})["findings"]} <= {"possible"}
@@ -56,7 +56,7 @@ def test_after_the_log_alone_leaves_it_open_and_the_run_folder_names_it(story: S
 
 @needs_namespaces
 def test_fixed_on_the_other_interface_the_job_ends_well(story: Story, tmp_path: Path) -> None:
-    cell = fixed(story, tmp_path / "fixed")
+    cell = tell_fixed(story, tmp_path / "fixed")
 
     assert cell.right, cell.steps
 

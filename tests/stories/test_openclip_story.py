@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from unhang_lab.stories.moments import after, before, fixed
-from unhang_lab.stories.recorded import Recorded
+from unhang_lab.stories.moments import tell_after, tell_before, tell_fixed
+from unhang_lab.stories.recorded_run import RecordedRun
 from unhang_lab.stories.story import Story
 
 STORY = "openclip"
 pytestmark = [pytest.mark.job, pytest.mark.timeout(400)]
-Record = Callable[[Story], Recorded]
+Record = Callable[[Story], RecordedRun]
 
 
 def test_before_check_names_the_crowded_card_and_nothing_of_the_driver(story: Story) -> None:
-    cell = before(story)
+    cell = tell_before(story)
 
     assert cell.right, cell.steps
     said = (cell.steps[0].verdict or {})["findings"]
@@ -32,7 +32,7 @@ def test_during_run_names_rank_0_at_work_while_the_others_wait_in_the_next_epoch
 
 
 def test_after_the_log_alone_and_the_run_folder_name_it_again(story: Story, recorded: Record) -> None:
-    log, bundle = after(recorded(story)).steps
+    log, bundle = tell_after(recorded(story)).steps
 
     assert log.wrong == ()
     assert (log.verdict or {})["findings"][0]["certainty"] == "possible"  # no stack of rank 0 stands in the log
@@ -46,6 +46,6 @@ def test_the_log_holds_no_stack_of_rank_0(story: Story, recorded: Record) -> Non
 
 
 def test_fixed_with_the_validation_on_every_rank_the_job_ends_well(story: Story, tmp_path: Path) -> None:
-    cell = fixed(story, tmp_path / "fixed")
+    cell = tell_fixed(story, tmp_path / "fixed")
 
     assert cell.right, cell.steps

@@ -17,15 +17,15 @@ from tests.command import unhang
 from tests.stories.story_writer import TRAIN, write_story
 from unhang.errors import MissingExtra, UsageError
 from unhang.findings import say
-from unhang.watch.job import processes
+from unhang.watch.job import job_processes
 from unhang_lab.stories import page as fixes_page
-from unhang_lab.stories.moments import Cell, Step, after, before, during, fixed
+from unhang_lab.stories.moments import MomentResult, StoryStep, tell_after, tell_before, tell_during, tell_fixed
 from unhang_lab.stories.patch import apply_patch
-from unhang_lab.stories.recorded import Recorded
-from unhang_lab.stories.story import STORIES, Moment, Story, story_folder, told
+from unhang_lab.stories.recorded_run import RecordedRun
+from unhang_lab.stories.story import STORIES, Moment, Story, available_stories, story_folder
 from unhang_lab.stories.story_file import load_story
-from unhang_lab.stories.table import BEGIN, END, FAILED, FOUND, UNTOLD, fill, rows_of, table
-from unhang_lab.stories.telling import tell_story
+from unhang_lab.stories.story_moments import tell_story
+from unhang_lab.stories.table import BEGIN, END, FAILED, FOUND, NOT_ASKED, fill_section, rows_of, stories_table
 from unhang_lab.stories.workplace import MARK_NAME, workplace
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,29 +89,29 @@ def test_a_library_that_is_not_there_is_named_with_how_to_get_it(tmp_path: Path)
 @pytest.mark.timeout(300)
 @pytest.mark.live  # the five stories do the same
 def test_a_stall_is_judged_while_the_job_lives_and_again_from_its_run_folder(
-    early: Story, recorded: Callable[[Story], Recorded]
+    early: Story, recorded: Callable[[Story], RecordedRun]
 ) -> None:
     run = recorded(early)
 
-    cell = during(run)
+    cell = tell_during(run)
     assert cell.right, cell.steps
     assert run.exit_code not in (0, None)
     assert "unhang" not in run.output
-    assert not processes.marked(f"{MARK_NAME}={run.root}")
-    log, bundle = after(run).steps
+    assert not job_processes.processes_with_mark(f"{MARK_NAME}={run.root}")
+    log, bundle = tell_after(run).steps
     assert bundle.wrong == ()
     assert [str(text).rpartition(", ")[2] for text in log.wrong] == ["must be gpu-oom"]
 
 
 @pytest.mark.job
 def test_a_moment_with_a_wrong_answer_is_not_right_and_the_table_says_why(early: Story) -> None:
-    cell = before(early)
+    cell = tell_before(early)
 
     assert not cell.right
     assert cell.steps[0].command.startswith("unhang check --only limits -- torchrun")
-    row = table({("openclip", Moment.BEFORE): cell}).splitlines()[STORIES.index("openclip") + 2]
+    row = stories_table({("openclip", Moment.BEFORE): cell}).splitlines()[STORIES.index("openclip") + 2]
     assert f"| {FAILED} there is no finding, it must be rank-crashed |" in row
-    assert row.count(UNTOLD) == 3
+    assert row.count(NOT_ASKED) == 3
 
 
 @pytest.mark.job
@@ -134,7 +134,7 @@ def test_the_repaired_job_ends_well_and_one_that_is_not_repaired_does_not(tmp_pa
     broken = write_story(tmp_path / "broken")
     (broken / "train.py").write_text(TRAIN.replace("dist.barrier()", "raise SystemExit(3)"))
 
-    cell, failed = fixed(story, tmp_path / "one"), fixed(load_story(broken), tmp_path / "two")
+    cell, failed = tell_fixed(story, tmp_path / "one"), tell_fixed(load_story(broken), tmp_path / "two")
 
     assert cell.right, cell.steps
     said = [str(text) for text in failed.steps[0].wrong]
@@ -147,10 +147,10 @@ def test_a_job_that_does_not_end_is_ended_with_all_it_started(tmp_path: Path) ->
     endless = write_story(tmp_path / "endless", replace={"limit_s = 90": "limit_s = 4"})
     (endless / "train.py").write_text(TRAIN.replace("\n\nmain()", "\n\n__import__('time').sleep(600)"))
 
-    cell = fixed(load_story(endless), tmp_path / "run")
+    cell = tell_fixed(load_story(endless), tmp_path / "run")
 
     assert any("did not end within 4 s" in str(text) for text in cell.steps[0].wrong), cell.steps
-    assert not processes.marked(f"{MARK_NAME}={(tmp_path / 'run').resolve()}")
+    assert not job_processes.processes_with_mark(f"{MARK_NAME}={(tmp_path / 'run').resolve()}")
 
 
 def verdict(cause: str = "uneven-data", **more: object) -> dict[str, object]:
@@ -160,15 +160,15 @@ def verdict(cause: str = "uneven-data", **more: object) -> dict[str, object]:
 
 
 def test_the_table_has_five_stories_by_four_moments_and_shows_what_was_found() -> None:
-    step = Step("unhang run", (), verdict())
-    late = Step("unhang run", (say("{what} is {found}, must be {right}", what="a|b", found="c", right="d"),), None)
+    step = StoryStep("unhang run", (), verdict())
+    late = StoryStep("unhang run", (say("{what} is {found}, must be {right}", what="a|b", found="c", right="d"),), None)
     cells = {
-        ("grpo", Moment.DURING): Cell("grpo", Moment.DURING, (step,), 2.0, 5.2),
-        ("grpo", Moment.AFTER): Cell("grpo", Moment.AFTER, (step, step), 2.0),
-        ("grpo", Moment.FIXED): Cell("grpo", Moment.FIXED, (late,), 2.0),
+        ("grpo", Moment.DURING): MomentResult("grpo", Moment.DURING, (step,), 2.0, 5.2),
+        ("grpo", Moment.AFTER): MomentResult("grpo", Moment.AFTER, (step, step), 2.0),
+        ("grpo", Moment.FIXED): MomentResult("grpo", Moment.FIXED, (late,), 2.0),
     }
 
-    english, chinese = table(cells).splitlines(), table(cells, "zh").splitlines()
+    english, chinese = stories_table(cells).splitlines(), stories_table(cells, "zh").splitlines()
 
     assert_five_by_four(english)
     assert_five_by_four(chinese)
@@ -190,24 +190,24 @@ def test_a_page_keeps_all_but_its_table(tmp_path: Path) -> None:
     page = tmp_path / "README.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nbehind\n")
 
-    fill(page, "new\n")
+    fill_section(page, "new\n")
 
     assert page.read_text() == f"before\n{BEGIN}\nnew\n{END}\nbehind\n"
-    page.write_text(f"{BEGIN}\n{table({}).replace(UNTOLD, 'kept')}{END}\n")
-    cells = {("grpo", Moment.FIXED): Cell("grpo", Moment.FIXED, (Step("torchrun", ()),), 2.0)}
-    fill(page, table(cells, kept=rows_of(page)))
+    page.write_text(f"{BEGIN}\n{stories_table({}).replace(NOT_ASKED, 'kept')}{END}\n")
+    cells = {("grpo", Moment.FIXED): MomentResult("grpo", Moment.FIXED, (StoryStep("torchrun", ()),), 2.0)}
+    fill_section(page, stories_table(cells, kept=rows_of(page)))
     shown = [line for line in page.read_text().splitlines() if line.startswith("| [")]
     assert [line.count("kept") for line in shown] == [4, 4, 4, 4, 0]
     assert shown[-1].count(FOUND) == 1
     page.write_text("no markers\n")
     with pytest.raises(UsageError, match="has no place for it"):
-        fill(page, "new\n")
+        fill_section(page, "new\n")
 
 
 def test_the_list_names_every_story_in_both_languages() -> None:
     for lang in ("en", "zh"):
         run = unhang("demo", "--list", "--lang", lang)
-        assert [line.split()[0] for line in run.stdout.splitlines()] == list(told())
+        assert [line.split()[0] for line in run.stdout.splitlines()] == list(available_stories())
         assert all(len(line.split()) > 1 for line in run.stdout.splitlines())
 
 
@@ -239,10 +239,10 @@ def test_the_page_of_fixes_holds_the_patch_of_every_story(page: str, lang: str) 
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
 
     shown = text.partition(fixes_page.BEGIN)[2].partition(fixes_page.END)[0]
-    assert shown == f"\n{fixes_page.fixes(lang)}", "python -m unhang_lab.stories.page writes it"
+    assert shown == f"\n{fixes_page.fixes_page(lang)}", "python -m unhang_lab.stories.page writes it"
 
 
-@pytest.mark.parametrize("name", told())
+@pytest.mark.parametrize("name", available_stories())
 def test_a_story_s_page_is_in_both_languages_and_its_patch_applies(name: str, tmp_path: Path) -> None:
     story = load_story(story_folder(name))
     pages = [(story.folder / page).read_text(encoding="utf-8") for page in ("README.md", "README.zh-CN.md")]
@@ -280,12 +280,12 @@ def test_ctrl_c_ends_what_a_story_started(tmp_path: Path) -> None:
     )
     try:
         deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and len(processes.marked(f"{MARK_NAME}={root}")) < 5:
+        while time.monotonic() < deadline and len(job_processes.processes_with_mark(f"{MARK_NAME}={root}")) < 5:
             time.sleep(0.05)
-        assert len(processes.marked(f"{MARK_NAME}={root}")) >= 5
+        assert len(job_processes.processes_with_mark(f"{MARK_NAME}={root}")) >= 5
         told.send_signal(signal.SIGINT)
         assert told.wait(60) == 130
     finally:
         told.kill()
 
-    assert processes.marked(f"{MARK_NAME}={root}") == ()
+    assert job_processes.processes_with_mark(f"{MARK_NAME}={root}") == ()

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from unhang_lab.stories.moments import after, before, fixed
-from unhang_lab.stories.recorded import Recorded
+from unhang_lab.stories.moments import tell_after, tell_before, tell_fixed
+from unhang_lab.stories.recorded_run import RecordedRun
 from unhang_lab.stories.story import Story
 
 STORY = "torchtitan"
 pytestmark = [pytest.mark.job, pytest.mark.timeout(300)]
-Record = Callable[[Story], Recorded]
+Record = Callable[[Story], RecordedRun]
 
 
 def test_before_check_names_the_folder_whose_appends_are_slow(story: Story) -> None:
-    cell = before(story)
+    cell = tell_before(story)
 
     assert cell.right, cell.steps
 
@@ -36,7 +36,7 @@ def test_the_steps_are_quick_until_the_writers_queue_is_full(story: Story, recor
 
 
 def test_after_the_log_alone_and_the_run_folder_name_them_again(story: Story, recorded: Record) -> None:
-    log, bundle = after(recorded(story)).steps
+    log, bundle = tell_after(recorded(story)).steps
 
     assert log.wrong == ()
     assert (log.verdict or {})["findings"][0]["certainty"] == "possible"  # no stack of rank 0 stands in the log
@@ -47,7 +47,7 @@ def test_after_the_log_alone_and_the_run_folder_name_them_again(story: Story, re
 def test_fixed_with_the_log_on_a_disk_of_the_node_the_steps_stay_short(
     story: Story, recorded: Record, tmp_path: Path
 ) -> None:
-    cell = fixed(story, tmp_path / "fixed", recorded(story))
+    cell = tell_fixed(story, tmp_path / "fixed", recorded(story))
 
     assert cell.right, cell.steps
     assert cell.steps[0].also, cell  # how steps grew, before and now

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from unhang.findings import say
-from unhang.report.text_in_files import carried
-from unhang.watch.reporting.live_snapshot import FILE, SCHEMA, STATES
+from unhang.report.text_serialization import text_to_json
+from unhang.watch.reporting.live_snapshot import LIVE_FILE_NAME, SCHEMA, STATES
 from unhang.watch.run_folder import RunFolder, RunPlan
 
 LEFT = say("{ranks:who} ran out of batches and left the loop; the others are still in it", ranks=(0,))
@@ -56,7 +56,7 @@ def document(ranks: int = 2, *, stalled: bool = True, a_node: int = 8) -> dict[s
             "ranks": [0],
             "where": 'a "quoted"\\path.py:51',
             "sentence": str(LEFT),
-            "parts": carried(LEFT),
+            "parts": text_to_json(LEFT),
         },
         "totals": {
             "steps": 91,
@@ -76,5 +76,5 @@ def run_folder(place: Path, state: dict[str, Any] | None) -> RunFolder:
     folder = RunFolder(RunFolder.create(place / "run").path, records)
     folder.write_plan(RunPlan(command=["torchrun"], records=str(records)))
     if state is not None:
-        (records / FILE).write_text(json.dumps(state))
+        (records / LIVE_FILE_NAME).write_text(json.dumps(state))
     return folder

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from unhang.report.localizer import Voice
+from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor
-from unhang.view.listening import Listening
-from unhang.view.web.answers import Answers
-from unhang.view.web.server import Server
+from unhang.view.listening import ListenAddress
+from unhang.view.web.responses import RunResponses
+from unhang.view.web.server import WebServer
 from unhang.watch.run_folder import RunFolder
 
 TOKEN = "a-token-of-the-tests"
@@ -22,8 +22,8 @@ STARTED_S = 1_795_000_000.0
 
 
 @contextmanager
-def served(folder: Path, lang: str = "en") -> Iterator[Server]:
-    server = Server(Listening("127.0.0.1", 0, TOKEN), Answers(folder, Voice(lang, Redactor())))
+def served(folder: Path, lang: str = "en") -> Iterator[WebServer]:
+    server = WebServer(ListenAddress("127.0.0.1", 0, TOKEN), RunResponses(folder, Localizer(lang, Redactor())))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
@@ -35,7 +35,7 @@ def served(folder: Path, lang: str = "en") -> Iterator[Server]:
 
 
 def asked(
-    server: Server, path: str, *, token: str | None = TOKEN, host: str = "", method: str = "GET", **headers: str
+    server: WebServer, path: str, *, token: str | None = TOKEN, host: str = "", method: str = "GET", **headers: str
 ) -> tuple[int, bytes, dict[str, str]]:
     link = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=30)
     wanted = {"Host": host or f"127.0.0.1:{server.server_address[1]}", **headers}
@@ -49,7 +49,7 @@ def asked(
         link.close()
 
 
-def told(server: Server, path: str) -> Any:
+def told(server: WebServer, path: str) -> Any:
     code, body, _ = asked(server, path)
     assert code == 200, body
     return json.loads(body)

@@ -30,9 +30,9 @@ from tests.ports import free_port
 from tests.view.runs import document, run_folder
 from unhang.errors import UsageError
 from unhang.view.listening import is_loopback, listening_on
-from unhang.view.measures import MOST_RANKS, by_name, measures
+from unhang.view.metrics import MOST_RANKS, by_name, collect_metrics
 from unhang.view.prometheus import exposition
-from unhang.view.reading import Reading, read_run
+from unhang.view.reading import RunReading, read_run
 from unhang.watch.reporting.live_snapshot import LiveState
 from unhang.watch.run_folder import RunFolder
 
@@ -51,7 +51,7 @@ def run(tmp_path: Path) -> RunFolder:
 
 def told(ranks: int = 2) -> str:
     state = msgspec.json.decode(json.dumps(document(ranks)), type=LiveState)
-    return exposition(lambda: measures(Reading(Path("/r"), True, state))).decode()
+    return exposition(lambda: collect_metrics(RunReading(Path("/r"), True, state))).decode()
 
 
 def test_what_is_told_of_a_stall() -> None:
@@ -77,7 +77,7 @@ def test_what_is_told_of_a_stall() -> None:
 def test_of_a_job_that_only_slows_down_no_stall_is_told() -> None:
     state = msgspec.json.decode(json.dumps(document(stalled=False)), type=LiveState)
 
-    assert by_name(measures(Reading(Path("/r"), True, state)))["unhang_stalled"].values == (((), 0.0),)
+    assert by_name(collect_metrics(RunReading(Path("/r"), True, state)))["unhang_stalled"].values == (((), 0.0),)
 
 
 def test_of_many_ranks_only_what_is_made_of_all_of_them() -> None:
@@ -89,7 +89,7 @@ def test_of_many_ranks_only_what_is_made_of_all_of_them() -> None:
 
 
 def test_without_a_state_only_that_is_said() -> None:
-    assert [measure.name for measure in measures(Reading(Path("/r"), True, None))] == ["unhang_up"]
+    assert [measure.name for measure in collect_metrics(RunReading(Path("/r"), True, None))] == ["unhang_up"]
 
 
 @needs_prometheus
@@ -159,7 +159,7 @@ def lost(written: Any, read: Any, path: str) -> Iterator[str]:
 def serving(run: RunFolder, where: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
     assert run.records is not None
     process = subprocess.Popen(
-        [sys.executable, "-m", "unhang.view.metrics_process", str(run.path), str(run.records), where],
+        [sys.executable, "-m", "unhang.view.metrics_server", str(run.path), str(run.records), where],
         env={**os.environ, **environment},
     )
     try:
@@ -263,7 +263,11 @@ def test_where_it_may_listen(tmp_path: Path) -> None:
         listening_on("0.0.0.0:9400", tmp_path, {}, with_token=False)
     assert listening_on("[::1]:9400", tmp_path, {}).host == "::1"
     own = listening_on("10.0.0.1:9400", tmp_path, {"UNHANG_TOKEN": "a-token-long-enough"})
-    assert (own.token, own.admits("Bearer a-token-long-enough"), own.admits("")) == ("a-token-long-enough", True, False)
+    assert (own.token, own.is_authorized("Bearer a-token-long-enough"), own.is_authorized("")) == (
+        "a-token-long-enough",
+        True,
+        False,
+    )
     for wrong in ("http", "9400x", "1:99999"):
         with pytest.raises(UsageError):
             listening_on(wrong, tmp_path, {})

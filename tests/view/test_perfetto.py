@@ -16,12 +16,12 @@ from tests.view import perfetto_page
 from tests.view.runs import document, run_folder
 from tests.view.served import STARTED_S, look, series
 from unhang.errors import UsageError
-from unhang.view.perfetto import export
+from unhang.view.perfetto import write_trace
 from unhang.view.reading import read_run
 
 
 def exported(folder: Path, target: Path) -> list[dict[str, Any]]:
-    count = export(read_run(folder), target)
+    count = write_trace(read_run(folder), target)
     text = gzip.decompress(target.read_bytes()).decode() if target.suffix == ".gz" else target.read_text()
     events = json.loads(text)["traceEvents"]
     assert len(events) == count
@@ -124,10 +124,10 @@ def test_perfetto_itself_reads_it(browser: Browser, folder: Path, tmp_path: Path
 def test_a_run_without_a_series_is_said(tmp_path: Path) -> None:
     run = run_folder(tmp_path, document())
     with pytest.raises(UsageError, match="no series"):
-        export(read_run(run.path), tmp_path / "t.json")
+        write_trace(read_run(run.path), tmp_path / "t.json")
 
 
 def test_a_place_that_cannot_be_written_is_said(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="cannot be written"):
-        export(read_run(folder), tmp_path / "file" / "t.json")
+        write_trace(read_run(folder), tmp_path / "file" / "t.json")

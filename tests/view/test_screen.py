@@ -18,23 +18,25 @@ from rich.console import Console
 from tests.view.runs import LEFT, document, run_folder
 from tests.work import calls_of
 from unhang.cli.main import main
-from unhang.report.localizer import Voice
+from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor
-from unhang.view.reading import Reading, read_run
-from unhang.view.screen import SIGNS, Room, screen
+from unhang.view.reading import RunReading, read_run
+from unhang.view.screen import STATE_SIGNS, TerminalSize, render_screen
 from unhang.watch.reporting.live_snapshot import STATES, LiveState
 
 
-def drawn(state: dict[str, Any], room: Room, *, live: bool = True, lang: str = "en", colour: bool = False) -> str:
+def drawn(
+    state: dict[str, Any], room: TerminalSize, *, live: bool = True, lang: str = "en", colour: bool = False
+) -> str:
     read = msgspec.json.decode(json.dumps(state), type=LiveState)
     console = Console(width=room.width, height=room.height, no_color=not colour, force_terminal=colour, highlight=False)
     with console.capture() as captured:
-        console.print(screen(Reading(Path("/r"), live, read), room, Voice(lang, Redactor())))
+        console.print(render_screen(RunReading(Path("/r"), live, read), room, Localizer(lang, Redactor())))
     return captured.get()
 
 
 def test_eight_ranks_have_a_row_each() -> None:
-    lines = drawn(document(8), Room(100, 30)).splitlines()
+    lines = drawn(document(8), TerminalSize(100, 30)).splitlines()
 
     assert lines[2] == "ranks 1-7 wait for rank 0, for 8 s   the job's own limit ends it in 55 s"
     assert "HANG: uneven-data · certain · rank 0" in lines[3]
@@ -48,19 +50,25 @@ def test_a_long_wait_is_told_in_minutes_everywhere() -> None:
     state = document(8)
     state["standing"] |= {"waited_s": 244.0, "killed_in_s": 8_000.0}
     state["ranks"]["waits_s"][3] = 244.0
-    lines = drawn(state, Room(100, 30)).splitlines()
+    lines = drawn(state, TerminalSize(100, 30)).splitlines()
 
     assert lines[2] == "ranks 1-7 wait for rank 0, for 4 min   the job's own limit ends it in 2:13 h"
     assert "244" not in "\n".join(lines)
     assert " 4 min  " in next(line for line in lines if line.startswith("3 "))
-    assert "，已 4 分钟   作业自己的超时将在 2:13 小时后结束它" in drawn(state, Room(100, 30), lang="zh")
+    assert "，已 4 分钟   作业自己的超时将在 2:13 小时后结束它" in drawn(state, TerminalSize(100, 30), lang="zh")
 
 
 @pytest.mark.parametrize(
     ("ranks", "room"),
-    [(8, Room(80, 24)), (8, Room(60, 18)), (64, Room(60, 24)), (1_024, Room(100, 40)), (10_000, Room(120, 40))],
+    [
+        (8, TerminalSize(80, 24)),
+        (8, TerminalSize(60, 18)),
+        (64, TerminalSize(60, 24)),
+        (1_024, TerminalSize(100, 40)),
+        (10_000, TerminalSize(120, 40)),
+    ],
 )
-def test_it_fits_the_terminal(ranks: int, room: Room) -> None:
+def test_it_fits_the_terminal(ranks: int, room: TerminalSize) -> None:
     lines = drawn(document(ranks), room).splitlines()
 
     assert len(lines) <= room.height
@@ -70,7 +78,7 @@ def test_it_fits_the_terminal(ranks: int, room: Room) -> None:
 def test_of_1024_ranks_each_has_a_sign() -> None:
     state = document(1_024)
     state["ranks"]["state"][77] = STATES.index("stopped")
-    text = drawn(state, Room(100, 40))
+    text = drawn(state, TerminalSize(100, 40))
 
     assert text.count("·") >= 1_022
     row = next(line for line in text.splitlines() if line.startswith("   0 "))
@@ -81,7 +89,7 @@ def test_of_1024_ranks_each_has_a_sign() -> None:
 def test_where_ranks_do_not_fit_the_worst_of_a_node_is_shown() -> None:
     state = document(10_000)
     state["ranks"]["state"][8 * 9 + 3] = STATES.index("dead")
-    text = drawn(state, Room(100, 30))
+    text = drawn(state, TerminalSize(100, 30))
 
     assert "one sign a node" in text
     row = next(line for line in text.splitlines() if line.startswith("   0 "))
@@ -89,14 +97,14 @@ def test_where_ranks_do_not_fit_the_worst_of_a_node_is_shown() -> None:
 
 
 def test_every_state_has_a_sign_of_its_own() -> None:
-    assert set(SIGNS) == set(STATES)
-    assert len({sign for sign, _, _ in SIGNS.values()}) == len(SIGNS)
+    assert set(STATE_SIGNS) == set(STATES)
+    assert len({sign for sign, _, _ in STATE_SIGNS.values()}) == len(STATE_SIGNS)
 
 
 def test_colour_says_nothing_that_signs_do_not() -> None:
     state = document(1_024)
-    plain = drawn(state, Room(100, 40))
-    coloured = drawn(state, Room(100, 40), colour=True)
+    plain = drawn(state, TerminalSize(100, 40))
+    coloured = drawn(state, TerminalSize(100, 40), colour=True)
 
     assert "\x1b[" in coloured
     assert "\x1b[" not in plain
@@ -106,7 +114,7 @@ def test_a_job_that_moves_is_calm() -> None:
     state = document(8)
     state |= {"standing": None, "verdict": None}
 
-    text = drawn(state, Room(100, 30))
+    text = drawn(state, TerminalSize(100, 30))
 
     assert text.splitlines()[2].strip() == "moves"
     assert "HANG" not in text
@@ -116,24 +124,24 @@ def test_a_job_whose_ranks_have_ended_does_not_move() -> None:
     state = document(8) | {"standing": None}
 
     state["ranks"]["state"] = [STATES.index("over")] * 8
-    assert drawn(state, Room(100, 30)).splitlines()[2].startswith("all ranks are done")
+    assert drawn(state, TerminalSize(100, 30)).splitlines()[2].startswith("all ranks are done")
     state["ranks"]["state"][3] = STATES.index("dead")
-    assert drawn(state, Room(100, 30)).splitlines()[2].strip() == "rank 3 ended badly"
-    assert "rank 3 异常结束" in drawn(state, Room(100, 30), lang="zh")
+    assert drawn(state, TerminalSize(100, 30)).splitlines()[2].strip() == "rank 3 ended badly"
+    assert "rank 3 异常结束" in drawn(state, TerminalSize(100, 30), lang="zh")
     empty = document(0) | {"standing": None, "verdict": None, "groups": []}
-    assert drawn(empty, Room(100, 30)).splitlines()[2].strip() == "begins"
+    assert drawn(empty, TerminalSize(100, 30)).splitlines()[2].strip() == "begins"
 
 
 def test_a_finished_run_and_one_that_has_just_begun() -> None:
-    ended = drawn(document(8) | {"ended": True}, Room(100, 30), live=False)
+    ended = drawn(document(8) | {"ended": True}, TerminalSize(100, 30), live=False)
     assert "this is how it ended" in ended
     assert "ran for 66 min" in ended
     empty = document(0) | {"standing": None, "verdict": None, "groups": []}
-    assert "no rank has been seen yet" in drawn(empty, Room(100, 30))
+    assert "no rank has been seen yet" in drawn(empty, TerminalSize(100, 30))
 
 
 def test_in_chinese() -> None:
-    text = drawn(document(8), Room(100, 30), lang="zh")
+    text = drawn(document(8), TerminalSize(100, 30), lang="zh")
 
     assert "rank 1-7 在等 rank 0，已 8 秒" in text
     assert "卡死：uneven-data · 确定 · rank 0" in text
@@ -145,14 +153,14 @@ def test_a_finished_run_of_an_older_unhang_is_shown_in_chinese_as_far_as_it_tell
     state = document(8) | {"ended": True}
     del state["verdict"]["parts"]
 
-    assert str(LEFT) in drawn(state, Room(100, 30), live=False, lang="zh")
+    assert str(LEFT) in drawn(state, TerminalSize(100, 30), live=False, lang="zh")
 
 
 def test_why_nothing_is_known_is_said_in_chinese(tmp_path: Path) -> None:
     folder = run_folder(tmp_path, None)
     console = Console(width=80)
     with console.capture() as captured:
-        console.print(screen(read_run(folder.path), Room(80, 24), Voice("zh", Redactor())))
+        console.print(render_screen(read_run(folder.path), TerminalSize(80, 24), Localizer("zh", Redactor())))
 
     assert "运行刚刚开始" in captured.get()
 
@@ -162,7 +170,7 @@ def test_what_ranks_say_of_themselves_cannot_paint_the_screen() -> None:
     state["labels"] = ["\x1b[2J[bold]evil\u202e"]
     state["run"]["command"] = ["\x1b]0;title\x07train"]
 
-    text = drawn(state, Room(100, 30), colour=False)
+    text = drawn(state, TerminalSize(100, 30), colour=False)
 
     assert "\x1b" not in text
     assert "\u202e" not in text
@@ -192,9 +200,11 @@ def test_a_folder_that_is_no_run_is_bad_usage(
 
 def test_ten_thousand_ranks_are_drawn_with_little_more_work_than_a_thousand() -> None:
     few, many = document(1_000), document(10_000)
-    drawn(few, Room(160, 50))  # what is made once
+    drawn(few, TerminalSize(160, 50))  # what is made once
 
-    assert calls_of(lambda: drawn(many, Room(160, 50))) < 4 * calls_of(lambda: drawn(few, Room(160, 50)))
+    assert calls_of(lambda: drawn(many, TerminalSize(160, 50))) < 4 * calls_of(
+        lambda: drawn(few, TerminalSize(160, 50))
+    )
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")

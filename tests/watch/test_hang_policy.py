@@ -7,19 +7,19 @@ from dataclasses import replace
 import pytest
 
 from unhang.watch import hang_policy
-from unhang.watch.job.detection import Standing
-from unhang.watch.reporting.verdict_summary import Level, Summary
+from unhang.watch.job.wait_detection import WaitSnapshot
+from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
 from unhang.watch.run_folder import RunPlan
-from unhang.watch.stall_episode import Episode
+from unhang.watch.stall_episode import StallEpisode
 
 
-def waited(seconds: float, *, rhythm: bool = True, planned_s: float = 0.0) -> Episode:
-    standing = Standing({}, (1,), (0,), 0, seconds, urgent=False, due=True, rhythm=rhythm)
-    return Episode(standing, planned_until_s=planned_s)
+def waited(seconds: float, *, rhythm: bool = True, planned_s: float = 0.0) -> StallEpisode:
+    standing = WaitSnapshot({}, (1,), (0,), 0, seconds, urgent=False, due=True, rhythm=rhythm)
+    return StallEpisode(standing, planned_until_s=planned_s)
 
 
-def summary(level: Level, *, moving: bool = False) -> Summary:
-    return Summary(
+def summary(level: VerdictLevel, *, moving: bool = False) -> VerdictSummary:
+    return VerdictSummary(
         number=1,
         level=level.value,
         status="hang",
@@ -37,7 +37,7 @@ def summary(level: Level, *, moving: bool = False) -> Summary:
     )
 
 
-SLOW = summary(Level.SLOW, moving=True)
+SLOW = summary(VerdictLevel.SLOW, moving=True)
 ABORT = RunPlan(on_hang="abort", abort_slow_after_s=20.0)
 
 
@@ -53,11 +53,11 @@ ABORT = RunPlan(on_hang="abort", abort_slow_after_s=20.0)
         (RunPlan(abort_slow_after_s=20.0), waited(21.0), False),
     ],
 )
-def test_work_of_one_rank_is_spoken_of_when_patience_ends(plan: RunPlan, episode: Episode, said: bool) -> None:
-    assert hang_policy.worth_saying(plan, SLOW, episode) is said
+def test_work_of_one_rank_is_spoken_of_when_patience_ends(plan: RunPlan, episode: StallEpisode, said: bool) -> None:
+    assert hang_policy.should_report(plan, SLOW, episode) is said
 
 
-def clear(seconds: float, *, seen_s: float = 0.0, pauses: bool = False, certainty: str = "certain") -> Episode:
+def clear(seconds: float, *, seen_s: float = 0.0, pauses: bool = False, certainty: str = "certain") -> StallEpisode:
     """A wait for a rank whose work the last look saw."""
     episode = waited(seconds)
     episode.seen_s, episode.pauses = seen_s, pauses
@@ -81,9 +81,9 @@ def clear(seconds: float, *, seen_s: float = 0.0, pauses: bool = False, certaint
     ],
 )
 def test_clear_work_is_spoken_of_soon_and_what_the_run_has_seen_before_later(
-    plan: RunPlan, episode: Episode, *, said: bool
+    plan: RunPlan, episode: StallEpisode, *, said: bool
 ) -> None:
-    assert hang_policy.worth_saying(plan, SLOW, episode) is said
+    assert hang_policy.should_report(plan, SLOW, episode) is said
 
 
 @pytest.mark.parametrize(
@@ -96,18 +96,18 @@ def test_clear_work_is_spoken_of_soon_and_what_the_run_has_seen_before_later(
     ],
 )
 def test_what_stands_for_longer_than_anything_before_does_not_work(
-    plan: RunPlan, episode: Episode, seconds: float
+    plan: RunPlan, episode: StallEpisode, seconds: float
 ) -> None:
-    assert hang_policy.stands_s(plan, episode) == seconds
-    assert seconds in hang_policy.patience_s(plan, episode)
+    assert hang_policy.idle_limit_s(plan, episode) == seconds
+    assert seconds in hang_policy.patience_limits_s(plan, episode)
 
 
 @pytest.mark.parametrize(
     ("plan", "found", "episode", "ends"),
     [
-        (RunPlan(), summary(Level.STALL), waited(99.0), False),
-        (RunPlan(on_hang="abort"), summary(Level.STALL), waited(3.0), True),
-        (RunPlan(on_hang="abort"), summary(Level.STALL, moving=True), waited(99.0), False),
+        (RunPlan(), summary(VerdictLevel.STALL), waited(99.0), False),
+        (RunPlan(on_hang="abort"), summary(VerdictLevel.STALL), waited(3.0), True),
+        (RunPlan(on_hang="abort"), summary(VerdictLevel.STALL, moving=True), waited(99.0), False),
         (RunPlan(on_hang="abort"), SLOW, waited(999.0), False),
         (ABORT, SLOW, waited(19.0), False),
         (ABORT, SLOW, waited(21.0), True),
@@ -115,9 +115,9 @@ def test_what_stands_for_longer_than_anything_before_does_not_work(
     ],
 )
 def test_a_rank_that_works_ends_no_job_before_its_time(
-    plan: RunPlan, found: Summary, episode: Episode, ends: bool
+    plan: RunPlan, found: VerdictSummary, episode: StallEpisode, ends: bool
 ) -> None:
-    assert hang_policy.to_be_ended(plan, found, episode) is ends
+    assert hang_policy.should_abort(plan, found, episode) is ends
 
 
 def test_a_look_is_due_when_patience_ends() -> None:
@@ -125,7 +125,7 @@ def test_a_look_is_due_when_patience_ends() -> None:
     episode.looked(episode.standing)
     soon, late = waited(16.0).standing, waited(21.0).standing
     episode.standing = soon
-    assert not episode.look_due(soon, (20.0,))
+    assert not episode.is_sample_due(soon, (20.0,))
 
     episode.standing = late
-    assert episode.look_due(late, (20.0,))
+    assert episode.is_sample_due(late, (20.0,))

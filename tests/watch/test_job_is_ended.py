@@ -12,8 +12,8 @@ from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.watch import state_at_verdict
-from unhang_lab.catalog import find
-from unhang_lab.watched import Watched, watched
+from unhang_lab.catalog import find_case
+from unhang_lab.watched import WatchedCase, watch_case
 
 LIMIT_S = 120.0
 SOON = ("--slow-after", "1.5", "--capture")
@@ -24,7 +24,7 @@ SOON = ("--slow-after", "1.5", "--capture")
 @pytest.mark.timeout(300)
 def test_the_verdict_for_which_we_end_a_job_stays(tmp_path: Path) -> None:
     options = (*SOON, "--on-hang", "abort", "--abort-slow-after", "4")
-    with watched(find("rank0-tokenises"), tmp_path / "run", ranks=2, options=options) as job:
+    with watch_case(find_case("rank0-tokenises"), tmp_path / "run", ranks=2, options=options) as job:
         ended = job.wait_for(lambda: job.front.poll() is not None, LIMIT_S)
         printed = job.terminal.read_text()
 
@@ -39,7 +39,7 @@ def test_the_verdict_for_which_we_end_a_job_stays(tmp_path: Path) -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_somebody_who_ends_a_job_takes_no_verdict_away(number: signal.Signals, tmp_path: Path) -> None:
-    with watched(find("rank0-tokenises"), tmp_path / "run", ranks=2, options=SOON) as job:
+    with watch_case(find_case("rank0-tokenises"), tmp_path / "run", ranks=2, options=SOON) as job:
         assert job.wait_for(lambda: "SLOW  " in job.terminal.read_text(), LIMIT_S)
         job.front.send_signal(number)
         ended = job.wait_for(lambda: job.front.poll() is not None, LIMIT_S)
@@ -53,7 +53,7 @@ def test_somebody_who_ends_a_job_takes_no_verdict_away(number: signal.Signals, t
 @pytest.mark.live
 @pytest.mark.timeout(300)
 def test_ranks_that_fall_because_somebody_ends_the_job_are_no_finding(tmp_path: Path) -> None:
-    with watched(find("healthy-running"), tmp_path / "run", ranks=2) as job:
+    with watch_case(find_case("healthy-running"), tmp_path / "run", ranks=2) as job:
         assert job.wait_for(lambda: sum(bool(view.groups) for view in job.views.values()) == 2, LIMIT_S)
         job.front.send_signal(signal.SIGINT)
         ended = job.wait_for(lambda: job.front.poll() is not None, LIMIT_S)
@@ -64,7 +64,7 @@ def test_ranks_that_fall_because_somebody_ends_the_job_are_no_finding(tmp_path: 
     assert job.verdict() is None
 
 
-def assert_stays(job: Watched, printed: str) -> None:
+def assert_stays(job: WatchedCase, printed: str) -> None:
     """The one verdict that was printed is that of the folder, and is come to again."""
     told = job.verdict()
     assert told is not None, printed
@@ -80,11 +80,11 @@ def test_what_ranks_leave_as_we_end_them_is_kept_apart(tmp_path: Path) -> None:
     (tmp_path / "crash").mkdir()
     (tmp_path / "dumps" / "rank_0").write_text("as judged")
 
-    state_at_verdict.lay_aside(tmp_path)
+    state_at_verdict.set_aside(tmp_path)
     (tmp_path / "dumps" / "rank_0").write_text("as it fell")
     (tmp_path / "crash" / "rank_0.except").write_text("connection closed")
-    state_at_verdict.bring_back(tmp_path)
-    state_at_verdict.bring_back(tmp_path)
+    state_at_verdict.restore(tmp_path)
+    state_at_verdict.restore(tmp_path)
 
     assert [path.read_text() for path in (tmp_path / "dumps").iterdir()] == ["as judged"]
     assert list((tmp_path / "crash").iterdir()) == []

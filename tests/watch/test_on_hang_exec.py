@@ -18,7 +18,7 @@ def said(folder: RunFolder) -> list[str]:
     """What is said once every command has ended."""
     found, deadline = [], time.monotonic() + LIMIT_S
     while end_job._started and time.monotonic() < deadline:
-        found += [str(text) for text in end_job.troubles(folder)]
+        found += [str(text) for text in end_job.failed_command_lines(folder)]
         time.sleep(0.02)
     return found
 
@@ -26,7 +26,7 @@ def said(folder: RunFolder) -> list[str]:
 @pytest.fixture
 def folder(tmp_path: Path) -> RunFolder:
     made = RunFolder.create(tmp_path / "run")
-    private_files.write(made.verdict_told, b'{"status": "hang"}')
+    private_files.write(made.localized_verdict, b'{"status": "hang"}')
     return made
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from unhang.watch import private_files
-from unhang.watch.reporting.metrics_server import MetricsProcess
+from unhang.watch.reporting.metrics_process import MetricsProcess
 from unhang.watch.run_folder import RunFolder, RunPlan
 
 
@@ -29,7 +29,7 @@ def mode(path: Path) -> int:
 def test_a_log_is_private_and_grows(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     for _ in range(2):
-        with private_files.opened_log(path) as log:
+        with private_files.open_log(path) as log:
             log.write(b"x")
     private_files.append(path, b"y")
 

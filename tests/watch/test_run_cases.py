@@ -17,10 +17,10 @@ from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Verdict
-from unhang_lab.catalog import CASES, find
-from unhang_lab.expectation import mistakes, right_status
-from unhang_lab.lab_case import Case
-from unhang_lab.watched import watched
+from unhang_lab.catalog import CASES, find_case
+from unhang_lab.expectation import expected_status, find_mistakes
+from unhang_lab.lab_case import LabCase
+from unhang_lab.watched import watch_case
 
 pytestmark = [pytest.mark.job, pytest.mark.timeout(300)]
 
@@ -32,7 +32,9 @@ HEALTHY_S = 25.0
 
 
 @pytest.mark.parametrize("case", STALLED, ids=[case.name for case in STALLED])
-def test_a_stalled_case_gets_its_verdict_while_it_lives(case: Case, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_stalled_case_gets_its_verdict_while_it_lives(
+    case: LabCase, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     folder = tmp_path_factory.mktemp("run") / "job"
 
     assert_found_and_read_back(case, folder)
@@ -40,14 +42,14 @@ def test_a_stalled_case_gets_its_verdict_while_it_lives(case: Case, tmp_path_fac
 
 @pytest.mark.parametrize("case", SLOW, ids=[case.name for case in SLOW])
 def test_a_job_that_moves_at_the_pace_of_one_rank_is_told_so(
-    case: Case, tmp_path_factory: pytest.TempPathFactory
+    case: LabCase, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     assert_found_and_read_back(case, tmp_path_factory.mktemp("run") / "job")
 
 
-def assert_found_and_read_back(case: Case, folder: Path) -> None:
+def assert_found_and_read_back(case: LabCase, folder: Path) -> None:
     """The verdict of a job that lives is right, and its run folder alone leads to the same one."""
-    with watched(case, folder, ranks=fewest(case)) as job:
+    with watch_case(case, folder, ranks=fewest(case)) as job:
         said = job.wait_for(lambda: names_the_cause(job.verdict(), case), LIMIT_S)
         told = job.verdict()
         terminal = job.terminal.read_text()
@@ -55,7 +57,7 @@ def assert_found_and_read_back(case: Case, folder: Path) -> None:
     assert said, f"{told and told['findings'][:1]}\n{terminal}"
     assert told is not None
     verdict = diagnose(build_facts(read_evidence([str(folder)])))
-    assert mistakes(case, folder, verdict, watched=True) == [], folder
+    assert find_mistakes(case, folder, verdict, watched=True) == [], folder
     assert same_as(verdict) == as_told(told)
     assert verdict.unread == ()
     assert cited(told) <= {str(path) for path in folder.rglob("*")}
@@ -67,14 +69,14 @@ def cited(told: Mapping[str, Any]) -> set[str]:
     return {quote["source"] for finding in told["findings"] for quote in finding["evidence"]}
 
 
-def fewest(case: Case) -> int:
+def fewest(case: LabCase) -> int:
     return case.ranks if case.expected.fewest_batches or case.name == "chain-of-groups" else case.at_least
 
 
-def names_the_cause(told: Mapping[str, Any] | None, case: Case) -> bool:
+def names_the_cause(told: Mapping[str, Any] | None, case: LabCase) -> bool:
     if not told or not told["findings"] or case.expected.cause is None:
         return False
-    right = told["status"] in right_status(case, watched=True)
+    right = told["status"] in expected_status(case, watched=True)
     return right and told["findings"][0]["cause"] == case.expected.cause.value
 
 
@@ -92,7 +94,7 @@ def as_told(told: Mapping[str, Any]) -> tuple[Any, ...]:
 
 @pytest.mark.live
 def test_a_job_that_trains_as_it_should_gets_no_verdict_while_it_does(tmp_path: Path) -> None:
-    with watched(find("healthy-running"), tmp_path / "run", ranks=2) as job:
+    with watch_case(find_case("healthy-running"), tmp_path / "run", ranks=2) as job:
         assert job.wait_for(lambda: len(job.views) == 2, LIMIT_S)
         accused = job.wait_for(lambda: bool(job.verdict()), HEALTHY_S)
         living = job.front.poll() is None
@@ -104,7 +106,7 @@ def test_a_job_that_trains_as_it_should_gets_no_verdict_while_it_does(tmp_path: 
 
 
 def test_a_job_that_ends_well_gets_two_lines_and_its_proof(tmp_path: Path) -> None:
-    with watched(find("healthy"), tmp_path / "run", ranks=2) as job:
+    with watch_case(find_case("healthy"), tmp_path / "run", ranks=2) as job:
         job.wait_for(lambda: False, LIMIT_S)
         printed = [line for line in job.terminal.read_text().splitlines() if line.startswith("unhang")]
 
@@ -119,7 +121,7 @@ def test_a_job_that_ends_well_gets_two_lines_and_its_proof(tmp_path: Path) -> No
 def test_killing_watcher_and_looks_changes_neither_the_job_nor_its_exit_code(tmp_path: Path) -> None:
     """At random moments, in the middle of looks too: one rank of the job is stopped and continued meanwhile."""
     chance, kills = random.Random(7), int(os.environ.get("UNHANG_TEST_KILLS", "6"))
-    with watched(find("healthy-running"), tmp_path / "run", ranks=2) as job:
+    with watch_case(find_case("healthy-running"), tmp_path / "run", ranks=2) as job:
         assert job.wait_for(lambda: sum(bool(view.groups) for view in job.views.values()) == 2, LIMIT_S)
         victim = next(view.identity.pid for view in job.views.values() if view.identity.rank == 1)
         done = 0
@@ -159,7 +161,7 @@ def watchers(folder: Path) -> list[int]:
 
 
 def test_abort_ends_a_stalled_job_and_leaves_no_process(tmp_path: Path) -> None:
-    with watched(find("stopped"), tmp_path / "run", ranks=2, options=("--on-hang", "abort")) as job:
+    with watch_case(find_case("stopped"), tmp_path / "run", ranks=2, options=("--on-hang", "abort")) as job:
         ended = job.wait_for(lambda: job.front.poll() is not None, LIMIT_S)
         pids = [view.identity.pid for view in job.views.values()]
         left = [pid for pid in pids if Path(f"/proc/{pid}").exists()]
@@ -176,7 +178,7 @@ def test_abort_ends_a_stalled_job_and_leaves_no_process(tmp_path: Path) -> None:
 
 def test_the_user_s_command_gets_the_verdict(tmp_path: Path) -> None:
     options = ("--on-hang-exec", f"cat > {tmp_path / 'told.json'}")
-    with watched(find("stopped"), tmp_path / "run", ranks=2, options=options) as job:
+    with watch_case(find_case("stopped"), tmp_path / "run", ranks=2, options=options) as job:
         told = tmp_path / "told.json"
         assert job.wait_for(lambda: told.exists() and b"rank-frozen" in told.read_bytes(), LIMIT_S)
         assert job.wait_for(lambda: "rank-frozen" in job.terminal.read_text(), LIMIT_S)

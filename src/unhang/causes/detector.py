@@ -23,22 +23,22 @@ class Signal:
     finding: Finding
 
 
-Answer = Signal | NotChecked
-Check = Callable[[Facts], Iterator[Answer]]
+DetectorResult = Signal | NotChecked
+DetectorFunction = Callable[[Facts], Iterator[DetectorResult]]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class Detector:
     """One detector: its name (the file's), the cause it recognises, and its check."""
 
     name: str
     cause: Cause
-    check: Check
+    check: DetectorFunction
     page: str
     """The module's docstring: the documentation page of the rule."""
 
 
-def signal(cause: Cause, grade: Grade, summary: Text, *, whole: bool = True, **parts: Any) -> Signal:
+def make_signal(cause: Cause, grade: Grade, summary: Text, *, whole: bool = True, **parts: Any) -> Signal:
     """A :class:`Signal` of something that stops the job unless ``severity`` says otherwise."""
     severity = parts.pop("severity", Severity.STOPS)
     return Signal(grade, whole, Finding(cause, Certainty.POSSIBLE, severity, summary, grade=grade, **parts))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from unhang.facts.model import Disagreement, Facts, PendingCall, RankFacts, Stall
+from unhang.facts.model import CallMismatch, Facts, PendingCall, RankFacts, Stall
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.facts.waiting.last_collective import last_recorded_call
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
@@ -45,7 +45,7 @@ def operation_of(call: PendingCall | None) -> str:
     return (call.operation if call is not None else "") or "a collective"
 
 
-def quote_disagreement(disagreement: Disagreement) -> tuple[Evidence, ...]:
+def quote_mismatch(disagreement: CallMismatch) -> tuple[Evidence, ...]:
     """One record for each kind of call."""
     quotes = []
     for ranks in disagreement.calls.values():
@@ -55,7 +55,7 @@ def quote_disagreement(disagreement: Disagreement) -> tuple[Evidence, ...]:
     return tuple(quotes[:MOST_QUOTES])
 
 
-def calls_of(disagreement: Disagreement) -> tuple[Call, ...]:
+def calls_of_mismatch(disagreement: CallMismatch) -> tuple[Call, ...]:
     """The calls side by side, biggest camp first."""
     return tuple(
         Call(
@@ -69,7 +69,7 @@ def calls_of(disagreement: Disagreement) -> tuple[Call, ...]:
     )
 
 
-def call_of(ranks: Iterable[int], pending: PendingCall | None) -> tuple[Call, ...]:
+def waiters_call(ranks: Iterable[int], pending: PendingCall | None) -> tuple[Call, ...]:
     """The waiters' call as a line of the verdict."""
     if pending is None:
         return ()

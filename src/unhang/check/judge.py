@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from unhang.check.risks.all_risks import ALL_RISKS
 from unhang.check.risks.risk import Answer, Risk
-from unhang.check.suggested_environment import suggested
-from unhang.diagnosis.internal_failures import without_health_of_the_rest
-from unhang.findings import Certainty, Checked, Finding, NotChecked, Severity, Status, Verdict, say
-from unhang.host.look import Situation
+from unhang.check.suggested_environment import suggest_environment
+from unhang.diagnosis.internal_failures import withdraw_health
+from unhang.findings import Certainty, Finding, NotChecked, PassedCheck, Severity, Status, Verdict, say
+from unhang.host.inspection_result import NodeInspection
 
 _WEIGHT = {Severity.STOPS: 0, Severity.SLOWS: 1, Severity.NOTE: 2}
 
@@ -20,7 +20,7 @@ FOLLOWED = "program"
 
 
 def judge(
-    situations: Sequence[Situation],
+    situations: Sequence[NodeInspection],
     checks: Iterable[str],
     gaps: Sequence[NotChecked] = (),
     risks: Sequence[Risk] = ALL_RISKS,
@@ -33,7 +33,7 @@ def judge(
     wrong = any(finding.severity is not Severity.NOTE for finding in findings)
     ranks = tuple(sorted({s.rank for s in situations if s.rank is not None}))
     not_checked = tuple(dict.fromkeys([*gaps, *(a for a in answers if isinstance(a, NotChecked))]))
-    checked = tuple(dict.fromkeys(a for a in answers if isinstance(a, Checked)))
+    checked = tuple(dict.fromkeys(a for a in answers if isinstance(a, PassedCheck)))
     followed = all(gap.check != FOLLOWED for gap in not_checked)
     well = followed and (bool(checked) or not not_checked)
     verdict = Verdict(
@@ -44,12 +44,12 @@ def judge(
         findings=findings,
         not_checked=not_checked,
         checked=checked,
-        suggested=suggested(situations[0], findings, form) if situations else None,
+        suggested=suggest_environment(situations[0], findings, form) if situations else None,
     )
-    return without_health_of_the_rest(verdict)
+    return withdraw_health(verdict)
 
 
-def _ask(risk: Risk, situations: Sequence[Situation]) -> Iterator[Answer]:
+def _ask(risk: Risk, situations: Sequence[NodeInspection]) -> Iterator[Answer]:
     """What ``risk`` says; one that fails costs only its own answer."""
     try:
         yield from _answers(risk, situations)
@@ -60,7 +60,7 @@ def _ask(risk: Risk, situations: Sequence[Situation]) -> Iterator[Answer]:
         yield replace(gap, check=risk.check)
 
 
-def _answers(risk: Risk, situations: Sequence[Situation]) -> Iterator[Answer]:
+def _answers(risk: Risk, situations: Sequence[NodeInspection]) -> Iterator[Answer]:
     if risk.ask is not None:
         for situation in situations:
             for answer in risk.ask(situation):

@@ -6,13 +6,15 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 
 from unhang.check.risks.variables.variable_families import FAMILIES
-from unhang.findings import Finding, RemedyKind, Suggested
-from unhang.host.look import Situation
-from unhang.program.launch.job_environment import Settings
+from unhang.findings import Finding, RemedyKind, SuggestedEnvironment
+from unhang.host.inspection_result import NodeInspection
+from unhang.program.launch.job_environment import JobEnvironment
 from unhang.program.launch.launch import Launch
 
 
-def suggested(here: Situation, findings: Sequence[Finding], form: str = "") -> Suggested | None:
+def suggest_environment(
+    here: NodeInspection, findings: Sequence[Finding], form: str = ""
+) -> SuggestedEnvironment | None:
     """The block for this node; None when no finding asks for another environment.
 
     ``form`` names one of :data:`FORMS`; empty: the one that fits the command. Of two wishes for one variable the more
@@ -30,18 +32,18 @@ def suggested(here: Situation, findings: Sequence[Finding], form: str = "") -> S
     added = {name: value for remedy in reversed(wishes) for name, value in remedy.set.items() if name not in unset}
     kept = {**_of_families(here, unset), **added}
     form = form or _form_of(here)
-    return Suggested(kept, unset, form, FORMS[form](kept, unset))
+    return SuggestedEnvironment(kept, unset, form, FORMS[form](kept, unset))
 
 
-def _form_of(here: Situation) -> str:
-    launch, settings = here.found(Launch) or Launch(), here.found(Settings)
+def _form_of(here: NodeInspection) -> str:
+    launch, settings = here.found(Launch) or Launch(), here.found(JobEnvironment)
     if settings is not None and settings.value("KUBERNETES_SERVICE_HOST"):
         return "kubernetes"
     return next((name for name in (launch.outer, launch.launcher) if name in FORMS), "export")
 
 
-def _of_families(here: Situation, unset: Sequence[str]) -> dict[str, str]:
-    settings = here.found(Settings)
+def _of_families(here: NodeInspection, unset: Sequence[str]) -> dict[str, str]:
+    settings = here.found(JobEnvironment)
     if settings is None:
         return {}
     return {

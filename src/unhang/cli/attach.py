@@ -59,23 +59,23 @@ def attach(
         )
     from unhang.cli.output.verdict_output import VerdictOutput, exit_code
     from unhang.findings import say
-    from unhang.report.localizer import Voice
+    from unhang.report.localizer import Localizer
     from unhang.report.redaction.redact import Redactor
-    from unhang.watch.attach.advice import advice, read_back
-    from unhang.watch.attach.bundle_folder import open_folder
-    from unhang.watch.attach.evidence_collection import take
-    from unhang.watch.attach.live_verdict import conclude
-    from unhang.watch.attach.rank_selection import choose, not_yours
-    from unhang.watch.attach.stack_groups import standing
-    from unhang.watch.process_state.proc_processes import Machine
+    from unhang.watch.attach.advice import advice, reread_hint
+    from unhang.watch.attach.bundle_folder import create_bundle_folder
+    from unhang.watch.attach.evidence_collection import collect_evidence
+    from unhang.watch.attach.live_verdict import diagnose_bundle
+    from unhang.watch.attach.rank_selection import permission_error, select_ranks
+    from unhang.watch.attach.stack_groups import stack_group_lines
+    from unhang.watch.process_state.proc_processes import ProcessTable
 
     output = VerdictOutput.chosen(form.value, lang=lang, redact=redact, color=color, debug=debug)
-    machine = Machine.seen_now()
-    chosen = choose(machine, pids or [])
-    place = open_folder(folder, host=os.uname().nodename, several_hosts=chosen.several_hosts)
+    machine = ProcessTable.snapshot()
+    chosen = select_ranks(machine, pids or [])
+    place = create_bundle_folder(folder, host=os.uname().nodename, several_hosts=chosen.several_hosts)
     world = chosen.ranks[0].world_size
     here = say("looking at {here} of {world} ranks", here=len(chosen.ranks), world=world if world is not None else "?")
-    voice = Voice(output.lang, Redactor(share=redact))
+    voice = Localizer(output.lang, Redactor(share=redact))
     if chosen.others:
         moves = say(
             "other jobs of this machine move: {jobs}; unhang attach PID looks at one", jobs="; ".join(chosen.others)
@@ -83,25 +83,28 @@ def attach(
         print(voice.say(moves), file=sys.stderr)
     print(voice.say(here), file=sys.stderr)
     try:
-        taken = take(chosen, machine, place, for_s=for_s)
-        conclusion = conclude(taken)
+        taken = collect_evidence(chosen, machine, place, for_s=for_s)
+        conclusion = diagnose_bundle(taken)
     except OSError as error:
         raise UsageError(
             f"the evidence cannot be written to {place} ({error.strerror})", next_step="name another folder with --dir"
         ) from error
-    if chosen.is_closed and not _tells_something(conclusion.verdict):
-        raise not_yours(chosen)
+    if chosen.is_unreadable and not _is_conclusive(conclusion.verdict):
+        raise permission_error(chosen)
     output.give(conclusion.verdict, conclusion.facts, None)
     redactor = Redactor(share=redact)
     redactor.learn_from(conclusion.verdict, conclusion.facts)
-    voice = Voice(output.lang, redactor)
+    voice = Localizer(output.lang, redactor)
     # standard output holds one JSON object, or one Markdown page, and nothing else
     file = sys.stdout if form is Format.TEXT else sys.stderr
-    lines = [voice.line(voice.say(text)) for text in (*standing(taken), *advice(taken, conclusion), read_back(place))]
+    lines = [
+        voice.line(voice.say(text))
+        for text in (*stack_group_lines(taken), *advice(taken, conclusion), reread_hint(place))
+    ]
     print("\n" + "\n".join(lines), file=file)
     raise typer.Exit(exit_code(conclusion.verdict))
 
 
-def _tells_something(verdict: Verdict) -> bool:
+def _is_conclusive(verdict: Verdict) -> bool:
     """Process states alone tell of stopped ranks, and of nothing else."""
     return bool(verdict.findings) and verdict.findings[0].cause.value != "unknown"

@@ -13,7 +13,7 @@ import typer
 from unhang.cli.check import Format
 
 if TYPE_CHECKING:
-    from unhang.check.bisect.bisect import Search, Trial
+    from unhang.check.bisect.bisect import BisectResult, BisectTrial
 
 
 def bisect(
@@ -42,7 +42,7 @@ def bisect(
     Exit code: 0 everything works without a setting, 1 something stops or crawls, 2 it could not be tried.
     """
     from unhang.check.bisect.bisect_verdict import verdict_of
-    from unhang.cli.check import give
+    from unhang.cli.check import print_check_verdict
     from unhang.cli.output.verdict_output import exit_code
 
     search = _search(tuple(command or ()), limit, total)
@@ -50,44 +50,48 @@ def bisect(
         print("unhang: rank 0 gives the answer", file=sys.stderr)
         raise typer.Exit(0)
     verdict = verdict_of(search, platform.node())
-    give(verdict, form, lang, redact=redact)
+    print_check_verdict(verdict, form, lang, redact=redact)
     raise typer.Exit(exit_code(verdict) if search.before is not None else 2)
 
 
-def _search(command: tuple[str, ...], limit: float | None, total: float) -> Search | None:
+def _search(command: tuple[str, ...], limit: float | None, total: float) -> BisectResult | None:
     """The search; None for a rank that only takes part."""
-    from unhang.check.bisect.bisect import Bisect
-    from unhang.check.environment.collect_environment import settings_of
-    from unhang.check.probe.network_place import interfaces
-    from unhang.check.probe.probe_session import Session
-    from unhang.check.probe_results.collect_probe import arguments
-    from unhang.host.look import Situation
+    from unhang.check.bisect.bisect import Bisection
+    from unhang.check.environment.collect_environment import job_variables
+    from unhang.check.probe.probe_session import ProbeSession
+    from unhang.check.probe.process_location import interfaces_by_network
+    from unhang.check.probe_results.collect_probe import probe_arguments
+    from unhang.host.inspection_result import NodeInspection
     from unhang.host.machine import Machine
-    from unhang.knowledge.job.workarounds import set_already, to_try
-    from unhang.program.launch.follow_command import followed
-    from unhang.program.launch.job_environment import task_of
-    from unhang.program.launch.planned_job import Plan
+    from unhang.knowledge.job.workarounds import applicable_workarounds, workarounds_to_unset
+    from unhang.program.launch.follow_command import follow_command
+    from unhang.program.launch.job_environment import find_task
+    from unhang.program.launch.planned_job import PlannedJob
     from unhang.program.settings import configuration_files
 
-    machine, plan = followed(Machine(), Plan(command))
-    _, *words = arguments(Situation(looks=dict(configuration_files.look(machine, plan))))
+    machine, plan = follow_command(Machine(), PlannedJob(command))
+    _, *words = probe_arguments(NodeInspection(looks=dict(configuration_files.collect(machine, plan))))
     words += [] if limit is None else ["--limit", str(limit)]
-    told = settings_of(machine, plan)
-    with closing(Session(words, told)) as session:
-        task = task_of(os.environ)
+    told = job_variables(machine, plan)
+    with closing(ProbeSession(words, told)) as session:
+        task = find_task(os.environ)
         if task is not None and task.rank != 0:
             session.follow()
             return None
-        return Bisect(
+        return Bisection(
             session.ask,
-            lambda before: list(to_try(before.backend, several_nodes=before.several_nodes, interfaces=interfaces())),
+            lambda before: list(
+                applicable_workarounds(
+                    before.backend, several_nodes=before.several_nodes, interfaces=interfaces_by_network()
+                )
+            ),
             total,
-            lambda before: set_already(before.backend, told),
+            lambda before: workarounds_to_unset(before.backend, told),
             _tell,
         ).search()
 
 
-def _tell(trial: Trial) -> None:
-    from unhang.check.bisect.bisect_verdict import written
+def _tell(trial: BisectTrial) -> None:
+    from unhang.check.bisect.bisect_verdict import settings_text
 
-    print(f"unhang: {written(trial)}: {'works' if trial.works else 'does not help'}", file=sys.stderr, flush=True)
+    print(f"unhang: {settings_text(trial)}: {'works' if trial.works else 'does not help'}", file=sys.stderr, flush=True)

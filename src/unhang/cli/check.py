@@ -14,11 +14,11 @@ import typer
 from unhang.errors import UsageError
 
 if TYPE_CHECKING:
-    from unhang.check.all_checks import Check
+    from unhang.check.all_inspections import Inspection
     from unhang.findings import Verdict
-    from unhang.host.look import Situation
-    from unhang.program.launch.job_environment import Task
-    from unhang.program.launch.planned_job import Plan
+    from unhang.host.inspection_result import NodeInspection
+    from unhang.program.launch.job_environment import LauncherTask
+    from unhang.program.launch.planned_job import PlannedJob
 
 SAMENESS = "sameness"
 OF_EACH_RANK = (SAMENESS, "probe")
@@ -92,27 +92,27 @@ def check(
     """
     import gc
 
-    from unhang.check.all_checks import look_around
+    from unhang.check.all_inspections import inspect_node
     from unhang.check.judge import judge
     from unhang.cli.output.verdict_output import exit_code
     from unhang.host.machine import Machine, StoredMachine
-    from unhang.program.launch.planned_job import Plan
+    from unhang.program.launch.planned_job import PlannedJob
 
     gc.set_threshold(
         100_000
     )  # a program's syntax trees are kept: looking through them for rubbish costs most of the time
     task = _task() if machine is None else None
-    checks = chosen(only, probe=probe, dry_run=dry_run)
+    checks = choose_inspections(only, probe=probe, dry_run=dry_run)
     if task is not None and task.local_rank > 0:
         checks = [check for check in checks if check.name in OF_EACH_RANK]
-    plan = Plan(tuple(command or ()), _assumed(assume or []), tuple(path or ()))
+    plan = PlannedJob(tuple(command or ()), _parse_assumed(assume or []), tuple(path or ()))
     place = Machine() if machine is None else StoredMachine(machine)
-    situation, gaps = look_around(place, plan, checks)
-    situations: Sequence[Situation] = [_after_dry_run(situation, plan, dry_run_limit) if dry_run else situation]
+    situation, gaps = inspect_node(place, plan, checks)
+    situations: Sequence[NodeInspection] = [_after_dry_run(situation, plan, dry_run_limit) if dry_run else situation]
     if task is not None:
-        from unhang.check.probe.check_together import all_situations
+        from unhang.check.probe.check_together import gather_inspections
 
-        together = all_situations(task, situations[0], folder, wait + (dry_run_limit if dry_run else 0.0))
+        together = gather_inspections(task, situations[0], folder, wait + (dry_run_limit if dry_run else 0.0))
         if together is None:
             print("unhang: rank 0 gives the answer", file=sys.stderr)
             raise typer.Exit(0)
@@ -121,21 +121,21 @@ def check(
     if task is not None:
         missing = {*range(task.count)} - {one.rank for one in situations}
         verdict = replace(verdict, world_size=task.count, ranks_missing=tuple(sorted(missing)))
-    give(verdict, form, lang, redact=redact)
+    print_check_verdict(verdict, form, lang, redact=redact)
     raise typer.Exit(exit_code(verdict))
 
 
-def _task() -> Task | None:
+def _task() -> LauncherTask | None:
     import os
 
-    from unhang.program.launch.job_environment import task_of
+    from unhang.program.launch.job_environment import find_task
 
-    return task_of(os.environ)
+    return find_task(os.environ)
 
 
-def _after_dry_run(here: Situation, plan: Plan, limit_s: float) -> Situation:
+def _after_dry_run(here: NodeInspection, plan: PlannedJob, limit_s: float) -> NodeInspection:
     from unhang.check.sameness.sameness import DryRun
-    from unhang.host.look import Look
+    from unhang.host.inspection_result import InspectionResult
     from unhang.watch.launch.dry_run import dry_run
 
     if not sys.platform.startswith("linux"):
@@ -146,21 +146,21 @@ def _after_dry_run(here: Situation, plan: Plan, limit_s: float) -> Situation:
         )
     if sys.stderr.isatty():
         print(f"running the command up to its first step (at most {limit_s:.0f} s) …", file=sys.stderr)
-    return replace(here, looks={**here.looks, DryRun: Look(dry_run(plan.command, limit_s))})
+    return replace(here, looks={**here.looks, DryRun: InspectionResult(dry_run(plan.command, limit_s))})
 
 
-def chosen(only: str, *, probe: bool, dry_run: bool) -> Sequence[Check]:
+def choose_inspections(only: str, *, probe: bool, dry_run: bool) -> Sequence[Inspection]:
     """The questions to ask. ``only``: their names, or beginnings of names. UsageError where one is not known."""
-    from unhang.check.all_checks import ALL_CHECKS
+    from unhang.check.all_inspections import ALL_INSPECTIONS
 
-    known = {check.name: check for check in ALL_CHECKS}
+    known = {check.name: check for check in ALL_INSPECTIONS}
     names = [_spelled_out(name.strip(), known) for name in only.split(",") if name.strip()]
     strangers = [name for name in names if name not in known]
     if strangers:
         raise UsageError(f"there is no check {strangers[0]}", next_step=f"choose from {', '.join(known)}")
     if names and dry_run:
         names = list(dict.fromkeys((*names, SAMENESS)))
-    names = names or [check.name for check in ALL_CHECKS if check.default]
+    names = names or [check.name for check in ALL_INSPECTIONS if check.default]
     return [known[name] for name in dict.fromkeys((*names, *(["probe"] if probe else [])))]
 
 
@@ -170,7 +170,7 @@ def _spelled_out(name: str, known: Collection[str]) -> str:
     return meant[0] if len(meant) == 1 and name not in known else name
 
 
-def _assumed(words: Sequence[str]) -> dict[str, str]:
+def _parse_assumed(words: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for word in words:
         name, sign, version = word.partition("=")
@@ -180,7 +180,7 @@ def _assumed(words: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def give(verdict: Verdict, form: Format, lang: str | None, *, redact: bool) -> None:
+def print_check_verdict(verdict: Verdict, form: Format, lang: str | None, *, redact: bool) -> None:
     """Print ``verdict`` as the user wants it."""
     from unhang.report.language import resolve_language
     from unhang.report.redaction.redact import Redactor

@@ -68,11 +68,11 @@ class Verb:
 
 
 _ANY_WORDS = {"ignore_unknown_options": True, "allow_extra_args": True}
-_WORDS_OF_ANOTHER = {"allow_interspersed_args": False}
+_WRAPS_COMMAND = {"allow_interspersed_args": False}
 """What follows the first word belongs to the command that is started."""
 VERBS = (
     Verb("check"),
-    Verb("run", settings=_WORDS_OF_ANOTHER),
+    Verb("run", settings=_WRAPS_COMMAND),
     Verb("attach"),
     Verb("diagnose"),
     Verb("explain", settings={"ignore_unknown_options": True}),  # -9 is an exit code
@@ -84,7 +84,7 @@ VERBS = (
     Verb("history", MORE),
     Verb("compare", MORE, beside=True),
     Verb("bisect", MORE),
-    Verb("ramp", MORE, _WORDS_OF_ANOTHER, beside=True),
+    Verb("ramp", MORE, _WRAPS_COMMAND, beside=True),
     Verb("reshard", MORE, beside=True),
     Verb("lab", MORE, group=True, of_lab="Real jobs with a known fault: run one, record it, read the verdict."),
 )

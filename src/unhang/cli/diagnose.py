@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from unhang.cli.diagnosing import Asked
+from unhang.cli.diagnosing import DiagnoseRequest
 
 
 class Format(str, enum.Enum):
@@ -56,7 +56,7 @@ def diagnose(
 
     Exit code: 0 every rank is shown to be well, 1 something stops or slows the job, 2 nothing decides it.
     """
-    asked = Asked(
+    asked = DiagnoseRequest(
         paths=paths,
         form=form.value,
         out=out,

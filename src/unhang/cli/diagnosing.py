@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class DiagnoseRequest:
     """What is to be read, and how the verdict is wanted; as the options of ``unhang diagnose``."""
 
     paths: Sequence[str]
@@ -60,13 +60,13 @@ _SWITCHES: Mapping[str, tuple[str, bool]] = {
 _FORMS = ("text", "json", "markdown", "html")
 
 
-def without_parser(words: Sequence[str]) -> int | None:
+def run_without_parser(words: Sequence[str]) -> int | None:
     """The verdict on ``words``; None where they need the parser."""
-    asked = asked_with(words)
+    asked = parse_request(words)
     return None if asked is None else asked.answer()
 
 
-def asked_with(words: Sequence[str]) -> Asked | None:
+def parse_request(words: Sequence[str]) -> DiagnoseRequest | None:
     """What ``words`` ask for, read as the parser reads them; None where only it can tell or say what is wrong."""
     paths: list[str] = []
     options: dict[str, Any] = {}
@@ -85,7 +85,7 @@ def asked_with(words: Sequence[str]) -> Asked | None:
     if not paths or options.get("form", "text") not in _FORMS or any(not one or one[0] == "-" for one in given):
         return None
     options.update({name: Path(options[name]) for name in ("out", "html") if name in options})
-    return Asked(paths, **options)
+    return DiagnoseRequest(paths, **options)
 
 
 def _read(paths: Sequence[str]) -> EvidenceSet:
@@ -101,12 +101,12 @@ def _read(paths: Sequence[str]) -> EvidenceSet:
 def _checkpoints(folders: Sequence[Path], evidence: EvidenceSet) -> tuple[Checkpoint, ...]:
     from unhang.errors import UsageError
     from unhang.facts.build import build_facts
-    from unhang.watch.sampling.checkpoint_search import LIMIT_S, CheckpointLook
+    from unhang.watch.sampling.checkpoint_search import LIMIT_S, CheckpointSearch
 
     for folder in folders:
         if not folder.exists():
             raise UsageError(f"{folder} does not exist", next_step="give --checkpoints the folder the job saves into")
-    found = CheckpointLook.start(folders, world_size=build_facts(evidence).world_size).found(LIMIT_S)
+    found = CheckpointSearch.start(folders, world_size=build_facts(evidence).world_size).found(LIMIT_S)
     if found is None:
         print(f"unhang: {folders[0]} did not answer within {LIMIT_S:.0f} s; checkpoints: not checked", file=sys.stderr)
     elif not found:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from unhang.cli.explaining import answer
+from unhang.cli.explaining import print_explanation
 
 
 class ExplanationFormat(str, enum.Enum):
@@ -40,4 +40,4 @@ def explain(
 
     Exit code: 0 explained, 2 not known.
     """
-    raise typer.Exit(answer(words, as_json=form is ExplanationFormat.JSON, lang=lang, color=color))
+    raise typer.Exit(print_explanation(words, as_json=form is ExplanationFormat.JSON, lang=lang, color=color))

@@ -10,24 +10,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from unhang.errors import UsageError
     from unhang.report.explain.page import Explanation
-    from unhang.report.localizer import Voice
+    from unhang.report.localizer import Localizer
 
 PASTE_CHARS = 1 << 20
 
 
-def without_parser(words: Sequence[str]) -> int | None:
+def run_without_parser(words: Sequence[str]) -> int | None:
     """What ``words`` mean, as text; None where an option is among them."""
-    return None if any(word.startswith("-") and word != "-" for word in words) else answer(words)
+    return None if any(word.startswith("-") and word != "-" for word in words) else print_explanation(words)
 
 
-def answer(words: Sequence[str], *, as_json: bool = False, lang: str | None = None, color: bool | None = None) -> int:
+def print_explanation(
+    words: Sequence[str], *, as_json: bool = False, lang: str | None = None, color: bool | None = None
+) -> int:
     """Say what ``words`` mean; the exit code."""
-    from unhang.report.explain.find import explain as find
+    from unhang.report.explain.search import explain as find
     from unhang.report.language import resolve_language
-    from unhang.report.localizer import Voice
+    from unhang.report.localizer import Localizer
 
-    voice = Voice("en" if as_json and not lang else resolve_language(lang))
-    found = find(_asked(words))
+    voice = Localizer("en" if as_json and not lang else resolve_language(lang))
+    found = find(_question(words))
     if as_json:
         from unhang.report.explain.document import explanation_json
 
@@ -39,7 +41,7 @@ def answer(words: Sequence[str], *, as_json: bool = False, lang: str | None = No
     return 0 if found.pages or found.incidents else 2
 
 
-def _asked(words: Sequence[str]) -> str:
+def _question(words: Sequence[str]) -> str:
     if list(words) != ["-"]:
         return " ".join(words)
     if sys.stdin.isatty():
@@ -48,17 +50,17 @@ def _asked(words: Sequence[str]) -> str:
     return stream.read(PASTE_CHARS).decode("utf-8", "replace") if stream is not None else sys.stdin.read(PASTE_CHARS)
 
 
-def _print(found: Explanation, voice: Voice, color: bool | None) -> None:
-    from unhang.cli.output.verdict_output import AsTerminal
-    from unhang.report.explain.printed import explanation_sheet
+def _print(found: Explanation, voice: Localizer, color: bool | None) -> None:
+    from unhang.cli.output.verdict_output import TerminalStream
+    from unhang.report.explain.explanation_text import explanation_layout
     from unhang.report.layout.text_layout import width_of
 
     if color is False:
         os.environ["NO_COLOR"] = "1"
-    explanation_sheet(found, voice, width_of(sys.stdout)).print_to(AsTerminal(sys.stdout) if color else sys.stdout)
+    explanation_layout(found, voice, width_of(sys.stdout)).print_to(TerminalStream(sys.stdout) if color else sys.stdout)
 
 
-def _unknown(found: Explanation, voice: Voice) -> UsageError:
+def _unknown(found: Explanation, voice: Localizer) -> UsageError:
     from unhang.errors import UsageError
     from unhang.findings import say
 

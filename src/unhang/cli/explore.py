@@ -40,7 +40,7 @@ def explore(
     )
     elsewhere = default_dumps(environ)
     lang = resolve_language(None, environ)
-    for line in (*_running(live), *_lying(bundles, dumps, logs, elsewhere)):
+    for line in (*_live_job_lines(live), *_evidence_lines(bundles, dumps, logs, elsewhere)):
         print(translate(line, lang))
     command = _next_command(bool(dumps or logs), bundles, elsewhere, live)
     if not command:
@@ -51,7 +51,7 @@ def explore(
         print(translate(say("or, while it is stuck: unhang attach"), lang))
 
 
-def _running(live: list[LiveRank]) -> Iterator[Text]:
+def _live_job_lines(live: list[LiveRank]) -> Iterator[Text]:
     for job in dict.fromkeys(rank.job for rank in live):
         mine = [rank for rank in live if rank.job == job]
         yield say(
@@ -62,7 +62,9 @@ def _running(live: list[LiveRank]) -> Iterator[Text]:
         )
 
 
-def _lying(bundles: list[Path], dumps: list[Path], logs: list[Path], elsewhere: Mapping[str, int]) -> Iterator[Text]:
+def _evidence_lines(
+    bundles: list[Path], dumps: list[Path], logs: list[Path], elsewhere: Mapping[str, int]
+) -> Iterator[Text]:
     if bundles:
         yield say("bundles in this folder: {count} ({examples})", count=len(bundles), examples=_examples(bundles))
     if dumps:

@@ -30,16 +30,16 @@ def history(
     """
     from unhang.findings import say
     from unhang.history import text
-    from unhang.history.database import opened, place
+    from unhang.history.database import history_path, open_history
     from unhang.report.language import resolve_language, translate
 
     spoken = "en" if as_json and not lang else resolve_language(lang)
-    path = place(os.environ)
+    path = history_path(os.environ)
     if forget:
-        with opened(path, to_write=True) as known:
+        with open_history(path, to_write=True) as known:
             print(translate(say("forgotten: {count} runs ({path})", count=known.forget(), path=str(path)), spoken))
         return
-    with opened(path) as known:
+    with open_history(path) as known:
         if number is not None:
             _one(known, number, spoken, as_json=as_json)
             return
@@ -55,4 +55,4 @@ def _one(known: History, number: int, lang: str, *, as_json: bool) -> None:
     if run is None:
         raise UsageError(f"the history knows no run {number}", next_step="unhang history lists them")
     good = known.last_good(run)
-    print(text.one_as_json(run, good, lang) if as_json else text.one_as_text(run, good, lang), end="")
+    print(text.run_as_json(run, good, lang) if as_json else text.run_as_text(run, good, lang), end="")

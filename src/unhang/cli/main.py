@@ -19,15 +19,15 @@ from typing import Any, cast
 from unhang.errors import UnhangError, UsageError
 from unhang.report.layout.terminal import clean_streams
 
-WORKS = {"diagnose": "diagnosing", "explain": "explaining"}
+PARSERLESS_VERBS = {"diagnose": "diagnosing", "explain": "explaining"}
 """Modules that do the work of a verb for words that need no parser: loading one takes longer than that."""
-_NAME_EVIDENCE = ("diagnose", "compare", "view", "history", "explain")
+_VERBS_WITH_PATHS = ("diagnose", "compare", "view", "history", "explain")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the verb that was asked for and leave with its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    _stand_in_for_closed_streams()
+    _reopen_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # a terminal that cannot show a character shows a mark instead of ending the verdict
         if isinstance(stream, io.TextIOWrapper):
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
-def _stand_in_for_closed_streams() -> None:
+def _reopen_closed_streams() -> None:
     """A stream that was closed before we began (``>&-``): nothing of ours may get its number, and printing is nothing.
 
     What we start does not inherit the number: its stream is closed as without us.
@@ -51,17 +51,17 @@ def _stand_in_for_closed_streams() -> None:
 def _run(words: list[str]) -> int:
     if "--debug" in words:
         _show_failures()
-    if words and words[0] in WORKS:
-        _seldom_look_for_rubbish()
+    if words and words[0] in PARSERLESS_VERBS:
+        _reduce_garbage_collection()
     try:
         _refuse_empty(words)
         code = _without_parser(words)
         result = _parsed(words) if code is None else code
         sys.stdout.flush()
     except UnhangError as error:
-        return _say_error(error, debug="--debug" in words)
+        return _report_error(error, debug="--debug" in words)
     except BrokenPipeError:
-        return _reader_left()
+        return _close_broken_pipe()
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         return 130
@@ -69,12 +69,12 @@ def _run(words: list[str]) -> int:
         print("unhang: not enough memory to read this; name fewer files at a time", file=sys.stderr)
         return 2
     except Exception as error:  # noqa: BLE001 - the process edge: everything else is our own mistake
-        return _say_mistake(error, debug="--debug" in words)
+        return _report_bug(error, debug="--debug" in words)
     return result if isinstance(result, int) else 0
 
 
 @cache
-def _seldom_look_for_rubbish() -> None:
+def _reduce_garbage_collection() -> None:
     """These verbs keep what they read until they end: looking for rubbish costs a tenth of the time of a large log, and
     of a short one as much as reasoning about it, half of that when the interpreter ends."""
     gc.set_threshold(200_000)
@@ -91,9 +91,9 @@ def _show_failures() -> None:
 
 def _without_parser(words: list[str]) -> int | None:
     """The exit code of a verb with simple words; None where the words need the parser."""
-    if len(words) < 2 or words[0] not in WORKS:
+    if len(words) < 2 or words[0] not in PARSERLESS_VERBS:
         return None
-    code: int | None = import_module(f"unhang.cli.{WORKS[words[0]]}").without_parser(words[1:])
+    code: int | None = import_module(f"unhang.cli.{PARSERLESS_VERBS[words[0]]}").run_without_parser(words[1:])
     return code
 
 
@@ -114,13 +114,13 @@ def _refuse_empty(words: list[str]) -> None:
     Raises:
         UsageError: there is one.
     """
-    if words and words[0] in _NAME_EVIDENCE and not all(word.strip() for word in words):
+    if words and words[0] in _VERBS_WITH_PATHS and not all(word.strip() for word in words):
         raise UsageError(
             f"an argument of unhang {words[0]} is empty", next_step="look whether the shell variable in it is set"
         )
 
 
-def _say_error(error: UnhangError, *, debug: bool) -> int:
+def _report_error(error: UnhangError, *, debug: bool) -> int:
     if debug:
         _print_traceback(error)
     print(f"unhang: {error}", file=sys.stderr)
@@ -135,7 +135,7 @@ def _print_traceback(error: Exception) -> None:
     traceback.print_exception(error)
 
 
-def _say_mistake(error: Exception, *, debug: bool) -> int:
+def _report_bug(error: Exception, *, debug: bool) -> int:
     show = getattr(error, "show", None)
     if callable(show):  # a usage error of the argument parser, which knows how to show itself
         cast("Any", show)(file=sys.stderr)
@@ -147,7 +147,7 @@ def _say_mistake(error: Exception, *, debug: bool) -> int:
     return 2
 
 
-def _reader_left() -> int:
+def _close_broken_pipe() -> int:
     """The program reading our output ended (``| head``): leave as quietly as ``cat`` would."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 141

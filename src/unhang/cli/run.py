@@ -84,20 +84,20 @@ def run(
 
     from unhang.report.language import resolve_language, translate
     from unhang.view.listening import check_address
-    from unhang.watch.job.ranks_elsewhere import told_by
-    from unhang.watch.job.sibling_launchers import siblings
-    from unhang.watch.launch.launcher import Front, run_unwatched
-    from unhang.watch.launch.records_folder import meet
-    from unhang.watch.launch.run_place import run_place
-    from unhang.watch.nodes.transport.node_discovery import party_of
+    from unhang.watch.job.sibling_tasks import sibling_tasks
+    from unhang.watch.job.unwatched_nodes import unwatched_nodes_line
+    from unhang.watch.launch.command_runner import CommandRunner, run_unwatched
+    from unhang.watch.launch.records_folder import join_or_create_run
+    from unhang.watch.launch.run_folder_creation import create_run_folder
+    from unhang.watch.nodes.transport.node_discovery import discover_nodes
     from unhang.watch.run_folder import RunPlan
 
     if metrics and metrics != "otlp":
         check_address(metrics, with_token=not metrics_open)
     spoken = resolve_language(lang)
-    nodes = party_of(os.environ, command, nodes_via)
+    nodes = discover_nodes(os.environ, command, nodes_via)
     try:
-        meeting = meet(lambda us: run_place(folder, us, nodes), siblings(os.environ))
+        meeting = join_or_create_run(lambda us: create_run_folder(folder, us, nodes), sibling_tasks(os.environ))
     except OSError as error:
         run_unwatched(command, error)
     plan = RunPlan(
@@ -115,7 +115,7 @@ def run(
         cwd=os.getcwd(),  # noqa: PTH109 - as the command sees it
         width=min(120, shutil.get_terminal_size((100, 24)).columns),
     )
-    unwatched = told_by(command) if meeting.number == 0 else None
+    unwatched = unwatched_nodes_line(command) if meeting.number == 0 else None
     if unwatched is not None:
         meeting.folder.say(f"unhang: {translate(unwatched, spoken)}\n")
-    raise typer.Exit(Front(meeting, plan).run())
+    raise typer.Exit(CommandRunner(meeting, plan).run())

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from rich.console import Group
 
     from unhang.report.layout.console import Console
-    from unhang.report.localizer import Voice
-    from unhang.view.reading import Reading
+    from unhang.report.localizer import Localizer
+    from unhang.view.reading import RunReading
 
-EVERY_S = 1.0
+REFRESH_S = 1.0
 
 
 def view(
@@ -49,11 +49,11 @@ def view(
     """
     from unhang.report.language import resolve_language
     from unhang.report.layout.console import Console
-    from unhang.report.localizer import Voice
+    from unhang.report.localizer import Localizer
     from unhang.report.redaction.redact import Redactor
 
     folder, read = _source(place)
-    voice = Voice(resolve_language(lang), Redactor())
+    voice = Localizer(resolve_language(lang), Redactor())
     console = Console(no_color=None if color is None else not color, force_terminal=color or None, highlight=False)
     if perfetto is not None:
         _export(read(folder), perfetto, voice)
@@ -66,72 +66,74 @@ def view(
         _follow(folder, read, console, voice)
 
 
-def _source(place: str | None) -> tuple[Path, Callable[[Path], Reading]]:
+def _source(place: str | None) -> tuple[Path, Callable[[Path], RunReading]]:
     from unhang.view.reading import latest_run, read_run, run_in
-    from unhang.view.remote import Remote, is_address
+    from unhang.view.remote import RemoteRun, is_address
 
     if place is None:
         return latest_run(), read_run
     if is_address(place):
-        return Path(place), Remote(place).read
+        return Path(place), RemoteRun(place).read
     return run_in(Path(place)), read_run
 
 
-def _one_screen(folder: Path, read: Callable[[Path], Reading], console: Console, voice: Voice) -> None:
+def _one_screen(folder: Path, read: Callable[[Path], RunReading], console: Console, voice: Localizer) -> None:
     """A watcher that was not asked yet needs a moment for its first answer."""
-    from unhang.view.screen import Room, screen
+    from unhang.view.screen import TerminalSize, render_screen
 
     reading = read(folder)
     if reading.live:
-        time.sleep(2 * EVERY_S)
+        time.sleep(2 * REFRESH_S)
         reading = read(folder)
-    console.print(screen(reading, Room(console.width, max(24, console.height)), voice))
+    console.print(render_screen(reading, TerminalSize(console.width, max(24, console.height)), voice))
 
 
-def _follow(folder: Path, read: Callable[[Path], Reading], console: Console, voice: Voice) -> None:
+def _follow(folder: Path, read: Callable[[Path], RunReading], console: Console, voice: Localizer) -> None:
     from rich.live import Live
 
-    from unhang.view.screen import Room, screen
+    from unhang.view.screen import TerminalSize, render_screen
 
     def drawn() -> Group:
-        return screen(read(folder), Room(console.width, console.height), voice)
+        return render_screen(read(folder), TerminalSize(console.width, console.height), voice)
 
     with Live(console=console, screen=True, auto_refresh=False) as live:
         try:
             while True:
                 live.update(drawn(), refresh=True)
-                time.sleep(EVERY_S)
+                time.sleep(REFRESH_S)
         except KeyboardInterrupt:
             return
 
 
-def _serve(folder: Path, read: Callable[[Path], Reading], listen: str, voice: Voice, *, open_browser: bool) -> None:
+def _serve(
+    folder: Path, read: Callable[[Path], RunReading], listen: str, voice: Localizer, *, open_browser: bool
+) -> None:
     from unhang.errors import UsageError
     from unhang.findings import say
     from unhang.report.language import translate
     from unhang.view.listening import listening_with_token
     from unhang.view.reading import read_run
-    from unhang.view.web.answers import Answers
-    from unhang.view.web.server import Server
-    from unhang.view.web.serving import serve
+    from unhang.view.web.responses import RunResponses
+    from unhang.view.web.server import WebServer
+    from unhang.view.web.serving import serve_until_interrupted
 
     if read is not read_run:
         raise UsageError("--web serves a run folder, not another server", next_step="open that address in a browser")
     read(folder)
-    server = Server(listening_with_token(listen), Answers(folder, voice, read))
+    server = WebServer(listening_with_token(listen), RunResponses(folder, voice, read))
 
     def tell(address: str) -> None:
         text = say("the run is at {address} – Ctrl-C ends the page; the job goes on", address=address)
         print(f"unhang: {translate(text, voice.lang)}", flush=True)  # not redacted: the token is the point
         sys.stdout.flush()
 
-    serve(server, tell, open_browser=open_browser)
+    serve_until_interrupted(server, tell, open_browser=open_browser)
 
 
-def _export(reading: Reading, target: Path, voice: Voice) -> None:
+def _export(reading: RunReading, target: Path, voice: Localizer) -> None:
     from unhang.findings import say
-    from unhang.view.perfetto import export
+    from unhang.view.perfetto import write_trace
 
-    count = export(reading, target)
+    count = write_trace(reading, target)
     text = say("{count} events in {file}; open it at https://ui.perfetto.dev", count=f"{count:,}", file=str(target))
     print(voice.say(text), flush=True)

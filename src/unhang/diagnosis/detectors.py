@@ -8,11 +8,11 @@ from importlib import import_module
 from types import ModuleType
 
 from unhang import causes
-from unhang.causes.detector import Rule
+from unhang.causes.detector import Detector
 
 
-def _rule(module: ModuleType) -> Rule:
-    return Rule(module.__name__.rsplit(".", 1)[-1], module.CAUSE, module.check, module.__doc__ or "")
+def _detector(module: ModuleType) -> Detector:
+    return Detector(module.__name__.rsplit(".", 1)[-1], module.CAUSE, module.detect, module.__doc__ or "")
 
 
 def _names() -> Iterator[str]:
@@ -23,6 +23,6 @@ def _names() -> Iterator[str]:
             yield from (found.name for found in pkgutil.iter_modules(inside, f"{folder.name}."))
 
 
-ALL_RULES: tuple[Rule, ...] = tuple(
-    _rule(import_module(name)) for name in sorted(_names(), key=lambda name: name.rsplit(".", 1)[-1])
+ALL_DETECTORS: tuple[Detector, ...] = tuple(
+    _detector(import_module(name)) for name in sorted(_names(), key=lambda name: name.rsplit(".", 1)[-1])
 )

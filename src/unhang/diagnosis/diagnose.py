@@ -5,73 +5,79 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from unhang.causes.detector import Answer, Rule, Signal
+from unhang.causes.detector import Detector, DetectorResult, Signal
 from unhang.causes.evidence_lines import hosts_of
-from unhang.diagnosis.adjustments.after_timeout import noting_late_ends
-from unhang.diagnosis.adjustments.by_elimination import naming_who_is_left
-from unhang.diagnosis.adjustments.machine_notes import noting_machines
-from unhang.diagnosis.adjustments.out_of_place import out_of_place
-from unhang.diagnosis.adjustments.outlived import behind, noting_outlived
-from unhang.diagnosis.adjustments.repeat_offenders import noting_repeats, without_repeated
-from unhang.diagnosis.adjustments.severity_while_running import at_moment_of_look
-from unhang.diagnosis.adjustments.unverified_claims import cap_unproven
-from unhang.diagnosis.context.health import Health, health_of, shown
-from unhang.diagnosis.context.missing_evidence import end_wanted, gaps_of, stacks_wanted
+from unhang.diagnosis.adjustments.after_timeout import note_late_ends
+from unhang.diagnosis.adjustments.by_elimination import name_remaining_rank
+from unhang.diagnosis.adjustments.machine_notes import note_machine_state
+from unhang.diagnosis.adjustments.misplaced_findings import cap_misplaced_findings
+from unhang.diagnosis.adjustments.outlived_findings import downgrade_outlived, place_among_notes
+from unhang.diagnosis.adjustments.repeat_offenders import exclude_repeated_host, note_repeats
+from unhang.diagnosis.adjustments.severity_while_running import adjust_to_live_job
+from unhang.diagnosis.adjustments.unverified_claims import cap_unverified_claims
+from unhang.diagnosis.context.health import Health, health_of, proof_as_checks
+from unhang.diagnosis.context.missing_evidence import gaps_of, missing_end, missing_stacks
 from unhang.diagnosis.context.restart_advice import restart_after
 from unhang.diagnosis.context.ruled_out import ruled_out_by
-from unhang.diagnosis.context.unreadable_stacks import unseen_stacks
-from unhang.diagnosis.detectors import ALL_RULES
+from unhang.diagnosis.context.unreadable_stacks import unreadable_stacks
+from unhang.diagnosis.detectors import ALL_DETECTORS
 from unhang.diagnosis.differential import with_differential
-from unhang.diagnosis.grades import graded
-from unhang.diagnosis.internal_failures import joined, without_health_of_the_rest
+from unhang.diagnosis.grades import grade_signal
+from unhang.diagnosis.internal_failures import join_failures, withdraw_health
 from unhang.diagnosis.ranking import rank_findings
 from unhang.diagnosis.stall_start import stalled_since
-from unhang.diagnosis.state import status_of, unexplained, unproven
-from unhang.facts.fault_isolation import Steps
+from unhang.diagnosis.state import status_of, unexplained_findings, unproven_health
+from unhang.facts.fault_isolation import IsolatedSteps
 from unhang.facts.model import Facts
 from unhang.findings import Certainty, Finding, NotChecked, Restart, Severity, Status, Unread, Verdict, say
 
 
 @dataclass(slots=True)
-class Answers:
+class DetectorResults:
     """What all rules said."""
 
     findings: list[Finding] = field(default_factory=list)
     not_checked: list[NotChecked] = field(default_factory=list)
 
 
-def diagnose(facts: Facts, rules: Sequence[Rule] = ALL_RULES) -> Verdict:
+def diagnose(facts: Facts, rules: Sequence[Detector] = ALL_DETECTORS) -> Verdict:
     """The verdict on ``facts``; the same for every order in which they were read."""
-    shown = what_is_shown(facts, rules)
-    steps = Steps()
+    shown = diagnose_from_evidence(facts, rules)
+    steps = IsolatedSteps()
     usual = steps.made(say("what usually lies behind it"), lambda: with_differential(shown, facts), shown)
     who = say("which rank it was")
     verdict = replace(
-        usual, findings=steps.made(who, lambda: naming_who_is_left(facts, usual.findings), usual.findings)
+        usual, findings=steps.made(who, lambda: name_remaining_rank(facts, usual.findings), usual.findings)
     )
     return replace(verdict, not_checked=(*verdict.not_checked, *steps.failed))
 
 
-def what_is_shown(facts: Facts, rules: Sequence[Rule] = ALL_RULES) -> Verdict:
+def diagnose_from_evidence(facts: Facts, rules: Sequence[Detector] = ALL_DETECTORS) -> Verdict:
     """The verdict on what the evidence shows by itself, without what known incidents make likely."""
-    answers = ask(facts, rules)
-    steps = Steps()
+    answers = run_detectors(facts, rules)
+    steps = IsolatedSteps()
     made = steps.made
-    gaps: list[NotChecked] = [*made(say("what is missing"), lambda: [*gaps_of(facts), *unseen_stacks(facts)], _NONE)]
+    gaps: list[NotChecked] = [
+        *made(say("what is missing"), lambda: [*gaps_of(facts), *unreadable_stacks(facts)], _NONE)
+    ]
     limit = certainty_limit([*facts.not_checked, *answers.not_checked, *gaps], facts.unread)
-    findings = rank_findings(cap_unproven(facts, out_of_place(facts, tuple(answers.findings))), limit)
-    findings = made(say("what the job outlived"), lambda: noting_outlived(facts, findings), findings)
+    findings = rank_findings(
+        cap_unverified_claims(facts, cap_misplaced_findings(facts, tuple(answers.findings))), limit
+    )
+    findings = made(say("what the job outlived"), lambda: downgrade_outlived(facts, findings), findings)
     if not findings:
-        findings = made(_STATE, lambda: unexplained(facts), ())
+        findings = made(_STATE, lambda: unexplained_findings(facts), ())
     health = made(_STATE, lambda: health_of(facts), Health(()))
     if not health.proof and all(finding.severity is Severity.NOTE for finding in findings):
-        findings = behind(facts, unproven(facts, health), findings)
-    gaps += made(say("what is missing"), lambda: [*stacks_wanted(facts, findings), *end_wanted(facts, findings)], _NONE)
-    findings = made(
-        say("what machines tell"), lambda: noting_machines(facts, noting_repeats(facts, findings)), findings
+        findings = place_among_notes(facts, unproven_health(facts, health), findings)
+    gaps += made(
+        say("what is missing"), lambda: [*missing_stacks(facts, findings), *missing_end(facts, findings)], _NONE
     )
-    findings = made(say("which rank it was"), lambda: naming_who_is_left(facts, findings), findings)
-    findings = made(say("what came after the limit"), lambda: noting_late_ends(facts, findings), findings)
+    findings = made(
+        say("what machines tell"), lambda: note_machine_state(facts, note_repeats(facts, findings)), findings
+    )
+    findings = made(say("which rank it was"), lambda: name_remaining_rank(facts, findings), findings)
+    findings = made(say("what came after the limit"), lambda: note_late_ends(facts, findings), findings)
     status = made(_STATE, lambda: status_of(facts, findings, health), Status.UNKNOWN)
     verdict = Verdict(
         status=status,
@@ -83,28 +89,28 @@ def what_is_shown(facts: Facts, rules: Sequence[Rule] = ALL_RULES) -> Verdict:
         unread=tuple(dict.fromkeys(facts.unread)),
         restart=made(
             say("whether to restart"),
-            lambda: without_repeated(facts, findings, restart_after(findings, facts.checkpoints)),
+            lambda: exclude_repeated_host(facts, findings, restart_after(findings, facts.checkpoints)),
             Restart(),
         ),
         stalled_since=made(say("since when"), lambda: stalled_since(facts), None),
-        checked=shown(health.proof) if status is Status.HEALTHY else (),
+        checked=proof_as_checks(health.proof) if status is Status.HEALTHY else (),
     )
-    verdict = made(say("how bad it is at this moment"), lambda: at_moment_of_look(verdict, facts), verdict)
-    failed = joined([*facts.not_checked, *answers.not_checked, *gaps, *steps.failed])
-    return without_health_of_the_rest(replace(verdict, not_checked=_once(failed)))
+    verdict = made(say("how bad it is at this moment"), lambda: adjust_to_live_job(verdict, facts), verdict)
+    failed = join_failures([*facts.not_checked, *answers.not_checked, *gaps, *steps.failed])
+    return withdraw_health(replace(verdict, not_checked=_once(failed)))
 
 
 _NONE: list[NotChecked] = []
 _STATE = say("how the job stands")
 
 
-def ask(facts: Facts, rules: Sequence[Rule]) -> Answers:
+def run_detectors(facts: Facts, rules: Sequence[Detector]) -> DetectorResults:
     """Run every rule; none knows of another, and one that fails costs only its own answer."""
-    answers = Answers()
+    answers = DetectorResults()
     for rule in rules:
-        for answer in _answers(rule, facts):
+        for answer in _results_of(rule, facts):
             if isinstance(answer, Signal):
-                answers.findings.append(_with_nodes(graded(answer, rule.name), facts))
+                answers.findings.append(_with_nodes(grade_signal(answer, rule.name), facts))
             else:
                 answers.not_checked.append(answer)
     return answers
@@ -115,7 +121,7 @@ def _with_nodes(finding: Finding, facts: Facts) -> Finding:
     return finding if finding.nodes else replace(finding, nodes=hosts_of(facts, finding.ranks))
 
 
-def _answers(rule: Rule, facts: Facts) -> Iterator[Answer]:
+def _results_of(rule: Detector, facts: Facts) -> Iterator[DetectorResult]:
     try:
         yield from rule.check(facts)
     except MemoryError:

@@ -13,10 +13,10 @@ from typing import get_args
 
 from msgspec import convert
 
-from unhang.diagnosis.adjustments.contradicted import contradicted
-from unhang.diagnosis.feature_names import look_of
-from unhang.diagnosis.settling import settling
-from unhang.facts.incident_features import situation_of
+from unhang.diagnosis.adjustments.excluded_causes import excluded_causes
+from unhang.diagnosis.feature_names import feature_text
+from unhang.diagnosis.settling_observations import settling_observation
+from unhang.facts.incident_features import incident_features
 from unhang.facts.model import Facts
 from unhang.findings import (
     Candidate,
@@ -31,9 +31,9 @@ from unhang.findings import (
     Verdict,
     say,
 )
-from unhang.knowledge.known_incidents.incident_counts import Share, shares
-from unhang.knowledge.known_incidents.incidents import Operation, Situation
-from unhang.knowledge.known_incidents.similar_incidents import similar
+from unhang.knowledge.known_incidents.incident_counts import CauseShare, cause_shares
+from unhang.knowledge.known_incidents.incidents import Operation, StallSituation
+from unhang.knowledge.known_incidents.similar_incidents import similar_incidents
 from unhang.knowledge.thresholds import threshold, whole_threshold
 
 MOST_CANDIDATES = 3
@@ -48,7 +48,7 @@ LEAST_SEEN = whole_threshold("differential.least_seen")
 
 def features_of(facts: Facts, findings: Sequence[Finding]) -> frozenset[str]:
     """What known incidents are counted by: how the stall looks, and what detectors made of it."""
-    return situation_of(facts) | {f"found:{f.cause.value}:{f.certainty.value}" for f in findings}
+    return incident_features(facts) | {f"found:{f.cause.value}:{f.certainty.value}" for f in findings}
 
 
 def with_differential(verdict: Verdict, facts: Facts) -> Verdict:
@@ -59,13 +59,15 @@ def with_differential(verdict: Verdict, facts: Facts) -> Verdict:
         return verdict  # counted were stalls and crashes: of a job that only slows down they say nothing
     if facts.manifests:
         return verdict  # counted were logs: of a job that was looked at, a longer look tells more
-    told = _without(contradicted(facts), shares(features_of(facts, verdict.findings)))
+    told = _without(excluded_causes(facts), cause_shares(features_of(facts, verdict.findings)))
     candidates = _candidates(told, _in_source(facts))
     alike = _alike(facts, verdict.findings[0])
-    return replace(verdict, differential=candidates, incidents=alike, findings=_led_by(candidates, verdict.findings))
+    return replace(
+        verdict, differential=candidates, incidents=alike, findings=_lead_with_candidate(candidates, verdict.findings)
+    )
 
 
-def _without(causes: frozenset[Cause], told: Sequence[Share]) -> tuple[Share, ...]:
+def _without(causes: frozenset[Cause], told: Sequence[CauseShare]) -> tuple[CauseShare, ...]:
     """What is left of the shares when some causes are excluded by what the log shows; they add up to 1 again."""
     if not causes:
         return tuple(told)
@@ -81,7 +83,7 @@ def _explained(findings: Sequence[Finding]) -> bool:
     )
 
 
-def _led_by(candidates: tuple[Candidate, ...], findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+def _lead_with_candidate(candidates: tuple[Candidate, ...], findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """The first candidate's finding leads; what was only seen, and not explained, is told in its words."""
     first = findings[0]
     if not candidates or first.cause is not Cause.UNKNOWN or first.certainty is not Certainty.POSSIBLE or first.ending:
@@ -93,15 +95,15 @@ def _led_by(candidates: tuple[Candidate, ...], findings: tuple[Finding, ...]) ->
     usual = replace(
         first,
         cause=lead.cause,
-        grade=Grade.USUAL,
+        grade=Grade.BASE_RATE,
         summary=say(
-            "{told}; what looks like this was most often {cause}", told=first.summary, cause=cause_words(lead.cause)
+            "{told}; what looks like this was most often {cause}", told=first.summary, cause=cause_phrase(lead.cause)
         ),
     )
     return (usual, *findings[1:])
 
 
-def cause_words(cause: Cause) -> Text:
+def cause_phrase(cause: Cause) -> Text:
     """A cause inside a sentence."""
     return say("{cause}", cause=cause.value)
 
@@ -109,38 +111,38 @@ def cause_words(cause: Cause) -> Text:
 def _in_source(facts: Facts) -> Mapping[Cause, tuple[Text, ...]]:
     if not facts.sources:
         return {}
-    from unhang.diagnosis.context.source_suspects import suspects
+    from unhang.diagnosis.context.source_suspects import source_suspects
 
-    return suspects(facts)
+    return source_suspects(facts)
 
 
-def _candidates(told: Sequence[Share], in_source: Mapping[Cause, tuple[Text, ...]]) -> tuple[Candidate, ...]:
+def _candidates(told: Sequence[CauseShare], in_source: Mapping[Cause, tuple[Text, ...]]) -> tuple[Candidate, ...]:
     """The largest shares, and whatever the source itself makes possible."""
     usual = [share for share in told[:MOST_CANDIDATES] if share.share >= LEAST_SHARE]
     usual += [share for share in told if share not in usual and Cause(share.cause) in in_source]
     return tuple(_candidate(share, in_source.get(Cause(share.cause), ())) for share in usual)
 
 
-def _candidate(share: Share, seen: tuple[Text, ...]) -> Candidate:
+def _candidate(share: CauseShare, seen: tuple[Text, ...]) -> Candidate:
     cause = Cause(share.cause)
-    what, how = settling(cause)
+    what, how = settling_observation(cause)
     return Candidate(cause, min(round(share.share, 2), MOST_SHARE), (*seen, *_reasons(share)), what, how)
 
 
-def _reasons(share: Share) -> Iterator[Text]:
-    told = [(look, of, own) for name, of, own in share.telling if of >= LEAST_SEEN and (look := look_of(name))]
+def _reasons(share: CauseShare) -> Iterator[Text]:
+    told = [(look, of, own) for name, of, own in share.telling if of >= LEAST_SEEN and (look := feature_text(name))]
     for look, of, own in told[:REASONS]:
         yield say("{own} of {of} known incidents where {look} had this cause", own=own, of=of, look=look)
 
 
 def _alike(facts: Facts, finding: Finding) -> tuple[KnownIncident, ...]:
     """Of the incident library, by the words of the finding and of what it quotes."""
-    shown = situation_of(facts)
+    shown = incident_features(facts)
     operation = next((name.removeprefix("op:") for name in sorted(shown) if name.startswith("op:")), "unknown")
     known = {
         "operation": operation if operation in get_args(Operation) else "unknown",
         "framework": tuple(sorted(name.removeprefix("with:") for name in shown if name.startswith("with:"))),
     }
     words = " ".join([str(finding.summary), *(item.text[:300] for item in finding.evidence[:4])])
-    found = similar(convert(known, Situation), words)
+    found = similar_incidents(convert(known, StallSituation), words)
     return tuple(KnownIncident(row.cause, row.link, row.happened, row.fixed) for row in found)

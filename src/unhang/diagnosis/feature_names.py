@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unhang.findings import Text, say
 
-_LOOKS: dict[str, Text] = {
+_FEATURE_TEXTS: dict[str, Text] = {
     "barrier": say("ranks waited in a barrier"),
     "pos:first": say("the first collective of the job hung"),
     "pos:early": say("one of the first hundred collectives hung"),
@@ -52,10 +52,10 @@ _LOOKS: dict[str, Text] = {
 _OPERATION, _EXCEPTION, _STACK, _EXIT, _WORDS, _IN = "op:", "exc:", "with:", "exit:", "words:", "in:"
 
 
-def look_of(feature: str) -> Text | None:
+def feature_text(feature: str) -> Text | None:
     """``feature`` in words; None for one that only counts."""
-    if feature in _LOOKS:
-        return _LOOKS[feature]
+    if feature in _FEATURE_TEXTS:
+        return _FEATURE_TEXTS[feature]
     if feature.startswith(_OPERATION):
         return say("ranks waited in {operation}", operation=feature.removeprefix(_OPERATION))
     if feature.startswith(_EXCEPTION):

@@ -16,12 +16,12 @@ CERTAINTY: dict[Grade, tuple[Certainty, Certainty]] = {
     Grade.STACK: (_LIKELY, _POSSIBLE),
     Grade.ORDER: (_LIKELY, _POSSIBLE),
     Grade.WORDS: (_POSSIBLE, _POSSIBLE),
-    Grade.USUAL: (_POSSIBLE, _POSSIBLE),
+    Grade.BASE_RATE: (_POSSIBLE, _POSSIBLE),
 }
 """Certainty where the signal is whole, and where it is not."""
 
 
-def graded(signal: Signal, rule: str) -> Finding:
+def grade_signal(signal: Signal, rule: str) -> Finding:
     """The finding that ``rule``'s signal makes."""
     whole, not_whole = CERTAINTY[signal.grade]
     return replace(signal.finding, certainty=whole if signal.whole else not_whole, rule=rule)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from unhang.findings import Cause, Certainty, Finding, NotChecked, Severity, Status, Verdict, say
 
 
-def joined(gaps: Sequence[NotChecked]) -> list[NotChecked]:
+def join_failures(gaps: Sequence[NotChecked]) -> list[NotChecked]:
     """``gaps``, our own failures first; rules that failed in one place are one gap, which names all their causes."""
     kept: list[NotChecked] = []
     by_place: dict[str, int] = {}
@@ -25,7 +25,7 @@ def joined(gaps: Sequence[NotChecked]) -> list[NotChecked]:
     return sorted(kept, key=lambda gap: not gap.failed)
 
 
-def without_health_of_the_rest(verdict: Verdict) -> Verdict:
+def withdraw_health(verdict: Verdict) -> Verdict:
     """``verdict``; where unhang failed on a part and found the rest healthy: unknown."""
     failed = any(item.failed for item in verdict.unread) or any(item.failed for item in verdict.not_checked)
     if not failed or verdict.status is not Status.HEALTHY:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from unhang.diagnosis.explaining import explains, leads_whatever
+from unhang.diagnosis.explaining_away import explains, leads_despite_certainty
 from unhang.findings import Cause, Certainty, Consequence, Finding, RemedyKind, Severity
 
 # Among findings of equal certainty about the same ranks: what ended or froze a process explains what it then did not
@@ -63,7 +63,7 @@ def _behind_their_roots(ordered: list[Finding]) -> list[Finding]:
 
 def _leads_to(root: Finding, other: Finding) -> bool:
     """``other`` follows from ``root``, and is not better known than it unless that changes nothing."""
-    if leads_whatever(root, other):
+    if leads_despite_certainty(root, other):
         return True
     return root.cause is not other.cause and root.certainty.order >= other.certainty.order and explains(root, other)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unhang.facts.model import Facts
-from unhang.knowledge.numbers import TimeForm, written
+from unhang.knowledge.numbers import TimeForm, time_text
 
 
 def stalled_since(facts: Facts) -> str | None:
@@ -12,8 +12,8 @@ def stalled_since(facts: Facts) -> str | None:
     ISO 8601 (UTC) where the evidence counts from the epoch or names its zone; else without a zone, and without a year
     where no line has one.
     """
-    stalled = {stall.group for stall in facts.stalls} | {s.group for s in facts.symmetric}
-    stalled |= {d.group for d in facts.disagreements}
+    stalled = {stall.group for stall in facts.stalls} | {s.group for s in facts.all_joined_stalls}
+    stalled |= {d.group for d in facts.mismatches}
     began = [
         (progress.pending.since_s, progress.pending.since_form)
         for name in stalled
@@ -27,4 +27,4 @@ def stalled_since(facts: Facts) -> str | None:
     # the clocks of lines without a zone stand elsewhere: these are not compared with the others
     most = max(form for _, form in began)
     first_s = min(since_s for since_s, form in began if form is most)
-    return written(first_s, most) or None
+    return time_text(first_s, most) or None

@@ -18,16 +18,16 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
 from unhang.errors import ArchiveError
-from unhang.evidence.bounded_streams import BROKEN, Budget, BudgetReader, Tolerant, read_head
-from unhang.evidence.format_detection import HEAD_BYTES, Kind, decide
-from unhang.evidence.read_limits import Limits
+from unhang.evidence.bounded_streams import STREAM_ERRORS, BudgetedStream, TolerantStream, UnpackBudget, read_head
+from unhang.evidence.format_detection import HEAD_BYTES, FileKind, detect_format
+from unhang.evidence.read_limits import ReadLimits
 from unhang.findings import Source, Unread
 
 _HEADER_LIMIT = 1 << 20
 
 
 @dataclass(slots=True)
-class Member:
+class ArchiveMember:
     """One file in an archive. ``name`` is its path inside; ``stream`` gives its unpacked bytes."""
 
     name: str
@@ -35,44 +35,48 @@ class Member:
     stream: BinaryIO
 
 
-def unpack(stream: BinaryIO, *, name: str, size: int, limits: Limits, budget: Budget) -> Iterator[Member | Unread]:
+def unpack(
+    stream: BinaryIO, *, name: str, size: int, limits: ReadLimits, budget: UnpackBudget
+) -> Iterator[ArchiveMember | Unread]:
     """The members of the archive in ``stream`` (seekable, ``size`` bytes packed), refusals among them.
 
     Never raises for what is in the archive; ``budget`` bounds what all archives together may unpack to.
     """
     allowed = max(limits.ratio_floor, size * limits.ratio)
-    own = Budget(allowed, f"unpacks to more than {limits.ratio} times its size", budget)
+    own = UnpackBudget(allowed, f"unpacks to more than {limits.ratio} times its size", budget)
     head, trouble = read_head(stream, HEAD_BYTES)
     stream.seek(0)
-    decision = decide(head, name)
+    decision = detect_format(head, name)
     if trouble:
         yield Unread(Source(name), trouble)
-    elif decision.kind is Kind.ZIP:
+    elif decision.kind is FileKind.ZIP:
         yield from _guarded(name, _zip(stream, name, limits, own))
-    elif decision.kind is Kind.TAR:
+    elif decision.kind is FileKind.TAR:
         yield from _guarded(name, _tar(stream, name, limits, own))
     else:
         yield from _guarded(name, _compressed(stream, decision.label, name, limits, own))
 
 
-def _guarded(name: str, members: Iterator[Member | Unread]) -> Iterator[Member | Unread]:
+def _guarded(name: str, members: Iterator[ArchiveMember | Unread]) -> Iterator[ArchiveMember | Unread]:
     try:
         yield from members
     except ArchiveError as error:
         yield Unread(Source(name), f"{error}; what came before that was read")
-    except BROKEN as error:
+    except STREAM_ERRORS as error:
         detail = str(error) or type(error).__name__
         yield Unread(Source(name), f"is damaged or cut short ({detail}); what came before that was read")
 
 
-def _compressed(stream: BinaryIO, label: str, name: str, limits: Limits, budget: Budget) -> Iterator[Member | Unread]:
+def _compressed(
+    stream: BinaryIO, label: str, name: str, limits: ReadLimits, budget: UnpackBudget
+) -> Iterator[ArchiveMember | Unread]:
     """A compressed tar, or one compressed file (``job.log.gz``)."""
-    plain = cast("BinaryIO", BudgetReader(_decompressor(stream, label), budget))
+    plain = cast("BinaryIO", BudgetedStream(_decompressor(stream, label), budget))
     head, trouble = read_head(plain, HEAD_BYTES)
-    whole = Tolerant(plain, head)
+    whole = TolerantStream(plain, head)
     if trouble:
         whole.trouble = trouble
-    if decide(head, name).kind is Kind.TAR:
+    if detect_format(head, name).kind is FileKind.TAR:
         try:
             yield from _tar(cast("BinaryIO", whole), name, limits, None)
         except tarfile.TarError:
@@ -82,7 +86,7 @@ def _compressed(stream: BinaryIO, label: str, name: str, limits: Limits, budget:
             yield Unread(Source(name), f"{whole.trouble}; what came before that was read")
         return
     inner = re.sub(r"\.(gz|xz|bz2|zst)$", "", name.rsplit("/", 1)[-1].rsplit("!", 1)[-1], flags=re.IGNORECASE)
-    yield Member(inner, 0, cast("BinaryIO", whole))
+    yield ArchiveMember(inner, 0, cast("BinaryIO", whole))
     if whole.trouble:
         yield Unread(Source(name), f"{whole.trouble}; what came before that was read")
 
@@ -119,8 +123,10 @@ class _SmallHeaders(tarfile.TarInfo):
         return super()._proc_member(archive)  # type: ignore[misc]
 
 
-def _tar(stream: BinaryIO, name: str, limits: Limits, budget: Budget | None) -> Iterator[Member | Unread]:
-    source = cast("BinaryIO", BudgetReader(stream, budget)) if budget is not None else stream
+def _tar(
+    stream: BinaryIO, name: str, limits: ReadLimits, budget: UnpackBudget | None
+) -> Iterator[ArchiveMember | Unread]:
+    source = cast("BinaryIO", BudgetedStream(stream, budget)) if budget is not None else stream
     with tarfile.open(fileobj=source, mode="r|", tarinfo=_SmallHeaders) as archive:
         for count, info in enumerate(archive):
             # members stay listed in the archive object otherwise: memory that grows with a hostile member count
@@ -136,12 +142,12 @@ def _tar(stream: BinaryIO, name: str, limits: Limits, budget: Budget | None) -> 
                 continue
             opened = archive.extractfile(info)
             if opened is not None:
-                yield Member(_clean(info.name), info.size, cast("BinaryIO", opened))
+                yield ArchiveMember(_clean(info.name), info.size, cast("BinaryIO", opened))
 
 
 def _tar_refusal(info: tarfile.TarInfo) -> str:
-    if escapes(info.name):
-        return _ESCAPE
+    if leaves_folder(info.name):
+        return _LEAVES_FOLDER
     if info.issym() or info.islnk():
         return "is a link inside the archive; links are not followed"
     if not info.isreg():
@@ -149,7 +155,7 @@ def _tar_refusal(info: tarfile.TarInfo) -> str:
     return "is a sparse file inside the archive; unpack it first" if info.issparse() else ""
 
 
-def _zip(stream: BinaryIO, name: str, limits: Limits, budget: Budget) -> Iterator[Member | Unread]:
+def _zip(stream: BinaryIO, name: str, limits: ReadLimits, budget: UnpackBudget) -> Iterator[ArchiveMember | Unread]:
     with zipfile.ZipFile(stream) as archive:
         for count, info in enumerate(archive.infolist()):
             if count >= limits.members:
@@ -168,22 +174,22 @@ def _zip(stream: BinaryIO, name: str, limits: Limits, budget: Budget) -> Iterato
 
 
 def _zip_member(
-    archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, budget: Budget
-) -> Iterator[Member | Unread]:
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, budget: UnpackBudget
+) -> Iterator[ArchiveMember | Unread]:
     try:
         opened = archive.open(info)
-    except BROKEN as error:
+    except STREAM_ERRORS as error:
         yield Unread(Source(f"{name}!{info.filename[:500]}"), f"is damaged ({error or type(error).__name__})")
         return
     with closing(opened):
-        yield Member(
-            _clean(info.filename), info.file_size, cast("BinaryIO", BudgetReader(cast("BinaryIO", opened), budget))
+        yield ArchiveMember(
+            _clean(info.filename), info.file_size, cast("BinaryIO", BudgetedStream(cast("BinaryIO", opened), budget))
         )
 
 
 def _zip_refusal(info: zipfile.ZipInfo) -> str:
-    if escapes(info.filename):
-        return _ESCAPE
+    if leaves_folder(info.filename):
+        return _LEAVES_FOLDER
     if info.flag_bits & 0x1:
         return "is encrypted; unpack the archive with its password first"
     return (
@@ -193,10 +199,10 @@ def _zip_refusal(info: zipfile.ZipInfo) -> str:
     )
 
 
-_ESCAPE = "names a path outside the archive's own folder; refused"
+_LEAVES_FOLDER = "names a path outside the archive's own folder; refused"
 
 
-def escapes(member: str) -> bool:
+def leaves_folder(member: str) -> bool:
     """Whether a member's path is absolute or climbs out of its folder (Windows spellings too)."""
     path = member.replace("\\", "/")
     return path.startswith("/") or re.match(r"[A-Za-z]:", path) is not None or ".." in path.split("/")
@@ -206,5 +212,5 @@ def _clean(member: str) -> str:
     return "/".join(part for part in member.split("/") if part not in ("", "."))
 
 
-def _too_many(name: str, limits: Limits) -> Unread:
+def _too_many(name: str, limits: ReadLimits) -> Unread:
     return Unread(Source(name), f"holds more than {limits.members:,} members; the rest was left unread")

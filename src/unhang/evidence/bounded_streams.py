@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from unhang.errors import ArchiveError
 
-BROKEN = (
+STREAM_ERRORS = (
     OSError,
     EOFError,
     zlib.error,
@@ -29,10 +29,10 @@ BROKEN = (
 _HOLE_BYTES = 1 << 15
 
 
-class Budget:
+class UnpackBudget:
     """What archives may still unpack. ``spend`` raises ArchiveError when it is used up."""
 
-    def __init__(self, left: int, why: str, parent: Budget | None = None) -> None:
+    def __init__(self, left: int, why: str, parent: UnpackBudget | None = None) -> None:
         self.left = left
         self.why = why
         self.parent = parent
@@ -46,7 +46,7 @@ class Budget:
             self.parent.spend(count)
 
 
-class _Pieces(io.RawIOBase):
+class _RawStream(io.RawIOBase):
     """A stream whose ``read`` is our own: what the buffered readers above it ask for is made of that."""
 
     def readable(self) -> bool:
@@ -61,10 +61,10 @@ class _Pieces(io.RawIOBase):
         return len(chunk)
 
 
-class BudgetReader(_Pieces):
+class BudgetedStream(_RawStream):
     """``stream``, but every byte read is taken off ``budget``."""
 
-    def __init__(self, stream: BinaryIO, budget: Budget) -> None:
+    def __init__(self, stream: BinaryIO, budget: UnpackBudget) -> None:
         super().__init__()
         # one step at a time where that is offered: a read that must be whole loses what came before a tear
         self._read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
@@ -79,7 +79,7 @@ class BudgetReader(_Pieces):
         return chunk
 
 
-class Tolerant(_Pieces):
+class TolerantStream(_RawStream):
     """``stream`` with some bytes already read put back in front; an error inside becomes the end and ``trouble``."""
 
     def __init__(self, stream: BinaryIO, head: bytes = b"", seen: Callable[[int], None] | None = None) -> None:
@@ -121,7 +121,7 @@ class Tolerant(_Pieces):
             return self._stream.read(size)
         except ArchiveError as error:
             self.trouble = str(error)
-        except BROKEN as error:
+        except STREAM_ERRORS as error:
             self.trouble = f"is cut short or damaged ({error or type(error).__name__})"
         return b""
 
@@ -139,7 +139,7 @@ def read_head(stream: BinaryIO, size: int) -> tuple[bytes, str]:
             chunk = stream.read(left)
         except ArchiveError as error:
             return b"".join(parts), str(error)
-        except BROKEN as error:
+        except STREAM_ERRORS as error:
             return b"".join(parts), f"is cut short or damaged ({error or type(error).__name__})"
         if not chunk:
             break

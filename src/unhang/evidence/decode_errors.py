@@ -7,5 +7,5 @@ from typing import Final
 
 import msgspec
 
-UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-NO_JSON: Final = (ValueError, RecursionError)
+DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+JSON_ERRORS: Final = (ValueError, RecursionError)

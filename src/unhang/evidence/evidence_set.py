@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
-from unhang.evidence.items import LogReading, Recording, SourceFile, StackDump
+from unhang.evidence.items import LogReading, RecorderDump, SourceFile, StackDump
 from unhang.evidence.own_files.bundle import folder_of, rank_of_file, source_path_of_file
-from unhang.evidence.own_files.earlier_verdicts import Guilt
+from unhang.evidence.own_files.earlier_verdicts import EarlierSuspect
 from unhang.evidence.own_files.machine_series import MachineSeries
-from unhang.evidence.own_files.other_nodes import NodeSight
-from unhang.evidence.own_files.recorder_items import BundleManifest, Comparison, Pace
+from unhang.evidence.own_files.other_nodes import ObservedNode
+from unhang.evidence.own_files.run_items import BundleManifest, CallComparison, Pace
 from unhang.findings import Source, Unread
 
 
@@ -23,16 +23,16 @@ from unhang.findings import Source, Unread
 class EvidenceSet:
     """Everything that was read, by kind. Order carries no meaning."""
 
-    recordings: list[Recording] = field(default_factory=list)
+    recorder_dumps: list[RecorderDump] = field(default_factory=list)
     stacks: list[StackDump] = field(default_factory=list)
     logs: list[LogReading] = field(default_factory=list)
     manifests: list[BundleManifest] = field(default_factory=list)
     sources: list[SourceFile] = field(default_factory=list)
     paces: list[Pace] = field(default_factory=list)
-    comparisons: list[Comparison] = field(default_factory=list)
+    comparisons: list[CallComparison] = field(default_factory=list)
     checkpoints: list[Checkpoint] = field(default_factory=list)
-    earlier: list[Guilt] = field(default_factory=list)
-    nodes: list[NodeSight] = field(default_factory=list)
+    earlier: list[EarlierSuspect] = field(default_factory=list)
+    nodes: list[ObservedNode] = field(default_factory=list)
     machines: list[MachineSeries] = field(default_factory=list)
     unread: list[Unread] = field(default_factory=list)
     inputs: list[str] = field(default_factory=list)
@@ -51,7 +51,7 @@ def apply_manifests(evidence: EvidenceSet) -> None:
     """Give recordings, stacks, logs and sources of bundles the ranks and paths their manifests tell."""
     if not evidence.manifests:
         return
-    for recording in evidence.recordings:
+    for recording in evidence.recorder_dumps:
         known = _rank(evidence, recording.source)
         recording.rank = recording.rank if known is None else known
     evidence.stacks = [_stack(evidence, dump) for dump in evidence.stacks]
@@ -101,7 +101,7 @@ def _log(evidence: EvidenceSet, log: LogReading) -> LogReading:
         exits=moved(log.exits),
         progress=moved(log.progress),
         last_lines=moved(log.last_lines),
-        complaints=moved(log.complaints),
+        unrecognized_failures=moved(log.unrecognized_failures),
     )
 
 

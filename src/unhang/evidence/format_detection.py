@@ -11,7 +11,7 @@ HEAD_BYTES = 1 << 16
 """How many first bytes a decision may need."""
 
 
-class Kind(enum.Enum):
+class FileKind(enum.Enum):
     """What a file is to us."""
 
     RECORDING = "flight-recorder dump"
@@ -34,10 +34,10 @@ class Kind(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class DetectedFormat:
     """A kind and, for ``KNOWN_OTHER`` and ``COMPRESSED``, which one: ``image``, ``gzip``."""
 
-    kind: Kind
+    kind: FileKind
     label: str = ""
 
 
@@ -105,35 +105,37 @@ SHORTEST_GUESS = 4
 _CONTROL = bytes(byte for byte in range(1, 32) if byte not in b"\t\n\v\f\r\b\x1b\x07") + b"\x7f"
 
 
-def decide(head: bytes, name: str) -> Decision:
+def detect_format(head: bytes, name: str) -> DetectedFormat:
     """What the file called ``name`` that starts with ``head`` (up to ``HEAD_BYTES``) is. Never raises."""
     if not head:
-        return Decision(Kind.EMPTY)
-    packed = _packed(head)
+        return DetectedFormat(FileKind.EMPTY)
+    packed = _archive_format(head)
     if packed is not None:
         return packed
-    ours = _ours(head)
+    ours = _own_file_format(head)
     if ours is not None:
         return ours
     return _readable(head, name)
 
 
-def _packed(head: bytes) -> Decision | None:
+def _archive_format(head: bytes) -> DetectedFormat | None:
     for magic, label in _COMPRESSIONS:
         if head.startswith(magic):
-            return Decision(Kind.COMPRESSED, label)
+            return DetectedFormat(FileKind.COMPRESSED, label)
     if head[257:262] == b"ustar":
-        return Decision(Kind.TAR)
+        return DetectedFormat(FileKind.TAR)
     if not head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return None
     # torch.save and numpy write zip files too; their first member gives them away
     first = head[30 : 30 + int.from_bytes(head[26:28], "little")]
     if first.endswith((b"/data.pkl", b"/.format_version", b"/byteorder", b"/version")):
-        return Decision(Kind.KNOWN_OTHER, "checkpoint")
-    return Decision(Kind.KNOWN_OTHER, "array file") if first.endswith(b".npy") else Decision(Kind.ZIP)
+        return DetectedFormat(FileKind.KNOWN_OTHER, "checkpoint")
+    return (
+        DetectedFormat(FileKind.KNOWN_OTHER, "array file") if first.endswith(b".npy") else DetectedFormat(FileKind.ZIP)
+    )
 
 
-def _ours(head: bytes) -> Decision | None:
+def _own_file_format(head: bytes) -> DetectedFormat | None:
     if head.lstrip()[:1] != b"{":
         return None
     schema = _SCHEMA.search(head[:4096])
@@ -141,24 +143,24 @@ def _ours(head: bytes) -> Decision | None:
         return None
     name = schema.group(1).decode("ascii")
     if name.startswith("unhang.bundle/"):
-        return Decision(Kind.MANIFEST)
+        return DetectedFormat(FileKind.MANIFEST)
     if name.startswith("unhang.pace/"):
-        return Decision(Kind.PACE)
+        return DetectedFormat(FileKind.PACE)
     if name.startswith("unhang.compared/"):
-        return Decision(Kind.COMPARED)
+        return DetectedFormat(FileKind.COMPARED)
     if name.startswith("unhang.checkpoints/"):
-        return Decision(Kind.CHECKPOINTS)
+        return DetectedFormat(FileKind.CHECKPOINTS)
     if name.startswith("unhang.history/"):
-        return Decision(Kind.EARLIER)
+        return DetectedFormat(FileKind.EARLIER)
     if name.startswith("unhang.nodes/"):
-        return Decision(Kind.NODES)
+        return DetectedFormat(FileKind.NODES)
     if name.startswith("unhang.machine/"):
-        return Decision(Kind.MACHINE)
-    label = _OUR_PAPERS.get(name.partition("/")[0])
-    return Decision(Kind.KNOWN_OTHER, label) if label is not None else None
+        return DetectedFormat(FileKind.MACHINE)
+    label = _OWN_FILE_LABELS.get(name.partition("/")[0])
+    return DetectedFormat(FileKind.KNOWN_OTHER, label) if label is not None else None
 
 
-_OUR_PAPERS = {
+_OWN_FILE_LABELS = {
     "unhang.verdict": "verdict of unhang",
     "unhang.run": "plan of unhang run",
     "unhang.settings": "record of unhang run",
@@ -167,28 +169,28 @@ _OUR_PAPERS = {
 }
 
 
-def _readable(head: bytes, name: str) -> Decision:
+def _readable(head: bytes, name: str) -> DetectedFormat:
     from unhang.evidence.flight_recorder.dump_detection import looks_like_flight_recorder, looks_like_pickle
     from unhang.evidence.profiler_trace import looks_like_trace
     from unhang.evidence.stacks import looks_like_stack
 
     if looks_like_trace(head):
-        return Decision(Kind.KNOWN_OTHER, "trace of torch.profiler (unhang compare A B reads two)")
+        return DetectedFormat(FileKind.KNOWN_OTHER, "trace of torch.profiler (unhang compare A B reads two)")
     if looks_like_flight_recorder(head):
-        return Decision(Kind.RECORDING)
+        return DetectedFormat(FileKind.RECORDING)
     other = _other(head)
     if other:
-        return Decision(Kind.KNOWN_OTHER, other)
+        return DetectedFormat(FileKind.KNOWN_OTHER, other)
     if looks_like_pickle(head):
-        return Decision(Kind.KNOWN_OTHER, "pickle other than a flight-recorder dump")
+        return DetectedFormat(FileKind.KNOWN_OTHER, "pickle other than a flight-recorder dump")
     if not is_text(head):
-        return Decision(Kind.BINARY)
-    if looks_like_stack(head) and not _told_around(head):
-        return Decision(Kind.STACKS)
+        return DetectedFormat(FileKind.BINARY)
+    if looks_like_stack(head) and not _has_log_around_stacks(head):
+        return DetectedFormat(FileKind.STACKS)
     return _text(head, name)
 
 
-def _told_around(head: bytes) -> bool:
+def _has_log_around_stacks(head: bytes) -> bool:
     """Words of the program stand before faulthandler's stacks, or a launcher's after them: a log.
 
     The reader of logs keeps the stacks as well.
@@ -210,22 +212,26 @@ _FAULTHANDLER_SAYS = (b"Fatal Python error:", b"Timeout (", b"Python runtime sta
 
 _DUMP_NAME = re.compile(r"(?:nccl|comm_lib)_trace_rank_\d")
 """What torch calls its dumps by default."""
-_OUR_PAGE = b'<meta name="generator" content="unhang">'
+_OWN_PAGE = b'<meta name="generator" content="unhang">'
 
 
-def _text(head: bytes, name: str) -> Decision:
+def _text(head: bytes, name: str) -> DetectedFormat:
     from unhang.evidence.logs import looks_like_log
 
     suffix = PurePosixPath(name).suffix.lower()
     if suffix == ".py" and _PYTHON.search(head):
-        return Decision(Kind.SOURCE)
+        return DetectedFormat(FileKind.SOURCE)
     if head.lstrip()[:15].lower().startswith((b"<!doctype html", b"<html", b"<svg", b"<?xml")):
-        return Decision(Kind.KNOWN_OTHER, "report of unhang" if _OUR_PAGE in head[:4096] else "web page")
+        return DetectedFormat(FileKind.KNOWN_OTHER, "report of unhang" if _OWN_PAGE in head[:4096] else "web page")
     if _DUMP_NAME.search(PurePosixPath(name).name) and not looks_like_log(head):
-        return Decision(Kind.KNOWN_OTHER, "text named like a flight-recorder dump")
+        return DetectedFormat(FileKind.KNOWN_OTHER, "text named like a flight-recorder dump")
     if suffix in _PROGRAM_NAMES and not looks_like_log(head):
-        return Decision(Kind.KNOWN_OTHER, "program or settings text")
-    return Decision(Kind.KNOWN_OTHER, "settings text") if _is_json_document(head) else Decision(Kind.LOG)
+        return DetectedFormat(FileKind.KNOWN_OTHER, "program or settings text")
+    return (
+        DetectedFormat(FileKind.KNOWN_OTHER, "settings text")
+        if _is_json_document(head)
+        else DetectedFormat(FileKind.LOG)
+    )
 
 
 def is_text(head: bytes) -> bool:

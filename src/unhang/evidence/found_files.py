@@ -11,31 +11,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from unhang.evidence.read_limits import Limits
+from unhang.evidence.read_limits import ReadLimits
 from unhang.findings import Source, Unread
 
 _SKIPPED_FOLDERS = frozenset(
     (".git", ".hg", ".unhang", ".svn", "__pycache__", "node_modules", "site-packages", ".venv", ".mypy_cache")
 )
-NOT_THE_FILE = "is no longer the file that was found; it was not read"
+FILE_REPLACED = "is no longer the file that was found; it was not read"
 _PIPE_PATH = re.compile(r"/dev/(?:stdin|fd/\d+)|/proc/self/fd/\d+")
 
 
-Identity = tuple[int, int]
+FileIdentity = tuple[int, int]
 
 
-class NotTheFileError(OSError):
+class FileReplacedError(OSError):
     """Something else stands where a regular file was found."""
 
     def __init__(self) -> None:
-        super().__init__(None, NOT_THE_FILE)
+        super().__init__(None, FILE_REPLACED)
 
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
     """A regular file. ``name`` is how the user would name it, ``size`` in bytes, ``root`` the folder that was named.
 
-    ``identity``: its device and inode, by which whoever opens it knows that it is still the same (``opened``).
+    ``identity``: its device and inode, by which ``open_regular_file`` knows that it is still the same.
     """
 
     path: Path
@@ -43,11 +43,11 @@ class FoundFile:
     size: int
     modified_s: float
     root: Path
-    identity: Identity
+    identity: FileIdentity
 
 
 @dataclass(slots=True)
-class Found:
+class FoundFiles:
     """What the inputs name. ``pipes`` are to be read like standard input (``-``, ``<(command)``)."""
 
     files: list[FoundFile] = field(default_factory=list)
@@ -57,10 +57,10 @@ class Found:
     """Inputs that name nothing at all."""
 
 
-def find_files(inputs: Sequence[str], limits: Limits) -> Found:
+def find_files(inputs: Sequence[str], limits: ReadLimits) -> FoundFiles:
     """Everything ``inputs`` name, sorted, each file once however often it is named or linked."""
-    found = Found()
-    named: list[_Named] = []
+    found = FoundFiles()
+    named: list[_NamedPath] = []
     for text in inputs:
         if text == "-" or _PIPE_PATH.fullmatch(text):
             found.pipes.append(text)
@@ -76,7 +76,7 @@ def find_files(inputs: Sequence[str], limits: Limits) -> Found:
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
+class _NamedPath:
     """What the user named: a path, or what a recursive glob found below ``root``."""
 
     path: Path
@@ -84,7 +84,7 @@ class _Named:
     by_glob: bool = False
 
 
-def _expand(text: str) -> list[_Named]:
+def _expand(text: str) -> list[_NamedPath]:
     path = Path(text).expanduser()
     if os.path.lexists(path):
         return [_as_named(path)]
@@ -95,20 +95,20 @@ def _expand(text: str) -> list[_Named]:
     return [_as_named(Path(match)) for match in sorted(glob.glob(str(path)))]  # noqa: PTH207 - a user's glob may be absolute
 
 
-def _as_named(path: Path) -> _Named:
-    return _Named(path, path if path.is_dir() else path.parent)
+def _as_named(path: Path) -> _NamedPath:
+    return _NamedPath(path, path if path.is_dir() else path.parent)
 
 
-def _below(path: Path) -> list[_Named]:
+def _below(path: Path) -> list[_NamedPath]:
     """``glob`` would follow links to folders, out of where the pattern begins; ``Path.glob`` does not."""
     at = next(index for index, part in enumerate(path.parts) if glob.has_magic(part))
     begin, pattern = Path(*path.parts[:at]), "/".join(path.parts[at:])
     matches = begin.glob(f"{pattern}/*" if path.parts[-1] == "**" else pattern)
     shown = (match for match in matches if not any(part[0] == "." for part in match.parts[at:]))
-    return [_Named(match, begin, by_glob=True) for match in sorted(shown)]
+    return [_NamedPath(match, begin, by_glob=True) for match in sorted(shown)]
 
 
-def leads_out(path: Path, roots: Sequence[str]) -> bool:
+def links_outside(path: Path, roots: Sequence[str]) -> bool:
     """Whether ``path`` is a link whose end lies in none of ``roots`` (real paths)."""
     if not path.is_symlink():
         return False
@@ -116,7 +116,7 @@ def leads_out(path: Path, roots: Sequence[str]) -> bool:
     return not any(end == root or end.startswith(root.rstrip("/") + "/") for root in roots)
 
 
-def opened(path: str | Path, identity: Identity | None = None) -> BinaryIO:
+def open_regular_file(path: str | Path, identity: FileIdentity | None = None) -> BinaryIO:
     """A regular file, for reading, unbuffered; never waits, for a name may have turned into a pipe.
 
     Raises:
@@ -129,20 +129,20 @@ def opened(path: str | Path, identity: Identity | None = None) -> BinaryIO:
     if same and stat.S_ISREG(status.st_mode):
         return os.fdopen(descriptor, "rb", buffering=0)
     os.close(descriptor)
-    raise NotTheFileError
+    raise FileReplacedError
 
 
 class _Walk:
     """Adds paths to ``found`` within limits."""
 
-    def __init__(self, found: Found, limits: Limits, roots: Sequence[str]) -> None:
+    def __init__(self, found: FoundFiles, limits: ReadLimits, roots: Sequence[str]) -> None:
         self._found = found
         self._roots = roots
         self._limits = limits
         self._seen: set[tuple[int, int]] = set()
         self._full = False
 
-    def add(self, named: _Named) -> None:
+    def add(self, named: _NamedPath) -> None:
         """Add what the user named: a file, or a folder with all it holds."""
         if named.by_glob:
             self._add_inside(named.path, named.root, depth=1)
@@ -152,7 +152,7 @@ class _Walk:
     def _add_inside(self, path: Path, root: Path, depth: int) -> None:
         """A link somebody else made may lead anywhere: out of what was given it is not followed."""
         try:
-            out = leads_out(path, self._roots)
+            out = links_outside(path, self._roots)
         except (OSError, RuntimeError, ValueError):
             out = False  # a loop: ``_add`` says so
         if out and path.exists():
@@ -164,7 +164,7 @@ class _Walk:
         try:
             status = path.stat()
         except OSError as error:
-            self._refuse(path, why_unreadable(error))
+            self._refuse(path, unreadable_reason(error))
             return
         key = (status.st_dev, status.st_ino)
         if key in self._seen:
@@ -194,7 +194,7 @@ class _Walk:
             with os.scandir(folder) as entries:
                 names = sorted(entry.name for entry in entries if entry.name not in _SKIPPED_FOLDERS)
         except OSError as error:
-            self._refuse(folder, why_unreadable(error))
+            self._refuse(folder, unreadable_reason(error))
             return
         for name in names:
             yield folder / name
@@ -203,10 +203,10 @@ class _Walk:
         self._found.unread.append(Unread(Source(str(path)), reason))
 
 
-def why_unreadable(error: OSError) -> str:
+def unreadable_reason(error: OSError) -> str:
     """One plain clause for an operating-system error."""
-    if isinstance(error, NotTheFileError):
-        return NOT_THE_FILE
+    if isinstance(error, FileReplacedError):
+        return FILE_REPLACED
     if isinstance(error, FileNotFoundError):
         return "has vanished, or is a link that leads nowhere"
     if isinstance(error, PermissionError):

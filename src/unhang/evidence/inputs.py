@@ -12,9 +12,9 @@ from contextlib import closing
 from unhang.errors import EvidenceError, UsageError
 from unhang.evidence.evidence_reader import EvidenceReader
 from unhang.evidence.evidence_set import EvidenceSet
-from unhang.evidence.found_files import Found, find_files
-from unhang.evidence.opened_files import Pieces
-from unhang.evidence.read_limits import DEFAULT_LIMITS, Limits
+from unhang.evidence.found_files import FoundFiles, find_files
+from unhang.evidence.opened_files import OpenedFiles
+from unhang.evidence.read_limits import DEFAULT_LIMITS, ReadLimits
 from unhang.findings import Source, Unread
 
 Progress = Callable[[int, int, str], None]
@@ -22,7 +22,7 @@ Progress = Callable[[int, int, str], None]
 
 
 def read_evidence(
-    inputs: Sequence[str], *, limits: Limits = DEFAULT_LIMITS, progress: Progress | None = None
+    inputs: Sequence[str], *, limits: ReadLimits = DEFAULT_LIMITS, progress: Progress | None = None
 ) -> EvidenceSet:
     """Read everything ``inputs`` name.
 
@@ -34,18 +34,18 @@ def read_evidence(
     if not found.files and not found.pipes and not found.unread:
         raise _nothing_there(found)
     reader = EvidenceReader(limits, inputs)
-    tell = _teller(found, progress)
+    tell = _progress_callback(found, progress)
     with closing(reader):
-        for piece in Pieces(found, limits, tell):
+        for piece in OpenedFiles(found, limits, tell):
             reader.take(piece)
         evidence = reader.finish(tell)
     evidence.unread[:0] = [*found.unread, *(Unread(Source(text), "does not exist") for text in found.missing)]
-    if not (evidence.recordings or evidence.stacks or evidence.logs or evidence.manifests):
+    if not (evidence.recorder_dumps or evidence.stacks or evidence.logs or evidence.manifests):
         raise _nothing_readable(evidence, found)
     return evidence
 
 
-def _teller(found: Found, progress: Progress | None) -> Callable[[int, str], None] | None:
+def _progress_callback(found: FoundFiles, progress: Progress | None) -> Callable[[int, str], None] | None:
     if progress is None:
         return None
     total = sum(file.size for file in found.files)
@@ -59,7 +59,7 @@ def _teller(found: Found, progress: Progress | None) -> Callable[[int, str], Non
     return tell
 
 
-def _nothing_there(found: Found) -> UsageError:
+def _nothing_there(found: FoundFiles) -> UsageError:
     if found.missing:
         named = ", ".join(found.missing[:3])
         return UsageError(
@@ -70,7 +70,7 @@ def _nothing_there(found: Found) -> UsageError:
     )
 
 
-def _nothing_readable(evidence: EvidenceSet, found: Found) -> EvidenceError:
+def _nothing_readable(evidence: EvidenceSet, found: FoundFiles) -> EvidenceError:
     looked = len(found.files) + len(found.pipes)
     reasons = "; ".join(f"{item.source.path} {item.reason}" for item in evidence.unread[:3])
     more = f"; and {len(evidence.unread) - 3} more" if len(evidence.unread) > 3 else ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from unhang.findings import Source, Unread
-from unhang.knowledge.numbers import MOST, TimeForm
+from unhang.knowledge.numbers import MAX_INTEGER, TimeForm
 
 if TYPE_CHECKING:  # a log needs no columns
     import numpy as np
@@ -62,11 +62,11 @@ class Signature:
 
 
 def _product(sizes: tuple[int, ...]) -> int:
-    return min(math.prod(sizes), MOST)  # no tensor is larger; a dump may say so
+    return min(math.prod(sizes), MAX_INTEGER)  # no tensor is larger; a dump may say so
 
 
 @dataclass(slots=True)
-class Entries:
+class RecorderEntries:
     """The recorded collectives of one rank in columns, oldest first; every column has length ``n``.
 
     Times are nanoseconds since the epoch, 0 = not known. Indexes point into the tables at the end.
@@ -126,7 +126,7 @@ class GroupStatus:
 
 
 @dataclass(slots=True)
-class Recording:
+class RecorderDump:
     """One flight-recorder dump of one rank."""
 
     source: Source
@@ -140,7 +140,7 @@ class Recording:
     """NCCL (or other) version text; empty when not recorded."""
     groups: Mapping[str, GroupConfig]
     status: Mapping[str, GroupStatus]
-    entries: Entries
+    entries: RecorderEntries
     whole: bool
     """False when only the end of the ring was read (enough for the stall) or the file is torn."""
     dropped: int | None = None
@@ -168,7 +168,7 @@ class ThreadStack:
     holds_gil: bool | None = None
     line: int | None = None
     """Line of the dump where this thread starts."""
-    fell: bool = False
+    took_fatal_signal: bool = False
     """faulthandler's current thread: the one in which the fatal signal came."""
 
 
@@ -354,7 +354,7 @@ class LogReading:
     unread: tuple[Unread, ...] = ()
     said: tuple[LastLine, ...] = ()
     """The latest ordinary lines of everybody, in order: those before the first trouble, then the last of all."""
-    complaints: tuple[LogEvent, ...] = ()
+    unrecognized_failures: tuple[LogEvent, ...] = ()
     """Lines of no known kind that tell of a failure in general words."""
     endings: tuple[LogEnding, ...] = ()
     """What its lines tell of how the job, a launcher or a rank ended."""
@@ -362,7 +362,7 @@ class LogReading:
     """How many ranks the job has, as launchers and programs print it at the start."""
     started_line: int = 0
     """The last line that tells of a start."""
-    year_told: bool = True
+    has_year: bool = True
     """A line has a year; else all times are placed in the year of the file, which may be another log's next year."""
 
 

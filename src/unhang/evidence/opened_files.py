@@ -10,27 +10,27 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from unhang.errors import ArchiveError
-from unhang.evidence.bounded_streams import BROKEN, Budget, Tolerant, read_head
-from unhang.evidence.format_detection import HEAD_BYTES, Decision, Kind, decide
-from unhang.evidence.found_files import Found, FoundFile, Identity, opened, why_unreadable
-from unhang.evidence.read_limits import Limits
+from unhang.evidence.bounded_streams import STREAM_ERRORS, TolerantStream, UnpackBudget, read_head
+from unhang.evidence.format_detection import HEAD_BYTES, DetectedFormat, FileKind, detect_format
+from unhang.evidence.found_files import FileIdentity, FoundFile, FoundFiles, open_regular_file, unreadable_reason
+from unhang.evidence.read_limits import ReadLimits
 from unhang.findings import Source, Unread
 
-_PACKED = frozenset((Kind.TAR, Kind.ZIP, Kind.COMPRESSED))
+_PACKED = frozenset((FileKind.TAR, FileKind.ZIP, FileKind.COMPRESSED))
 _NESTED_DEEPER = "is an archive inside an archive inside an archive; unpack the outer one first"
 
 
 @dataclass(slots=True)
-class Piece:
+class OpenedFile:
     """One file of evidence. ``path`` is set when it lies on disk as it is; ``size`` is in bytes, -1 when not known."""
 
     name: str
-    decision: Decision
+    decision: DetectedFormat
     head: bytes
-    stream: Tolerant
+    stream: TolerantStream
     size: int
     path: Path | None = None
-    identity: Identity | None = None
+    identity: FileIdentity | None = None
     modified_s: float | None = None
 
     def buffered(self) -> BinaryIO:
@@ -43,63 +43,63 @@ class Piece:
         return None if len(content) > limit else content
 
 
-class Pieces:
+class OpenedFiles:
     """Walks what was found. ``seen`` hears (bytes read, name) while files are read."""
 
-    def __init__(self, found: Found, limits: Limits, seen: Callable[[int, str], None] | None = None) -> None:
+    def __init__(self, found: FoundFiles, limits: ReadLimits, seen: Callable[[int, str], None] | None = None) -> None:
         self._found = found
         self._limits = limits
         self._seen = seen
-        self._budget = Budget(limits.unpacked, "unpacks to more than may be read")
+        self._budget = UnpackBudget(limits.unpacked, "unpacks to more than may be read")
 
-    def __iter__(self) -> Iterator[Piece | Unread]:
+    def __iter__(self) -> Iterator[OpenedFile | Unread]:
         for text in self._found.pipes:
             yield from self._guarded(text, self._pipe(text))
         for file in self._found.files:
             yield from self._guarded(file.name, self._file(file))
 
     @staticmethod
-    def _guarded(name: str, pieces: Iterator[Piece | Unread]) -> Iterator[Piece | Unread]:
+    def _guarded(name: str, pieces: Iterator[OpenedFile | Unread]) -> Iterator[OpenedFile | Unread]:
         """``pieces`` of one file, up to where looking into it fails: torn archives raise in more ways than are told."""
         try:
             yield from pieces
         except Exception as error:  # noqa: BLE001 - one file that cannot be opened up must not cost the others
             yield Unread.after(error, Source(name))
 
-    def _pipe(self, text: str) -> Iterator[Piece | Unread]:
+    def _pipe(self, text: str) -> Iterator[OpenedFile | Unread]:
         name = "stdin" if text == "-" else text
         try:
             stream = sys.stdin.buffer if text == "-" else Path(text).open("rb")  # noqa: SIM115 - closed by the process
         except OSError as error:
-            yield Unread(Source(name), why_unreadable(error))
+            yield Unread(Source(name), unreadable_reason(error))
             return
         yield from self._content(cast("BinaryIO", stream), name, -1, depth=0)
 
-    def _file(self, file: FoundFile) -> Iterator[Piece | Unread]:
+    def _file(self, file: FoundFile) -> Iterator[OpenedFile | Unread]:
         try:
-            handle = opened(file.path, file.identity)
+            handle = open_regular_file(file.path, file.identity)
         except OSError as error:
-            yield Unread(Source(file.name), why_unreadable(error))
+            yield Unread(Source(file.name), unreadable_reason(error))
             return
         with handle:
             yield from self._content(handle, file.name, file.size, depth=0, file=file)
 
     def _content(
         self, stream: BinaryIO, name: str, size: int, *, depth: int, file: FoundFile | None = None
-    ) -> Iterator[Piece | Unread]:
+    ) -> Iterator[OpenedFile | Unread]:
         head, trouble = read_head(stream, HEAD_BYTES)
         if trouble and not head:
             yield Unread(Source(name), trouble)
             return
-        decision = decide(head, name)
-        whole = Tolerant(stream, head, self._counter(name) if depth == 0 else None)
+        decision = detect_format(head, name)
+        whole = TolerantStream(stream, head, self._counter(name) if depth == 0 else None)
         whole.trouble = trouble
         if decision.kind in _PACKED:
             yield from self._archive(stream, whole, name, size, depth, on_disk=file is not None)
             return
-        if decision.kind is Kind.BINARY and file is not None and _text_after_hole(head, stream, file.size):
-            decision = Decision(Kind.LOG)
-        piece = Piece(name, decision, head, whole, size)
+        if decision.kind is FileKind.BINARY and file is not None and _text_after_hole(head, stream, file.size):
+            decision = DetectedFormat(FileKind.LOG)
+        piece = OpenedFile(name, decision, head, whole, size)
         if file is not None:
             piece.path, piece.identity, piece.modified_s = file.path, file.identity, file.modified_s
         yield piece
@@ -107,8 +107,8 @@ class Pieces:
             yield Unread(Source(name), f"{whole.trouble}; what came before that was read")
 
     def _archive(
-        self, stream: BinaryIO, whole: Tolerant, name: str, size: int, depth: int, *, on_disk: bool
-    ) -> Iterator[Piece | Unread]:
+        self, stream: BinaryIO, whole: TolerantStream, name: str, size: int, depth: int, *, on_disk: bool
+    ) -> Iterator[OpenedFile | Unread]:
         if depth >= 2:
             yield Unread(Source(name), _NESTED_DEEPER)
             return
@@ -128,7 +128,7 @@ class Pieces:
                 return
             yield from self._members(cast("BinaryIO", spool), name, size, depth)
 
-    def _members(self, stream: BinaryIO, name: str, size: int, depth: int) -> Iterator[Piece | Unread]:
+    def _members(self, stream: BinaryIO, name: str, size: int, depth: int) -> Iterator[OpenedFile | Unread]:
         from unhang.evidence.archives import unpack  # most evidence stands in no archive
 
         for member in unpack(stream, name=name, size=size, limits=self._limits, budget=self._budget):
@@ -144,7 +144,7 @@ class Pieces:
         return lambda count: seen(count, name)
 
 
-def _spool(whole: Tolerant, spool: BinaryIO, limits: Limits) -> int:
+def _spool(whole: TolerantStream, spool: BinaryIO, limits: ReadLimits) -> int:
     """Copy an archive that cannot be sought in to a temporary file of its own; its size in bytes."""
     size = 0
     source = io.BufferedReader(whole, 1 << 20)
@@ -167,6 +167,6 @@ def _text_after_hole(head: bytes, stream: BinaryIO, size: int) -> bool:
         stream.seek(max(0, size - HEAD_BYTES))
         tail = stream.read(HEAD_BYTES)
         stream.seek(len(head))
-    except BROKEN:
+    except STREAM_ERRORS:
         return False
     return bool(tail) and b"\n" in tail and is_text(tail.lstrip(b"\0"))

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from unhang.evidence.bounded_streams import BROKEN
+from unhang.evidence.bounded_streams import STREAM_ERRORS
 
 HEAD_BYTES = 1 << 16
 _PIECE = 1 << 10
@@ -28,7 +28,7 @@ def looks_like_trace(head: bytes) -> bool:
     return bool(_OWN.match(head) or _EVENTS.search(head) or _BARE.match(head))
 
 
-def events_begin(head: bytes) -> int | None:
+def events_offset(head: bytes) -> int | None:
     """Where in ``head`` the list of events begins, behind its bracket; None where it does not."""
     found = _EVENTS.search(head)
     if found is not None:
@@ -37,7 +37,7 @@ def events_begin(head: bytes) -> int | None:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
+def open_trace(path: Path) -> Iterator[BinaryIO]:
     """The unpacked bytes of ``path``. Raises OSError for what is no file or may not be read."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb", buffering=0) as raw:
@@ -52,10 +52,10 @@ def opened(path: Path) -> Iterator[BinaryIO]:
             yield cast("BinaryIO", unpacked)
 
 
-def head_of(path: Path) -> bytes:
+def read_trace_head(path: Path) -> bytes:
     """The first bytes of a file, unpacked, as far as it goes; empty where nothing can be read."""
     head = b""
-    with suppress(*BROKEN), opened(path) as stream:
+    with suppress(*STREAM_ERRORS), open_trace(path) as stream:
         while len(head) < HEAD_BYTES and (more := stream.read(min(_PIECE, HEAD_BYTES - len(head)))):
             head += more
     return head

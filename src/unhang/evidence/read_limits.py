@@ -9,7 +9,7 @@ GIB = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ReadLimits:
     """Upper bounds of one reading. Sizes are in bytes."""
 
     files: int = 100_000
@@ -34,4 +34,4 @@ class Limits:
     """Source files kept."""
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = ReadLimits()

@@ -7,32 +7,32 @@ from collections.abc import Iterable, Iterator, Mapping
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import LogEvent, ProcessExit, PythonTraceback, SourceFile, StackDump
-from unhang.facts.alignment.failed_collectives import reopen_failed
-from unhang.facts.alignment.group_table import groups_from_recordings, told_groups
-from unhang.facts.alignment.mismatched_calls import find_disagreements
-from unhang.facts.alignment.nonfatal_mismatch import survived_in
-from unhang.facts.divergence.aborted_receivers import settle_aborted
-from unhang.facts.dump_choice import Choice, choose_recordings
-from unhang.facts.endings.crashes import ended_after_timeouts, fell_with_others
-from unhang.facts.endings.duplicate_tracebacks import told_once
-from unhang.facts.endings.ended_by_launcher import mark_closed
+from unhang.facts.alignment.failed_collectives import reopen_failed_calls
+from unhang.facts.alignment.group_table import declared_groups, groups_from_recordings
+from unhang.facts.alignment.mismatched_calls import find_mismatches
+from unhang.facts.alignment.nonfatal_mismatch import nonfatal_from_comparisons
+from unhang.facts.divergence.aborted_receivers import assign_aborted_ranks
+from unhang.facts.dump_choice import ChosenDumps, choose_dumps
+from unhang.facts.endings.crashes import ended_after_timeouts, is_collateral_exit
+from unhang.facts.endings.duplicate_tracebacks import unique_tracebacks
+from unhang.facts.endings.ended_by_launcher import mark_ended_by_launcher
 from unhang.facts.endings.first_timeouts import FirstTimeouts
-from unhang.facts.endings.stack_at_exit import stack_at_the_end
-from unhang.facts.fault_isolation import Steps
+from unhang.facts.endings.stack_at_exit import stack_at_exit
+from unhang.facts.fault_isolation import IsolatedSteps
 from unhang.facts.logs.progress_from_logs import add_progress_from_logs
-from unhang.facts.machine.xids import with_xids
+from unhang.facts.machine.xids import add_sampled_xids
 from unhang.facts.model import Facts, GroupFacts, RankFacts, RankState, WaitForGraph
-from unhang.facts.pace.consistent_laggard import find_straggler
 from unhang.facts.pace.slow_rank_over_time import find_all_wait
-from unhang.facts.rank_table import build_ranks, placed_by_process
+from unhang.facts.pace.straggler import find_straggler
+from unhang.facts.rank_table import assign_ranks_by_process, build_ranks
 from unhang.facts.stacks.activity import activity_of
+from unhang.facts.waiting.all_joined_stalls import find_all_joined_stalls
 from unhang.facts.waiting.guard_waits import add_guard_waits
-from unhang.facts.waiting.pending_call_frames import place_calls
-from unhang.facts.waiting.positions_from_nodes import add_told_positions
-from unhang.facts.waiting.progress_from_stacks import forget_ended, forget_moving, settle_with_stacks
+from unhang.facts.waiting.pending_call_frames import add_call_frames
+from unhang.facts.waiting.positions_from_nodes import add_node_positions
+from unhang.facts.waiting.progress_from_stacks import clear_ended_ranks, clear_moving_ranks, reconcile_with_stacks
 from unhang.facts.waiting.stalls import find_stalls
-from unhang.facts.waiting.unfinished_by_all import find_symmetric_stalls
-from unhang.facts.waiting.wait_graph import build_wait_for
+from unhang.facts.waiting.wait_graph import build_wait_graph
 from unhang.facts.world_size import world_size_of
 from unhang.findings import Certainty, NotChecked, Unread, say
 
@@ -44,14 +44,16 @@ def build_facts(evidence: EvidenceSet) -> Facts:
 
     Never raises for bad evidence: what could not be built is in ``not_checked``, and :class:`Missing` where it stood.
     """
-    steps = Steps()
+    steps = IsolatedSteps()
     made, amended = steps.made, steps.amended
     choice = made(
-        say("which of a rank's dumps counts"), lambda: choose_recordings(evidence.recordings), Choice({}, [], [], set())
+        say("which of a rank's dumps counts"),
+        lambda: choose_dumps(evidence.recorder_dumps),
+        ChosenDumps({}, [], [], set()),
     )
     sources = {source.path: source for source in sorted(evidence.sources, key=lambda s: s.path)}
-    raised = placed_by_process((t for log in evidence.logs for t in log.tracebacks), evidence.manifests)
-    tracebacks = _in_time_order(told_once(raised))
+    raised = assign_ranks_by_process((t for log in evidence.logs for t in log.tracebacks), evidence.manifests)
+    tracebacks = _in_time_order(unique_tracebacks(raised))
     ranks: dict[int, RankFacts] = made(
         say("what is known of each rank"), lambda: build_ranks(evidence, choice.by_rank, tracebacks), {}
     )
@@ -62,38 +64,38 @@ def build_facts(evidence: EvidenceSet) -> Facts:
     groups: dict[str, GroupFacts] = made(
         say("how far each rank came, by its dump"),
         lambda: groups_from_recordings(
-            choice.by_rank, world, {r for r, f in ranks.items() if f.alive}, told_groups(evidence.manifests)
+            choice.by_rank, world, {r for r, f in ranks.items() if f.alive}, declared_groups(evidence.manifests)
         ),
         {},
     )
     events: tuple[LogEvent, ...] = made(say("the log lines in order"), lambda: _events(evidence), ())
     by_log, by_stack = say("how far each rank came, by its log"), say("how far each rank came, by its stack")
-    amended(say("how far each rank came, by its watcher"), add_told_positions, groups, ranks, evidence.nodes)
+    amended(say("how far each rank came, by its watcher"), add_node_positions, groups, ranks, evidence.nodes)
     amended(by_log, add_progress_from_logs, groups, events, world, choice.by_rank)
-    amended(say("which calls failed"), reopen_failed, groups, ranks)
-    amended(by_stack, settle_with_stacks, groups, ranks, world, sources)
+    amended(say("which calls failed"), reopen_failed_calls, groups, ranks)
+    amended(by_stack, reconcile_with_stacks, groups, ranks, world, sources)
     amended(say("who waits in a guard"), add_guard_waits, groups, ranks)
-    amended(say("where each rank calls"), place_calls, groups, ranks)
-    amended(by_stack, forget_moving, groups, ranks)
-    amended(by_stack, forget_ended, groups, ranks)
+    amended(say("where each rank calls"), add_call_frames, groups, ranks)
+    amended(by_stack, clear_moving_ranks, groups, ranks)
+    amended(by_stack, clear_ended_ranks, groups, ranks)
     for rank in {*world, *_members(groups)}:
         ranks.setdefault(rank, RankFacts(rank, state=RankState.MISSING))
-    amended(say("whom the launcher ended"), mark_closed, ranks, events)
+    amended(say("whom the launcher ended"), mark_ended_by_launcher, ranks, events)
     amended(say("how each rank ended"), _mark_ended, ranks, FirstTimeouts(evidence.logs))
-    graph = made(say("who waits for whom"), lambda: build_wait_for(groups, ranks))
-    failed = any(f.state in (RankState.CRASHED, RankState.FALLEN) for f in ranks.values())
+    graph = made(say("who waits for whom"), lambda: build_wait_graph(groups, ranks))
+    failed = any(f.state in (RankState.CRASHED, RankState.ENDED_WITH_OTHERS) for f in ranks.values())
     differ = say("whether ranks call different things")
-    disagreements = made(differ, lambda: find_disagreements(groups, choice.by_rank, failed=failed))
-    disagreements = made(differ, lambda: settle_aborted(disagreements, groups, ranks, choice.by_rank, events))
+    disagreements = made(differ, lambda: find_mismatches(groups, choice.by_rank, failed=failed))
+    disagreements = made(differ, lambda: assign_aborted_ranks(disagreements, groups, ranks, choice.by_rank, events))
     amended(say("how each rank stands"), _mark_states, ranks, groups, graph)
     return Facts(
         world_size=world_size,
         ranks=dict(sorted(ranks.items())),
         groups=groups,
         graph=graph,
-        disagreements=disagreements,
-        symmetric=made(
-            say("whether all wait in one call"), lambda: find_symmetric_stalls(groups, disagreements, world_size)
+        mismatches=disagreements,
+        all_joined_stalls=made(
+            say("whether all wait in one call"), lambda: find_all_joined_stalls(groups, disagreements, world_size)
         ),
         stalls=made(say("who waits for whom"), lambda: find_stalls(graph, groups, ranks)),
         straggler=made(say("which rank is slow"), lambda: find_straggler(groups, ranks, sources, evidence.paces)),
@@ -106,17 +108,19 @@ def build_facts(evidence: EvidenceSet) -> Facts:
         sources=sources,
         unread=_in_place_order((*evidence.unread, *choice.unread)),
         inputs=tuple(evidence.inputs),
-        stray_stacks=_stray(evidence, ranks),
-        survived=made(say("which calls differed without harm"), lambda: survived_in(evidence.comparisons)),
+        unattributed_stacks=_unattributed_stacks(evidence, ranks),
+        nonfatal_mismatches=made(
+            say("which calls differed without harm"), lambda: nonfatal_from_comparisons(evidence.comparisons)
+        ),
         machines=tuple(sorted(evidence.machines, key=lambda m: m.source.path)),
         nodes=tuple(sorted(evidence.nodes, key=lambda n: (n.name, n.source.path))),
         earlier=tuple(sorted(evidence.earlier, key=lambda g: (g.kind, g.name, g.cause))),
         checkpoints=_checkpoints(evidence),
-        not_checked=(*choice.not_checked, *_guessed(evidence), *steps.failed),
+        not_checked=(*choice.not_checked, *_guessed_ranks(evidence), *steps.failed),
     )
 
 
-def _guessed(evidence: EvidenceSet) -> Iterator[NotChecked]:
+def _guessed_ranks(evidence: EvidenceSet) -> Iterator[NotChecked]:
     if any(process.guessed_rank for manifest in evidence.manifests for process in manifest.processes):
         yield NotChecked(
             WHICH_RANK,
@@ -136,7 +140,7 @@ def _checkpoints(evidence: EvidenceSet) -> tuple[Checkpoint, ...]:
     return tuple(sorted(once.values(), key=lambda c: (-c.saved_s, -(c.step or 0), c.path)))
 
 
-def _stray(evidence: EvidenceSet, ranks: Mapping[int, RankFacts]) -> tuple[StackDump, ...]:
+def _unattributed_stacks(evidence: EvidenceSet, ranks: Mapping[int, RankFacts]) -> tuple[StackDump, ...]:
     pids = {facts.pid for facts in ranks.values()} - {None}
     stray = (s for s in evidence.stacks if s.rank is None and s.pid not in pids)
     return tuple(sorted(stray, key=lambda s: (s.source.path, s.source.line or 0)))
@@ -144,14 +148,14 @@ def _stray(evidence: EvidenceSet, ranks: Mapping[int, RankFacts]) -> tuple[Stack
 
 def _read_activities(ranks: Mapping[int, RankFacts], sources: Mapping[str, SourceFile]) -> None:
     for facts in ranks.values():
-        stack = facts.stack or stack_at_the_end(facts)
+        stack = facts.stack or stack_at_exit(facts)
         if stack is not None:
             facts.activity, facts.threads = activity_of(stack, sources)
 
 
-def _mark_moving(ranks: Mapping[int, RankFacts], choice: Choice) -> None:
+def _mark_moving(ranks: Mapping[int, RankFacts], choice: ChosenDumps) -> None:
     """A rank that issued new collectives between two dumps moves, even where both looks fell on the same line."""
-    for rank in choice.advanced:
+    for rank in choice.advanced_ranks:
         if rank in ranks:
             ranks[rank].moving = True
 
@@ -164,8 +168,8 @@ def _mark_ended(ranks: Mapping[int, RankFacts], timeouts: FirstTimeouts) -> None
             facts.state = RankState.STOPPED if facts.process_state.upper().startswith("T") else facts.state
         elif exit_.exit_code == 0:
             facts.state = RankState.ENDED
-        elif fell_with_others(facts) or ended_after_timeouts(facts, timeouts):
-            facts.state = RankState.FALLEN
+        elif is_collateral_exit(facts) or ended_after_timeouts(facts, timeouts):
+            facts.state = RankState.ENDED_WITH_OTHERS
         else:
             facts.state = RankState.CRASHED
 
@@ -203,7 +207,7 @@ def _in_time_order(tracebacks: Iterable[PythonTraceback]) -> tuple[PythonTraceba
 
 def _events(evidence: EvidenceSet) -> tuple[LogEvent, ...]:
     """By attempt, then time where known; undated lines keep the place of their file."""
-    every = with_xids([event for log in evidence.logs for event in log.events], evidence.machines)
+    every = add_sampled_xids([event for log in evidence.logs for event in log.events], evidence.machines)
     return tuple(
         sorted(
             every,

@@ -40,25 +40,25 @@ _OPAQUE = {"coalesced", "split", "new_window", ""}
 POINT_TO_POINT = {"send", "recv", "isend", "irecv", "batch_isend_irecv"}
 
 
-def canonical(operation: str) -> str:
+def canonical_operation(operation: str) -> str:
     """One name per operation over backends and versions: ``_allgather_base`` is ``all_gather_into_tensor``."""
     lowered = operation.lower()
     return _ALIASES.get(lowered, lowered)
 
 
-def is_recorded_as(called: str, recorded: str) -> bool:
+def may_be_recorded_as(called: str, recorded: str) -> bool:
     """Whether a call of the function ``called`` may stand in a record as ``recorded``: Gloo knows one all-gather, which
     ``all_gather_into_tensor`` and ``all_gather_object`` come to as well."""
-    whole, part = canonical(called), canonical(recorded)
+    whole, part = canonical_operation(called), canonical_operation(recorded)
     return whole.startswith(part) and whole[len(part) :] in _FORMS
 
 
-def differences(signatures: Collection[Signature]) -> tuple[str, ...]:
+def signature_differences(signatures: Collection[Signature]) -> tuple[str, ...]:
     """In what ranks disagree that called these at one position: among ``operation``, ``size``, ``dtype``.
 
     Empty when the calls fit together, also where they look different but may (uneven all-to-all, scatter's root).
     """
-    operations = {canonical(s.operation) for s in signatures}
+    operations = {canonical_operation(s.operation) for s in signatures}
     if operations & _OPAQUE:
         return ()
     if len(operations) > 1:
@@ -73,9 +73,9 @@ def differences(signatures: Collection[Signature]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def gist(signature: Signature) -> str:
+def signature_text(signature: Signature) -> str:
     """What every rank must call alike, as a text; sizes only where they have to be the same."""
-    operation = canonical(signature.operation)
+    operation = canonical_operation(signature.operation)
     if operation in _OPAQUE or operation == "barrier":
         return ""
     free = operation in _FREE_SIZES or operation in ("all_gather", "reduce_scatter")
@@ -101,5 +101,5 @@ def _amount(signature: Signature) -> tuple[int, int]:
 
 def is_barrier(operation: str, elements: int | None) -> bool:
     """A barrier, also in its disguise: NCCL's barrier is an all-reduce of one element."""
-    name = canonical(operation)
+    name = canonical_operation(operation)
     return name == "barrier" or (name == "all_reduce" and elements == 1)

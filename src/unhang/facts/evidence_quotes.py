@@ -6,17 +6,17 @@ from unhang.evidence.items import PythonTraceback
 from unhang.findings import Evidence, Source, shortened
 
 
-def raised_words(traceback: PythonTraceback) -> str:
+def exception_line(traceback: PythonTraceback) -> str:
     """The last line of a traceback, with all of its message."""
     said = traceback.message if traceback.message[:1] in ("", "\n") else f": {traceback.message}"
     return f"{traceback.exception}{said}"
 
 
-def raised_at(traceback: PythonTraceback) -> Source:
+def exception_source(traceback: PythonTraceback) -> Source:
     """Where its exception stands; the traceback begins above."""
     return Source(traceback.source.path, traceback.raised_line or traceback.source.line)
 
 
 def quote_traceback(traceback: PythonTraceback) -> Evidence:
     """The exception, at its line of the log."""
-    return Evidence(raised_at(traceback), shortened(raised_words(traceback)), traceback.rank)
+    return Evidence(exception_source(traceback), shortened(exception_line(traceback)), traceback.rank)

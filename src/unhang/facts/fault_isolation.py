@@ -1,7 +1,7 @@
 """Each fact is built apart: one that fails is named, caps certainty, and the others answer.
 
-A fact that could not be built is :class:`Missing`, not empty: whoever asks it anything could not look either, so that
-no rule takes it for *not found*, and nobody for health.
+A fact that could not be built is :class:`MissingFact`, not empty: whoever asks it anything could not look either, so
+that no rule takes it for *not found*, and nobody for health.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from unhang.findings import Certainty, NotChecked, Text
 Made = TypeVar("Made")
 
 
-class Missing:
+class MissingFact:
     """Stands where a fact could not be built. Raises :class:`CouldNotLook` whatever is asked of it."""
 
     __slots__ = ("_what",)
@@ -34,21 +34,21 @@ class Missing:
     __bool__ = __len__ = __iter__ = __getitem__ = __contains__ = __call__ = _refuse
 
 
-class Steps:
+class IsolatedSteps:
     """Runs steps one after the other and keeps what failed."""
 
     def __init__(self) -> None:
         self.failed: list[NotChecked] = []
 
     def made(self, what: Text, make: Callable[[], Made], *otherwise: Made) -> Made:
-        """What ``make`` gives. Where it fails: ``otherwise``, or :class:`Missing` without one."""
+        """What ``make`` gives. Where it fails: ``otherwise``, or :class:`MissingFact` without one."""
         try:
             return make()
         except MemoryError:
             raise  # not this step's fault: the whole is too large
         except Exception as error:  # noqa: BLE001 - the boundary of one fact
             self.failed.append(NotChecked.after(error, what, Certainty.POSSIBLE))
-            return otherwise[0] if otherwise else cast("Made", Missing(what))
+            return otherwise[0] if otherwise else cast("Made", MissingFact(what))
 
     def amended(self, what: Text, amend: Callable[..., object], *given: Any) -> None:
         """Let ``amend`` change what it is given; where it fails, what it had not come to stays as it was."""

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from functools import cache
 
 from unhang.evidence.items import LastLine
-from unhang.facts.endings.stated_failures import failures_of
+from unhang.facts.endings.stated_failures import stated_failures
 from unhang.facts.laggard.work_spanning_timeout import DEFAULT_LIMITS_S, absent_rank
-from unhang.facts.logs.waits_in_logs import Incident, incident_of
+from unhang.facts.logs.waits_in_logs import LoggedWaits, logged_waits
 from unhang.facts.model import Facts
 from unhang.knowledge import numbers
-from unhang.knowledge.known_incidents.incident_counts import STACKS, WORDS_OF_WORK
+from unhang.knowledge.known_incidents.incident_counts import STACKS, WORK_WORDS
 from unhang.knowledge.messages import message_row
 from unhang.knowledge.thresholds import whole_threshold
 from unhang.late_pattern import late_pattern
@@ -30,26 +30,26 @@ BUSY = whole_threshold("incident_features.busy")
 """Per cent: a card that spins in a collective shows nearly all of them."""
 
 
-def situation_of(facts: Facts) -> frozenset[str]:
+def incident_features(facts: Facts) -> frozenset[str]:
     """The features of what was read; the same for every order of files."""
-    return facts.once(_situation_of)
+    return facts.once(_incident_features)
 
 
-def _situation_of(facts: Facts) -> frozenset[str]:
-    incident = incident_of(facts)
-    found = set(_of_waits(facts, incident)) if incident is not None else set()
+def _incident_features(facts: Facts) -> frozenset[str]:
+    incident = logged_waits(facts)
+    found = set(_features_of_waits(facts, incident)) if incident is not None else set()
     found |= {
-        *_of_looks(facts),
-        *_of_words(facts),
-        *_of_messages(facts),
-        *_of_failures(facts),
-        *_of_ends(facts),
-        *_of_stack(facts),
+        *_features_of_snapshots(facts),
+        *_features_of_lines(facts),
+        *_features_of_messages(facts),
+        *_features_of_failures(facts),
+        *_features_of_exits(facts),
+        *_features_of_environment(facts),
     }
     return frozenset(found)
 
 
-def _of_waits(facts: Facts, incident: Incident) -> Iterator[str]:
+def _features_of_waits(facts: Facts, incident: LoggedWaits) -> Iterator[str]:
     """Who gave up waiting, in what, and who did not."""
     yield "timeout"
     operations = Counter(wait.operation or "store" for wait in incident.waits)
@@ -68,22 +68,22 @@ def _of_waits(facts: Facts, incident: Incident) -> Iterator[str]:
         yield f"limit:{incident.limits[0]:g}" if incident.limits[0] in DEFAULT_LIMITS_S else "limit:other"
 
 
-def _of_looks(facts: Facts) -> Iterator[str]:
+def _features_of_snapshots(facts: Facts) -> Iterator[str]:
     """What somebody pasted beside the log because the job stood."""
-    busy = [numbers.whole(str(event.values.get("percent", ""))) for event in facts.events_of("look.gpuuse")]
+    busy = [numbers.integer(str(event.values.get("percent", ""))) for event in facts.events_of("look.gpuuse")]
     if busy:
         spins = all(isinstance(percent, int) and percent >= BUSY for percent in busy)
         yield "look:cards-busy" if spins else "look:cards"
-    if facts.stray_stacks:
+    if facts.unattributed_stacks:
         yield "look:stacks"
 
 
-def stands(facts: Facts) -> bool:
+def was_seen_stuck(facts: Facts) -> bool:
     """Somebody looked at cards or stacks beside the log, or wrote into it that the job stands."""
-    return bool(situation_of(facts) & {"look:cards-busy", "look:cards", "look:stacks", "ever:stand"})
+    return bool(incident_features(facts) & {"look:cards-busy", "look:cards", "look:stacks", "ever:stand"})
 
 
-def _of_words(facts: Facts) -> Iterator[str]:
+def _features_of_lines(facts: Facts) -> Iterator[str]:
     """What the job's ordinary lines spoke of, at last and before."""
     said = [line for log in facts.logs for line in log.said]
     spoken = [works for line in reversed(said) if (works := _works_in(line))]
@@ -100,22 +100,22 @@ def _of_words(facts: Facts) -> Iterator[str]:
 
 def _works_in(line: LastLine) -> tuple[str, ...]:
     text = line.text[:500]
-    return tuple(work for work, pattern in _patterns(WORDS_OF_WORK) if pattern.search(text))
+    return tuple(work for work, pattern in _patterns(WORK_WORDS) if pattern.search(text))
 
 
-def _of_messages(facts: Facts) -> Iterator[str]:
+def _features_of_messages(facts: Facts) -> Iterator[str]:
     for kind in {event.kind for event in facts.events}:
         row = message_row(kind)
         yield f"says:{row.says}:benign" if row.benign else f"says:{row.says}"
 
 
-def _of_failures(facts: Facts) -> Iterator[str]:
+def _features_of_failures(facts: Facts) -> Iterator[str]:
     """What lines say of failures in general words, also where the words mean several things."""
-    for failure in failures_of(facts):
+    for failure in stated_failures(facts):
         yield from (f"words:{cause.value}" for cause in (failure.cause, failure.also) if cause is not None)
 
 
-def _of_ends(facts: Facts) -> Iterator[str]:
+def _features_of_exits(facts: Facts) -> Iterator[str]:
     for traceback in facts.tracebacks:
         yield f"exc:{traceback.exception.rsplit('.', 1)[-1]}"
         yield from (f"in:{frame.function}" for frame in traceback.frames[:INNERMOST])
@@ -124,7 +124,7 @@ def _of_ends(facts: Facts) -> Iterator[str]:
     yield "crash" if any(codes) else "no-exit"
 
 
-def _of_stack(facts: Facts) -> Iterator[str]:
+def _features_of_environment(facts: Facts) -> Iterator[str]:
     """Programs, ways and cards that are spoken of anywhere."""
     texts = "\n".join(
         (

@@ -14,23 +14,23 @@ from typing import Any, TypeVar
 
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
 from unhang.evidence.items import (
-    Entries,
     Frame,
     LogEvent,
     LogReading,
     ProcessExit,
     Progress,
     PythonTraceback,
-    Recording,
+    RecorderDump,
+    RecorderEntries,
     Signature,
     SourceFile,
     StackDump,
     ThreadStack,
 )
-from unhang.evidence.own_files.earlier_verdicts import Guilt
+from unhang.evidence.own_files.earlier_verdicts import EarlierSuspect
 from unhang.evidence.own_files.machine_series import MachineSeries
-from unhang.evidence.own_files.other_nodes import NodeSight
-from unhang.evidence.own_files.recorder_items import NOTHING_AWAITED, Awaits, BundleManifest, GuardWait, MarkedWork
+from unhang.evidence.own_files.other_nodes import ObservedNode
+from unhang.evidence.own_files.run_items import NO_EXTERNAL_WAITS, BundleManifest, ExternalWaits, GuardWait, MarkedPhase
 from unhang.facts.pace_change import StepChange
 from unhang.findings import Evidence, NotChecked, Phase, Unread, Where
 from unhang.knowledge.numbers import TimeForm
@@ -51,7 +51,7 @@ class RankState(str, enum.Enum):
     """Ended by exception or signal of its own (victims of the launcher's SIGTERM are not crashed)."""
     STOPPED = "stopped"
     """Process state T."""
-    FALLEN = "fallen"
+    ENDED_WITH_OTHERS = "fallen"
     """Ended because another rank did: its exceptions only say that a partner is gone, or the launcher ended it."""
     ENDED = "ended"
     """Ended with exit code 0."""
@@ -143,9 +143,9 @@ class GroupFacts:
     """By global rank; ranks with no word are absent."""
     silent: tuple[int, ...]
     """Members from which there is no word about this group."""
-    entries: dict[int, Entries] = field(default_factory=dict)
+    entries: dict[int, RecorderEntries] = field(default_factory=dict)
     """Collectives (not P2P) of this group by global rank, oldest first, for alignment by position."""
-    p2p: dict[int, Entries] = field(default_factory=dict)
+    p2p: dict[int, RecorderEntries] = field(default_factory=dict)
     size: int | None = None
     """How many members it has, where a rank's own record tells."""
 
@@ -166,7 +166,7 @@ class RankFacts:
     moving: bool | None = None
     beats: bool | None = None
     """Our thread in it ran between two looks; None: it has none, or nobody looked twice."""
-    recording: Recording | None = None
+    recording: RecorderDump | None = None
     stack: StackDump | None = None
     """The latest."""
     earlier_stacks: tuple[StackDump, ...] = ()
@@ -182,13 +182,13 @@ class RankFacts:
     """Of the thread that issues collectives; None without a stack."""
     threads: tuple[Activity, ...] = ()
     """Of every other thread worth a word (loader workers, background writers, dead trainers)."""
-    marked: MarkedWork | None = None
+    marked: MarkedPhase | None = None
     """The phase its program marked and was in, as far as its record told."""
     guard_wait: GuardWait | None = None
     """It waits in a guard, on the store and in no collective."""
     unanswered: tuple[str, ...] = ()
     """``address:port`` it tries to connect to, without an answer."""
-    awaits: Awaits = NOTHING_AWAITED
+    awaits: ExternalWaits = NO_EXTERNAL_WAITS
     """What it waits for outside of the job: a peer, a file lock, a child that ended."""
     partner: int | None = None
     """With whom it is in a blocking send or receive."""
@@ -203,7 +203,7 @@ class RankFacts:
         return self.exit is None or self.ended_by_recorder
 
     @property
-    def outlived_the_others(self) -> bool:
+    def was_seen_alive(self) -> bool:
         """It lives, or the launcher ended it because others had failed and its stack of that moment is known."""
         return self.alive or (self.exit is not None and self.exit.terminated_by_launcher and self.stack is not None)
 
@@ -250,7 +250,7 @@ class Stall:
 
 
 @dataclass(frozen=True, slots=True)
-class Disagreement:
+class CallMismatch:
     """Ranks of one group issued different collectives at the same position."""
 
     group: str
@@ -272,7 +272,7 @@ class Disagreement:
 
 
 @dataclass(frozen=True, slots=True)
-class SymmetricStall:
+class AllJoinedStall:
     """Everyone joined the same collective with the same shape and nobody finished it."""
 
     group: str
@@ -298,7 +298,7 @@ class Straggler:
     positions: int = 0
     waits: float = 0.0
     others: float = 0.0
-    pace_looks: int = 0
+    pace_samples: int = 0
     change: StepChange | None = None
 
 
@@ -319,8 +319,8 @@ class Facts:
     ranks: dict[int, RankFacts]
     groups: dict[str, GroupFacts]
     graph: WaitForGraph
-    disagreements: tuple[Disagreement, ...]
-    symmetric: tuple[SymmetricStall, ...]
+    mismatches: tuple[CallMismatch, ...]
+    all_joined_stalls: tuple[AllJoinedStall, ...]
     stalls: tuple[Stall, ...]
     straggler: Straggler | None
     """In a job that moves: the rank that the others always wait for."""
@@ -336,15 +336,15 @@ class Facts:
     unread: tuple[Unread, ...]
     not_checked: tuple[NotChecked, ...]
     inputs: tuple[str, ...] = ()
-    stray_stacks: tuple[StackDump, ...] = ()
+    unattributed_stacks: tuple[StackDump, ...] = ()
     """Stacks of which nothing tells whose they are."""
-    survived: tuple[Disagreement, ...] = ()
+    nonfatal_mismatches: tuple[CallMismatch, ...] = ()
     """Calls that differed and did not stop the job."""
     checkpoints: tuple[Checkpoint, ...] = ()
     """Newest first, as far as somebody looked."""
-    earlier: tuple[Guilt, ...] = ()
+    earlier: tuple[EarlierSuspect, ...] = ()
     """Hosts and cards that verdicts of earlier runs named."""
-    nodes: tuple[NodeSight, ...] = ()
+    nodes: tuple[ObservedNode, ...] = ()
     """The other nodes, as the one that looked saw them."""
     machines: tuple[MachineSeries, ...] = ()
     """What the machines were doing beside the job."""

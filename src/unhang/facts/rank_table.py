@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from unhang.evidence.evidence_set import EvidenceSet
-from unhang.evidence.items import LogReading, ProcessExit, PythonTraceback, Recording, StackDump
-from unhang.evidence.own_files.recorder_items import BundleManifest, RankProcess
+from unhang.evidence.items import LogReading, ProcessExit, PythonTraceback, RecorderDump, StackDump
+from unhang.evidence.own_files.run_items import BundleManifest, RankProcess
 from unhang.evidence.stacks.torn_stacks import is_torn_off
 from unhang.facts.model import RankFacts
 from unhang.findings import Evidence, Source
@@ -26,7 +26,7 @@ FATAL_SIGNALS = {
 
 
 def build_ranks(
-    evidence: EvidenceSet, recordings: Mapping[int, Recording], tracebacks: Iterable[PythonTraceback]
+    evidence: EvidenceSet, recordings: Mapping[int, RecorderDump], tracebacks: Iterable[PythonTraceback]
 ) -> dict[int, RankFacts]:
     """One :class:`RankFacts` for every rank that left anything."""
     ranks: dict[int, RankFacts] = {}
@@ -49,11 +49,11 @@ def build_ranks(
     _take_logs(evidence.logs, facts_of, by_pid)
     for facts in ranks.values():
         if facts.exit is None:
-            facts.exit = _end_in_stack(facts)
+            facts.exit = _exit_from_stack(facts)
     return ranks
 
 
-def _end_in_stack(facts: RankFacts) -> ProcessExit | None:
+def _exit_from_stack(facts: RankFacts) -> ProcessExit | None:
     """The signal that faulthandler wrote down: a launcher may ask how a rank ended before anybody else could."""
     stack = facts.stack
     number = FATAL_SIGNALS.get(stack.fatal) if stack is not None else None
@@ -99,7 +99,7 @@ def _take_process(facts: RankFacts, process: RankProcess, manifest: BundleManife
     )
 
 
-def placed_by_process(
+def assign_ranks_by_process(
     tracebacks: Iterable[PythonTraceback], manifests: Iterable[BundleManifest]
 ) -> Iterator[PythonTraceback]:
     """With the rank of the process that raised each: a log that many write to names processes, not ranks."""
@@ -140,7 +140,7 @@ def _take_stacks(facts: RankFacts, stacks: list[StackDump]) -> None:
         return
     # The later look is the verdict's; without a time, the file names order the looks.
     # What a fatal signal left is the last of all: nobody looks at a process after that.
-    ordered = sorted(own, key=lambda s: (bool(s.fatal), s.time_s or 0.0, _look_order(s.source.path)))
+    ordered = sorted(own, key=lambda s: (bool(s.fatal), s.time_s or 0.0, _sample_order(s.source.path)))
     whole = next((s for s in reversed(ordered[:-1]) if is_torn_off(ordered[-1], s)), None)
     if whole is not None:
         # What the later look lost, the earlier one tells.
@@ -163,12 +163,12 @@ def _is_worker(stack: StackDump, rank_pid: int | None) -> bool:
 
 def _latest_by_pid(stacks: list[StackDump]) -> list[StackDump]:
     latest: dict[tuple[int | None, str], StackDump] = {}
-    for stack in sorted(stacks, key=lambda s: (s.time_s or 0.0, _look_order(s.source.path))):
+    for stack in sorted(stacks, key=lambda s: (s.time_s or 0.0, _sample_order(s.source.path))):
         latest[stack.pid, "" if stack.pid is not None else stack.source.path] = stack
     return list(latest.values())
 
 
-def _look_order(path: str) -> tuple[int, str]:
+def _sample_order(path: str) -> tuple[int, str]:
     """``rank_3.1.txt`` is an earlier look than ``rank_3.txt``."""
     stem = path.rsplit("/", 1)[-1].rsplit(".", 1)[0]
     return (0 if stem.rsplit(".", 1)[-1].isdigit() else 1, path)

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 
 from unhang.evidence.evidence_set import EvidenceSet
-from unhang.evidence.items import Recording
+from unhang.evidence.items import RecorderDump
 from unhang.facts.model import Facts, RankFacts
-from unhang.knowledge.numbers import MOST_RANKS
+from unhang.knowledge.numbers import MAX_RANKS
 
 # Fields of log events that carry the number of ranks of the job.
 WORLD_FIELDS = ("world_size", "nranks", "comm_size")
@@ -27,11 +27,11 @@ def _size_by_gather(evidence: EvidenceSet) -> int | None:
                 ratios.append(large // small)
             elif "scatter" in operation and small % large == 0 and small > large:
                 ratios.append(small // large)
-    return max((ratio for ratio in ratios if ratio <= MOST_RANKS), default=None)
+    return max((ratio for ratio in ratios if ratio <= MAX_RANKS), default=None)
 
 
 def world_size_of(
-    evidence: EvidenceSet, recordings: Mapping[int, Recording], ranks: Mapping[int, RankFacts]
+    evidence: EvidenceSet, recordings: Mapping[int, RecorderDump], ranks: Mapping[int, RankFacts]
 ) -> int | None:
     """The manifest's word, else the default group's members, else what logs say; never less than the ranks seen."""
     least = max(ranks, default=-1) + 1
@@ -50,7 +50,7 @@ def world_size_of(
         for log in evidence.logs
         for event in log.events
         for name in WORLD_FIELDS
-        if isinstance(value := event.values.get(name), int) and 0 < value <= MOST_RANKS
+        if isinstance(value := event.values.get(name), int) and 0 < value <= MAX_RANKS
     ]
     told += [size for log in evidence.logs for size in log.sizes]
     if told:
@@ -63,7 +63,7 @@ def world_size_of(
     return None
 
 
-def world_is_told(facts: Facts) -> bool:
+def is_world_size_stated(facts: Facts) -> bool:
     """Something says how large the job is; it was not concluded from the ranks that were seen."""
     if any(manifest.world_size for manifest in facts.manifests):
         return True

@@ -8,7 +8,7 @@ from unhang.errors import UsageError
 LONGEST_S = 1e9
 
 
-def text(guard: str, argument: str, given: object) -> str:
+def checked_text(guard: str, argument: str, given: object) -> str:
     """``given`` without the space around it.
 
     Raises:
@@ -19,7 +19,7 @@ def text(guard: str, argument: str, given: object) -> str:
     raise UsageError(f"{guard}({argument}=…) is a text such as 'save', not {_shown(given)}")
 
 
-def seconds(guard: str, argument: str, given: object, *, longest_s: float = LONGEST_S) -> float:
+def checked_seconds(guard: str, argument: str, given: object, *, longest_s: float = LONGEST_S) -> float:
     """``given`` as seconds.
 
     Raises:

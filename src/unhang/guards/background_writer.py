@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from unhang.errors import UsageError
 from unhang.guards import before_the_end
-from unhang.guards.exchange.call_queue import Call, WaitingCalls, key_of, matcher
-from unhang.guards.exchange.copied import copied, here
-from unhang.guards.exchange.exception_text import told
-from unhang.guards.exchange.printing import tell
+from unhang.guards.exchange.call_queue import CallQueue, QueuedCall, curve_key, newest_only_matcher
+from unhang.guards.exchange.exception_text import exception_text
+from unhang.guards.exchange.printing import print_message
+from unhang.guards.exchange.value_copies import copy_value, to_host
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 POLL_S = 0.2
 """So long a call waits at most before our thread looks: waking it at each call would cost the training thread more."""
 CLOSE_S = 30.0
-SLICES = 20
+CLOSE_CHECKS = 20
 """So many times before its limit the end looks whether all can still be written."""
-PACE_OVER = 16
+PACE_CALLS = 16
 """What a call takes is a running mean of about so many."""
-AGAIN_TIMES = 4.0
+REPEAT_FACTOR = 4.0
 """That storage is behind is said again when it is so many times further behind."""
 _WRITES = {"log", "log_metric", "log_metrics", "log_scalar", "log_scalars", "log_dict", "track", "record"} | {
     "write",
@@ -87,12 +87,12 @@ class BackgroundWriter:
         self._flush_writer = flush or getattr(writer, "flush", None)
         self._flush_every_s, self._flushed_s = flush_every_s, time.monotonic()
         self._say_behind_after_ns = behind_after_s * 1e9
-        self._waiting = WaitingCalls(max_pending, max_bytes, matcher(patterns))
-        self._asked: deque[_Asked] = deque()
+        self._waiting = CallQueue(max_pending, max_bytes, newest_only_matcher(patterns))
+        self._asked: deque[_FlushRequest] = deque()
         self._wake, self._over = threading.Event(), False
         self._using = threading.RLock()
         self._dirty = False
-        self._flush_asked = self._flush_made = _Asked(0, closing=False)
+        self._flush_asked = self._flush_made = _FlushRequest(0, closing=False)
         self._call_s, self._flush_s = 0.0, 0.0
         self._pid = os.getpid()
         self.failed = 0
@@ -101,7 +101,7 @@ class BackgroundWriter:
         """The first of them."""
         _live.add(self)
         threading.Thread(target=self._work, name="unhang-writer", daemon=True).start()
-        before_the_end.tell(self)
+        before_the_end.notify_before_end(self)
 
     # ------------------------------------------------------------------------------------------ the training thread
 
@@ -124,7 +124,7 @@ class BackgroundWriter:
         """Flush once what waits now is written; does not wait for it (:meth:`drain` does). Of several that wait only
         the last is made: it writes what the others would have."""
         if not self._over and os.getpid() == self._pid:
-            self._flush_asked = _Asked(self._waiting.newest, closing=False)
+            self._flush_asked = _FlushRequest(self._waiting.newest, closing=False)
 
     def drain(self, timeout_s: float = CLOSE_S) -> bool:
         """Wait until all that was logged so far is written and flushed, ``timeout_s`` at most; whether it was."""
@@ -166,7 +166,7 @@ class BackgroundWriter:
     def _ask(self, timeout_s: float, *, closing: bool) -> bool:
         if os.getpid() != self._pid or self._over:
             return True
-        asked = _Asked(self._waiting.newest, closing)
+        asked = _FlushRequest(self._waiting.newest, closing)
         self._asked.append(asked)
         self._wake.set()
         return asked.done.wait(timeout_s)
@@ -175,11 +175,13 @@ class BackgroundWriter:
         """Storage may be behind by more than the time there is: all is written for as long as the newest value of each
         curve still fits behind it."""
         deadline = time.monotonic() + timeout_s
-        asked = _Asked(self._waiting.newest, closing)
+        asked = _FlushRequest(self._waiting.newest, closing)
         self._asked.append(asked)
         self._wake.set()
-        while not (written := asked.done.wait(timeout_s / SLICES)) and (left_s := deadline - time.monotonic()) > 0:
-            if left_s < min(timeout_s / 2, max(timeout_s * 2 / SLICES, self._newest_take_s())):
+        while (
+            not (written := asked.done.wait(timeout_s / CLOSE_CHECKS)) and (left_s := deadline - time.monotonic()) > 0
+        ):
+            if left_s < min(timeout_s / 2, max(timeout_s * 2 / CLOSE_CHECKS, self._newest_take_s())):
                 self._waiting.keep_newest()
                 written = asked.done.wait(left_s)
                 break
@@ -212,14 +214,14 @@ class BackgroundWriter:
     ) -> None:
         if self._over or os.getpid() != self._pid:
             return
-        now_ns, key = time.monotonic_ns(), key_of(name, args, kwargs)
-        args, held = copied(args)
+        now_ns, key = time.monotonic_ns(), curve_key(name, args, kwargs)
+        args, held = copy_value(args)
         if kwargs:
-            kwargs, more = copied(kwargs)
+            kwargs, more = copy_value(kwargs)
             held += more
         if added is not None:
             kwargs |= added
-        if now_ns - self._waiting.put(Call(name, args, kwargs, key, held, now_ns)) > self._say_behind_after_ns:
+        if now_ns - self._waiting.put(QueuedCall(name, args, kwargs, key, held, now_ns)) > self._say_behind_after_ns:
             self._say_behind()
 
     # ------------------------------------------------------------------------------------------------- our thread
@@ -243,7 +245,7 @@ class BackgroundWriter:
             began = time.monotonic()
             with self._using:
                 self._make(call)
-            self._call_s += (time.monotonic() - began - self._call_s) / PACE_OVER
+            self._call_s += (time.monotonic() - began - self._call_s) / PACE_CALLS
             self._flush_if_due()
             time.sleep(0)  # the interpreter is the training thread's after every call, not after 5 ms
 
@@ -260,10 +262,10 @@ class BackgroundWriter:
                 return True
         return False
 
-    def _make(self, call: Call) -> None:
+    def _make(self, call: QueuedCall) -> None:
         method = self._writer if call.name == "__call__" else getattr(self._writer, call.name)
         self._dirty = True
-        self._guarded(lambda: method(*here(call.args), **here(dict(call.kwargs))))
+        self._guarded(lambda: method(*to_host(call.args), **to_host(dict(call.kwargs))))
 
     def _flush_if_due(self) -> None:
         asked = self._flush_asked
@@ -290,32 +292,34 @@ class BackgroundWriter:
             self.failed += 1
             if self.error is None:
                 self.error = error
-                tell(f"the log of {_name(self._writer)} fails: {_told(error)}; training goes on, this is said once")
+                print_message(
+                    f"the log of {_name(self._writer)} fails: {_error_text(error)}; training goes on, this is said once"
+                )
 
     # ------------------------------------------------------------------------------------------------ what is said
 
     def _say_behind(self) -> None:
         behind_s = self._waiting.oldest_s()
-        self._say_behind_after_ns = AGAIN_TIMES * behind_s * 1e9
+        self._say_behind_after_ns = REPEAT_FACTOR * behind_s * 1e9
         thinned = f", {self.left_out} values of curves left out" if self.left_out else ""
-        tell(
+        print_message(
             f"the log of {_name(self._writer)} is {behind_s:.0f} s behind, {len(self._waiting)} calls wait{thinned}: "
             f"its storage is slow; log less, or to a faster path. Training does not wait for it"
         )
 
     def _say_the_end(self, written: bool, limit_s: float) -> None:
         if not written:
-            tell(
+            print_message(
                 f"{len(self._waiting)} calls of {_name(self._writer)} were not written within {limit_s:g} s: "
                 f"its storage does not answer"
             )
         elif self.left_out or self.failed:
             left_out = f"{self.left_out} values were left out because the log was behind" if self.left_out else ""
-            failed = f"{self.failed} calls failed, first with {_told(self.error)}" if self.failed else ""
-            tell(f"the log of {_name(self._writer)}: {'; '.join(filter(None, (left_out, failed)))}")
+            failed = f"{self.failed} calls failed, first with {_error_text(self.error)}" if self.failed else ""
+            print_message(f"the log of {_name(self._writer)}: {'; '.join(filter(None, (left_out, failed)))}")
 
 
-class _Asked:
+class _FlushRequest:
     """Somebody waits until all calls up to number ``after`` are made."""
 
     def __init__(self, after: int, closing: bool) -> None:
@@ -350,5 +354,5 @@ def _name(writer: object) -> str:
     return getattr(writer, "__name__", None) or type(writer).__name__
 
 
-def _told(error: BaseException | None) -> str:
-    return "" if error is None else told(error, 300)
+def _error_text(error: BaseException | None) -> str:
+    return "" if error is None else exception_text(error, 300)

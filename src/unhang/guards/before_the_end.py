@@ -21,20 +21,20 @@ LIMIT_S = 5.0
 """Launchers kill 10 to 30 s after SIGTERM what still lives."""
 
 
-class Ends(Protocol):
+class EndListener(Protocol):
     """Something that wants to hear of it."""
 
     def before_the_end(self, limit_s: float) -> None:
         """Do it, within ``limit_s``."""
 
 
-_waiting: weakref.WeakSet[Ends] = weakref.WeakSet()
+_waiting: weakref.WeakSet[EndListener] = weakref.WeakSet()
 _pipe: tuple[int, int] | None = None
 _masks: dict[int, set[int | signal.Signals]] = {}
 """Of threads that fork: what they had blocked before."""
 
 
-def tell(one: Ends) -> None:
+def notify_before_end(one: EndListener) -> None:
     """``one`` is told before SIGTERM ends this process. Only where nobody else decided about SIGTERM, and from the main
     thread; elsewhere it is not told, and nothing changes."""
     _waiting.add(one)

@@ -22,7 +22,7 @@ def calling_frame() -> FrameType:
         frame = frame.f_back
     first: FrameType = frame
     caller: FrameType | None = frame
-    while caller is not None and not _is_theirs(caller.f_code.co_filename):
+    while caller is not None and not _is_user_file(caller.f_code.co_filename):
         caller = caller.f_back
     return first if caller is None else caller
 
@@ -54,7 +54,7 @@ def why_some_ranks() -> str:
     return ""
 
 
-def _is_theirs(path: str) -> bool:
+def _is_user_file(path: str) -> bool:
     """Whether ``path`` is the program's own file: neither installed, nor of Python, nor made up."""
     return not any(part in path for part in _INSTALLED) and not path.startswith(("<", _STANDARD))
 
@@ -65,7 +65,7 @@ def innermost_user_line(frame: FrameType | None) -> str:
     while frame is not None:
         path, here = frame.f_code.co_filename, f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
         innermost = innermost or here
-        if _is_theirs(path):
+        if _is_user_file(path):
             return here
         frame = frame.f_back
     return innermost

@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator, Sized
 from typing import Any, Generic, TypeVar, cast
 
 from unhang.errors import UsageError
-from unhang.guards.arguments import seconds
+from unhang.guards.arguments import checked_seconds
 from unhang.guards.batches.agreed_epoch import AgreedEpoch
-from unhang.guards.batches.batch_windows import MODES, WhenUneven, total
-from unhang.guards.batches.counted_epoch import counted
-from unhang.guards.batches.even_epoch import Epoch, gather
-from unhang.guards.batches.loader_lengths import told_length
+from unhang.guards.batches.batch_windows import MODES, WhenUneven, total_batches
+from unhang.guards.batches.counted_epoch import counted_batches
+from unhang.guards.batches.even_epoch import EvenEpoch, gather_all
+from unhang.guards.batches.loader_lengths import reported_length
 from unhang.guards.call_site import called_from
-from unhang.guards.exchange.meeting import meeting
+from unhang.guards.exchange.rank_exchange import current_exchange
 
 T = TypeVar("T")
 _sites: Counter[str] = Counter()
@@ -48,7 +48,7 @@ def even_batches(loader: Iterable[T], when_uneven: WhenUneven = "stop", *, timeo
         raise UsageError(f"even_batches(when_uneven={when_uneven!r}): choose one of {', '.join(MODES)}.")
     if not hasattr(loader, "__iter__") and not hasattr(loader, "__getitem__"):
         raise UsageError(f"even_batches takes what can be iterated, not {type(loader).__name__}.")
-    return EvenBatches(loader, when_uneven, seconds("even_batches", "timeout_s", timeout_s))
+    return EvenBatches(loader, when_uneven, checked_seconds("even_batches", "timeout_s", timeout_s))
 
 
 class EvenBatches(Generic[T]):
@@ -81,27 +81,27 @@ class EvenBatches(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         """One epoch."""
-        met = meeting()
+        met = current_exchange()
         if met is None:
             yield from self.loader
             return
-        epoch = Epoch(self.loader, self.when_uneven, met, self._name, self._timeout_s)
+        epoch = EvenEpoch(self.loader, self.when_uneven, met, self._name, self._timeout_s)
         try:
             epoch.begin()
             lengths = epoch.exact_lengths()
             if lengths is None:
                 yield from AgreedEpoch(epoch).batches()
             else:
-                self._length = total(list(lengths.values()), self.when_uneven)
-                yield from counted(epoch, lengths)
+                self._length = total_batches(list(lengths.values()), self.when_uneven)
+                yield from counted_batches(epoch, lengths)
         finally:
             epoch.close()
 
     def _agree_on_length(self) -> None:
-        met = meeting()
+        met = current_exchange()
         if met is None:
             return
-        told = told_length(self.loader)
-        lengths = [json.loads(said) for said in gather(met, self._name, json.dumps(told), self._timeout_s).values()]
+        told = reported_length(self.loader)
+        lengths = [json.loads(said) for said in gather_all(met, self._name, json.dumps(told), self._timeout_s).values()]
         if None not in lengths:
-            self._length = total(lengths, self.when_uneven)
+            self._length = total_batches(lengths, self.when_uneven)

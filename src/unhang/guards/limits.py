@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from unhang.guards.arguments import seconds
-from unhang.guards.exchange.printing import tell
-from unhang.guards.exchange.store_connection import OURS
+from unhang.guards.arguments import checked_seconds
+from unhang.guards.exchange.printing import print_message
+from unhang.guards.exchange.store_connection import GROUP_PREFIX
 
 STEPS_OF_INIT = 2
 """So many optimizer steps are of the start: compilation, first batches and first communicators are slow."""
@@ -80,7 +80,7 @@ def _set_and_tell(wanted_s: float) -> Limits:
             backend._set_default_timeout(timedelta(seconds=wanted_s))  # noqa: SLF001 - torch 2.4 to 2.13 have no other way
     found = _in_force(wanted_s)
     for note in found.notes:
-        tell(f"limits: {note}")
+        print_message(f"limits: {note}")
     return found
 
 
@@ -121,7 +121,7 @@ def _backends() -> Iterator[tuple[Any, Any]]:
         return
     world = dist.distributed_c10d._world  # noqa: SLF001 - the only list of groups there is
     for group in list(world.pg_map):
-        if getattr(group, "group_desc", "").startswith(OURS):
+        if getattr(group, "group_desc", "").startswith(GROUP_PREFIX):
             continue  # guards wait for slow storage and slow ranks there, as long as they were told to
         seen: list[Any] = []
         for device in getattr(group, "_device_types", ()):
@@ -138,10 +138,10 @@ def _limit_of(group: Any, backend: Any) -> GroupLimit:
     described = getattr(group, "group_desc", "")
     label = described if described not in ("", "undefined") else f"group {name}"
     ranks = tuple(sorted(world.pg_group_ranks.get(group, {})))
-    return GroupLimit(label, backend.name(), ranks, _told(backend))
+    return GroupLimit(label, backend.name(), ranks, _backend_limit_s(backend))
 
 
-def _told(backend: Any) -> float | None:
+def _backend_limit_s(backend: Any) -> float | None:
     limit = getattr(getattr(backend, "options", None), "_timeout", None)
     return limit.total_seconds() if isinstance(limit, timedelta) else None
 
@@ -178,4 +178,6 @@ def _when_trained(steps: int, then: Any) -> None:
 def _seconds(name: str, limit: float | timedelta | None) -> float | None:
     if limit is None:
         return None
-    return seconds("limits", name, limit.total_seconds() if isinstance(limit, timedelta) else limit, longest_s=1e10)
+    return checked_seconds(
+        "limits", name, limit.total_seconds() if isinstance(limit, timedelta) else limit, longest_s=1e10
+    )

@@ -9,7 +9,7 @@ from contextlib import ContextDecorator
 from threading import get_ident
 from types import TracebackType
 
-from unhang.guards.arguments import seconds, text
+from unhang.guards.arguments import checked_seconds, checked_text
 from unhang.inprocess import annotations as marked
 
 _PHASES = {
@@ -43,10 +43,10 @@ class phase(ContextDecorator):  # noqa: N801 - used like a function: with unhang
     """
 
     def __init__(self, name: str, *, at_most_s: float | None = None) -> None:
-        self._name = text("phase", "name", name)
-        self._at_most_s = None if at_most_s is None else seconds("phase", "at_most_s", at_most_s)
+        self._name = checked_text("phase", "name", name)
+        self._at_most_s = None if at_most_s is None else checked_seconds("phase", "at_most_s", at_most_s)
         self._phase = _PHASE_OF.get(self._name.lower(), "other")
-        self._open: dict[int, list[marked.Mark]] = {}
+        self._open: dict[int, list[marked.OpenPhase]] = {}
 
     def __enter__(self) -> None:
         mark = marked.enter(self._name, self._phase, self._at_most_s)

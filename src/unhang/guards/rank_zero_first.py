@@ -14,17 +14,17 @@ import time
 from types import TracebackType
 
 from unhang.errors import RankFailed, RanksMissing, StoreLost, UsageError
-from unhang.guards.arguments import seconds, text
+from unhang.guards.arguments import checked_seconds, checked_text
 from unhang.guards.call_site import calling_frame, innermost_user_line
-from unhang.guards.exchange.exception_text import told
-from unhang.guards.exchange.meeting import Gathered, Meeting, meeting
-from unhang.guards.exchange.missing_ranks import ranks_missing
-from unhang.guards.exchange.printing import tell
+from unhang.guards.exchange.exception_text import exception_text
+from unhang.guards.exchange.missing_ranks import ranks_missing_error
+from unhang.guards.exchange.printing import print_message
+from unhang.guards.exchange.rank_exchange import GatheredValues, RankExchange, current_exchange
 from unhang.guards.phases import phase
 from unhang.inprocess import annotations as marked
 
 A_DAY_S = 86400.0
-BEAT_S = 2.0
+HEARTBEAT_S = 2.0
 START_LIMIT_S = 300.0
 """So long the first rank may take to get here; it may be busy with what comes before."""
 SILENT_LIMIT_S = 600.0
@@ -55,15 +55,15 @@ class rank_zero_first:  # noqa: N801 - used like a function
     """
 
     def __init__(self, what: str = "preparation", *, timeout_s: float | None = None, local: bool = False) -> None:
-        self._what = text("rank_zero_first", "what", what)
-        self._timeout_s = None if timeout_s is None else seconds("rank_zero_first", "timeout_s", timeout_s)
+        self._what = checked_text("rank_zero_first", "what", what)
+        self._timeout_s = None if timeout_s is None else checked_seconds("rank_zero_first", "timeout_s", timeout_s)
         self._local = local
         self._first = True
-        self._here: Meeting | None = None
+        self._here: RankExchange | None = None
         self._phase = phase(self._what, at_most_s=timeout_s)
 
     def __enter__(self) -> bool:
-        self._here = meeting()
+        self._here = current_exchange()
         if self._here is not None:
             self._take_part(self._here)
         self._phase.__enter__()
@@ -74,14 +74,14 @@ class rank_zero_first:  # noqa: N801 - used like a function
         if self._here is None or not self._first:
             return
         self._beat.stop()
-        said = "" if error is None else told(error)
+        said = "" if error is None else exception_text(error)
         try:
             self._here.announce(f"{self._turn}/done", json.dumps(said).encode())
         except StoreLost:
             if error is None:
                 raise
 
-    def _take_part(self, here: Meeting) -> None:
+    def _take_part(self, here: RankExchange) -> None:
         local_rank = _number(_LOCAL_RANK) if self._local else here.rank
         if local_rank is None:
             raise UsageError(
@@ -92,18 +92,18 @@ class rank_zero_first:  # noqa: N801 - used like a function
         self._turn = here.turn(f"rank_zero_first({self._what!r}){place}")
         self._first = local_rank == 0
         if self._first:
-            self._beat = _Beat(here, self._turn)
+            self._beat = _Heartbeat(here, self._turn)
             return
-        wait = _Waiting(here, self._turn, self._what, here.rank - local_rank, speaks=local_rank == 1)
+        wait = _WaitForFirst(here, self._turn, self._what, here.rank - local_rank, speaks=local_rank == 1)
         wait.for_the_first(self._timeout_s or A_DAY_S)
         if here.count(f"{self._turn}/read") == others:
             here.forget(*(f"{self._turn}/{key}" for key in ("done", "beat", "read")))
 
 
-class _Beat:
+class _Heartbeat:
     """The first rank's sign of life: a number that grows, and the line it stands on."""
 
-    def __init__(self, here: Meeting, turn: str) -> None:
+    def __init__(self, here: RankExchange, turn: str) -> None:
         self._here = here
         self._key = f"{turn}/beat"
         self._over = threading.Event()
@@ -116,7 +116,7 @@ class _Beat:
 
     def _go_on(self) -> None:
         number = 0
-        while not self._over.wait(BEAT_S):
+        while not self._over.wait(HEARTBEAT_S):
             number += 1
             frame = sys._current_frames().get(self._thread)  # noqa: SLF001 - the one way to another thread's stack
             try:
@@ -128,10 +128,10 @@ class _Beat:
         self._here.announce(self._key, json.dumps([number, line, self._here.rank]).encode())
 
 
-class _Waiting:
+class _WaitForFirst:
     """A rank that waits for the first. ``speaks``: it prints what it waits for, one rank of all."""
 
-    def __init__(self, here: Meeting, turn: str, what: str, first: int, *, speaks: bool) -> None:
+    def __init__(self, here: RankExchange, turn: str, what: str, first: int, *, speaks: bool) -> None:
         self._here = here
         self._turn = turn
         self._what = what
@@ -146,16 +146,16 @@ class _Waiting:
 
     def for_the_first(self, limit_s: float) -> None:
         """Until it is done. Raises as :class:`rank_zero_first` says."""
-        marked.waiting_for(
+        marked.begin_wait(
             f"rank_zero_first({self._what!r})", (self._first,), limit_s=limit_s if limit_s < A_DAY_S else None
         )
         try:
             done = self._here.wait_for(f"{self._turn}/done", limit_s, self._no_more)
         finally:
-            marked.wait_over()
+            marked.end_wait()
         done = done if done is not None else self._here.poll(f"{self._turn}/done")  # it may have ended well meanwhile
         if done is None and self._number < 0:
-            missing = Gathered({}, missing=(self._first,), turn=self._turn)
+            missing = GatheredValues({}, missing=(self._first,), turn=self._turn)
             raise self._never_came(missing, limit_s)
         if done is None:
             raise self._failed(self._why_not_done(limit_s))
@@ -172,11 +172,11 @@ class _Waiting:
         if self._speaks and waited_s >= self._say_s:
             self._say_s = waited_s + NEXT_LINE_S
             at = f", at {self._line}" if self._line else ""
-            still = f" (no sign of life for {silent_s:.0f} s)" if silent_s > 10 * BEAT_S else ""
+            still = f" (no sign of life for {silent_s:.0f} s)" if silent_s > 10 * HEARTBEAT_S else ""
             still = " (its process is stopped)" if self._kernel_says() is False else still
             others = self._here.world_size - 1
             wait = "rank waits" if others == 1 else "ranks wait"
-            tell(
+            print_message(
                 f"{self._what}: rank {self._first} is at it since {waited_s:.0f} s{at}{still}; "
                 f"{others} {wait} on the store, where no watchdog limit applies"
             )
@@ -215,8 +215,8 @@ class _Waiting:
         message = f"rank_zero_first({self._what!r}) at {self._where}: rank {self._first} {why}"
         return RankFailed(message, rank=self._first, reason=reason or why)
 
-    def _never_came(self, missing: Gathered, limit_s: float) -> RanksMissing:
-        return ranks_missing(self._here, f"rank_zero_first({self._what!r})", missing, min(limit_s, START_LIMIT_S))
+    def _never_came(self, missing: GatheredValues, limit_s: float) -> RanksMissing:
+        return ranks_missing_error(self._here, f"rank_zero_first({self._what!r})", missing, min(limit_s, START_LIMIT_S))
 
 
 def _number(names: tuple[str, ...]) -> int | None:

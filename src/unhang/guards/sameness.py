@@ -16,13 +16,13 @@ from types import FrameType
 from typing import Any
 
 from unhang.errors import RanksDiffer, StoreLost
-from unhang.guards.arguments import seconds
-from unhang.guards.exchange.exception_text import told
-from unhang.guards.exchange.first_difference import Difference, first_difference
-from unhang.guards.exchange.meeting import Meeting, meeting
-from unhang.guards.exchange.printing import tell
-from unhang.guards.exchange.rank_sentence import who
-from unhang.guards.fingerprints.nodes import Limits, Look, Node
+from unhang.guards.arguments import checked_seconds
+from unhang.guards.exchange.exception_text import exception_text
+from unhang.guards.exchange.first_difference import ValueDifference, first_difference
+from unhang.guards.exchange.printing import print_message
+from unhang.guards.exchange.rank_exchange import RankExchange, current_exchange
+from unhang.guards.exchange.rank_sentence import ranks_text
+from unhang.guards.fingerprints.nodes import FingerprintBudget, Limits, Node
 from unhang.guards.fingerprints.plain import fingerprint
 from unhang.guards.seeding import last_seeded
 from unhang.guards.split_hints import unseeded_splits
@@ -34,7 +34,7 @@ _DETAIL_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _RankValue:
     """What a rank says first: the digest of its value, series it had no time to finish, its seed, its failure."""
 
     root: str
@@ -60,31 +60,31 @@ def same_on_all_ranks(value: Any, name: str = "value", *, timeout_s: float = 60.
         RanksDiffer: with the ranks that differ and the first difference.
         UsageError: ``timeout_s`` is no number above 0.
     """
-    timeout_s = seconds("same_on_all_ranks", "timeout_s", timeout_s)
+    timeout_s = checked_seconds("same_on_all_ranks", "timeout_s", timeout_s)
     try:
-        met = meeting()
+        met = current_exchange()
         if met is not None:
             _compare(met, value, name, timeout_s, sys._getframe(1))  # noqa: SLF001 - the caller's file is looked at
     except StoreLost as error:
-        tell(f"{name} was not compared: {error}")
+        print_message(f"{name} was not compared: {error}")
 
 
-def _compare(met: Meeting, value: Any, name: str, timeout_s: float, caller: FrameType) -> None:
+def _compare(met: RankExchange, value: Any, name: str, timeout_s: float, caller: FrameType) -> None:
     began = time.monotonic()
-    look = Look()
+    look = FingerprintBudget()
     node, failed = _read(value, look)
     limits: Limits = {}
-    heard = _exchange(met, name, _Said(_digest(node, limits), look.cut, str(last_seeded()), failed), timeout_s)
+    heard = _exchange(met, name, _RankValue(_digest(node, limits), look.cut, str(last_seeded()), failed), timeout_s)
     if heard is not None and (limits := _least_read(heard)):
-        heard = _exchange(met, name, _Said(_digest(node, limits), {}, str(last_seeded()), failed), _DETAIL_S)
+        heard = _exchange(met, name, _RankValue(_digest(node, limits), {}, str(last_seeded()), failed), _DETAIL_S)
     if heard is None:
         return
-    camps = _camps(heard)
+    camps = _cohorts(heard)
     if len(camps) > 1:
         difference = _describe(met, name, node, limits, camps, heard)
         raise _error(name, camps, heard, difference, look, value, caller)
     if failed:
-        tell(f"{name} was not compared: it cannot be read ({failed})")
+        print_message(f"{name} was not compared: it cannot be read ({failed})")
         return
     _LOG.info(
         "%s is the same on %d ranks (%s; %.1f s)",
@@ -95,18 +95,18 @@ def _compare(met: Meeting, value: Any, name: str, timeout_s: float, caller: Fram
     )
 
 
-def _read(value: Any, look: Look) -> tuple[Node | None, str]:
+def _read(value: Any, look: FingerprintBudget) -> tuple[Node | None, str]:
     try:
         return fingerprint(value, look), ""
     except Exception as error:  # noqa: BLE001 - the user's own data set runs here; the other ranks wait for our word
-        return None, told(error, 200)
+        return None, exception_text(error, 200)
 
 
 def _digest(node: Node | None, limits: Limits) -> str:
     return node.digest(limits) if node is not None else ""
 
 
-def _exchange(met: Meeting, name: str, said: _Said, timeout_s: float) -> dict[int, _Said] | None:
+def _exchange(met: RankExchange, name: str, said: _RankValue, timeout_s: float) -> dict[int, _RankValue] | None:
     """What every rank said; None, and a line, when some did not come."""
     what = f"same_on_all_ranks({name!r})"
     try:
@@ -114,17 +114,20 @@ def _exchange(met: Meeting, name: str, said: _Said, timeout_s: float) -> dict[in
             f"same/{name}",
             said.encode(),
             timeout_s=timeout_s,
-            progress=lambda _, absent: marked.waiting_for(what, absent, limit_s=timeout_s),
+            progress=lambda _, absent: marked.begin_wait(what, absent, limit_s=timeout_s),
         )
     finally:
-        marked.wait_over()
+        marked.end_wait()
     if gathered.missing:
-        tell(f"{name} was not compared: {who(gathered.missing)} did not call same_on_all_ranks within {timeout_s:g} s")
+        print_message(
+            f"{name} was not compared: {ranks_text(gathered.missing)} did not call "
+            f"same_on_all_ranks within {timeout_s:g} s"
+        )
         return None
-    return {rank: _Said(*json.loads(value)) for rank, value in gathered.values.items()}
+    return {rank: _RankValue(*json.loads(value)) for rank, value in gathered.values.items()}
 
 
-def _least_read(heard: Mapping[int, _Said]) -> dict[str, int]:
+def _least_read(heard: Mapping[int, _RankValue]) -> dict[str, int]:
     """For each series that some rank had no time to finish: how far every rank came."""
     limits: dict[str, int] = {}
     for said in heard.values():
@@ -133,7 +136,7 @@ def _least_read(heard: Mapping[int, _Said]) -> dict[str, int]:
     return limits
 
 
-def _camps(heard: Mapping[int, _Said]) -> list[tuple[int, ...]]:
+def _cohorts(heard: Mapping[int, _RankValue]) -> list[tuple[int, ...]]:
     """Ranks that hold the same, the largest camp first; of equal ones that with the lowest rank."""
     camps: dict[tuple[str, str], list[int]] = {}
     for rank, said in sorted(heard.items()):
@@ -142,17 +145,17 @@ def _camps(heard: Mapping[int, _Said]) -> list[tuple[int, ...]]:
 
 
 def _describe(
-    met: Meeting,
+    met: RankExchange,
     name: str,
     node: Node | None,
     limits: Limits,
     camps: Sequence[tuple[int, ...]],
-    heard: Mapping[int, _Said],
-) -> Difference | None:
+    heard: Mapping[int, _RankValue],
+) -> ValueDifference | None:
     pair = (camps[0][0], camps[1][0])
     for rank in pair:
         if heard[rank].failed:
-            return Difference("", f"rank {rank} cannot read it: {heard[rank].failed}")
+            return ValueDifference("", f"rank {rank} cannot read it: {heard[rank].failed}")
 
     def exchange(mine: bytes) -> dict[int, bytes]:
         return met.gather(f"same/{name}/parts", mine, timeout_s=_DETAIL_S).values
@@ -163,9 +166,9 @@ def _describe(
 def _error(
     name: str,
     camps: Sequence[tuple[int, ...]],
-    heard: Mapping[int, _Said],
-    difference: Difference | None,
-    look: Look,
+    heard: Mapping[int, _RankValue],
+    difference: ValueDifference | None,
+    look: FingerprintBudget,
     value: Any,
     caller: FrameType,
 ) -> RanksDiffer:
@@ -188,13 +191,13 @@ def _error(
 def _headline(name: str, camps: Sequence[tuple[int, ...]], odd: tuple[int, ...], *, majority: bool) -> str:
     if majority:
         differ = "differs" if len(odd) == 1 else "differ"
-        return f"{name} is not the same on all ranks: {who(odd)} {differ} from {who(camps[0])}"
+        return f"{name} is not the same on all ranks: {ranks_text(odd)} {differ} from {ranks_text(camps[0])}"
     if len(camps[0]) == 1:
-        return f"{name} is another on each of {who(sorted((camps[0][0], *odd)))}"
-    return f"{name} is not the same on all ranks: {who(odd)} against {who(camps[0])}"
+        return f"{name} is another on each of {ranks_text(sorted((camps[0][0], *odd)))}"
+    return f"{name} is not the same on all ranks: {ranks_text(odd)} against {ranks_text(camps[0])}"
 
 
-def _reasons(value: Any, heard: Mapping[int, _Said], caller: FrameType) -> list[str]:
+def _reasons(value: Any, heard: Mapping[int, _RankValue], caller: FrameType) -> list[str]:
     seeds = sorted({said.seed for said in heard.values()})
     said: list[str] = []
     if len(seeds) > 1:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unhang.errors import MissingExtra, UsageError
-from unhang.guards.exchange.meeting import meeting
-from unhang.guards.exchange.store_connection import OURS
+from unhang.guards.exchange.rank_exchange import current_exchange
+from unhang.guards.exchange.store_connection import GROUP_PREFIX
 from unhang.guards.phases import phase
 from unhang.guards.sameness import same_on_all_ranks
 from unhang.guards.together import FINISH_S, together
@@ -66,7 +66,7 @@ def save_together(
     """
     target = _target(path)
     _refuse_what_cannot_be_saved(model_or_state, optimizer)
-    here = meeting()
+    here = current_exchange()
     with together(_NAME, timeout_s=timeout_s, finish_s=finish_s), phase("save", at_most_s=finish_s):
         if here is not None and isinstance(model_or_state, Mapping):
             same_on_all_ranks(sorted(map(str, model_or_state)), "keys of the state dict", timeout_s=timeout_s)
@@ -163,7 +163,9 @@ def _slow_group(finish_s: float) -> Any:
 
     world = dist.distributed_c10d._get_default_group()  # noqa: SLF001 - torch 2.4 to 2.13 have no other way
     if _slow is None or _slow[0]() is not world:
-        made = dist.new_group(backend="gloo", timeout=timedelta(seconds=finish_s), group_desc=f"{OURS}save_together")
+        made = dist.new_group(
+            backend="gloo", timeout=timedelta(seconds=finish_s), group_desc=f"{GROUP_PREFIX}save_together"
+        )
         _slow = (weakref.ref(world), made)
     return _slow[1]
 

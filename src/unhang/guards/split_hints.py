@@ -9,7 +9,7 @@ from types import FrameType
 
 from unhang.evidence.items import SourceFile
 from unhang.findings import Source
-from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, split_without_seed
+from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, unseeded_splits_in_file
 
 _MOST_FILES = 40
 _MOST_BYTES = 1 << 20
@@ -40,7 +40,7 @@ def _splits(path: str) -> tuple[UnseededSplit, ...]:
         text = Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ()
-    return split_without_seed(SourceFile(Source(path), path, text))
+    return unseeded_splits_in_file(SourceFile(Source(path), path, text))
 
 
 def _files(frame: FrameType | None) -> Iterator[str]:

@@ -8,10 +8,10 @@ from contextlib import suppress
 from types import TracebackType
 
 from unhang.errors import RankFailed, StoreLost
-from unhang.guards.arguments import seconds, text
-from unhang.guards.exchange.exception_text import told
-from unhang.guards.exchange.meeting import Meeting, meeting
-from unhang.guards.exchange.missing_ranks import ranks_missing
+from unhang.guards.arguments import checked_seconds, checked_text
+from unhang.guards.exchange.exception_text import exception_text
+from unhang.guards.exchange.missing_ranks import ranks_missing_error
+from unhang.guards.exchange.rank_exchange import RankExchange, current_exchange
 from unhang.guards.phases import phase
 from unhang.inprocess import annotations as marked
 
@@ -40,13 +40,13 @@ class together:  # noqa: N801 - used like a function
     """
 
     def __init__(self, name: str, *, timeout_s: float = 60.0, finish_s: float | None = None) -> None:
-        self._name = text("together", "name", name)
-        timeout_s = seconds("together", "timeout_s", timeout_s)
-        self._finish_s = FINISH_S if finish_s is None else seconds("together", "finish_s", finish_s)
+        self._name = checked_text("together", "name", name)
+        timeout_s = checked_seconds("together", "timeout_s", timeout_s)
+        self._finish_s = FINISH_S if finish_s is None else checked_seconds("together", "finish_s", finish_s)
         self._phase = phase(self._name, at_most_s=finish_s)
-        self._here = meeting()
+        self._here = current_exchange()
         if self._here is not None:
-            _meet(self._here, f"together({self._name!r})", b"", timeout_s)
+            _exchange(self._here, f"together({self._name!r})", b"", timeout_s)
 
     def __enter__(self) -> None:
         self._phase.__enter__()
@@ -58,31 +58,31 @@ class together:  # noqa: N801 - used like a function
         what = f"the end of together({self._name!r})"
         if error is not None:
             with suppress(StoreLost):  # this rank's own error is what matters
-                self._here.leave_word(what, _word(error))
+                self._here.abort_turn(what, _failure_message(error))
             return
-        for rank, said in _meet(self._here, what, OK, self._finish_s).items():
+        for rank, said in _exchange(self._here, what, OK, self._finish_s).items():
             if said != OK:
                 reason = json.loads(said)
                 message = f"together({self._name!r}): rank {rank} failed inside: {reason}"
                 raise RankFailed(message, rank=rank, reason=reason)
 
 
-def _word(error: BaseException) -> bytes:
-    return json.dumps(told(error)).encode()
+def _failure_message(error: BaseException) -> bytes:
+    return json.dumps(exception_text(error)).encode()
 
 
-def _meet(here: Meeting, what: str, mine: bytes, timeout_s: float) -> dict[int, bytes]:
+def _exchange(here: RankExchange, what: str, mine: bytes, timeout_s: float) -> dict[int, bytes]:
     """What all ranks said; the word of one that failed ends the wait."""
     since = time.monotonic()
 
     def progress(_: float, absent: tuple[int, ...]) -> None:
-        marked.waiting_for(what, absent, limit_s=timeout_s)
+        marked.begin_wait(what, absent, limit_s=timeout_s)
 
     progress(0.0, ())
     try:
         gathered = here.gather(what, mine, timeout_s=timeout_s, progress=progress)
         if gathered.missing and all(said == mine for said in gathered.values.values()):
-            raise ranks_missing(here, what, gathered, time.monotonic() - since)
+            raise ranks_missing_error(here, what, gathered, time.monotonic() - since)
         return gathered.values
     finally:
-        marked.wait_over()
+        marked.end_wait()

@@ -11,23 +11,23 @@ import sys
 import msgspec
 
 from unhang.errors import UnhangError
-from unhang.evidence.own_files.earlier_verdicts import listing_of
-from unhang.history.database import opened, place
-from unhang.history.run import Ending, run_of
+from unhang.evidence.own_files.earlier_verdicts import suspect_listing
+from unhang.history.database import history_path, open_history
+from unhang.history.run import RunEnding, run_from_folder
 
 
 def main(words: list[str]) -> int:
     """Do what the first word says."""
-    path = place(os.environ)
+    path = history_path(os.environ)
     try:
         if words == ["add"]:
-            ending = msgspec.json.decode(sys.stdin.buffer.read(), type=Ending)
-            with opened(path, to_write=True) as history:
-                history.add(run_of(ending))
+            ending = msgspec.json.decode(sys.stdin.buffer.read(), type=RunEnding)
+            with open_history(path, to_write=True) as history:
+                history.add(run_from_folder(ending))
             return 0
         if words == ["guilty"]:
-            with opened(path) as history:
-                sys.stdout.write(listing_of(history.guilty()).decode())
+            with open_history(path) as history:
+                sys.stdout.write(suspect_listing(history.guilty()).decode())
             return 0
     except UnhangError as error:
         print(error, file=sys.stderr)

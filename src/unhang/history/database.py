@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from unhang.errors import UnhangError
-from unhang.evidence.own_files.earlier_verdicts import Guilt
-from unhang.history.run import OF_THE_MACHINE, Run, Told
+from unhang.evidence.own_files.earlier_verdicts import EarlierSuspect
+from unhang.history.run import MACHINE_CAUSES, PastRun, RunFinding
 
 BUSY_S = 2.0
 MOST_RUNS = 5_000
@@ -37,16 +37,16 @@ CREATE TABLE guilty (
 CREATE INDEX guilty_by_name ON guilty (kind, name);
 CREATE INDEX verdicts_by_run ON verdicts (run);
 """
-_STEPS = (_TABLES, "ALTER TABLE verdicts ADD COLUMN parts TEXT")
+_MIGRATIONS = (_TABLES, "ALTER TABLE verdicts ADD COLUMN parts TEXT")
 """Each makes the tables of a version those of the next; what was released is never changed."""
-VERSION = len(_STEPS)
+SCHEMA_VERSION = len(_MIGRATIONS)
 
 
 class HistoryError(UnhangError):
     """The history cannot be read or written."""
 
 
-def place(environment: Mapping[str, str]) -> Path:
+def history_path(environment: Mapping[str, str]) -> Path:
     """Where the history lies: ``$XDG_STATE_HOME/unhang/history.sqlite3``, by default below ``~/.local/state``."""
     state = environment.get("XDG_STATE_HOME", "")
     home = Path(state) if state.startswith("/") else Path(environment.get("HOME", "/")) / ".local" / "state"
@@ -59,7 +59,7 @@ class History:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def add(self, run: Run) -> int:
+    def add(self, run: PastRun) -> int:
         """Keep ``run``; returns its number."""
         with self._connection as write:
             row = write.execute(
@@ -77,7 +77,7 @@ class History:
             write.execute("DELETE FROM runs WHERE number <= ?", (number - MOST_RUNS,))
         return number
 
-    def _add_verdict(self, write: sqlite3.Connection, number: int, told: Told) -> None:
+    def _add_verdict(self, write: sqlite3.Connection, number: int, told: RunFinding) -> None:
         lists = (json.dumps(told.ranks), json.dumps(told.nodes), json.dumps(told.cards))
         parts = None if told.parts is None else json.dumps(told.parts, ensure_ascii=False)
         write.execute(
@@ -85,7 +85,7 @@ class History:
             (number, told.cause, told.certainty, told.status, *lists, told.place, told.sentence, parts),
         )
 
-    def runs(self, *, limit: int = 20, host: str = "", program: str = "") -> list[Run]:
+    def runs(self, *, limit: int = 20, host: str = "", program: str = "") -> list[PastRun]:
         """The latest runs, newest first; of one host or one job where asked."""
         rows = self._connection.execute(
             "SELECT * FROM runs WHERE (? = '' OR program = ?) AND (? = '' OR EXISTS"
@@ -94,12 +94,12 @@ class History:
         )
         return [self._run(row) for row in rows.fetchall()]
 
-    def run(self, number: int) -> Run | None:
+    def run(self, number: int) -> PastRun | None:
         """The run with this number; None when there is none."""
         row = self._connection.execute("SELECT * FROM runs WHERE number = ?", (number,)).fetchone()
         return None if row is None else self._run(row)
 
-    def last_good(self, run: Run) -> Run | None:
+    def last_good(self, run: PastRun) -> PastRun | None:
         """The newest run of the same job before ``run`` that ended well; None when there is none."""
         row = self._connection.execute(
             "SELECT * FROM runs WHERE program = ? AND outcome = 'good' AND (? = 0 OR number < ?)"
@@ -108,7 +108,7 @@ class History:
         ).fetchone()
         return None if row is None else self._run(row)
 
-    def guilty(self, *, limit: int = 1_000) -> list[Guilt]:
+    def guilty(self, *, limit: int = 1_000) -> list[EarlierSuspect]:
         """Hosts and cards that verdicts named, those of most runs first."""
         rows = self._connection.execute(
             "SELECT kind, name, COUNT(DISTINCT run) AS times, MAX(ended_s) AS last_s, (SELECT cause FROM guilty AS g"
@@ -118,7 +118,7 @@ class History:
             (limit,),
         )
         named = (zip(("kind", "name", "cause", "runs", "last_s"), _guilt(row), strict=True) for row in rows.fetchall())
-        return [msgspec.convert(dict(values), Guilt) for values in named]
+        return [msgspec.convert(dict(values), EarlierSuspect) for values in named]
 
     def forget(self) -> int:
         """Forget every run; returns how many there were."""
@@ -129,17 +129,17 @@ class History:
         self._connection.execute("VACUUM")
         return int(count)
 
-    def _run(self, row: sqlite3.Row) -> Run:
+    def _run(self, row: sqlite3.Row) -> PastRun:
         told = self._connection.execute("SELECT * FROM verdicts WHERE run = ? ORDER BY rowid", (row["number"],))
-        values = {name: row[name] for name in row.keys() if name in Run.__dataclass_fields__}  # noqa: SIM118 - as below
+        values = {name: row[name] for name in row.keys() if name in PastRun.__dataclass_fields__}  # noqa: SIM118 - as below
         values["hosts"] = _listed(row["hosts"])
         values["verdicts"] = [_told(one) for one in told.fetchall()]
-        return msgspec.convert(values, Run)
+        return msgspec.convert(values, PastRun)
 
 
 def _told(row: sqlite3.Row) -> dict[str, Any]:
     names = row.keys()  # a row is searched by value otherwise
-    values = {name: row[name] for name in Told.__dataclass_fields__ if name in names}
+    values = {name: row[name] for name in RunFinding.__dataclass_fields__ if name in names}
     for name in ("ranks", "nodes", "cards", "parts"):
         values[name] = _listed(values.get(name))
     return values
@@ -154,18 +154,18 @@ def _listed(value: Any) -> Any:
     return msgspec.json.decode(value) if isinstance(value, str) else value
 
 
-def _guilty(number: int, verdicts: Iterable[Told]) -> set[tuple[int, str, str, str]]:
+def _guilty(number: int, verdicts: Iterable[RunFinding]) -> set[tuple[int, str, str, str]]:
     """Hosts and cards of causes that stay with a machine. A host that only was there is not guilty."""
     found = set()
     for told in verdicts:
-        if told.cause in OF_THE_MACHINE:
+        if told.cause in MACHINE_CAUSES:
             found |= {(number, "host", node, told.cause) for node in told.nodes}
             found |= {(number, "card", card, told.cause) for card in told.cards}
     return found
 
 
 @contextmanager
-def opened(path: Path, *, to_write: bool = False) -> Iterator[History]:
+def open_history(path: Path, *, to_write: bool = False) -> Iterator[History]:
     """The history at ``path``; one that is not there yet is made where ``to_write``, and empty otherwise.
 
     Raises:
@@ -204,24 +204,24 @@ def _connect(path: Path, *, to_write: bool) -> sqlite3.Connection:
 def _bring_up_to_date(connection: sqlite3.Connection, path: Path, *, to_write: bool) -> None:
     """Tables of an older version grow when they are written to; reading leaves them as they are."""
     version = _version(connection)
-    if version > VERSION:
+    if version > SCHEMA_VERSION:
         raise HistoryError(
             f"the history at {path} was written by a newer unhang (its tables are of version {version}, this one knows "
-            f"version {VERSION})",
+            f"version {SCHEMA_VERSION})",
             next_step="update unhang, or move the file away to begin a new one",
         )
-    if version < VERSION and to_write:
-        _grow(connection)
+    if version < SCHEMA_VERSION and to_write:
+        _migrate(connection)
 
 
-def _grow(connection: sqlite3.Connection) -> None:
+def _migrate(connection: sqlite3.Connection) -> None:
     """In one transaction: two runs that end at once grow them once."""
     connection.execute("BEGIN IMMEDIATE")
     version = _version(connection)
-    for step in _STEPS[version:]:
+    for step in _MIGRATIONS[version:]:
         for statement in filter(str.strip, step.split(";")):
             connection.execute(statement)
-    connection.execute(f"PRAGMA user_version = {max(version, VERSION)}")
+    connection.execute(f"PRAGMA user_version = {max(version, SCHEMA_VERSION)}")
     connection.commit()
 
 

@@ -10,15 +10,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from unhang.evidence.decode_errors import UNDECODABLE
-from unhang.evidence.own_files.earlier_verdicts import cards_named
+from unhang.evidence.decode_errors import DECODE_ERRORS
+from unhang.evidence.own_files.earlier_verdicts import gpus_named
 from unhang.report.printable import printable
-from unhang.report.text_in_files import cleaned
+from unhang.report.text_serialization import clean_serialized
 from unhang.secrets import without_secrets
 
 _Kind = TypeVar("_Kind")
 
-OF_THE_MACHINE = ("gpu-hardware", "network-fault", "p2p-broken", "slow-rank", "rank-frozen", "host-memory")
+MACHINE_CAUSES = ("gpu-hardware", "network-fault", "p2p-broken", "slow-rank", "rank-frozen", "host-memory")
 """Causes that may stay with a host or a card; the others stay with the program."""
 GOOD, STALLED, FAILED, SLOW, ENDED = "good", "stalled", "failed", "slow", "ended"
 MOST_SETTINGS = 1 << 20
@@ -28,7 +28,7 @@ MOST_SUMMARY = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RunFinding:
     """The leading finding of one verdict of a run."""
 
     cause: str
@@ -42,11 +42,11 @@ class Told:
     sentence: str
     """In English."""
     parts: dict[str, Any] | None = field(default=None, hash=False)
-    """``sentence`` as ``report/text_in_files.py`` carries it; None where it is not known: runs of an older unhang."""
+    """``sentence`` as ``report/text_serialization.py`` carries it; None for runs of an older unhang."""
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PastRun:
     """One run. Times in seconds since the epoch; ``settings``: its ``settings.json``, empty where there was none."""
 
     folder: str
@@ -60,7 +60,7 @@ class Run:
     steps: int = 0
     step_s: float | None = None
     settings: str = ""
-    verdicts: tuple[Told, ...] = ()
+    verdicts: tuple[RunFinding, ...] = ()
     number: int = 0
     """Of the run in the history, from 1."""
 
@@ -73,7 +73,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class RunEnding:
     """What the watcher knows at the end of a run. ``failed``: None where nobody can tell."""
 
     folder: str
@@ -85,13 +85,13 @@ class Ending:
     step_s: float | None = None
 
 
-def run_of(ending: Ending) -> Run:
+def run_from_folder(ending: RunEnding) -> PastRun:
     """The run that left ``ending.folder``; what cannot be read of it is left out."""
     folder = Path(ending.folder)
     plan = _decoded(folder / "run.json", MOST_SETTINGS, _Plan) or _Plan()
     sentences = _sentences(folder / ".unhang")
-    verdicts = tuple(_told(document, ending.hosts, sentences) for document in _verdicts(folder))
-    return Run(
+    verdicts = tuple(_run_finding(document, ending.hosts, sentences) for document in _verdicts(folder))
+    return PastRun(
         folder=str(folder),
         command=without_secrets(" ".join(plan.command))[:4096],
         cwd=plan.cwd,
@@ -142,7 +142,7 @@ class _Summary(msgspec.Struct, frozen=True):
     sentence_parts: dict[str, Any] | None = None
 
 
-def _outcome(ending: Ending, verdicts: tuple[Told, ...]) -> str:
+def _outcome(ending: RunEnding, verdicts: tuple[RunFinding, ...]) -> str:
     statuses = {told.status for told in verdicts}
     if "hang" in statuses:
         return STALLED
@@ -168,7 +168,7 @@ def _sentences(own: Path) -> dict[str, dict[str, Any]]:
     for path in sorted(own.glob("summary-*.json"), key=_number)[-MOST_SUMMARIES:]:
         summary = _decoded(path, MOST_SUMMARY, _Summary)
         if summary is not None and summary.sentence_parts is not None:
-            found[_clean(summary.sentence)] = cleaned(summary.sentence_parts, _clean)
+            found[_clean(summary.sentence)] = clean_serialized(summary.sentence_parts, _clean)
     return found
 
 
@@ -182,11 +182,11 @@ def _clean(text: str) -> str:
     return without_secrets(printable(text))
 
 
-def _told(document: _Verdict, hosts: tuple[str, ...], sentences: Mapping[str, dict[str, Any]]) -> Told:
+def _run_finding(document: _Verdict, hosts: tuple[str, ...], sentences: Mapping[str, dict[str, Any]]) -> RunFinding:
     first = document.findings[0]
     nodes = first.nodes or (hosts if len(hosts) == 1 else ())
     sentence = _clean(first.summary)
-    return Told(
+    return RunFinding(
         cause=first.cause,
         certainty=first.certainty,
         status=document.status,
@@ -203,11 +203,11 @@ def _cards(finding: _Finding, nodes: tuple[str, ...]) -> tuple[str, ...]:
     """The cards a finding's evidence names, of a finding about cards."""
     if finding.cause != "gpu-hardware":
         return ()
-    return tuple(sorted(cards_named(" ".join(item.text for item in finding.evidence), nodes)))
+    return tuple(sorted(gpus_named(" ".join(item.text for item in finding.evidence), nodes)))
 
 
 def _decoded(path: Path, most: int, kind: type[_Kind]) -> _Kind | None:
-    with suppress(OSError, *UNDECODABLE):
+    with suppress(OSError, *DECODE_ERRORS):
         if path.stat().st_size <= most:
             return msgspec.json.decode(path.read_bytes(), type=kind)
     return None

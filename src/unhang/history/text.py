@@ -11,15 +11,15 @@ from typing import Any
 
 from rich.table import Table
 
-from unhang.evidence.own_files.earlier_verdicts import Guilt
+from unhang.evidence.own_files.earlier_verdicts import EarlierSuspect
 from unhang.findings import Certainty, say
-from unhang.history.run import ENDED, FAILED, GOOD, SLOW, STALLED, Run, Told
-from unhang.knowledge.numbers import moment
+from unhang.history.run import ENDED, FAILED, GOOD, SLOW, STALLED, PastRun, RunFinding
+from unhang.knowledge.numbers import utc_time
 from unhang.report.labels import CERTAINTY, ranks_label
 from unhang.report.layout.console import Console
-from unhang.report.localizer import Voice
+from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor
-from unhang.report.text_in_files import said_again
+from unhang.report.text_serialization import text_from_json
 
 SCHEMA = "unhang.history-list/1"
 GUILTY_SHOWN = 8
@@ -32,9 +32,9 @@ _OUTCOMES = {
 }
 
 
-def as_text(runs: Sequence[Run], guilty: Sequence[Guilt], lang: str, width: int) -> str:
+def as_text(runs: Sequence[PastRun], guilty: Sequence[EarlierSuspect], lang: str, width: int) -> str:
     """Hosts and cards named more than once come first, then the runs, newest first."""
-    voice = Voice(lang, Redactor())
+    voice = Localizer(lang, Redactor())
     if not runs:
         return voice.say(say("No run yet: unhang run keeps one line a run here.")) + "\n"
     lines = []
@@ -46,7 +46,7 @@ def as_text(runs: Sequence[Run], guilty: Sequence[Guilt], lang: str, width: int)
     return "\n".join([*lines, _table(runs, voice, width)])
 
 
-def _guilt(guilt: Guilt, voice: Voice) -> str:
+def _guilt(guilt: EarlierSuspect, voice: Localizer) -> str:
     return voice.say(
         say(
             "{name}: {runs} runs, last on {day}: {cause}",
@@ -58,7 +58,7 @@ def _guilt(guilt: Guilt, voice: Voice) -> str:
     )
 
 
-def _table(runs: Iterable[Run], voice: Voice, width: int) -> str:
+def _table(runs: Iterable[PastRun], voice: Localizer, width: int) -> str:
     table = Table(box=None, pad_edge=False, show_edge=False)
     heads = (say("run"), say("began"), say("took"), say("what came of it"), say("steps"), say("command"))
     for head, right in zip(heads, (True, False, True, False, True, False), strict=True):
@@ -73,7 +73,7 @@ def _table(runs: Iterable[Run], voice: Voice, width: int) -> str:
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
-def outcome(run: Run, voice: Voice) -> str:
+def outcome(run: PastRun, voice: Localizer) -> str:
     """What came of a run, with the cause, ranks and place of its last verdict."""
     words = [voice.say(_OUTCOMES.get(run.outcome, _OUTCOMES[ENDED]))]
     if run.verdicts:
@@ -86,19 +86,19 @@ def outcome(run: Run, voice: Voice) -> str:
     return " · ".join(words)
 
 
-def _sentence(told: Told, voice: Voice) -> str:
-    return said_again(told.parts, told.sentence, voice)
+def _sentence(told: RunFinding, voice: Localizer) -> str:
+    return text_from_json(told.parts, told.sentence, voice)
 
 
-def _certainty(told: Told, voice: Voice) -> str:
+def _certainty(told: RunFinding, voice: Localizer) -> str:
     with suppress(ValueError):
         return voice.say(CERTAINTY[Certainty(told.certainty)])
     return voice.line(told.certainty)
 
 
-def one_as_text(run: Run, good: Run | None, lang: str) -> str:
+def run_as_text(run: PastRun, good: PastRun | None, lang: str) -> str:
     """One run: what was run, what came of it, and which run of the same job ended well before."""
-    voice = Voice(lang, Redactor())
+    voice = Localizer(lang, Redactor())
     lines = [
         voice.line(run.command),
         f"{_when(run.started_s)} · {voice.line(run.cwd)} · {outcome(run, voice)}",
@@ -119,38 +119,38 @@ def one_as_text(run: Run, good: Run | None, lang: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_json(runs: Sequence[Run], guilty: Sequence[Guilt], lang: str) -> str:
+def as_json(runs: Sequence[PastRun], guilty: Sequence[EarlierSuspect], lang: str) -> str:
     """The same as one object, its sentences in ``lang``."""
-    voice = Voice(lang, Redactor())
+    voice = Localizer(lang, Redactor())
     found = {"schema": SCHEMA, "runs": [_row(run, voice) for run in runs], "named": [_named(guilt) for guilt in guilty]}
     return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
 
 
-def one_as_json(run: Run, good: Run | None, lang: str) -> str:
+def run_as_json(run: PastRun, good: PastRun | None, lang: str) -> str:
     """One run and the last good one before it."""
-    voice = Voice(lang, Redactor())
+    voice = Localizer(lang, Redactor())
     found = {"schema": SCHEMA, "run": _row(run, voice), "last_good": None if good is None else _row(good, voice)}
     return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
 
 
-def _row(run: Run, voice: Voice) -> dict[str, Any]:
+def _row(run: PastRun, voice: Localizer) -> dict[str, Any]:
     return {
-        **{name: getattr(run, name) for name in Run.__slots__ if name not in ("verdicts", "settings")},
+        **{name: getattr(run, name) for name in PastRun.__slots__ if name not in ("verdicts", "settings")},
         "verdicts": [_verdict(told, voice) for told in run.verdicts],
     }
 
 
-def _verdict(told: Told, voice: Voice) -> dict[str, Any]:
-    kept = {name: getattr(told, name) for name in Told.__slots__ if name != "parts"}
+def _verdict(told: RunFinding, voice: Localizer) -> dict[str, Any]:
+    kept = {name: getattr(told, name) for name in RunFinding.__slots__ if name != "parts"}
     return kept | {"sentence": _sentence(told, voice)}
 
 
-def _named(guilt: Guilt) -> dict[str, Any]:
+def _named(guilt: EarlierSuspect) -> dict[str, Any]:
     return {name: getattr(guilt, name) for name in guilt.__slots__}
 
 
 def _when(time_s: float) -> str:
-    when = moment(time_s)
+    when = utc_time(time_s)
     return when.astimezone().strftime("%Y-%m-%d %H:%M") if when is not None else "?"
 
 

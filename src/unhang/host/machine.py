@@ -27,7 +27,7 @@ import msgspec
 
 from unhang.errors import UsageError
 from unhang.findings import Text, say
-from unhang.host.look import Look
+from unhang.host.inspection_result import InspectionResult
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -36,12 +36,12 @@ else:
 
 MOST_BYTES = 4 << 20
 COMMAND_LIMIT_S = 8.0
-_NO_SUCH = (FileNotFoundError, NotADirectoryError, ValueError)
+_ABSENT_ERRORS = (FileNotFoundError, NotADirectoryError, ValueError)
 """``ValueError``: a name with a NUL, read somewhere else, that no file can have."""
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class CommandOutput:
     """What a command printed (standard error behind standard output) and its exit code."""
 
     text: str
@@ -49,7 +49,7 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class DiskSpace:
     """A file system: bytes in all, and free to this user."""
 
     size: int
@@ -72,7 +72,7 @@ class Machine:
         self.site: tuple[str, ...] | None = None
         """Where the packages of the interpreter that would run the job lie; None: those beside unhang."""
 
-    def as_job(self, moved: str, environment: Mapping[str, str]) -> Machine:
+    def for_job(self, moved: str, environment: Mapping[str, str]) -> Machine:
         """The same machine in the folder and with the variables that the program is started with."""
         job = copy.copy(self)
         job.environment, job.moved, job.asked_in = dict(environment), moved, self.asked_in or self.folder
@@ -83,38 +83,38 @@ class Machine:
         """Where ``path`` of the machine lies for us."""
         return self.root / path.lstrip("/")
 
-    def read(self, path: str) -> Look[str]:
+    def read(self, path: str) -> InspectionResult[str]:
         """The text of a file (its first 4 MiB); nothing when there is no such file."""
         try:
             with self.path(path).open("rb") as file:
-                return Look(file.read(MOST_BYTES).decode("utf-8", "replace"))
-        except _NO_SUCH:
-            return Look()
+                return InspectionResult(file.read(MOST_BYTES).decode("utf-8", "replace"))
+        except _ABSENT_ERRORS:
+            return InspectionResult()
         except OSError as error:
-            return Look(because=_refused(path, error))
+            return InspectionResult(because=_refused(path, error))
 
-    def read_named(self, path: str) -> Look[str]:
+    def read_named(self, path: str) -> InspectionResult[str]:
         """The text of a file the user named: relative to the folder of the job, unless it is absolute."""
         return self.read(posixpath.join(self.folder, path))
 
-    def entries(self, path: str) -> Look[tuple[str, ...]]:
+    def entries(self, path: str) -> InspectionResult[tuple[str, ...]]:
         """The names in a folder, sorted; nothing when there is no such folder."""
         try:
-            return Look(tuple(sorted(entry.name for entry in self.path(path).iterdir())))
-        except _NO_SUCH:
-            return Look()
+            return InspectionResult(tuple(sorted(entry.name for entry in self.path(path).iterdir())))
+        except _ABSENT_ERRORS:
+            return InspectionResult()
         except OSError as error:
-            return Look(because=_refused(path, error))
+            return InspectionResult(because=_refused(path, error))
 
-    def space(self, path: str) -> Look[Space]:
+    def space(self, path: str) -> InspectionResult[DiskSpace]:
         """Size and free bytes of the file system under ``path``."""
         try:
             found = os.statvfs(self.path(path))
-        except _NO_SUCH:
-            return Look()
+        except _ABSENT_ERRORS:
+            return InspectionResult()
         except OSError as error:
-            return Look(because=_refused(path, error))
-        return Look(Space(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize))
+            return InspectionResult(because=_refused(path, error))
+        return InspectionResult(DiskSpace(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize))
 
     def installed(self, package: str) -> str:
         """The version of an installed Python package, from its metadata; empty when there is none."""
@@ -130,12 +130,14 @@ class Machine:
         places = [] if spec is None else [*(spec.submodule_search_locations or ()), spec.origin or ""]
         return any("site-packages" in place or "dist-packages" in place for place in places)
 
-    def experiment(self, words: Sequence[str], told: Mapping[str, str], *, limit_s: float) -> Look[Output]:
+    def experiment(
+        self, words: Sequence[str], told: Mapping[str, str], *, limit_s: float
+    ) -> InspectionResult[CommandOutput]:
         """What our own experiment prints (``python -m unhang.check.probe``), with ``told`` in its environment."""
         module = [sys.executable, "-m", "unhang.check.probe", *words, "--of", str(os.getpid())]
         return self.command(["env", *(f"{name}={value}" for name, value in told.items()), *module], limit_s)
 
-    def command(self, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> Look[Output]:
+    def command(self, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> InspectionResult[CommandOutput]:
         """What a command prints; nothing when there is no such command. It is killed, with its children, at the limit.
 
         The environment is that of this machine, with ``LC_ALL=C``.
@@ -149,22 +151,24 @@ class Machine:
                 env={**self.environment, "LC_ALL": "C"},
                 start_new_session=True,
             )
-        except _NO_SUCH:
-            return Look()
+        except _ABSENT_ERRORS:
+            return InspectionResult()
         except OSError as error:
-            return Look(because=_refused(words[0], error))
+            return InspectionResult(because=_refused(words[0], error))
         try:
             out, _ = process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             _reap(process)
-            return Look(
+            return InspectionResult(
                 because=say("{command} did not answer in {seconds:.0f} s", command=words[0], seconds=limit_s),
                 how=shlex.join(words),
             )
-        return Look(Output(out[:MOST_BYTES].decode("utf-8", "replace"), process.returncode))
+        return InspectionResult(CommandOutput(out[:MOST_BYTES].decode("utf-8", "replace"), process.returncode))
 
-    def program(self, script: Path, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> Look[Output]:
+    def program(
+        self, script: Path, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S
+    ) -> InspectionResult[CommandOutput]:
         """What a Python file of ours prints, in a process of its own: for looks that may hang or must be undone."""
         return self.command([sys.executable, "-I", "-S", str(script), *words], limit_s)
 
@@ -177,14 +181,14 @@ class _Command(msgspec.Struct):
     refused: str | None = None
 
 
-class _Stored(msgspec.Struct):
+class _StoredMachineFile(msgspec.Struct):
     """``machine.toml``."""
 
     node: str = ""
     folder: str = "/"
     environment: dict[str, str] = {}
     packages: dict[str, str] = {}
-    space: dict[str, Space] = {}
+    space: dict[str, DiskSpace] = {}
     command: list[_Command] = []
 
 
@@ -194,7 +198,7 @@ class StoredMachine(Machine):
     def __init__(self, folder: Path) -> None:
         try:
             told = tomllib.loads((folder / "machine.toml").read_text(encoding="utf-8"))
-            stored = msgspec.convert(told, _Stored)
+            stored = msgspec.convert(told, _StoredMachineFile)
         except (OSError, ValueError) as error:
             raise UsageError(f"{folder} is not a stored machine: machine.toml cannot be read ({error})") from error
         super().__init__(folder / "root", stored.environment)
@@ -209,14 +213,14 @@ class StoredMachine(Machine):
         """Where ``path`` is stored: not every file system takes the colons of PCI addresses."""
         return super().path(path.replace(":", "%3A"))
 
-    def entries(self, path: str) -> Look[tuple[str, ...]]:
+    def entries(self, path: str) -> InspectionResult[tuple[str, ...]]:
         """The names as they stand on the machine."""
         stored = super().entries(path)
         if stored.found is None:
             return stored
-        return Look(tuple(sorted(name.replace("%3A", ":") for name in stored.found)))
+        return InspectionResult(tuple(sorted(name.replace("%3A", ":") for name in stored.found)))
 
-    def read_named(self, path: str) -> Look[str]:
+    def read_named(self, path: str) -> InspectionResult[str]:
         """A stored file, relative to ``root/``."""
         return self.read(posixpath.normpath(posixpath.join(self.moved, path)))
 
@@ -228,24 +232,30 @@ class StoredMachine(Machine):
         """A stored package is called ``name``."""
         return name in self._packages
 
-    def experiment(self, words: Sequence[str], told: Mapping[str, str], *, limit_s: float) -> Look[Output]:  # noqa: ARG002
+    def experiment(
+        self,
+        words: Sequence[str],
+        told: Mapping[str, str],  # noqa: ARG002
+        *,
+        limit_s: float,  # noqa: ARG002
+    ) -> InspectionResult[CommandOutput]:
         """The stored output of ``unhang.check.probe`` and these words."""
         return self.command(["unhang.check.probe", *words])
 
-    def space(self, path: str) -> Look[Space]:
+    def space(self, path: str) -> InspectionResult[DiskSpace]:
         """The stored size of ``path``."""
-        return Look(self._space.get(path))
+        return InspectionResult(self._space.get(path))
 
-    def command(self, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> Look[Output]:  # noqa: ARG002
+    def command(self, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> InspectionResult[CommandOutput]:  # noqa: ARG002
         """The stored output of exactly these words."""
         stored = self._commands.get(shlex.join(words))
         if stored is None:
-            return Look()
+            return InspectionResult()
         if stored.refused is not None:
             because = say("{what}: {reason}", what=words[0], reason=stored.refused)
-            return Look(because=because, how=shlex.join(words))
+            return InspectionResult(because=because, how=shlex.join(words))
         text = stored.text if stored.text is not None else self._output(stored.output)
-        return Look() if text is None else Look(Output(text, stored.code))
+        return InspectionResult() if text is None else InspectionResult(CommandOutput(text, stored.code))
 
     def _output(self, name: str) -> str | None:
         """None where the file that ``machine.toml`` names is not there."""
@@ -254,7 +264,9 @@ class StoredMachine(Machine):
         except (OSError, ValueError):
             return None
 
-    def program(self, script: Path, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> Look[Output]:
+    def program(
+        self, script: Path, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S
+    ) -> InspectionResult[CommandOutput]:
         """The stored output of ``<name of the file> <words>``."""
         return self.command([script.name, *words], limit_s)
 

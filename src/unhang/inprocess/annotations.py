@@ -18,7 +18,7 @@ OTHERS = "others"
 
 
 @dataclass(slots=True)
-class Mark:
+class OpenPhase:
     """A phase that goes on. ``at_most_s``: how long its author expects it to take at most."""
 
     label: str
@@ -30,7 +30,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class OpenWait:
     """A guard waits. ``ranks``: for whom, as far as it knows; ``limit_s``: after so long it gives up."""
 
     what: str
@@ -40,7 +40,7 @@ class Wait:
 
 
 @dataclass(slots=True)
-class Spent:
+class LabelTime:
     """The time of all marks of one label without the marks inside them, and how often there was one."""
 
     ns: int = 0
@@ -48,94 +48,94 @@ class Spent:
 
 
 @dataclass(slots=True)
-class _Said:
-    marks: dict[int, tuple[Mark, ...]] = field(default_factory=dict)
-    waits: dict[int, Wait] = field(default_factory=dict)
-    spent: dict[str, Spent] = field(default_factory=dict)
+class _Annotations:
+    marks: dict[int, tuple[OpenPhase, ...]] = field(default_factory=dict)
+    waits: dict[int, OpenWait] = field(default_factory=dict)
+    spent: dict[str, LabelTime] = field(default_factory=dict)
     steps: int = 0
     step_ns: int = -1
 
 
-_said = _Said()
+_current = _Annotations()
 
 
-def enter(label: str, phase: str = "other", at_most_s: float | None = None) -> Mark:
+def enter(label: str, phase: str = "other", at_most_s: float | None = None) -> OpenPhase:
     """A phase of this thread begins. ``phase``: one of ``records.views.PHASES``. About a microsecond with its end."""
-    mark = Mark(label, phase, at_most_s, time.monotonic_ns())
+    mark = OpenPhase(label, phase, at_most_s, time.monotonic_ns())
     thread = get_ident()
-    _said.marks[thread] = (*_said.marks.get(thread, ()), mark)
+    _current.marks[thread] = (*_current.marks.get(thread, ()), mark)
     return mark
 
 
-def leave(mark: Mark | None = None) -> None:
+def leave(mark: OpenPhase | None = None) -> None:
     """``mark`` ends, and with it what was entered after it; without one, this thread's innermost."""
     thread = get_ident()
-    marks = _said.marks.get(thread, ())
+    marks = _current.marks.get(thread, ())
     if mark is not None and not any(known is mark for known in marks):
         return  # ended already, or of another thread
     while marks:
         last, marks = marks[-1], marks[:-1]
         took_ns = time.monotonic_ns() - last.since_ns
-        spent = _said.spent.get(last.label) or _spent_on(last.label)
+        spent = _current.spent.get(last.label) or _label_time(last.label)
         spent.ns, spent.times = spent.ns + took_ns - last.inner_ns, spent.times + 1
         if marks:
             marks[-1].inner_ns += took_ns
         if mark is None or last is mark:
             break
     if marks:
-        _said.marks[thread] = marks
+        _current.marks[thread] = marks
     else:
-        _said.marks.pop(thread, None)
+        _current.marks.pop(thread, None)
 
 
-def _spent_on(label: str) -> Spent:
-    return _said.spent.setdefault(label if len(_said.spent) < MOST_LABELS else OTHERS, Spent())
+def _label_time(label: str) -> LabelTime:
+    return _current.spent.setdefault(label if len(_current.spent) < MOST_LABELS else OTHERS, LabelTime())
 
 
 def step() -> None:
     """A step of the training loop is done. A tenth of a microsecond."""
-    _said.step_ns = time.monotonic_ns()
-    _said.steps += 1
+    _current.step_ns = time.monotonic_ns()
+    _current.steps += 1
 
 
 def steps() -> tuple[int, int]:
     """(steps done, when the last one was: monotonic, -1 before the first)."""
-    return _said.steps, _said.step_ns
+    return _current.steps, _current.step_ns
 
 
-def waiting_for(what: str, ranks: Iterable[int] = (), *, limit_s: float | None = None) -> None:
+def begin_wait(what: str, ranks: Iterable[int] = (), *, limit_s: float | None = None) -> None:
     """This thread waits in a guard, for ``ranks`` where it knows, ``limit_s`` at most. Said again with other ranks, the
     wait goes on."""
     thread = get_ident()
-    known = _said.waits.get(thread)
+    known = _current.waits.get(thread)
     since_ns = known.since_ns if known is not None and known.what == what else time.monotonic_ns()
-    _said.waits[thread] = Wait(what, tuple(ranks), since_ns, limit_s)
+    _current.waits[thread] = OpenWait(what, tuple(ranks), since_ns, limit_s)
 
 
-def wait_over() -> None:
+def end_wait() -> None:
     """This thread waits no more."""
-    _said.waits.pop(get_ident(), None)
+    _current.waits.pop(get_ident(), None)
 
 
-def marks(thread: int) -> tuple[Mark, ...]:
+def marks(thread: int) -> tuple[OpenPhase, ...]:
     """What goes on, outermost first: in ``thread`` where it marked something, else in any other."""
-    found = dict(_said.marks)
+    found = dict(_current.marks)
     return found.get(thread) or next(iter(found.values()), ())
 
 
-def wait(thread: int) -> Wait | None:
+def wait(thread: int) -> OpenWait | None:
     """Whom ``thread`` waits for, else any other."""
-    found = dict(_said.waits)
+    found = dict(_current.waits)
     return found.get(thread) or next(iter(found.values()), None)
 
 
-def spent() -> dict[str, Spent]:
+def spent() -> dict[str, LabelTime]:
     """Time by label of the marks that ended; the oldest labels first."""
-    return dict(_said.spent)
+    return dict(_current.spent)
 
 
-def forget() -> None:
+def reset_annotations() -> None:
     """Nothing was said: for the child of a fork, which begins anew."""
-    for said in (_said.marks, _said.waits, _said.spent):
+    for said in (_current.marks, _current.waits, _current.spent):
         said.clear()
-    _said.steps, _said.step_ns = 0, -1
+    _current.steps, _current.step_ns = 0, -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-BY_PATH = (
+PHASE_BY_PATH = (
     ("/torch/distributed/rendezvous", "init"),
     ("/torch/distributed/elastic/", "init"),
     ("/torch/distributed/checkpoint/", "save"),
@@ -46,7 +46,7 @@ BY_PATH = (
 )
 """A part of a file's path and its phase, the first that fits."""
 
-BY_FUNCTION = {
+PHASE_BY_FUNCTION = {
     "init_process_group": "init",
     "destroy_process_group": "shutdown",
     "_shutdown": "shutdown",
@@ -62,7 +62,14 @@ BY_FUNCTION = {
 }
 """Functions whose name says it."""
 _OUTER = {"eval", "save"}
-_PARKS = ("/threading.py", "/queue.py", "/selectors.py", "/asyncio/", "/concurrent/futures/", "/multiprocessing/")
+_WAITING_MODULES = (
+    "/threading.py",
+    "/queue.py",
+    "/selectors.py",
+    "/asyncio/",
+    "/concurrent/futures/",
+    "/multiprocessing/",
+)
 
 _INSTALLED = ("/site-packages/", "/dist-packages/")
 _PYTHON = tuple(
@@ -76,35 +83,35 @@ _PACKAGE = __file__.rpartition("/inprocess/")[0]
 _OURS = tuple(f"{_PACKAGE}/{room}/" for room in ("inprocess", "guards", "integrations"))
 """What runs inside the user's process; a program of the lab is the user's own."""
 _FILES = 20000
-_known: dict[str, tuple[bool, str, bool]] = {}
+_cache: dict[str, tuple[bool, str, bool]] = {}
 
 
-def of_file(path: str) -> tuple[bool, str, bool]:
+def classify_file(path: str) -> tuple[bool, str, bool]:
     """Whether the line is the user's own, the phase its path says (empty: none), whether threads wait in there."""
-    known = _known.get(path)
+    known = _cache.get(path)
     if known is None:
-        if len(_known) >= _FILES:
-            _known.clear()
-        known = _known[path] = _look_up(path)
+        if len(_cache) >= _FILES:
+            _cache.clear()
+        known = _cache[path] = _classify(path)
     return known
 
 
-def _look_up(path: str) -> tuple[bool, str, bool]:
+def _classify(path: str) -> tuple[bool, str, bool]:
     library = path.startswith(("<frozen", *_PYTHON, *_OURS)) or any(part in path for part in _INSTALLED)
     if not library:
         return not path.startswith("<"), "", False
-    phase = next((phase for part, phase in BY_PATH if part in path), "")
-    return False, phase, any(part in path for part in _PARKS)
+    phase = next((phase for part, phase in PHASE_BY_PATH if part in path), "")
+    return False, phase, any(part in path for part in _WAITING_MODULES)
 
 
-def of_stack(frames: list[tuple[str, str]]) -> str:
+def phase_of_stack(frames: list[tuple[str, str]]) -> str:
     """The phase of a stack of (file, function), innermost first: what the innermost line with a meaning does.
 
     Computing inside a function that evaluates or saves is evaluating or saving; communicating stays communicating.
     """
     found = ""
     for path, function in frames:
-        phase = BY_FUNCTION.get(function, "") or of_file(path)[1]
+        phase = PHASE_BY_FUNCTION.get(function, "") or classify_file(path)[1]
         if not phase:
             continue
         if not found:

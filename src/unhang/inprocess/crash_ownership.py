@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-ours_reports_crashes = False
+unhang_reports_crashes = False
 """faulthandler is on because of us."""
-users_reports_crashes = False
+user_reports_crashes = False
 
 
-def crash_reports_are_the_users() -> None:
+def mark_user_owned() -> None:
     """The program switched faulthandler on or off."""
-    global ours_reports_crashes, users_reports_crashes
-    ours_reports_crashes, users_reports_crashes = False, True
+    global unhang_reports_crashes, user_reports_crashes
+    unhang_reports_crashes, user_reports_crashes = False, True

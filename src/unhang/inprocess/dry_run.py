@@ -20,7 +20,7 @@ from typing import Any
 from unhang.inprocess import annotations as marked
 from unhang.inprocess.capture import start_state
 from unhang.inprocess.import_hooks import when_imported
-from unhang.inprocess.internal_errors import number
+from unhang.inprocess.internal_errors import environment_number
 
 FOLDER, STEPS, PEERS = "UNHANG_DRY_RUN", "UNHANG_DRY_RUN_STEPS", "UNHANG_DRY_RUN_PEERS"
 SCHEMA = "unhang.start/1"
@@ -37,7 +37,7 @@ def begin() -> None:
     folder = os.environ.get(FOLDER)
     if not folder or _run is not None:
         return
-    _run = DryRun(folder, max(0, number(STEPS, 0)))
+    _run = DryRun(folder, max(0, environment_number(STEPS, 0)))
     atexit.register(_run.program_ended)
     when_imported("torch.utils.data.dataloader", _run.follow_loaders)
     when_imported("torch.optim.optimizer", _run.follow_optimizers)
@@ -49,7 +49,7 @@ class DryRun:
     def __init__(self, folder: str, steps_wanted: int) -> None:
         self._folder, self._wanted = folder, steps_wanted
         self._pid = os.getpid()
-        self._loaders = start_state.Loaders()
+        self._loaders = start_state.DataLoaders()
         self._random: dict[str, dict[str, str]] = {}
         self._parameters: dict[str, Any] | None = None
         self._optimizer: Any = None
@@ -105,7 +105,7 @@ class DryRun:
         """Times are taken from the end of one step to the end of the next; the first one is warming up."""
         if optimizer is not self._optimizer or not self._wanted:
             return
-        start_state.finish_device()
+        start_state.synchronize_device()
         marked.step()
         self._at_ns.append(time.monotonic_ns())
         done = len(self._at_ns) > self._wanted
@@ -139,10 +139,12 @@ class DryRun:
                 "parameters": self._parameters,
                 "memory": start_state.memory(),
             }
-            _place(f"{self._folder}/rank_{rank}.json", json.dumps(said, default=str).encode())
+            _write_atomically(f"{self._folder}/rank_{rank}.json", json.dumps(said, default=str).encode())
         except Exception as error:  # noqa: BLE001  the edge to the user's program
             with suppress(OSError):
-                _place(f"{self._folder}/trouble_{os.getpid()}.txt", f"{type(error).__name__}: {error}".encode())
+                _write_atomically(
+                    f"{self._folder}/trouble_{os.getpid()}.txt", f"{type(error).__name__}: {error}".encode()
+                )
 
     def _leave(self) -> None:
         """End this process and nothing else, once its neighbours on this machine are as far (or long overdue)."""
@@ -158,7 +160,7 @@ class DryRun:
         os._exit(0)
 
 
-def _place(path: str, data: bytes) -> None:
+def _write_atomically(path: str, data: bytes) -> None:
     """Write aside and move in place, so that nobody reads half of it. Private to the user."""
     aside = f"{path}.{os.getpid()}"
     file = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -169,7 +171,9 @@ def _place(path: str, data: bytes) -> None:
 
 def _peers() -> int:
     """Ranks that share this folder; 0 where nothing says."""
-    return number(PEERS, 0) or number("LOCAL_WORLD_SIZE", 0) or number("LOCAL_SIZE", 0)
+    return (
+        environment_number(PEERS, 0) or environment_number("LOCAL_WORLD_SIZE", 0) or environment_number("LOCAL_SIZE", 0)
+    )
 
 
 def _place_mark(path: str) -> None:

@@ -38,7 +38,7 @@ def _begin(entered_by: str) -> None:
     if "RANK" in os.environ:
         from unhang.inprocess import process_registration
 
-        process_registration.write(entered_by)
+        process_registration.register_process(entered_by)
     import atexit
 
     from unhang.inprocess import patched_functions
@@ -49,9 +49,9 @@ def _begin(entered_by: str) -> None:
 
 def _tell(what: str, error: Exception) -> None:
     try:
-        from unhang.inprocess.internal_errors import tell
+        from unhang.inprocess.internal_errors import log_internal_error
 
-        tell(what, error)
+        log_internal_error(what, error)
     except Exception:  # noqa: BLE001, S110  half of us is gone: nothing is left to say it with
         pass
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from unhang.inprocess.internal_errors import tell
+from unhang.inprocess.internal_errors import log_internal_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,17 +22,17 @@ def when_imported(name: str, then: Callable[[ModuleType], None]) -> None:
     if module is not None:
         _call(then, module)
     else:
-        sys.meta_path.insert(0, _Waiting(name, then))
+        sys.meta_path.insert(0, _ImportWatcher(name, then))
 
 
 def _call(then: Callable[[ModuleType], None], module: ModuleType) -> None:
     try:
         then(module)
     except Exception as error:  # noqa: BLE001  the edge to the user's program
-        tell(f"could not follow {module.__name__}", error)
+        log_internal_error(f"could not follow {module.__name__}", error)
 
 
-class _Waiting:
+class _ImportWatcher:
     """A finder that finds nothing itself: it notices that the program is about to import one module, and goes."""
 
     def __init__(self, name: str, then: Callable[[ModuleType], None]) -> None:
@@ -70,4 +70,4 @@ def _after(loader: Any, then: Callable[[ModuleType], None]) -> None:
     try:
         loader.exec_module = exec_module
     except AttributeError as error:
-        tell("could not follow an import", error)
+        log_internal_error("could not follow an import", error)

@@ -6,15 +6,15 @@ import os
 import time
 
 _LIMIT = 20
-_told: set[str] = set()
+_logged: set[str] = set()
 
 
-def attempt() -> int:
+def restart_attempt() -> int:
     """The restart attempt of this job, 0 where no launcher counts them."""
-    return number("TORCHELASTIC_RESTART_COUNT", 0)
+    return environment_number("TORCHELASTIC_RESTART_COUNT", 0)
 
 
-def number(name: str, missing: int = -1) -> int:
+def environment_number(name: str, missing: int = -1) -> int:
     """The environment variable ``name`` as a number, ``missing`` where it is none."""
     try:
         return int(os.environ.get(name, ""))
@@ -22,17 +22,17 @@ def number(name: str, missing: int = -1) -> int:
         return missing
 
 
-def tell(what: str, error: BaseException | None = None) -> None:
+def log_internal_error(what: str, error: BaseException | None = None) -> None:
     """Leave a line, once a sentence and at most twenty a process. Silent where even that is impossible."""
-    if what in _told or len(_told) >= _LIMIT:
+    if what in _logged or len(_logged) >= _LIMIT:
         return
-    _told.add(what)
+    _logged.add(what)
     try:
         folder = os.environ.get("UNHANG_RUN")
         if not folder:
             return
         line = f"{time.time():.3f} {what}" + (f": {type(error).__name__}{_words(error)}" if error is not None else "")
-        path = f"{folder}/births/{attempt()}.{os.getpid()}.log"
+        path = f"{folder}/births/{restart_attempt()}.{os.getpid()}.log"
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             os.write(file, " ".join(line.split())[:1000].encode("utf-8", "backslashreplace") + b"\n")
@@ -52,6 +52,6 @@ def _words(error: BaseException) -> str:
         return ""
 
 
-def forget() -> None:
+def reset_log() -> None:
     """A forked child tells its own troubles."""
-    _told.clear()
+    _logged.clear()

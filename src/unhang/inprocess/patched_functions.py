@@ -1,4 +1,6 @@
-"""What is replaced in the user's process: one tuple, applied when the module is there, undone by :func:`restore`.
+"""What is replaced in the user's process: one tuple, applied when the module is there.
+
+:func:`restore_originals` undoes it.
 
 ``faulthandler``'s functions are wrapped as soon as we begin: a program that calls one of them has decided about
 faulthandler, and ours stays away. torch is never imported here: a finder notices when the program does.
@@ -11,7 +13,7 @@ import sys
 
 from unhang.inprocess import crash_ownership
 from unhang.inprocess.import_hooks import DISTRIBUTED
-from unhang.inprocess.internal_errors import tell
+from unhang.inprocess.internal_errors import log_internal_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ COPIES = {DISTRIBUTED: ("torch.distributed",)}
 
 def _around_enable(original: Callable[..., Any]) -> Callable[..., Any]:
     def enable(*args: Any, **kwargs: Any) -> Any:
-        crash_ownership.crash_reports_are_the_users()
+        crash_ownership.mark_user_owned()
         return original(*args, **kwargs)
 
     return enable
@@ -34,24 +36,24 @@ def _around_enable(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _around_is_enabled(original: Callable[..., Any]) -> Callable[..., Any]:
     def is_enabled() -> bool:
-        return bool(original()) and not crash_ownership.ours_reports_crashes
+        return bool(original()) and not crash_ownership.unhang_reports_crashes
 
     return is_enabled
 
 
-def _arming() -> ModuleType | None:
+def _activation_module() -> ModuleType | None:
     """The part of a rank; None where it cannot be loaded: unhang may be removed or upgraded while a job starts."""
     try:
         from unhang.inprocess import activation as arming
     except Exception as error:  # noqa: BLE001  the edge to the user's program
-        tell("could not arm", error)
+        log_internal_error("could not arm", error)
         return None
     return arming
 
 
 def _around_init(original: Callable[..., Any]) -> Callable[..., Any]:
     def init_process_group(*args: Any, **kwargs: Any) -> Any:
-        arming = _arming()
+        arming = _activation_module()
         if arming is None:
             return original(*args, **kwargs)
         arming.entered(args, kwargs)
@@ -65,7 +67,7 @@ def _around_init(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _around_group(original: Callable[..., Any]) -> Callable[..., Any]:
     def new_group(*args: Any, **kwargs: Any) -> Any:
-        arming = _arming()
+        arming = _activation_module()
         if arming is None:
             return original(*args, **kwargs)
         arming.makes_group()  # a program that got hold of init_process_group before us arms here
@@ -88,7 +90,7 @@ TARGETS: tuple[tuple[str, str, Callable[[Callable[..., Any]], Callable[..., Any]
 _originals: dict[tuple[str, str], tuple[Callable[..., Any], Callable[..., Any]]] = {}
 
 
-def _dressed(standing_in: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+def _with_metadata(standing_in: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
     """As functools.wraps, which is not loaded at start-up."""
     for name in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__", "__text_signature__"):
         value = getattr(original, name, None)
@@ -99,23 +101,23 @@ def _dressed(standing_in: Callable[..., Any], original: Callable[..., Any]) -> C
     return standing_in
 
 
-def apply(module: ModuleType) -> None:
+def apply_patches(module: ModuleType) -> None:
     """Replace what the tuple names in ``module``; a name this version does not have is left out."""
     for owner, name, around in TARGETS:
         original = getattr(module, name, None)
         if owner != module.__name__ or original is None or (owner, name) in _originals:
             continue
-        standing_in = _dressed(around(original), original)
+        standing_in = _with_metadata(around(original), original)
         _originals[owner, name] = (original, standing_in)
         _replace(owner, name, original, standing_in)
 
 
-def restore() -> None:
+def restore_originals() -> None:
     """Put every original back where ours still stands. A copy that the program took keeps working, and calls it."""
     for (owner, name), (original, standing_in) in _originals.items():
         _replace(owner, name, standing_in, original)
     _originals.clear()
-    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Waiting)]
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _ImportWatcher)]
 
 
 def _replace(owner: str, name: str, old: object, new: object) -> None:
@@ -125,7 +127,7 @@ def _replace(owner: str, name: str, old: object, new: object) -> None:
             setattr(module, name, new)
 
 
-class _Waiting:
+class _ImportWatcher:
     """A finder that finds nothing: it notices that the program is about to import torch.distributed, and goes."""
 
     def find_spec(
@@ -157,21 +159,21 @@ def _apply_after(loader: Any) -> None:
         del loader.exec_module
         run(module)
         try:
-            apply(module)
+            apply_patches(module)
         except Exception as error:  # noqa: BLE001  the edge to the user's program
-            tell("could not follow torch.distributed", error)
+            log_internal_error("could not follow torch.distributed", error)
 
     try:
         loader.exec_module = exec_module
     except AttributeError as error:
-        tell("could not follow torch.distributed", error)
+        log_internal_error("could not follow torch.distributed", error)
 
 
 def watch_imports() -> None:
     """Patch what is there, and the rest when the program imports it."""
-    apply(faulthandler)
+    apply_patches(faulthandler)
     module = sys.modules.get(DISTRIBUTED)
     if module is not None:
-        apply(module)
+        apply_patches(module)
     else:
-        sys.meta_path.insert(0, _Waiting())
+        sys.meta_path.insert(0, _ImportWatcher())

@@ -9,7 +9,7 @@ import os
 import sys
 import time
 
-from unhang.inprocess.internal_errors import attempt, number, tell
+from unhang.inprocess.internal_errors import environment_number, log_internal_error, restart_attempt
 
 
 def _quoted(text: str) -> str:
@@ -20,7 +20,7 @@ def _quoted(text: str) -> str:
     return encode_basestring_ascii(text)
 
 
-def write(entered_by: str, *, rank: int | None = None, world_size: int | None = None) -> None:
+def register_process(entered_by: str, *, rank: int | None = None, world_size: int | None = None) -> None:
     """Leave the birth record of this process, once; a second call changes nothing. Never raises.
 
     ``rank`` and ``world_size`` are those a rank told init_process_group where its environment has none.
@@ -31,10 +31,10 @@ def write(entered_by: str, *, rank: int | None = None, world_size: int | None = 
     said: dict[str, int | float | str] = {
         "pid": os.getpid(),
         "ppid": os.getppid(),
-        "rank": number("RANK") if rank is None else rank,
-        "local_rank": number("LOCAL_RANK"),
-        "world_size": number("WORLD_SIZE") if world_size is None else world_size,
-        "attempt": attempt(),
+        "rank": environment_number("RANK") if rank is None else rank,
+        "local_rank": environment_number("LOCAL_RANK"),
+        "world_size": environment_number("WORLD_SIZE") if world_size is None else world_size,
+        "attempt": restart_attempt(),
         "host": os.environ.get("UNHANG_NODE_NAME") or os.uname().nodename,
         "argv0": _program(),
         "started_s": time.time(),
@@ -42,9 +42,9 @@ def write(entered_by: str, *, rank: int | None = None, world_size: int | None = 
     }
     text = ", ".join(f'"{name}": {_quoted(value) if isinstance(value, str) else value}' for name, value in said.items())
     try:
-        _place(f"{folder}/births", f"{attempt()}.{os.getpid()}", f"{{{text}}}\n".encode())
+        _write_atomically(f"{folder}/births", f"{restart_attempt()}.{os.getpid()}", f"{{{text}}}\n".encode())
     except OSError as error:
-        tell("no birth record", error)
+        log_internal_error("no birth record", error)
 
 
 def _program() -> str:
@@ -56,7 +56,7 @@ def _program() -> str:
     return words[0][:1000] if words else ""
 
 
-def _place(folder: str, name: str, data: bytes) -> None:
+def _write_atomically(folder: str, name: str, data: bytes) -> None:
     """Write ``data`` aside and move it in place, so that nobody reads half a birth."""
     final = f"{folder}/{name}.json"
     if os.path.exists(final):  # noqa: PTH110  pathlib is not loaded at start-up

@@ -16,20 +16,20 @@ from typing import Any
 
 from unhang.inprocess import process_registration, steps, user_annotations
 from unhang.inprocess.capture.crash import CrashEvidence, allow_watcher
-from unhang.inprocess.capture.dumps import Dumps
-from unhang.inprocess.capture.frames import Looking
-from unhang.inprocess.capture.recorder import Groups, Recorder
-from unhang.inprocess.heartbeat_sleep import Sleep
+from unhang.inprocess.capture.dumps import DumpWriter
+from unhang.inprocess.capture.frames import StackSampler
+from unhang.inprocess.capture.recorder import FlightRecorder, GroupNames
+from unhang.inprocess.heartbeat_sleep import HeartbeatSleep
 from unhang.inprocess.import_hooks import DISTRIBUTED
-from unhang.inprocess.internal_errors import attempt, number, tell
+from unhang.inprocess.internal_errors import environment_number, log_internal_error, restart_attempt
 from unhang.records.control import DEFAULT_BEAT_MS, Control, ControlReader
-from unhang.records.record import Record, record_path
-from unhang.records.record_views import HIDDEN_COLLECTIVES, Identity
-from unhang.records.wake_fifo import ENDING
+from unhang.records.record import RecordWriter, record_path
+from unhang.records.record_views import HIDDEN_COLLECTIVES, RankIdentity
+from unhang.records.wake_fifo import SUFFIX
 
 _FAILURES = 5
 _STOP_LIMIT_S = 0.5
-_FALL_LIMIT_S = 0.25
+_CRASH_DUMP_LIMIT_S = 0.25
 _SYNCHRONOUS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
 
 
@@ -42,20 +42,20 @@ class Session:
         self.rank, self.world_size, self.backend = rank, world_size, backend
         self.armed_ns = time.monotonic_ns()
         self.init_depth = 0
-        self.was_up = False
+        self.group_was_up = False
         self.exiting = self.stopping = False
-        self.groups = Groups()
+        self.groups = GroupNames()
         self.issuer, self.native_id = threading.get_ident(), threading.get_native_id()
         self.folder = os.environ["UNHANG_RUN"]
         self.run_folder = os.environ.get("UNHANG_RUN_DIR", "")
         self.crash: CrashEvidence | None = None
-        self.record: Record | None = None
+        self.record: RecordWriter | None = None
         self._control: ControlReader | None = None
         self._watcher = 0
         self._backend_known = False
-        self._sleep = Sleep()
-        self._dumps: Dumps | None = None
-        self._fallen = False
+        self._sleep = HeartbeatSleep()
+        self._dumps: DumpWriter | None = None
+        self._crashed = False
         self._done, self._kept = _thread.allocate_lock(), _thread.allocate_lock()
 
     def start(self) -> None:
@@ -70,19 +70,19 @@ class Session:
         self._sleep.wake()
         self._done.acquire(True, _STOP_LIMIT_S)
 
-    def falls(self, trace: TracebackType | None) -> None:
+    def on_uncaught_exception(self, trace: TracebackType | None) -> None:
         """An exception nobody caught ends this rank: our thread writes its dump, the caller waits a quarter of a second
         for it at most. Never raises."""
         dumps = self._dumps
         if dumps is None or self.stopping or trace is None:
             return
         try:
-            dumps.keep_fall(trace)
+            dumps.write_crashed_call(trace)
         except Exception as error:  # noqa: BLE001  the edge to the user's program
-            tell("no dump of the call it fell in", error)
-        self._fallen = True
+            log_internal_error("no dump of the call it fell in", error)
+        self._crashed = True
         self._sleep.wake()
-        self._kept.acquire(True, _FALL_LIMIT_S)
+        self._kept.acquire(True, _CRASH_DUMP_LIMIT_S)
 
     def leave_child(self) -> None:
         """In a forked child: nothing of it touches its parent's files."""
@@ -96,64 +96,70 @@ class Session:
             self._set_up()
             self._beat_until_stopped()
         except Exception as error:  # noqa: BLE001  the edge of our thread
-            tell("the record stopped", error)
+            log_internal_error("the record stopped", error)
         finally:
             self._done.release()
 
     def _set_up(self) -> None:
-        path = record_path(Path(self.folder), attempt(), self.pid)
+        path = record_path(Path(self.folder), restart_attempt(), self.pid)
         with suppress(FileNotFoundError):
             path.unlink()  # of the program this process ran before it called exec
-        identity = Identity(
+        identity = RankIdentity(
             self.pid,
             self.rank,
-            number("LOCAL_RANK"),
+            environment_number("LOCAL_RANK"),
             self.world_size,
-            attempt(),
+            restart_attempt(),
             self.armed_ns,
             platform.python_version(),
             str(getattr(sys.modules.get("torch"), "__version__", "")),
         )
-        self.record = Record.create(path, identity)
-        self._sleep.hang_bell(f"{path.with_suffix(ENDING)}")
+        self.record = RecordWriter.create(path, identity)
+        self._sleep.create_wake_fifo(f"{path.with_suffix(SUFFIX)}")
         self.record.now.backend = self.backend
         self.record.now.in_init = self.init_depth > 0
-        process_registration.write("init", rank=self.rank, world_size=self.world_size)
+        process_registration.register_process("init", rank=self.rank, world_size=self.world_size)
         self._control = Control.open_read(Path(self.folder))
         if self.run_folder:
-            self.crash = CrashEvidence(self.run_folder, self.rank, self.falls)
+            self.crash = CrashEvidence(self.run_folder, self.rank, self.on_uncaught_exception)
             try:
                 self.crash.set_up()
             except OSError as error:
-                tell("no evidence of a crash will be kept", error)
+                log_internal_error("no evidence of a crash will be kept", error)
 
     def _beat_until_stopped(self) -> None:
         assert self.record is not None
-        looking, recorder, rhythm = Looking(self.issuer, self.native_id), Recorder(self.groups), steps.Rhythm()
-        dumps = Dumps(self.record, recorder, self.run_folder, self.issuer)
+        looking, recorder, rhythm = (
+            StackSampler(self.issuer, self.native_id),
+            FlightRecorder(self.groups),
+            steps.StepCounter(),
+        )
+        dumps = DumpWriter(self.record, recorder, self.run_folder, self.issuer)
         failures = 0
         self._dumps = dumps
         while not self.stopping:
-            if self._fallen:
-                self._fallen = False
+            if self._crashed:
+                self._crashed = False
                 self._keep_everything(dumps)
             control = self._control.read() if self._control is not None else Control()
             try:
                 self._beat(looking, recorder, rhythm, control)
                 failures = 0
             except Exception as error:  # noqa: BLE001  one bad beat is no reason to stop
-                tell("a beat failed", error)
+                log_internal_error("a beat failed", error)
                 failures += 1
                 if failures >= _FAILURES:
                     self._give_up()
                     return
             dumps.serve(control)
             self._sleep.sleep(min(max(control.beat_ms or DEFAULT_BEAT_MS, 10), 10_000) / 1e3)
-        user_annotations.write(self.record.now, self.issuer, looking.phase)
+        user_annotations.write_annotations(self.record.now, self.issuer, looking.phase)
         rhythm.follow(self.record.now, self.record.now.collectives_per_step, time.monotonic_ns())
-        self._last_words()
+        self._publish_end()
 
-    def _beat(self, looking: Looking, recorder: Recorder, rhythm: steps.Rhythm, control: Control) -> None:
+    def _beat(
+        self, looking: StackSampler, recorder: FlightRecorder, rhythm: steps.StepCounter, control: Control
+    ) -> None:
         record = self.record
         assert record is not None
         cost_ns, now_ns = time.thread_time_ns(), time.monotonic_ns()
@@ -161,7 +167,7 @@ class Session:
         view.beat_ns, view.beat_wall_ns, view.beats = now_ns, time.time_ns(), view.beats + 1
         view.in_init, view.exiting = self.init_depth > 0, self.exiting
         looking.look(view, now_ns)
-        user_annotations.write(view, self.issuer, looking.phase)
+        user_annotations.write_annotations(view, self.issuer, looking.phase)
         names = self._world(view)
         self._ask(recorder, now_ns, in_a_call=view.phase == "communication" or view.top.function in HIDDEN_COLLECTIVES)
         view.recorder_on, view.groups = recorder.on, recorder.living(names)
@@ -178,13 +184,13 @@ class Session:
             view.longest_beat_ns = max(view.longest_beat_ns, spent_ns - cost_ns)
             view.longest_pause_ns = max(view.longest_pause_ns, time.monotonic_ns() - now_ns)
 
-    def _ask(self, recorder: Recorder, now_ns: int, *, in_a_call: bool) -> None:
+    def _ask(self, recorder: FlightRecorder, now_ns: int, *, in_a_call: bool) -> None:
         """How far every group is; a recorder that fails is asked no more, and the heartbeat goes on without it."""
         try:
             recorder.read(now_ns, in_a_call=in_a_call)
             recorder.learn()
         except Exception as error:  # noqa: BLE001  whatever another version of torch raises
-            tell("the flight recorder's status cannot be read", error)
+            log_internal_error("the flight recorder's status cannot be read", error)
             recorder.leave()
 
     def _world(self, view: Any) -> list[str]:
@@ -195,7 +201,7 @@ class Session:
             return []
         names = list(world.pg_names.values())  # names only: a group must never live on because we looked
         up = world.default_pg is not None
-        view.closed, self.was_up = self.was_up and not up, self.was_up or up
+        view.closed, self.group_was_up = self.group_was_up and not up, self.group_was_up or up
         if up and not self._backend_known:
             self._backend_known = True
             self._settle(view, world)
@@ -209,13 +215,13 @@ class Session:
             self.rank, self.world_size = world.default_pg.rank(), world.default_pg.size()
             view.identity.rank, view.identity.world_size = self.rank, self.world_size
             self.record.write_identity()
-            process_registration.write("init", rank=self.rank, world_size=self.world_size)
+            process_registration.register_process("init", rank=self.rank, world_size=self.world_size)
 
-    def _keep_everything(self, dumps: Dumps) -> None:
+    def _keep_everything(self, dumps: DumpWriter) -> None:
         try:
             dumps.keep_everything()
         except Exception as error:  # noqa: BLE001  the rank falls as it would
-            tell("no dump of the fall", error)
+            log_internal_error("no dump of the fall", error)
         finally:
             with suppress(RuntimeError):
                 self._kept.release()
@@ -226,7 +232,7 @@ class Session:
             self.record.now.gave_up = True
             self.record.publish()
 
-    def _last_words(self) -> None:
+    def _publish_end(self) -> None:
         self._dumps = None
         self._sleep.end()
         if self.record is not None:

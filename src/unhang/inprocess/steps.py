@@ -9,7 +9,7 @@ from unhang.records.record_views import RecordView
 _WEIGHT = 0.1
 
 
-class Rhythm:
+class StepCounter:
     """Turns counts into steps and their durations, once a beat."""
 
     def __init__(self) -> None:

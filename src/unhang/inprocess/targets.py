@@ -1,10 +1,10 @@
-"""The former name of :mod:`unhang.inprocess.patched_functions`: the documentation said to call ``restore`` by it."""
+"""The former name of :mod:`unhang.inprocess.patched_functions`, by which the documentation named ``restore``."""
 
 from __future__ import annotations
 
 from warnings import warn
 
-from unhang.inprocess.patched_functions import restore
+from unhang.inprocess.patched_functions import restore_originals as restore
 
 __all__ = ["restore"]
 

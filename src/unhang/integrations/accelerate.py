@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from unhang.guards.background_writer import BackgroundWriter
 from unhang.integrations.marked_method import count_method, mark_method
-from unhang.integrations.missing_library import missing
-from unhang.integrations.same_start import PATIENCE_S, distributed, same_batches, same_parameters
+from unhang.integrations.missing_library import missing_library_error
+from unhang.integrations.same_start import PATIENCE_S, has_other_ranks, same_batches, same_parameters
 
 try:
     from accelerate import DistributedType
@@ -16,7 +16,7 @@ try:
     from torch.nn import Module
     from torch.utils.data import DataLoader
 except ImportError as error:
-    raise missing(__name__, "accelerate", "accelerate", error) from error
+    raise missing_library_error(__name__, "accelerate", "accelerate", error) from error
 
 Accelerator = TypeVar("Accelerator")
 _SHARDED = (DistributedType.FSDP, DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM)
@@ -72,7 +72,7 @@ def _guard_prepare(accelerator: Any, *, check: bool, patience_s: float) -> None:
     @functools.wraps(prepared)
     def prepare(*args: Any, **kwargs: Any) -> Any:
         nonlocal counted
-        comparing = check and distributed()
+        comparing = check and has_other_ranks()
         for given in args if comparing else ():
             if isinstance(given, Module):
                 same_parameters(given, f"parameters of {type(given).__name__}", timeout_s=patience_s)

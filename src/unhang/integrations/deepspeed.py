@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from unhang.integrations.marked_method import count_method, mark_method
-from unhang.integrations.missing_library import missing
-from unhang.integrations.same_start import PATIENCE_S, distributed, same_batches, same_parameters, same_settings
+from unhang.integrations.missing_library import missing_library_error
+from unhang.integrations.same_start import PATIENCE_S, has_other_ranks, same_batches, same_parameters, same_settings
 
 try:
     from deepspeed.runtime.engine import DeepSpeedEngine
     from deepspeed.runtime.pipe.engine import PipelineEngine
 except ImportError as error:
-    raise missing(__name__, "deepspeed", "deepspeed", error) from error
+    raise missing_library_error(__name__, "deepspeed", "deepspeed", error) from error
 
 Engine = TypeVar("Engine", bound=DeepSpeedEngine)
 
@@ -44,7 +44,7 @@ def guard(
     """
     mine: Any = engine
     staged = isinstance(engine, PipelineEngine)
-    if check and distributed():
+    if check and has_other_ranks():
         same_settings(_settings(mine), "configuration of DeepSpeed", timeout_s=patience_s)
         if not staged:
             same_parameters(mine.module, timeout_s=patience_s)

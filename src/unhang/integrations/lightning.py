@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from unhang.integrations.lightning_guards import LightningGuards
-from unhang.integrations.missing_library import missing
+from unhang.integrations.missing_library import missing_library_error
 
 try:
     from lightning.pytorch.callbacks import Callback
 except ImportError as error:
-    raise missing(__name__, "lightning", "lightning", error) from error
+    raise missing_library_error(__name__, "lightning", "lightning", error) from error
 
 
 class UnhangCallback(LightningGuards, Callback):  # type: ignore[misc]

@@ -7,8 +7,8 @@ from typing import Any
 from unhang.guards.background_writer import BackgroundWriter
 from unhang.guards.phases import step
 from unhang.integrations.marked_method import mark_method
-from unhang.integrations.one_phase import OnePhase
-from unhang.integrations.same_start import PATIENCE_S, distributed, same_batches, same_parameters, same_settings
+from unhang.integrations.one_phase import ExclusivePhase
+from unhang.integrations.same_start import PATIENCE_S, has_other_ranks, same_batches, same_parameters, same_settings
 
 EVALUATION = "evaluation"
 _COMPARED = (
@@ -49,7 +49,7 @@ class LightningGuards:
     ) -> None:
         super().__init__()
         self._check, self._background, self._save_s, self._patience_s = check, background_logs, save_s, patience_s
-        self._phase = OnePhase({EVALUATION: evaluation_s})
+        self._phase = ExclusivePhase({EVALUATION: evaluation_s})
         self._steps = 0
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
@@ -60,20 +60,20 @@ class LightningGuards:
             at_most_s=self._save_s,
             patience_s=self._patience_s,
         )
-        if stage == "fit" and self._check and distributed():
+        if stage == "fit" and self._check and has_other_ranks():
             same_parameters(pl_module, timeout_s=self._patience_s)
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         """Compare parameters again: ``configure_model`` may have made them."""
         if self._background:
             background_logs(trainer)
-        if self._check and distributed():
+        if self._check and has_other_ranks():
             same_parameters(pl_module, timeout_s=self._patience_s)
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Compare settings and batches."""
         self._steps = trainer.global_step
-        if not self._check or not distributed():
+        if not self._check or not has_other_ranks():
             return
         settings = {name: getattr(trainer, name, None) for name in _COMPARED}
         same_settings(settings, "settings of the Trainer", timeout_s=self._patience_s)

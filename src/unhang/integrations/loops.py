@@ -9,7 +9,7 @@ from unhang.errors import UsageError
 from unhang.guards.batches.batch_windows import WhenUneven
 from unhang.guards.even_batches import even_batches
 from unhang.guards.phases import step
-from unhang.integrations.same_start import PATIENCE_S, distributed, same_parameters, same_settings
+from unhang.integrations.same_start import PATIENCE_S, has_other_ranks, same_parameters, same_settings
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ def guard(
     """
     if every < 1:
         raise UsageError(f"guard(every={every!r}): a step has one batch or more")
-    if distributed():
+    if has_other_ranks():
         if settings is not None:
             same_settings(settings, "settings", timeout_s=patience_s)
         if model is not None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from unhang.guards.phases import phase, step
-from unhang.integrations.same_start import PATIENCE_S, all_here
+from unhang.integrations.same_start import PATIENCE_S, wait_for_all_ranks
 
 
 def mark_method(
@@ -28,7 +28,7 @@ def mark_method(
     @functools.wraps(made)
     def call(*args: Any, **kwargs: Any) -> Any:
         if meets():
-            all_here(label, timeout_s=patience_s)
+            wait_for_all_ranks(label, timeout_s=patience_s)
         with phase(label, at_most_s=at_most_s):
             return made(*args, **kwargs)
 

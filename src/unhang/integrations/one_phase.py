@@ -5,7 +5,7 @@ from __future__ import annotations
 from unhang.guards.phases import phase
 
 
-class OnePhase:
+class ExclusivePhase:
     """The phase that goes on. ``bounds``: how long each may take at most, in seconds, where the user said."""
 
     def __init__(self, bounds: dict[str, float | None]) -> None:

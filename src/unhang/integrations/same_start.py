@@ -11,8 +11,8 @@ from typing import Any
 
 from unhang.errors import RanksDiffer, StoreLost
 from unhang.guards.even_batches import EvenBatches
-from unhang.guards.exchange.meeting import meeting
-from unhang.guards.exchange.printing import tell
+from unhang.guards.exchange.printing import print_message
+from unhang.guards.exchange.rank_exchange import current_exchange
 from unhang.guards.sameness import same_on_all_ranks
 from unhang.guards.together import together
 
@@ -30,11 +30,11 @@ def same_batches(loader: Any, what: str = "training", *, timeout_s: float = PATI
     """
     if loader is None or isinstance(loader, EvenBatches):
         return
-    same_on_all_ranks(length(loader), f"batches of {what} an epoch", timeout_s=timeout_s)
+    same_on_all_ranks(known_length(loader), f"batches of {what} an epoch", timeout_s=timeout_s)
     try:
-        same_on_all_ranks(length(getattr(loader, "dataset", None)), f"rows of {what}", timeout_s=timeout_s)
+        same_on_all_ranks(known_length(getattr(loader, "dataset", None)), f"rows of {what}", timeout_s=timeout_s)
     except RanksDiffer as error:  # as many batches all the same: nothing stalls
-        tell(f"{error}\n  They give as many batches all the same, so training goes on.")
+        print_message(f"{error}\n  They give as many batches all the same, so training goes on.")
 
 
 def same_settings(
@@ -54,10 +54,10 @@ def same_parameters(model: Any, what: str = "parameters of the model", *, timeou
     Raises:
         RanksDiffer: with the first that differs.
     """
-    same_on_all_ranks(described(model), what, timeout_s=timeout_s)
+    same_on_all_ranks(describe_parameters(model), what, timeout_s=timeout_s)
 
 
-def described(model: Any) -> dict[str, str]:
+def describe_parameters(model: Any) -> dict[str, str]:
     """Name and form of each parameter. Experts of a mixture live on some ranks only and are left out; shards of FSDP's
     first version differ by rank, so only their names count."""
     cut = any(type(module).__name__ == "FullyShardedDataParallel" for module in model.modules())
@@ -71,7 +71,7 @@ def described(model: Any) -> dict[str, str]:
     return found
 
 
-def length(of: Any) -> int | None:
+def known_length(of: Any) -> int | None:
     """``len(of)``; None where it has none, or it is told by a stream."""
     try:
         return len(of)
@@ -79,7 +79,7 @@ def length(of: Any) -> int | None:
         return None
 
 
-def all_here(name: str, *, timeout_s: float = PATIENCE_S) -> None:
+def wait_for_all_ranks(name: str, *, timeout_s: float = PATIENCE_S) -> None:
     """``together(name)``; where ranks cannot meet, nothing.
 
     Raises:
@@ -88,12 +88,12 @@ def all_here(name: str, *, timeout_s: float = PATIENCE_S) -> None:
     try:
         together(name, timeout_s=timeout_s)
     except StoreLost as error:
-        tell(f"{name}: the ranks were not counted: {error}")
+        print_message(f"{name}: the ranks were not counted: {error}")
 
 
-def distributed() -> bool:
+def has_other_ranks() -> bool:
     """Whether there are ranks to compare with."""
     try:
-        return meeting() is not None
+        return current_exchange() is not None
     except StoreLost:
         return False

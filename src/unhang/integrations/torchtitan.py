@@ -12,8 +12,8 @@ from typing import Any
 
 from unhang.guards.background_writer import BackgroundWriter
 from unhang.guards.phases import phase, step
-from unhang.integrations.missing_library import missing
-from unhang.integrations.same_start import all_here, distributed, same_parameters, same_settings
+from unhang.integrations.missing_library import missing_library_error
+from unhang.integrations.same_start import has_other_ranks, same_parameters, same_settings, wait_for_all_ranks
 
 try:
     from torchtitan.components.checkpointer import BaseCheckpointManager
@@ -21,7 +21,7 @@ try:
     from torchtitan.components.validate import BaseValidator
     from torchtitan.config.override import derive, override
 except ImportError as error:
-    raise missing(__name__, "torchtitan", "torchtitan", error) from error
+    raise missing_library_error(__name__, "torchtitan", "torchtitan", error) from error
 
 OF_A_RANK = ("dump_folder",)
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
@@ -80,7 +80,7 @@ class _Metrics:
     """The Trainer hands it the model and the optimizers before the first step."""
 
     def __init__(self, config: Any, *, parallel_dims: Any, config_dict: Any = None, **more: Any) -> None:
-        if config_dict and distributed():
+        if config_dict and has_other_ranks():
             same_settings(_plain(config_dict), "configuration of torchtitan", ignore=OF_A_RANK)
         super().__init__(config, parallel_dims=parallel_dims, config_dict=config_dict, **more)  # type: ignore[call-arg]
 
@@ -104,7 +104,7 @@ class _Metrics:
     def model_parts(self, parts: Any) -> None:
         self._model_parts = parts
         staged = self.parallel_dims.pp_enabled if parts is not None else True  # type: ignore[attr-defined]
-        for part in parts if not staged and distributed() else ():
+        for part in parts if not staged and has_other_ranks() else ():
             same_parameters(part)
 
     def log(self, *args: Any, **kwargs: Any) -> Any:
@@ -125,7 +125,7 @@ class _LaterMetrics(_Metrics):
 class _Checkpoints:
     def _save(self, curr_step: int, last_step: bool = False) -> Any:
         if self._should_save(curr_step, last_step):  # type: ignore[attr-defined]
-            all_here("save")
+            wait_for_all_ranks("save")
             with phase("save"):
                 return super()._save(curr_step, last_step)  # type: ignore[misc]
         return super()._save(curr_step, last_step)  # type: ignore[misc]
@@ -137,6 +137,6 @@ class _Checkpoints:
 
 class _Validations:
     def validate(self, *args: Any, **kwargs: Any) -> Any:
-        all_here("evaluation")
+        wait_for_all_ranks("evaluation")
         with phase("evaluation"):
             return super().validate(*args, **kwargs)  # type: ignore[misc]

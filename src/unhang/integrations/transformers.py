@@ -8,16 +8,22 @@ from typing import Any
 
 from unhang.guards.background_writer import BackgroundWriter
 from unhang.guards.phases import step
-from unhang.integrations.missing_library import missing
-from unhang.integrations.one_phase import OnePhase
-from unhang.integrations.same_start import PATIENCE_S, all_here, distributed, same_batches, same_parameters
+from unhang.integrations.missing_library import missing_library_error
+from unhang.integrations.one_phase import ExclusivePhase
+from unhang.integrations.same_start import (
+    PATIENCE_S,
+    has_other_ranks,
+    same_batches,
+    same_parameters,
+    wait_for_all_ranks,
+)
 from unhang.integrations.same_start import same_settings as compare_settings
 
 try:
     from transformers import TrainerCallback
     from transformers.integrations import TensorBoardCallback, WandbCallback
 except ImportError as error:
-    raise missing(__name__, "transformers", "transformers", error) from error
+    raise missing_library_error(__name__, "transformers", "transformers", error) from error
 
 OF_A_RANK = (
     *("output_dir", "logging_dir", "run_name", "report_to", "disable_tqdm", "log_level", "log_level_replica"),
@@ -58,7 +64,7 @@ class UnhangCallback(TrainerCallback):  # type: ignore[misc]
     ) -> None:
         self._check, self._ignore, self._patience_s = check, (*OF_A_RANK, *ignore), patience_s
         self._compared = False
-        self._phase = OnePhase({EVALUATION: evaluation_s, SAVE: save_s})
+        self._phase = ExclusivePhase({EVALUATION: evaluation_s, SAVE: save_s})
 
     # ------------------------------------------------------------------------------------ before the first step
 
@@ -73,13 +79,13 @@ class UnhangCallback(TrainerCallback):  # type: ignore[misc]
         """Compare batches, and what could not be compared before."""
         if model is not None:
             self._compare(args, model)
-        if self._check and distributed():
+        if self._check and has_other_ranks():
             same_batches(train_dataloader, timeout_s=self._patience_s)
         if args.eval_on_start:
             self._phase.begin(EVALUATION)
 
     def _compare(self, args: Any, model: Any) -> None:
-        if self._compared or not self._check or not distributed():
+        if self._compared or not self._check or not has_other_ranks():
             return
         self._compared = True
         settings = args.to_dict()
@@ -104,9 +110,9 @@ class UnhangCallback(TrainerCallback):  # type: ignore[misc]
     def _announce(self, args: Any, control: Any) -> None:
         """All ranks are here? The Trainer logs first, then evaluates, then saves."""
         if control.should_evaluate:
-            all_here(EVALUATION, timeout_s=self._patience_s)
+            wait_for_all_ranks(EVALUATION, timeout_s=self._patience_s)
         if control.should_save and saves_are_collective():
-            all_here(SAVE, timeout_s=self._patience_s)
+            wait_for_all_ranks(SAVE, timeout_s=self._patience_s)
         if control.should_log:
             self._phase.begin(LOGGING)
         else:
@@ -158,18 +164,18 @@ def background_logs(trainer: Any) -> None:
     """Let a thread of its own write what ``trainer`` logs to TensorBoard and W&B; after ``Trainer(...)``."""
     for callback in trainer.callback_handler.callbacks:
         if isinstance(callback, TensorBoardCallback):
-            _write_later(callback)
+            _write_in_background(callback)
         elif isinstance(callback, WandbCallback) and callback._wandb is not None:  # noqa: SLF001 - its only handle
-            callback._wandb = _later(callback._wandb)  # noqa: SLF001
+            callback._wandb = _background_writer(callback._wandb)  # noqa: SLF001
 
 
-def _write_later(callback: Any) -> None:
+def _write_in_background(callback: Any) -> None:
     made = callback._SummaryWriter  # noqa: SLF001 - the class it makes its writers of
     if callback.tb_writer is not None:
-        callback.tb_writer = _later(callback.tb_writer)
+        callback.tb_writer = _background_writer(callback.tb_writer)
     if made is not None:
         callback._SummaryWriter = lambda *args, **kwargs: BackgroundWriter(made(*args, **kwargs))  # noqa: SLF001
 
 
-def _later(writer: Any) -> BackgroundWriter:
+def _background_writer(writer: Any) -> BackgroundWriter:
     return writer if isinstance(writer, BackgroundWriter) else BackgroundWriter(writer)

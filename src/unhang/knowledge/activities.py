@@ -12,7 +12,7 @@ from typing import Any
 from unhang.errors import KnowledgeError
 from unhang.findings import Phase
 from unhang.knowledge.libraries import is_library_file
-from unhang.knowledge.tables import text_of
+from unhang.knowledge.tables import read_text
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -121,7 +121,7 @@ def row_of_frame(function: str, file: str, *, native: bool) -> ActivityRow | Non
 @lru_cache(maxsize=1)
 def activity_table() -> ActivityTable:
     """The checked table of ``activities.toml``; raises KnowledgeError when a row breaks its contract."""
-    text = text_of("activities.toml")
+    text = read_text("activities.toml")
     return build_table(tomllib.loads(text).get("activity", []))
 
 

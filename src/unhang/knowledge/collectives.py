@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from unhang.knowledge.tables import typed
+from unhang.knowledge.tables import read_typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Collective:
 
 
 @dataclass(frozen=True, slots=True)
-class Wrapper:
+class ModelWrapper:
     """What spreads a model over ranks."""
 
     names: tuple[str, ...]
@@ -38,7 +38,7 @@ class Wrapper:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnGroup:
+class OwnGroupCall:
     """Names of what lists the ranks of the asking process's own group."""
 
     names: tuple[str, ...]
@@ -47,7 +47,7 @@ class OwnGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class LongWork:
     """Calls that may take minutes."""
 
     kind: str
@@ -59,7 +59,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnData:
+class OwnDataCall:
     """Calls that give every rank something of its own. ``of``: what stands before the dot."""
 
     names: tuple[str, ...]
@@ -68,7 +68,7 @@ class OwnData:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class NameRow:
     """Names that mean the same to every program."""
 
     names: tuple[str, ...]
@@ -76,23 +76,23 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class CollectivesTable:
     """The whole file."""
 
     checked: object
     collective: tuple[Collective, ...]
-    wrapper: tuple[Wrapper, ...]
-    work: tuple[Work, ...] = field(default=())
-    own_group: tuple[OwnGroup, ...] = field(default=())
-    own_data: tuple[OwnData, ...] = field(default=())
-    layer: tuple[Words, ...] = field(default=())
-    optional_input: tuple[Words, ...] = field(default=())
+    wrapper: tuple[ModelWrapper, ...]
+    work: tuple[LongWork, ...] = field(default=())
+    own_group: tuple[OwnGroupCall, ...] = field(default=())
+    own_data: tuple[OwnDataCall, ...] = field(default=())
+    layer: tuple[NameRow, ...] = field(default=())
+    optional_input: tuple[NameRow, ...] = field(default=())
 
 
 @cache
-def table() -> Table:
+def collectives_table() -> CollectivesTable:
     """The rows, read once."""
-    return typed("collectives.toml", Table)
+    return read_typed("collectives.toml", CollectivesTable)
 
 
 @cache
@@ -109,45 +109,45 @@ def collective_attributes() -> Mapping[str, Sequence[Collective]]:
 
 def _by_name(*, read: bool) -> Mapping[str, Sequence[Collective]]:
     found: dict[str, list[Collective]] = {}
-    for row in table().collective:
+    for row in collectives_table().collective:
         for name in row.names if row.read is read else ():
             found.setdefault(name, []).append(row)
     return found
 
 
 @cache
-def works_by_name() -> Mapping[str, Sequence[Work]]:
+def long_work_by_name() -> Mapping[str, Sequence[LongWork]]:
     """Rows of long work by the last part of what is called."""
-    found: dict[str, list[Work]] = {}
-    for row in table().work:
+    found: dict[str, list[LongWork]] = {}
+    for row in collectives_table().work:
         for name in row.names:
             found.setdefault(name, []).append(row)
     return found
 
 
 @cache
-def wrappers() -> Mapping[str, bool]:
+def model_wrappers() -> Mapping[str, bool]:
     """Names of what spreads a model over ranks; True where parameters are sharded."""
-    return {name: row.sharded for row in table().wrapper for name in row.names}
+    return {name: row.sharded for row in collectives_table().wrapper for name in row.names}
 
 
 def lists_own_group(name: str, owner: str) -> bool:
     """Whether ``owner.name`` lists the ranks of the asking process's own group."""
-    return any(name in row.names and (not row.of or owner in row.of) for row in table().own_group)
+    return any(name in row.names and (not row.of or owner in row.of) for row in collectives_table().own_group)
 
 
 def is_own_data(name: str, owner: str) -> bool:
     """Whether ``owner.name()`` gives every rank something of its own."""
-    return any(name in row.names and owner in row.of for row in table().own_data)
+    return any(name in row.names and owner in row.of for row in collectives_table().own_data)
 
 
 @cache
 def layers() -> frozenset[str]:
     """Classes and functions of libraries that give a module with parameters."""
-    return frozenset(name for row in table().layer for name in row.names)
+    return frozenset(name for row in collectives_table().layer for name in row.names)
 
 
 @cache
 def optional_inputs() -> tuple[str, ...]:
     """Words in the names of inputs that only some samples of a data set have."""
-    return tuple(name for row in table().optional_input for name in row.names)
+    return tuple(name for row in collectives_table().optional_input for name in row.names)

@@ -1,7 +1,7 @@
 """The language of failure in general (``failure_language.toml``): what a line says that no table of messages knows.
 
 Messages are known by their exact shape; here stand words, what they are said about, and what that usually means.
-:func:`statement_in` reads one text.
+:func:`find_failure_statement` reads one text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from unhang.errors import KnowledgeError
 from unhang.findings import Cause
-from unhang.knowledge.tables import text_of
+from unhang.knowledge.tables import read_text
 from unhang.late_pattern import late_pattern
 
 if sys.version_info >= (3, 11):
@@ -29,10 +29,10 @@ NAMES, WORDS, VAGUE, ELSEWHERE, HARMLESS = "names", "words", "vague", "elsewhere
 STRENGTHS = (HARMLESS, NAMES, ELSEWHERE, VAGUE, WORDS)
 """In the order in which they are looked for."""
 SITUATIONS = ("", "start", "running")
-ANY = "any"
+ANY_SITUATION = "any"
 """Whatever the situation: a row of any of them counts."""
 TEXT_CHARS = 2000
-SHORTEST_CUT = 12
+MIN_CUT_CHARS = 12
 """So many letters of a phrase must be left at the end of a text that is cut off inside of it."""
 CUT_SHARE = 0.75
 """And so much of all of it: with less, another phrase may have stood there."""
@@ -55,7 +55,7 @@ class LanguageRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class FailureStatement:
     """What a text says: the row, the words of it that stand in the text, and what they are said about."""
 
     row: LanguageRow
@@ -71,13 +71,13 @@ class Phrase:
     longest: str
     """The literal that every text with these words holds."""
 
-    def stands_in(self, text: str) -> bool:
-        """Whether these words stand in ``text`` (as :func:`plain` makes it), or it is cut off inside of them."""
+    def occurs_in(self, text: str) -> bool:
+        """Whether ``text`` (of :func:`normalize_phrases`) holds these words, or is cut off inside of them."""
         if self.longest in text:
-            return _expression(self.words).search(text) is not None
-        if "*" in self.words or len(self.words) <= SHORTEST_CUT:
+            return _phrase_pattern(self.words).search(text) is not None
+        if "*" in self.words or len(self.words) <= MIN_CUT_CHARS:
             return False
-        at = text.rfind(self.words[:SHORTEST_CUT], -len(self.words))
+        at = text.rfind(self.words[:MIN_CUT_CHARS], -len(self.words))
         return at >= 0 and len(text) - at >= CUT_SHARE * len(self.words) and self.words.startswith(text[at:])
 
 
@@ -99,7 +99,7 @@ _ADVICE = late_pattern(
 )
 
 
-def plain(text: str) -> str:
+def normalize_phrases(text: str) -> str:
     """``text`` as phrases are compared with it."""
     return f" {_OTHER.sub(' ', text.lower()).strip()}"
 
@@ -118,7 +118,7 @@ def _before_guess(sentence: str) -> str:
     return sentence if guess is None else sentence[: sentence.rfind(",", 0, guess.start()) + 1]
 
 
-def sounds_bad(text: str, *, zeros: bool = False) -> bool:
+def may_state_failure(text: str, *, zeros: bool = False) -> bool:
     """Whether a word stands in ``text`` without which no row fits; quick, for every line of a log. ``zeros``: every
     digit of it was made a 0, and the words are looked for likewise."""
     low, words = text.lower(), _words(zeros)
@@ -139,31 +139,31 @@ _NONE_OF = late_pattern(
 
 
 @lru_cache(maxsize=8192)
-def statement_in(text: str, situation: str = "", *, raised: bool = False) -> Statement | None:
+def find_failure_statement(text: str, situation: str = "", *, raised: bool = False) -> FailureStatement | None:
     """The first row whose words stand in ``text``; None where it tells of no failure. ``situation`` is ``start``,
     ``running`` or ``any``; where it is not known, rows for one of them do not count. ``raised``: it ended its process,
     so that words of harmless lines do not make it harmless."""
     text = text[:TEXT_CHARS]
-    if not sounds_bad(text):
+    if not may_state_failure(text):
         return None
     said, rows = _read(text)
     for row, phrases in rows:
-        if (row.when and situation not in (row.when, ANY)) or (raised and row.strength == HARMLESS):
+        if (row.when and situation not in (row.when, ANY_SITUATION)) or (raised and row.strength == HARMLESS):
             continue
-        words = next((phrase.words for phrase in phrases if phrase.stands_in(said)), None)
+        words = next((phrase.words for phrase in phrases if phrase.occurs_in(said)), None)
         if words is None or (row.needs and not _one_of(row.needs, said)):
             continue
         subject = next((name for name in row.about if _is_about(name, said)), "")
         if subject or not row.about:
-            return Statement(row, words, subject)
+            return FailureStatement(row, words, subject)
     return None
 
 
 @lru_cache(maxsize=64)
 def _read(text: str) -> tuple[str, tuple[tuple[LanguageRow, tuple[Phrase, ...]], ...]]:
     """``text`` as phrases are compared with it, and the rows of which a phrase may stand in it with these phrases."""
-    said = plain(_NONE_OF.sub(" ", _PROCESS.sub(" ", without_guesses(text))))
-    whole, cut = _places_by_literal()
+    said = normalize_phrases(_NONE_OF.sub(" ", _PROCESS.sub(" ", without_guesses(text))))
+    whole, cut = _phrases_by_literal()
     end = said[-_longest_phrase() :]
     near = {place for word, places in whole.items() if word in said for place in places}
     near.update(place for begun, places in cut.items() if begun in end for place in places)
@@ -179,15 +179,15 @@ _Places = dict[str, list[tuple[int, int]]]
 
 
 @cache
-def _places_by_literal() -> tuple[_Places, _Places]:
+def _phrases_by_literal() -> tuple[_Places, _Places]:
     """Phrases by their literal, and those that may be cut off by their first letters."""
     whole: _Places = {}
     cut: _Places = {}
     for number, row in enumerate(failure_rows()):
         for at, phrase in enumerate(row.phrases):
             whole.setdefault(phrase.longest, []).append((number, at))
-            cut.setdefault(phrase.words[:SHORTEST_CUT], []).append((number, at))
-    return whole, {begun: places for begun, places in cut.items() if len(begun) == SHORTEST_CUT}
+            cut.setdefault(phrase.words[:MIN_CUT_CHARS], []).append((number, at))
+    return whole, {begun: places for begun, places in cut.items() if len(begun) == MIN_CUT_CHARS}
 
 
 @cache
@@ -201,7 +201,7 @@ def _is_about(subject: str, said: str) -> bool:
 
 
 def _one_of(phrases: Iterable[Phrase], text: str) -> bool:
-    return any(phrase.stands_in(text) for phrase in phrases)
+    return any(phrase.occurs_in(text) for phrase in phrases)
 
 
 @cache
@@ -253,13 +253,13 @@ def _words(zeros: bool = False) -> frozenset[str]:
 
 
 @cache
-def _expression(words: str) -> re.Pattern[str]:
+def _phrase_pattern(words: str) -> re.Pattern[str]:
     return re.compile("".join(_pattern_of(words)))
 
 
 def _pattern_of(words: str) -> Iterator[str]:
     """The words, of which the spaces may be missing; ``*`` is up to four words. Short ones must stand alone."""
-    alone = len(words) < SHORTEST_CUT
+    alone = len(words) < MIN_CUT_CHARS
     yield r"(?<![0-9a-z])" if alone and words[0].isascii() else ""
     for number, part in enumerate(words.split("*")):
         yield r" ?(?:[^ ]+ ){0,4}?" if number else ""
@@ -269,4 +269,4 @@ def _pattern_of(words: str) -> Iterator[str]:
 
 @cache
 def _table() -> dict[str, Any]:
-    return tomllib.loads(text_of("failure_language.toml"))
+    return tomllib.loads(read_text("failure_language.toml"))

@@ -6,7 +6,7 @@ import sys
 from functools import lru_cache
 
 from unhang.errors import KnowledgeError
-from unhang.knowledge.tables import text_of
+from unhang.knowledge.tables import read_text
 from unhang.late_pattern import late_pattern
 
 if sys.version_info >= (3, 11):
@@ -19,18 +19,18 @@ _INSTALLED = late_pattern(
 )
 _STDLIB = late_pattern(r"(?:^|/)lib/python3(?:\.\d+t?)?/")
 _TORCH_CHECKOUT = late_pattern(r"/torch/(?:distributed|nn|autograd|optim|utils|csrc|multiprocessing|cuda|_\w+)/")
-_OURS = late_pattern(
+_UNHANG = late_pattern(
     r"(?:^|/)unhang(?:/(?!lab/cases/)(?:inprocess|watch|guards|lab|cli|experiments|evidence|facts|rules"
     r"|check|program|causes|host|view)|_(?!lab/cases/)(?:lab|compare|ramp|reshard))/"
 )
-_IN_PROCESS = late_pattern(r"(?:^|/)unhang/inprocess/")
+_UNHANG_IN_PROCESS = late_pattern(r"(?:^|/)unhang/inprocess/")
 _LAB_CASE = late_pattern(r"(?:^|/)unhang[/_]lab/cases/[^/]+\.py$")
 _NOTEBOOK = late_pattern(r"^<(?:stdin|ipython-input-.*|string-notebook)>$|/ipykernel_\d+/")
 
 
 @lru_cache(maxsize=1)
 def _names() -> dict[str, frozenset[str]]:
-    text = text_of("libraries.toml")
+    text = read_text("libraries.toml")
     data = tomllib.loads(text)
     wanted = ("stdlib_modules", "stdlib_packages", "packages", "training", "launchers")
     if set(data) != set(wanted):
@@ -49,15 +49,15 @@ def is_library_file(path: str) -> bool:
         return False
     if not file or file.startswith("<") or file == "??":
         return True
-    if _INSTALLED.search(file) or _TORCH_CHECKOUT.search(file) or _OURS.search(file):
+    if _INSTALLED.search(file) or _TORCH_CHECKOUT.search(file) or _UNHANG.search(file):
         return True
     return not file.startswith(("/", "./", "../")) and file[1:3] != ":/" and _is_library_name(file)
 
 
 @lru_cache(maxsize=65_536)
-def is_ours_in_process(path: str) -> bool:
+def is_unhang_in_process(path: str) -> bool:
     """True for the files of our own that run inside the ranks of a watched job."""
-    return _IN_PROCESS.search(path.replace("\\", "/")) is not None
+    return _UNHANG_IN_PROCESS.search(path.replace("\\", "/")) is not None
 
 
 def is_training_library(package: str) -> bool:
@@ -70,7 +70,7 @@ def is_unknown_package(path: str) -> bool:
     file = path.replace("\\", "/")
     first = module_path(file).partition("/")[0].removesuffix(".py")
     installed = "site-packages/" in file or "dist-packages/" in file
-    return installed and first not in _names()["packages"] and not _OURS.search(file)
+    return installed and first not in _names()["packages"] and not _UNHANG.search(file)
 
 
 def _is_library_name(file: str) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 from unhang.errors import KnowledgeError
 from unhang.findings import Cause
 from unhang.knowledge import numbers
-from unhang.knowledge.tables import files_in, text_of
+from unhang.knowledge.tables import list_toml_files, read_text
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -82,10 +82,10 @@ _READ_AS: Mapping[str, Callable[[str], int | None]] = {
         ),
         numbers.rank,
     ),
-    **dict.fromkeys(("limit_ms", "elapsed_ms"), partial(numbers.whole, most=int(numbers.MOST_SECONDS * 1000))),
+    **dict.fromkeys(("limit_ms", "elapsed_ms"), partial(numbers.integer, most=int(numbers.MAX_SECONDS * 1000))),
     **dict.fromkeys(
         ("limit_s", "stuck_s", "waited_s", "elapsed", "limit", "left", "allowed"),
-        partial(numbers.whole, most=int(numbers.MOST_SECONDS)),
+        partial(numbers.integer, most=int(numbers.MAX_SECONDS)),
     ),
     **dict.fromkeys(("exit_code", "signal_number"), numbers.exit_code),
     **dict.fromkeys(
@@ -95,7 +95,7 @@ _READ_AS: Mapping[str, Callable[[str], int | None]] = {
             "status", "opcode", "length", "vendor_error", "xid", "sxid", "suggested", "bytes", "got", "expected",
             "attempt", "attempt_number", "tries", "count", "rss_kb", "index", "cpu",
         ),
-        numbers.whole,
+        numbers.integer,
     ),
 }  # fmt: skip
 """Fields that are numbers. One that is out of its range is left out, as if the line did not tell it."""
@@ -260,7 +260,7 @@ def _by_id() -> dict[str, MessageRow]:
 
 @cache
 def _rows() -> tuple[MessageRow, ...]:
-    rows = [row for name in files_in("messages") for row in _read_file(name, text_of(f"messages/{name}"))]
+    rows = [row for name in list_toml_files("messages") for row in _read_file(name, read_text(f"messages/{name}"))]
     seen: set[str] = set()
     for row in rows:
         if row.id in seen:

@@ -13,18 +13,18 @@ import math
 from datetime import datetime, timezone
 from typing import Final
 
-MOST: Final = 1 << 53
+MAX_INTEGER: Final = 1 << 53
 """Of counts, sizes and positions: the largest integer that every reader of our JSON keeps exactly."""
-MOST_RANKS: Final = 1 << 18
+MAX_RANKS: Final = 1 << 18
 """No job has as many processes: the largest that were told of have 100,000."""
-MOST_SECONDS: Final = 100 * 365.25 * 86_400
+MAX_SECONDS: Final = 100 * 365.25 * 86_400
 """Of durations and limits: a century. A longer limit means that somebody asked for none."""
 EXIT_CODES: Final = range(-(1 << 31), 1 << 32)
 _LONGEST: Final = 40
 """Characters of the longest text that is a number in range, signs, separators and fractions included."""
 
 
-def whole(text: str, *, most: int = MOST) -> int | None:
+def integer(text: str, *, most: int = MAX_INTEGER) -> int | None:
     """The integer ``text`` spells (``12``, ``-3``, ``1,200``), if it is at most ``most`` and at least ``-most``."""
     if len(text) > _LONGEST:
         return None
@@ -37,8 +37,8 @@ def whole(text: str, *, most: int = MOST) -> int | None:
 
 def rank(text: str) -> int | None:
     """A rank, of whatever group; also a local rank, a node's number, a task's."""
-    number = whole(text)
-    return number if number is not None and 0 <= number < MOST_RANKS else None
+    number = integer(text)
+    return number if number is not None and 0 <= number < MAX_RANKS else None
 
 
 def ranks_up_to(first: str, last: str) -> range:
@@ -49,11 +49,11 @@ def ranks_up_to(first: str, last: str) -> range:
 
 def exit_code(text: str) -> int | None:
     """The code a process ended with, as launchers and schedulers print it."""
-    number = whole(text)
+    number = integer(text)
     return number if number is not None and number in EXIT_CODES else None
 
 
-def decimal(text: str, *, most: float = float(MOST)) -> float | None:
+def decimal(text: str, *, most: float = float(MAX_INTEGER)) -> float | None:
     """The finite number ``text`` spells (``12.5``, ``3e-4``), if its size is at most ``most``."""
     if len(text) > _LONGEST:
         return None
@@ -64,22 +64,22 @@ def decimal(text: str, *, most: float = float(MOST)) -> float | None:
     return number if math.isfinite(number) and abs(number) <= most else None
 
 
-def of_value(value: object) -> float | None:
+def finite_number(value: object) -> float | None:
     """The finite number that JSON, YAML, TOML or a word of a command holds; None for ``auto`` and for switches."""
     if isinstance(value, str):
         return decimal(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if -MOST <= value <= MOST else None
+    return float(value) if -MAX_INTEGER <= value <= MAX_INTEGER else None
 
 
 def duration_s(text: str, unit_s: float = 1.0) -> float | None:
     """Seconds of a duration or limit that ``text`` gives in units of ``unit_s``."""
     number = decimal(text)
-    return number * unit_s if number is not None and 0 <= number * unit_s <= MOST_SECONDS else None
+    return number * unit_s if number is not None and 0 <= number * unit_s <= MAX_SECONDS else None
 
 
-def moment(time_s: float) -> datetime | None:
+def utc_time(time_s: float) -> datetime | None:
     """The moment ``time_s`` seconds after 1970 began (UTC); None where no calendar has it."""
     try:
         return datetime.fromtimestamp(time_s, tz=timezone.utc)
@@ -100,9 +100,9 @@ class TimeForm(enum.IntEnum):
 _FORMS = {TimeForm.DAY: "%m-%d %H:%M:%S", TimeForm.YEAR: "%Y-%m-%d %H:%M:%S"}
 
 
-def written(time_s: float, form: TimeForm) -> str:
+def time_text(time_s: float, form: TimeForm) -> str:
     """The moment in as much detail as its source has, with a zone in ISO 8601 (UTC); empty where no calendar has it."""
-    told = moment(time_s)
+    told = utc_time(time_s)
     if told is None:
         return ""
     return told.isoformat(timespec="seconds") if form is TimeForm.ZONE else told.strftime(_FORMS[form])

@@ -6,14 +6,14 @@ from functools import cache
 from typing import Any
 
 from unhang.findings import Remedy, RemedyKind, Text
-from unhang.knowledge.tables import rows_of
+from unhang.knowledge.tables import read_rows
 
 _TEXTS = ("title", "change", "cost", "verify")
 
 
 @cache
 def _rows() -> dict[str, dict[str, Any]]:
-    return {row["id"]: dict(row) for row in rows_of("remedies.toml", "remedy", ("id", "kind", *_TEXTS))}
+    return {row["id"]: dict(row) for row in read_rows("remedies.toml", "remedy", ("id", "kind", *_TEXTS))}
 
 
 def remedy(name: str, /, **values: Any) -> Remedy:

@@ -1,15 +1,15 @@
-"""Work of one's own that a rank may do while the others wait (``own_work.toml``): how to say it, what it leaves."""
+"""Work a rank may do alone while the others wait (``single_rank_work_words.toml``): how to say it, what it leaves."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
 
-from unhang.knowledge.tables import rows_of
+from unhang.knowledge.tables import read_rows
 
 
 @dataclass(frozen=True, slots=True)
-class OwnWork:
+class SingleRankWorkWords:
     """One kind of work."""
 
     said: str
@@ -24,7 +24,7 @@ class OwnWork:
 
 
 @cache
-def own_work() -> dict[str, OwnWork]:
+def single_rank_work_words() -> dict[str, SingleRankWorkWords]:
     """All kinds, by the activity's ``what``."""
-    rows = [dict(row) for row in rows_of("own_work.toml", "work", ("what", "said"))]
-    return {row.pop("what"): OwnWork(**row) for row in rows}
+    rows = [dict(row) for row in read_rows("own_work.toml", "work", ("what", "said"))]
+    return {row.pop("what"): SingleRankWorkWords(**row) for row in rows}

@@ -1,6 +1,6 @@
 """Read a TOML file of this room: rows that hold what they must, or a sentence that says which one does not.
 
-:func:`rows_of` reads plain rows, :func:`typed` a file whose rows have a type that says what they may hold.
+:func:`read_rows` reads plain rows, :func:`read_typed` a file whose rows have a type that says what they may hold.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ROOM = Path(__file__).parent
 _Type = TypeVar("_Type")
 
 
-def typed(path: str, kind: type[_Type], text: str | None = None) -> _Type:
+def read_typed(path: str, kind: type[_Type], text: str | None = None) -> _Type:
     """The file ``path`` (below ``knowledge/``), or ``text`` in its place, as a ``msgspec`` structure of ``kind``.
 
     Raises:
@@ -30,29 +30,29 @@ def typed(path: str, kind: type[_Type], text: str | None = None) -> _Type:
     import msgspec  # most tables are read without it
 
     try:
-        return msgspec.convert(tomllib.loads(text_of(path) if text is None else text), kind)
+        return msgspec.convert(tomllib.loads(read_text(path) if text is None else text), kind)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise KnowledgeError(f"{path}: {error}") from error
 
 
-def text_of(path: str) -> str:
+def read_text(path: str) -> str:
     """What stands in the file ``path`` (below ``knowledge/``)."""
     return (_ROOM / path).read_text(encoding="utf-8")
 
 
-def files_in(folder: str) -> list[str]:
+def list_toml_files(folder: str) -> list[str]:
     """Names of the TOML files of a folder (below ``knowledge/``), in their order."""
     return sorted(place.name for place in (_ROOM / folder).glob("*.toml"))
 
 
-def rows_of(path: str, name: str, required: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
+def read_rows(path: str, name: str, required: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
     """The rows ``[[name]]`` of ``path`` (below ``knowledge/``); top-level values are defaults of every row.
 
     Raises:
         KnowledgeError: the file is no TOML, has other tables, or a row lacks one of ``required``.
     """
     try:
-        table = tomllib.loads(text_of(path))
+        table = tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
         raise KnowledgeError(f"{path}: {error}") from error
     rows = table.pop(name, None)

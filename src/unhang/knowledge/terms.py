@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from unhang.errors import KnowledgeError
-from unhang.knowledge.tables import rows_of
+from unhang.knowledge.tables import read_rows
 
 _ENDING = re.compile(r"(?:ing|ed|s|e)$")
 KINDS = ("nccl-error", "status", "exit", "operation", "word", "subject")
@@ -62,13 +62,13 @@ def term_names() -> tuple[str, ...]:
 
 def term(name: str) -> Term | None:
     """The term of this name, whatever its case, blanks and quotes; None when there is none."""
-    return _by_name().get(plain(name))
+    return _by_name().get(normalize_term(name))
 
 
 def terms_within(text: str) -> tuple[Term, ...]:
     """Terms whose names stand in ``text``, those with the longest names first: ``多卡训练卡死怎么办`` holds 卡死."""
-    spoken = plain(text)
-    hits = sorted((name for name in _by_name() if _stands_in(name, spoken)), key=len, reverse=True)
+    spoken = normalize_term(text)
+    hits = sorted((name for name in _by_name() if _occurs_in(name, spoken)), key=len, reverse=True)
     if not hits or len(hits[0].split()) == 1:
         words = _stems(spoken)
         scattered = [name for name in _by_name() if " " in name and name.isascii() and _stems(name) <= words]
@@ -87,7 +87,7 @@ def advices() -> tuple[Advice, ...]:
     return tuple(_advice().values())
 
 
-def plain(text: str) -> str:
+def normalize_term(text: str) -> str:
     """``text`` without case, quotes, end marks and repeated blanks; ``exitcode  : -9`` is ``exitcode: -9``."""
     words = " ".join(text.casefold().strip(" \t\r\n\"'`“”‘’.,:;!?。，：；！？、").split())
     return re.sub(r" ?= ?", "=", re.sub(r" ?: ?", ": ", words))
@@ -98,7 +98,7 @@ def _stems(text: str) -> frozenset[str]:
     return frozenset(_ENDING.sub("", word) if len(word) > 4 else word for word in re.findall(r"[a-z0-9_-]+", text))
 
 
-def _stands_in(name: str, text: str) -> bool:
+def _occurs_in(name: str, text: str) -> bool:
     if name.isascii():
         return len(name) >= 4 and re.search(rf"(?<![a-z0-9_-]){re.escape(name)}(?![a-z0-9_-])", text) is not None
     return len(name) >= 2 and name in text
@@ -108,7 +108,7 @@ def _stands_in(name: str, text: str) -> bool:
 def _by_name() -> dict[str, Term]:
     found: dict[str, Term] = {}
     for one in _read_terms():
-        for name in {plain(name) for name in one.names}:
+        for name in {normalize_term(name) for name in one.names}:
             if name in found:
                 raise KnowledgeError(f"{name!r} stands in {found[name].names[0]} and in {one.names[0]}")
             found[name] = one
@@ -116,7 +116,9 @@ def _by_name() -> dict[str, Term]:
 
 
 def _read_terms() -> Iterator[Term]:
-    rows = (row for file in _FILES for row in rows_of(file, "term", ("kind", "names", "meaning", "source", "checked")))
+    rows = (
+        row for file in _FILES for row in read_rows(file, "term", ("kind", "names", "meaning", "source", "checked"))
+    )
     for row in rows:
         judged = tuple((judgement, text) for judgement, text in row.get("judged", ()))
         if any(judgement not in JUDGEMENTS for judgement, _ in judged):
@@ -138,5 +140,5 @@ def _read_terms() -> Iterator[Term]:
 
 @cache
 def _advice() -> dict[str, Advice]:
-    rows = rows_of("advice.toml", "advice", ("says", "do", "source", "checked"))
+    rows = read_rows("advice.toml", "advice", ("says", "do", "source", "checked"))
     return {row["says"]: Advice(row["says"], row["do"], tuple(row.get("causes", ()))) for row in rows}

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from unhang.errors import KnowledgeError
-from unhang.knowledge.tables import rows_of, text_of
+from unhang.knowledge.tables import read_rows, read_text
 
 _VALUE = re.compile(r'^name = "(.+)"\nvalue = ([\d_.]+)$', re.MULTILINE)
 
@@ -57,14 +57,14 @@ def all_thresholds() -> tuple[Threshold, ...]:
 @cache
 def _values() -> dict[str, float]:
     """Of every process that starts: the values alone, without reading the rest as TOML (4 ms)."""
-    found = _VALUE.findall(text_of("thresholds.toml"))
+    found = _VALUE.findall(read_text("thresholds.toml"))
     return {name: float(value) if "." in value else int(value) for name, value in found}
 
 
 @cache
 def _by_name() -> dict[str, Threshold]:
     needed = ("name", "value", "unit", "why", "file")
-    found = [_row(table) for table in rows_of("thresholds.toml", "threshold", needed)]
+    found = [_row(table) for table in read_rows("thresholds.toml", "threshold", needed)]
     names = {row.name: row for row in found}
     if len(names) < len(found):
         raise KnowledgeError("thresholds.toml: a name stands there twice")

@@ -6,7 +6,7 @@ import sys
 from functools import cache
 
 from unhang.errors import KnowledgeError
-from unhang.knowledge.tables import text_of
+from unhang.knowledge.tables import read_text
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -25,7 +25,7 @@ def torch_version_from_line(message: str, line: int) -> tuple[str, ...]:
 
 @cache
 def _releases_by_line() -> dict[tuple[str, int], tuple[str, ...]]:
-    table = tomllib.loads(text_of("torch_lines.toml"))
+    table = tomllib.loads(read_text("torch_lines.toml"))
     releases: list[str] = table["releases"]
     found: dict[tuple[str, int], tuple[str, ...]] = {}
     for message, numbers in table["lines"].items():

@@ -9,25 +9,25 @@ from weakref import WeakKeyDictionary
 
 from unhang.evidence.items import SourceFile
 from unhang.findings import Source, say
-from unhang.host.look import Look
+from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.program.imports.code_in_arguments import NamedCode, named_code
-from unhang.program.imports.folder_listing import Folders
-from unhang.program.imports.import_graph import Followed, Follower
-from unhang.program.imports.launch_entry import Start, start_of
-from unhang.program.imports.library_entry_files import called_in_libraries
+from unhang.program.imports.folder_listing import FolderListing
+from unhang.program.imports.import_graph import FollowedImports, ImportFollower
+from unhang.program.imports.launch_entry import LaunchEntry, find_launch_entry
+from unhang.program.imports.library_entry_files import reached_library_files
 from unhang.program.imports.started_modules import modules_started
-from unhang.program.launch.command_words import taken_apart
+from unhang.program.launch.command_words import parse_command
 from unhang.program.launch.launch import Configuration, Launch
-from unhang.program.launch.planned_job import Plan
-from unhang.program.program_source import LeftOut, ProgramSource
-from unhang.program.settings.branch_conditions import as_run, imported_by_setting
+from unhang.program.launch.planned_job import PlannedJob
+from unhang.program.program_source import ProgramSource, UntakenBranch
+from unhang.program.settings.branch_conditions import modules_named_by_settings, without_untaken_branches
 from unhang.program.settings.configuration_files import configuration_of
-from unhang.program.settings.option_values import Values, defaults_of, not_declared
-from unhang.program.settings.process_group_timeouts import limits_in
-from unhang.program.settings.program_settings import Settings, settings_of
+from unhang.program.settings.option_values import OptionValues, undeclared_arguments, unique_defaults
+from unhang.program.settings.process_group_timeouts import find_group_timeouts
+from unhang.program.settings.program_settings import ProgramSettings, read_program_settings
 from unhang.program.settings.untaken_branches import statically_live
-from unhang.program.syntax.unreferenced_functions import as_reached
+from unhang.program.syntax.unreferenced_functions import without_unreached_functions
 
 NAME = "program"
 LIMIT_S = 60.0
@@ -36,16 +36,16 @@ READING_S = 40.0
 NEEDS = ("environment", "limits", "configuration", "timers")
 
 
-_READ: WeakKeyDictionary[Machine, tuple[tuple[str, ...], Look[ProgramSource]]] = WeakKeyDictionary()
+_READ: WeakKeyDictionary[Machine, tuple[tuple[str, ...], InspectionResult[ProgramSource]]] = WeakKeyDictionary()
 """The last answer for each machine: several checks ask for the same source."""
 
 
-def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
     """Read the script, what it imports, and the code that its arguments name."""
-    yield ProgramSource, source_of(machine, plan.command)
+    yield ProgramSource, read_program_source(machine, plan.command)
 
 
-def source_of(machine: Machine, command: tuple[str, ...]) -> Look[ProgramSource]:
+def read_program_source(machine: Machine, command: tuple[str, ...]) -> InspectionResult[ProgramSource]:
     """The source of the program that ``command`` starts."""
     known = _READ.get(machine)
     if known is None or known[0] != command:
@@ -53,25 +53,25 @@ def source_of(machine: Machine, command: tuple[str, ...]) -> Look[ProgramSource]
     return known[1]
 
 
-def _read(machine: Machine, command: tuple[str, ...]) -> Look[ProgramSource]:
-    launch = taken_apart(command)
+def _read(machine: Machine, command: tuple[str, ...]) -> InspectionResult[ProgramSource]:
+    launch = parse_command(command)
     if not command:
         because = say("no command was given, so nothing tells which program will be started")
-        return Look(because=because, how="unhang check -- torchrun --nproc-per-node 8 train.py")
-    program = program_of(launch)
+        return InspectionResult(because=because, how="unhang check -- torchrun --nproc-per-node 8 train.py")
+    program = program_in_launch(launch)
     if not program:
         because = say("which script {program} starts was not followed", program=launch.program or command[0])
-        return Look(because=because, how="unhang check -- torchrun --nproc-per-node 8 SCRIPT.py")
-    folders = Folders(machine)
-    start = start_of(folders, program, command, machine.environment)
+        return InspectionResult(because=because, how="unhang check -- torchrun --nproc-per-node 8 SCRIPT.py")
+    folders = FolderListing(machine)
+    start = find_launch_entry(folders, program, command, machine.environment)
     if not start.script:
         refused = machine.read(folders.absolute(program)).because if program.endswith(".py") else None
-        return Look(because=refused or say("{path} is not there", path=program))
+        return InspectionResult(because=refused or say("{path} is not there", path=program))
     configuration, unread = configuration_of(machine, launch)
-    return Look(_source(folders, start, launch, configuration, unread=unread is not None))
+    return InspectionResult(_source(folders, start, launch, configuration, unread=unread is not None))
 
 
-def program_of(launch: Launch) -> str:
+def program_in_launch(launch: Launch) -> str:
     """``train.py`` as it stands in the command, or the name of a module; empty where it starts neither."""
     name = launch.program.removeprefix("-m ")
     if name.endswith(".py"):
@@ -81,26 +81,26 @@ def program_of(launch: Launch) -> str:
 
 
 def _source(
-    folders: Folders, start: Start, launch: Launch, configuration: Configuration, *, unread: bool
+    folders: FolderListing, start: LaunchEntry, launch: Launch, configuration: Configuration, *, unread: bool
 ) -> ProgramSource:
-    follower = Follower(folders, start, time.monotonic() + READING_S)
+    follower = ImportFollower(folders, start, time.monotonic() + READING_S)
     follower.follow([start.script])
     named = list(named_code(folders, start.finder, launch, configuration))
     started = _started(follower, start, launch)
     followed = follower.follow(file for one in named for file in one.files if follower.is_own(file))
-    libraries = tuple(_file(folders, path, text) for path, text in called_in_libraries(follower).items())
-    values = Values(launch, configuration, unread)
+    libraries = tuple(_file(folders, path, text) for path, text in reached_library_files(follower).items())
+    values = OptionValues(launch, configuration, unread)
     live = _live(folders, start, followed)
-    settings = settings_of(live, libraries, values)
-    by_setting = [start.finder.find(name) for name in imported_by_setting(live, settings)]
+    settings = read_program_settings(live, libraries, values)
+    by_setting = [start.finder.find(name) for name in modules_named_by_settings(live, settings)]
     more = [file for found in by_setting if found is not None for file in found.files if follower.is_own(file)]
     if any(file not in followed.files for file in more):
         live = _live(folders, start, follower.follow(more))
-        settings = settings_of(live, libraries, values)
-    files, left_out = as_run(live, settings)
+        settings = read_program_settings(live, libraries, values)
+    files, left_out = without_untaken_branches(live, settings)
     entered = {folders.shown(file) for one in named for file in one.files}
     entered |= {folders.shown(file) for file in (start.script, *started)}
-    files, unreached = as_reached(files, entered)
+    files, unreached = without_unreached_functions(files, entered)
     return ProgramSource(
         files=files,
         absent=tuple(followed.absent),
@@ -112,14 +112,14 @@ def _source(
         unreadable=tuple(followed.unreadable),
         not_understood=tuple(_not_understood(named, settings, launch)),
         left_out=left_out,
-        limits=tuple(limits_in(files, settings)),
+        limits=tuple(find_group_timeouts(files, settings)),
         entered=tuple(sorted(entered)),
         unreached=unreached,
-        defaults=defaults_of(settings.declared),
+        defaults=unique_defaults(settings.declared),
     )
 
 
-def _started(follower: Follower, start: Start, launch: Launch) -> list[str]:
+def _started(follower: ImportFollower, start: LaunchEntry, launch: Launch) -> list[str]:
     """Files of the program that it starts as modules of their own, with what they import."""
     names = modules_started(follower.done.files, launch.words)
     found = [one for one in map(start.finder.find, names) if one is not None and not one.rest]
@@ -128,7 +128,7 @@ def _started(follower: Follower, start: Start, launch: Launch) -> list[str]:
     return files
 
 
-def _live(folders: Folders, start: Start, followed: Followed) -> tuple[SourceFile, ...]:
+def _live(folders: FolderListing, start: LaunchEntry, followed: FollowedImports) -> tuple[SourceFile, ...]:
     """The files without what no run of them would do."""
     return tuple(
         _file(folders, path, statically_live(text, is_main=path == start.script))
@@ -136,23 +136,23 @@ def _live(folders: Folders, start: Start, followed: Followed) -> tuple[SourceFil
     )
 
 
-def _is_left_out(place: str, left_out: tuple[LeftOut, ...]) -> bool:
+def _is_left_out(place: str, left_out: tuple[UntakenBranch, ...]) -> bool:
     path, _, line = place.rpartition(":")
     return any(one.path == path and one.lines[0] <= int(line) <= one.lines[1] for one in left_out)
 
 
-def _file(folders: Folders, path: str, text: str) -> SourceFile:
+def _file(folders: FolderListing, path: str, text: str) -> SourceFile:
     return SourceFile(Source(folders.shown(path)), folders.shown(path), text)
 
 
-def _libraries_absent(start: Start, followed: Followed) -> tuple[str, ...]:
+def _libraries_absent(start: LaunchEntry, followed: FollowedImports) -> tuple[str, ...]:
     packages = dict.fromkeys(module.partition(".")[0] for module in followed.libraries)
     return tuple(name for name in packages if start.finder.find(name) is None)
 
 
-def _not_understood(named: list[NamedCode], settings: Settings, launch: Launch) -> Iterator[str]:
+def _not_understood(named: list[NamedCode], settings: ProgramSettings, launch: Launch) -> Iterator[str]:
     for one in named:
         if one.because:
             yield f"{f'--{one.name} ' if one.name else ''}{one.value} ({one.because})"
-    for name, near in not_declared(settings.declared, launch):
+    for name, near in undeclared_arguments(settings.declared, launch):
         yield f"--{name}" + (f" (--{near}?)" if near else "")

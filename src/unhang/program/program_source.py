@@ -11,7 +11,7 @@ from unhang.findings import Source
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class UntakenBranch:
     """A branch that this launch never takes: ``test`` on ``line`` always says ``truth``, because of ``settings`` (name,
     value, place). ``lines``: the first and last of what is left out."""
 
@@ -24,7 +24,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupLimit:
+class ProcessGroupTimeout:
     """A call that makes a process group. ``seconds``: None where it gives no limit or one that only running tells."""
 
     call: str
@@ -59,9 +59,9 @@ class ProgramSource:
     """Files that are there and could not be read, or are no Python."""
     not_understood: tuple[str, ...] = ()
     """Arguments that must name code, and lead to none."""
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[UntakenBranch, ...] = ()
     """Branches that this launch never takes."""
-    limits: tuple[GroupLimit, ...] = ()
+    limits: tuple[ProcessGroupTimeout, ...] = ()
     """Calls in ``files`` that make process groups, and the limits they give them."""
     entered: tuple[str, ...] = ()
     """Files that something else calls into: the script, and code that arguments name."""

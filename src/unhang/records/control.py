@@ -9,10 +9,10 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from unhang.records.shared_memory import Memory, map_file, reserve
-from unhang.records.wake_fifo import ring_all
+from unhang.records.shared_memory import MappedMemory, allocate_file, map_file
+from unhang.records.wake_fifo import wake_all
 
-LAYOUT = 1
+LAYOUT_VERSION = 1
 MAGIC = b"UNHANGC1"
 CONTROL_SIZE = 4096
 DEFAULT_BEAT_MS = 250
@@ -41,7 +41,7 @@ class Control:
     @staticmethod
     def create(folder: Path) -> ControlWriter:
         """A new control file in ``folder``. Raises OSError when it cannot be made."""
-        number = reserve(folder / "control", CONTROL_SIZE)
+        number = allocate_file(folder / "control", CONTROL_SIZE)
         try:
             memory = mmap.mmap(number, CONTROL_SIZE)
         finally:
@@ -79,7 +79,7 @@ class ControlWriter:
         now = self.now
         data = _CONTROL.pack(
             MAGIC,
-            LAYOUT,
+            LAYOUT_VERSION,
             now.beat_ms,
             now.dump_request,
             now.stacks_request,
@@ -98,7 +98,7 @@ class ControlWriter:
         """Ask every rank for a dump without stacks; returns the number that ``dump_served`` will reach."""
         self.now.dump_request += 1
         self.publish()
-        ring_all(self._folder)
+        wake_all(self._folder)
         return self.now.dump_request
 
     def ask_stacks(self, rank: int = -1) -> int:
@@ -106,14 +106,14 @@ class ControlWriter:
         self.now.stacks_request += 1
         self.now.stacks_rank = rank
         self.publish()
-        ring_all(self._folder)
+        wake_all(self._folder)
         return self.now.stacks_request
 
 
 class ControlReader:
     """The rank's side. :meth:`read` keeps the last whole answer: a torn one is read again at the next beat."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: MappedMemory) -> None:
         self._memory = memory
         self._last, self._bytes = Control(), b""
 
@@ -129,6 +129,6 @@ class ControlReader:
             self._bytes = b""
             return self._last
         magic, layout, beat_ms, dump, stacks, watcher_pid, per_step, stacks_rank = _CONTROL.unpack(data)
-        if magic == MAGIC and layout == LAYOUT:
+        if magic == MAGIC and layout == LAYOUT_VERSION:
             self._last = Control(dump, stacks, stacks_rank, beat_ms, watcher_pid, per_step)
         return self._last

@@ -5,16 +5,16 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from unhang.records.rank_ranges import ranks_in_words, words_of_ranks
+from unhang.records.rank_ranges import format_ranks, parse_ranks
 from unhang.records.record_views import (
     DUMP_RESULTS,
     PHASES,
     STEP_SOURCES,
-    GroupCount,
+    CodeLine,
+    GroupProgress,
     GuardWait,
-    Identity,
     MarkedPhase,
-    Place,
+    RankIdentity,
     RecordView,
     TimeSpent,
 )
@@ -36,13 +36,13 @@ _COUNT = struct.Struct("<I")
 _FLAGS = ("in_init", "closed", "exiting", "recorder_on", "gave_up", "ended")
 
 
-def short(text: str, limit: int) -> bytes:
-    """``text`` in at most ``limit`` bytes, keeping its end: of a path the end says most."""
+def truncate_start(text: str, limit: int) -> bytes:
+    """``decode_text`` in at most ``limit`` bytes, keeping its end: of a path the end says most."""
     data = text.encode("utf-8", "backslashreplace")
     return data if len(data) <= limit else data[-limit:]
 
 
-def text(data: bytes) -> str:
+def decode_text(data: bytes) -> str:
     """The text of a field that is filled up with zero bytes."""
     return data.rstrip(b"\0").decode("utf-8", "replace")
 
@@ -60,7 +60,7 @@ def pack(view: RecordView) -> bytes:
     parts = [
         _BEAT.pack(
             flags,
-            short(view.backend, 32),
+            truncate_start(view.backend, 32),
             view.beat_ns,
             view.beat_wall_ns,
             view.beats,
@@ -74,13 +74,13 @@ def pack(view: RecordView) -> bytes:
             min(view.threads, 255),
             view.stack_hash,
             view.since_ns,
-            view.looked_ns,
+            view.sampled_ns,
             view.user.line,
-            short(view.user.file, 256),
-            short(view.user.function, 96),
+            truncate_start(view.user.file, 256),
+            truncate_start(view.user.function, 96),
             view.top.line,
-            short(view.top.file, 256),
-            short(view.top.function, 96),
+            truncate_start(view.top.file, 256),
+            truncate_start(view.top.function, 96),
             view.partner,
             len(stack),
         ),
@@ -106,8 +106,8 @@ def pack(view: RecordView) -> bytes:
     ]
     parts += [
         _GROUP.pack(
-            short(group.name, 48),
-            short(group.backend, 24),
+            truncate_start(group.name, 48),
+            truncate_start(group.backend, 24),
             group.size,
             group.enqueued,
             group.started,
@@ -117,27 +117,31 @@ def pack(view: RecordView) -> bytes:
         )
         for group in groups
     ]
-    return b"".join([*parts, *_pack_said(view)])
+    return b"".join([*parts, *_pack_annotations(view)])
 
 
-def _pack_said(view: RecordView) -> list[bytes]:
+def _pack_annotations(view: RecordView) -> list[bytes]:
     """What the program says of itself."""
     mark, wait, spent = view.mark, view.wait, view.spent[:MAX_SPENT]
     shown = mark or MarkedPhase("")
     told = wait or GuardWait("")
     return [
         _MARK.pack(
-            mark is not None, short(shown.label, 48), PHASES.index(shown.phase), shown.since_ns, shown.at_most_ns
+            mark is not None,
+            truncate_start(shown.label, 48),
+            PHASES.index(shown.phase),
+            shown.since_ns,
+            shown.at_most_ns,
         ),
         _WAIT.pack(
             wait is not None,
-            short(told.what, 48),
-            words_of_ranks(told.ranks, 96).encode(),
+            truncate_start(told.what, 48),
+            format_ranks(told.ranks, 96).encode(),
             told.since_ns,
             told.limit_ns,
         ),
         _COUNT.pack(len(spent)),
-        *(_SPENT.pack(short(one.label, 32), one.ns, one.times) for one in spent),
+        *(_SPENT.pack(truncate_start(one.label, 32), one.ns, one.times) for one in spent),
     ]
 
 
@@ -158,20 +162,20 @@ class _Cursor:
         return data
 
 
-def unpack(data: bytes, identity: Identity) -> RecordView:
+def unpack(data: bytes, identity: RankIdentity) -> RecordView:
     """Raises struct.error or IndexError on bytes that are no payload."""
     view, cursor = RecordView(identity=identity), _Cursor(data)
     flags, backend, *beat = cursor.take(_BEAT)
     for bit, name in enumerate(_FLAGS):
         setattr(view, name, bool(flags >> bit & 1))
-    view.backend = text(backend)
+    view.backend = decode_text(backend)
     view.beat_ns, view.beat_wall_ns, view.beats, view.beat_cost_ns, view.longest_beat_ns, view.longest_pause_ns = beat
-    view.thread_id, phase, view.threads, view.stack_hash, view.since_ns, view.looked_ns, *places = cursor.take(_THREAD)
+    view.thread_id, phase, view.threads, view.stack_hash, view.since_ns, view.sampled_ns, *places = cursor.take(_THREAD)
     view.phase = _word(PHASES, phase) if phase < len(PHASES) else "other"
-    view.user = Place(text(places[1]), places[0], text(places[2]))
-    view.top = Place(text(places[4]), places[3], text(places[5]))
+    view.user = CodeLine(decode_text(places[1]), places[0], decode_text(places[2]))
+    view.top = CodeLine(decode_text(places[4]), places[3], decode_text(places[5]))
     view.partner = places[6]
-    view.stack = text(cursor.take_bytes(min(places[7], STACK_BYTES)))
+    view.stack = decode_text(cursor.take_bytes(min(places[7], STACK_BYTES)))
     source, view.steps, view.collectives_per_step, view.last_step_ns, view.step_mean_ns, count, *durations = (
         cursor.take(_STEPS)
     )
@@ -183,20 +187,22 @@ def unpack(data: bytes, identity: Identity) -> RecordView:
     for _ in range(min(groups, MAX_GROUPS)):
         name, kind, size, enqueued, started, completed, changed_ns, sure = cursor.take(_GROUP)
         view.groups.append(
-            GroupCount(text(name), size, enqueued, started, completed, changed_ns, bool(sure), text(kind))
+            GroupProgress(
+                decode_text(name), size, enqueued, started, completed, changed_ns, bool(sure), decode_text(kind)
+            )
         )
-    _unpack_said(view, cursor)
+    _unpack_annotations(view, cursor)
     return view
 
 
-def _unpack_said(view: RecordView, cursor: _Cursor) -> None:
+def _unpack_annotations(view: RecordView, cursor: _Cursor) -> None:
     marked, label, phase, since_ns, at_most_ns = cursor.take(_MARK)
     if marked:
-        view.mark = MarkedPhase(text(label), PHASES[min(phase, len(PHASES) - 1)], since_ns, at_most_ns)
+        view.mark = MarkedPhase(decode_text(label), PHASES[min(phase, len(PHASES) - 1)], since_ns, at_most_ns)
     waits, what, ranks, since_ns, limit_ns = cursor.take(_WAIT)
     if waits:
-        view.wait = GuardWait(text(what), ranks_in_words(text(ranks)), since_ns, limit_ns)
+        view.wait = GuardWait(decode_text(what), parse_ranks(decode_text(ranks)), since_ns, limit_ns)
     (count,) = cursor.take(_COUNT)
     for _ in range(min(count, MAX_SPENT)):
         label, spent_ns, times = cursor.take(_SPENT)
-        view.spent.append(TimeSpent(text(label), spent_ns, times))
+        view.spent.append(TimeSpent(decode_text(label), spent_ns, times))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 @dataclass(slots=True)
-class Birth:
+class ProcessRegistration:
     """A Python process that was started with RANK set. ``started_s`` is wall clock; -1 where a number is not set.
 
     ``entered_by`` says how we came in:
@@ -30,7 +30,7 @@ class Birth:
     entered_by: str = "path"
 
 
-_BIRTH_LIMIT = 65536
+_MAX_BYTES = 65536
 
 
 def host_name() -> str:
@@ -38,32 +38,34 @@ def host_name() -> str:
     return os.environ.get("UNHANG_NODE_NAME") or os.uname().nodename
 
 
-def read_birth(path: Path) -> Birth | None:
+def read_registration(path: Path) -> ProcessRegistration | None:
     """One birth record; None when it is missing, torn or not one."""
     try:
         with path.open("rb") as file:
-            found = json.loads(file.read(_BIRTH_LIMIT))
-        return Birth(**{name.name: found[name.name] for name in fields(Birth) if name.name in found})
+            found = json.loads(file.read(_MAX_BYTES))
+        return ProcessRegistration(
+            **{name.name: found[name.name] for name in fields(ProcessRegistration) if name.name in found}
+        )
     except (OSError, ValueError, TypeError, RecursionError):
         return None
 
 
-def read_births(folder: Path) -> list[Birth]:
+def read_registrations(folder: Path) -> list[ProcessRegistration]:
     """Every readable birth record of a records folder, oldest first."""
     try:
         paths = sorted((folder / "births").glob("*.json"))
     except OSError:
         return []
-    return sorted((birth for path in paths if (birth := read_birth(path))), key=lambda birth: birth.started_s)
+    return sorted((birth for path in paths if (birth := read_registration(path))), key=lambda birth: birth.started_s)
 
 
-def read_troubles(folder: Path) -> dict[int, list[str]]:
+def read_internal_errors(folder: Path) -> dict[int, list[str]]:
     """What went wrong with us in the processes of a records folder: lines by pid."""
     troubles: dict[int, list[str]] = {}
     with suppress(OSError):
         for path in sorted((folder / "births").glob("*.log")):
             pid = path.stem.rpartition(".")[2]
             with suppress(OSError), path.open("rb") as file:
-                lines = file.read(_BIRTH_LIMIT).decode("utf-8", "replace").splitlines()
+                lines = file.read(_MAX_BYTES).decode("utf-8", "replace").splitlines()
                 troubles.setdefault(int(pid) if pid.isdecimal() else -1, []).extend(lines)
     return troubles

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 MOST_RANKS = 4096
 
 
-def words_of_ranks(ranks: Iterable[int], limit: int) -> str:
+def format_ranks(ranks: Iterable[int], limit: int) -> str:
     """``ranks`` in order, in at most ``limit`` characters: what does not fit is left out."""
     text = ""
     for first, last in _runs(sorted({rank for rank in ranks if rank >= 0})):
@@ -29,8 +29,8 @@ def _runs(ranks: list[int]) -> list[tuple[int, int]]:
     return runs
 
 
-def ranks_in_words(text: str) -> tuple[int, ...]:
-    """What :func:`words_of_ranks` wrote, at most 4,096 ranks; nothing where it is something else."""
+def parse_ranks(text: str) -> tuple[int, ...]:
+    """What :func:`format_ranks` wrote, at most 4,096 ranks; nothing where it is something else."""
     ranks: list[int] = []
     for run in text.split(",") if text else ():
         first, _, last = run.partition("-")

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from unhang.records.layout import pack, short, text, unpack
-from unhang.records.record_views import Identity, RecordView
-from unhang.records.shared_memory import Memory, map_file, reserve
+from unhang.records.layout import decode_text, pack, truncate_start, unpack
+from unhang.records.record_views import RankIdentity, RecordView
+from unhang.records.shared_memory import MappedMemory, allocate_file, map_file
 
-LAYOUT = 5
+LAYOUT_VERSION = 5
 SIZE = 32768
 MAGIC = b"UNHANGR1"
 HEADER_AT = 0
@@ -24,21 +24,21 @@ _SLOT_HEAD = struct.Struct("<QII")
 _READ_RETRIES = 5
 
 
-class Record:
+class RecordWriter:
     """The writer's side. One process, one thread; ``now`` is what the next :meth:`publish` says."""
 
-    def __init__(self, memory: Memory, now: RecordView) -> None:
+    def __init__(self, memory: MappedMemory, now: RecordView) -> None:
         self._memory, self._sequence = memory, 0
         self.now = now
 
     @classmethod
-    def create(cls, path: Path, identity: Identity) -> Record:
+    def create(cls, path: Path, identity: RankIdentity) -> RecordWriter:
         """A new record at ``path``, which must not exist, with a first (empty) beat already in it.
 
         Raises:
             OSError: it exists, the folder is missing or read-only, or there is no room for it.
         """
-        number = reserve(path, SIZE)
+        number = allocate_file(path, SIZE)
         try:
             memory = map_file(number, SIZE)
         finally:
@@ -53,7 +53,7 @@ class Record:
         identity = self.now.identity
         self._memory[HEADER_AT : HEADER_AT + _HEADER.size] = _HEADER.pack(
             MAGIC,
-            LAYOUT,
+            LAYOUT_VERSION,
             SIZE,
             identity.pid,
             identity.rank,
@@ -61,8 +61,8 @@ class Record:
             identity.world_size,
             identity.attempt,
             identity.armed_ns,
-            short(identity.python, 32),
-            short(identity.torch, 32),
+            truncate_start(identity.python, 32),
+            truncate_start(identity.torch, 32),
         )
 
     def publish(self) -> None:
@@ -98,18 +98,18 @@ def read_record(path: Path) -> RecordView | None:
     return None
 
 
-def _identity(data: bytes, length: int) -> Identity | None:
+def _identity(data: bytes, length: int) -> RankIdentity | None:
     """Who the record is; ``data`` is its beginning, ``length`` its whole size."""
     if length != SIZE or len(data) < HEADER_AT + _HEADER.size:
         return None
     magic, layout, size, *values = _HEADER.unpack_from(data, HEADER_AT)
-    if magic != MAGIC or layout != LAYOUT or size != SIZE:
+    if magic != MAGIC or layout != LAYOUT_VERSION or size != SIZE:
         return None
     pid, rank, local_rank, world_size, attempt, armed_ns, python, torch = values
-    return Identity(pid, rank, local_rank, world_size, attempt, armed_ns, text(python), text(torch))
+    return RankIdentity(pid, rank, local_rank, world_size, attempt, armed_ns, decode_text(python), decode_text(torch))
 
 
-def _newest(data: bytes, identity: Identity) -> RecordView | None:
+def _newest(data: bytes, identity: RankIdentity) -> RecordView | None:
     for payload in (found for _, found in sorted(_whole_slots(data), reverse=True)):
         with suppress(struct.error, IndexError):
             return unpack(payload, identity)
@@ -152,7 +152,7 @@ def find_record(folder: Path, rank: int) -> RecordView | None:
     return read_record(found[1]) if found is not None else None
 
 
-def _head(path: Path) -> Identity | None:
+def _head(path: Path) -> RankIdentity | None:
     try:
         number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

@@ -21,7 +21,7 @@ DUMP_RESULTS = ("none", "written", "recorder off", "no recorder", "could not wri
 
 
 @dataclass(slots=True)
-class Place:
+class CodeLine:
     """A line of Python. ``line`` is 1-based, 0 when there is none."""
 
     file: str = ""
@@ -30,7 +30,7 @@ class Place:
 
 
 @dataclass(slots=True)
-class GroupCount:
+class GroupProgress:
     """How far one group came in this rank, as the recorder counts (positions start at 1, P2P counted by some backends).
 
     ``completed`` never goes back here; on Gloo it may pass a pending operation and count a failed one.
@@ -80,7 +80,7 @@ class TimeSpent:
 
 
 @dataclass(slots=True)
-class Identity:
+class RankIdentity:
     """Who a rank is; fixed at creation. ``armed_ns``: when it entered init_process_group."""
 
     pid: int = -1
@@ -105,7 +105,7 @@ class RecordView:
     interpreter back (upper bound).
     """
 
-    identity: Identity = field(default_factory=Identity)
+    identity: RankIdentity = field(default_factory=RankIdentity)
     in_init: bool = False
     closed: bool = False
     """The job tore its default group down; it may be initialised again."""
@@ -128,9 +128,9 @@ class RecordView:
     phase: str = "other"
     stack_hash: int = 0
     since_ns: int = -1
-    looked_ns: int = -1
-    user: Place = field(default_factory=Place)
-    top: Place = field(default_factory=Place)
+    sampled_ns: int = -1
+    user: CodeLine = field(default_factory=CodeLine)
+    top: CodeLine = field(default_factory=CodeLine)
     stack: str = ""
     partner: int = -1
     """With whom it is in a blocking send or receive; -1 where it is in none, or nothing tells."""
@@ -147,7 +147,7 @@ class RecordView:
     dumped_ns: int = -1
     dump_result: str = "none"
     dump_cost_ns: int = 0
-    groups: list[GroupCount] = field(default_factory=list)
+    groups: list[GroupProgress] = field(default_factory=list)
     mark: MarkedPhase | None = None
     """Of the marks that are open, the innermost with a bound; without one the innermost."""
     wait: GuardWait | None = None

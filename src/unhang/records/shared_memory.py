@@ -8,10 +8,10 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-Memory = mmap.mmap | memoryview
+MappedMemory = mmap.mmap | memoryview
 
 
-def reserve(path: Path, size: int) -> int:
+def allocate_file(path: Path, size: int) -> int:
     """A new private file whose bytes exist: a full disk under a sparse map would be SIGBUS. Returns its descriptor.
 
     Raises:
@@ -28,7 +28,7 @@ def reserve(path: Path, size: int) -> int:
     return number
 
 
-def map_file(number: int, size: int, *, writable: bool = True) -> Memory:
+def map_file(number: int, size: int, *, writable: bool = True) -> MappedMemory:
     """The bytes of an open file. Keeps no descriptor: in a rank that would shift the program's own numbers, and be
     closed under us by programs that close what they do not know.
 

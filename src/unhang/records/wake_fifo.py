@@ -6,17 +6,17 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-ENDING = ".bell"
+SUFFIX = ".bell"
 
 
-def ring_all(folder: Path) -> None:
+def wake_all(folder: Path) -> None:
     """Wake our thread in every rank of the records folder ``folder``. Never blocks, never raises."""
     with suppress(OSError):
-        for path in folder.glob(f"*{ENDING}"):
-            _ring(path)
+        for path in folder.glob(f"*{SUFFIX}"):
+            _wake(path)
 
 
-def _ring(path: Path) -> None:
+def _wake(path: Path) -> None:
     with suppress(OSError):  # nobody sleeps on it any more, or it is full of rings
         number = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:

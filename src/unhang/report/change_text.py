@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from unhang.findings import Remedy
-from unhang.report.layout.text_layout import Sheet
-from unhang.report.localizer import Voice
+from unhang.report.layout.text_layout import TextLayout
+from unhang.report.localizer import Localizer
 
 _INDENT = 4
 
 
-def write_change(sheet: Sheet, remedy: Remedy, voice: Voice) -> None:
+def write_change(sheet: TextLayout, remedy: Remedy, voice: Localizer) -> None:
     """Add its change to ``sheet``, then the variables to set and to unset as commands."""
     change = voice.say(remedy.change).strip()
     if "\n" in change:

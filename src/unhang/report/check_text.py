@@ -11,8 +11,8 @@ from rich.text import Text as Styled
 from unhang.findings import Finding, Severity, Status, Verdict, say
 from unhang.report import labels
 from unhang.report.change_text import write_change
-from unhang.report.layout.text_layout import Sheet, width_of
-from unhang.report.localizer import Voice
+from unhang.report.layout.text_layout import TextLayout, width_of
+from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor
 
 _OF_SETTINGS = ("environment", "timers", "devices")
@@ -24,11 +24,11 @@ def print_check(
 ) -> None:
     """Print ``verdict`` of a check: colours and the terminal's width on a terminal, plain 80 columns elsewhere."""
     file = sys.stdout if file is None else file
-    _sheet(verdict, Voice(lang, redactor or Redactor()), width_of(file)).print_to(file)
+    _layout(verdict, Localizer(lang, redactor or Redactor()), width_of(file)).print_to(file)
 
 
-def _sheet(verdict: Verdict, voice: Voice, width: int) -> Sheet:
-    sheet = Sheet(width)
+def _layout(verdict: Verdict, voice: Localizer, width: int) -> TextLayout:
+    sheet = TextLayout(width)
     style = "bold green" if verdict.status is Status.HEALTHY else "bold yellow"
     head = (
         Styled(voice.say(labels.STATUS[verdict.status]), style).append("  ").append(_headline(verdict, voice), "bold")
@@ -37,12 +37,12 @@ def _sheet(verdict: Verdict, voice: Voice, width: int) -> Sheet:
     for finding in verdict.findings:
         _finding(sheet, finding, voice)
     _block(sheet, verdict, voice)
-    _could_not_look(sheet, verdict, voice)
-    _fine(sheet, verdict, voice)
+    _gaps(sheet, verdict, voice)
+    _passed_checks(sheet, verdict, voice)
     return sheet
 
 
-def _headline(verdict: Verdict, voice: Voice) -> str:
+def _headline(verdict: Verdict, voice: Localizer) -> str:
     stops = sum(finding.severity is Severity.STOPS for finding in verdict.findings)
     slows = sum(finding.severity is Severity.SLOWS for finding in verdict.findings)
     if stops and slows:
@@ -58,7 +58,7 @@ def _headline(verdict: Verdict, voice: Voice) -> str:
     return voice.say(text)
 
 
-def _finding(sheet: Sheet, finding: Finding, voice: Voice) -> None:
+def _finding(sheet: TextLayout, finding: Finding, voice: Localizer) -> None:
     mark, style = _MARKS[finding.severity]
     sheet.lines.append(Styled())
     title = Styled(voice.sentence(finding.summary), "" if finding.severity is Severity.NOTE else "bold")
@@ -83,14 +83,14 @@ def _place(finding: Finding) -> str:
     return next((place for place in places if finding.check in _OF_SETTINGS and place not in finding.subject), "")
 
 
-def _block(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
+def _block(sheet: TextLayout, verdict: Verdict, voice: Localizer) -> None:
     if verdict.suggested is None:
         return
     sheet.heading(voice.say(say("Paste this instead")))
     sheet.verbatim(voice.clean(verdict.suggested.text))
 
 
-def _could_not_look(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
+def _gaps(sheet: TextLayout, verdict: Verdict, voice: Localizer) -> None:
     if not verdict.not_checked:
         return
     sheet.heading(voice.say(say("Could not look")))
@@ -101,7 +101,7 @@ def _could_not_look(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
             sheet.command(voice.command(item.how), indent=4)
 
 
-def _fine(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
+def _passed_checks(sheet: TextLayout, verdict: Verdict, voice: Localizer) -> None:
     if not verdict.checked:
         return
     sheet.heading(voice.say(say("Fine")))

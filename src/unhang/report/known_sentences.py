@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from unhang.findings import Cause
-from unhang.knowledge.hardware.file_systems import file_systems
+from unhang.knowledge.hardware.file_systems import file_system_rows
 from unhang.knowledge.hardware.xid import xid_row
-from unhang.knowledge.job.costly_settings import costly_rows
-from unhang.knowledge.job.environment_variables import Variable, variables
+from unhang.knowledge.job.costly_settings import costly_settings
+from unhang.knowledge.job.environment_variables import EnvironmentVariable, variables
 from unhang.knowledge.job.variable_support import nccl2_effects
 from unhang.knowledge.job.workarounds import workarounds
 from unhang.knowledge.messages import load_messages
@@ -20,7 +20,7 @@ from unhang.report.explain.code_pages import DOCUMENTED_XIDS
 _WORDS = re.compile(r"\b[a-z]{2,} [a-z]{2,}\b|\b(?:unset|from|since|excludes|prefix|comma)\b")
 
 
-def values_of(variable: Variable) -> tuple[str, ...]:
+def values_of(variable: EnvironmentVariable) -> tuple[str, ...]:
     """What a page says of the values of a variable: which it takes, the default, since when; empty ones left out."""
     defaults = "; ".join(f"{item.since}+: {item.value}" for item in variable.defaults)
     return tuple(filter(None, (variable.values, variable.default, variable.since, defaults)))
@@ -44,9 +44,9 @@ def known_sentences() -> Iterator[str]:
         if variable.documented and not variable.guess:
             yield from (variable.effect, *filter(None, (variable.cost,)), *(item.why for item in variable.conflicts))
         yield from filter(_WORDS.search, values_of(variable))
-    for row in costly_rows():
+    for row in costly_settings():
         yield from (row.effect, row.unless)
     for workaround in workarounds():
         yield from (workaround.switches_off, workaround.reason, workaround.repair)
     yield from nccl2_effects()
-    yield from (row.effect for row in file_systems())
+    yield from (row.effect for row in file_system_rows())

@@ -65,7 +65,7 @@ def action_heading(finding: Finding) -> Text:
     return say("Change this")
 
 
-def seen(verdict: Verdict) -> Text:
+def ranks_seen_text(verdict: Verdict) -> Text:
     """How many ranks the evidence covers."""
     count, missing, world = len(verdict.ranks_seen), verdict.ranks_missing, verdict.world_size
     if world is None:
@@ -100,7 +100,7 @@ def short_ranks(ranks: Iterable[int], limit: int = 60) -> str:
     return f"{spoken[:limit].rsplit(',', 1)[0]}, … ({len(set(known))})"
 
 
-def share(candidate: Candidate) -> Text:
+def share_text(candidate: Candidate) -> Text:
     """How often known incidents that looked like this had this cause."""
     return say("{cause}: {percent} of 100", cause=candidate.cause.value, percent=round(candidate.share * 100))
 

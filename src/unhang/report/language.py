@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from unhang.errors import KnowledgeError, UsageError
-from unhang.findings import Text, fill
+from unhang.findings import Text, fill_template
 from unhang.knowledge.remedies import remedy_sentences
 
 if sys.version_info >= (3, 11):
@@ -76,7 +76,7 @@ def translate(text: Text, lang: str = "en", root: Path = LOCALE_ROOT) -> str:
     if lang == "en":
         return str(text)
     template = catalogue(lang, root).get(text.template, text.template)
-    return fill(template, {name: _value(value, lang, root) for name, value in text.values.items()})
+    return fill_template(template, {name: _value(value, lang, root) for name, value in text.values.items()})
 
 
 def _value(value: Any, lang: str, root: Path) -> Any:
@@ -85,7 +85,7 @@ def _value(value: Any, lang: str, root: Path) -> Any:
         return translate(value, lang, root)
     if not isinstance(value, str):
         return value
-    known = words(lang, root)
+    known = word_catalogue(lang, root)
     parts = value.split(" and ")
     if len(parts) > 1 and all(part in known or part.isdigit() for part in parts):
         return _spaced(known.get(" and ", " and ").join(known.get(part, part) for part in parts))
@@ -110,7 +110,7 @@ def catalogue(lang: str, root: Path = LOCALE_ROOT) -> Mapping[str, str]:
         for template, translation in found.items():
             if not isinstance(translation, str):
                 raise KnowledgeError(f"{path.name}: the translation of {template!r} is not a string")
-            if places(translation) != places(template):
+            if placeholders(translation) != placeholders(template):
                 raise KnowledgeError(f"{path.name}: the translation of {template!r} has other places than the original")
         texts.update(found)
     return texts
@@ -121,7 +121,7 @@ def _parts(lang: str, root: Path) -> tuple[Path, ...]:
 
 
 @lru_cache(maxsize=8)
-def words(lang: str, root: Path = LOCALE_ROOT) -> Mapping[str, str]:
+def word_catalogue(lang: str, root: Path = LOCALE_ROOT) -> Mapping[str, str]:
     """Fixed words that rules put into templates, with their translation."""
     return {word: said for path in _parts(lang, root) for word, said in _table(path).get("words", {}).items()}
 
@@ -138,17 +138,17 @@ def _table(path: Path) -> dict[str, Any]:
 
 def translate_known(text: str, lang: str = "en", root: Path = LOCALE_ROOT) -> str:
     """A sentence of ``knowledge/`` in ``lang``; one that ``locale/knowledge/<lang>.toml`` lacks stays English."""
-    return text if lang == "en" else catalogue_of_knowledge(lang, root).get(text, text)
+    return text if lang == "en" else knowledge_catalogue(lang, root).get(text, text)
 
 
 @lru_cache(maxsize=8)
-def catalogue_of_knowledge(lang: str, root: Path = LOCALE_ROOT) -> Mapping[str, str]:
+def knowledge_catalogue(lang: str, root: Path = LOCALE_ROOT) -> Mapping[str, str]:
     """English sentences of ``knowledge/`` and of the rules' pages with their translation; empty when there is none."""
     parts = _parts(lang, root / "knowledge")
     return {text: said for path in parts for text, said in _table(path).get("texts", {}).items()}
 
 
-def places(template: str) -> set[str]:
+def placeholders(template: str) -> set[str]:
     """Names of the ``{name}`` places of a template."""
     return {name.split(".")[0].split("[")[0] for _, name, _, _ in string.Formatter().parse(template) if name}
 
@@ -169,29 +169,31 @@ def _name(function: ast.expr) -> str:
     return ""
 
 
-def said_anywhere() -> set[str]:
+def source_templates() -> set[str]:
     """Templates of the sources, and of the remedies."""
-    found = {template for folder in speakers() for template, _, _ in templates_in(folder) if template is not None}
+    found = {
+        template for folder in template_folders() for template, _, _ in templates_in(folder) if template is not None
+    }
     return found | set(remedy_sentences())
 
 
-def speakers() -> tuple[Path, ...]:
+def template_folders() -> tuple[Path, ...]:
     """Folders of the packages whose sentences the catalogues hold: this one, and those beside it that are installed."""
     specs = (find_spec(name) for name in ("unhang", "unhang_compare", "unhang_lab", "unhang_ramp", "unhang_reshard"))
     return tuple(Path(spec.origin).parent for spec in specs if spec is not None and spec.origin is not None)
 
 
-def missing(lang: str, root: Path = LOCALE_ROOT) -> tuple[str, ...]:
+def missing_templates(lang: str, root: Path = LOCALE_ROOT) -> tuple[str, ...]:
     """Templates of the sources that the catalogue of ``lang`` does not hold."""
-    return tuple(sorted(said_anywhere() - set(catalogue(lang, root))))
+    return tuple(sorted(source_templates() - set(catalogue(lang, root))))
 
 
-def superfluous(lang: str, root: Path = LOCALE_ROOT) -> tuple[str, ...]:
+def unused_templates(lang: str, root: Path = LOCALE_ROOT) -> tuple[str, ...]:
     """Templates of the catalogue of ``lang`` that no source says any more."""
-    return tuple(sorted(set(catalogue(lang, root)) - said_anywhere()))
+    return tuple(sorted(set(catalogue(lang, root)) - source_templates()))
 
 
 if __name__ == "__main__":
     language = sys.argv[1] if len(sys.argv) > 1 else "zh"
-    print(*(f"missing: {template}" for template in missing(language)), sep="\n")
-    print(*(f"superfluous: {template}" for template in superfluous(language)), sep="\n")
+    print(*(f"missing: {template}" for template in missing_templates(language)), sep="\n")
+    print(*(f"superfluous: {template}" for template in unused_templates(language)), sep="\n")

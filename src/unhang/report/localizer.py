@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from unhang.findings import Text, Where
-from unhang.report.language import translate, words
+from unhang.report.language import translate, word_catalogue
 from unhang.report.printable import one_line, printable
 from unhang.report.redaction.redact import Redactor
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
+class Localizer:
     """Turns sentences and evidence into strings that may be shown."""
 
     lang: str = "en"
@@ -35,14 +35,14 @@ class Voice:
 
     def word(self, word: str) -> str:
         """One of our fixed words (``communication``) in the report's language."""
-        return words(self.lang).get(word, word) if self.lang != "en" else word
+        return word_catalogue(self.lang).get(word, word) if self.lang != "en" else word
 
     @property
     def colon(self) -> str:
         """What stands between a label and its text."""
         return "：" if self.lang == "zh" else ": "
 
-    def aside(self, text: str) -> str:
+    def parenthesized(self, text: str) -> str:
         """``text`` in brackets behind a word."""
         return f"（{text}）" if self.lang == "zh" else f" ({text})"
 

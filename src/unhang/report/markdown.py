@@ -20,9 +20,9 @@ from unhang.findings import (
     say,
 )
 from unhang.report import labels
-from unhang.report.layout.markdown_text import code, escaped, sentence
-from unhang.report.layout.sections import made
-from unhang.report.localizer import Voice
+from unhang.report.layout.markdown_text import escape_markdown, inline_code, sentence
+from unhang.report.layout.sections import build_or_default
+from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor
 from unhang.report.redaction.shown_paths import without_library_roots
 
@@ -47,49 +47,49 @@ _ZONE = re.compile(r"(?:Z|[+-]\d\d:?\d\d|\b[A-Z]{3,4})$")
 
 def to_markdown(verdict: Verdict, *, lang: str = "en", redactor: Redactor | None = None) -> str:
     """``verdict`` as about 25 lines of Markdown in two blocks, *you* and *your administrator*."""
-    voice = Voice(lang, redactor or Redactor())
+    voice = Localizer(lang, redactor or Redactor())
     voice.redactor.learn_from(verdict)
     gaps: list[NotChecked] = []
     nothing: list[str] = []
-    lines = [*made("headline", lambda: [_headline(verdict, voice)], nothing, gaps)]
+    lines = [*build_or_default("headline", lambda: [_headline(verdict, voice)], nothing, gaps)]
     lines += ["", f"**{voice.say(say('You'))}**"]
-    lines += made("you", lambda: _you(verdict, voice), nothing, gaps)
+    lines += build_or_default("you", lambda: _you(verdict, voice), nothing, gaps)
     lines += ["", f"**{voice.say(say('Your administrator'))}**"]
-    lines += made("administrator", lambda: _administrator(verdict, voice), nothing, gaps)
+    lines += build_or_default("administrator", lambda: _administrator(verdict, voice), nothing, gaps)
     lines += [f"- {sentence(gap.what, voice)}{voice.colon}{sentence(gap.because, voice)}" for gap in gaps]
     return "\n".join(lines) + "\n"
 
 
-def _headline(verdict: Verdict, voice: Voice) -> str:
+def _headline(verdict: Verdict, voice: Localizer) -> str:
     return f"**{voice.say(labels.STATUS[verdict.status])}**{voice.colon}{sentence(labels.headline(verdict), voice)}"
 
 
-def _you(verdict: Verdict, voice: Voice) -> list[str]:
+def _you(verdict: Verdict, voice: Localizer) -> list[str]:
     lines: list[str] = []
     for finding in verdict.findings[:1]:
         lines += _finding(finding, voice)
     lines += [_candidate(item, voice) for item in verdict.differential]
     lines += [f"- {sentence(item.what, voice)}" for item in verdict.checked]
     for item in verdict.not_checked[:2]:
-        how = f"{voice.colon}{code(voice.line(voice.command(item.how)))}" if item.how else ""
+        how = f"{voice.colon}{inline_code(voice.line(voice.command(item.how)))}" if item.how else ""
         lines.append(f"- {voice.say(say('Not checked'))}{voice.colon}{sentence(item.what, voice)}{how}")
     advice = labels.restart_advice(verdict)
     if advice is not None:
         lines.append(f"- {sentence(advice, voice)}")
     lines += [f"- {sentence(line, voice)}" for line in labels.checkpoint_advice(verdict.restart)]
-    lines.append(f"- {voice.say(labels.seen(verdict))}")
+    lines.append(f"- {voice.say(labels.ranks_seen_text(verdict))}")
     return lines
 
 
-def _finding(finding: Finding, voice: Voice) -> list[str]:
+def _finding(finding: Finding, voice: Localizer) -> list[str]:
     certainty = voice.say(labels.CERTAINTY[finding.certainty])
-    about = [code(finding.cause.value), certainty]
+    about = [inline_code(finding.cause.value), certainty]
     if finding.ranks:
         about.append(voice.say(labels.ranks_label(finding.ranks)))
     if finding.where is not None:
-        about.append(code(voice.place(finding.where)))
+        about.append(inline_code(voice.place(finding.where)))
     if finding.waiter_where is not None:
-        about.append(voice.say(say("the others wait at {place}", place=code(voice.place(finding.waiter_where)))))
+        about.append(voice.say(say("the others wait at {place}", place=inline_code(voice.place(finding.waiter_where)))))
     lines = [f"- {' · '.join(about)}"]
     if finding.remedies:
         lines += _remedy(labels.action_heading(finding), finding.remedies[0], voice)
@@ -98,13 +98,13 @@ def _finding(finding: Finding, voice: Voice) -> list[str]:
     return lines
 
 
-def _candidate(candidate: Candidate, voice: Voice) -> str:
-    how = f"{voice.colon}{code(voice.line(voice.command(candidate.how)))}" if candidate.how else ""
-    told = say("may be {share}; to settle it: {what}", share=labels.share(candidate), what=candidate.settles)
+def _candidate(candidate: Candidate, voice: Localizer) -> str:
+    how = f"{voice.colon}{inline_code(voice.line(voice.command(candidate.how)))}" if candidate.how else ""
+    told = say("may be {share}; to settle it: {what}", share=labels.share_text(candidate), what=candidate.settles)
     return f"- {sentence(told, voice)}{how}"
 
 
-def _remedy(heading: Text, remedy: Remedy, voice: Voice) -> list[str]:
+def _remedy(heading: Text, remedy: Remedy, voice: Localizer) -> list[str]:
     lines = [f"- **{voice.say(heading)}**{voice.colon}{sentence(remedy.title, voice)}"]
     change = voice.say(remedy.change).strip("\n")
     if "\n" in change:
@@ -116,18 +116,19 @@ def _remedy(heading: Text, remedy: Remedy, voice: Voice) -> list[str]:
         lines.append(f"  {sentence(remedy.change, voice)}")
     settings = [f"export {name}={voice.line(value)}" for name, value in remedy.set.items()]
     settings += [f"unset {' '.join(remedy.unset)}"] if remedy.unset else []
-    lines += [f"  {code(setting)}" for setting in settings]
+    lines += [f"  {inline_code(setting)}" for setting in settings]
     if str(remedy.verify).strip():
         lines.append(f"- {voice.say(say('Check'))}{voice.colon}{sentence(remedy.verify, voice)}")
     return lines
 
 
-def _cited(item: Evidence, voice: Voice) -> str:
+def _cited(item: Evidence, voice: Localizer) -> str:
     line = f":{item.source.line}" if item.source.line is not None else ""
-    return f"{code(voice.line(item.source.path) + line)} {code(voice.line(without_library_roots(item.text), 160))}"
+    text = voice.line(without_library_roots(item.text), 160)
+    return f"{inline_code(voice.line(item.source.path) + line)} {inline_code(text)}"
 
 
-def _administrator(verdict: Verdict, voice: Voice) -> list[str]:
+def _administrator(verdict: Verdict, voice: Localizer) -> list[str]:
     sure = [f for n, f in enumerate(verdict.findings) if n == 0 or f.certainty is not Certainty.POSSIBLE]
     findings = [finding for finding in sure if _for_administrator(finding)]
     if not findings:
@@ -142,34 +143,34 @@ def _for_administrator(finding: Finding) -> bool:
     return finding.cause in _REQUESTS or infrastructure
 
 
-def _request(finding: Finding, voice: Voice) -> list[str]:
+def _request(finding: Finding, voice: Localizer) -> list[str]:
     facts: list[str] = []
     if finding.nodes:
-        facts.append(voice.say(say("node {nodes}", nodes=code(voice.line(", ".join(finding.nodes))))))
+        facts.append(voice.say(say("node {nodes}", nodes=inline_code(voice.line(", ".join(finding.nodes))))))
     facts += _hardware(finding.evidence, voice)
     when = next((item.time for item in finding.evidence if item.time), None)
     if when:
-        facts.append(escaped(with_zone(voice.line(when), voice)))
+        facts.append(escape_markdown(with_zone(voice.line(when), voice)))
     remedy = next((item for item in finding.remedies if item.kind is RemedyKind.INFRASTRUCTURE), None)
     request = remedy.title if remedy is not None else _REQUESTS[finding.cause]
     lines = [f"- {' · '.join(facts)}"] if facts else []
     return [*lines, f"- {sentence(request, voice)}", *(f"- {_cited(item, voice)}" for item in finding.evidence[:2])]
 
 
-def _hardware(evidence: Iterable[Evidence], voice: Voice) -> list[str]:
+def _hardware(evidence: Iterable[Evidence], voice: Localizer) -> list[str]:
     """Card UUID, PCI bus and Xid code named by the evidence, each once."""
     found: dict[str, None] = {}
     for item in evidence:
         text = voice.line(item.text)
-        found.update((f"GPU {code(uuid)}", None) for uuid in _UUID.findall(text))
+        found.update((f"GPU {inline_code(uuid)}", None) for uuid in _UUID.findall(text))
         if "pci" in text.lower() or "bus" in text.lower():
             found.update(
-                (f"PCI {code(bus)}", None) for bus in [m[1] for m in _PCI.finditer(text)] or _BUS.findall(text)
+                (f"PCI {inline_code(bus)}", None) for bus in [m[1] for m in _PCI.finditer(text)] or _BUS.findall(text)
             )
         found.update((f"Xid {number}", None) for number in _XID.findall(text))
     return list(found)
 
 
-def with_zone(time: str, voice: Voice) -> str:
+def with_zone(time: str, voice: Localizer) -> str:
     """``time``, saying so when its zone is not known."""
     return time if _ZONE.search(time) else voice.say(say("{time} (zone not recorded)", time=time))

@@ -17,7 +17,7 @@ def place_heading(finding: Finding, facts: Facts | None) -> Text:
         return say("It happens here")
     known = [facts.ranks[rank] for rank in finding.ranks if facts is not None and rank in facts.ranks]
     ranks = labels.short_ranks(finding.ranks)
-    if finding.where is None or all(_stands_at(rank, finding.where) for rank in known):
+    if finding.where is None or all(_is_now_at(rank, finding.where) for rank in known):
         one, more = say("Rank {rank} is here", rank=finding.ranks[0]), say("Ranks {ranks} are here", ranks=ranks)
     elif all(_was_seen_at(rank, finding.where) for rank in known):
         one = say("Rank {rank} was last seen here", rank=finding.ranks[0])
@@ -27,7 +27,7 @@ def place_heading(finding: Finding, facts: Facts | None) -> Text:
     return one if len(finding.ranks) == 1 else more
 
 
-def _stands_at(known: RankFacts, where: Where) -> bool:
+def _is_now_at(known: RankFacts, where: Where) -> bool:
     """Also where no stack tells."""
     frames = list(_frames(known))
     return not frames or any((frame.file, frame.line) == (where.file, where.line) for frame in frames)

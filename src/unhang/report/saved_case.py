@@ -10,22 +10,30 @@ import msgspec
 
 from unhang.errors import UsageError
 from unhang.evidence.evidence_set import EvidenceSet, manifest_of
-from unhang.evidence.format_detection import Kind
-from unhang.evidence.found_files import Found, find_files
-from unhang.evidence.items import Recording
-from unhang.evidence.opened_files import Piece, Pieces
+from unhang.evidence.file_names import rank_from_name
+from unhang.evidence.format_detection import FileKind
+from unhang.evidence.found_files import FoundFiles, find_files
+from unhang.evidence.items import RecorderDump
+from unhang.evidence.opened_files import OpenedFile, OpenedFiles
 from unhang.evidence.own_files.bundle import folder_above, folder_of, source_path_of_file
-from unhang.evidence.rank_names import rank_from_name
 from unhang.evidence.read_limits import DEFAULT_LIMITS
-from unhang.evidence.recording_json import recording_as_json
+from unhang.evidence.recorder_dump_json import recorder_dump_as_json
 from unhang.facts.model import Facts
 from unhang.findings import Source, Unread, Verdict
 from unhang.report.json import to_json
 from unhang.report.redaction.redact import Redactor
 
-_DOCUMENTS = (Kind.MANIFEST, Kind.PACE, Kind.COMPARED, Kind.CHECKPOINTS, Kind.EARLIER, Kind.NODES, Kind.MACHINE)
+_DOCUMENTS = (
+    FileKind.MANIFEST,
+    FileKind.PACE,
+    FileKind.COMPARED,
+    FileKind.CHECKPOINTS,
+    FileKind.EARLIER,
+    FileKind.NODES,
+    FileKind.MACHINE,
+)
 """JSON, one document a file or a line."""
-_TEXTS = (Kind.LOG, Kind.STACKS, Kind.SOURCE, *_DOCUMENTS)
+_TEXTS = (FileKind.LOG, FileKind.STACKS, FileKind.SOURCE, *_DOCUMENTS)
 _CHUNK = 1 << 20
 
 
@@ -35,14 +43,14 @@ def save_case(folder: Path, inputs: Sequence[str], evidence: EvidenceSet, facts:
     Raises UsageError when ``folder`` already holds something, or an input cannot be read a second time (a pipe).
     """
     found = check_case(folder, inputs)
-    case = _Case(folder / "input", _learned(found, facts, verdict), _Names(found), evidence)
-    for recording in evidence.recordings:
+    case = _Case(folder / "input", _prepared_redactor(found, facts, verdict), _Names(found), evidence)
+    for recording in evidence.recorder_dumps:
         case.add_recording(recording)
     manifests: list[tuple[str, bytes]] = []
-    for piece in Pieces(found, DEFAULT_LIMITS):
-        if isinstance(piece, Piece) and piece.decision.kind is Kind.MANIFEST:
+    for piece in OpenedFiles(found, DEFAULT_LIMITS):
+        if isinstance(piece, OpenedFile) and piece.decision.kind is FileKind.MANIFEST:
             manifests.append((piece.name, piece.whole(DEFAULT_LIMITS.text) or b"{}"))
-        elif isinstance(piece, Piece) and piece.decision.kind in _TEXTS:
+        elif isinstance(piece, OpenedFile) and piece.decision.kind in _TEXTS:
             case.add_text(piece)
     for name, content in manifests:  # last: they list the others
         case.add_manifest(name, content)
@@ -50,7 +58,7 @@ def save_case(folder: Path, inputs: Sequence[str], evidence: EvidenceSet, facts:
     return case.written
 
 
-def check_case(folder: Path, inputs: Sequence[str]) -> Found:
+def check_case(folder: Path, inputs: Sequence[str]) -> FoundFiles:
     """The files a case would be made of; raises UsageError as ``save_case`` does, before anything is read."""
     found = find_files(inputs, DEFAULT_LIMITS)
     if found.pipes:
@@ -60,11 +68,11 @@ def check_case(folder: Path, inputs: Sequence[str]) -> Found:
     return found
 
 
-def _learned(found: Found, facts: Facts, verdict: Verdict) -> Redactor:
+def _prepared_redactor(found: FoundFiles, facts: Facts, verdict: Verdict) -> Redactor:
     """A redactor that knows every host and user of all inputs before the first name is replaced."""
     redactor = Redactor(share=True)
     redactor.learn_from(verdict, facts)
-    for piece in Pieces(found, DEFAULT_LIMITS):
+    for piece in OpenedFiles(found, DEFAULT_LIMITS):
         if isinstance(piece, Unread):
             continue
         redactor.learn(piece.name)
@@ -74,7 +82,7 @@ def _learned(found: Found, facts: Facts, verdict: Verdict) -> Redactor:
     return redactor
 
 
-def _texts(piece: Piece) -> Iterator[str]:
+def _texts(piece: OpenedFile) -> Iterator[str]:
     """The piece in chunks of whole lines; bytes that are no UTF-8 survive the round trip."""
     stream = piece.buffered()
     encoding = "utf-16" if piece.head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
@@ -88,7 +96,7 @@ def _texts(piece: Piece) -> Iterator[str]:
 class _Names:
     """Names of pieces as paths below ``input/``."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: FoundFiles) -> None:
         roots = {file.root for file in found.files}
         self._root = os.path.commonpath([str(root.absolute()) for root in roots]) if roots else "/"
         self._taken: set[str] = set()
@@ -123,19 +131,19 @@ class _Case:
         self._placed: dict[str, str] = {}
         """By the name of an input: where it lies in the case."""
 
-    def add_recording(self, recording: Recording) -> None:
+    def add_recording(self, recording: RecorderDump) -> None:
         """Write a dump as redacted JSON under a name that still tells its rank."""
         path = self._path(recording.source.path)
         if recording.rank is not None and rank_from_name(path) != recording.rank:
             path = f"{Path(path).parent}/trace_{recording.rank}.json"
-        written = self._write(path, [recording_as_json(recording, self.redactor.text)], recording.source.path)
+        written = self._write(path, [recorder_dump_as_json(recording, self.redactor.text)], recording.source.path)
         if recording.written_s is not None:
             os.utime(written, (recording.written_s, recording.written_s))  # orders several dumps of one rank
 
-    def add_text(self, piece: Piece) -> None:
+    def add_text(self, piece: OpenedFile) -> None:
         """Write a log, a stack dump, a source file or what we ourselves wrote of a run, redacted."""
         path = self._path(piece.name)
-        if piece.decision.kind is Kind.SOURCE:
+        if piece.decision.kind is FileKind.SOURCE:
             path = self._source_path(piece) or path
         if piece.decision.kind in _DOCUMENTS:
             self._write(path, [self._documents(piece.whole(DEFAULT_LIMITS.text) or b"{}")], piece.name)
@@ -183,7 +191,7 @@ class _Case:
     def _document(self, content: bytes) -> bytes:
         return msgspec.json.encode(self.redactor.plain(msgspec.json.decode(content)))
 
-    def _source_path(self, piece: Piece) -> str:
+    def _source_path(self, piece: OpenedFile) -> str:
         """Where a bundle's source file goes so that it is found by the name that redacted frames have for it."""
         found = manifest_of(self._evidence, Source(piece.name))
         path = source_path_of_file(*found) if found is not None else None

@@ -14,10 +14,10 @@ from unhang.findings import Consequence, Finding, NotChecked, Remedy, Source, St
 from unhang.report import labels
 from unhang.report.change_text import write_change
 from unhang.report.layout.durations import duration
-from unhang.report.layout.sections import section
+from unhang.report.layout.sections import write_section
 from unhang.report.layout.source_lines import source_lines
-from unhang.report.layout.text_layout import Sheet, width_of
-from unhang.report.localizer import Voice
+from unhang.report.layout.text_layout import TextLayout, width_of
+from unhang.report.localizer import Localizer
 from unhang.report.place_heading import place_heading
 from unhang.report.redaction.redact import Redactor
 from unhang.report.redaction.shown_paths import common_folder, without_library_roots
@@ -42,7 +42,7 @@ def to_text(
     redactor: Redactor | None = None,
 ) -> str:
     """``verdict`` as plain text without colour, no line wider than ``width`` cells (at least 40)."""
-    return _sheet(verdict, facts, _voice(verdict, facts, lang, redactor), width).plain()
+    return _layout(verdict, facts, _localizer(verdict, facts, lang, redactor), width).plain()
 
 
 def print_text(
@@ -58,17 +58,17 @@ def print_text(
     ``NO_COLOR`` is honoured; an encoding that lacks a sign gets its ASCII stand-in, never an error.
     """
     file = sys.stdout if file is None else file
-    _sheet(verdict, facts, _voice(verdict, facts, lang, redactor), width_of(file)).print_to(file)
+    _layout(verdict, facts, _localizer(verdict, facts, lang, redactor), width_of(file)).print_to(file)
 
 
-def _voice(verdict: Verdict, facts: Facts | None, lang: str, redactor: Redactor | None) -> Voice:
-    voice = Voice(lang, redactor or Redactor())
+def _localizer(verdict: Verdict, facts: Facts | None, lang: str, redactor: Redactor | None) -> Localizer:
+    voice = Localizer(lang, redactor or Redactor())
     voice.redactor.learn_from(verdict, facts)
     return voice
 
 
-def _sheet(verdict: Verdict, facts: Facts | None, voice: Voice, width: int) -> Sheet:
-    sheet = Sheet(width)
+def _layout(verdict: Verdict, facts: Facts | None, voice: Localizer, width: int) -> TextLayout:
+    sheet = TextLayout(width)
     sections: list[tuple[str, Callable[[], None]]] = [("headline", lambda: _headline(sheet, verdict, voice))]
     if verdict.findings:
         first = verdict.findings[0]
@@ -81,7 +81,7 @@ def _sheet(verdict: Verdict, facts: Facts | None, voice: Voice, width: int) -> S
             ("consequences", lambda: _consequences(sheet, first, voice)),
         ]
     sections += [
-        ("shown", lambda: _shown(sheet, verdict, voice)),
+        ("shown", lambda: _proof(sheet, verdict, voice)),
         ("others", lambda: _others(sheet, verdict, voice)),
         ("ruled out", lambda: _ruled_out(sheet, verdict, voice)),
         ("not checked", lambda: _not_checked(sheet, verdict, voice)),
@@ -89,20 +89,20 @@ def _sheet(verdict: Verdict, facts: Facts | None, voice: Voice, width: int) -> S
         ("closing", lambda: _closing(sheet, verdict, voice)),
     ]
     for name, write in sections:
-        gap = section(name, write)
+        gap = write_section(name, write)
         if gap is not None:
             sheet.paragraph(gap_line(gap, voice))
     return sheet
 
 
-def gap_line(gap: NotChecked, voice: Voice) -> str:
+def gap_line(gap: NotChecked, voice: Localizer) -> str:
     """A section that could not be written, in one line."""
     return voice.line(
         voice.say(say("{what}: {because}", what=voice.sentence(gap.what), because=voice.say(gap.because)))
     )
 
 
-def _headline(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
+def _headline(sheet: TextLayout, verdict: Verdict, voice: Localizer) -> None:
     word = voice.say(labels.STATUS[verdict.status])
     title = Styled(word, _STYLES[verdict.status]).append("  ").append(voice.sentence(labels.headline(verdict)), "bold")
     sheet.paragraph(title, indent=0)
@@ -120,7 +120,7 @@ def _headline(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
     _times(sheet, verdict, voice)
 
 
-def _times(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
+def _times(sheet: TextLayout, verdict: Verdict, voice: Localizer) -> None:
     parts: list[Text] = []
     if verdict.stalled_since:
         parts.append(say("stalled since {time}", time=verdict.stalled_since))
@@ -134,7 +134,7 @@ def _times(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
         sheet.paragraph(" · ".join(voice.say(part) for part in parts), indent=0, style="dim")
 
 
-def _action(sheet: Sheet, finding: Finding, voice: Voice) -> None:
+def _action(sheet: TextLayout, finding: Finding, voice: Localizer) -> None:
     if not finding.remedies:
         return
     sheet.heading(voice.say(labels.action_heading(finding)))
@@ -143,7 +143,7 @@ def _action(sheet: Sheet, finding: Finding, voice: Voice) -> None:
         sheet.paragraph(voice.sentence(remedy.title), lead=voice.say(say("Or: ")))
 
 
-def _remedy(sheet: Sheet, remedy: Remedy, voice: Voice) -> None:
+def _remedy(sheet: TextLayout, remedy: Remedy, voice: Localizer) -> None:
     sheet.paragraph(voice.sentence(remedy.title), style="bold")
     write_change(sheet, remedy, voice)
     for label, text in ((say("Costs: "), remedy.cost), (say("Check: "), remedy.verify)):
@@ -151,7 +151,7 @@ def _remedy(sheet: Sheet, remedy: Remedy, voice: Voice) -> None:
             sheet.paragraph(voice.say(text), lead=voice.say(label))
 
 
-def _why(sheet: Sheet, finding: Finding, voice: Voice) -> None:
+def _why(sheet: TextLayout, finding: Finding, voice: Localizer) -> None:
     if not finding.because:
         return
     sheet.heading(voice.say(say("Why")))
@@ -159,14 +159,16 @@ def _why(sheet: Sheet, finding: Finding, voice: Voice) -> None:
         sheet.paragraph(voice.sentence(text), lead="• ")
 
 
-def _place(sheet: Sheet, finding: Finding, facts: Facts | None, voice: Voice) -> None:
+def _place(sheet: TextLayout, finding: Finding, facts: Facts | None, voice: Localizer) -> None:
     if finding.where is not None:
         _call_site(sheet, voice.say(place_heading(finding, facts)), finding.where, facts, voice)
     if finding.waiter_where is not None and finding.waiter_where != finding.where:
         _call_site(sheet, voice.say(say("The others wait here")), finding.waiter_where, facts, voice, around=1)
 
 
-def _call_site(sheet: Sheet, who: str, where: Where, facts: Facts | None, voice: Voice, around: int = 2) -> None:
+def _call_site(
+    sheet: TextLayout, who: str, where: Where, facts: Facts | None, voice: Localizer, around: int = 2
+) -> None:
     sheet.heading(who)
     place = Styled(voice.place(where), "bold")
     if where.function:
@@ -178,7 +180,7 @@ def _call_site(sheet: Sheet, who: str, where: Where, facts: Facts | None, voice:
         sheet.code(text, indent=2, style="bold" if line.hit else "dim")
 
 
-def _evidence(sheet: Sheet, finding: Finding, voice: Voice) -> None:
+def _evidence(sheet: TextLayout, finding: Finding, voice: Localizer) -> None:
     if not finding.evidence:
         return
     folder = evidence_folder([finding], voice)
@@ -195,14 +197,14 @@ def _evidence(sheet: Sheet, finding: Finding, voice: Voice) -> None:
     _more(sheet, len(finding.evidence) - EVIDENCE_SHOWN, voice)
 
 
-def evidence_folder(findings: Sequence[Finding], voice: Voice) -> str:
+def evidence_folder(findings: Sequence[Finding], voice: Localizer) -> str:
     """The folder the findings' evidence shares; empty when sharing, for what is left of a path could name something."""
     if voice.redactor.share:
         return ""
     return common_folder(item.source.path for finding in findings for item in finding.evidence)
 
 
-def source_label(source: Source, voice: Voice, folder: str = "") -> str:
+def source_label(source: Source, voice: Localizer, folder: str = "") -> str:
     """``rank3.log:120``, ``dump_7 (byte 8192)`` or the bare path; ``folder`` is said elsewhere and left out."""
     path = voice.line(source.path.removeprefix(folder))
     if source.line is not None:
@@ -212,12 +214,12 @@ def source_label(source: Source, voice: Voice, folder: str = "") -> str:
     return path
 
 
-def _more(sheet: Sheet, count: int, voice: Voice) -> None:
+def _more(sheet: TextLayout, count: int, voice: Localizer) -> None:
     if count > 0:
         sheet.paragraph(voice.say(say("and {count} more: --format json", count=count)), style="dim")
 
 
-def _consequences(sheet: Sheet, finding: Finding, voice: Voice) -> None:
+def _consequences(sheet: TextLayout, finding: Finding, voice: Localizer) -> None:
     if not finding.consequences:
         return
     parts = [consequence_line(item, voice) for item in finding.consequences]
@@ -225,15 +227,15 @@ def _consequences(sheet: Sheet, finding: Finding, voice: Voice) -> None:
     sheet.paragraph(voice.say(say("; ")).join(parts))
 
 
-def consequence_line(item: Consequence, voice: Voice) -> str:
+def consequence_line(item: Consequence, voice: Localizer) -> str:
     """``63 × rank-crashed (ranks 0-62)``, or the rule's own words."""
     if item.summary is not None:
         return voice.line(voice.say(item.summary))
-    ranks = voice.aside(voice.say(labels.ranks_label(item.ranks))) if item.ranks else ""
+    ranks = voice.parenthesized(voice.say(labels.ranks_label(item.ranks))) if item.ranks else ""
     return f"{item.count} × {item.cause.value}{ranks}"
 
 
-def _others(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
+def _others(sheet: TextLayout, verdict: Verdict, voice: Localizer) -> None:
     others = verdict.findings[1:]
     if not others:
         return
@@ -243,15 +245,15 @@ def _others(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
     _more(sheet, len(others) - OTHERS_SHOWN, voice)
 
 
-def other_line(finding: Finding, voice: Voice) -> str:
+def other_line(finding: Finding, voice: Localizer) -> str:
     """A finding that is not the verdict, in one line."""
     place = f" · {voice.place(finding.where)}" if finding.where is not None else ""
     certainty = voice.say(labels.CERTAINTY[finding.certainty])
     summary = voice.line(voice.say(finding.summary), 240)
-    return f"{finding.cause.value}{voice.aside(certainty)}{voice.colon}{summary}{place}"
+    return f"{finding.cause.value}{voice.parenthesized(certainty)}{voice.colon}{summary}{place}"
 
 
-def _shown(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
+def _proof(sheet: TextLayout, verdict: Verdict, voice: Localizer) -> None:
     if not verdict.checked:
         return
     sheet.heading(voice.say(say("What shows that the job is well")))
@@ -259,12 +261,12 @@ def _shown(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
         sheet.paragraph(voice.sentence(item.what), lead="• ")
 
 
-def _differential(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
+def _differential(sheet: TextLayout, verdict: Verdict, voice: Localizer) -> None:
     if not verdict.differential:
         return
     sheet.heading(voice.say(say("What it may be, by what known incidents that looked like this were")))
     for candidate in verdict.differential:
-        sheet.paragraph(Styled(voice.say(labels.share(candidate)), "bold"), lead="• ")
+        sheet.paragraph(Styled(voice.say(labels.share_text(candidate)), "bold"), lead="• ")
         sheet.paragraph(voice.say(say("To settle it: {what}", what=voice.say(candidate.settles))), indent=4)
         if candidate.how:
             sheet.command(voice.command(candidate.how), indent=4)
@@ -279,7 +281,7 @@ def _differential(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
         sheet.paragraph(incident.link, indent=4)
 
 
-def _ruled_out(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
+def _ruled_out(sheet: TextLayout, verdict: Verdict, voice: Localizer) -> None:
     if not verdict.ruled_out:
         return
     sheet.heading(voice.say(say("Ruled out")))
@@ -288,7 +290,7 @@ def _ruled_out(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
         sheet.paragraph(f"{causes}{voice.colon}{voice.line(voice.say(because), 200)}", lead="• ")
 
 
-def _not_checked(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
+def _not_checked(sheet: TextLayout, verdict: Verdict, voice: Localizer) -> None:
     if not verdict.not_checked:
         return
     sheet.heading(voice.say(say("Could not be checked")))
@@ -300,7 +302,7 @@ def _not_checked(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
     _more(sheet, len(verdict.not_checked) - NOT_CHECKED_SHOWN, voice)
 
 
-def _unread(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
+def _unread(sheet: TextLayout, verdict: Verdict, voice: Localizer) -> None:
     if not verdict.unread:
         return
     sheet.heading(voice.say(say("Could not be read")))
@@ -309,7 +311,7 @@ def _unread(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
     _more(sheet, len(verdict.unread) - UNREAD_SHOWN, voice)
 
 
-def _closing(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
+def _closing(sheet: TextLayout, verdict: Verdict, voice: Localizer) -> None:
     sheet.lines.append(Styled())
     advice = labels.restart_advice(verdict)
     if advice is not None:
@@ -317,4 +319,4 @@ def _closing(sheet: Sheet, verdict: Verdict, voice: Voice) -> None:
         sheet.paragraph(voice.two(voice.sentence(advice), because), indent=0)
     for line in labels.checkpoint_advice(verdict.restart):
         sheet.paragraph(voice.say(line), indent=0)
-    sheet.paragraph(voice.say(labels.seen(verdict)), indent=0, style="dim")
+    sheet.paragraph(voice.say(labels.ranks_seen_text(verdict)), indent=0, style="dim")

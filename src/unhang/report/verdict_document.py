@@ -27,12 +27,12 @@ from unhang.findings import (
     Severity,
     Status,
     Stop,
-    Suggested,
+    SuggestedEnvironment,
     Unread,
     Verdict,
     Where,
 )
-from unhang.report.localizer import Voice
+from unhang.report.localizer import Localizer
 
 SCHEMA_ID: Final = "unhang.verdict/1"
 Rank = Annotated[int, msgspec.Meta(ge=0, description="Global rank.")]
@@ -223,7 +223,7 @@ class VerdictDocument(msgspec.Struct, frozen=True):
     incidents: list[KnownIncidentItem]
 
 
-def verdict_document(verdict: Verdict, voice: Voice) -> VerdictDocument:
+def verdict_document(verdict: Verdict, voice: Localizer) -> VerdictDocument:
     """``verdict`` as its wire type, every text said by ``voice``."""
     return VerdictDocument(
         schema=SCHEMA_ID,
@@ -252,7 +252,7 @@ def verdict_document(verdict: Verdict, voice: Voice) -> VerdictDocument:
     )
 
 
-def _finding(finding: Finding, voice: Voice) -> FindingItem:
+def _finding(finding: Finding, voice: Localizer) -> FindingItem:
     return FindingItem(
         cause=finding.cause,
         certainty=finding.certainty,
@@ -277,30 +277,30 @@ def _finding(finding: Finding, voice: Voice) -> FindingItem:
     )
 
 
-def _suggested(block: Suggested | None, voice: Voice) -> SuggestedItem | None:
+def _suggested(block: SuggestedEnvironment | None, voice: Localizer) -> SuggestedItem | None:
     if block is None:
         return None
     values = {name: voice.clean(value) for name, value in block.set.items()}
     return SuggestedItem(values, list(block.unset), block.form, voice.clean(block.text))
 
 
-def _place(where: Where | None, voice: Voice) -> PlaceItem | None:
+def _place(where: Where | None, voice: Localizer) -> PlaceItem | None:
     if where is None:
         return None
     return PlaceItem(voice.clean(where.file), where.line, voice.clean(where.function))
 
 
-def _call(call: Call, voice: Voice) -> CallItem:
+def _call(call: Call, voice: Localizer) -> CallItem:
     dtype = None if call.dtype is None else voice.clean(call.dtype)
     return CallItem(list(call.ranks), voice.clean(call.operation), call.position, call.elements, dtype)
 
 
-def _evidence(item: Evidence, voice: Voice) -> EvidenceItem:
+def _evidence(item: Evidence, voice: Localizer) -> EvidenceItem:
     source, time = item.source, None if item.time is None else voice.clean(item.time)
     return EvidenceItem(voice.clean(source.path), source.line, source.byte, voice.clean(item.text), item.rank, time)
 
 
-def _remedy(remedy: Remedy, voice: Voice) -> RemedyItem:
+def _remedy(remedy: Remedy, voice: Localizer) -> RemedyItem:
     return RemedyItem(
         title=voice.say(remedy.title),
         kind=remedy.kind,
@@ -312,12 +312,12 @@ def _remedy(remedy: Remedy, voice: Voice) -> RemedyItem:
     )
 
 
-def _unread(item: Unread, voice: Voice) -> UnreadItem:
+def _unread(item: Unread, voice: Localizer) -> UnreadItem:
     source = item.source
     return UnreadItem(voice.clean(source.path), source.line, source.byte, item.rank, voice.clean(item.reason))
 
 
-def _restart(restart: Restart, voice: Voice) -> RestartItem:
+def _restart(restart: Restart, voice: Localizer) -> RestartItem:
     checkpoint = restart.last_complete_checkpoint
     return RestartItem(
         advice=_advice(restart.advice),
@@ -330,13 +330,13 @@ def _restart(restart: Restart, voice: Voice) -> RestartItem:
     )
 
 
-def _candidate(item: Candidate, voice: Voice) -> CandidateItem:
+def _candidate(item: Candidate, voice: Localizer) -> CandidateItem:
     because = [voice.say(text) for text in item.because]
     how = voice.command(item.how)
     return CandidateItem(item.cause, item.share, because, voice.say(item.settles), how)
 
 
-def _stop(stop: Stop | None, voice: Voice) -> StopItem | None:
+def _stop(stop: Stop | None, voice: Localizer) -> StopItem | None:
     if stop is None:
         return None
     known: tuple[StopAdvice, ...] = ("yes", "no", "not-yet", "may-go-on", "continue", "look-again")

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 
-def places_of(lowered: str, hints: tuple[str, ...]) -> Mapping[str, list[int]] | None:
+def literal_offsets(lowered: str, hints: tuple[str, ...]) -> Mapping[str, list[int]] | None:
     """The offsets of each of ``hints`` in ``lowered``; None where hyperscan is not installed or does not run."""
     search = _search(hints)
     if search is None:

@@ -19,12 +19,12 @@ _ALPHABET = 5
 """So many letters in the order of the alphabet are that, and no key."""
 _DIGITS = str.maketrans("123456789", "0" * 9)
 _RUN = re.compile(r"[A-Za-z0-9]+")
-_OF_CHANCE = {symbol: math.log2((10 if symbol == "0" else 1) / 36) for symbol in SYMBOLS}
+_RANDOM_BITS = {symbol: math.log2((10 if symbol == "0" else 1) / 36) for symbol in SYMBOLS}
 _PLACE = Path(__file__).with_name("letter_pairs.txt")
 _A = ord("A")
 
 
-def bits_of_chance(word: str) -> float:
+def randomness_bits(word: str) -> float:
     """How much likelier chance wrote the letters and digits of ``word`` than somebody naming a thing; a logarithm."""
     pairs = _pairs()
     runs = (run.lower() for run in _RUN.findall(word))
@@ -46,7 +46,7 @@ def encoded(bits: float) -> str:
 def _pairs() -> dict[tuple[str, str], float]:
     rows = [line for line in _PLACE.read_text(encoding="ascii").splitlines() if not line.startswith("#")]
     return {
-        (first, second): _OF_CHANCE[second] + (ord(letter) - _A) / 2
+        (first, second): _RANDOM_BITS[second] + (ord(letter) - _A) / 2
         for first, row in zip(SYMBOLS + BEGIN, rows, strict=True)
         for second, letter in zip(SYMBOLS, row, strict=True)
     }

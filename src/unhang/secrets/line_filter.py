@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from unhang.secrets.hyperscan_search import places_of
+from unhang.secrets.hyperscan_search import literal_offsets
 
-LONGEST = 1 << 14
+MAX_LINE = 1 << 14
 """Longer lines are cut: no pattern sees more at once."""
 _WORTH_COMPILING = 1 << 16
 """A text of so many letters pays for the compiled search, where there is one."""
@@ -18,7 +18,7 @@ class HintedLines:
     def __init__(self, text: str, hints: Iterable[str]) -> None:
         self._text = text
         self._lowered = in_lower_case(text)
-        self._places = places_of(self._lowered, tuple(hints)) if len(text) >= _WORTH_COMPILING else None
+        self._places = literal_offsets(self._lowered, tuple(hints)) if len(text) >= _WORTH_COMPILING else None
 
     def with_any(self, hints: Iterable[str]) -> Iterator[tuple[int, str]]:
         """(offset, line) of the lines that hold one of ``hints``."""
@@ -42,11 +42,11 @@ class HintedLines:
 
 def _line_around(text: str, at: int) -> tuple[int, int]:
     """Start and end of the line at ``at``; of a long one the piece of it."""
-    start, end = text.rfind("\n", max(0, at - LONGEST), at) + 1, text.find("\n", at, at + LONGEST)
-    if start == 0 and at > LONGEST:
-        start = at - at % LONGEST
-    end = end if end >= 0 else min(len(text), at + LONGEST)
-    return start, max(start, min(end, start + 2 * LONGEST))
+    start, end = text.rfind("\n", max(0, at - MAX_LINE), at) + 1, text.find("\n", at, at + MAX_LINE)
+    if start == 0 and at > MAX_LINE:
+        start = at - at % MAX_LINE
+    end = end if end >= 0 else min(len(text), at + MAX_LINE)
+    return start, max(start, min(end, start + 2 * MAX_LINE))
 
 
 def in_lower_case(text: str) -> str:

@@ -15,17 +15,23 @@ from functools import lru_cache
 from itertools import pairwise
 
 from unhang.late_pattern import late_pattern
-from unhang.secrets.letter_statistics import bits_of_chance
+from unhang.secrets.letter_statistics import randomness_bits
 from unhang.secrets.line_filter import HintedLines
-from unhang.secrets.secret_rules import service_hints, service_names, services, shape_hints, shapes
+from unhang.secrets.secret_patterns import (
+    secret_services,
+    secret_shape_pattern,
+    service_hints,
+    service_names,
+    shape_hints,
+)
 
-SHORTEST = 14
+MIN_LENGTH = 14
 _LONGEST = 4096
 _BEFORE = 72
 """So many letters before a word may name it."""
 _BESIDE = 36
 """In so many letters before a word the name of a service is about it."""
-_WORD = late_pattern(rf"[A-Za-z0-9+/_.~%!$-]{{{SHORTEST},}}={{0,3}}")
+_WORD = late_pattern(rf"[A-Za-z0-9+/_.~%!$-]{{{MIN_LENGTH},}}={{0,3}}")
 _NUMBER = late_pattern(r"[\d./%+-]+(?:[eE][+-]?\d+)?[A-Za-z]{0,4}")
 _DIGIT = late_pattern(r"\d")
 _RUN = late_pattern(r"[A-Za-z0-9]+")
@@ -83,7 +89,7 @@ _NAMING = late_pattern(
 _ASSIGNING = late_pattern(r"[ \t\w.-]{0,20}[\s'\"]{0,3}(?:=|>|:{1,3}=|\|\||:|=>|\?=|,|\s)[`'\"\s=]{0,5}")
 
 
-class _Look(Enum):
+class _Likelihood(Enum):
     """How a word looks."""
 
     PLAIN = "plain"
@@ -99,13 +105,13 @@ def hints() -> tuple[str, ...]:
 def secret_words(text: str, lines: HintedLines) -> Iterator[tuple[int, int]]:
     """Where in ``text`` words stand that are secrets; ``lines``: its lines, with :func:`hints`."""
     for match in _WORD.finditer(text):
-        look = _look(match[0] if len(match[0]) <= _LONGEST else match[0][:_LONGEST])
-        if look is _Look.SURE or (look is _Look.IF_NAMED and _is_named(_before(text, match.start()))):
+        look = _classify(match[0] if len(match[0]) <= _LONGEST else match[0][:_LONGEST])
+        if look is _Likelihood.SURE or (look is _Likelihood.IF_NAMED and _is_named(_before(text, match.start()))):
             yield match.span()
     for at, line in lines.with_any(_OWN_HINTS):
         yield from ((at + match.start(), at + match.end()) for match in _OWN_SHAPES.finditer(line))
     for at, line in lines.with_any(shape_hints()):
-        yield from ((at + match.start(), at + match.end()) for match in shapes().finditer(line))
+        yield from ((at + match.start(), at + match.end()) for match in secret_shape_pattern().finditer(line))
     for at, line in lines.with_any(service_hints()):
         yield from ((at + start, at + end) for start, end in _of_services(line))
 
@@ -129,22 +135,22 @@ def _is_named(before: str) -> bool:
 
 def _of_services(line: str) -> Iterator[tuple[int, int]]:
     """Words behind the name of a service whose keys look so."""
-    named = [(match.end(), one.secret) for one in services() for match in one.named.finditer(line)]
+    named = [(match.end(), one.secret) for one in secret_services() for match in one.named.finditer(line)]
     for match in _WORD.finditer(line) if named else ():
         looks = [secret for end, secret in named if _ASSIGNING.fullmatch(line, end, max(end, match.start()))]
-        if looks and (_look(match[0]) is _Look.IF_NAMED or any(one.fullmatch(match[0]) for one in looks)):
+        if looks and (_classify(match[0]) is _Likelihood.IF_NAMED or any(one.fullmatch(match[0]) for one in looks)):
             yield match.span()
 
 
 @lru_cache(maxsize=1 << 14)
-def _look(word: str) -> _Look:
+def _classify(word: str) -> _Likelihood:
     if _NUMBER.fullmatch(word):
-        return _Look.PLAIN
+        return _Likelihood.PLAIN
     if _is_hex(word):
-        return _Look.IF_NAMED
-    if _tells_itself(word) or _is_chance(word):
-        return _Look.SURE
-    return _Look.IF_NAMED if bits_of_chance(word) > _least_bits(word) else _Look.PLAIN
+        return _Likelihood.IF_NAMED
+    if _tells_itself(word) or _is_random_text(word):
+        return _Likelihood.SURE
+    return _Likelihood.IF_NAMED if randomness_bits(word) > _least_bits(word) else _Likelihood.PLAIN
 
 
 def _least_bits(word: str) -> float:
@@ -164,41 +170,41 @@ def _is_hex(word: str) -> bool:
     return _UUID.fullmatch(word) is not None or (len(word) >= 16 and _HEX.fullmatch(word) is not None)
 
 
-def _is_chance(word: str) -> bool:
+def _is_random_text(word: str) -> bool:
     """Whether only chance writes such a word: capitals, small letters and digits change too often for any name."""
     if _MANGLED.match(word):
         return False
     word = _CHECKSUM.sub("", word)  # of a card, an image, a commit: a name before it does not make it a secret
     if _BASE64.fullmatch(word) and "/" not in word[:1] and _changes(word) > 0.32 and _is_wide(word, 4.2):
         return True
-    if any(_run_is_chance(piece.translate(_JOINED), in_path=True) for piece in _PIECE.findall(word)):
+    if any(_is_random_run(piece.translate(_JOINED), in_path=True) for piece in _PIECE.findall(word)):
         return True
     in_path = "/" in word
-    if not in_path and _dashed_is_chance(word):
+    if not in_path and _is_random_dashed(word):
         return True
-    return any(_run_is_chance(run, in_path=in_path) for run in _RUN.findall(word) if len(run) >= 16)
+    return any(_is_random_run(run, in_path=in_path) for run in _RUN.findall(word) if len(run) >= 16)
 
 
-def _dashed_is_chance(word: str) -> bool:
+def _is_random_dashed(word: str) -> bool:
     """``q-55meisbpklp3gam-xkrgftoyt8itit``: what stands between dashes is too short to tell alone."""
     for dashed in _DASHED.findall(word):
         runs = [run for run in _RUN.findall(dashed) if not _HEX.fullmatch(run)]
-        if sum(map(len, runs)) >= 20 and _DIGIT.search(dashed) and bits_of_chance("-".join(runs)) > _BITS_DASHED:
+        if sum(map(len, runs)) >= 20 and _DIGIT.search(dashed) and randomness_bits("-".join(runs)) > _BITS_DASHED:
             return True
     return False
 
 
-def _run_is_chance(run: str, *, in_path: bool) -> bool:
+def _is_random_run(run: str, *, in_path: bool) -> bool:
     """Compilers name files in their caches by checksums in small letters and digits, or in capitals and digits."""
     if _HEX.fullmatch(run):
         return False
     if not _DIGIT.search(run):
-        return is_random(run) and bits_of_chance(run) > _BITS
+        return is_random(run) and randomness_bits(run) > _BITS
     if not (run.islower() or run.isupper()):
         parts = [run[at : at + _PART] for at in range(0, max(1, len(run) - _PART + 1), _PART // 2)]
-        if len(run) >= 18 and bits_of_chance(run) > 0 and any(_changes(part) > 0.28 for part in parts):
+        if len(run) >= 18 and randomness_bits(run) > 0 and any(_changes(part) > 0.28 for part in parts):
             return True
-    return not in_path and bits_of_chance(run) > _BITS
+    return not in_path and randomness_bits(run) > _BITS
 
 
 def is_random(word: str) -> bool:

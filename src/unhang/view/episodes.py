@@ -9,15 +9,15 @@ from typing import TypeVar
 
 import msgspec
 
-from unhang.evidence.decode_errors import UNDECODABLE
-from unhang.view.plain_files import whole
+from unhang.evidence.decode_errors import DECODE_ERRORS
+from unhang.view.regular_files import read_limited
 
 _Kind = TypeVar("_Kind")
 MOST_EPISODES = 200
 MOST_DOCUMENT = 32 << 20
 
 
-class Episode(msgspec.Struct, frozen=True):
+class StallSpan(msgspec.Struct, frozen=True):
     """A stall that was looked at: seconds since the epoch. ``since_s``: when the last rank moved, where that is known;
     ``said_s``: when the first verdict on it was said; ``taken_s``: when the evidence that is there now was taken."""
 
@@ -42,14 +42,14 @@ class _Verdict(msgspec.Struct):
     findings: list[_Finding] = []
 
 
-def episodes(folder: Path) -> list[Episode]:
+def stall_spans(folder: Path) -> list[StallSpan]:
     """Every stall of the run that was looked at, oldest first."""
     found = list(_past(folder / ".unhang" / "past"))
     last = _episode(folder, past=False)
     return sorted((one for one in (*found, last) if one is not None), key=lambda one: one.taken_s)
 
 
-def _past(folder: Path) -> Iterator[Episode | None]:
+def _past(folder: Path) -> Iterator[StallSpan | None]:
     try:
         places = sorted(path for path in folder.iterdir() if path.is_dir())[-MOST_EPISODES:]
     except OSError:
@@ -58,14 +58,14 @@ def _past(folder: Path) -> Iterator[Episode | None]:
         yield _episode(place, past=True)
 
 
-def _episode(folder: Path, *, past: bool) -> Episode | None:
-    manifest = decoded(folder / "bundle.json", _Manifest)
+def _episode(folder: Path, *, past: bool) -> StallSpan | None:
+    manifest = read_json_as(folder / "bundle.json", _Manifest)
     if manifest is None or manifest.taken_s is None:
         return None
-    verdict = decoded(folder / "verdict.json", _Verdict)
+    verdict = read_json_as(folder / "verdict.json", _Verdict)
     cause = verdict.findings[0].cause if verdict is not None and verdict.findings else ""
     said_s = manifest.taken_s if past else _first_said(folder, manifest)
-    return Episode(manifest.stalled_since_s, said_s, manifest.taken_s, cause[:80], past)
+    return StallSpan(manifest.stalled_since_s, said_s, manifest.taken_s, cause[:80], past)
 
 
 def _first_said(folder: Path, manifest: _Manifest) -> float:
@@ -78,9 +78,9 @@ def _first_said(folder: Path, manifest: _Manifest) -> float:
     return taken_s
 
 
-def decoded(path: Path, kind: type[_Kind]) -> _Kind | None:
+def read_json_as(path: Path, kind: type[_Kind]) -> _Kind | None:
     """A small JSON file as ``kind``; None where it is missing, too large or something else."""
     try:
-        return msgspec.json.decode(whole(path, MOST_DOCUMENT), type=kind)
-    except (OSError, *UNDECODABLE):
+        return msgspec.json.decode(read_limited(path, MOST_DOCUMENT), type=kind)
+    except (OSError, *DECODE_ERRORS):
         return None

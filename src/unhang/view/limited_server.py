@@ -8,7 +8,7 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from unhang.view.listening import Listening
+from unhang.view.listening import ListenAddress
 
 MOST_AT_ONCE = 32
 """Connections; one more is closed unanswered. A browser holds up to six."""
@@ -23,7 +23,7 @@ class LimitedServer(ThreadingHTTPServer):
     allow_reuse_address = True
     block_on_close = False
 
-    def __init__(self, listening: Listening, request: type[BaseHTTPRequestHandler]) -> None:
+    def __init__(self, listening: ListenAddress, request: type[BaseHTTPRequestHandler]) -> None:
         self.listening = listening
         self._places = threading.BoundedSemaphore(MOST_AT_ONCE)
         if ":" in listening.host:

@@ -19,14 +19,14 @@ SHORTEST_TOKEN = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
+class ListenAddress:
     """An address to listen on. ``token``: empty on loopback where the user wants none."""
 
     host: str
     port: int
     token: str
 
-    def admits(self, authorization: str, asked: str = "") -> bool:
+    def is_authorized(self, authorization: str, asked: str = "") -> bool:
         """Whether a request with this ``Authorization`` header, or this token in its address, may be answered."""
         if not self.token:
             return True
@@ -55,7 +55,7 @@ def is_loopback(host: str) -> bool:
 
 def listening_on(
     where: str, folder: Path, environment: Mapping[str, str] = os.environ, *, with_token: bool = True
-) -> Listening:
+) -> ListenAddress:
     """``PORT``, ``HOST:PORT`` or ``[IPv6]:PORT``. The token is ``UNHANG_TOKEN``, or a new one that is written to
     ``.unhang/token`` in the run folder; none where the user wants none, on loopback.
 
@@ -65,21 +65,21 @@ def listening_on(
     host, port = _address(where)
     check_address(where, environment, with_token=with_token)
     if not with_token:
-        return Listening(host, port, "")
+        return ListenAddress(host, port, "")
     token = _given_token(environment)
     if not token:
         token = secrets.token_urlsafe(24)
         private_files.write(folder / ".unhang" / "token", token.encode() + b"\n")
-    return Listening(host, port, token)
+    return ListenAddress(host, port, token)
 
 
-def listening_with_token(where: str, environment: Mapping[str, str] = os.environ) -> Listening:
+def listening_with_token(where: str, environment: Mapping[str, str] = os.environ) -> ListenAddress:
     """The same for a server that always wants a token: ``UNHANG_TOKEN``, or a new one that is written nowhere.
 
     Raises:
         UsageError: ``where`` is no address, or the token is too short.
     """
-    return Listening(*_address(where), _given_token(environment) or secrets.token_urlsafe(24))
+    return ListenAddress(*_address(where), _given_token(environment) or secrets.token_urlsafe(24))
 
 
 def check_address(where: str, environment: Mapping[str, str] = os.environ, *, with_token: bool = True) -> None:

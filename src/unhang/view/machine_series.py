@@ -11,15 +11,15 @@ from typing import Any, TypeGuard
 
 import msgspec
 
-from unhang.evidence.decode_errors import UNDECODABLE
-from unhang.view.plain_files import opened
+from unhang.evidence.decode_errors import DECODE_ERRORS
+from unhang.view.regular_files import open_regular
 
 FOLDER = "machine"
 NAME = re.compile(r"series(?:\.(\d{1,4}))?\.jsonl")
 MOST_BYTES = 32 << 20
 MOST_LANES = 64
 MOST_NODES = 4_096
-FIRST = tuple(
+LANE_ORDER = tuple(
     re.compile(pattern)
     for pattern in (
         *(r"card \S+ util", r"card \S+ throttle", r"card \S+ temp_c", r"card \S+ mem_used", r"card \S+ sm_mhz"),
@@ -28,7 +28,7 @@ FIRST = tuple(
     )
 )
 """Quantities one asks for first, in this order; the others follow by name."""
-DULL = re.compile(r"cost_s|for_s|every_s|.*(?:size|free|answered_s|processors|mem_total)|net lo .*")
+HIDDEN_LANES = re.compile(r"cost_s|for_s|every_s|.*(?:size|free|answered_s|processors|mem_total)|net lo .*")
 """What our own sampler costs, and what hardly ever changes."""
 
 
@@ -56,7 +56,7 @@ class MachineSeries:
         self._seen, self.nodes = seen, {}
         left = MOST_BYTES
         for path in files:
-            with suppress(OSError), opened(path) as file:  # the oldest goes when a new one is begun
+            with suppress(OSError), open_regular(path) as file:  # the oldest goes when a new one is begun
                 data = file.read(left)
                 left -= len(data)
                 for line in data.splitlines():
@@ -65,7 +65,7 @@ class MachineSeries:
     def _take(self, line: bytes) -> None:
         try:
             found = msgspec.json.decode(line)
-        except UNDECODABLE:
+        except DECODE_ERRORS:
             return  # a torn line costs only itself
         at_s = found.get("t_s") if isinstance(found, dict) else None
         if not _is_number(at_s):
@@ -86,8 +86,10 @@ class MachineSeries:
     def lanes(self, node: str) -> dict[str, Lane]:
         """Those of a node that were ever more than nothing, the ones one asks for first at the top."""
         known = self.nodes.get(node, {})
-        telling = [(name, lane) for name, lane in known.items() if any(lane.values) and not DULL.fullmatch(name)]
-        return dict(sorted(telling, key=_order))
+        telling = [
+            (name, lane) for name, lane in known.items() if any(lane.values) and not HIDDEN_LANES.fullmatch(name)
+        ]
+        return dict(sorted(telling, key=_lane_order))
 
 
 def _files(folder: Path) -> list[Path]:
@@ -107,8 +109,8 @@ def _seen(path: Path) -> tuple[str, int, int]:
     return path.name, 0, 0
 
 
-def _order(lane: tuple[str, Lane]) -> tuple[int, str]:
-    return next((at for at, pattern in enumerate(FIRST) if pattern.fullmatch(lane[0])), len(FIRST)), lane[0]
+def _lane_order(lane: tuple[str, Lane]) -> tuple[int, str]:
+    return next((at for at, pattern in enumerate(LANE_ORDER) if pattern.fullmatch(lane[0])), len(LANE_ORDER)), lane[0]
 
 
 def _is_number(value: Any) -> TypeGuard[float]:

@@ -14,17 +14,17 @@ from typing import Any
 
 from unhang import __version__
 from unhang.errors import MissingExtra
-from unhang.view.measures import COUNTER, Measure, by_name
+from unhang.view.metrics import COUNTER, RunMetric, by_name
 
 EVERY_S = 10.0
 """OpenTelemetry's own default, a minute, is long beside a stall."""
 LIMIT_S = 5.0
 
 
-class Sender:
+class OtlpSender:
     """Sends until :meth:`stop`. Failures are the exporter's: it says so on standard error, and nothing waits for it."""
 
-    def __init__(self, tell: Callable[[], tuple[Measure, ...]], resource: dict[str, str]) -> None:
+    def __init__(self, tell: Callable[[], tuple[RunMetric, ...]], resource: dict[str, str]) -> None:
         require_libraries()
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         from opentelemetry.sdk.metrics import MeterProvider

@@ -13,17 +13,17 @@ from typing import IO, Any
 
 from unhang.errors import UsageError
 from unhang.records.record_views import PHASES
-from unhang.view.episodes import episodes
+from unhang.view.episodes import stall_spans
 from unhang.view.machine_series import MachineSeries
-from unhang.view.reading import Reading
-from unhang.view.series_reading import WAITS, RankRows, Row
+from unhang.view.reading import RunReading
+from unhang.view.series_reading import WAITS, RankRows, SeriesRow
 from unhang.watch import private_files
 from unhang.watch.reporting.live_snapshot import LiveState
 
 Event = dict[str, Any]
 
 
-def export(reading: Reading, target: Path) -> int:
+def write_trace(reading: RunReading, target: Path) -> int:
     """Write the trace to ``target``, packed if it ends in ``.gz``; returns the number of events.
 
     Raises:
@@ -53,8 +53,8 @@ def _write(file: IO[str], events: Iterator[Event]) -> int:
     return count
 
 
-def _events(reading: Reading, series: RankRows) -> Iterator[Event]:
-    by_rank: dict[int, list[Row]] = {}
+def _events(reading: RunReading, series: RankRows) -> Iterator[Event]:
+    by_rank: dict[int, list[SeriesRow]] = {}
     for row in series.rows:
         by_rank.setdefault(row.rank, []).append(row)
     origin_s = min(row.end_s - row.for_s for row in series.rows)
@@ -85,7 +85,7 @@ def _named(what: str, process: int, thread: int, name: str) -> Event:
     return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}
 
 
-def _slices(rows: list[Row], node: int, sites: list[str], origin_s: float) -> Iterator[Event]:
+def _slices(rows: list[SeriesRow], node: int, sites: list[str], origin_s: float) -> Iterator[Event]:
     """One slice for rows in a row that show mostly the same, at the same line."""
     start = 0
     for at in range(1, len(rows) + 1):
@@ -109,13 +109,13 @@ def _slices(rows: list[Row], node: int, sites: list[str], origin_s: float) -> It
         }
 
 
-def _goes_on(before: Row, row: Row) -> bool:
+def _goes_on(before: SeriesRow, row: SeriesRow) -> bool:
     touches = row.end_s - row.for_s - before.end_s < 0.5
     return touches and (before.most, before.site) == (row.most, row.site)
 
 
 def _stalls(folder: Path, run: int, origin_s: float, end_s: float) -> Iterator[Event]:
-    for episode in episodes(folder):
+    for episode in stall_spans(folder):
         since_s = episode.since_s if episode.since_s is not None else episode.said_s
         until_s = max(episode.taken_s, since_s) if episode.past else max(end_s, episode.taken_s)
         name = f"stall: {episode.cause}" if episode.cause else "stall"

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 
 from unhang.errors import MissingExtra
 from unhang.report.printable import one_line
-from unhang.view.measures import COUNTER, Measure
+from unhang.view.metrics import COUNTER, RunMetric
 
 TEXT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def exposition(tell: Callable[[], tuple[Measure, ...]]) -> bytes:
+def exposition(tell: Callable[[], tuple[RunMetric, ...]]) -> bytes:
     """One scrape's answer.
 
     Raises:

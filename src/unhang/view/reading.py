@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 
 from unhang.errors import UsageError
-from unhang.evidence.decode_errors import UNDECODABLE
+from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.findings import Text, say
 from unhang.records.record_views import PHASES
-from unhang.view.plain_files import whole
+from unhang.view.regular_files import read_limited
 from unhang.watch.nodes.transport.node_discovery import node_name
-from unhang.watch.reporting.live_snapshot import FILE, SCHEMA, STATES, WANTED, LiveState
+from unhang.watch.reporting.live_snapshot import LIVE_FILE_NAME, REQUEST_FILE, SCHEMA, STATES, LiveState
 from unhang.watch.run_folder import RUN_SCHEMA
 
 MOST_BYTES = 64 << 20
@@ -28,7 +28,7 @@ NO_LAST_STATE = say("the run left no last state, its watcher was killed or is ol
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RunReading:
     """What was read. ``live``: the run goes on; ``state`` is None where nothing tells (``because`` says why)."""
 
     folder: Path
@@ -67,7 +67,7 @@ def _newest(place: Path, *patterns: str) -> Path | None:
     return max(runs)[1] if runs else None
 
 
-def read_run(folder: Path) -> Reading:
+def read_run(folder: Path) -> RunReading:
     """The state of the run in ``folder`` as it is now. Asks the watcher to keep it up to date for 15 s.
 
     Raises:
@@ -76,25 +76,25 @@ def read_run(folder: Path) -> Reading:
     plan = _plan(folder)
     records = Path(str(plan.get("records") or folder))
     _ask(records)
-    live = _state(records / FILE)
+    live = _state(records / LIVE_FILE_NAME)
     if live is not None and not live.ended:
-        return Reading(folder, True, live)
-    last = live or _state(folder / FILE)
+        return RunReading(folder, True, live)
+    last = live or _state(folder / LIVE_FILE_NAME)
     if last is not None:
-        return Reading(folder, False, last)
+        return RunReading(folder, False, last)
     if (records / "control").exists():
-        return Reading(folder, True, None, JUST_BEGUN)
-    return Reading(folder, False, None, NO_LAST_STATE)
+        return RunReading(folder, True, None, JUST_BEGUN)
+    return RunReading(folder, False, None, NO_LAST_STATE)
 
 
 def _plan(folder: Path) -> dict[str, Any]:
     try:
-        found = msgspec.json.decode(whole(folder / "run.json", MOST_PLAN))
+        found = msgspec.json.decode(read_limited(folder / "run.json", MOST_PLAN))
     except OSError as error:
         raise UsageError(
             f"{folder} is not the folder of a run ({error.strerror})", next_step="unhang diagnose reads other evidence"
         ) from error
-    except UNDECODABLE as error:
+    except DECODE_ERRORS as error:
         raise UsageError(f"{folder}/run.json is torn or something else") from error
     if not isinstance(found, dict) or str(found.get("schema")).partition("/")[0] != _KIND:
         raise UsageError(f"{folder}/run.json is torn or something else")
@@ -105,18 +105,18 @@ def _ask(records: Path) -> None:
     """Only where the records are there, and ours."""
     with suppress(OSError):
         if (records / "control").exists():
-            os.close(os.open(records / WANTED, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-            os.utime(records / WANTED)
+            os.close(os.open(records / REQUEST_FILE, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+            os.utime(records / REQUEST_FILE)
 
 
 def _state(path: Path) -> LiveState | None:
-    with suppress(OSError, *UNDECODABLE):
-        state = msgspec.json.decode(whole(path, MOST_BYTES), type=LiveState)
-        return state if is_whole(state) else None
+    with suppress(OSError, *DECODE_ERRORS):
+        state = msgspec.json.decode(read_limited(path, MOST_BYTES), type=LiveState)
+        return state if is_consistent(state) else None
     return None
 
 
-def is_whole(state: LiveState) -> bool:
+def is_consistent(state: LiveState) -> bool:
     """It is of our version, the columns are as long as each other, and every index leads somewhere."""
     if state.schema != SCHEMA:
         return False

@@ -13,15 +13,15 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from unhang.errors import UnhangError, UsageError
-from unhang.evidence.decode_errors import UNDECODABLE
+from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.findings import Text, say
-from unhang.view.reading import JUST_BEGUN, MOST_BYTES, NO_LAST_STATE, Reading, is_whole
+from unhang.view.reading import JUST_BEGUN, MOST_BYTES, NO_LAST_STATE, RunReading, is_consistent
 from unhang.watch.reporting.live_snapshot import LiveState
 
 LIMIT_S = 10.0
 WHOLE_LIMIT_S = 30.0
 """However slowly it answers."""
-SILENT = say("the server does not answer; this is what it said last")
+NO_ANSWER = say("the server does not answer; this is what it said last")
 _KNOWN = {str(text): text for text in (JUST_BEGUN, NO_LAST_STATE)}
 
 
@@ -37,7 +37,7 @@ def is_address(where: str) -> bool:
     return where.lower().startswith(("http://", "https://"))
 
 
-class Remote:
+class RemoteRun:
     """Reads from one address. A server that goes away later leaves what it said last.
 
     Raises:
@@ -57,9 +57,9 @@ class Remote:
             raise UsageError(
                 "the address has no token", next_step="take the whole address that unhang view --web printed"
             )
-        self._last: Reading | None = None
+        self._last: RunReading | None = None
 
-    def read(self, folder: Path) -> Reading:
+    def read(self, folder: Path) -> RunReading:
         """The state now; ``folder`` stands for the one the server tells.
 
         Raises:
@@ -71,7 +71,7 @@ class Remote:
         except (OSError, http.client.HTTPException) as error:
             if self._last is None:
                 raise UnhangError(f"{self._host} does not answer ({error})") from error
-            return Reading(self._last.folder, False, self._last.state, SILENT)
+            return RunReading(self._last.folder, False, self._last.state, NO_ANSWER)
         return self._last
 
     def _ask(self) -> bytes:
@@ -102,14 +102,14 @@ class Remote:
             with suppress(OSError):
                 link.close()
 
-    def _reading(self, body: bytes) -> Reading:
+    def _reading(self, body: bytes) -> RunReading:
         try:
             told = msgspec.json.decode(body, type=_Shared)
-        except UNDECODABLE as error:
+        except DECODE_ERRORS as error:
             raise UnhangError("what the server answers is no state of a run, or that of another version") from error
-        if told.state is not None and not is_whole(told.state):
+        if told.state is not None and not is_consistent(told.state):
             raise UnhangError("what the server answers is no state of a run, or that of another version")
-        return Reading(Path(told.folder), told.live, told.state, _reason(told.because))
+        return RunReading(Path(told.folder), told.live, told.state, _reason(told.because))
 
 
 def _hang_up(line: socket.socket) -> None:

@@ -19,12 +19,12 @@ from rich.text import Text as Styled
 from unhang.findings import say
 from unhang.records.record_views import PHASES
 from unhang.report.layout.durations import duration
-from unhang.report.localizer import Voice
+from unhang.report.localizer import Localizer
 from unhang.view import sentences
-from unhang.view.reading import Reading
+from unhang.view.reading import RunReading
 from unhang.watch.reporting.live_snapshot import STATES, LiveState
 
-SIGNS = {
+STATE_SIGNS = {
     "busy": ("#", "green", say("busy")),
     "waiting": ("·", "cyan", say("waits for others")),
     "idle": ("i", "yellow", say("stands still")),
@@ -46,22 +46,24 @@ BAR = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class TerminalSize:
     """Columns and lines of the terminal."""
 
     width: int
     height: int
 
 
-def screen(reading: Reading, room: Room, voice: Voice) -> Group:
+def render_screen(reading: RunReading, room: TerminalSize, voice: Localizer) -> Group:
     """The whole screen."""
     state = reading.state
     if state is None:
-        return Group(Styled(voice.line(str(reading.folder)), "bold"), Styled(sentences.reason(reading, voice)))
+        return Group(
+            Styled(voice.line(str(reading.folder)), "bold"), Styled(sentences.missing_state_reason(reading, voice))
+        )
     top = [_head(state, voice, room.width), _condition(state, reading, voice), *_verdict(state, voice)]
     bottom = [*_groups(state, voice), *_pace(state, voice), *_spent(state, voice), _foot(reading, voice)]
     lines = room.height - sum(_lines(part, room.width) for part in (*top, *bottom)) - 3
-    return Group(*top, Styled(), *_ranks(state, Room(room.width, max(4, lines)), voice), Styled(), *bottom)
+    return Group(*top, Styled(), *_ranks(state, TerminalSize(room.width, max(4, lines)), voice), Styled(), *bottom)
 
 
 def _lines(part: Styled | Table, width: int) -> int:
@@ -72,12 +74,12 @@ def _lines(part: Styled | Table, width: int) -> int:
     return sum(1 if length <= width else -(-length // max(1, width - 8)) for length in cells)
 
 
-def _head(state: LiveState, voice: Voice, width: int) -> Styled:
+def _head(state: LiveState, voice: Localizer, width: int) -> Styled:
     command = voice.line(" ".join(state.run.command), width)
-    return Styled.assemble((command, "bold"), "\n", ("   ".join(sentences.facts(state, voice)), "dim"))
+    return Styled.assemble((command, "bold"), "\n", ("   ".join(sentences.run_facts(state, voice)), "dim"))
 
 
-def _condition(state: LiveState, reading: Reading, voice: Voice) -> Styled:
+def _condition(state: LiveState, reading: RunReading, voice: Localizer) -> Styled:
     now = sentences.condition(state, reading, voice)
     line = Styled(now.text, TONES[now.tone])
     if now.left:
@@ -85,14 +87,14 @@ def _condition(state: LiveState, reading: Reading, voice: Voice) -> Styled:
     return line
 
 
-def _verdict(state: LiveState, voice: Voice) -> Iterator[Styled]:
+def _verdict(state: LiveState, voice: Localizer) -> Iterator[Styled]:
     told = sentences.headline(state, voice)
     if told is not None:
         yield Styled(told[0], "bold")
         yield Styled(f"  {told[1]}")
 
 
-def _ranks(state: LiveState, room: Room, voice: Voice) -> Iterator[Styled | Table]:
+def _ranks(state: LiveState, room: TerminalSize, voice: Localizer) -> Iterator[Styled | Table]:
     count = len(state.ranks.rank)
     if count == 0:
         yield Styled(voice.say(say("no rank has been seen yet")), "yellow")
@@ -103,7 +105,7 @@ def _ranks(state: LiveState, room: Room, voice: Voice) -> Iterator[Styled | Tabl
         yield _legend(state, voice)
 
 
-def _table(state: LiveState, voice: Voice, width: int) -> Table:
+def _table(state: LiveState, voice: Localizer, width: int) -> Table:
     ranks = state.ranks
     table = Table(box=None, pad_edge=False, show_edge=False, header_style="dim")
     several = len(state.run.nodes) > 1
@@ -121,7 +123,7 @@ def _table(state: LiveState, voice: Voice, width: int) -> Table:
     slowest = set(state.standing.laggards if state.standing is not None else ())
     for at, rank in enumerate(ranks.rank):
         word = STATES[ranks.state[at]]
-        sign, style, text = SIGNS[word]
+        sign, style, text = STATE_SIGNS[word]
         waits_s = ranks.waits_s[at]
         waited = " " + voice.say(duration(waits_s)) if waits_s >= 1 else ""
         label = state.labels[ranks.label[at]] if ranks.label[at] >= 0 else ""
@@ -139,13 +141,13 @@ def _table(state: LiveState, voice: Voice, width: int) -> Table:
     return table
 
 
-def _grid(state: LiveState, room: Room, voice: Voice) -> Iterator[Styled]:
+def _grid(state: LiveState, room: TerminalSize, voice: Localizer) -> Iterator[Styled]:
     cells = _cells_of_ranks(state)
     names = [str(rank) for rank in state.ranks.rank]
-    if len(cells) > (room.height - 2) * _a_row(room, names):
+    if len(cells) > (room.height - 2) * _signs_per_row(room, names):
         yield Styled(voice.say(say("one sign a node: its rank in the worst state")), "dim")
         cells, names = _cells_of_nodes(state)
-    a_row = _a_row(room, names)
+    a_row = _signs_per_row(room, names)
     margin = len(names[-1]) if names else 1
     shown = max(1, room.height - 2)
     for start in range(0, min(len(cells), shown * a_row), a_row):
@@ -158,7 +160,7 @@ def _grid(state: LiveState, room: Room, voice: Voice) -> Iterator[Styled]:
         yield Styled(voice.say(say("… and {count} more", count=len(cells) - shown * a_row)), "dim")
 
 
-def _a_row(room: Room, names: Sequence[str]) -> int:
+def _signs_per_row(room: TerminalSize, names: Sequence[str]) -> int:
     """Signs in a row, in blocks of eight."""
     margin = len(names[-1]) + 1 if names else 2
     return max(8, (room.width - margin) // 9 * 8)
@@ -168,7 +170,7 @@ def _cells_of_ranks(state: LiveState) -> list[tuple[str, str]]:
     late = set(state.standing.laggards if state.standing is not None and state.standing.waited_s >= 1 else ())
     cells = []
     for rank, number in zip(state.ranks.rank, state.ranks.state, strict=True):
-        sign, style, _ = SIGNS[STATES[number]]
+        sign, style, _ = STATE_SIGNS[STATES[number]]
         cells.append((sign, f"{style} reverse" if rank in late else style))
     return cells
 
@@ -179,22 +181,22 @@ def _cells_of_nodes(state: LiveState) -> tuple[list[tuple[str, str]], list[str]]
         word = STATES[number]
         if node not in worst or WORST_FIRST.index(word) < WORST_FIRST.index(worst[node]):
             worst[node] = word
-    return [SIGNS[word][:2] for word in worst.values()], [str(at) for at in range(len(worst))]
+    return [STATE_SIGNS[word][:2] for word in worst.values()], [str(at) for at in range(len(worst))]
 
 
-def _legend(state: LiveState, voice: Voice) -> Styled:
+def _legend(state: LiveState, voice: Localizer) -> Styled:
     counts = Counter(STATES[number] for number in state.ranks.state)
     line = Styled()
     for word in WORST_FIRST:
         if counts[word]:
-            sign, style, text = SIGNS[word]
+            sign, style, text = STATE_SIGNS[word]
             line.append(f"{sign} ", style)
             line.append(f"{counts[word]:,} {voice.say(text)}   ")
     return line
 
 
-def _groups(state: LiveState, voice: Voice) -> Iterator[Styled | Table]:
-    behind = sentences.groups(state)
+def _groups(state: LiveState, voice: Localizer) -> Iterator[Styled | Table]:
+    behind = sentences.ordered_groups(state)
     if not behind:
         return
     table = Table(box=None, pad_edge=False, show_edge=False, header_style="dim")
@@ -207,13 +209,13 @@ def _groups(state: LiveState, voice: Voice) -> Iterator[Styled | Table]:
         yield Styled(voice.say(say("… and {count} more", count=len(behind) - MOST_GROUP_ROWS)), "dim")
 
 
-def _pace(state: LiveState, voice: Voice) -> Iterator[Styled]:
-    told = sentences.pace(state, voice)
+def _pace(state: LiveState, voice: Localizer) -> Iterator[Styled]:
+    told = sentences.pace_sentence(state, voice)
     if told is not None:
         yield Styled(told[0], "yellow" if told[1] else "dim")
 
 
-def _spent(state: LiveState, voice: Voice) -> Iterator[Styled]:
+def _spent(state: LiveState, voice: Localizer) -> Iterator[Styled]:
     """What the ranks do now, as bars; and time in phases the program marked."""
     counts = Counter(PHASES[number] for number in state.ranks.phase)
     line = Styled(voice.say(say("now")) + "  ", "dim")
@@ -223,11 +225,11 @@ def _spent(state: LiveState, voice: Voice) -> Iterator[Styled]:
         line.append(f" {voice.word(phase)} {share:.0%}  ")
     if counts:
         yield line
-    if text := sentences.marked(state, voice):
+    if text := sentences.marked_phases_text(state, voice):
         yield Styled(text, "dim")
 
 
-def _foot(reading: Reading, voice: Voice) -> Styled:
+def _foot(reading: RunReading, voice: Localizer) -> Styled:
     folder = voice.line(str(reading.folder))
     return Styled(f"{folder}   {voice.say(say('Ctrl-C leaves; the job goes on'))}" if reading.live else folder, "dim")
 

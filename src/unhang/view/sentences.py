@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from unhang.findings import Certainty, Status, say
 from unhang.report.labels import CERTAINTY, STATUS, ranks_label
 from unhang.report.layout.durations import duration
-from unhang.report.localizer import Voice
-from unhang.report.text_in_files import said_again
-from unhang.view.reading import Reading
-from unhang.watch.reporting.live_snapshot import STATES, GroupColumns, LiveState, Told
+from unhang.report.localizer import Localizer
+from unhang.report.text_serialization import text_from_json
+from unhang.view.reading import RunReading
+from unhang.watch.reporting.live_snapshot import STATES, GroupColumns, LiveState, LiveVerdict
 
 CALM, WAITING, STALLED, OVER = "calm", "waiting", "stalled", "over"
 HURRY_S = 120.0
@@ -27,7 +27,7 @@ class Condition:
     hurry: bool = False
 
 
-def facts(state: LiveState, voice: Voice) -> list[str]:
+def run_facts(state: LiveState, voice: Localizer) -> list[str]:
     """How large it is, how long it runs, how far it is."""
     time = duration(state.at_s - state.run.started_s)
     found = [
@@ -42,10 +42,10 @@ def facts(state: LiveState, voice: Voice) -> list[str]:
     return found
 
 
-def condition(state: LiveState, reading: Reading, voice: Voice) -> Condition:
+def condition(state: LiveState, reading: RunReading, voice: Localizer) -> Condition:
     """Who waits for whom, and how long is left."""
     if reading.because is not None:
-        return Condition(OVER, reason(reading, voice))
+        return Condition(OVER, missing_state_reason(reading, voice))
     if not reading.live:
         return Condition(OVER, voice.say(say("over; this is how it ended")))
     standing = state.standing
@@ -68,7 +68,7 @@ def condition(state: LiveState, reading: Reading, voice: Voice) -> Condition:
     return Condition(tone, line, left, left_s < HURRY_S)
 
 
-def _nobody_waits(state: LiveState, voice: Voice) -> Condition:
+def _nobody_waits(state: LiveState, voice: Localizer) -> Condition:
     doing = [STATES[number] for number in state.ranks.state]
     dead = tuple(rank for rank, word in zip(state.ranks.rank, doing, strict=True) if word == "dead")
     if dead:
@@ -80,12 +80,12 @@ def _nobody_waits(state: LiveState, voice: Voice) -> Condition:
     return Condition(CALM, voice.say(say("moves")))
 
 
-def reason(reading: Reading, voice: Voice) -> str:
+def missing_state_reason(reading: RunReading, voice: Localizer) -> str:
     """Why there is no state, or no new one; empty where there is."""
     return voice.line(voice.say(reading.because)) if reading.because is not None else ""
 
 
-def headline(state: LiveState, voice: Voice) -> tuple[str, str] | None:
+def headline(state: LiveState, voice: Localizer) -> tuple[str, str] | None:
     """Status, cause, certainty, ranks and place; and the sentence. None before there is a verdict."""
     told = state.verdict
     if told is None:
@@ -93,28 +93,28 @@ def headline(state: LiveState, voice: Voice) -> tuple[str, str] | None:
     ranks = f" · {voice.say(ranks_label(tuple(told.ranks)))}" if told.ranks else ""
     where = f" · {told.where}" if told.where else ""
     line = f"{_status(told, voice)}{voice.colon}{told.cause} · {_certainty(told, voice)}{ranks}{where}"
-    return voice.line(line), said_again(told.parts, told.sentence, voice)
+    return voice.line(line), text_from_json(told.parts, told.sentence, voice)
 
 
-def _status(told: Told, voice: Voice) -> str:
+def _status(told: LiveVerdict, voice: Localizer) -> str:
     with suppress(ValueError):
         return voice.say(STATUS[Status(told.status)])
     return told.status.upper()
 
 
-def _certainty(told: Told, voice: Voice) -> str:
+def _certainty(told: LiveVerdict, voice: Localizer) -> str:
     with suppress(ValueError):
         return voice.say(CERTAINTY[Certainty(told.certainty)])
     return told.certainty
 
 
-def groups(state: LiveState) -> list[GroupColumns]:
+def ordered_groups(state: LiveState) -> list[GroupColumns]:
     """The groups of which something is known, the one with the largest lag first."""
     known = [group for group in state.groups if group.rank]
     return sorted(known, key=lambda group: (min(group.enqueued) - max(group.enqueued), -len(group.rank), group.name))
 
 
-def group_row(group: GroupColumns, voice: Voice) -> tuple[str, str, str, str]:
+def group_row(group: GroupColumns, voice: Localizer) -> tuple[str, str, str, str]:
     """Its name, its ranks, how far the first is, and who is behind by how much."""
     first, last = max(group.enqueued), min(group.enqueued)
     late = [rank for rank, position in zip(group.rank, group.enqueued, strict=True) if position == last]
@@ -123,7 +123,7 @@ def group_row(group: GroupColumns, voice: Voice) -> tuple[str, str, str, str]:
     return voice.line(f"{group.name} {group.backend}".strip(), 28), str(len(group.rank)), f"{first:,}", behind
 
 
-def pace(state: LiveState, voice: Voice) -> tuple[str, bool] | None:
+def pace_sentence(state: LiveState, voice: Localizer) -> tuple[str, bool] | None:
     """The slowest rank, or how much steps differ; and whether it is a complaint."""
     if state.totals.slowest is not None:
         return voice.say(say("the others wait for rank {rank} at every step", rank=state.totals.slowest)), True
@@ -134,7 +134,7 @@ def pace(state: LiveState, voice: Voice) -> tuple[str, bool] | None:
     return voice.say(text), False
 
 
-def marked(state: LiveState, voice: Voice) -> str:
+def marked_phases_text(state: LiveState, voice: Localizer) -> str:
     """Time in the phases the program marked, those that took longest; empty without any."""
     spent = sorted(state.totals.by_phase.items(), key=lambda one: -one[1][0])[:4]
     words = ", ".join(f"{voice.line(label, 20)} {voice.say(duration(seconds))}" for label, (seconds, _) in spent)

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import msgspec
 
-from unhang.evidence.own_files.rank_series_columns import Stretch, rows_of
+from unhang.evidence.own_files.rank_series_columns import ColumnBlock, unpack_rows
 from unhang.records.record_views import PHASES
-from unhang.view.plain_files import opened
+from unhang.view.regular_files import open_regular
 
-PLACE = Path("series") / "ranks.jsonl"
+SERIES_PATH = Path("series") / "ranks.jsonl"
 MOST_BYTES = 64 << 20
 MOST_ROWS = 400_000
 MOST_SITES = 1 << 14
@@ -27,7 +27,7 @@ _NUMBERS = {phase: number for number, phase in enumerate(PHASES)}
 _OTHER = _NUMBERS["other"]
 
 
-class Row(msgspec.Struct, array_like=True, frozen=True):
+class SeriesRow(msgspec.Struct, array_like=True, frozen=True):
     """Some seconds of one rank. ``end_s``: seconds since the epoch; ``site``: of most looks, -1 without one.
 
     ``mix`` holds what it did: number of a phase (``WAITS`` added where it waited) and its share in percent, in turns.
@@ -58,17 +58,17 @@ class _Line(msgspec.Struct):
     step: int = 0
     looks: int = 0
     doing: tuple[tuple[int, str, bool, int], ...] = ()
-    stretch: Stretch | None = None
+    stretch: ColumnBlock | None = None
 
 
-_OF_ROW = [name for name in _Line.__struct_fields__ if name in Stretch.__struct_fields__]
+_OF_ROW = [name for name in _Line.__struct_fields__ if name in ColumnBlock.__struct_fields__]
 
 
 class RankRows:
     """The rows of a run's ranks; :meth:`read` takes in what is new. One thread at a time."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / PLACE
+        self._path = folder / SERIES_PATH
         self._file = (0, 0)
         self._offset = 0
         self._decoder = msgspec.json.Decoder(_Line)
@@ -76,7 +76,7 @@ class RankRows:
         self._ends: dict[int, float] = {}
         self._width_s = 1.0
         self.generation = 0
-        self.rows: list[Row] = []
+        self.rows: list[SeriesRow] = []
         self.sites: list[str] = []
         self.left_out = False
         """It was too large to be read whole."""
@@ -84,7 +84,7 @@ class RankRows:
     def read(self) -> None:
         """Take in whole lines that were added, or all of them if the file is another one."""
         try:
-            with opened(self._path) as file:
+            with open_regular(self._path) as file:
                 found = os.fstat(file.fileno())
                 if (found.st_dev, found.st_ino) != self._file or found.st_size < self._offset:
                     self._begin((found.st_dev, found.st_ino))
@@ -105,7 +105,7 @@ class RankRows:
     def _take(self, line: bytes) -> None:
         try:
             found = self._decoder.decode(line)
-            rows = [] if found.stretch is None else list(rows_of(found.stretch))
+            rows = [] if found.stretch is None else list(unpack_rows(found.stretch))
         except (ValueError, RecursionError):
             return  # a torn line costs only itself
         for row in rows:
@@ -123,14 +123,14 @@ class RankRows:
         if _can_be(line) and len(self.rows) < MOST_ROWS:
             self.rows.append(self._row(line))
 
-    def _row(self, line: _Line) -> Row:
+    def _row(self, line: _Line) -> SeriesRow:
         mix, site = _mix(line.doing)
         # never into the row before; the first one of a rank may begin before its clock was set
         room_s = line.at_s - self._ends[line.rank] if line.rank in self._ends else max(5.0, 2 * self._width_s)
         for_s = max(0.0, min(line.for_s or 1.0, room_s))
         self._ends[line.rank] = line.at_s
         step = line.step if 0 <= line.step < 1 << 53 else 0
-        return Row(line.rank, round(line.at_s, 1), round(for_s, 1), step, self._sites.get(site, -1), mix)
+        return SeriesRow(line.rank, round(line.at_s, 1), round(for_s, 1), step, self._sites.get(site, -1), mix)
 
 
 @lru_cache(maxsize=1 << 14)

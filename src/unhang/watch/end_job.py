@@ -12,8 +12,8 @@ from pathlib import Path
 
 from unhang.findings import Text, say
 from unhang.watch import private_files
-from unhang.watch.job import processes
-from unhang.watch.launch.job_environment import RECORDS
+from unhang.watch.job import job_processes
+from unhang.watch.launch.job_environment import RECORDS_VARIABLE
 from unhang.watch.run_folder import RunFolder
 
 GRACE_S = 5.0
@@ -27,10 +27,10 @@ class Abort:
     """Ends every process of the job: stopped ones at once, the others as their launcher would, then for good."""
 
     def __init__(self, commands: Iterable[int], records: Path) -> None:
-        self._mark = f"{RECORDS}={records}"
+        self._mark = f"{RECORDS_VARIABLE}={records}"
         self._deadline = time.monotonic() + GRACE_S
         for pid in self._mine():
-            look = processes.look_at(pid)
+            look = job_processes.process_status(pid)
             if look is not None and look.state == "T":
                 _send(pid, signal.SIGKILL)
         for pid in commands:
@@ -48,7 +48,7 @@ class Abort:
 
     def _mine(self) -> tuple[int, ...]:
         # By pid, and only where the environment says that the process is of this run.
-        return tuple(pid for pid in processes.marked(self._mark) if pid != os.getpid())
+        return tuple(pid for pid in job_processes.processes_with_mark(self._mark) if pid != os.getpid())
 
 
 def _send(pid: int, number: int) -> None:
@@ -63,13 +63,13 @@ def run_command(command: str, folder: RunFolder, cwd: str) -> None:
     """
     shell = ["sh", "-c", 'cd "$1" 2>/dev/null; exec sh -c "$2"', "sh", cwd, command]
     limited = ["timeout", "-k", str(GRACE_S), str(COMMAND_LIMIT_S), *shell]
-    with suppress(OSError), folder.verdict_told.open("rb") as verdict, private_files.opened_log(_log(folder)) as log:
+    with suppress(OSError), folder.localized_verdict.open("rb") as verdict, private_files.open_log(_log(folder)) as log:
         _started.append(
             subprocess.Popen(limited, stdin=verdict, stdout=log, stderr=log, start_new_session=True, cwd=folder.path)
         )
 
 
-def troubles(folder: RunFolder) -> Iterator[Text]:
+def failed_command_lines(folder: RunFolder) -> Iterator[Text]:
     """Reap the user's commands that have ended; a sentence about each that failed."""
     ended = [command.returncode for command in _started if command.poll() is not None]
     _started[:] = [command for command in _started if command.returncode is None]

@@ -13,49 +13,49 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unhang.records.record_views import Identity, RecordView
+from unhang.records.record_views import RankIdentity, RecordView
 from unhang.watch import private_files, saved_sample
-from unhang.watch.job.detection import RankLook, Standing
-from unhang.watch.job.members import Member, Members
+from unhang.watch.job.job_ranks import JobRank, JobRanks
+from unhang.watch.job.wait_detection import RankSample, WaitSnapshot
 from unhang.watch.nodes import node_announcements
-from unhang.watch.nodes.cluster_view import Company
-from unhang.watch.nodes.evidence_gathering import AFTER_OURS_S, AFTER_STACKS_S, AT_THE_END_S, Gathering
+from unhang.watch.nodes.cluster_view import ClusterView
+from unhang.watch.nodes.evidence_gathering import AFTER_OURS_S, AFTER_STACKS_S, AT_THE_END_S, EvidenceGathering
 from unhang.watch.nodes.leader_election import Role
-from unhang.watch.nodes.leader_messages import Said
-from unhang.watch.nodes.live_columns import with_nodes
-from unhang.watch.nodes.transport.evidence_parts import LAST
-from unhang.watch.pace.pace_over_nodes import Slowest
+from unhang.watch.nodes.leader_messages import LeaderVerdict
+from unhang.watch.nodes.live_columns import with_remote_ranks
+from unhang.watch.nodes.transport.evidence_parts import EXIT_EVIDENCE_NUMBER
+from unhang.watch.pace.pace_over_nodes import SlowestRank
 from unhang.watch.reporting import announcements
 from unhang.watch.reporting.live_snapshot import LiveState
-from unhang.watch.reporting.verdict_summary import Level, Summary
-from unhang.watch.verdict.diagnosis_child import Child
-from unhang.watch.verdict.evidence_request import Order
+from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
+from unhang.watch.verdict.diagnosis_child import DiagnosisChild
+from unhang.watch.verdict.evidence_request import EvidenceRequest
 
 if TYPE_CHECKING:
     from unhang.watch.watcher import Watcher
 
-FEW = 256
+MAX_REMOTE_SAMPLES = 256
 """Ranks of other nodes that are looked at one by one."""
-LEADER_ASKS_S = 4.0
+LEADER_REQUEST_LIMIT_S = 4.0
 """After a command that failed: so long the leader's may take to fail too, and ask."""
 LEAVING_S = 1.0
-MOST_LOOKS = 8
-PACE_S = 8.0
+MAX_PACE_SAMPLES = 8
+PACE_SAMPLE_LIMIT_S = 8.0
 """So much longer the looks of another node at a job that moves may take."""
 
 
-class NodeDuties:
+class LeaderTasks:
     """Beside one watcher."""
 
     def __init__(self, watcher: Watcher) -> None:
         self._watcher = watcher
-        self.company: Company | None = None
+        self.company: ClusterView | None = None
         with suppress(OSError):
-            self.company = Company.of_run(watcher.plan, watcher.folder.path, watcher.records)
-        self._packing: dict[int, int] = {}
+            self.company = ClusterView.of_run(watcher.plan, watcher.folder.path, watcher.records)
+        self._leader_numbers: dict[int, int] = {}
         """Our own number of a look → the leader's."""
-        self._lines = node_announcements.MeetingLines()
-        self._heard: Said | None = None
+        self._lines = node_announcements.NodeAnnouncements()
+        self._heard: LeaderVerdict | None = None
         self._checked = 0
 
     @property
@@ -63,88 +63,88 @@ class NodeDuties:
         """Another node judges, and somebody waits."""
         return self.company is not None and self.company.role is Role.FOLLOWS and self.company.hurries
 
-    def judge(self, now_ns: int, looks: Mapping[int, RankLook]) -> Standing | None:
+    def judge(self, now_ns: int, looks: Mapping[int, RankSample]) -> WaitSnapshot | None:
         """Who waits for whom; None where another node says it."""
         watcher = self._watcher
-        states = watcher.detector.see(now_ns, looks)
+        states = watcher.detector.rank_states(now_ns, looks)
         if self.company is None:
             return watcher.detector.judge(now_ns, states)
-        self.company.watched, judged = watcher.onlookers.wanted(), self.company.judges
+        self.company.watched, judged = watcher.observers.wanted(), self.company.judges
         pace, calls = watcher.moving.stragglers.told, watcher.moving.prints
         self.company.tick(now_ns, looks, states, deaths=watcher.members.deaths, pace=pace, calls=calls)
         for line in self._lines.due(self.company):
             watcher.folder.say(announcements.line(line))
         if judged and not self.company.judges:
-            watcher.let_go()
+            watcher.hand_over()
         return self.company.judge(watcher.detector, now_ns, states)
 
     def follow(self) -> None:
         """Do what the leader asks, and show what it said."""
         if self.company is None:
             return
-        wanted = self.company.wanted_of_us()
+        wanted = self.company.take_sample_request()
         if wanted is not None:
             since_s = time.time() - (time.monotonic_ns() - wanted.since_ns) / 1e9 if wanted.since_ns >= 0 else None
-            order = self._watcher.next_order(since_s, with_stacks=wanted.with_stacks, live=wanted.live)
+            order = self._watcher.next_request(since_s, with_stacks=wanted.with_stacks, live=wanted.live)
             if wanted.looks:
-                order = self._watcher.moving.at_its_pace(order, min(wanted.looks, MOST_LOOKS))
-            self._packing[order.number] = wanted.number
+                order = self._watcher.moving.as_pace_request(order, min(wanted.looks, MAX_PACE_SAMPLES))
+            self._leader_numbers[order.number] = wanted.number
             self._watcher.begin(order, pack_for=self.company.pack_path)
-        said = self.company.said_elsewhere()
+        said = self.company.take_leader_verdict()
         if said is not None:
             self._hear(said)
 
-    def _hear(self, said: Said) -> None:
-        watcher, summary = self._watcher, said.as_summary()
+    def _hear(self, said: LeaderVerdict) -> None:
+        watcher, summary = self._watcher, said.to_summary()
         if summary is None:
             return
         if said.ended:
             if self._heard is not None:
                 self._heard = watcher.said = None
-                watcher.folder.say(announcements.over(summary))
-                watcher.totals.is_over(summary.cause)
-                saved_sample.clear(watcher.folder.path)
+                watcher.folder.say(announcements.stall_over_line(summary))
+                watcher.totals.note_stall_over(summary.cause)
+                saved_sample.discard(watcher.folder.path)
             return
         before, self._heard = self._heard, said
         if said.verdict:
             with suppress(OSError):
-                private_files.replace(watcher.folder.verdict, said.verdict)
+                private_files.write_atomically(watcher.folder.verdict, said.verdict)
         watcher.said = summary
-        if before is None or before.as_summary() is None or before.as_summary() != summary:
+        if before is None or before.to_summary() is None or before.to_summary() != summary:
             watcher.folder.say(
-                announcements.line(node_announcements.verdict_elsewhere(said, summary, watcher.plan.lang))
+                announcements.line(node_announcements.leader_verdict_line(said, summary, watcher.plan.lang))
             )
             watcher.totals.found(summary.cause)
         if said.abort and watcher.plan.on_hang == "abort" and watcher.abort is None:
             watcher.end_job(summary)
 
-    def took(self, child: Child) -> bool:
+    def took(self, child: DiagnosisChild) -> bool:
         """Whether ``child`` took evidence for the leader; then it is on its way."""
-        number = self._packing.pop(child.number, None)
+        number = self._leader_numbers.pop(child.number, None)
         if number is None or self.company is None:
             return number is not None
         self.company.packed(number)
         return True
 
-    def ask(self, order: Order, standing: Standing | None) -> Order:
+    def ask(self, order: EvidenceRequest, standing: WaitSnapshot | None) -> EvidenceRequest:
         """``order``, with the evidence of the other nodes on its way where it is ours to judge for all."""
         company = self.company
         if company is None or company.role is not Role.LEADS or not company.roster.met():
             return order
-        _make_empty(company.came_path)
-        asked = company.want(order.number, standing, with_stacks=order.with_stacks, live=order.live)
+        _make_empty(company.arrival_path)
+        asked = company.request_evidence(order.number, standing, with_stacks=order.with_stacks, live=order.live)
         dying = not order.live or company.roster.died_ns() > 0
         limit_s = AT_THE_END_S if dying else AFTER_STACKS_S if order.with_stacks else AFTER_OURS_S
-        return _with_evidence(order, company, asked, limit_s)
+        return _with_remote_evidence(order, company, asked, limit_s)
 
-    def slowest(self, looks: Mapping[int, RankLook]) -> Slowest | None:
+    def slowest(self, looks: Mapping[int, RankSample]) -> SlowestRank | None:
         """The rank that holds all ranks of all nodes up, when it is time to look at it."""
         stragglers, company = self._watcher.moving.stragglers, self.company
         if company is None:
             return stragglers.add(looks)
         return stragglers.add(looks, company.paces(), judges=company.judges)
 
-    def ask_pace(self, order: Order, slow: Slowest) -> Order:
+    def with_remote_pace(self, order: EvidenceRequest, slow: SlowestRank) -> EvidenceRequest:
         """``order``, a look at a job that moves, with what another node has to tell of it."""
         company = self.company
         paces = company.paces() if company is not None and company.role is Role.LEADS else None
@@ -152,8 +152,10 @@ class NodeDuties:
             return order
         least = {told.rank: told.waits / 100 for told in paces.values() if told is not None}
         order = replace(order, pace=self._watcher.moving.stragglers.record.document(least))
-        _make_empty(company.came_path)
-        return _with_evidence(order, company, company.want_pace(order.number, slow, looks=order.looks), PACE_S)
+        _make_empty(company.arrival_path)
+        return _with_remote_evidence(
+            order, company, company.request_pace(order.number, slow, looks=order.looks), PACE_SAMPLE_LIMIT_S
+        )
 
     def that_call_otherwise(self, checks: int) -> list[int]:
         """Nodes whose ranks called something else than others, once after each of our ``checks``."""
@@ -162,15 +164,17 @@ class NodeDuties:
             self._checked = checks
         return nodes
 
-    def ask_calls(self, order: Order, nodes: list[int]) -> Order:
+    def with_remote_calls(self, order: EvidenceRequest, nodes: list[int]) -> EvidenceRequest:
         """``order``, with the dumps of those nodes, and all of them compared."""
         assert self.company is not None
-        _make_empty(self.company.came_path)
-        order = _with_evidence(order, self.company, self.company.want_calls(order.number, nodes), PACE_S)
+        _make_empty(self.company.arrival_path)
+        order = _with_remote_evidence(
+            order, self.company, self.company.request_calls(order.number, nodes), PACE_SAMPLE_LIMIT_S
+        )
         assert order.nodes is not None
         return replace(order, with_stacks=True, nodes=replace(order.nodes, compare=True))
 
-    def say(self, summary: Summary, *, abort: bool = False) -> None:
+    def say(self, summary: VerdictSummary, *, abort: bool = False) -> None:
         """The verdict that was just printed, for the other nodes."""
         if self.company is None:
             return
@@ -179,7 +183,7 @@ class NodeDuties:
             verdict = self._watcher.folder.verdict.read_bytes()
         self.company.say(summary, verdict, abort=abort)
 
-    def over(self, summary: Summary) -> None:
+    def over(self, summary: VerdictSummary) -> None:
         """The wait that ``summary`` told of has ended by itself."""
         if self.company is not None:
             self.company.say(summary, b"", ended=True)
@@ -194,65 +198,67 @@ class NodeDuties:
         company = self.company
         return company is not None and company.role is Role.LEADS and company.in_doubt
 
-    def said_before(self, summary: Summary) -> bool:
+    def was_reported_before(self, summary: VerdictSummary) -> bool:
         """Whether the node that led before us has said just this."""
-        before = self._heard.as_summary() if self._heard is not None else None
-        return before is not None and before.same_as == summary.same_as
+        before = self._heard.to_summary() if self._heard is not None else None
+        return before is not None and before.identity_key == summary.identity_key
 
-    def looks(self, standing: Standing | None, looks: Mapping[int, RankLook]) -> Mapping[int, RankLook]:
+    def looks(self, standing: WaitSnapshot | None, looks: Mapping[int, RankSample]) -> Mapping[int, RankSample]:
         """``looks``, and those at ranks of other nodes that matter now."""
         if self.company is None or standing is None:
             return looks
-        matter = [rank for rank in (*standing.laggards[:FEW], standing.waiters[0]) if rank not in looks]
+        matter = [rank for rank in (*standing.laggards[:MAX_REMOTE_SAMPLES], standing.waiters[0]) if rank not in looks]
         return {**looks, **self.company.looks(matter)}
 
-    def members(self, standing: Standing) -> Members:
+    def members(self, standing: WaitSnapshot) -> JobRanks:
         """All ranks of all nodes as lines need them."""
         own = self._watcher.members
         if self.company is None:
             return own
         ranks = [rank for rank in standing.doing if rank not in own.by_rank]
-        return Members(own.records, {**own.by_rank, **self.company.members(ranks)})
+        return JobRanks(own.records, {**own.by_rank, **self.company.members(ranks)})
 
-    def everybody(self) -> Members:
+    def all_ranks(self) -> JobRanks:
         """Our ranks, and those that other nodes watch or watched."""
         own = self._watcher.members
         if self.company is None:
             return own
         others = (node.ranks for node in self.company.roster.met())
-        return Members(own.records, {**_seen(rank for ranks in others for rank in ranks), **own.by_rank}, own.births)
+        return JobRanks(
+            own.records, {**_placeholder_ranks(rank for ranks in others for rank in ranks), **own.by_rank}, own.births
+        )
 
     def live(self, state: LiveState) -> LiveState:
         """``state`` with the ranks of all nodes."""
-        return with_nodes(state, self.company.roster) if self.company is not None else state
+        return with_remote_ranks(state, self.company.roster) if self.company is not None else state
 
-    def last_chance(self) -> bool:
+    def wait_for_leader_verdict(self) -> bool:
         """Our command failed. Whether the leader has said why, or does within some seconds."""
         company, watcher = self.company, self._watcher
         if company is None:
             return False
-        deadline = time.monotonic() + LEADER_ASKS_S
+        deadline = time.monotonic() + LEADER_REQUEST_LIMIT_S
         while time.monotonic() < deadline:
             self.judge(time.monotonic_ns(), watcher.members.looks())
             if company.role is not Role.FOLLOWS:
-                return self._crash_heard
+                return self._leader_reported_failure
             self.follow()
-            if watcher.child is not None and watcher.child.number in self._packing:
+            if watcher.child is not None and watcher.child.number in self._leader_numbers:
                 watcher.child.wait()
                 child, watcher.child = watcher.child, None
                 self.took(child)
                 deadline = time.monotonic() + AT_THE_END_S
-            if self._crash_heard:
+            if self._leader_reported_failure:
                 return True
             time.sleep(0.1)
-        return self._crash_heard
+        return self._leader_reported_failure
 
     @property
-    def _crash_heard(self) -> bool:
-        summary = self._heard.as_summary() if self._heard is not None else None
+    def _leader_reported_failure(self) -> bool:
+        summary = self._heard.to_summary() if self._heard is not None else None
         if self._heard is None or summary is None:
             return False
-        return self._heard.abort or summary.level in (Level.CRASH.value, Level.STALL.value)
+        return self._heard.abort or summary.level in (VerdictLevel.CRASH.value, VerdictLevel.STALL.value)
 
     def leave(self, *, failed: bool) -> None:
         """The last thing: what we have stays for the leader where our end may be what it looks for."""
@@ -260,11 +266,11 @@ class NodeDuties:
         if company is None:
             return
         if failed and company.role is Role.FOLLOWS:
-            from unhang.watch.nodes.transport.evidence_pack import pack
+            from unhang.watch.nodes.transport.evidence_pack import pack_evidence
 
             with suppress(OSError):
-                pack(watcher.folder.path, company.pack_path)
-                company.packed(LAST)
+                pack_evidence(watcher.folder.path, company.pack_path)
+                company.packed(EXIT_EVIDENCE_NUMBER)
         company.end(well=not failed, wait_s=LEAVING_S)
 
 
@@ -274,9 +280,11 @@ def _make_empty(folder: Path) -> None:
         private_files.make_folder(folder)
 
 
-def _with_evidence(order: Order, company: Company, asked: list[int], limit_s: float) -> Order:
-    return replace(order, nodes=Gathering(company.came_path, company.nodes_at_look(asked), limit_s))
+def _with_remote_evidence(
+    order: EvidenceRequest, company: ClusterView, asked: list[int], limit_s: float
+) -> EvidenceRequest:
+    return replace(order, nodes=EvidenceGathering(company.arrival_path, company.nodes_at_sample(asked), limit_s))
 
 
-def _seen(ranks: Iterable[int]) -> dict[int, Member]:
-    return {rank: Member(rank, -1, RecordView(Identity(rank=rank))) for rank in ranks}
+def _placeholder_ranks(ranks: Iterable[int]) -> dict[int, JobRank]:
+    return {rank: JobRank(rank, -1, RecordView(RankIdentity(rank=rank))) for rank in ranks}

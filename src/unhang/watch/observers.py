@@ -7,25 +7,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unhang.history.run import Ending
-from unhang.watch.job.detection import Doing, Standing
-from unhang.watch.job.members import Member
+from unhang.history.run import RunEnding
+from unhang.watch.job.job_ranks import JobRank
+from unhang.watch.job.wait_detection import RankActivity, WaitSnapshot
 from unhang.watch.reporting import history_lookup
-from unhang.watch.reporting.history_lookup import HistoryLook
-from unhang.watch.reporting.live_snapshot import LiveFile, LiveState, Snapshot
-from unhang.watch.reporting.metrics_server import MetricsProcess
+from unhang.watch.reporting.history_lookup import HistoryLookup
+from unhang.watch.reporting.live_snapshot import LiveFile, LiveState, SnapshotBuilder
+from unhang.watch.reporting.metrics_process import MetricsProcess
 
 if TYPE_CHECKING:
     from unhang.watch.watcher import Watcher
 
 
-class Onlookers:
+class RunObservers:
     """Beside one watcher; nothing of it can hold the watcher up."""
 
     def __init__(self, watcher: Watcher) -> None:
         plan = watcher.plan
         self._watcher = watcher
-        self._history = HistoryLook()
+        self._history = HistoryLookup()
         self._live = LiveFile(watcher.records, watcher.folder.path)
         self._live.always = bool(plan.metrics)
         self._metrics = MetricsProcess(watcher.folder.path, watcher.records, plan.metrics)
@@ -38,7 +38,7 @@ class Onlookers:
         """Whether anybody looks."""
         return self._live.wanted()
 
-    def go_on(self, standing: Standing | None) -> None:
+    def go_on(self, standing: WaitSnapshot | None) -> None:
         """After every tick."""
         self._metrics.reap()
         self._history.reap()
@@ -49,27 +49,27 @@ class Onlookers:
         """The run is over: keep it, and leave the last snapshot behind."""
         self._history.end()
         if self._watcher.members.by_rank:  # a command without ranks is no run worth keeping
-            history_lookup.keep(self._ending(failed=failed))
+            history_lookup.add_run(self._ending(failed=failed))
         self._live.write_last(self._state(None, ended=True))
         self._metrics.end()
 
-    def _state(self, standing: Standing | None, *, ended: bool = False) -> LiveState:
+    def _state(self, standing: WaitSnapshot | None, *, ended: bool = False) -> LiveState:
         watcher = self._watcher
         everyone = {**watcher.members.by_rank, **watcher.absent.by_rank}
-        snapshot = Snapshot(
+        snapshot = SnapshotBuilder(
             watcher.plan,
             watcher.folder.path,
             {rank: member.look() for rank, member in everyone.items()},
-            as_ended(watcher.detector.doing, everyone, watcher.folder.path),
+            with_failed_exits(watcher.detector.doing, everyone, watcher.folder.path),
             watcher.detector.waits_since,
             node_of=_hosts(everyone),
             world_size=watcher.members.world_size,
         )
         return watcher.nodes.live(snapshot.state(standing, watcher.said, watcher.totals, ended=ended))
 
-    def _ending(self, *, failed: bool) -> Ending:
+    def _ending(self, *, failed: bool) -> RunEnding:
         watcher = self._watcher
-        return Ending(
+        return RunEnding(
             folder=str(watcher.folder.path),
             failed=failed,
             ended_s=time.time(),
@@ -80,19 +80,23 @@ class Onlookers:
         )
 
 
-def as_ended(doing: Mapping[int, Doing], members: Mapping[int, Member], folder: Path) -> dict[int, Doing]:
+def with_failed_exits(
+    doing: Mapping[int, RankActivity], members: Mapping[int, JobRank], folder: Path
+) -> dict[int, RankActivity]:
     """``doing``; who shut down in order, but because of an exception or with an exit code, has ended badly."""
     return {
-        rank: Doing.DEAD if what is Doing.OVER and rank in members and _failed(members[rank], folder) else what
+        rank: RankActivity.DEAD
+        if what is RankActivity.OVER and rank in members and _failed(members[rank], folder)
+        else what
         for rank, what in doing.items()
     }
 
 
-def _failed(member: Member, folder: Path) -> bool:
+def _failed(member: JobRank, folder: Path) -> bool:
     if member.ended_ns is None or member.exit_code is not None:
         return member.exit_code not in (0, None)
     return (folder / "crash" / f"rank_{member.rank}.except").exists()
 
 
-def _hosts(members: Mapping[int, Member]) -> dict[int, str]:
-    return {rank: member.birth.host for rank, member in members.items() if member.birth is not None}
+def _hosts(members: Mapping[int, JobRank]) -> dict[int, str]:
+    return {rank: member.registration.host for rank, member in members.items() if member.registration is not None}

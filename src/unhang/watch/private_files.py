@@ -28,10 +28,10 @@ def write(path: Path, content: bytes) -> None:
 
 def write_text(path: Path, text: str | bytes) -> None:
     """Write a text that is not ours to a new file, without secrets; bytes that are no UTF-8 stay as they are."""
-    write(path, cleaned(text))
+    write(path, masked_bytes(text))
 
 
-def cleaned(text: str | bytes) -> bytes:
+def masked_bytes(text: str | bytes) -> bytes:
     """``text`` without secrets, as bytes."""
     from unhang.secrets import without_secrets
 
@@ -39,11 +39,11 @@ def cleaned(text: str | bytes) -> bytes:
     return without_secrets(spoken).encode("utf-8", "surrogateescape")
 
 
-def replace_document(path: Path, document: Any, *, indent: int | None = 1) -> None:
-    """Write ``document`` as JSON to ``path`` as :func:`replace` does, without secrets."""
+def write_json(path: Path, document: Any, *, indent: int | None = 1) -> None:
+    """Write ``document`` as JSON to ``path`` as :func:`write_atomically` does, without secrets."""
     from unhang.secrets import tree_without_secrets
 
-    replace(path, json.dumps(tree_without_secrets(document), indent=indent).encode() + b"\n")
+    write_atomically(path, json.dumps(tree_without_secrets(document), indent=indent).encode() + b"\n")
 
 
 def copy(source: Path, target: Path) -> None:
@@ -54,7 +54,7 @@ def copy(source: Path, target: Path) -> None:
         shutil.copyfileobj(read, written)
 
 
-def replace(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Write ``content`` to ``path`` (mode 0600) so that a reader sees the old text or the new one, never a part."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     write(unfinished, content)
@@ -63,11 +63,11 @@ def replace(path: Path, content: bytes) -> None:
 
 def append(path: Path, content: bytes) -> None:
     """Add ``content`` to the end of ``path`` (mode 0600) in one write."""
-    with opened_log(path) as file:
+    with open_log(path) as file:
         file.write(content)
 
 
-def opened_log(path: Path) -> FileIO:
+def open_log(path: Path) -> FileIO:
     """``path`` (mode 0600), to add to its end. Nothing is held back."""
     return FileIO(path, "ab", opener=_private)
 

@@ -90,7 +90,7 @@ class RunFolder:
         return self.path / "verdict.json"
 
     @property
-    def verdict_told(self) -> Path:
+    def localized_verdict(self) -> Path:
         """The same in the language of the run, for ``--on-hang-exec``; ``verdict.json`` itself is English."""
         return self.path / ".unhang" / "verdict-told.json"
 
@@ -103,7 +103,7 @@ class RunFolder:
         del kept["on_hang_exec"]  # an address to post at, perhaps with its key: of no use to who reads the run
         for path, told in ((self._plan_copy, whole), (self.plan_file, kept)):
             with suppress(OSError):
-                private_files.replace(path, json.dumps(told, indent=1).encode() + b"\n")
+                private_files.write_atomically(path, json.dumps(told, indent=1).encode() + b"\n")
 
     @property
     def _plan_copy(self) -> Path:
@@ -127,14 +127,14 @@ class RunFolder:
         """Add lines for the terminal; a folder that takes none is not worth an error."""
         with suppress(OSError):
             clean = printable(text).encode("utf-8", "backslashreplace")
-            private_files.append(self.said, private_files.cleaned(clean))
+            private_files.append(self.said, private_files.masked_bytes(clean))
 
-    def note_verdict(self) -> None:
+    def mark_verdict_end(self) -> None:
         """A verdict has just been said: whoever waits for it may leave once it is printed."""
         with suppress(OSError):
-            private_files.replace(self._verdict_end, b"%d" % self.said.stat().st_size)
+            private_files.write_atomically(self._verdict_end, b"%d" % self.said.stat().st_size)
 
-    def verdict_is_out(self, printed: int, since_s: float) -> bool:
+    def is_verdict_printed(self, printed: int, since_s: float) -> bool:
         """Whether a verdict said at ``since_s`` (since the epoch) or later is among the first ``printed`` bytes."""
         with suppress(OSError, ValueError):
             return self._verdict_end.stat().st_mtime >= since_s and printed >= int(self._verdict_end.read_bytes())

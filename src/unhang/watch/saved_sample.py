@@ -6,27 +6,27 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from unhang.watch.reporting import saved_remark
+from unhang.watch.reporting import saved_slow_verdict
 from unhang.watch.sampling import earlier_evidence
 
-_PAPERS = ("verdict.json", "report.html", "bundle.json")
-PARTS = (*_PAPERS, "dumps", "stacks", "source", *earlier_evidence.OF_THE_MACHINE)
+_DOCUMENTS = ("verdict.json", "report.html", "bundle.json")
+SAMPLE_PARTS = (*_DOCUMENTS, "dumps", "stacks", "source", *earlier_evidence.MACHINE_FILES)
 
 
-def put_away(folder: Path, number: int) -> None:
+def archive(folder: Path, number: int) -> None:
     """The verdict on a wait that is over is history, and its evidence must not pass for that of a later one."""
     past = folder / ".unhang" / "past" / str(number)
     with suppress(OSError):
         (past / "machine").mkdir(mode=0o700, parents=True, exist_ok=True)
-    for name in PARTS:
+    for name in SAMPLE_PARTS:
         with suppress(OSError):
             (folder / name).rename(past / name)
     _begin_anew(folder)
 
 
-def clear(folder: Path) -> None:
+def discard(folder: Path) -> None:
     """Nothing came of the last look."""
-    for name in PARTS:
+    for name in SAMPLE_PARTS:
         with suppress(OSError):
             (folder / name).unlink()
         shutil.rmtree(folder / name, ignore_errors=True)
@@ -36,4 +36,4 @@ def clear(folder: Path) -> None:
 def _begin_anew(folder: Path) -> None:
     with suppress(OSError):
         (folder / "dumps").mkdir(mode=0o700, exist_ok=True)
-    saved_remark.bring_back(folder)
+    saved_slow_verdict.restore(folder)

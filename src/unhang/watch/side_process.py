@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import IO
 
-KILLED_S = 0.3
+KILL_LIMIT_S = 0.3
 """So long a killed process is waited for; one that hangs in the kernel is left to it."""
 
 
@@ -43,7 +43,7 @@ def end(process: subprocess.Popen[bytes], *, ask_s: float = 0.0) -> None:
     if process.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        _wait(process, KILLED_S)
+        _wait(process, KILL_LIMIT_S)
     if process.stdout is not None:
         process.stdout.close()
 

@@ -7,33 +7,33 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from unhang.watch.job.detection import WORKING_S, RankLook, Standing
-from unhang.watch.job.planned_waits import Planned
+from unhang.watch.job.planned_waits import PlannedWait
+from unhang.watch.job.wait_detection import WORKING_LAGGARD_S, RankSample, WaitSnapshot
 from unhang.watch.reporting import announcements
-from unhang.watch.reporting.verdict_summary import Level, Summary
+from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
 
-LOOK_AGAIN = 2.0
+RESAMPLE_FACTOR = 2.0
 """After a look that settled nothing the next one comes when the wait has become so many times longer."""
-LEAST_BETWEEN_S = 2.0
-MOST_BETWEEN_S = 60.0
+MIN_SAMPLE_INTERVAL_S = 2.0
+MAX_SAMPLE_INTERVAL_S = 60.0
 NEAR_S, NEAR_SHARE = 10.5, 0.205
 """A little earlier than diagnosis.levels, which judges the look that comes of it."""
-AGAIN_AFTER_STALL_S = 60.0
+STALL_SAMPLE_INTERVAL_S = 60.0
 COUNTDOWN_S = (600.0, 300.0, 60.0, 30.0, 10.0)
 _numbers = itertools.count(1)
 
 
 @dataclass(slots=True)
-class Episode:
+class StallEpisode:
     """``said``: the last verdict that was printed; ``last``: what the last look came to, and ``text`` as people read
     it."""
 
-    standing: Standing
+    standing: WaitSnapshot
     number: int = field(default_factory=lambda: next(_numbers))
-    said: Summary | None = None
-    last: Summary | None = None
+    said: VerdictSummary | None = None
+    last: VerdictSummary | None = None
     text: str = ""
-    quiet_said: bool = False
+    is_quiet_line_printed: bool = False
     wants_stacks: bool = False
     noticed_ns: int = field(default_factory=time.monotonic_ns)
     planned_until_s: float = 0.0
@@ -42,17 +42,17 @@ class Episode:
     """So long the ranks of this job have waited before for one that worked, or a step of theirs has taken."""
     pauses: bool = False
     """Who is waited for evaluates or saves: most jobs pause for that, and go on."""
-    overlong: bool = False
+    planned_time_exceeded: bool = False
     """The marked work takes longer than its author allowed."""
-    _times_said: int = 0
-    _alike: int = 0
+    _times_printed: int = 0
+    _same_in_a_row: int = 0
     """So many looks in a row have come to what the last one came to."""
-    _looked_at_s: float = 0.0
+    _sampled_at_s: float = 0.0
     _looked: int = 0
-    _in_vain: bool = False
+    _last_discarded: bool = False
     _counted_s: float = float("inf")
 
-    def goes_on(self, standing: Standing | None, looks: Mapping[int, RankLook]) -> bool:
+    def goes_on(self, standing: WaitSnapshot | None, looks: Mapping[int, RankSample]) -> bool:
         """Whether this wait is not over: the rank that waited longest still waits, or cannot say that it does not."""
         first = self.standing.waiters[0]
         if standing is not None and first in standing.waiters:
@@ -61,16 +61,16 @@ class Episode:
         # Stopped with the whole job (Ctrl-Z), or starved: nothing of it has moved.
         return look is not None and look.state not in ("", "Z", "X") and (look.state == "T" or look.view.age_s() > 1.0)
 
-    def is_the_same(self, standing: Standing, for_s: float) -> bool:
+    def is_same_wait(self, standing: WaitSnapshot, for_s: float) -> bool:
         """Whether ``standing`` is this wait, which seemed to be over ``for_s`` ago: others have waited since before,
         and for a rank that was waited for. One rank may seem to go on for a moment, and of other nodes we hear late."""
         late = set(self.standing.laggards)
         shared = late & set(standing.laggards) if late else not standing.laggards
         return standing.waited_s > for_s and bool(shared)
 
-    def note_work(self, work: Planned | None, standing: Standing) -> None:
+    def note_work(self, work: PlannedWait | None, standing: WaitSnapshot) -> None:
         """What the laggards marked, at this moment."""
-        self.overlong = work is not None and work.over
+        self.planned_time_exceeded = work is not None and work.over
         if work is not None and not work.over:
             self.planned_until_s = standing.waited_s
 
@@ -79,31 +79,33 @@ class Episode:
         """How long they have waited for what nobody marked."""
         return self.standing.waited_s - self.planned_until_s
 
-    def look_due(self, standing: Standing, patience_s: tuple[float, ...] = ()) -> bool:
+    def is_sample_due(self, standing: WaitSnapshot, patience_s: tuple[float, ...] = ()) -> bool:
         """Whether it is time to look (again). ``patience_s``: how long a wait for what nobody marked is borne; then a
         new verdict is wanted."""
-        if self._looked == 0 or self._in_vain:
+        if self._looked == 0 or self._last_discarded:
             return True
-        looked_at_s = self._looked_at_s - self.planned_until_s
-        if self._turned(standing) or any(looked_at_s < mark_s <= self.unplanned_s for mark_s in patience_s):
+        looked_at_s = self._sampled_at_s - self.planned_until_s
+        if self._may_have_worsened(standing) or any(looked_at_s < mark_s <= self.unplanned_s for mark_s in patience_s):
             return True
-        since_look_s = standing.waited_s - self._looked_at_s
+        since_look_s = standing.waited_s - self._sampled_at_s
         if self.wants_stacks and self._looked == 1:
             return True
         if self.changed and not self.steady:
-            return since_look_s >= LEAST_BETWEEN_S
-        if self.said is not None and self.said.level == Level.STALL.value:
-            return since_look_s >= AGAIN_AFTER_STALL_S
-        if self.last is not None and self.last.level == Level.WAITING.value and self._looked < 4:
-            return since_look_s >= LEAST_BETWEEN_S / 2
-        wait_s = max(LEAST_BETWEEN_S, (LOOK_AGAIN - 1) * self._looked_at_s)
-        return since_look_s >= min(wait_s, MOST_BETWEEN_S)
+            return since_look_s >= MIN_SAMPLE_INTERVAL_S
+        if self.said is not None and self.said.level == VerdictLevel.STALL.value:
+            return since_look_s >= STALL_SAMPLE_INTERVAL_S
+        if self.last is not None and self.last.level == VerdictLevel.WAITING.value and self._looked < 4:
+            return since_look_s >= MIN_SAMPLE_INTERVAL_S / 2
+        wait_s = max(MIN_SAMPLE_INTERVAL_S, (RESAMPLE_FACTOR - 1) * self._sampled_at_s)
+        return since_look_s >= min(wait_s, MAX_SAMPLE_INTERVAL_S)
 
-    def _turned(self, standing: Standing) -> bool:
+    def _may_have_worsened(self, standing: WaitSnapshot) -> bool:
         """Since the last look the verdict may have changed for the worse: marked work has become too long, or has ended
         and is still waited for; or the job's own limit has come near."""
-        looked_at_s = self._looked_at_s
-        if looked_at_s <= self.planned_until_s and (self.overlong or self.unplanned_s >= WORKING_S):
+        looked_at_s = self._sampled_at_s
+        if looked_at_s <= self.planned_until_s and (
+            self.planned_time_exceeded or self.unplanned_s >= WORKING_LAGGARD_S
+        ):
             return True
         limit_at_s = self.last.limit_at_s if self.last is not None else None
         if limit_at_s is None:
@@ -113,19 +115,19 @@ class Episode:
         return looked_at_s < near_at_s <= standing.waited_s
 
     @property
-    def was_looked_at(self) -> bool:
+    def was_sampled(self) -> bool:
         """A look began, and may have left something in the run folder."""
         return self._looked > 0
 
-    def looked(self, standing: Standing) -> None:
+    def looked(self, standing: WaitSnapshot) -> None:
         """A look begins."""
-        self._in_vain = False
+        self._last_discarded = False
         self._looked += 1
-        self._looked_at_s = standing.waited_s
+        self._sampled_at_s = standing.waited_s
 
-    def looked_in_vain(self) -> None:
+    def discard_last_sample(self) -> None:
         """What the look found may be wrong by now: the next one comes as soon as it can."""
-        self._in_vain = True
+        self._last_discarded = True
 
     @property
     def changed(self) -> bool:
@@ -135,20 +137,20 @@ class Episode:
     @property
     def steady(self) -> bool:
         """The last looks came to the same: one more than verdicts were printed, so that none swings to and fro."""
-        return self._alike > self._times_said
+        return self._same_in_a_row > self._times_printed
 
-    def heard(self, summary: Summary, text: str = "") -> None:
+    def heard(self, summary: VerdictSummary, text: str = "") -> None:
         """A look came to ``summary``."""
         alike = self.last is not None and not summary.changes(self.last)
-        self._alike = self._alike + 1 if alike else 1
+        self._same_in_a_row = self._same_in_a_row + 1 if alike else 1
         self.last, self.text = summary, text
         # They cost the ranks a second or more: only where looking from outside left doubt.
-        self.wants_stacks = summary.needs_lines or (summary.level == Level.STALL.value and not summary.settled)
+        self.wants_stacks = summary.needs_lines or (summary.level == VerdictLevel.STALL.value and not summary.settled)
 
-    def say(self, summary: Summary) -> None:
+    def say(self, summary: VerdictSummary) -> None:
         """It was printed."""
         self.said = summary
-        self._times_said += 1
+        self._times_printed += 1
         if summary.limit_at_s is not None:
             self._counted_s = summary.limit_at_s - time.time()
 

@@ -14,7 +14,7 @@ from unhang.watch import private_files
 _WRITTEN_BY_RANKS = ("dumps", "crash")
 
 
-def lay_aside(folder: Path) -> None:
+def set_aside(folder: Path) -> None:
     """The end begins: what the ranks have written until now is the verdict's evidence."""
     for name in _WRITTEN_BY_RANKS:
         _move(folder, folder / ".unhang" / "judged", name)
@@ -22,7 +22,7 @@ def lay_aside(folder: Path) -> None:
             private_files.make_folder(folder / name)
 
 
-def keep(folder: Path) -> None:
+def save(folder: Path) -> None:
     """A verdict stands: what the ranks have written for it stays, by links, whoever ends the job later."""
     judged = folder / ".unhang" / "judged"
     shutil.rmtree(judged, ignore_errors=True)
@@ -37,16 +37,16 @@ def keep(folder: Path) -> None:
                     os.link(path, kept)
 
 
-def stand_again(folder: Path) -> None:
+def restore_if_live(folder: Path) -> None:
     """The job is over: the evidence of a look at the living job stands in its place where the verdict is of that look.
     The end of a job may have told more, and then it is of the end."""
     with suppress(OSError, ValueError):
         if json.loads((folder / "bundle.json").read_bytes()).get("live") is True:
-            bring_back(folder)
+            restore(folder)
     shutil.rmtree(folder / ".unhang" / "judged", ignore_errors=True)
 
 
-def bring_back(folder: Path) -> None:
+def restore(folder: Path) -> None:
     """It is over: the evidence stands in its place again, and what came since lies in ``.unhang/after-abort``."""
     judged = folder / ".unhang" / "judged"
     for name in _WRITTEN_BY_RANKS:

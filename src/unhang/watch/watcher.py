@@ -18,31 +18,31 @@ from pathlib import Path
 
 from unhang.watch import end_job as ending
 from unhang.watch import hang_policy, saved_sample, state_at_verdict
-from unhang.watch.closing import Closing
 from unhang.watch.control_file import open_control
-from unhang.watch.job.absent_ranks import Absent
-from unhang.watch.job.detection import Detector, RankLook, Standing
-from unhang.watch.job.members import Members, outputs_of
-from unhang.watch.job.planned_waits import Planned, planned
+from unhang.watch.job.absent_ranks import AbsentRanks
+from unhang.watch.job.job_ranks import JobRanks, output_files
+from unhang.watch.job.planned_waits import PlannedWait, planned_wait
+from unhang.watch.job.wait_detection import RankSample, WaitDetector, WaitSnapshot
 from unhang.watch.launch import signals
-from unhang.watch.launch.records_folder import alive, watching
-from unhang.watch.launch.run_settings import SettingsChild
+from unhang.watch.launch.records_folder import alive_lock, watcher_lock
+from unhang.watch.launch.run_settings import SettingsCollector
 from unhang.watch.launch.tasks import Tasks
-from unhang.watch.launch.watcher_process import ANOTHER_WATCHES
-from unhang.watch.leader_tasks import NodeDuties
-from unhang.watch.machine.memory_counters import MemoryWatch
+from unhang.watch.launch.watcher_process import EXIT_ALREADY_WATCHED
+from unhang.watch.leader_tasks import LeaderTasks
+from unhang.watch.machine.memory_evidence import MemoryWatch
 from unhang.watch.machine.sampler_process import SamplerProcess
 from unhang.watch.moving_job import MovingJob
-from unhang.watch.observers import Onlookers
+from unhang.watch.observers import RunObservers
 from unhang.watch.pace.rank_series import RankSeries
 from unhang.watch.reporting import announcements
-from unhang.watch.reporting.run_totals import Totals
-from unhang.watch.reporting.verdict_summary import Level, Summary
+from unhang.watch.reporting.run_totals import RunTotals
+from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
 from unhang.watch.run_folder import RunFolder, RunPlan
+from unhang.watch.run_shutdown import RunShutdown
 from unhang.watch.sampling import earlier_evidence, exit_evidence
-from unhang.watch.stall_episode import Episode
-from unhang.watch.verdict.diagnosis_child import Child
-from unhang.watch.verdict.evidence_request import Order
+from unhang.watch.stall_episode import StallEpisode
+from unhang.watch.verdict.diagnosis_child import DiagnosisChild
+from unhang.watch.verdict.evidence_request import EvidenceRequest
 
 TICK_S = 0.25
 QUICK_TICK_S = 0.1
@@ -50,11 +50,11 @@ QUICK_TICK_S = 0.1
 NICE = 5
 CRASH_GRACE_S = 1.2
 """A launcher ends the other ranks within moments after one died; before that there is no stall."""
-PAUSES = ("eval", "save")
+PAUSE_PHASES = ("eval", "save")
 """Phases for which most jobs pause on one rank, and go on."""
-FADING_S = 3.0
+END_CONFIRM_S = 3.0
 """A wait that ends because ranks are being ended looks at first as if it ended by itself."""
-UNWINDS_S = 30.0
+JOB_EXIT_LIMIT_S = 30.0
 """So long ranks may take to end after they were asked to; torchrun waits as long before it kills them."""
 
 
@@ -64,35 +64,35 @@ class Watcher:
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
         self.plan: RunPlan = folder.read_plan()
-        announcements.speak(self.plan.lang)
+        announcements.set_language(self.plan.lang)
         self.records = Path(self.plan.records)
-        self.members = Members(self.records)
-        self.absent = Absent()
-        self.detector = Detector()
-        self.totals = Totals()
-        self.episode: Episode | None = None
-        self.child: Child | None = None
+        self.members = JobRanks(self.records)
+        self.absent = AbsentRanks()
+        self.detector = WaitDetector()
+        self.totals = RunTotals()
+        self.episode: StallEpisode | None = None
+        self.child: DiagnosisChild | None = None
         self.looks = 0
-        self.deaths = self.died_elsewhere_ns = 0
+        self.deaths = self.remote_death_ns = 0
         self.memory = MemoryWatch()
         self.series = RankSeries(folder.path)
-        self.settings = SettingsChild(folder, self.plan)
+        self.settings = SettingsCollector(folder, self.plan)
         self.moving = MovingJob(self)
-        self.explained = False
-        self.fading: Episode | None = None
-        self.faded_at = 0.0
-        self.left: Episode | None = None
+        self.failure_explained = False
+        self.ended_episode: StallEpisode | None = None
+        self.end_confirmed_at = 0.0
+        self.left: StallEpisode | None = None
         self.loaded = False
         self.abort: ending.Abort | None = None
         self.tasks = Tasks(self.records)
-        self.job_outputs = outputs_of(self.plan.job_pid)
-        self.onlookers = Onlookers(self)
+        self.job_outputs = output_files(self.plan.job_pid)
+        self.observers = RunObservers(self)
         self.machine = SamplerProcess(folder.path, self.records)
-        self.said: Summary | None = None
+        self.said: VerdictSummary | None = None
         """The last verdict that was printed."""
-        self.nodes = NodeDuties(self)
+        self.nodes = LeaderTasks(self)
         earlier_evidence.restore(folder.path)
-        state_at_verdict.bring_back(folder.path)
+        state_at_verdict.restore(folder.path)
         control = open_control(self.records)
         if control is not None:
             control.now.watcher_pid = os.getpid()
@@ -103,10 +103,10 @@ class Watcher:
         """Watch until the command has ended, then say the last words."""
         while not self.tasks.over():
             look = self.child.pidfd if self.child is not None else None
-            self.members.wait(QUICK_TICK_S if self.nodes.hurries else TICK_S, (self.tasks.waited_on, look))
+            self.members.wait(QUICK_TICK_S if self.nodes.hurries else TICK_S, (self.tasks.wait_pidfd, look))
             self._note_deaths()
             self.tick()
-        Closing(self).close()
+        RunShutdown(self).close()
 
     def tick(self) -> None:
         """One look at every record, and whatever follows from it."""
@@ -123,32 +123,32 @@ class Watcher:
         self.absent.refresh(self.members)
         standing = self.nodes.judge(now_ns, {**looks, **self.absent.looks()})
         self._note_deaths()
-        self._drop_late_look()
-        self.take_answer()
+        self._cancel_late_sample()
+        self.take_result()
         self.nodes.follow()
         if not self._being_ended:
             self._follow(standing, self.nodes.looks(standing, looks))
             if self.tasks.asked_s() is None:
                 self.moving.go_on(looks)
-        for trouble in ending.troubles(self.folder):
+        for trouble in ending.failed_command_lines(self.folder):
             self.folder.say(announcements.line(trouble))
         if self.abort is not None:
             self.abort.go_on()
-        self.onlookers.go_on(standing)
+        self.observers.go_on(standing)
 
-    def say_verdict(self, summary: Summary, text: str, *, ends: bool = False) -> None:
+    def report_verdict(self, summary: VerdictSummary, text: str, *, ends: bool = False) -> None:
         """Print it, and tell the other nodes. ``ends``: the job is ended because of it."""
         self.said = summary
         self.folder.say(announcements.verdict(summary, text, self.folder.path, ends=ends))
-        self.folder.note_verdict()
+        self.folder.mark_verdict_end()
         self.nodes.say(summary)
 
-    def say_of(self, episode: Episode, summary: Summary, text: str, *, ends: bool = False) -> None:
+    def report_episode(self, episode: StallEpisode, summary: VerdictSummary, text: str, *, ends: bool = False) -> None:
         """Print the verdict on ``episode``, and that it has changed where another was printed before."""
         before = episode.said
         if before is not None:
-            self.folder.say(announcements.changed(before, summary))
-        self.say_verdict(summary, text, ends=ends)
+            self.folder.say(announcements.changed_line(before, summary))
+        self.report_verdict(summary, text, ends=ends)
         self.totals.found(summary.cause, instead_of=before.cause if before is not None else None)
         episode.say(summary)
 
@@ -161,120 +161,122 @@ class Watcher:
         if asked_s is None:
             return False
         ends = [member.ended_s for member in self.members.by_rank.values() if member.ended_s is not None]
-        return time.time() - asked_s < UNWINDS_S or any(ended_s >= asked_s for ended_s in ends)
+        return time.time() - asked_s < JOB_EXIT_LIMIT_S or any(ended_s >= asked_s for ended_s in ends)
 
-    def _drop_late_look(self) -> None:
+    def _cancel_late_sample(self) -> None:
         """Somebody asked the job to end: how it unwinds must not take the place of what was found while it waited."""
         child = self.child
-        if child is None or self.moving.looked(child) or not self._known_enough(self.episode):
+        if child is None or self.moving.looked(child) or not self._is_explained_enough(self.episode):
             return
         child.end()
         self.child = None
 
-    def _known_enough(self, episode: Episode | None) -> bool:
+    def _is_explained_enough(self, episode: StallEpisode | None) -> bool:
         return episode is not None and episode.last is not None and self.tasks.asked_s() is not None
 
     def _note_deaths(self) -> None:
         """A rank died: the others' dumps are wanted before the launcher ends them too."""
         died_ns = self.nodes.died_ns()
-        if self.members.deaths == self.deaths and died_ns == self.died_elsewhere_ns:
+        if self.members.deaths == self.deaths and died_ns == self.remote_death_ns:
             return
-        self.deaths, self.died_elsewhere_ns = self.members.deaths, died_ns
-        if self.abort is not None or self._known_enough(self.episode or self.fading):
+        self.deaths, self.remote_death_ns = self.members.deaths, died_ns
+        if self.abort is not None or self._is_explained_enough(self.episode or self.ended_episode):
             return
-        self.moving.stop_asking()
+        self.moving.cancel_requests()
         control = open_control(self.records)
         if control is not None:
             control.ask_dump()
             control.close()
 
-    def let_go(self) -> None:
+    def hand_over(self) -> None:
         """Another node's watcher judges from now on."""
         if self.child is not None and not self.moving.looked(self.child):
             self.child.end()
             self.child = None
-        self.episode = self.fading = None
+        self.episode = self.ended_episode = None
 
-    def _follow(self, standing: Standing | None, looks: Mapping[int, RankLook]) -> None:
+    def _follow(self, standing: WaitSnapshot | None, looks: Mapping[int, RankSample]) -> None:
         episode = self.episode
         if episode is not None and not episode.goes_on(standing, looks):
             self.episode = None
             if self.child is not None and not self.moving.looked(self.child):
                 self.child.end()
                 self.child = None
-            if episode.was_looked_at:
-                self.fading, self.faded_at = episode, time.monotonic() + FADING_S
-        self._fade()
+            if episode.was_sampled:
+                self.ended_episode, self.end_confirmed_at = episode, time.monotonic() + END_CONFIRM_S
+        self._confirm_end()
         if standing is None:
             return
         if self.episode is None and standing.waited_s >= 0.5:
-            self.episode = self._resumed(standing) or Episode(standing, seen_s=self._seen_s(looks))
+            self.episode = self._resumed_episode(standing) or StallEpisode(standing, seen_s=self._seen_s(looks))
             self.machine.ask()
-        if self.episode is None or self._dying():
+        if self.episode is None or self._rank_just_died():
             return
         self.episode.standing = standing
-        work = planned(time.monotonic_ns(), standing, looks)
+        work = planned_wait(time.monotonic_ns(), standing, looks)
         self.episode.note_work(work, standing)
         late = [looks[rank].view.phase for rank in standing.laggards if rank in looks]
-        self.episode.pauses = any(phase in PAUSES for phase in late)
+        self.episode.pauses = any(phase in PAUSE_PHASES for phase in late)
         self._quiet_line(self.episode, standing, work)
         self._countdown(self.episode)
-        if self.child is None and standing.due and self._look_due(self.episode, standing):
+        if self.child is None and standing.due and self._is_sample_due(self.episode, standing):
             self._order(self.episode, standing)
 
-    def _seen_s(self, looks: Mapping[int, RankLook]) -> float:
+    def _seen_s(self, looks: Mapping[int, RankSample]) -> float:
         steps = (step_ns for look in looks.values() for step_ns in look.view.step_durations_ns)
-        return max(self.detector.usual.for_work_s, max(steps, default=0) / 1e9)
+        return max(self.detector.usual.laggard_working_s, max(steps, default=0) / 1e9)
 
-    def _resumed(self, standing: Standing) -> Episode | None:
+    def _resumed_episode(self, standing: WaitSnapshot) -> StallEpisode | None:
         """The wait that seemed to be over, where it is not."""
-        for_s = time.monotonic() - (self.faded_at - FADING_S)
-        if self.fading is None or not self.fading.is_the_same(standing, for_s):
+        for_s = time.monotonic() - (self.end_confirmed_at - END_CONFIRM_S)
+        if self.ended_episode is None or not self.ended_episode.is_same_wait(standing, for_s):
             return None
-        episode, self.fading = self.fading, None
+        episode, self.ended_episode = self.ended_episode, None
         return episode
 
-    def _look_due(self, episode: Episode, standing: Standing) -> bool:
-        if self._verdict_fades() or self._known_enough(episode):
+    def _is_sample_due(self, episode: StallEpisode, standing: WaitSnapshot) -> bool:
+        if self._reported_wait_just_ended() or self._is_explained_enough(episode):
             return False
-        return episode.look_due(standing, hang_policy.patience_s(self.plan, episode))
+        return episode.is_sample_due(standing, hang_policy.patience_limits_s(self.plan, episode))
 
-    def _verdict_fades(self) -> bool:
+    def _reported_wait_just_ended(self) -> bool:
         """A wait that was spoken of has just ended, perhaps with its job: nothing takes the place of its evidence."""
-        return self.fading is not None and self.fading.said is not None
+        return self.ended_episode is not None and self.ended_episode.said is not None
 
-    def _fade(self) -> None:
+    def _confirm_end(self) -> None:
         """A wait ended some time ago: by itself, or because its job came to an end."""
-        episode = self.fading
-        if episode is None or time.monotonic() <= self.faded_at or self.tasks.asked_s() is not None:
+        episode = self.ended_episode
+        if episode is None or time.monotonic() <= self.end_confirmed_at or self.tasks.asked_s() is not None:
             return  # who was asked to end may take its time, and does not go on
-        self.fading = None
+        self.ended_episode = None
         if self._deaths_since(episode):
             self.left = episode
-            self.explained = self.explained or (episode.said is not None and episode.said.explains_the_end)
+            self.failure_explained = self.failure_explained or (
+                episode.said is not None and episode.said.explains_the_end
+            )
             return
         self.wait_is_over(episode)
 
-    def wait_is_over(self, episode: Episode) -> None:
+    def wait_is_over(self, episode: StallEpisode) -> None:
         """It ended by itself: its verdict is history."""
         if episode.said is None:
-            saved_sample.clear(self.folder.path)
+            saved_sample.discard(self.folder.path)
             return
-        self.folder.say(announcements.over(episode.said, episode.standing.waiters))
-        self.totals.is_over(episode.said.cause)
+        self.folder.say(announcements.stall_over_line(episode.said, episode.standing.waiters))
+        self.totals.note_stall_over(episode.said.cause)
         self.nodes.over(episode.said)
         self.said = None
-        saved_sample.put_away(self.folder.path, episode.number)
+        saved_sample.archive(self.folder.path, episode.number)
 
-    def _deaths_since(self, episode: Episode) -> bool:
+    def _deaths_since(self, episode: StallEpisode) -> bool:
         """Ranks ended during ``episode``, or who waited gave up with an exception in the thread that trains: it did not
         end by itself, the job did, and its verdict stands."""
         if any(ended_ns > episode.noticed_ns for ended_ns in self.ends()):
             return True
-        raised_ns = exit_evidence.raised_ns(self.folder.path, episode.standing.waiters)
+        raised_ns = exit_evidence.last_exception_ns(self.folder.path, episode.standing.waiters)
         return time.time_ns() - raised_ns < time.monotonic_ns() - episode.noticed_ns
 
-    def _dying(self) -> bool:
+    def _rank_just_died(self) -> bool:
         return time.monotonic_ns() - max(self.ends(), default=0) < 1e9 * CRASH_GRACE_S
 
     def ends(self) -> list[int]:
@@ -282,27 +284,27 @@ class Watcher:
         own = [m.ended_ns for m in self.members.by_rank.values() if m.ended_ns is not None]
         return [*own, died_ns] if (died_ns := self.nodes.died_ns()) else own
 
-    def _order(self, episode: Episode, standing: Standing) -> None:
-        self.fading = None  # nothing was said of it: the new look takes the place of its evidence
-        order = self.next_order(time.time() - standing.waited_s, with_stacks=episode.wants_stacks)
+    def _order(self, episode: StallEpisode, standing: WaitSnapshot) -> None:
+        self.ended_episode = None  # nothing was said of it: the new look takes the place of its evidence
+        order = self.next_request(time.time() - standing.waited_s, with_stacks=episode.wants_stacks)
         if episode.said is not None:
             order = replace(order, noticed_after_s=episode.said.noticed_after_s)
-        order = replace(order, stands_s=hang_policy.stands_s(self.plan, episode))
+        order = replace(order, idle_limit_s=hang_policy.idle_limit_s(self.plan, episode))
         episode.looked(standing)
         order = self.nodes.ask(order, standing)
-        self.child = Child.start(order, self.folder, waited_s=standing.waited_s, width=self.plan.width)
+        self.child = DiagnosisChild.start(order, self.folder, waited_s=standing.waited_s, width=self.plan.width)
 
-    def begin(self, order: Order, *, pack_for: Path) -> None:
+    def begin(self, order: EvidenceRequest, *, pack_for: Path) -> None:
         """Begin such a look; it goes before any of our own."""
         if self.child is not None:
             self.child.end()
-        self.child = Child.start(order, self.folder, waited_s=0.0, width=self.plan.width, pack_for=pack_for)
+        self.child = DiagnosisChild.start(order, self.folder, waited_s=0.0, width=self.plan.width, pack_for=pack_for)
 
-    def next_order(self, since_s: float | None, *, with_stacks: bool, live: bool = True) -> Order:
+    def next_request(self, since_s: float | None, *, with_stacks: bool, live: bool = True) -> EvidenceRequest:
         """The next look at our own ranks."""
         self.looks += 1
-        self.moving.stop_asking()
-        return Order(
+        self.moving.cancel_requests()
+        return EvidenceRequest(
             number=self.looks,
             records=self.records,
             members={**self.members.by_rank, **self.absent.by_rank},
@@ -313,18 +315,18 @@ class Watcher:
             live=live,
             memory=self.memory.lines(self.members.by_rank),
             kernel=self.memory.kernel_lines(self.members.by_rank),
-            earlier=self.onlookers.earlier(),
+            earlier=self.observers.earlier(),
             command=tuple(self.plan.command),
             cwd=self.plan.cwd,
             lang=self.plan.lang,
         )
 
-    def take_answer(self) -> None:
+    def take_result(self) -> None:
         """What a look came to, if one has just ended."""
         if self.child is None or not self.child.over():
             return
         child, self.child = self.child, None
-        self.totals.failed_looks += child.failed
+        self.totals.failed_samples += child.failed
         if self.nodes.took(child):
             return
         answer = child.answer()
@@ -334,40 +336,40 @@ class Watcher:
         if answer is None or self.episode is None:
             return
         if self.nodes.in_doubt():
-            self.episode.looked_in_vain()
+            self.episode.discard_last_sample()
             return
         summary, text = answer
         self.episode.heard(summary, text)
-        worth_saying = hang_policy.worth_saying(self.plan, summary, self.episode)
-        ends = (worth_saying or self.episode.said is not None) and self._is_to_end(summary, self.episode)
-        if worth_saying and not self.nodes.said_before(summary):
-            self.say_of(self.episode, summary, text, ends=ends)
-            if self.plan.on_hang_exec and summary.level == Level.STALL.value:
+        worth_saying = hang_policy.should_report(self.plan, summary, self.episode)
+        ends = (worth_saying or self.episode.said is not None) and self._should_abort(summary, self.episode)
+        if worth_saying and not self.nodes.was_reported_before(summary):
+            self.report_episode(self.episode, summary, text, ends=ends)
+            if self.plan.on_hang_exec and summary.level == VerdictLevel.STALL.value:
                 ending.run_command(self.plan.on_hang_exec, self.folder, self.plan.cwd)
         if ends:
             self.nodes.say(summary, abort=True)
             self.end_job(summary)
 
-    def _is_to_end(self, summary: Summary, episode: Episode) -> bool:
+    def _should_abort(self, summary: VerdictSummary, episode: StallEpisode) -> bool:
         """Whether the user wished for an end because of this, and the job is not ending anyway."""
-        return hang_policy.to_be_ended(self.plan, summary, episode) and not self._being_ended and not self.tasks.over()
+        return hang_policy.should_abort(self.plan, summary, episode) and not self._being_ended and not self.tasks.over()
 
-    def end_job(self, summary: Summary) -> None:
+    def end_job(self, summary: VerdictSummary) -> None:
         """``--on-hang abort``: what was found stays as it is from now on."""
         self.folder.say(announcements.aborting(summary))
-        self.moving.stop_asking()
+        self.moving.cancel_requests()
         if self.child is not None:
             self.child.end()
             self.child = None
-        state_at_verdict.lay_aside(self.folder.path)
+        state_at_verdict.set_aside(self.folder.path)
         self.abort = ending.Abort(self.tasks.pids, self.records)
 
-    def _quiet_line(self, episode: Episode, standing: Standing, work: Planned | None) -> None:
-        if not episode.quiet_said and announcements.worth_a_line(standing) and episode.said is None:
-            episode.quiet_said = True
-            self.folder.say(announcements.waiting(standing, self.nodes.members(standing), episode.last, work))
+    def _quiet_line(self, episode: StallEpisode, standing: WaitSnapshot, work: PlannedWait | None) -> None:
+        if not episode.is_quiet_line_printed and announcements.is_worth_a_line(standing) and episode.said is None:
+            episode.is_quiet_line_printed = True
+            self.folder.say(announcements.waiting_line(standing, self.nodes.members(standing), episode.last, work))
 
-    def _countdown(self, episode: Episode) -> None:
+    def _countdown(self, episode: StallEpisode) -> None:
         if episode.said is not None:
             line = episode.countdown(time.time())
             if line:
@@ -376,15 +378,15 @@ class Watcher:
 
 def main() -> int:
     """Watch the run whose folder is named; an exit code other than 0 asks for another try."""
-    for number in signals.TAKEN - {signal.SIGPIPE, signal.SIGXFSZ, *signals.FAULTS}:
+    for number in signals.CAUGHT - {signal.SIGPIPE, signal.SIGXFSZ, *signals.FAULTS}:
         signal.signal(number, lambda *_: None)  # a batch system signals all processes; the job decides when it ends
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     with suppress(OSError):
         os.nice(NICE)
     folder = RunFolder(Path(sys.argv[1]), Path(sys.argv[2]))
-    held = (watching(folder.records or folder.path), alive(folder.records or folder.path))
+    held = (watcher_lock(folder.records or folder.path), alive_lock(folder.records or folder.path))
     if not held[0].take():
-        return ANOTHER_WATCHES
+        return EXIT_ALREADY_WATCHED
     held[1].take(shared=True)
     try:
         Watcher(folder).run()

@@ -13,13 +13,13 @@ EVENT = np.dtype(
     [("start", "f8"), ("end", "f8"), ("name", "i4"), ("thread", "i4"), ("external", "i4"), ("spare", "i4")]
 )
 """Times are seconds; ``external`` is -1 where there is none."""
-RUN = 1 << 20
+RUN_EVENTS = 1 << 20
 """Events sorted at once: 32 MiB."""
 LEAST_READ = 4096
 Events = npt.NDArray[np.void]
 
 
-class Columns:
+class EventColumns:
     """Takes events in any order and gives them back by their beginning, the longer one of two first."""
 
     def __init__(self) -> None:
@@ -35,18 +35,18 @@ class Columns:
         """Take some events over."""
         self._waiting.append(events)
         self._count += len(events)
-        if self._count >= RUN:
+        if self._count >= RUN_EVENTS:
             self._put_away()
 
     def in_order(self) -> Iterator[Events]:
         """All events, some at a time. Raises OSError where the temporary file cannot be written or read."""
         if self._file is None:
             events = _sorted(self._waiting)
-            yield from (events[at : at + RUN // 8] for at in range(0, len(events), RUN // 8))
+            yield from (events[at : at + RUN_EVENTS // 8] for at in range(0, len(events), RUN_EVENTS // 8))
             return
         if self._count:
             self._put_away()
-        yield from _merged(self._stretches())
+        yield from _merge_runs(self._stretches())
 
     def close(self) -> None:
         """Let go of the temporary file."""
@@ -62,14 +62,14 @@ class Columns:
         self._runs.append(len(events))
         self._waiting, self._count = [], 0
 
-    def _stretches(self) -> list[_Stretch]:
+    def _stretches(self) -> list[_SortedRun]:
         assert self._file is not None
         self._file.flush()
         ends = np.cumsum(self._runs).tolist()
-        return [_Stretch(self._file, end - size, end) for end, size in zip(ends, self._runs, strict=True)]
+        return [_SortedRun(self._file, end - size, end) for end, size in zip(ends, self._runs, strict=True)]
 
 
-class _Stretch:
+class _SortedRun:
     """One sorted run in the file, of which a part at a time is in memory (a mapped file would count as ours)."""
 
     def __init__(self, file: IO[bytes], at: int, end: int) -> None:
@@ -97,9 +97,9 @@ class _Stretch:
         return taken
 
 
-def _merged(stretches: list[_Stretch]) -> Iterator[Events]:
+def _merge_runs(stretches: list[_SortedRun]) -> Iterator[Events]:
     """Of every run what begins before a moment up to which all of them are known."""
-    count = max(LEAST_READ, RUN // (4 * len(stretches)))
+    count = max(LEAST_READ, RUN_EVENTS // (4 * len(stretches)))
     while stretches:
         for stretch in stretches:
             if len(stretch.events) < count:

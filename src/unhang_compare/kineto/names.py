@@ -11,9 +11,9 @@ from unhang.knowledge.libraries import is_library_file, module_path
 
 MOST_NAMES = 1_000_000
 LONGEST = 160
-CARD = frozenset(("kernel", "gpu_memcpy", "gpu_memset", "Kernel", "Memcpy", "Memset"))
-BACKWARD = "built-in run_backward"
-LEFT_OUT = frozenset(("Trace", "overhead", "gpu_user_annotation", "ac2g", "fwdbwd"))
+GPU_CATEGORIES = frozenset(("kernel", "gpu_memcpy", "gpu_memset", "Kernel", "Memcpy", "Memset"))
+BACKWARD_NAME = "built-in run_backward"
+IGNORED_CATEGORIES = frozenset(("Trace", "overhead", "gpu_user_annotation", "ac2g", "fwdbwd"))
 STEP, OPTIMIZER = re.compile(r"ProfilerStep#(\d+)$"), "Optimizer.step#"
 _PYTHON = re.compile(r"(?P<file>[^()]+)\((?P<line>\d+)\): (?P<function>.+)")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -32,7 +32,7 @@ _LOADER = ("enumerate(DataLoader)#", "DataLoader")
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class EventName:
     """One name. ``where``: of a line of Python; ``own``: it is the user's; ``phase``: None where it says nothing."""
 
     text: str
@@ -48,11 +48,11 @@ class Name:
     optimizer: bool = False
 
 
-class Names:
+class EventNames:
     """Numbers for names. Addresses of objects do not count; beyond ``MOST_NAMES`` all new ones are one."""
 
     def __init__(self) -> None:
-        self.known: list[Name] = []
+        self.known: list[EventName] = []
         self._by_text: dict[tuple[str, str], int] = {}
         self._spelt: dict[tuple[str, str], int] = {}
 
@@ -70,11 +70,11 @@ class Names:
     def _new(self, category: str, text: str) -> int:
         plain = without_address(text)
         if len(self.known) >= MOST_NAMES:
-            category, plain = category if category in CARD else "", "(others)"
+            category, plain = category if category in GPU_CATEGORIES else "", "(others)"
         key = (category, plain)
         if key not in self._by_text:
             self._by_text[key] = len(self.known)
-            self.known.append(meaning(category, plain))
+            self.known.append(classify_event(category, plain))
         return self._by_text[key]
 
 
@@ -91,16 +91,16 @@ def without_address(text: str) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
-def meaning(category: str, text: str) -> Name:
+def classify_event(category: str, text: str) -> EventName:
     """What an event of this category and name is."""
-    if category in CARD:
-        return Name(text, phase=_phase_of(text), collective=bool(_COLLECTIVE.match(text)), card=True)
+    if category in GPU_CATEGORIES:
+        return EventName(text, phase=_phase_of(text), collective=bool(_COLLECTIVE.match(text)), card=True)
     if category in ("python_function", "Python"):
         return _python(text)
     step = STEP.match(text)
     if step is not None:
-        return Name(text, silent=True, step=int(step[1][:15]))
-    return Name(
+        return EventName(text, silent=True, step=int(step[1][:15]))
+    return EventName(
         text,
         phase=_phase_of(text),
         collective=bool(_COLLECTIVE.match(text)),
@@ -109,22 +109,22 @@ def meaning(category: str, text: str) -> Name:
     )
 
 
-def _python(text: str) -> Name:
+def _python(text: str) -> EventName:
     if text.startswith("nn.Module: "):
-        return Name(text, silent=True)
+        return EventName(text, silent=True)
     found = _PYTHON.fullmatch(text)
     if found is None and _PROFILER_CALL.match(text):
-        return Name(text, silent=True)
+        return EventName(text, silent=True)
     if found is None:
-        return Name(text, collective=bool(_COLLECTIVE.match(text)), phase=_phase_of(text))
+        return EventName(text, collective=bool(_COLLECTIVE.match(text)), phase=_phase_of(text))
     where = Where(found["file"], int(found["line"][:9]), found["function"])
     if not is_library_file(where.file):
-        return Name(text, where, own=True)
+        return EventName(text, where, own=True)
     if where.file.startswith(_PROFILER):
-        return Name(text, silent=True)
+        return EventName(text, silent=True)
     row = activity_table().of_python(where.function, where.file)
     phase = row.phase if row is not None else None
-    return Name(_dotted(where), where, phase=phase, collective=phase is Phase.COMMUNICATION)
+    return EventName(_dotted(where), where, phase=phase, collective=phase is Phase.COMMUNICATION)
 
 
 def _dotted(where: Where) -> str:

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from unhang.evidence.bounded_streams import BROKEN
+from unhang.evidence.bounded_streams import STREAM_ERRORS
+from unhang.evidence.file_names import rank_from_name
 from unhang.evidence.own_files.rank_times import RankTimes
-from unhang.evidence.profiler_trace import opened
-from unhang.evidence.rank_names import rank_from_name
+from unhang.evidence.profiler_trace import open_trace
 from unhang.findings import Source, Unread
-from unhang_compare.kineto.columns import EVENT, Columns, Events
-from unhang_compare.kineto.names import LEFT_OUT, Names
-from unhang_compare.kineto.pieces import Event, Reading, events_of
-from unhang_compare.kineto.sweep import Sweep
+from unhang_compare.kineto.columns import EVENT, EventColumns, Events
+from unhang_compare.kineto.event_stream import StreamState, TraceEvent, read_events
+from unhang_compare.kineto.names import IGNORED_CATEGORIES, EventNames
+from unhang_compare.kineto.sweep import TimeAttribution
 
 MOST_SAMPLES = 1024
 """Of more steps several make one sample."""
@@ -32,8 +32,8 @@ class _Trace:
     """What is gathered while events come in."""
 
     def __init__(self) -> None:
-        self.names = Names()
-        self.columns = Columns()
+        self.names = EventNames()
+        self.columns = EventColumns()
         self.threads: dict[tuple[int | str, int | str], int] = {}
         self.busy: Counter[int] = Counter()
         self.steps: list[tuple[float, float, int, int]] = []
@@ -42,9 +42,13 @@ class _Trace:
         self.first = self.last = 0.0
         self.cards = self.python = False
 
-    def take(self, events: list[Event]) -> None:
+    def take(self, events: list[TraceEvent]) -> None:
         """Keep what has a duration."""
-        kept = [e for e in events if e.ph == "X" and e.cat not in LEFT_OUT and 0 <= e.dur < 1e13 and abs(e.ts) < 1e18]
+        kept = [
+            e
+            for e in events
+            if e.ph == "X" and e.cat not in IGNORED_CATEGORIES and 0 <= e.dur < 1e13 and abs(e.ts) < 1e18
+        ]
         if not kept:
             return
         rows = np.zeros(len(kept), EVENT)
@@ -59,7 +63,7 @@ class _Trace:
         self._note(rows)
         self.columns.add(rows)
 
-    def _thread(self, event: Event) -> int:
+    def _thread(self, event: TraceEvent) -> int:
         return self.threads.setdefault((event.pid, event.tid), len(self.threads))
 
     def _note(self, rows: Events) -> None:
@@ -85,11 +89,11 @@ def read_trace(
 ) -> RankTimes | Unread:
     """Where the steps of one rank went. ``rank``: for a file that says nothing of it; ``seen`` hears bytes read."""
     source = Source(name or str(path))
-    reading, trace = Reading(), _Trace()
+    reading, trace = StreamState(), _Trace()
     try:
-        with opened(path) as stream:
+        with open_trace(path) as stream:
             done = 0
-            for events in events_of(stream, reading):
+            for events in read_events(stream, reading):
                 trace.take(events)
                 if seen is not None:
                     seen(reading.size - done)
@@ -97,16 +101,16 @@ def read_trace(
         if not len(trace.columns):
             return Unread(source, reading.trouble or "is a trace without a single event that lasts")
         return _judged(trace, reading, source, rank)
-    except BROKEN as error:
+    except STREAM_ERRORS as error:
         return Unread(source, f"cannot be read ({getattr(error, 'strerror', None) or error})")
     finally:
         trace.columns.close()
 
 
-def _judged(trace: _Trace, reading: Reading, source: Source, rank: int | None) -> RankTimes:
-    told = _told(reading)
+def _judged(trace: _Trace, reading: StreamState, source: Source, rank: int | None) -> RankTimes:
+    told = _metadata(reading)
     main, bounds, numbers, weights = _samples(trace)
-    sweep = Sweep(trace.names.known, bounds, main, cards=trace.cards)
+    sweep = TimeAttribution(trace.names.known, bounds, main, cards=trace.cards)
     for events in trace.columns.in_order():
         sweep.take(events)
     steps = np.array(weights, np.float64)
@@ -155,7 +159,7 @@ def _samples(trace: _Trace) -> tuple[int, list[tuple[float, float]], list[int], 
     return main, bounds, [group[-1][2] for group in groups], [len(group) for group in groups]
 
 
-def _external(event: Event) -> int:
+def _external(event: TraceEvent) -> int:
     found = event.args.external if event.args is not None else None
     if isinstance(found, str):
         found = int(found) if found.isdecimal() and len(found) < 10 else None
@@ -166,7 +170,7 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 24
 
 
-def _troubles(reading: Reading, sweep: Sweep, source: Source) -> list[Unread]:
+def _troubles(reading: StreamState, sweep: TimeAttribution, source: Source) -> list[Unread]:
     found = [Unread(source, reading.trouble)] if reading.trouble else []
     if reading.damaged:
         found.append(Unread(source, f"{reading.damaged} of its events are damaged and were left out"))
@@ -175,7 +179,7 @@ def _troubles(reading: Reading, sweep: Sweep, source: Source) -> list[Unread]:
     return found
 
 
-def _told(reading: Reading) -> dict[str, Any]:
+def _metadata(reading: StreamState) -> dict[str, Any]:
     """What stands before and behind the events."""
     found: dict[str, Any] = {}
     text = (reading.head[-_TOLD_BYTES:] + b"\n" + reading.tail[-_TOLD_BYTES:]).decode("utf-8", "replace")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from unhang.evidence.own_files.rank_times import CARD, DEVICE, MAIN, OWN, THREAD, WAITING, Activity
 from unhang.findings import Phase
 from unhang_compare.kineto.columns import Events
-from unhang_compare.kineto.names import BACKWARD, Name
+from unhang_compare.kineto.names import BACKWARD_NAME, EventName
 
 MOST_CELLS = 8 << 20
 """Activities times samples: 64 MiB."""
@@ -28,7 +28,7 @@ _WRAPPERS = tuple(
 
 
 @dataclass(slots=True)
-class _Thread:
+class _ThreadState:
     on: str
     now: float = 0.0
     at: int = 0
@@ -39,15 +39,17 @@ class _Thread:
     nodes: list[int] = field(default_factory=list)
 
 
-class Sweep:
+class TimeAttribution:
     """One trace. ``bounds``: (begin, end) of every sample in order, seconds; they do not overlap."""
 
-    def __init__(self, names: Sequence[Name], bounds: Sequence[tuple[float, float]], main: int, *, cards: bool) -> None:
+    def __init__(
+        self, names: Sequence[EventName], bounds: Sequence[tuple[float, float]], main: int, *, cards: bool
+    ) -> None:
         self._names = names
         self._begins = [begin for begin, _ in bounds]
         self._ends = [end for _, end in bounds]
         self._main = main
-        self._threads: dict[int, _Thread] = {}
+        self._threads: dict[int, _ThreadState] = {}
         self._activities: list[Activity] = []
         self._spent: list[array[float]] = []
         self._numbers: dict[Activity, int] = {}
@@ -68,7 +70,7 @@ class Sweep:
                 continue
             state = threads.get(thread)
             if state is None:
-                state = threads[thread] = _Thread(MAIN if thread == self._main else THREAD, start)
+                state = threads[thread] = _ThreadState(MAIN if thread == self._main else THREAD, start)
             self._advance(state, start)
             parent = state.nodes[-1] if state.nodes else self._root(state, start)
             node = children.get((parent, name))
@@ -85,7 +87,7 @@ class Sweep:
             self._advance(state, float("inf"))
         return {a: spent for a, spent in zip(self._activities, self._spent, strict=True) if any(spent)}
 
-    def _advance(self, state: _Thread, to: float) -> None:
+    def _advance(self, state: _ThreadState, to: float) -> None:
         """Close what ends before ``to``, and give the time up to ``to`` to what is open.
 
         This runs for every event; most are over within the sample they began in, which is done here.
@@ -109,7 +111,7 @@ class Sweep:
             now = to
         state.now = now
 
-    def _give(self, state: _Thread, node: int, now: float, to: float) -> None:
+    def _give(self, state: _ThreadState, node: int, now: float, to: float) -> None:
         """The time from ``now`` to ``to``, in whichever samples it lies."""
         begins, ends, spent, at = self._begins, self._ends, self._spent[node], state.at
         count = len(ends)
@@ -126,7 +128,7 @@ class Sweep:
         else:
             state.begin, state.end = float("inf"), float("-inf")
 
-    def _on_card(self, meant: Name, start: float, end: float, external: int) -> None:
+    def _on_card(self, meant: EventName, start: float, end: float, external: int) -> None:
         at = bisect_right(self._begins, start) - 1
         if at < 0 or start >= self._ends[at]:
             return
@@ -143,12 +145,12 @@ class Sweep:
         )
         self._spent[self._number(activity)][at] += end - start
 
-    def _root(self, state: _Thread, now: float) -> int:
+    def _root(self, state: _ThreadState, now: float) -> int:
         """Where a thread begins: backward on another thread belongs to the line that called it."""
         main = self._threads.get(self._main)
         if state.on == THREAD and main is not None and main.nodes and main.ends[-1] > now:
             above = self._activities[main.nodes[-1]]
-            if above.operation.startswith(BACKWARD):
+            if above.operation.startswith(BACKWARD_NAME):
                 return self._number(replace(above, on=THREAD))
         if state.on not in self._roots:
             self._roots[state.on] = self._number(Activity(None, "", "", Phase.OTHER, OWN, state.on))
@@ -177,7 +179,7 @@ class Sweep:
         known[external] = node
 
 
-def _within(above: Activity, name: Name) -> Activity:
+def _within(above: Activity, name: EventName) -> Activity:
     """What is done when an event of this name happens inside ``above``."""
     if name.silent:
         return above

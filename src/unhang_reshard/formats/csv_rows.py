@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from unhang.errors import UsageError
-from unhang_reshard.formats.table_rows import Columns, Row, choose
-from unhang_reshard.samples import Broken, Fault, Resume, split_place
+from unhang_reshard.formats.table_rows import Row, TableColumns, choose_columns
+from unhang_reshard.samples import BrokenSample, Fault, Resume, split_place
 
 LONGEST_LINE = 4 << 20
 MOST_LINES = 64
@@ -43,8 +43,8 @@ class CsvRows:
         self._encoding = "utf-8" if encoding.lower().replace("_", "-") == "utf-8-sig" else encoding
         csv.field_size_limit(LONGEST_LINE * 2)
         self._separator, names = self._header(files[0], separator, image, caption, text_only=text_only)
-        found_image, found_caption = choose(names, image, caption, text_only=text_only)
-        self.columns = Columns(found_image, found_caption, keep_others)
+        found_image, found_caption = choose_columns(names, image, caption, text_only=text_only)
+        self.columns = TableColumns(found_image, found_caption, keep_others)
 
     def _header(
         self, path: Path, separator: str | None, image: str | None, caption: str | None, *, text_only: bool
@@ -70,13 +70,13 @@ class CsvRows:
             raise UsageError(f"the header of {path} cannot be read: {error}") from None
         for sep, names in choices.items():
             try:
-                choose(names, image, caption, text_only=text_only)
+                choose_columns(names, image, caption, text_only=text_only)
             except UsageError:
                 continue
             return sep, names
         return max(choices.items(), key=lambda choice: len(choice[1]))
 
-    def rows(self, start: Resume) -> Iterator[Row | Broken]:
+    def rows(self, start: Resume) -> Iterator[Row | BrokenSample]:
         """From ``start`` to the end of the last file."""
         for number in range(start.file, len(self.files)):
             here = start if number == start.file else Resume(number)
@@ -87,7 +87,7 @@ class CsvRows:
                 file.seek(here.at)
                 yield from self._rows(file, names, here)
 
-    def rows_at(self, places: Iterable[int]) -> Iterator[Row | Broken]:
+    def rows_at(self, places: Iterable[int]) -> Iterator[Row | BrokenSample]:
         """One answer for each place; the line is not known here and is 0."""
         for number, group in itertools.groupby(map(split_place, places), key=lambda place: place[0]):
             with self.files[number].open("rb") as file:
@@ -97,8 +97,8 @@ class CsvRows:
                         file.seek(at)
                     yield next(self._rows(file, names, Resume(number, at, 0)), self._gone(number))
 
-    def _gone(self, number: int) -> Broken:
-        return Broken("changed", str(self.files[number]), 0)
+    def _gone(self, number: int) -> BrokenSample:
+        return BrokenSample("changed", str(self.files[number]), 0)
 
     def _names(self, file: BinaryIO) -> list[str]:
         try:
@@ -108,7 +108,7 @@ class CsvRows:
         except (_RowFault, csv.Error):
             return []
 
-    def _rows(self, file: BinaryIO, names: list[str], here: Resume) -> Iterator[Row | Broken]:
+    def _rows(self, file: BinaryIO, names: list[str], here: Resume) -> Iterator[Row | BrokenSample]:
         name = str(self.files[here.file])
         while True:
             line = file.readline(LONGEST_LINE)
@@ -124,7 +124,7 @@ class CsvRows:
             except _RowFault as error:
                 after_first += _skip_rest(file, line, after_first)
                 following = Resume(here.file, after_first, here.line + 1)
-                yield Broken(error.fault, name, here.line, error.detail, following)
+                yield BrokenSample(error.fault, name, here.line, error.detail, following)
             else:
                 following = Resume(here.file, file.tell() if taken > 1 else after_first, here.line + taken)
                 yield Row(here.at, here.file, here.line, dict(zip(names, fields, strict=True)), following)

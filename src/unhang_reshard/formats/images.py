@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from unhang_reshard.samples import LARGEST, Fault
+from unhang_reshard.samples import MAX_SAMPLE_BYTES, Fault
 
 HEAD = 32
 TAIL = 64
@@ -18,7 +18,7 @@ _BARE_MARKERS = {0x01, *range(0xD0, 0xD9)}
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class ImageCheck:
     """What a look at an image found: its ending (``jpg``) and bytes, or what is wrong with it."""
 
     ending: str = ""
@@ -31,35 +31,35 @@ class _NotUsable(Exception):
         self.fault = fault
 
 
-def look_at_file(path: str) -> Looked:
+def check_file(path: str) -> ImageCheck:
     """Open, head, tail: never waits for a pipe and never reads a device."""
     try:
         with _opened(path) as (handle, size):
             head, tail = os.pread(handle, HEAD, 0), os.pread(handle, TAIL, max(0, size - TAIL))
             if _ending(head) == "jpg" and b"\xff\xd9" not in tail:
-                return look_at_bytes(_whole(handle, size))
+                return check_bytes(_whole(handle, size))
             return _judged(head, tail, size)
     except _NotUsable as error:
-        return Looked(fault=error.fault)
+        return ImageCheck(fault=error.fault)
 
 
-def read_file(path: str) -> tuple[Looked, bytes]:
+def read_file(path: str) -> tuple[ImageCheck, bytes]:
     """The image itself with the same judgement; a file that grows meanwhile is not read on."""
     try:
         with _opened(path) as (handle, size):
             data = _whole(handle, size)
-            return look_at_bytes(data), data
+            return check_bytes(data), data
     except _NotUsable as error:
-        return Looked(fault=error.fault), b""
+        return ImageCheck(fault=error.fault), b""
 
 
-def look_at_bytes(data: bytes) -> Looked:
+def check_bytes(data: bytes) -> ImageCheck:
     """The same judgement about an image in memory."""
-    if len(data) > LARGEST:
-        return Looked(size=len(data), fault="too-large")
+    if len(data) > MAX_SAMPLE_BYTES:
+        return ImageCheck(size=len(data), fault="too-large")
     head, tail = data[:HEAD], data[-TAIL:]
     if _ending(head) == "jpg" and b"\xff\xd9" not in tail and not _jpeg_ends(data):
-        return Looked("jpg", len(data), "cut-short")
+        return ImageCheck("jpg", len(data), "cut-short")
     return _judged(head, tail, len(data))
 
 
@@ -76,7 +76,7 @@ def _opened(path: str) -> Iterator[tuple[int, int]]:
         about = os.fstat(handle)
         if not stat.S_ISREG(about.st_mode):
             raise _NotUsable("no-file")
-        if about.st_size > LARGEST:
+        if about.st_size > MAX_SAMPLE_BYTES:
             raise _NotUsable("too-large")
         yield handle, about.st_size
     except OSError:
@@ -96,13 +96,13 @@ def _whole(handle: int, size: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _judged(head: bytes, tail: bytes, size: int) -> Looked:
+def _judged(head: bytes, tail: bytes, size: int) -> ImageCheck:
     if size == 0:
-        return Looked(fault="empty")
+        return ImageCheck(fault="empty")
     ending = _ending(head)
     if not ending:
-        return Looked(size=size, fault="no-image")
-    return Looked(ending, size, None if _has_end(ending, head, tail, size) else "cut-short")
+        return ImageCheck(size=size, fault="no-image")
+    return ImageCheck(ending, size, None if _has_end(ending, head, tail, size) else "cut-short")
 
 
 def _ending(head: bytes) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from unhang.errors import UsageError
-from unhang_reshard.formats.table_rows import Columns, Row, choose
-from unhang_reshard.samples import Broken, Resume, split_place
+from unhang_reshard.formats.table_rows import Row, TableColumns, choose_columns
+from unhang_reshard.samples import BrokenSample, Resume, split_place
 
 LONGEST_LINE = 16 << 20
 
@@ -22,13 +22,15 @@ class JsonRows:
         self, files: Sequence[Path], *, image: str | None, caption: str | None, text_only: bool, keep_others: bool
     ) -> None:
         self.files = files
-        self.columns = Columns(image, caption or "")  # before the first row is known
+        self.columns = TableColumns(image, caption or "")  # before the first row is known
         first = next((row for row in self.rows(Resume()) if isinstance(row, Row)), None)
         if first is None:
             raise UsageError(f"{files[0]} holds no line that is a JSON object")
-        self.columns = Columns(*choose(list(first.values), image, caption, text_only=text_only), keep_others)
+        self.columns = TableColumns(
+            *choose_columns(list(first.values), image, caption, text_only=text_only), keep_others
+        )
 
-    def rows(self, start: Resume) -> Iterator[Row | Broken]:
+    def rows(self, start: Resume) -> Iterator[Row | BrokenSample]:
         """From ``start`` to the end of the last file."""
         for number in range(start.file, len(self.files)):
             here = start if number == start.file else Resume(number)
@@ -36,16 +38,16 @@ class JsonRows:
                 file.seek(here.at)
                 yield from self._rows(file, here)
 
-    def rows_at(self, places: Iterable[int]) -> Iterator[Row | Broken]:
+    def rows_at(self, places: Iterable[int]) -> Iterator[Row | BrokenSample]:
         """One answer for each place; the line is not known here and is 0."""
         for number, group in itertools.groupby(map(split_place, places), key=lambda place: place[0]):
             with self.files[number].open("rb") as file:
                 for _, at in group:
                     file.seek(at)
-                    gone = Broken("changed", str(self.files[number]), 0)
+                    gone = BrokenSample("changed", str(self.files[number]), 0)
                     yield next(self._rows(file, Resume(number, at, 0)), gone)
 
-    def _rows(self, file: BinaryIO, here: Resume) -> Iterator[Row | Broken]:
+    def _rows(self, file: BinaryIO, here: Resume) -> Iterator[Row | BrokenSample]:
         name = str(self.files[here.file])
         while line := file.readline(LONGEST_LINE):
             size, whole = len(line), line
@@ -56,7 +58,7 @@ class JsonRows:
             if line.strip():
                 values = None if size != len(line) else _object(line)
                 if values is None:
-                    yield Broken("line" if size != len(line) else "json", name, here.line, resume=following)
+                    yield BrokenSample("line" if size != len(line) else "json", name, here.line, resume=following)
                 else:
                     yield Row(here.at, here.file, here.line, values, following)
             here = following

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from unhang.errors import MissingExtra, UsageError
-from unhang_reshard.formats.table_rows import Columns, Row, choose
-from unhang_reshard.samples import Broken, Resume, split_place
+from unhang_reshard.formats.table_rows import Row, TableColumns, choose_columns
+from unhang_reshard.samples import BrokenSample, Resume, split_place
 
 ROWS_AT_ONCE = 64
 """Rows may hold whole images."""
@@ -32,25 +32,25 @@ class ParquetRows:
             names = parquet.ParquetFile(files[0]).schema_arrow.names
         except self._damaged as error:
             raise UsageError(f"{files[0]} cannot be read as Parquet: {error}") from None
-        self.columns = Columns(*choose(names, image, caption, text_only=text_only), keep_others)
+        self.columns = TableColumns(*choose_columns(names, image, caption, text_only=text_only), keep_others)
 
-    def rows(self, start: Resume) -> Iterator[Row | Broken]:
+    def rows(self, start: Resume) -> Iterator[Row | BrokenSample]:
         """From ``start`` to the end of the last file."""
         for number in range(start.file, len(self.files)):
             yield from self._rows(number, start.at if number == start.file else 0)
 
-    def rows_at(self, places: Iterable[int]) -> Iterator[Row | Broken]:
+    def rows_at(self, places: Iterable[int]) -> Iterator[Row | BrokenSample]:
         """One answer for each place."""
         for number, group in itertools.groupby(map(split_place, places), key=lambda place: place[0]):
-            rows, reached = iter(()), -1  # type: Iterator[Row | Broken], int
+            rows, reached = iter(()), -1  # type: Iterator[Row | BrokenSample], int
             for _, at in group:
                 if at <= reached or reached < 0:
                     rows = self._rows(number, at)
-                found = next((row for row in rows if isinstance(row, Broken) or row.at == at), None)
+                found = next((row for row in rows if isinstance(row, BrokenSample) or row.at == at), None)
                 reached = at
-                yield found or Broken("changed", str(self.files[number]), at + 1)
+                yield found or BrokenSample("changed", str(self.files[number]), at + 1)
 
-    def _rows(self, number: int, start: int) -> Iterator[Row | Broken]:
+    def _rows(self, number: int, start: int) -> Iterator[Row | BrokenSample]:
         path, at = self.files[number], start
         wanted = None if self.columns.keep_others else [n for n in (self.columns.image, self.columns.caption) if n]
         try:
@@ -72,4 +72,4 @@ class ParquetRows:
                 at += batch.num_rows
         except self._damaged as error:
             said = (str(error) or type(error).__name__).splitlines()[0]
-            yield Broken("archive", str(path), at + 1, said[:200], Resume(number + 1))
+            yield BrokenSample("archive", str(path), at + 1, said[:200], Resume(number + 1))

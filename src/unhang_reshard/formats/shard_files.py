@@ -9,8 +9,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from unhang_reshard.formats.images import look_at_bytes
-from unhang_reshard.samples import LARGEST, Broken, Fault, Fields, Good, Resume, packed_size, place_of, split_place
+from unhang_reshard.formats.images import check_bytes
+from unhang_reshard.samples import (
+    MAX_SAMPLE_BYTES,
+    BrokenSample,
+    Fault,
+    Fields,
+    GoodSample,
+    Resume,
+    packed_size,
+    place_of,
+    split_place,
+)
 
 LONGEST_ENDING = 80
 MOST_PARTS = 256
@@ -43,30 +53,30 @@ class ShardFiles:
         """Bytes of the files before this one: inside a file the place is a count of samples."""
         return sum(self._sizes[: resume.file])
 
-    def look(self, start: Resume) -> Iterator[Good | Broken]:
+    def look(self, start: Resume) -> Iterator[GoodSample | BrokenSample]:
         """Every sample from ``start`` on; the one before it in its file is read again."""
         for number in range(start.file, len(self.files)):
             for found in self._samples(number):
-                if isinstance(found, Broken):
+                if isinstance(found, BrokenSample):
                     yield found
                 elif number > start.file or found.at >= start.at:
                     yield self._judged(number, found)
 
-    def take(self, places: Iterable[tuple[int, int]]) -> Iterator[Fields | Broken]:
+    def take(self, places: Iterable[tuple[int, int]]) -> Iterator[Fields | BrokenSample]:
         """The samples at these places; each file is read from its beginning up to the last place in it."""
         for number, group in itertools.groupby((split_place(place) for place, _ in places), key=lambda place: place[0]):
-            found, reached = iter(()), -1  # type: Iterator[_Sample | Broken], int
+            found, reached = iter(()), -1  # type: Iterator[_Sample | BrokenSample], int
             for _, at in group:
                 if at <= reached or reached < 0:
                     found = self._samples(number)
                 reached = at
-                sample = next((s for s in found if isinstance(s, Broken) or s.at == at), None)
+                sample = next((s for s in found if isinstance(s, BrokenSample) or s.at == at), None)
                 if isinstance(sample, _Sample) and sample.fault is None:
                     yield sample.fields
                 else:
-                    yield Broken("changed", str(self.files[number]), at + 1)
+                    yield BrokenSample("changed", str(self.files[number]), at + 1)
 
-    def _judged(self, number: int, sample: _Sample) -> Good | Broken:
+    def _judged(self, number: int, sample: _Sample) -> GoodSample | BrokenSample:
         resume, name = Resume(number, sample.at + 1, sample.at + 2), str(self.files[number])
         fault, detail = sample.fault, sample.name
         if fault is None and (lacking := self._needed() - _kinds(sample.fields)):
@@ -74,8 +84,8 @@ class ShardFiles:
         if fault is None:
             fault = next((f for f in map(_image_fault, sample.fields.items()) if f is not None), None)
         if fault is not None:
-            return Broken(fault, name, sample.at + 1, detail[:300], resume)
-        return Good(place_of(number, sample.at), packed_size(map(len, sample.fields.values())), resume)
+            return BrokenSample(fault, name, sample.at + 1, detail[:300], resume)
+        return GoodSample(place_of(number, sample.at), packed_size(map(len, sample.fields.values())), resume)
 
     def _needed(self) -> frozenset[str]:
         """Kinds of parts that every sample must have: those of the first whole one of all."""
@@ -85,7 +95,7 @@ class ShardFiles:
             self._needs = next((_kinds(s.fields) for s in whole), frozenset())
         return self._needs
 
-    def _samples(self, number: int) -> Iterator[_Sample | Broken]:
+    def _samples(self, number: int) -> Iterator[_Sample | BrokenSample]:
         """Samples of one file in order; damage ends it, and the sample it is in is not given."""
         path, sample, count = self.files[number], None, 0
         try:
@@ -105,7 +115,7 @@ class ShardFiles:
                 yield sample
         except _DAMAGED as error:
             said = (str(error) or type(error).__name__).splitlines()[0]
-            yield Broken("archive", str(path), count, said[:200], Resume(number + 1))
+            yield BrokenSample("archive", str(path), count, said[:200], Resume(number + 1))
 
 
 def _add(sample: _Sample, ending: str, member: tarfile.TarInfo, data: IO[bytes] | None) -> None:
@@ -113,7 +123,7 @@ def _add(sample: _Sample, ending: str, member: tarfile.TarInfo, data: IO[bytes] 
         return
     if not ending or len(ending) > LONGEST_ENDING or ending.startswith("_") or ending in sample.fields:
         sample.fault = "name"
-    elif member.size + sum(map(len, sample.fields.values())) > LARGEST or len(sample.fields) >= MOST_PARTS:
+    elif member.size + sum(map(len, sample.fields.values())) > MAX_SAMPLE_BYTES or len(sample.fields) >= MOST_PARTS:
         sample.fault, sample.fields = "too-large", {}
     elif data is not None:
         sample.fields[ending] = data.read()
@@ -138,4 +148,4 @@ def _kinds(fields: Fields) -> frozenset[str]:
 
 def _image_fault(part: tuple[str, bytes]) -> Fault | None:
     ending, data = part
-    return look_at_bytes(data).fault if ending in IMAGES else None
+    return check_bytes(data).fault if ending in IMAGES else None

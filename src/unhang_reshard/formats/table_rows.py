@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from unhang.errors import UsageError
-from unhang_reshard.samples import Broken, Fault, Resume
+from unhang_reshard.samples import BrokenSample, Fault, Resume
 
 IMAGE_NAMES = (
     "filepath",
@@ -28,7 +28,7 @@ CAPTION_NAMES = ("title", "caption", "text", "txt", "prompt", "captions")
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class TableColumns:
     """Names of the columns that are used; ``image`` None: samples of text alone."""
 
     image: str | None
@@ -52,14 +52,16 @@ class Rows(Protocol):
 
     files: Sequence[Path]
 
-    def rows(self, start: Resume) -> Iterator[Row | Broken]:
+    def rows(self, start: Resume) -> Iterator[Row | BrokenSample]:
         """From ``start`` to the end of the last file."""
 
-    def rows_at(self, places: Iterable[int]) -> Iterator[Row | Broken]:
+    def rows_at(self, places: Iterable[int]) -> Iterator[Row | BrokenSample]:
         """One answer for each place."""
 
 
-def choose(names: Sequence[str], image: str | None, caption: str | None, *, text_only: bool) -> tuple[str | None, str]:
+def choose_columns(
+    names: Sequence[str], image: str | None, caption: str | None, *, text_only: bool
+) -> tuple[str | None, str]:
     """The image's and the caption's column among those there are.
 
     Raises:
@@ -78,7 +80,7 @@ def _pick(names: Sequence[str], asked: str | None, usual: Sequence[str], option:
     raise UsageError(f"there is {what}; there are: {shown}", next_step=f"name the column: {option} NAME")
 
 
-def caption_of(row: Row, columns: Columns) -> bytes | Fault:
+def caption_of(row: Row, columns: TableColumns) -> bytes | Fault:
     """The caption as it is stored."""
     value = row.values.get(columns.caption)
     if isinstance(value, bool) or not isinstance(value, str | int | float) or value != value:
@@ -87,7 +89,7 @@ def caption_of(row: Row, columns: Columns) -> bytes | Fault:
     return text.encode("utf-8", "replace") if text else "caption"
 
 
-def others_of(row: Row, columns: Columns) -> bytes | None:
+def others_of(row: Row, columns: TableColumns) -> bytes | None:
     """All other columns as JSON, where they are wanted."""
     if not columns.keep_others:
         return None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from unhang.causes.detector import Signal
-from unhang.causes.work.single_rank_work import check
+from unhang.causes.work.single_rank_work import detect
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import SourceFile, StackDump
-from unhang.evidence.own_files.recorder_items import BundleManifest, RankProcess
+from unhang.evidence.own_files.run_items import BundleManifest, RankProcess
 from unhang.evidence.stacks import read_stacks
 from unhang.facts.build import build_facts
 from unhang.findings import Source
@@ -32,7 +32,7 @@ def remedies(*laggard: str) -> list[str]:
     )
     source = SourceFile(Source("train.py"), "/job/train.py", PROGRAM)
     stacks = [stack(0, *laggard, "main (/job/train.py:5)"), stack(1, *waits)]
-    (found,) = check(build_facts(EvidenceSet(stacks=stacks, manifests=[manifest], sources=[source])))
+    (found,) = detect(build_facts(EvidenceSet(stacks=stacks, manifests=[manifest], sources=[source])))
     assert isinstance(found, Signal)
     return [str(one.title) for one in found.finding.remedies]
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unhang.check.bisect.bisect import Bisect, Search, Trial, best, judged
+from unhang.check.bisect.bisect import Bisection, BisectResult, BisectTrial, best_trial, judge_trial
 from unhang.check.bisect.bisect_verdict import verdict_of
-from unhang.check.bisect.smallest_set import combinations, cut_down, smallest_together, working_singles
+from unhang.check.bisect.smallest_set import full_combinations, minimal_subset, smallest_together, working_singles
 from unhang.check.probe_results.answer_line import ProbeAnswer
-from unhang.check.probe_results.probe_results import Probed, Step
+from unhang.check.probe_results.probe_results import ProbeResult, ProbeStep
 from unhang.findings import Cause, Certainty, RemedyKind, Severity, Status
-from unhang.knowledge.job.workarounds import Workaround, set_already, to_try, workarounds
+from unhang.knowledge.job.workarounds import Workaround, applicable_workarounds, workarounds, workarounds_to_unset
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ SWITCHES = tuple(Switch(f"V{number}") for number in range(8))
 def test_exactly_what_is_needed_is_found(needed: set[int]) -> None:
     want = {SWITCHES[number] for number in needed}
 
-    found = cut_down(SWITCHES, lambda some: want <= set(some))
+    found = minimal_subset(SWITCHES, lambda some: want <= set(some))
 
     assert set(found) == want
 
@@ -44,7 +44,7 @@ def test_what_comes_back_works_and_nothing_can_be_left_out(enough: set[frozenset
     switches = SWITCHES[:6]
     sets = {frozenset(switches[number] for number in some) for some in enough} | {frozenset(switches)}
 
-    found = cut_down(switches, lambda some: frozenset(some) in sets)
+    found = minimal_subset(switches, lambda some: frozenset(some) in sets)
 
     assert frozenset(found) in sets
     for one in found:
@@ -55,7 +55,7 @@ def test_what_comes_back_works_and_nothing_can_be_left_out(enough: set[frozenset
 def test_settings_of_one_variable_are_never_set_together() -> None:
     options = (Switch("IF", "a"), Switch("IF", "b"), Switch("P2P"))
 
-    assert combinations(options) == ((options[0], options[2]), (options[1], options[2]))
+    assert full_combinations(options) == ((options[0], options[2]), (options[1], options[2]))
     assert smallest_together(options, lambda some: Switch("IF", "b") in some and Switch("P2P") in some) == (
         options[1],
         options[2],
@@ -69,25 +69,25 @@ def test_nothing_that_helps_is_none() -> None:
 
 def probed(*, bus: float | None, failed: bool = False, wrong: tuple[int, ...] = ()) -> ProbeAnswer:
     size = 4 << 20
-    step = Step("all-reduce", "world", ((0, 1),), size, finished=(0, 1), wrong=wrong)
+    step = ProbeStep("all-reduce", "world", ((0, 1),), size, finished=(0, 1), wrong=wrong)
     if failed:
-        step = Step("connect", "world", ((0, 1),), stuck=(0, 1))
+        step = ProbeStep("connect", "world", ((0, 1),), stuck=(0, 1))
     elif bus is not None:
-        step = Step("all-reduce", "world", ((0, 1),), size, size / bus, (0, 1), wrong=wrong)
-    return ProbeAnswer(Probed("nccl", ("h1", "h1"), (step,), 5.0))
+        step = ProbeStep("all-reduce", "world", ((0, 1),), size, size / bus, (0, 1), wrong=wrong)
+    return ProbeAnswer(ProbeResult("nccl", ("h1", "h1"), (step,), 5.0))
 
 
-OPTIONS = {setting.id: setting for setting in to_try("nccl", several_nodes=False, interfaces={})}
+OPTIONS = {setting.id: setting for setting in applicable_workarounds("nccl", several_nodes=False, interfaces={})}
 
 
-def search(answers: Mapping[frozenset[str], ProbeAnswer], usual: ProbeAnswer) -> tuple[Bisect, list[dict[str, str]]]:
+def search(answers: Mapping[frozenset[str], ProbeAnswer], usual: ProbeAnswer) -> tuple[Bisection, list[dict[str, str]]]:
     asked: list[dict[str, str]] = []
 
     def ask(changes: Mapping[str, str]) -> ProbeAnswer:
         asked.append(dict(changes))
         return answers.get(frozenset(changes), usual)
 
-    return Bisect(ask, lambda _: list(OPTIONS.values()), 60.0), asked
+    return Bisection(ask, lambda _: list(OPTIONS.values()), 60.0), asked
 
 
 def test_where_everything_works_nothing_is_tried() -> None:
@@ -121,7 +121,7 @@ def test_two_settings_that_help_only_together() -> None:
             else probed(bus=None, failed=True)
         )
 
-    result = Bisect(ask, lambda _: list(OPTIONS.values()), 60.0).search()
+    result = Bisection(ask, lambda _: list(OPTIONS.values()), 60.0).search()
 
     assert result.answer is not None
     assert set(result.answer.set) == {"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"}
@@ -130,9 +130,9 @@ def test_two_settings_that_help_only_together() -> None:
 def test_a_setting_that_goes_on_crawling_does_not_count() -> None:
     before = probed(bus=1e6).probed
 
-    assert not judged((), probed(bus=2e6), before).works
-    assert judged((), probed(bus=5e6), before).works
-    assert not judged((), probed(bus=5e9, wrong=(1,)), before).works
+    assert not judge_trial((), probed(bus=2e6), before).works
+    assert judge_trial((), probed(bus=5e6), before).works
+    assert not judge_trial((), probed(bus=5e9, wrong=(1,)), before).works
 
 
 def test_when_the_time_is_up_it_says_so() -> None:
@@ -145,13 +145,13 @@ def test_when_the_time_is_up_it_says_so() -> None:
 
 
 def test_of_two_about_as_fast_the_one_that_switches_less_off() -> None:
-    first, second, third = Trial((), True, 9.5), Trial((), True, 10.0), Trial((), True, 2.0)
+    first, second, third = BisectTrial((), True, 9.5), BisectTrial((), True, 10.0), BisectTrial((), True, 2.0)
 
-    assert best([third, first, second]) is first
+    assert best_trial([third, first, second]) is first
 
 
 def test_an_interface_is_sent_by_its_network() -> None:
-    options = list(to_try("gloo", several_nodes=True, interfaces={"10.1.0.0/16": "eth7"}))
+    options = list(applicable_workarounds("gloo", several_nodes=True, interfaces={"10.1.0.0/16": "eth7"}))
 
     assert options[0].set == {"GLOO_SOCKET_IFNAME": "eth7"}
     assert options[0].sent == {"GLOO_SOCKET_IFNAME": "@10.1.0.0/16"}
@@ -169,8 +169,10 @@ def test_every_row_can_be_tried_and_names_a_cause() -> None:
         assert set(row.set) <= known
 
 
-def with_settings(environment: dict[str, str], works: Callable[[Mapping[str, str]], ProbeAnswer]) -> Search:
-    return Bisect(works, lambda _: [], 60.0, lambda before: set_already(before.backend, environment)).search()
+def with_settings(environment: dict[str, str], works: Callable[[Mapping[str, str]], ProbeAnswer]) -> BisectResult:
+    return Bisection(
+        works, lambda _: [], 60.0, lambda before: workarounds_to_unset(before.backend, environment)
+    ).search()
 
 
 FOLKLORE = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1", "PATH": "/bin"}
@@ -219,7 +221,7 @@ def test_a_verdict_names_the_setting_its_price_and_the_repair() -> None:
 
 
 def test_a_search_that_could_not_begin_is_not_health() -> None:
-    result = Bisect(lambda _: ProbeAnswer(refused="PyTorch cannot be imported here"), lambda _: [], 60.0).search()
+    result = Bisection(lambda _: ProbeAnswer(refused="PyTorch cannot be imported here"), lambda _: [], 60.0).search()
 
     said = verdict_of(result, "h1")
 

@@ -11,22 +11,22 @@ from hypothesis import strategies as st
 
 from tests.check.told_machine import MACHINES, Told, ask
 from unhang.check.devices.devices import Card, CardProcess
-from unhang.check.devices.nvidia_smi import FIELDS, cards_of
-from unhang.check.devices.nvidia_smi_text import cards_of_report, cards_of_table, fabric_states
-from unhang.check.devices.topology_text import nvlinks_of, peers_of, redirecting_bridges, ways_of
-from unhang.host.look import Look
-from unhang.host.machine import Output, StoredMachine
+from unhang.check.devices.nvidia_smi import FIELDS, query_cards
+from unhang.check.devices.nvidia_smi_text import parse_fabric_states, parse_report, parse_table
+from unhang.check.devices.topology_text import parse_nvlinks, parse_peer_access, parse_topology, redirecting_bridges
+from unhang.host.inspection_result import InspectionResult
+from unhang.host.machine import CommandOutput, StoredMachine
 
 
 def test_an_old_nvidia_smi_that_refuses_the_query_is_asked_for_its_report() -> None:
     stored = StoredMachine(MACHINES / "h100_nvswitch")
     report = stored.command(("nvidia-smi", "-q")).found
     assert report is not None
-    refused = Output('Field "mig.mode.current" is not a valid field to query.\n', 2)
+    refused = CommandOutput('Field "mig.mode.current" is not a valid field to query.\n', 2)
 
-    look, trouble = cards_of(Told(Path("/"), {"nvidia-smi --query-gpu": refused, "nvidia-smi -q": report}))
+    look, trouble = query_cards(Told(Path("/"), {"nvidia-smi --query-gpu": refused, "nvidia-smi -q": report}))
 
-    by_query, _ = cards_of(stored)
+    by_query, _ = query_cards(stored)
     assert trouble is None
     assert look.found is not None
     assert by_query.found is not None
@@ -38,11 +38,11 @@ def test_a_name_with_a_comma_and_cells_that_are_not_supported() -> None:
     cells = ["0", "GPU-1", "Odd card", "00000000:01:00.0", "560.35.03", *["[N/A]"] * 3, "[Not Supported]"]
     row = ", ".join([*cells, *["[N/A]"] * (len(FIELDS) - len(cells))])
     answers = {
-        "nvidia-smi --query-gpu": Output(row + "\n", 0),
-        "nvidia-smi --query-compute-apps": Output("GPU-1, 12, [N/A], python, a.py\nGPU-1, [N/A], 3, x\n", 0),
+        "nvidia-smi --query-gpu": CommandOutput(row + "\n", 0),
+        "nvidia-smi --query-compute-apps": CommandOutput("GPU-1, 12, [N/A], python, a.py\nGPU-1, [N/A], 3, x\n", 0),
     }
 
-    look, _ = cards_of(Told(Path("/"), answers))
+    look, _ = query_cards(Told(Path("/"), answers))
 
     assert look.found is not None
     assert look.found.cards == (Card(0, "Odd card", "GPU-1", "0000:01:00.0", compute_mode="[N/A]"),)
@@ -51,7 +51,7 @@ def test_a_name_with_a_comma_and_cells_that_are_not_supported() -> None:
 
 def test_after_a_hang_nvidia_smi_is_not_asked_again(tmp_path: Path) -> None:
     class Hangs(Told):
-        def command(self, words: Sequence[str], limit_s: float = 8.0) -> Look[Output]:
+        def command(self, words: Sequence[str], limit_s: float = 8.0) -> InspectionResult[CommandOutput]:
             self.asked.append(" ".join(words[:2]))
             return StoredMachine(MACHINES / "smi_hangs").command(words)
 
@@ -70,7 +70,7 @@ def test_the_matrix_of_a_paste_that_lost_its_tabs() -> None:
         "NIC0    SYS     NODE     X \n\nLegend:\n"
     )
 
-    found = ways_of(paste)
+    found = parse_topology(paste)
 
     assert found is not None
     assert dict(found.ways) == {(0, 1): "NV4", (1, 0): "NV4"}
@@ -87,12 +87,12 @@ def test_only_bridges_above_cards_count() -> None:
 
 
 PARSERS = (
-    cards_of_report,
-    cards_of_table,
-    fabric_states,
-    ways_of,
-    peers_of,
-    nvlinks_of,
+    parse_report,
+    parse_table,
+    parse_fabric_states,
+    parse_topology,
+    parse_peer_access,
+    parse_nvlinks,
     lambda text: redirecting_bridges(text, ["0000:18:00.0"]),
 )
 

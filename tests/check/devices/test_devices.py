@@ -13,26 +13,26 @@ import pytest
 
 from tests.check.told_machine import MACHINES, Told, ask, card, findings, situation
 from tests.work import calls_of
-from unhang.check.all_checks import ALL_CHECKS, look_around
-from unhang.check.devices.chosen_cards import better_choice, chosen_cards, is_crowded
+from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
+from unhang.check.devices.chosen_cards import better_choice, find_chosen_cards, is_crowded
 from unhang.check.devices.devices import (
-    BuiltFor,
     CardProcess,
     Cards,
-    Choice,
-    Driver,
+    DeviceSelection,
     NcclLibraries,
     NcclLibrary,
+    NvidiaDriver,
     PciCard,
     PciCards,
+    TorchCudaBuild,
 )
-from unhang.check.devices.topology import Fabric, NvLinks, Ways
+from unhang.check.devices.topology import CardTopology, NvlinkFabric, NvLinks
 from unhang.check.judge import judge
 from unhang.findings import Severity, say
-from unhang.host.look import Look, Situation
-from unhang.host.machine import Machine, Output, StoredMachine
+from unhang.host.inspection_result import InspectionResult, NodeInspection
+from unhang.host.machine import CommandOutput, Machine, StoredMachine
 from unhang.program.launch.launch import Launch
-from unhang.program.launch.planned_job import Plan
+from unhang.program.launch.planned_job import PlannedJob
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ from unhang.program.launch.planned_job import Plan
 def test_the_list_is_read_as_the_runtime_reads_it(
     words: tuple[str, ...] | None, seen: tuple[int, ...], unknown: str, twice: str
 ) -> None:
-    chosen = chosen_cards(situation([card(i) for i in range(4)], words))
+    chosen = find_chosen_cards(situation([card(i) for i in range(4)], words))
 
     assert chosen is not None
     assert (tuple(one.index for one in chosen.visible), chosen.unknown, chosen.twice) == (seen, unknown, twice)
@@ -61,7 +61,7 @@ def test_the_list_is_read_as_the_runtime_reads_it(
 def test_fewer_processes_than_cards_use_the_first() -> None:
     here = situation([card(i) for i in range(4)], facts=(Launch("torchrun", processes=2),))
 
-    chosen = chosen_cards(here)
+    chosen = find_chosen_cards(here)
 
     assert chosen is not None
     assert chosen.indices == (0, 1)
@@ -78,11 +78,11 @@ def test_fewer_processes_than_cards_use_the_first() -> None:
     ],
 )
 def test_a_command_may_name_cards(command: tuple[str, ...], words: tuple[str, ...], tmp_path: Path) -> None:
-    devices = next(check for check in ALL_CHECKS if check.name == "devices")
+    devices = next(check for check in ALL_INSPECTIONS if check.name == "devices")
 
-    found, _ = look_around(Told(tmp_path, {}, CUDA_VISIBLE_DEVICES="5"), Plan(command), [devices])
+    found, _ = inspect_node(Told(tmp_path, {}, CUDA_VISIBLE_DEVICES="5"), PlannedJob(command), [devices])
 
-    choice = found.found(Choice)
+    choice = found.found(DeviceSelection)
     assert choice is not None
     assert choice.words == words
 
@@ -107,9 +107,9 @@ def test_when_a_card_is_crowded(parts: dict[str, int], processes: tuple[CardProc
 
 def test_a_better_choice_is_idle_of_one_kind_and_nearer() -> None:
     cards = [card(0, busy=100), *(card(i) for i in range(1, 4)), card(4, "NVIDIA A40")]
-    ways = Ways({(i, j): "PIX" if (i < 2) == (j < 2) else "SYS" for i in range(5) for j in range(5) if i != j})
+    ways = CardTopology({(i, j): "PIX" if (i < 2) == (j < 2) else "SYS" for i in range(5) for j in range(5) if i != j})
     here = situation(cards, ("1", "2"))
-    chosen = chosen_cards(here)
+    chosen = find_chosen_cards(here)
     assert chosen is not None
 
     better = better_choice(Cards(tuple(cards)), ways, chosen)
@@ -131,8 +131,8 @@ def test_cards_of_a_scheduler_are_not_exchanged() -> None:
 def test_choosing_among_many_cards_is_little_more_work_than_among_few() -> None:
     def choose(count: int) -> None:
         cards = [card(i) for i in range(count)]
-        ways = Ways({(i, j): "SYS" for i in range(count) for j in range(count) if i != j})
-        chosen = chosen_cards(situation(cards, [str(i) for i in range(0, count, 2)]))
+        ways = CardTopology({(i, j): "SYS" for i in range(count) for j in range(count) if i != j})
+        chosen = find_chosen_cards(situation(cards, [str(i) for i in range(0, count, 2)]))
         assert chosen is not None
         better_choice(Cards(tuple(cards)), ways, chosen)
 
@@ -141,8 +141,8 @@ def test_choosing_among_many_cards_is_little_more_work_than_among_few() -> None:
 
 def test_where_all_ways_are_alike_nothing_is_better() -> None:
     cards = [card(i) for i in range(6)]
-    ways = Ways({(i, j): "NV18" for i in range(6) for j in range(6) if i != j})
-    chosen = chosen_cards(situation(cards, ("1", "4")))
+    ways = CardTopology({(i, j): "NV18" for i in range(6) for j in range(6) if i != j})
+    chosen = find_chosen_cards(situation(cards, ("1", "4")))
     assert chosen is not None
 
     assert better_choice(Cards(tuple(cards)), ways, chosen) is None
@@ -151,7 +151,7 @@ def test_where_all_ways_are_alike_nothing_is_better() -> None:
 def test_where_nvidia_smi_tells_no_ways_the_bus_tells_the_processors() -> None:
     cards = [card(i) for i in range(4)]
     bus = PciCards(tuple(PciCard(one.bus, "nvidia", True, one.index // 2) for one in cards))
-    blind = {Ways: Look(because=say("nvidia-smi does not tell"), how="nvidia-smi topo -m")}
+    blind = {CardTopology: InspectionResult(because=say("nvidia-smi does not tell"), how="nvidia-smi topo -m")}
     here = situation(cards, ("1", "2"), facts=(bus,))
 
     verdict = judge([replace(here, looks={**here.looks, **blind})], ["topology"])
@@ -199,9 +199,11 @@ def test_a_node_with_other_cards_slows() -> None:
 
 
 def test_nodes_with_different_drivers_and_different_nccl() -> None:
-    def node(name: str, driver: str, nccl: str) -> Situation:
+    def node(name: str, driver: str, nccl: str) -> NodeInspection:
         library = NcclLibraries((NcclLibrary("nvidia-nccl-cu12", "wheel", nccl),))
-        return Situation(name, looks={Driver: Look(Driver(driver)), NcclLibraries: Look(library)})
+        return NodeInspection(
+            name, looks={NvidiaDriver: InspectionResult(NvidiaDriver(driver)), NcclLibraries: InspectionResult(library)}
+        )
 
     found = findings(
         node("h1", "550.90.07", "2.27.3"), node("h2", "550.90.07", "2.27.3"), node("h3", "535.54.03", "2.21.5")
@@ -225,9 +227,12 @@ def test_nodes_with_different_drivers_and_different_nccl() -> None:
     ],
 )
 def test_how_old_a_driver_may_be(driver: str, cuda: str, compat: str, certainty: str | None) -> None:
-    looks = {Driver: Look(Driver(driver, compat)), BuiltFor: Look(BuiltFor(cuda, "torch"))}
+    looks = {
+        NvidiaDriver: InspectionResult(NvidiaDriver(driver, compat)),
+        TorchCudaBuild: InspectionResult(TorchCudaBuild(cuda, "torch")),
+    }
 
-    found = findings(Situation("h1", looks=looks))
+    found = findings(NodeInspection("h1", looks=looks))
 
     assert [one.certainty.value for one in found] == ([] if certainty is None else [certainty])
 
@@ -237,7 +242,9 @@ def test_nccl_preloaded_is_worse_than_nccl_in_a_path(tmp_path: Path) -> None:
 
     def severity(where: str, version: str) -> list[Severity]:
         library = NcclLibraries((wheel, NcclLibrary("/x/libnccl.so.2", where, version)))
-        return [one.severity for one in findings(Situation("h1", looks={NcclLibraries: Look(library)}))]
+        return [
+            one.severity for one in findings(NodeInspection("h1", looks={NcclLibraries: InspectionResult(library)}))
+        ]
 
     assert severity("LD_PRELOAD", "2.18.5") == [Severity.SLOWS]
     assert severity("LD_LIBRARY_PATH", "2.18.5") == [Severity.NOTE]
@@ -249,8 +256,12 @@ def test_a_fabric_that_is_ready_in_a_guest_whose_host_runs_the_manager(tmp_path:
     stored = StoredMachine(MACHINES / "h100_nvswitch")
 
     class Guest(StoredMachine):
-        def command(self, words: Sequence[str], limit_s: float = 8.0) -> Look[Output]:
-            return Look(Output("inactive\n", 3)) if words[0] == "systemctl" else super().command(words, limit_s)
+        def command(self, words: Sequence[str], limit_s: float = 8.0) -> InspectionResult[CommandOutput]:
+            return (
+                InspectionResult(CommandOutput("inactive\n", 3))
+                if words[0] == "systemctl"
+                else super().command(words, limit_s)
+            )
 
     verdict = ask(Guest(MACHINES / "h100_nvswitch"), only=("topology",))
 
@@ -269,18 +280,18 @@ def test_a_fabric_that_is_ready_in_a_guest_whose_host_runs_the_manager(tmp_path:
     ],
 )
 def test_which_links_are_missed(links: dict[int, tuple[int, int]], switched: bool, subjects: list[str]) -> None:
-    fabric = Look(Fabric(4, "active") if switched else None)
-    here = Situation("h1", looks={NvLinks: Look(NvLinks(links)), Fabric: fabric})
+    fabric = InspectionResult(NvlinkFabric(4, "active") if switched else None)
+    here = NodeInspection("h1", looks={NvLinks: InspectionResult(NvLinks(links)), NvlinkFabric: fabric})
 
     assert [found.subject for found in findings(here) if found.check == "topology"] == subjects
 
 
 def test_a_fabric_whose_switches_do_not_stand_on_the_bus() -> None:
     class Hidden(StoredMachine):
-        def entries(self, path: str) -> Look[tuple[str, ...]]:
+        def entries(self, path: str) -> InspectionResult[tuple[str, ...]]:
             look = super().entries(path)
             cards = tuple(name for name in look.found or () if not name.startswith("0000:0"))
-            return Look(cards) if path == "/sys/bus/pci/devices" else look
+            return InspectionResult(cards) if path == "/sys/bus/pci/devices" else look
 
     healthy, ill = (ask(Hidden(MACHINES / name), only=("topology",)) for name in ("h100_nvswitch", "h100_ill"))
 

@@ -6,30 +6,33 @@ from pathlib import Path
 
 import pytest
 
-from unhang.check.all_checks import ALL_CHECKS, look_around
-from unhang.check.environment.collect_environment import look
+from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
+from unhang.check.environment.collect_environment import collect
 from unhang.check.environment.versions import Versions
 from unhang.check.judge import judge
 from unhang.findings import Severity, Status, Verdict
-from unhang.host.look import Look, Situation
+from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import Machine
-from unhang.knowledge.job.costly_settings import costly_rows
-from unhang.knowledge.job.environment_variables import Variable, variable, variables
-from unhang.knowledge.job.parsed_values import Outcome, parsed
-from unhang.knowledge.job.variable_support import Standing, standing
-from unhang.program.launch.job_environment import Setting, Settings
-from unhang.program.launch.planned_job import Plan
+from unhang.knowledge.job.costly_settings import costly_settings
+from unhang.knowledge.job.environment_variables import EnvironmentVariable, variable, variables
+from unhang.knowledge.job.parsed_values import ParseOutcome, parse_value
+from unhang.knowledge.job.variable_support import VariableSupport, variable_support
+from unhang.program.launch.job_environment import JobEnvironment, VariableSetting
+from unhang.program.launch.planned_job import PlannedJob
 
 VERSIONS = {"2.4": "2.20.5", "2.8": "2.27.3", "2.13": "2.29.7", "2.15": "2.30.7"}
 
 
 def audit(torch: str, **environment: str) -> Verdict:
-    settings = Settings({name: Setting(name, value) for name, value in environment.items()})
+    settings = JobEnvironment({name: VariableSetting(name, value) for name, value in environment.items()})
     versions = Versions({"torch": torch, "nccl": VERSIONS[torch]})
-    return judge([Situation("h", looks={Settings: Look(settings), Versions: Look(versions)})], ["environment"])
+    return judge(
+        [NodeInspection("h", looks={JobEnvironment: InspectionResult(settings), Versions: InspectionResult(versions)})],
+        ["environment"],
+    )
 
 
-def row(name: str) -> Variable:
+def row(name: str) -> EnvironmentVariable:
     found = variable(name)
     assert found is not None
     return found
@@ -42,19 +45,25 @@ def test_every_row_is_judged_and_what_nothing_reads_is_named(torch: str) -> None
     versions = Versions({"torch": torch, "nccl": VERSIONS[torch]})
 
     for one in variables():
-        stands = standing(one, versions.owner_of(one), nccl2=torch == "2.15")
-        if stands in (Standing.NOBODY, Standing.GONE, Standing.NOT_YET, Standing.OLD_NAME, Standing.DEPRECATED):
+        stands = variable_support(one, versions.owner_of(one), nccl2=torch == "2.15")
+        if stands in (
+            VariableSupport.NOBODY,
+            VariableSupport.GONE,
+            VariableSupport.NOT_YET,
+            VariableSupport.OLD_NAME,
+            VariableSupport.DEPRECATED,
+        ):
             assert one.name in named, (one.name, stands)
-        if stands is Standing.NOT_KNOWN:
+        if stands is VariableSupport.NOT_KNOWN:
             assert any(one.name in str(gap.what) for gap in verdict.not_checked), one.name
 
 
 @pytest.mark.parametrize("one", variables(), ids=lambda one: one.name)
-def test_a_row_s_own_default_is_a_value_it_can_have(one: Variable) -> None:
+def test_a_row_s_own_default_is_a_value_it_can_have(one: EnvironmentVariable) -> None:
     default = one.default.split()[0] if one.default.split() else ""
 
     if default.isdecimal():
-        assert parsed(one, default).outcome is not Outcome.RAISES
+        assert parse_value(one, default).outcome is not ParseOutcome.RAISES
 
 
 def test_a_name_that_is_nearly_right_is_corrected() -> None:
@@ -66,20 +75,20 @@ def test_a_name_that_is_nearly_right_is_corrected() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "read", "outcome"),
     [
-        ("NCCL_IB_DISABLE", "1", "1", Outcome.FINE),
-        ("NCCL_IB_DISABLE", "true", "0", Outcome.READ_AS),
-        ("NCCL_IB_TIMEOUT", "0x16", "22", Outcome.FINE),
-        ("NCCL_IB_TIMEOUT", "22s", "22", Outcome.READ_AS),
-        ("TORCH_NCCL_BLOCKING_WAIT", "TRUE", "1", Outcome.FINE),
-        ("TORCH_NCCL_BLOCKING_WAIT", "on", "", Outcome.RAISES),
-        ("NCCL_DEBUG", "ERROR", "", Outcome.IGNORED),
-        ("NCCL_DEBUG", "info", "INFO", Outcome.FINE),
-        ("NCCL_P2P_LEVEL", "NVLINK", "", Outcome.IGNORED),
-        ("NCCL_SOCKET_IFNAME", "^docker", "^docker", Outcome.FINE),
+        ("NCCL_IB_DISABLE", "1", "1", ParseOutcome.FINE),
+        ("NCCL_IB_DISABLE", "true", "0", ParseOutcome.READ_AS),
+        ("NCCL_IB_TIMEOUT", "0x16", "22", ParseOutcome.FINE),
+        ("NCCL_IB_TIMEOUT", "22s", "22", ParseOutcome.READ_AS),
+        ("TORCH_NCCL_BLOCKING_WAIT", "TRUE", "1", ParseOutcome.FINE),
+        ("TORCH_NCCL_BLOCKING_WAIT", "on", "", ParseOutcome.RAISES),
+        ("NCCL_DEBUG", "ERROR", "", ParseOutcome.IGNORED),
+        ("NCCL_DEBUG", "info", "INFO", ParseOutcome.FINE),
+        ("NCCL_P2P_LEVEL", "NVLINK", "", ParseOutcome.IGNORED),
+        ("NCCL_SOCKET_IFNAME", "^docker", "^docker", ParseOutcome.FINE),
     ],
 )
-def test_values_are_read_as_the_library_reads_them(name: str, value: str, read: str, outcome: Outcome) -> None:
-    found = parsed(row(name), value)
+def test_values_are_read_as_the_library_reads_them(name: str, value: str, read: str, outcome: ParseOutcome) -> None:
+    found = parse_value(row(name), value)
 
     assert (found.value, found.outcome) == (read, outcome)
 
@@ -126,9 +135,9 @@ def test_the_shell_wins_over_the_user_s_file_and_that_over_the_system_s(tmp_path
     (tmp_path / "home/.nccl.conf").write_text("NCCL_IB_HCA=mlx5_1\n")
     machine = Machine(tmp_path, {"HOME": "/home", "NCCL_SOCKET_IFNAME": "eth0"})
 
-    (_, found), *_ = look(machine, Plan(("NCCL_DEBUG=WARN", "torchrun", "A=B", "train.py")))
+    (_, found), *_ = collect(machine, PlannedJob(("NCCL_DEBUG=WARN", "torchrun", "A=B", "train.py")))
 
-    settings: Settings = found.found
+    settings: JobEnvironment = found.found
     assert {name: settings.value(name) for name in ("NCCL_DEBUG", "NCCL_IB_HCA", "NCCL_SOCKET_IFNAME")} == {
         "NCCL_DEBUG": "WARN",
         "NCCL_IB_HCA": "mlx5_1",
@@ -158,8 +167,8 @@ def test_the_block_to_paste_keeps_what_is_right_in_the_form_of_the_launcher(
     command: str, form: str, words: str, tmp_path: Path
 ) -> None:
     machine = Machine(tmp_path, {**BAD, "NCCL_SOCKET_IFNAME": "eth0", "HOME": "/h"})
-    checks = [check for check in ALL_CHECKS if check.name in ("environment", "configuration")]
-    situation, _ = look_around(machine, Plan(tuple(command.split()), {"torch": "2.13"}), checks)
+    checks = [check for check in ALL_INSPECTIONS if check.name in ("environment", "configuration")]
+    situation, _ = inspect_node(machine, PlannedJob(tuple(command.split()), {"torch": "2.13"}), checks)
 
     block = judge([situation], ["environment"]).suggested
 
@@ -173,7 +182,7 @@ def test_where_nothing_is_wrong_no_block_is_suggested() -> None:
 
 
 def test_costly_rows_name_variables_that_exist_and_values_they_can_have() -> None:
-    for one in costly_rows():
+    for one in costly_settings():
         for name in one.names:
             for value in one.values:
-                assert parsed(row(name), value).value.upper() == value, (name, value)
+                assert parse_value(row(name), value).value.upper() == value, (name, value)

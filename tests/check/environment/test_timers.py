@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 
 from tests.program.marks import LAUNCH, findings_of
-from unhang.check.all_checks import ALL_CHECKS, look_around
+from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
 from unhang.check.judge import judge
 from unhang.findings import Severity, Verdict
 from unhang.host.machine import Machine
-from unhang.program.launch.planned_job import Plan
+from unhang.program.launch.planned_job import PlannedJob
 
-TIMERS = [check for check in ALL_CHECKS if check.name == "timers"]
+TIMERS = [check for check in ALL_INSPECTIONS if check.name == "timers"]
 
 
 def ask(tmp_path: Path, command: str, program: str = "", **environment: str) -> Verdict:
     if program:
         (tmp_path / "t.py").write_text(program)
-    situation, gaps = look_around(
-        Machine(environment={"HOME": "/h", **environment}), Plan(tuple(command.split())), TIMERS
+    situation, gaps = inspect_node(
+        Machine(environment={"HOME": "/h", **environment}), PlannedJob(tuple(command.split())), TIMERS
     )
     return judge([situation], ["timers"], gaps)
 

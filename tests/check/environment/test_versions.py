@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from unhang.check.environment.collect_versions import look
+from unhang.check.environment.collect_versions import collect
 from unhang.check.environment.versions import Versions
 from unhang.check.judge import judge
 from unhang.findings import Severity, Verdict
-from unhang.host.look import Look, Situation
+from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import Machine
-from unhang.program.launch.planned_job import Plan
+from unhang.program.launch.planned_job import PlannedJob
 
 
 def ask(**versions: str) -> Verdict:
-    return judge([Situation("h", looks={Versions: Look(Versions(versions))})], ["versions"])
+    return judge([NodeInspection("h", looks={Versions: InspectionResult(Versions(versions))})], ["versions"])
 
 
 class Shelf(Machine):
@@ -88,7 +88,7 @@ def test_a_defect_between_two_releases_has_two_ways_out() -> None:
 def test_which_nccl_counts(
     packages: dict[str, str], assume: dict[str, str], nccl: str | None, origin: str | None
 ) -> None:
-    ((_, found),) = look(Shelf(**packages), Plan(assume=assume))
+    ((_, found),) = collect(Shelf(**packages), PlannedJob(assume=assume))
 
     versions: Versions = found.found
     told = versions.origin.get("nccl")
@@ -96,7 +96,7 @@ def test_which_nccl_counts(
 
 
 def test_without_torch_it_says_how_to_go_on() -> None:
-    ((kind, found),) = look(Shelf(), Plan())
+    ((kind, found),) = collect(Shelf(), PlannedJob())
 
-    verdict = judge([Situation("h", looks={kind: found})], ["versions"])
+    verdict = judge([NodeInspection("h", looks={kind: found})], ["versions"])
     assert [gap.how for gap in verdict.not_checked] == ["unhang check --assume torch=2.8"]

@@ -18,12 +18,12 @@ from tests.check.network.network_facts import (
 )
 from unhang.check.judge import judge
 from unhang.check.network.collect_interfaces import _from_files, interfaces_of
-from unhang.check.network.collect_network import look
-from unhang.check.network.network import MeetingPoint
-from unhang.check.network.rendezvous_endpoint import resolved
-from unhang.host.look import Look, Situation
-from unhang.host.machine import COMMAND_LIMIT_S, Machine, Output, StoredMachine
-from unhang.program.launch.planned_job import Plan
+from unhang.check.network.collect_network import collect
+from unhang.check.network.network import RendezvousEndpoint
+from unhang.check.network.rendezvous_endpoint import resolve_host
+from unhang.host.inspection_result import InspectionResult, NodeInspection
+from unhang.host.machine import COMMAND_LIMIT_S, CommandOutput, Machine, StoredMachine
+from unhang.program.launch.planned_job import PlannedJob
 
 
 @pytest.mark.skipif(shutil.which("ip") is None, reason="there is no ip")
@@ -49,13 +49,13 @@ def test_a_port_that_is_taken_stops_the_job_and_a_free_one_does_not() -> None:
 
     assert taken.answer == "taken"
     assert free.answer == "free"
-    assert subjects(findings({MeetingPoint: Look(taken)})) == [f"127.0.0.1:{port}"]
+    assert subjects(findings({RendezvousEndpoint: InspectionResult(taken)})) == [f"127.0.0.1:{port}"]
 
 
-def point(command: tuple[str, ...], **environment: str) -> MeetingPoint:
-    looks = dict(look(Machine(environment={"PATH": os.environ["PATH"], **environment}), Plan(command)))
-    found = looks[MeetingPoint].found
-    assert isinstance(found, MeetingPoint)
+def point(command: tuple[str, ...], **environment: str) -> RendezvousEndpoint:
+    looks = dict(collect(Machine(environment={"PATH": os.environ["PATH"], **environment}), PlannedJob(command)))
+    found = looks[RendezvousEndpoint].found
+    assert isinstance(found, RendezvousEndpoint)
     return found
 
 
@@ -65,7 +65,7 @@ def test_a_resolver_that_does_not_answer_is_no_name_that_does_not_resolve(tmp_pa
     getent.chmod(0o700)
     machine = Machine(environment={"PATH": str(tmp_path)})
 
-    found = resolved(machine, "node-b", limit_s=0.3)
+    found = resolve_host(machine, "node-b", limit_s=0.3)
 
     assert found.found is None
     assert "did not answer" in str(found.because)
@@ -87,7 +87,7 @@ def test_where_torchrun_lets_the_ranks_meet(
     options: str, environment: dict[str, str], where: tuple[str, int] | None
 ) -> None:
     machine = Machine(environment={"PATH": os.environ["PATH"], **environment})
-    meeting = dict(look(machine, Plan(("torchrun", *options.split(), "train.py"))))[MeetingPoint].found
+    meeting = dict(collect(machine, PlannedJob(("torchrun", *options.split(), "train.py"))))[RendezvousEndpoint].found
 
     assert (None if meeting is None else (meeting.address, meeting.port)) == where
 
@@ -96,13 +96,18 @@ def test_a_name_nobody_knows_stops_the_job() -> None:
     meeting = point((*TWO_NODES, "--rdzv-endpoint", "no-such-node.invalid:29400", "train.py"))
 
     assert (meeting.address, meeting.port, meeting.addresses) == ("no-such-node.invalid", 29400, ())
-    assert ["does not resolve" in str(one.summary) for one in findings({MeetingPoint: Look(meeting)})] == [True]
+    assert [
+        "does not resolve" in str(one.summary) for one in findings({RendezvousEndpoint: InspectionResult(meeting)})
+    ] == [True]
 
 
 def test_localhost_is_no_place_for_two_nodes_to_meet() -> None:
     meeting = point(("python", "train.py"), MASTER_ADDR="localhost", MASTER_PORT="0")
 
-    assert ["each node finds itself" in str(one.summary) for one in findings({MeetingPoint: Look(meeting)})] == [True]
+    assert [
+        "each node finds itself" in str(one.summary)
+        for one in findings({RendezvousEndpoint: InspectionResult(meeting)})
+    ] == [True]
 
 
 class Torn(StoredMachine):
@@ -116,26 +121,30 @@ class Torn(StoredMachine):
         at = self._chance.randrange(len(text) + 1)
         return self._chance.choice((text[:at], text[:at] + "\x00\u20ac:9z" + text[at + 1 :], text, ""))
 
-    def read(self, path: str) -> Look[str]:
+    def read(self, path: str) -> InspectionResult[str]:
         look = super().read(path)
-        return look if look.found is None else Look(self._spoiled(look.found))
+        return look if look.found is None else InspectionResult(self._spoiled(look.found))
 
-    def command(self, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> Look[Output]:
+    def command(self, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> InspectionResult[CommandOutput]:
         look = super().command(words, limit_s)
-        return look if look.found is None else Look(Output(self._spoiled(look.found.text), look.found.code))
+        return (
+            look
+            if look.found is None
+            else InspectionResult(CommandOutput(self._spoiled(look.found.text), look.found.code))
+        )
 
 
 @pytest.mark.parametrize("machine", ["roce_copied_gid", "efa_without_plugin"])
 def test_torn_answers_break_nothing(machine: str) -> None:
     folder = Path(__file__).parents[2] / "machines" / machine
     for seed in range(60):
-        looks = dict(look(Torn(folder, seed), Plan((*TWO_NODES, "--master-addr", "gpu-0", "train.py"))))
-        judge([Situation("a", looks=looks), Situation("b", looks=looks)], ["network"])
+        looks = dict(collect(Torn(folder, seed), PlannedJob((*TWO_NODES, "--master-addr", "gpu-0", "train.py"))))
+        judge([NodeInspection("a", looks=looks), NodeInspection("b", looks=looks)], ["network"])
 
 
 @pytest.mark.parametrize("name", ["$(scontrol show hostnames | head -n 1)", "<HEAD_NODE>", "${HEAD}"])
 def test_what_only_running_tells_is_not_looked_up(name: str) -> None:
-    found = resolved(Machine(), name)
+    found = resolve_host(Machine(), name)
 
     assert found.found is None
     assert "only running tells" in str(found.because)

@@ -14,9 +14,9 @@ from tests.check.network.network_facts import (
     interface,
     settings,
 )
-from unhang.check.network.interface_choice import gloo_choice, matches, nccl_choice
-from unhang.check.network.network import Address, HostName, Interface, Interfaces, planned_nodes
-from unhang.program.launch.job_environment import Settings
+from unhang.check.network.interface_choice import gloo_choice, interface_matches, nccl_choice
+from unhang.check.network.network import Address, HostName, Interfaces, NetworkInterface, planned_node_count
+from unhang.program.launch.job_environment import JobEnvironment
 from unhang.program.launch.launch import Launch
 
 
@@ -34,7 +34,7 @@ from unhang.program.launch.launch import Launch
     ],
 )
 def test_names_are_matched_as_nccl_matches_them(spec: str, name: str, taken: bool) -> None:
-    assert matches(spec, name) is taken
+    assert interface_matches(spec, name) is taken
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def test_names_are_matched_as_nccl_matches_them(spec: str, name: str, taken: boo
         ((LO, interface(2, "eth6", "fd00::1"), ETH), None, ["eth0", "eth6"]),
     ],
 )
-def test_nccl_looks_in_its_order(here: tuple[Interface, ...], nccl: str | None, taken: list[str]) -> None:
-    assert [one.name for one in nccl_choice(Interfaces(here), Settings({}), nccl).interfaces] == taken
+def test_nccl_looks_in_its_order(here: tuple[NetworkInterface, ...], nccl: str | None, taken: list[str]) -> None:
+    assert [one.name for one in nccl_choice(Interfaces(here), JobEnvironment({}), nccl).interfaces] == taken
 
 
 def test_the_family_and_a_value_of_one_character_are_read_as_nccl_reads_them() -> None:
@@ -70,9 +70,15 @@ def test_gloo_takes_whole_names_then_the_name_of_the_node_then_loopback() -> Non
 
     assert [one.name for one in gloo_choice(here, settings(GLOO_SOCKET_IFNAME="ib0"), None).interfaces] == ["ib0"]
     assert gloo_choice(here, settings(GLOO_SOCKET_IFNAME="ib"), None).interfaces == ()
-    assert [one.name for one in gloo_choice(here, Settings({}), HostName("h", ("10.0.0.1",))).interfaces] == ["eth0"]
-    assert [one.name for one in gloo_choice(here, Settings({}), HostName("h", ("127.0.1.1",))).interfaces] == ["lo"]
-    assert [one.name for one in gloo_choice(here, Settings({}), HostName("h", ("10.9.9.9",))).interfaces] == ["lo"]
+    assert [one.name for one in gloo_choice(here, JobEnvironment({}), HostName("h", ("10.0.0.1",))).interfaces] == [
+        "eth0"
+    ]
+    assert [one.name for one in gloo_choice(here, JobEnvironment({}), HostName("h", ("127.0.1.1",))).interfaces] == [
+        "lo"
+    ]
+    assert [one.name for one in gloo_choice(here, JobEnvironment({}), HostName("h", ("10.9.9.9",))).interfaces] == [
+        "lo"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -87,4 +93,4 @@ def test_gloo_takes_whole_names_then_the_name_of_the_node_then_loopback() -> Non
     ],
 )
 def test_how_many_nodes_a_job_has(launch: Launch, environment: dict[str, str], nodes: int | None) -> None:
-    assert planned_nodes(launch, environment) == nodes
+    assert planned_node_count(launch, environment) == nodes

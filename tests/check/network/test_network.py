@@ -16,15 +16,15 @@ from tests.check.network.network_facts import (
     settings,
     subjects,
 )
-from unhang.check.network.firewall import passage
+from unhang.check.network.firewall import firewall_decision
 from unhang.check.network.gid_choice import chosen_gid
 from unhang.check.network.network import Firewall, Gid, HostName, Interfaces, PlannedNodes, RdmaPort, RdmaPorts
 from unhang.findings import Severity
-from unhang.host.look import Look
+from unhang.host.inspection_result import InspectionResult
 
 
 def test_a_variable_that_names_nothing_stops_the_job_on_one_node_too() -> None:
-    one_node = {PlannedNodes: Look(PlannedNodes(1)), Interfaces: Look(Interfaces((LO, ETH)))}
+    one_node = {PlannedNodes: InspectionResult(PlannedNodes(1)), Interfaces: InspectionResult(Interfaces((LO, ETH)))}
 
     found = findings(one_node, values=settings(NCCL_SOCKET_IFNAME="ens5"))
 
@@ -33,9 +33,12 @@ def test_a_variable_that_names_nothing_stops_the_job_on_one_node_too() -> None:
 
 
 def test_loopback_is_wrong_between_nodes_only() -> None:
-    looks = {Interfaces: Look(Interfaces((LO, ETH))), HostName: Look(HostName("gpu-1", ("127.0.1.1",)))}
-    one_node = {**looks, PlannedNodes: Look(PlannedNodes(1))}
-    unknown = {**looks, PlannedNodes: Look(PlannedNodes(None))}
+    looks = {
+        Interfaces: InspectionResult(Interfaces((LO, ETH))),
+        HostName: InspectionResult(HostName("gpu-1", ("127.0.1.1",))),
+    }
+    one_node = {**looks, PlannedNodes: InspectionResult(PlannedNodes(1))}
+    unknown = {**looks, PlannedNodes: InspectionResult(PlannedNodes(None))}
 
     assert [(f.subject, f.severity) for f in findings(looks)] == [("gpu-1", Severity.STOPS)]
     assert [(f.subject, f.severity) for f in findings(unknown)] == [("gpu-1", Severity.NOTE)]
@@ -45,13 +48,13 @@ def test_loopback_is_wrong_between_nodes_only() -> None:
 
 def test_bridges_matter_where_sockets_carry_the_data() -> None:
     name = HostName("h", ("10.0.0.1",))
-    looks = {Interfaces: Look(Interfaces((LO, DOCKER, ETH, COMPOSE))), HostName: Look(name)}
+    looks = {Interfaces: InspectionResult(Interfaces((LO, DOCKER, ETH, COMPOSE))), HostName: InspectionResult(name)}
     active = RdmaPort("mlx5_0", 1, "ACTIVE", "LinkUp", "InfiniBand", 400.0)
 
     assert subjects(findings(looks)) == ["br-3f2a"]
-    assert findings({**looks, RdmaPorts: Look(RdmaPorts((active,)))}) == []
+    assert findings({**looks, RdmaPorts: InspectionResult(RdmaPorts((active,)))}) == []
     assert subjects(
-        findings({**looks, RdmaPorts: Look(RdmaPorts((active,)))}, values=settings(NCCL_IB_DISABLE="1"))
+        findings({**looks, RdmaPorts: InspectionResult(RdmaPorts((active,)))}, values=settings(NCCL_IB_DISABLE="1"))
     ) == ["br-3f2a"]
 
 
@@ -98,14 +101,17 @@ def test_the_roce_entry_nccl_would_use(gids: tuple[Gid, ...], values: dict[str, 
 def test_a_roce_entry_that_does_not_lead_to_other_nodes(
     gids: tuple[Gid, ...], values: dict[str, str], wrong: str | None
 ) -> None:
-    found = findings({RdmaPorts: Look(RdmaPorts((roce(*gids),)))}, values=settings(**values))
+    found = findings({RdmaPorts: InspectionResult(RdmaPorts((roce(*gids),)))}, values=settings(**values))
 
     assert [wrong in str(one.summary) for one in found] == ([True] if wrong else [])
 
 
 def test_a_port_that_is_down_is_a_note_unless_it_was_chosen_or_is_the_only_one() -> None:
     up, down = roce(*GIDS), roce(*GIDS, state="DOWN", device="mlx5_1")
-    both, alone = {RdmaPorts: Look(RdmaPorts((up, down)))}, {RdmaPorts: Look(RdmaPorts((down,)))}
+    both, alone = (
+        {RdmaPorts: InspectionResult(RdmaPorts((up, down)))},
+        {RdmaPorts: InspectionResult(RdmaPorts((down,)))},
+    )
 
     assert [f.severity for f in findings(both)] == [Severity.NOTE]
     assert [f.severity for f in findings(both, values=settings(NCCL_IB_HCA="mlx5"))] == [Severity.SLOWS]
@@ -116,7 +122,7 @@ def test_a_port_that_is_down_is_a_note_unless_it_was_chosen_or_is_the_only_one()
 
 def test_nodes_that_differ_are_named_by_the_odd_one() -> None:
     def node(mtu: int, address: str = "10.0.0.1") -> dict[type, Any]:
-        return {Interfaces: Look(Interfaces((LO, interface(2, "eth0", address, mtu=mtu))))}
+        return {Interfaces: InspectionResult(Interfaces((LO, interface(2, "eth0", address, mtu=mtu))))}
 
     alike = findings(node(9000), node(9000))
     odd = findings(node(9000), node(9000), node(1500))
@@ -153,4 +159,4 @@ def test_rules_are_followed_for_a_new_connection(rules: str, policy: str, port: 
     for line in rules.splitlines():
         chains[line.split()[1]] = (*chains.get(line.split()[1], ()), line)
 
-    assert passage(Firewall(chains, {"INPUT": policy}), port).verdict == verdict
+    assert firewall_decision(Firewall(chains, {"INPUT": policy}), port).verdict == verdict

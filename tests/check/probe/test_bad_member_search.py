@@ -7,21 +7,21 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unhang.check.probe.bad_member_search import first_round, neighbour_rounds, second_round, whole_rounds
-from unhang.check.probe_results.probe_results import Probed, Round
+from unhang.check.probe.bad_member_search import all_pairs_rounds, first_round, neighbour_rounds, second_round
+from unhang.check.probe_results.probe_results import ProbeResult, SuspectRound
 
 
-def outcome(groups: tuple[tuple[int, ...], ...], bad: set[int]) -> Round:
-    return Round(groups, tuple(group for group in groups if set(group) & bad))
+def outcome(groups: tuple[tuple[int, ...], ...], bad: set[int]) -> SuspectRound:
+    return SuspectRound(groups, tuple(group for group in groups if set(group) & bad))
 
 
-def rounds_with(members: int, bad: set[int]) -> tuple[Round, ...]:
+def rounds_with(members: int, bad: set[int]) -> tuple[SuspectRound, ...]:
     first = outcome(first_round(range(members)), bad)
     return first, outcome(second_round(first.groups, first.failed), bad)
 
 
-def guilty(rounds: tuple[Round, ...], members: int) -> set[int]:
-    return set(Probed("gloo", ("h",) * members, (), 1.0, rounds=rounds).guilty)
+def guilty(rounds: tuple[SuspectRound, ...], members: int) -> set[int]:
+    return set(ProbeResult("gloo", ("h",) * members, (), 1.0, rounds=rounds).guilty)
 
 
 @given(st.integers(4, 300).flatmap(lambda count: st.tuples(st.just(count), st.integers(0, count - 1))))
@@ -40,7 +40,7 @@ def test_nobody_who_works_is_ever_blamed(drawn: tuple[int, set[int]]) -> None:
 
 @given(st.integers(0, 2))
 def test_of_three_the_bad_one_is_found_pair_by_pair(bad: int) -> None:
-    rounds = tuple(outcome(groups, {bad}) for groups in whole_rounds(range(3)))
+    rounds = tuple(outcome(groups, {bad}) for groups in all_pairs_rounds(range(3)))
 
     assert guilty(rounds, 3) == {bad}
 
@@ -55,7 +55,7 @@ def test_every_member_stands_in_exactly_one_group_of_the_first_round(members: in
 
 @given(st.integers(2, 20))
 def test_every_pair_meets_once_and_nobody_is_in_two_places(members: int) -> None:
-    rounds = whole_rounds(range(members))
+    rounds = all_pairs_rounds(range(members))
 
     met = [tuple(sorted(pair)) for pairs in rounds for pair in pairs]
     assert sorted(met) == list(combinations(range(members), 2))

@@ -13,11 +13,11 @@ import pytest
 
 from unhang.check.probe import forked_ranks
 from unhang.check.probe.forked_ranks import run_ranks
-from unhang.check.probe.probe_jobs import Job, Line, connect
-from unhang.check.probe.step_outcomes import Outcome
-from unhang.check.probe_results.probe_results import Step
+from unhang.check.probe.probe_jobs import ProbeJob, StepReport, connect_step
+from unhang.check.probe.step_outcomes import JobOutcome
+from unhang.check.probe_results.probe_results import ProbeStep
 
-Report = Callable[[Line], None]
+Report = Callable[[StepReport], None]
 
 
 @pytest.fixture(autouse=True)
@@ -37,20 +37,20 @@ ENDLESS_S = 600
 
 def run(
     work: Callable[[int, Report], None], ranks: int = 2, *, limit_s: float = 30.0, whole_s: float = 60.0
-) -> Outcome:
+) -> JobOutcome:
     before = children()
     lines = run_ranks(range(ranks), work, limit_s=limit_s, whole_s=whole_s)
     assert children() <= before
     everyone = (tuple(range(ranks)),)
-    steps = (connect(everyone), Step("all-reduce", "world", everyone, 4096))
-    return Outcome(Job(1, "gloo", everyone, steps, limit_s), lines)
+    steps = (connect_step(everyone), ProbeStep("all-reduce", "world", everyone, 4096))
+    return JobOutcome(ProbeJob(1, "gloo", everyone, steps, limit_s), lines)
 
 
 def test_all_ranks_that_finish_leave_nothing_to_blame() -> None:
     def work(rank: int, report: Report) -> None:
         for step in (0, 1):
-            report(Line(rank, step, begun=True))
-            report(Line(rank, step, call_s=0.1 * (rank + 1)))
+            report(StepReport(rank, step, begun=True))
+            report(StepReport(rank, step, call_s=0.1 * (rank + 1)))
 
     outcome = run(work)
 
@@ -61,11 +61,11 @@ def test_all_ranks_that_finish_leave_nothing_to_blame() -> None:
 
 def test_a_rank_that_never_comes_back_is_ended_and_named() -> None:
     def work(rank: int, report: Report) -> None:
-        report(Line(rank, 0, begun=True))
+        report(StepReport(rank, 0, begun=True))
         if rank == 1:
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             time.sleep(ENDLESS_S)
-        report(Line(rank, 0))
+        report(StepReport(rank, 0))
 
     outcome = run(work, limit_s=SHORT_S)
 
@@ -76,7 +76,7 @@ def test_a_rank_that_never_comes_back_is_ended_and_named() -> None:
 
 def test_a_stopped_rank_is_ended_too() -> None:
     def work(rank: int, report: Report) -> None:
-        report(Line(rank, 0, begun=True))
+        report(StepReport(rank, 0, begun=True))
         os.kill(os.getpid(), signal.SIGSTOP)
 
     outcome = run(work, limit_s=SHORT_S)
@@ -87,11 +87,11 @@ def test_a_stopped_rank_is_ended_too() -> None:
 @pytest.mark.parametrize("number", [signal.SIGBUS, signal.SIGKILL])
 def test_a_rank_that_dies_in_a_step_says_by_which_signal(number: signal.Signals) -> None:
     def work(rank: int, report: Report) -> None:
-        report(Line(rank, 0, begun=True))
+        report(StepReport(rank, 0, begun=True))
         if rank == 0:
             faulthandler.disable()
             os.kill(os.getpid(), number)
-        report(Line(rank, 0))
+        report(StepReport(rank, 0))
 
     outcome = run(work)
 
@@ -101,11 +101,11 @@ def test_a_rank_that_dies_in_a_step_says_by_which_signal(number: signal.Signals)
 
 def test_who_waits_and_who_never_came_are_told_apart() -> None:
     def work(rank: int, report: Report) -> None:
-        report(Line(rank, 0, begun=True))
-        report(Line(rank, 0))
+        report(StepReport(rank, 0, begun=True))
+        report(StepReport(rank, 0))
         if rank:
-            report(Line(rank, 1, begun=True))
-            report(Line(rank, 1, error="timed out"))
+            report(StepReport(rank, 1, begun=True))
+            report(StepReport(rank, 1, error="timed out"))
 
     outcome = run(work, ranks=3)
 
@@ -115,9 +115,9 @@ def test_who_waits_and_who_never_came_are_told_apart() -> None:
 
 def test_a_step_cut_off_by_the_whole_is_nobodys_fault() -> None:
     def work(rank: int, report: Report) -> None:
-        report(Line(rank, 0, begun=True))
-        report(Line(rank, 0))
-        report(Line(rank, 1, begun=True))
+        report(StepReport(rank, 0, begun=True))
+        report(StepReport(rank, 0))
+        report(StepReport(rank, 1, begun=True))
         time.sleep(ENDLESS_S)
 
     outcome = run(work, whole_s=SHORT_S)
@@ -139,11 +139,11 @@ def test_a_rank_that_breaks_before_its_first_step_is_no_mystery() -> None:
 
 def test_what_nccl_warned_of_last_is_the_reason() -> None:
     def work(rank: int, report: Report) -> None:
-        report(Line(rank, 0, begun=True))
+        report(StepReport(rank, 0, begun=True))
         if rank == 1:
             os.write(1, b"h1:7:9 [1] misc/socket.cc:484 NCCL WARN socketProgress: Connection closed\nmore\n")
             time.sleep(ENDLESS_S)
-        report(Line(rank, 0))
+        report(StepReport(rank, 0))
 
     outcome = run(work, limit_s=SHORT_S)
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.command import unhang
 from tests.ports import free_port
-from unhang.watch.job import processes
+from unhang.watch.job import job_processes
 
 pytestmark = [pytest.mark.job, pytest.mark.timeout(200)]
 LIMIT_S = 150.0
@@ -58,7 +58,7 @@ def test_an_interface_that_does_not_exist_is_found_and_replaced() -> None:
     assert (run.returncode, finding["severity"], finding["check"]) == (1, "stops", "probe")
     remedy = finding["remedies"][0]  # on a crowded machine either of the two may come out much faster
     assert remedy["unset"] == ["GLOO_SOCKET_IFNAME"] or remedy["set"] == {"GLOO_SOCKET_IFNAME": "lo"}
-    assert processes.marked(mark) == ()
+    assert job_processes.processes_with_mark(mark) == ()
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,9 @@ def test_nothing_is_left_when_it_is_ended(words: tuple[str, ...], number: signal
     )
     try:
         deadline = time.monotonic() + 80
-        while len(processes.marked(mark)) < 2 and time.monotonic() < deadline:
+        while len(job_processes.processes_with_mark(mark)) < 2 and time.monotonic() < deadline:
             time.sleep(0.05)
-        assert len(processes.marked(mark)) >= 2
+        assert len(job_processes.processes_with_mark(mark)) >= 2
 
         started.send_signal(number)
         started.wait(timeout=50)
@@ -93,6 +93,6 @@ def test_nothing_is_left_when_it_is_ended(words: tuple[str, ...], number: signal
         started.kill()
 
     deadline = time.monotonic() + 50
-    while processes.marked(mark) and time.monotonic() < deadline:
+    while job_processes.processes_with_mark(mark) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert processes.marked(mark) == ()
+    assert job_processes.processes_with_mark(mark) == ()

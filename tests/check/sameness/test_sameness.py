@@ -16,38 +16,44 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
-from unhang.check.all_checks import ALL_CHECKS, look_around
+from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
 from unhang.check.judge import judge
-from unhang.check.probe.check_together import all_situations
-from unhang.check.probe.gather_answers import Met, meet
-from unhang.check.probe_results.probe_results import Probed
-from unhang.check.sameness import situation_json
-from unhang.check.sameness.sameness import Belongings, DryRun, LoaderStart, Parameters, RankStart
-from unhang.check.sameness.situation_json import from_sent, to_sent
+from unhang.check.probe.check_together import gather_inspections
+from unhang.check.probe.gather_answers import GatheredAnswers, exchange_answers
+from unhang.check.probe_results.probe_results import ProbeResult
+from unhang.check.sameness import inspection_json
+from unhang.check.sameness.inspection_json import decode_inspection, encode_inspection
+from unhang.check.sameness.sameness import DryRun, LoaderStart, ModelParameters, NodeFingerprint, RankStart
 from unhang.errors import EvidenceError
 from unhang.evidence.items import SourceFile
 from unhang.findings import Finding, Source, Text, Verdict, say
-from unhang.host.look import Look, Situation
+from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import Machine, StoredMachine
-from unhang.program.launch.job_environment import Setting, Settings, Task, task_of
-from unhang.program.launch.planned_job import Plan
+from unhang.program.launch.job_environment import JobEnvironment, LauncherTask, VariableSetting, find_task
+from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.program_source import ProgramSource
 
 MACHINES = Path(__file__).parents[2] / "machines"
-SAMENESS = [check for check in ALL_CHECKS if check.name == "sameness"]
+SAMENESS = [check for check in ALL_INSPECTIONS if check.name == "sameness"]
 
 
 # --- what travels ---------------------------------------------------------------------------------------------------
 
 
 def kinds() -> list[type]:
-    modules = [importlib.import_module(name) for name in situation_json.TRAVELS]
+    modules = [importlib.import_module(name) for name in inspection_json.SENT_MODULES]
     return [
         kind
         for module in modules
         for kind in vars(module).values()
         if isinstance(kind, type) and dataclasses.is_dataclass(kind) and kind.__module__ == module.__name__
-        if kind not in (Situation, Look, Settings, ProgramSource)  # the last two travel in part, see below
+        if kind
+        not in (
+            NodeInspection,
+            InspectionResult,
+            JobEnvironment,
+            ProgramSource,
+        )  # the last two travel in part, see below
     ]
 
 
@@ -69,7 +75,7 @@ def sample(hint: Any, depth: int = 4) -> Any:
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         hints = get_type_hints(hint)
         values = {field.name: sample(hints[field.name], depth - 1) for field in dataclasses.fields(hint)}
-        return hint(**values | {"nodes": ("h",) * 8}) if hint is Probed else hint(**values)
+        return hint(**values | {"nodes": ("h",) * 8}) if hint is ProbeResult else hint(**values)
     if origin in (frozenset, set):
         return frozenset(sample(part, depth - 1) for part in parts)
     plain = {int: 7, float: 0.25, str: "größe {x}", bool: True, Any: [1, {"a": None}]}
@@ -79,9 +85,9 @@ def sample(hint: Any, depth: int = 4) -> Any:
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
 def test_every_fact_comes_back_as_it_was(kind: type) -> None:
     fact = sample(kind)
-    here = Situation("h1", 3, {kind: Look(fact, say("{what}: {n}", what="x", n=2), "how")})
+    here = NodeInspection("h1", 3, {kind: InspectionResult(fact, say("{what}: {n}", what="x", n=2), "how")})
 
-    back = from_sent(to_sent(here))
+    back = decode_inspection(encode_inspection(here))
 
     assert back == here
     assert back.look(kind).found == fact
@@ -89,31 +95,36 @@ def test_every_fact_comes_back_as_it_was(kind: type) -> None:
 
 @pytest.mark.parametrize("folder", sorted(p for p in MACHINES.iterdir() if p.is_dir()), ids=lambda path: path.name)
 def test_what_every_check_sees_comes_back(folder: Path) -> None:
-    checks = [check for check in ALL_CHECKS if check.default]
-    here, _ = look_around(StoredMachine(folder), Plan(("torchrun", "train.py")), checks)
+    checks = [check for check in ALL_INSPECTIONS if check.default]
+    here, _ = inspect_node(StoredMachine(folder), PlannedJob(("torchrun", "train.py")), checks)
 
-    back = from_sent(to_sent(here))
+    back = decode_inspection(encode_inspection(here))
 
-    assert {k: v for k, v in back.looks.items() if k is not Settings} == {
-        k: v for k, v in here.looks.items() if k not in (Settings, ProgramSource)
+    assert {k: v for k, v in back.looks.items() if k is not JobEnvironment} == {
+        k: v for k, v in here.looks.items() if k not in (JobEnvironment, ProgramSource)
     }
 
 
 def test_neither_secrets_nor_sources_travel() -> None:
-    settings = {name: Setting(name, "hunter2") for name in ("AWS_SECRET", "HOME", "HF_TOKEN", "WANDB_API_KEY")}
-    settings["NCCL_DEBUG"] = Setting("NCCL_DEBUG", "INFO")
+    settings = {name: VariableSetting(name, "hunter2") for name in ("AWS_SECRET", "HOME", "HF_TOKEN", "WANDB_API_KEY")}
+    settings["NCCL_DEBUG"] = VariableSetting("NCCL_DEBUG", "INFO")
     source = ProgramSource((SourceFile(Source("train.py"), "train.py", "password = 'hunter2'"),))
 
-    sent = to_sent(Situation("h1", looks={Settings: Look(Settings(settings)), ProgramSource: Look(source)}))
+    sent = encode_inspection(
+        NodeInspection(
+            "h1",
+            looks={JobEnvironment: InspectionResult(JobEnvironment(settings)), ProgramSource: InspectionResult(source)},
+        )
+    )
 
     assert "hunter2" not in sent
-    assert from_sent(sent).looks[Settings].found == Settings({"NCCL_DEBUG": settings["NCCL_DEBUG"]})
+    assert decode_inspection(sent).looks[JobEnvironment].found == JobEnvironment({"NCCL_DEBUG": settings["NCCL_DEBUG"]})
 
 
 def sent(kind: type, of: Mapping[str, Any]) -> str:
     """A node's answer with one look at something of ``kind`` that has these fields."""
     name = f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"
-    look = {"kind": "look.Look", "of": {"found": {"kind": name, "of": of}}}
+    look = {"kind": "inspection_result.InspectionResult", "of": {"found": {"kind": name, "of": of}}}
     return json.dumps({"node": "h", "rank": 0, "looks": [[name, look]]})
 
 
@@ -121,17 +132,18 @@ def sent(kind: type, of: Mapping[str, Any]) -> str:
     "text",
     [
         "", "{", "[]", "7", '{"node": "h", "rank": 0, "looks": [["os.system", {"kind": "os.system", "of": {}}]]}',
-        '{"node": "h", "rank": 0, "looks": [["sameness.Belongings", {"kind": "sameness.Belongings", "of": {}}]]}',
+        '{"node": "h", "rank": 0, "looks": [["sameness.NodeFingerprint", '
+        '{"kind": "sameness.NodeFingerprint", "of": {}}]]}',
         '{"node": "h", "rank": {}, "looks": []}', "[" * 100000,
-        *(sent(Belongings, of) for of in (
+        *(sent(NodeFingerprint, of) for of in (
             {"program": 7}, {"versions": {"map": [["torch", 2.13]]}}, {"others": 1},
             {"environment": {"map": [[1, "x"]]}},
         )),
-        sent(Probed, {
+        sent(ProbeResult, {
             "backend": "nccl", "nodes": {"tuple": []}, "steps": {"tuple": []}, "limit_s": 1.0, "pairs": {"tuple": [
                 {"kind": "probe.Pair", "of": {"ranks": {"tuple": [0, 1]}, "latency_s": 1.0, "bandwidth": 1.0}}]},
         }),
-        sent(Belongings, {}).replace('["sameness.Belongings",', '["sameness.DryRun",'),
+        sent(NodeFingerprint, {}).replace('["sameness.NodeFingerprint",', '["sameness.DryRun",'),
         *(sent(DryRun, {"because": {"kind": "findings.Text", "of": {"template": template, "values": values}}})
           for template, values in (
             ("{a}", {"map": []}), ("{a.__class__}", {"map": [["a", "x"]]}), ("{a:>99999999}", {"map": [["a", "x"]]}),
@@ -141,23 +153,23 @@ def sent(kind: type, of: Mapping[str, Any]) -> str:
 )  # fmt: skip
 def test_an_answer_that_is_none_is_refused_in_one_sentence(text: str) -> None:
     with pytest.raises(EvidenceError, match="the answer of a rank"):
-        from_sent(text)
+        decode_inspection(text)
 
 
 def test_an_answer_with_the_fields_of_its_kind_is_taken() -> None:
     of = {"because": {"kind": "findings.Text", "of": {"template": "{a}", "values": {"map": [["a", "x"]]}}}}
 
-    assert from_sent(sent(DryRun, of)).found(DryRun) == DryRun(because=say("{a}", a="x"))
+    assert decode_inspection(sent(DryRun, of)).found(DryRun) == DryRun(because=say("{a}", a="x"))
 
 
 # --- nodes beside each other ----------------------------------------------------------------------------------------
 
 
-def brings(node: str, rank: int | None = None, **parts: Any) -> Situation:
-    return Situation(node, rank, {Belongings: Look(Belongings(**parts))})
+def brings(node: str, rank: int | None = None, **parts: Any) -> NodeInspection:
+    return NodeInspection(node, rank, {NodeFingerprint: InspectionResult(NodeFingerprint(**parts))})
 
 
-def found(*situations: Situation) -> Verdict:
+def found(*situations: NodeInspection) -> Verdict:
     return judge(situations, ["sameness"])
 
 
@@ -218,7 +230,7 @@ def test_a_rank_that_differs_from_its_own_node_is_named_with_its_number() -> Non
 
 
 def test_the_check_hashes_what_the_command_leads_to(tmp_path: Path) -> None:
-    def look(name: str, lr: str, env: dict[str, str]) -> Situation:
+    def look(name: str, lr: str, env: dict[str, str]) -> NodeInspection:
         folder = tmp_path / name
         root = folder / "root"
         root.mkdir(parents=True)
@@ -230,14 +242,14 @@ def test_the_check_hashes_what_the_command_leads_to(tmp_path: Path) -> None:
         (driver / "version").write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5\n")
         lines = "\n".join(f'{key} = "{value}"' for key, value in env.items())
         (folder / "machine.toml").write_text(f'node = "{name}"\n[environment]\n{lines}\n[packages]\ntorch = "2.8.0"\n')
-        plan = Plan(("torchrun", "--nnodes", "2", "train.py", "--deepspeed", "ds.json"))
-        return look_around(StoredMachine(folder), plan, SAMENESS)[0]
+        plan = PlannedJob(("torchrun", "--nnodes", "2", "train.py", "--deepspeed", "ds.json"))
+        return inspect_node(StoredMachine(folder), plan, SAMENESS)[0]
 
     one, two = (
         look("h1", "1", {"NCCL_DEBUG": "INFO", "RANK": "0"}),
         look("h2", "2", {"NCCL_DEBUG": "INFO", "RANK": "1"}),
     )
-    belongings = one.found(Belongings)
+    belongings = one.found(NodeFingerprint)
 
     assert belongings is not None
     assert set(belongings.program) == {"train.py", "model.py"}
@@ -256,10 +268,10 @@ def start(rank: int, **parts: Any) -> RankStart:
 
 
 def after(*starts: RankStart, source: str = "", ended: str = "steps", **parts: Any) -> Verdict:
-    looks: dict[type, Look[Any]] = {DryRun: Look(DryRun(starts, ended, **parts))}
+    looks: dict[type, InspectionResult[Any]] = {DryRun: InspectionResult(DryRun(starts, ended, **parts))}
     if source:
-        looks[ProgramSource] = Look(ProgramSource((SourceFile(Source("train.py"), "train.py", source),)))
-    return judge([Situation("h1", looks=looks)], ["sameness"])
+        looks[ProgramSource] = InspectionResult(ProgramSource((SourceFile(Source("train.py"), "train.py", source),)))
+    return judge([NodeInspection("h1", looks=looks)], ["sameness"])
 
 
 def loader(**parts: Any) -> LoaderStart:
@@ -324,8 +336,8 @@ def test_random_states_that_are_alike_are_a_note() -> None:
     assert apart.findings == ()
 
 
-def parameters(kind: str = "ddp", shape: str = "float32[4]", value: str = "v") -> Parameters:
-    return Parameters(kind, 1, shape, value, (("head.weight", shape, value),))
+def parameters(kind: str = "ddp", shape: str = "float32[4]", value: str = "v") -> ModelParameters:
+    return ModelParameters(kind, 1, shape, value, (("head.weight", shape, value),))
 
 
 def test_parameters_of_another_shape_stop_the_job_and_other_values_are_a_note() -> None:
@@ -361,20 +373,20 @@ def test_how_a_dry_run_ended() -> None:
 
 
 def test_who_we_are_among_the_tasks_of_a_launcher() -> None:
-    assert task_of({"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1"}) == Task(3, 8, 1)
-    assert task_of({"SLURM_PROCID": "2", "SLURM_STEP_NUM_TASKS": "4", "SLURM_LOCALID": "0"}) == Task(2, 4, 0)
-    assert task_of({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}) == Task(0, 2, 0)
-    assert task_of({"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"}) is None
-    assert task_of({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}) is None  # a batch script
-    assert task_of({}) is None
+    assert find_task({"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1"}) == LauncherTask(3, 8, 1)
+    assert find_task({"SLURM_PROCID": "2", "SLURM_STEP_NUM_TASKS": "4", "SLURM_LOCALID": "0"}) == LauncherTask(2, 4, 0)
+    assert find_task({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}) == LauncherTask(0, 2, 0)
+    assert find_task({"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"}) is None
+    assert find_task({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}) is None  # a batch script
+    assert find_task({}) is None
 
 
 def test_tasks_meet_in_a_folder_where_others_left_their_questions(tmp_path: Path) -> None:
     (tmp_path / "unhang-asked-0123").write_text("")  # of a check that was killed
-    met: dict[int, Met | None] = {}
+    met: dict[int, GatheredAnswers | None] = {}
 
     def take_part(rank: int) -> None:
-        met[rank] = meet(Task(rank, 3), f"answer of {rank}", tmp_path, 10)
+        met[rank] = exchange_answers(LauncherTask(rank, 3), f"answer of {rank}", tmp_path, 10)
 
     threads = [threading.Thread(target=take_part, args=(rank,)) for rank in (1, 2, 0)]
     for thread in threads:
@@ -389,7 +401,7 @@ def test_tasks_meet_in_a_folder_where_others_left_their_questions(tmp_path: Path
 
 
 def test_ranks_that_never_come_are_named(tmp_path: Path) -> None:
-    together = all_situations(Task(0, 4), Situation("h1"), tmp_path, 0.3)
+    together = gather_inspections(LauncherTask(0, 4), NodeInspection("h1"), tmp_path, 0.3)
 
     assert together is not None
     situations, (gap,) = together
@@ -401,15 +413,17 @@ def test_ranks_that_never_come_are_named(tmp_path: Path) -> None:
 def test_without_a_place_to_meet_a_node_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MASTER_ADDR", raising=False)
 
-    assert all_situations(Task(1, 2, local_rank=1), Situation("h1"), None, 0.3) is None  # its first rank does
+    assert (
+        gather_inspections(LauncherTask(1, 2, local_rank=1), NodeInspection("h1"), None, 0.3) is None
+    )  # its first rank does
     for rank in range(2):
-        together = all_situations(Task(rank, 2), Situation("h1"), None, 0.3)
+        together = gather_inspections(LauncherTask(rank, 2), NodeInspection("h1"), None, 0.3)
         assert together is not None
         assert "--dir" in str(together[1][0].because)
 
 
 def test_a_rank_that_nobody_asks_judges_for_itself(tmp_path: Path) -> None:
-    together = all_situations(Task(2, 3), Situation("h1"), tmp_path, 0.3)
+    together = gather_inspections(LauncherTask(2, 3), NodeInspection("h1"), tmp_path, 0.3)
 
     assert together is not None
     situations, (gap,) = together
@@ -418,9 +432,9 @@ def test_a_rank_that_nobody_asks_judges_for_itself(tmp_path: Path) -> None:
 
 
 def test_a_torn_answer_is_a_gap(tmp_path: Path) -> None:
-    thread = threading.Thread(target=meet, args=(Task(1, 2), "{torn", tmp_path, 10))
+    thread = threading.Thread(target=exchange_answers, args=(LauncherTask(1, 2), "{torn", tmp_path, 10))
     thread.start()
-    together = all_situations(Task(0, 2), Situation("h1"), tmp_path, 10)
+    together = gather_inspections(LauncherTask(0, 2), NodeInspection("h1"), tmp_path, 10)
     thread.join(20)
 
     assert together is not None
@@ -450,7 +464,7 @@ def test_ranks_of_torchrun_meet_at_its_own_store(tmp_path: Path) -> None:
 
 
 def test_this_machine_alone_has_no_finding() -> None:
-    here, gaps = look_around(Machine(), Plan(), SAMENESS)
+    here, gaps = inspect_node(Machine(), PlannedJob(), SAMENESS)
 
     assert gaps == ()
     assert found(here).findings == ()

@@ -15,17 +15,17 @@ from pathlib import Path
 
 import pytest
 
-from unhang.check.all_checks import ALL_CHECKS, look_around
+from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
 from unhang.check.environment.timers import Timer, Timers
 from unhang.check.judge import judge
 from unhang.check.storage import collect_storage, storage_trial
-from unhang.check.storage.storage import Measured, Place, Storage
-from unhang.check.storage.storage_paths import places_of
+from unhang.check.storage.storage import JobPath, Storage, StorageMeasurement
+from unhang.check.storage.storage_paths import find_job_paths
 from unhang.findings import Certainty, Finding, Severity, Verdict
-from unhang.host.look import Look, Situation
-from unhang.host.machine import COMMAND_LIMIT_S, Machine, Output
-from unhang.knowledge.hardware.file_systems import file_systems
-from unhang.program.launch.planned_job import Plan
+from unhang.host.inspection_result import InspectionResult, NodeInspection
+from unhang.host.machine import COMMAND_LIMIT_S, CommandOutput, Machine
+from unhang.knowledge.hardware.file_systems import file_system_rows
+from unhang.program.launch.planned_job import PlannedJob
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount file systems")
 
@@ -37,20 +37,23 @@ class Bare(Machine):
         return ""
 
 
-def asked(plan: Plan, machine: Machine | None = None) -> tuple[Storage, Verdict]:
+def asked(plan: PlannedJob, machine: Machine | None = None) -> tuple[Storage, Verdict]:
     """What ``unhang check --only storage`` sees and says."""
-    check = next(check for check in ALL_CHECKS if check.name == "storage")
-    situation, gaps = look_around(machine or Bare(environment={"PATH": os.environ["PATH"]}), plan, [check])
+    check = next(check for check in ALL_INSPECTIONS if check.name == "storage")
+    situation, gaps = inspect_node(machine or Bare(environment={"PATH": os.environ["PATH"]}), plan, [check])
     seen = situation.found(Storage)
     assert seen is not None
     return seen, judge([situation], ["storage"], gaps)
 
 
-def judged(*measured: Measured, places: tuple[Place, ...] = (), limit_s: float = 600.0) -> list[Finding]:
+def judged(*measured: StorageMeasurement, places: tuple[JobPath, ...] = (), limit_s: float = 600.0) -> list[Finding]:
     """What the rules say to these measurements, all on one file system of a job that logs and saves there."""
-    here = places or (Place("/work/out", "checkpoints", folder="/work/out", exists=True, writable=True, device="1"),)
-    looks = {Storage: Look(Storage(here, measured)), Timers: Look(Timers((Timer("collective", limit_s, "t"),)))}
-    return list(judge([Situation("h", looks=looks)], ["storage"]).findings)
+    here = places or (JobPath("/work/out", "checkpoints", folder="/work/out", exists=True, writable=True, device="1"),)
+    looks = {
+        Storage: InspectionResult(Storage(here, measured)),
+        Timers: InspectionResult(Timers((Timer("collective", limit_s, "t"),))),
+    }
+    return list(judge([NodeInspection("h", looks=looks)], ["storage"]).findings)
 
 
 @contextlib.contextmanager
@@ -86,7 +89,7 @@ def test_a_healthy_folder_is_tried_and_left_as_it_was(tmp_path: Path) -> None:
     before = sorted(path.name for path in tmp_path.rglob("*"))
 
     command = ("torchrun", "train.py", "--output_dir", str(tmp_path / "out"), "--data_dir", str(tmp_path / "data"))
-    seen, verdict = asked(Plan(command))
+    seen, verdict = asked(PlannedJob(command))
 
     assert {one.step for one in seen.measured} == {"appends", "write", "files", "reads"}
     assert all(one.seconds and not one.trouble for one in seen.measured)
@@ -102,8 +105,10 @@ def test_folders_come_from_the_command_its_files_and_the_environment(tmp_path: P
     machine = Machine(environment=environment)
     machine.folder = "/work"
 
-    plan = Plan(("llamafactory-cli", "train", str(tmp_path / "run.yaml"), "--dataset", "org/name"), paths=("mnt",))
-    found = {(place.path, place.use) for place in places_of(machine, plan)}
+    plan = PlannedJob(
+        ("llamafactory-cli", "train", str(tmp_path / "run.yaml"), "--dataset", "org/name"), paths=("mnt",)
+    )
+    found = {(place.path, place.use) for place in find_job_paths(machine, plan)}
 
     assert found == {
         ("/work/mnt", "named"),
@@ -118,8 +123,8 @@ def test_torchtitan_s_log_lies_below_its_dump_folder_where_it_writes_one(tmp_pat
         (tmp_path / "t.toml").write_text(
             f'[job]\ndump_folder = "{folder}"\n[metrics]\nenable_tensorboard = {log}\nsave_tb_folder = "tb"\n'
         )
-        plan = Plan(("torchrun", "t.py", "--job.config_file", str(tmp_path / "t.toml")))
-        return {(place.path, place.use) for place in places_of(Bare(environment={}), plan)}
+        plan = PlannedJob(("torchrun", "t.py", "--job.config_file", str(tmp_path / "t.toml")))
+        return {(place.path, place.use) for place in find_job_paths(Bare(environment={}), plan)}
 
     assert ("/mnt/runs/tb", "logs") in uses("true", "/mnt/runs")
     assert ("/mnt/runs/tb", "logs") not in uses("false", "/mnt/runs")
@@ -127,7 +132,7 @@ def test_torchtitan_s_log_lies_below_its_dump_folder_where_it_writes_one(tmp_pat
 
 
 def test_a_log_on_a_file_system_that_cannot_append_slows_the_job() -> None:
-    place = Place("/mnt/s3/tb", "logs", folder="/mnt/s3/tb", exists=True, writable=True, device="1", type="fuse.s3fs")
+    place = JobPath("/mnt/s3/tb", "logs", folder="/mnt/s3/tb", exists=True, writable=True, device="1", type="fuse.s3fs")
 
     (finding,) = judged(places=(place,))
 
@@ -140,7 +145,7 @@ def test_where_nothing_is_named_the_current_folder_is_tried(tmp_path: Path) -> N
     machine = Bare(environment={})
     machine.folder = str(tmp_path)
 
-    seen, _ = asked(Plan(), machine)
+    seen, _ = asked(PlannedJob(), machine)
 
     assert [(place.path, place.use) for place in seen.places] == [(str(tmp_path), "current")]
     assert {one.folder for one in seen.measured} == {str(tmp_path)}
@@ -150,19 +155,21 @@ def test_dumps_go_where_torch_puts_them_and_a_folder_that_is_not_there_is_a_note
     machine = Bare(environment={"HOME": "/home/me"})
 
     def dumps(torch: str) -> list[str]:
-        return [place.path for place in places_of(machine, Plan(assume={"torch": torch})) if place.use == "dumps"]
+        return [
+            place.path for place in find_job_paths(machine, PlannedJob(assume={"torch": torch})) if place.use == "dumps"
+        ]
 
     assert dumps("2.4") == ["/tmp"]
     assert dumps("2.13") == ["/home/me/.cache/torch"]
     missing = Bare(environment={"PATH": os.environ["PATH"], "TORCH_FR_DUMP_TEMP_FILE": str(tmp_path / "gone/rank_")})
-    machine_says = asked(Plan(("t.py", "--output_dir", str(tmp_path))), missing)[1]
+    machine_says = asked(PlannedJob(("t.py", "--output_dir", str(tmp_path))), missing)[1]
     assert [f.severity for f in of(machine_says, tmp_path / "gone") if "no dump" in str(f.summary)] == [Severity.NOTE]
 
 
 def test_data_that_is_not_there_stops_the_job_and_an_output_folder_that_is_not_there_does_not(tmp_path: Path) -> None:
     command = ("torchrun", "t.py", "--data_dir", str(tmp_path / "gone"), "--output_dir", str(tmp_path / "new/deep"))
 
-    _, verdict = asked(Plan(command))
+    _, verdict = asked(PlannedJob(command))
 
     assert [finding.severity for finding in of(verdict, tmp_path / "gone")] == [Severity.STOPS]
     assert not [f for f in of(verdict, tmp_path / "new/deep") if f.severity is not Severity.NOTE]
@@ -171,7 +178,7 @@ def test_data_that_is_not_there_stops_the_job_and_an_output_folder_that_is_not_t
 @root
 def test_memory_is_fast_and_no_place_for_checkpoints(tmp_path: Path) -> None:
     with mounted(tmp_path / "memory", "-t", "tmpfs", "-o", "size=300m", "tmpfs") as folder:
-        seen, verdict = asked(Plan(("torchrun", "t.py", "--output_dir", str(folder))))
+        seen, verdict = asked(PlannedJob(("torchrun", "t.py", "--output_dir", str(folder))))
 
     assert {place.type for place in seen.places} == {"tmpfs"}
     assert any("memory" in str(finding.summary) for finding in of(verdict, folder))
@@ -182,7 +189,7 @@ def test_memory_is_fast_and_no_place_for_checkpoints(tmp_path: Path) -> None:
 def test_a_full_file_system_stops_the_job(tmp_path: Path) -> None:
     with mounted(tmp_path / "full", "-t", "tmpfs", "-o", "size=1m", "tmpfs") as folder:
         (folder / "filling").write_bytes(b"x" * (1 << 20))
-        _, verdict = asked(Plan(("torchrun", "t.py", "--output_dir", str(folder))))
+        _, verdict = asked(PlannedJob(("torchrun", "t.py", "--output_dir", str(folder))))
         assert [path.name for path in folder.iterdir()] == ["filling"]
 
     stops = [finding for finding in of(verdict, folder) if finding.severity is Severity.STOPS]
@@ -193,8 +200,8 @@ def test_a_full_file_system_stops_the_job(tmp_path: Path) -> None:
 @root
 def test_a_read_only_file_system_stops_a_job_that_writes_there_and_none_that_reads(tmp_path: Path) -> None:
     with on_a_disk(tmp_path, "ro") as folder:
-        _, writes = asked(Plan(("torchrun", "t.py", "--output_dir", str(folder))))
-        _, reads = asked(Plan(("torchrun", "t.py", "--data_dir", str(folder))))
+        _, writes = asked(PlannedJob(("torchrun", "t.py", "--output_dir", str(folder))))
+        _, reads = asked(PlannedJob(("torchrun", "t.py", "--data_dir", str(folder))))
 
     assert any("may not be written" in str(finding.summary) for finding in of(writes, folder))
     assert not of(reads, folder)
@@ -213,7 +220,7 @@ def test_a_frozen_file_system_is_named_and_costs_its_limit_only(
         thaw = threading.Timer(120, subprocess.run, [["fsfreeze", "-u", str(folder)]])
         thaw.start()
         try:
-            seen, verdict = asked(Plan(("torchrun", "t.py", "--output_dir", str(folder))))
+            seen, verdict = asked(PlannedJob(("torchrun", "t.py", "--output_dir", str(folder))))
             frozen = thaw.is_alive()
         finally:
             thaw.cancel()
@@ -281,7 +288,9 @@ class Stalls(Bare):
         super().__init__(environment={"PATH": os.environ["PATH"]})
         self._step = step
 
-    def program(self, script: Path, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> Look[Output]:
+    def program(
+        self, script: Path, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S
+    ) -> InspectionResult[CommandOutput]:
         if words[0] == self._step:
             return self.command(["sleep", "600"], limit_s=0.2 if self._step == "look" else limit_s)
         return super().program(script, words, limit_s)
@@ -291,7 +300,7 @@ def test_a_mount_that_does_not_answer_is_asked_once(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(collect_storage, "LOOK_S", 0.2)
     command = ("t.py", "--output_dir", str(tmp_path / "a"), "--logging_dir", str(tmp_path / "b"))
 
-    seen, verdict = asked(Plan(command), Stalls("look"))  # each look would take longer than a test may
+    seen, verdict = asked(PlannedJob(command), Stalls("look"))  # each look would take longer than a test may
 
     assert all(place.hung for place in seen.places)
     assert {finding.subject for finding in verdict.findings} == {str(tmp_path / "a"), str(tmp_path / "b")}
@@ -311,18 +320,18 @@ def test_what_a_killed_step_left_behind_is_removed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("measured", "severity"),
     [
-        (Measured("appends", "/work/out", "1", (0.004,) * 9, 2304), None),
-        (Measured("appends", "/work/out", "1", (0.09,) * 9, 2304), Severity.NOTE),
-        (Measured("appends", "/work/out", "1", (0.6,) * 3, 768), Severity.SLOWS),
-        (Measured("write", "/work/out", "1", (0.1,), 64 << 20), None),
-        (Measured("write", "/work/out", "1", (1.6,), 64 << 20), Severity.NOTE),
-        (Measured("write", "/work/out", "1", (4.0,), 16 << 20), Severity.SLOWS),
-        (Measured("files", "/work/out", "1", (0.001,) * 9), None),
-        (Measured("files", "/work/out", "1", (0.03,) * 9), Severity.NOTE),
-        (Measured("files", "/work/out", "1", (0.5,)), Severity.SLOWS),
+        (StorageMeasurement("appends", "/work/out", "1", (0.004,) * 9, 2304), None),
+        (StorageMeasurement("appends", "/work/out", "1", (0.09,) * 9, 2304), Severity.NOTE),
+        (StorageMeasurement("appends", "/work/out", "1", (0.6,) * 3, 768), Severity.SLOWS),
+        (StorageMeasurement("write", "/work/out", "1", (0.1,), 64 << 20), None),
+        (StorageMeasurement("write", "/work/out", "1", (1.6,), 64 << 20), Severity.NOTE),
+        (StorageMeasurement("write", "/work/out", "1", (4.0,), 16 << 20), Severity.SLOWS),
+        (StorageMeasurement("files", "/work/out", "1", (0.001,) * 9), None),
+        (StorageMeasurement("files", "/work/out", "1", (0.03,) * 9), Severity.NOTE),
+        (StorageMeasurement("files", "/work/out", "1", (0.5,)), Severity.SLOWS),
     ],
 )
-def test_how_slow_is_slow(measured: Measured, severity: Severity | None) -> None:
+def test_how_slow_is_slow(measured: StorageMeasurement, severity: Severity | None) -> None:
     found = judged(measured)
 
     assert [finding.severity for finding in found] == ([] if severity is None else [severity])
@@ -330,7 +339,7 @@ def test_how_slow_is_slow(measured: Measured, severity: Severity | None) -> None
 
 
 def test_a_checkpoint_is_judged_beside_the_limit_of_the_job() -> None:
-    measured = Measured("write", "/work/out", "1", (1.0,), 40_000_000)
+    measured = StorageMeasurement("write", "/work/out", "1", (1.0,), 40_000_000)
 
     assert judged(measured, limit_s=600)[0].severity is Severity.NOTE
     assert judged(measured, limit_s=300)[0].severity is Severity.SLOWS
@@ -339,9 +348,9 @@ def test_a_checkpoint_is_judged_beside_the_limit_of_the_job() -> None:
 
 @pytest.mark.parametrize(("seconds", "severity"), [(0.01, None), (0.1, Severity.NOTE), (0.5, Severity.SLOWS)])
 def test_reads_are_judged_by_the_workers_a_rank_needs(seconds: float, severity: Severity | None) -> None:
-    data = (Place("/data", "data", folder="/data", exists=True, device="1"),)
+    data = (JobPath("/data", "data", folder="/data", exists=True, device="1"),)
 
-    found = judged(Measured("reads", "/data", "1", (seconds,) * 5, 5 << 16), places=data)
+    found = judged(StorageMeasurement("reads", "/data", "1", (seconds,) * 5, 5 << 16), places=data)
 
     assert [finding.severity for finding in found] == ([] if severity is None else [severity])
 
@@ -356,7 +365,9 @@ def test_reads_are_judged_by_the_workers_a_rank_needs(seconds: float, severity: 
     ],
 )
 def test_a_file_system_that_does_not_fit_its_use_is_a_note(kind: str, use: str, words: str) -> None:
-    place = Place("/p", use, folder="/p", exists=True, writable=True, size=1 << 50, free=1 << 49, type=kind, device="1")
+    place = JobPath(
+        "/p", use, folder="/p", exists=True, writable=True, size=1 << 50, free=1 << 49, type=kind, device="1"
+    )
 
     found = judged(places=(place,))
 
@@ -365,6 +376,6 @@ def test_a_file_system_that_does_not_fit_its_use_is_a_note(kind: str, use: str, 
 
 
 def test_no_type_of_file_system_stands_twice() -> None:
-    types = [kind for row in file_systems() for kind in row.types]
+    types = [kind for row in file_system_rows() for kind in row.types]
 
     assert len(types) == len(set(types))

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from unhang.evidence.checkpoints.checkpoint import Checkpoint, step_of
-from unhang.evidence.checkpoints.checkpoint_listing import listing_of, read_listing
+from unhang.evidence.checkpoints.checkpoint import Checkpoint, step_in_name
+from unhang.evidence.checkpoints.checkpoint_listing import checkpoint_listing, read_checkpoint_listing
 from unhang.evidence.checkpoints.checkpoint_search import find_checkpoints
 from unhang.findings import Source, Unread
 
@@ -199,10 +199,10 @@ def test_a_folder_that_is_not_there_is_no_error(tmp_path: Path) -> None:
 def test_a_listing_reads_back_and_a_forged_one_does_not(tmp_path: Path) -> None:
     torch.save(state(), tmp_path / "step_3.pt")
     found = find_checkpoints([tmp_path])
-    assert read_listing(listing_of(found), source=Source("x")) == found
+    assert read_checkpoint_listing(checkpoint_listing(found), source=Source("x")) == found
 
-    for raw in (b"{", b'{"schema": "unhang.checkpoints/9"}', listing_of(found).replace(b'"torch"', b'"other"')):
-        assert isinstance(read_listing(raw, source=Source("x")), Unread)
+    for raw in (b"{", b'{"schema": "unhang.checkpoints/9"}', checkpoint_listing(found).replace(b'"torch"', b'"other"')):
+        assert isinstance(read_checkpoint_listing(raw, source=Source("x")), Unread)
 
 
 @pytest.mark.parametrize(
@@ -210,4 +210,4 @@ def test_a_listing_reads_back_and_a_forged_one_does_not(tmp_path: Path) -> None:
     [("checkpoint-1500", 1500), ("step-40", 40), ("global_step120", 120), ("epoch=3-step=900", 900), ("final", None)],
 )
 def test_steps_are_read_from_names(name: str, step: int | None) -> None:
-    assert step_of(name) == step
+    assert step_in_name(name) == step

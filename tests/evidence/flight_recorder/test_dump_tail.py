@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from unhang.evidence.flight_recorder.columns import SharedTables
 from unhang.evidence.flight_recorder.dump_tail import read_tail
-from unhang.evidence.flight_recorder.reading import read_recording
+from unhang.evidence.flight_recorder.reading import read_recorder_dump
 from unhang.evidence.flight_recorder.ring_window import KEPT_ENTRIES, KEPT_GLOO_ENTRIES
-from unhang.evidence.items import Entries, Recording
+from unhang.evidence.items import RecorderDump, RecorderEntries
 from unhang_lab.dump_writer import StalledJob, make_dump, make_entry, make_frames, pickle_like_torch
 
 COLUMNS = [
@@ -30,7 +30,7 @@ COLUMNS = [
 ]
 
 
-def rows(entries: Entries, last: int) -> list[tuple[Any, ...]]:
+def rows(entries: RecorderEntries, last: int) -> list[tuple[Any, ...]]:
     """The last entries with every table index resolved."""
     table = [
         (
@@ -44,10 +44,10 @@ def rows(entries: Entries, last: int) -> list[tuple[Any, ...]]:
     return table[len(table) - last :]
 
 
-def both(data: bytes) -> tuple[Recording, Recording]:
-    tail, whole = read_recording(data, source="rank_0"), read_recording(data, source="rank_0", whole=True)
-    assert isinstance(tail, Recording)
-    assert isinstance(whole, Recording)
+def both(data: bytes) -> tuple[RecorderDump, RecorderDump]:
+    tail, whole = read_recorder_dump(data, source="rank_0"), read_recorder_dump(data, source="rank_0", whole=True)
+    assert isinstance(tail, RecorderDump)
+    assert isinstance(whole, RecorderDump)
     assert rows(tail.entries, len(tail.entries)) == rows(whole.entries, len(tail.entries))
     assert (tail.status, tail.groups, tail.format_version, tail.backend) == (
         whole.status,

@@ -13,9 +13,9 @@ import pytest
 from unhang.evidence.flight_recorder.columns import SharedTables
 from unhang.evidence.flight_recorder.dump_detection import looks_like_flight_recorder
 from unhang.evidence.flight_recorder.dump_tail import read_tail
-from unhang.evidence.flight_recorder.reading import read_recording
+from unhang.evidence.flight_recorder.reading import read_recorder_dump
 from unhang.evidence.flight_recorder.ring_window import KEPT_GLOO_ENTRIES
-from unhang.evidence.items import Recording
+from unhang.evidence.items import RecorderDump
 
 PROGRAM = """
 import pickle, sys, time
@@ -63,11 +63,14 @@ def test_what_torch_writes_is_read_alike_in_every_way(tmp_path: Path) -> None:
     truth = pickle.loads(data)
     assert looks_like_flight_recorder(data[:65536])
     assert read_tail(data, SharedTables()) is not None, "torch's layout is no longer recognised: the slow way is taken"
-    tail, whole = read_recording(tmp_path / "trace_rank_0"), read_recording(tmp_path / "trace_rank_0", whole=True)
-    text = read_recording(tmp_path / "trace_0.json", whole=True)
-    assert isinstance(tail, Recording)
-    assert isinstance(whole, Recording)
-    assert isinstance(text, Recording)
+    tail, whole = (
+        read_recorder_dump(tmp_path / "trace_rank_0"),
+        read_recorder_dump(tmp_path / "trace_rank_0", whole=True),
+    )
+    text = read_recorder_dump(tmp_path / "trace_0.json", whole=True)
+    assert isinstance(tail, RecorderDump)
+    assert isinstance(whole, RecorderDump)
+    assert isinstance(text, RecorderDump)
     assert whole.entries.position.tolist() == [entry["collective_seq_id"] for entry in truth["entries"]]
     assert whole.entries.created_ns.tolist() == [entry["time_created_ns"] for entry in truth["entries"]]
     names = [whole.entries.stacks[index][0].function for index in whole.entries.stack]

@@ -12,21 +12,21 @@ from typing import Any
 import pytest
 
 from unhang.evidence.flight_recorder.dump_detection import looks_like_flight_recorder, looks_like_pickle
-from unhang.evidence.flight_recorder.many_dumps import read_recordings
-from unhang.evidence.flight_recorder.reading import read_recording
-from unhang.evidence.items import STATE_COMPLETED, STATE_SCHEDULED, Recording, Signature
+from unhang.evidence.flight_recorder.many_dumps import read_recorder_dumps
+from unhang.evidence.flight_recorder.reading import read_recorder_dump
+from unhang.evidence.items import STATE_COMPLETED, STATE_SCHEDULED, RecorderDump, Signature
 from unhang.findings import Unread
 from unhang_lab.dump_writer import VERSIONS, json_like_torch, make_dump, make_entry, make_frames, pickle_like_torch
 
 
-def read(data: bytes, source: str = "comm_lib_trace_rank_3", **options: Any) -> Recording:
-    recording = read_recording(data, source=source, **options)
-    assert isinstance(recording, Recording), recording
+def read(data: bytes, source: str = "comm_lib_trace_rank_3", **options: Any) -> RecorderDump:
+    recording = read_recorder_dump(data, source=source, **options)
+    assert isinstance(recording, RecorderDump), recording
     return recording
 
 
 def refused(data: bytes) -> str:
-    item = read_recording(data, source="rank_1")
+    item = read_recorder_dump(data, source="rank_1")
     assert isinstance(item, Unread)
     assert item.rank == 1
     return item.reason
@@ -198,7 +198,7 @@ def test_a_torn_dump_gives_every_complete_entry_wherever_it_is_cut(writer: Any) 
     assert not whole.unread
     seen = set()
     for cut in range(1, len(data)):
-        item = read_recording(data[:cut], source="rank_3")
+        item = read_recorder_dump(data[:cut], source="rank_3")
         if isinstance(item, Unread):
             assert "\n" not in item.reason
             continue
@@ -262,7 +262,7 @@ def test_files_that_cannot_be_opened_are_unread(tmp_path: Path) -> None:
     fifo = tmp_path / "rank_1"
     os.mkfifo(fifo)
     for path in (fifo, tmp_path / "rank_2", tmp_path):
-        item = read_recording(path)
+        item = read_recorder_dump(path)
         assert isinstance(item, Unread)
         assert item.source.path == str(path)
 
@@ -277,11 +277,11 @@ def test_many_dumps_are_read_in_order_whatever_is_among_them(tmp_path: Path, job
     paths[7].write_bytes(b"")
     paths[8].unlink()
     calls: list[int] = []
-    items = list(read_recordings(paths, jobs=jobs, progress=calls.append))
+    items = list(read_recorder_dumps(paths, jobs=jobs, progress=calls.append))
     assert [item.rank for item in items] == list(range(90))
     assert [index for index, item in enumerate(items) if isinstance(item, Unread)] == [7, 8]
     assert calls == list(range(1, 91))
-    recordings = [item for item in items if isinstance(item, Recording)]
+    recordings = [item for item in items if isinstance(item, RecorderDump)]
     assert recordings[0].groups["0"] is recordings[-1].groups["0"]
     assert recordings[0].entries.stacks[0] is recordings[-1].entries.stacks[0]
     assert recordings[0].written_s is not None
@@ -291,8 +291,8 @@ def test_leaving_the_loop_early_ends_the_workers(tmp_path: Path) -> None:
     data = pickle_like_torch(make_dump("2.13", some_entries("2.13"), status={"0": (5, -1, 4)}))
     for rank in range(80):
         (tmp_path / f"rank_{rank}").write_bytes(data)
-    reading = read_recordings(sorted(tmp_path.iterdir()), jobs=2)
-    assert isinstance(next(iter(reading)), Recording)
+    reading = read_recorder_dumps(sorted(tmp_path.iterdir()), jobs=2)
+    assert isinstance(next(iter(reading)), RecorderDump)
     reading.close()  # type: ignore[attr-defined]
 
 
@@ -304,12 +304,12 @@ def test_a_file_that_ends_its_reader_costs_only_itself(tmp_path: Path, monkeypat
 import json, os, sys
 sys.path[:] = json.loads(sys.argv[1])
 from unhang.evidence.flight_recorder import workers
-read = workers.read_recording
-workers.read_recording = lambda name, **options: os._exit(9) if name.endswith("rank_33") else read(name, **options)
-workers.serve(sys.stdin.buffer, sys.stdout.buffer, whole=False)
+read = workers.read_recorder_dump
+workers.read_recorder_dump = lambda name, **options: os._exit(9) if name.endswith("rank_33") else read(name, **options)
+workers.serve_requests(sys.stdin.buffer, sys.stdout.buffer, whole=False)
 """
     monkeypatch.setattr("unhang.evidence.flight_recorder.workers.WORKER", deadly)
-    items = list(read_recordings([tmp_path / f"rank_{rank}" for rank in range(70)], jobs=2))
+    items = list(read_recorder_dumps([tmp_path / f"rank_{rank}" for rank in range(70)], jobs=2))
     assert [item.rank for item in items] == list(range(70))
     lost = [item for item in items if isinstance(item, Unread)]
     assert [item.rank for item in lost] == [33]

@@ -20,12 +20,12 @@ import pytest
 from tests.work import calls_of
 from unhang.evidence.flight_recorder import many_dumps, workers
 from unhang.evidence.flight_recorder.dump_detection import looks_like_flight_recorder
-from unhang.evidence.flight_recorder.many_dumps import read_recordings
-from unhang.evidence.flight_recorder.process_limits import bounded, limits_hold
-from unhang.evidence.flight_recorder.reading import read_recording
-from unhang.evidence.flight_recorder.sandboxed_unpickle import read_confined, unpickled
+from unhang.evidence.flight_recorder.many_dumps import read_recorder_dumps
+from unhang.evidence.flight_recorder.process_limits import limited_process, memory_limit_works
+from unhang.evidence.flight_recorder.reading import read_recorder_dump
+from unhang.evidence.flight_recorder.sandboxed_unpickle import read_sandboxed, unpickled
 from unhang.evidence.inputs import read_evidence
-from unhang.evidence.items import Entries, Recording
+from unhang.evidence.items import RecorderDump, RecorderEntries
 from unhang.findings import Unread
 from unhang_lab.dump_writer import StalledJob, json_like_torch, pickle_like_torch
 
@@ -46,7 +46,7 @@ NUMBERS = [
 ]
 
 
-def columns(entries: Entries, *, frames: bool) -> dict[str, Any]:
+def columns(entries: RecorderEntries, *, frames: bool) -> dict[str, Any]:
     """Every column but where an entry stands in its file, and every table."""
     told: dict[str, Any] = {name: getattr(entries, name).tolist() for name in NUMBERS}
     if frames:
@@ -54,8 +54,8 @@ def columns(entries: Entries, *, frames: bool) -> dict[str, Any]:
     return told | {"groups": entries.group_names, "signatures": entries.signatures}
 
 
-def said(recording: Recording | Unread, *, frames: bool = True) -> dict[str, Any]:
-    assert isinstance(recording, Recording), recording
+def said(recording: RecorderDump | Unread, *, frames: bool = True) -> dict[str, Any]:
+    assert isinstance(recording, RecorderDump), recording
     return columns(recording.entries, frames=frames) | {
         name: getattr(recording, name)
         for name in ("rank", "backend", "format_version", "groups", "status", "whole", "dropped", "only_active")
@@ -135,8 +135,8 @@ def test_every_writer_says_what_torchs_own_layout_says(
     tmp_path: Path, late_and_not: list[Any], way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(many_dumps, "_INLINE_BYTES", 0 if way == "worker" else 1 << 30)
-    truth = [read_recording(pickle_like_torch(dump), source=f"rank_{n}") for n, dump in enumerate(late_and_not)]
-    assert not any(one.whole for one in truth if isinstance(one, Recording)), "the ends are compared"
+    truth = [read_recorder_dump(pickle_like_torch(dump), source=f"rank_{n}") for n, dump in enumerate(late_and_not)]
+    assert not any(one.whole for one in truth if isinstance(one, RecorderDump)), "the ends are compared"
     paths = {}
     for number, (writer, write) in enumerate(WRITERS.items()):
         data = [write(dump) for dump in late_and_not]
@@ -144,7 +144,7 @@ def test_every_writer_says_what_torchs_own_layout_says(
         (tmp_path / str(number)).mkdir()
         paths[writer] = files(tmp_path / str(number), data)
 
-    items = read_recordings([path for pair in paths.values() for path in pair])
+    items = read_recorder_dumps([path for pair in paths.values() for path in pair])
 
     for writer in paths:
         assert [said(next(items)), said(next(items))] == [said(one) for one in truth], writer
@@ -155,9 +155,9 @@ def test_json_says_what_the_pickle_says_without_its_frames(
     tmp_path: Path, late_and_not: list[Any], way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(many_dumps, "_INLINE_BYTES", 0 if way == "worker" else 1 << 30)
-    truth = [read_recording(pickle_like_torch(dump), source=f"rank_{n}") for n, dump in enumerate(late_and_not)]
+    truth = [read_recorder_dump(pickle_like_torch(dump), source=f"rank_{n}") for n, dump in enumerate(late_and_not)]
 
-    got = list(read_recordings(files(tmp_path, [json_like_torch(dump).encode() for dump in late_and_not])))
+    got = list(read_recorder_dumps(files(tmp_path, [json_like_torch(dump).encode() for dump in late_and_not])))
 
     assert [said(one, frames=False) for one in got] == [said(one, frames=False) for one in truth]
 
@@ -170,10 +170,10 @@ def test_every_version_of_torch_is_read_alike_whoever_wrote_it(tmp_path: Path) -
         dump = job.head(0, late=False) | {"entries": job.recorded(0, late=False)}
         written[torch_version] = [pickle_like_torch(dump), pickle.dumps(dump, 4), pickle.dumps(dump, 0)]
 
-    items = read_recordings(files(tmp_path, [data for three in written.values() for data in three]))
+    items = read_recorder_dumps(files(tmp_path, [data for three in written.values() for data in three]))
 
     for torch_version, three in written.items():
-        truth = said(read_recording(three[0], source="rank_0"))
+        truth = said(read_recorder_dump(three[0], source="rank_0"))
         for item in (next(items), next(items), next(items)):
             assert said(item) | {"rank": 0} == truth, torch_version
 
@@ -183,7 +183,7 @@ def test_the_bare_list_of_torch_2_2_pickled_again_is_read(tmp_path: Path, everyt
     data = [pickle_like_torch(entries), *(pickle.dumps(entries, protocol) for protocol in range(6))]
     assert all(looks_like_flight_recorder(one[: 1 << 16]) for one in data)
 
-    got = [said(item) | {"rank": 0} for item in read_recordings(files(tmp_path, data))]
+    got = [said(item) | {"rank": 0} for item in read_recorder_dumps(files(tmp_path, data))]
 
     assert all(one == got[0] for one in got)
     assert len(got[0]["record_id"]) == 100
@@ -195,11 +195,11 @@ def test_short_dumps_of_others_start_no_process_and_long_ones_one(
     data = pickle.dumps(late_and_not[0], 4)
     paths = files(tmp_path, [data] * 20)
     monkeypatch.setattr(many_dumps, "_INLINE_BYTES", 20 * len(data))
-    assert all(isinstance(item, Recording) for item in read_recordings(paths))
+    assert all(isinstance(item, RecorderDump) for item in read_recorder_dumps(paths))
     assert not started
 
     monkeypatch.setattr(many_dumps, "_INLINE_BYTES", 12 * len(data))
-    items = [item for item in read_recordings(paths) if isinstance(item, Recording)]
+    items = [item for item in read_recorder_dumps(paths) if isinstance(item, RecorderDump)]
     assert len(items) == 20
     assert len(started) == 1
     assert items[0].entries.stacks[0] is items[-1].entries.stacks[0], "what is equal is kept once, whoever read it"
@@ -216,8 +216,8 @@ def test_dumps_in_an_archive_share_one_process(
 
     evidence = read_evidence([str(tmp_path / "dumps.tar")])
 
-    assert [one.rank for one in evidence.recordings] == [0, 4]
-    assert said(evidence.recordings[0]) | {"rank": 4} == said(evidence.recordings[1])
+    assert [one.rank for one in evidence.recorder_dumps] == [0, 4]
+    assert said(evidence.recorder_dumps[0]) | {"rank": 4} == said(evidence.recorder_dumps[1])
     assert len(started) == 1
 
 
@@ -231,9 +231,9 @@ def test_a_torn_dump_of_another_writer_is_read_up_to_the_tear(tmp_path: Path, la
     text = json_like_torch(late_and_not[0]).encode()
     contents += [text[: len(text) // 2]]
 
-    for content, item in zip(contents, read_recordings(files(tmp_path, contents)), strict=True):
-        assert isinstance(item, Recording)
-        here = read_recording(content, source=item.source.path)
+    for content, item in zip(contents, read_recorder_dumps(files(tmp_path, contents)), strict=True):
+        assert isinstance(item, RecorderDump)
+        here = read_recorder_dump(content, source=item.source.path)
         assert said(item) == said(here)
         assert item.unread[0].reason == f"dump cut short at byte {len(content)}"
         assert not item.whole
@@ -248,10 +248,10 @@ def test_reading_costs_little_more_than_unpickling_and_parsing() -> None:
     at_most = 5 * len(dump["entries"])
     for protocol in (2, 4):
         data = pickle.dumps(dump, protocol)
-        read_recording(data, others=read_confined)  # what is made once
-        assert calls_of(lambda data=data: read_recording(data, others=read_confined)) < at_most  # type: ignore[misc]
+        read_recorder_dump(data, others=read_sandboxed)  # what is made once
+        assert calls_of(lambda data=data: read_recorder_dump(data, others=read_sandboxed)) < at_most  # type: ignore[misc]
     text = json_like_torch(dump).encode()
-    assert calls_of(lambda: read_recording(text)) < at_most
+    assert calls_of(lambda: read_recorder_dump(text)) < at_most
 
 
 # what harms
@@ -297,16 +297,17 @@ def test_a_harmful_dump_costs_itself_only(
     tmp_path: Path, late_and_not: list[Any], name: str, started: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hasty = workers.WORKER.replace(
-        "serve(sys",
-        "from unhang.evidence.flight_recorder import process_limits as bounds; bounds._CPU_FLOOR_S = 1\nserve(sys",
+        "serve_requests(sys",
+        "from unhang.evidence.flight_recorder import process_limits as bounds\n"
+        "bounds._CPU_FLOOR_S = 1\nserve_requests(sys",
     )
     monkeypatch.setattr(workers, "WORKER", hasty)
     content, reason = HARMFUL[name]
     good = pickle.dumps(late_and_not[0], 4)
 
-    items = list(read_recordings(files(tmp_path, [good, content, good])))
+    items = list(read_recorder_dumps(files(tmp_path, [good, content, good])))
 
-    assert [type(item) for item in items] == [Recording, Unread, Recording]
+    assert [type(item) for item in items] == [RecorderDump, Unread, RecorderDump]
     assert re.search(reason, items[1].reason), items[1].reason  # type: ignore[union-attr]
     assert items[1].rank == 1
     assert len(started) <= 3
@@ -321,7 +322,7 @@ def test_what_a_dump_makes_python_complain_of_is_not_shown(
     torn = b"\x96" + (7_592_901_227_503_943_685).to_bytes(8, "little")
     dumps = [pickle.dumps(late_and_not[0], protocol)[:-1] + torn for protocol in (2, 4, 5)] * 3
 
-    items = list(read_recordings(files(tmp_path, dumps)))
+    items = list(read_recorder_dumps(files(tmp_path, dumps)))
 
     assert {type(item) for item in items} == {Unread}
     assert capfd.readouterr().err == ""
@@ -343,8 +344,8 @@ def test_nothing_is_run_by_the_unpickler_itself(tmp_path: Path) -> None:
 
 @LINUX
 def test_within_bounds_memory_is_refused_and_given_back_after_it() -> None:
-    assert limits_hold()
-    with pytest.raises(MemoryError), bounded(1000):
+    assert memory_limit_works()
+    with pytest.raises(MemoryError), limited_process(1000):
         bytearray(300 << 20)
     assert len(bytearray(300 << 20)) == 300 << 20
 
@@ -353,13 +354,13 @@ def test_where_no_limits_hold_our_own_machine_reads(
     tmp_path: Path, late_and_not: list[Any], everything_to_workers: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unlimited = workers.WORKER.replace(
-        "serve(sys",
+        "serve_requests(sys",
         "from unhang.evidence.flight_recorder import workers\n"
-        "workers.limits_hold, workers.read_confined = lambda: False, None\nserve(sys",
+        "workers.memory_limit_works, workers.read_sandboxed = lambda: False, None\nserve_requests(sys",
     )
     monkeypatch.setattr(workers, "WORKER", unlimited)
-    [item] = read_recordings(files(tmp_path, [pickle.dumps(late_and_not[0], 4)]))
-    assert said(item) == said(read_recording(pickle_like_torch(late_and_not[0]), source="rank_0"))
+    [item] = read_recorder_dumps(files(tmp_path, [pickle.dumps(late_and_not[0], 4)]))
+    assert said(item) == said(read_recorder_dump(pickle_like_torch(late_and_not[0]), source="rank_0"))
 
 
 @pytest.mark.parametrize("executable", ["", "/nowhere/python"])
@@ -373,9 +374,9 @@ def test_without_a_python_to_start_dumps_are_read_here(
     monkeypatch.setattr(sys, "executable", executable)
     data = pickle.dumps(late_and_not[0], 4)
     for paths in (files(tmp_path, [data] * 3), files(tmp_path, [data] * 100)):
-        assert all(isinstance(item, Recording) for item in read_recordings(paths))
-    reader = many_dumps.OneByOne()
-    assert isinstance(reader.read(data, source="rank_0"), Recording)
+        assert all(isinstance(item, RecorderDump) for item in read_recorder_dumps(paths))
+    reader = many_dumps.SingleDumpReader()
+    assert isinstance(reader.read(data, source="rank_0"), RecorderDump)
     reader.close()
 
 
@@ -383,26 +384,26 @@ def test_without_a_python_to_start_dumps_are_read_here(
 def test_a_dump_that_is_not_read_in_time_is_given_up(
     tmp_path: Path, late_and_not: list[Any], started: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "_PATIENCE_S", 10.0)  # to start on a busy machine, too
+    monkeypatch.setattr(workers, "_ANSWER_LIMIT_S", 10.0)  # to start on a busy machine, too
     monkeypatch.setattr(workers, "_LOADED", 0)
     stuck = workers.WORKER.replace(
-        "serve(sys",
-        "import time\nfrom unhang.evidence.flight_recorder import workers\nread = workers.read_recording\n"
-        "workers.read_recording = lambda data, **told: time.sleep(60) if told['source'].endswith('_1') "
-        "else read(data, **told)\nserve(sys",
+        "serve_requests(sys",
+        "import time\nfrom unhang.evidence.flight_recorder import workers\nread = workers.read_recorder_dump\n"
+        "workers.read_recorder_dump = lambda data, **told: time.sleep(60) if told['source'].endswith('_1') "
+        "else read(data, **told)\nserve_requests(sys",
     )
     monkeypatch.setattr(workers, "WORKER", stuck)
     good = pickle.dumps(late_and_not[0], 4)
-    items = list(read_recordings(files(tmp_path, [good, good, good])))
-    assert [type(item) for item in items] == [Recording, Unread, Recording]
+    items = list(read_recorder_dumps(files(tmp_path, [good, good, good])))
+    assert [type(item) for item in items] == [RecorderDump, Unread, RecorderDump]
     assert items[1].reason == "not read within 10 s"  # type: ignore[union-attr]
 
 
 def test_json_read_in_pieces_is_the_same_dump(late_and_not: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     text = json_like_torch(late_and_not[0]).encode()
-    at_once = read_recording(text, source="rank_0")
+    at_once = read_recorder_dump(text, source="rank_0")
     monkeypatch.setattr("unhang.evidence.flight_recorder.json_text._AT_ONCE", 0)
-    assert said(read_recording(text, source="rank_0"), frames=False) == said(at_once, frames=False)
+    assert said(read_recorder_dump(text, source="rank_0"), frames=False) == said(at_once, frames=False)
 
 
 @pytest.mark.usefixtures("everything_to_workers")
@@ -410,23 +411,23 @@ def test_a_worker_that_answers_with_something_else_is_ended(
     tmp_path: Path, late_and_not: list[Any], started: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     harmed = workers.WORKER.replace(
-        "serve(sys",
-        "import os\nfrom unhang.evidence.flight_recorder import workers\nread = workers.read_recording\n"
+        "serve_requests(sys",
+        "import os\nfrom unhang.evidence.flight_recorder import workers\nread = workers.read_recorder_dump\n"
         "class Bomb:\n    def __reduce__(self):\n        return os.system, ('true',)\n"
-        "workers.read_recording = lambda data, **told: Bomb() if told['source'].endswith('_1') "
-        "else read(data, **told)\nserve(sys",
+        "workers.read_recorder_dump = lambda data, **told: Bomb() if told['source'].endswith('_1') "
+        "else read(data, **told)\nserve_requests(sys",
     )
     monkeypatch.setattr(workers, "WORKER", harmed)
     good = pickle.dumps(late_and_not[0], 4)
-    items = list(read_recordings(files(tmp_path, [good, good, good])))
-    assert [type(item) for item in items] == [Recording, Unread, Recording]
+    items = list(read_recorder_dumps(files(tmp_path, [good, good, good])))
+    assert [type(item) for item in items] == [RecorderDump, Unread, RecorderDump]
     assert items[1].reason == "the process reading it ended (signal SIGKILL)"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("protocol", [4, 5])
 def test_of_a_workers_answer_nothing_but_items_is_taken(protocol: int, late_and_not: list[Any]) -> None:
-    item = read_recording(pickle_like_torch(late_and_not[0]), source="rank_0")
-    again = workers._Items(io.BytesIO(pickle.dumps([item], protocol))).load()
+    item = read_recorder_dump(pickle_like_torch(late_and_not[0]), source="rank_0")
+    again = workers._ItemUnpickler(io.BytesIO(pickle.dumps([item], protocol))).load()
     assert said(again[0]) == said(item)
 
     class Bomb:
@@ -438,4 +439,4 @@ def test_of_a_workers_answer_nothing_but_items_is_taken(protocol: int, late_and_
 
     for call in (os.system, eval, subprocess.Popen):
         with pytest.raises(pickle.UnpicklingError, match="a worker answered with"):
-            workers._Items(io.BytesIO(pickle.dumps([item, Bomb(call)], protocol))).load()
+            workers._ItemUnpickler(io.BytesIO(pickle.dumps([item, Bomb(call)], protocol))).load()

@@ -12,7 +12,7 @@ import pytest
 
 from unhang.evidence.items import LogReading
 from unhang.evidence.logs import read_log
-from unhang.evidence.logs.scan.regions_to_read import first_of_lines
+from unhang.evidence.logs.scan.regions_to_read import first_in_each_line
 
 TIMEOUT = (
     b"[rank3]:[E1121 10:30:00.500000000 ProcessGroupNCCL.cpp:685] [Rank 3] Watchdog caught collective operation "
@@ -138,7 +138,7 @@ def test_a_large_log_has_the_same_events_at_the_same_lines_as_its_pieces() -> No
 def test_of_many_equal_literals_in_one_line_the_first_is_enough() -> None:
     data = b"Ran 1Ran 1 Killed Ran 1\nRan 1 Ran 1\nKilled\nKilled"
     places = [(match.start(), match[0]) for match in re.finditer(rb"Ran 1|Killed", data)]
-    assert first_of_lines(data, places) == [
+    assert first_in_each_line(data, places) == [
         (0, b"Ran 1"),
         (11, b"Killed"),
         (24, b"Ran 1"),

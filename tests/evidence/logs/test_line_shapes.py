@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from unhang.evidence.logs.line_shapes import KEPT, LineShapes
-from unhang.evidence.logs.lines.progress import step_in
-from unhang.knowledge.failure_language import sounds_bad
+from unhang.evidence.logs.line_shapes import MAX_SHAPES, LineShapes
+from unhang.evidence.logs.lines.progress import find_step
+from unhang.knowledge.failure_language import may_state_failure
 
 LINES = [
     "step 12/100 loss 2.13",
@@ -35,8 +35,8 @@ def test_digits_change_no_shape(line: str) -> None:
 def test_a_shape_leaves_nothing_out(line: str) -> None:
     shape = LineShapes().of(line)
 
-    assert shape.step == (step_in(line) is not None)
-    assert shape.complaint or not sounds_bad(line)
+    assert shape.step == (find_step(line) is not None)
+    assert shape.complaint or not may_state_failure(line)
 
 
 def test_a_shape_says_what_may_stand_in_a_line() -> None:
@@ -50,7 +50,7 @@ def test_a_shape_says_what_may_stand_in_a_line() -> None:
 
 def test_not_all_shapes_of_a_log_are_kept() -> None:
     shapes = LineShapes()
-    for number in range(KEPT + 10):
+    for number in range(MAX_SHAPES + 10):
         shapes.of("".join(chr(97 + number // 26**place % 26) for place in range(4)))
 
-    assert len(shapes._known) <= KEPT
+    assert len(shapes._known) <= MAX_SHAPES

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from unhang.evidence.own_files.bundle import rank_of_file, read_manifest, source_path_of_file
-from unhang.evidence.own_files.recorder_items import BundleManifest, RankProcess
+from unhang.evidence.own_files.run_items import BundleManifest, RankProcess
 from unhang.findings import Source, Unread
 
 SOURCE = Source("job/bundle.json")

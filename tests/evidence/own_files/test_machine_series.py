@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.machine_samples import card, rank, series
-from unhang.evidence.format_detection import Kind, decide
+from unhang.evidence.format_detection import FileKind, detect_format
 from unhang.evidence.own_files.machine_series import MOST_LINE, MOST_ROWS, MachineSeries, read_machine_series
 from unhang.findings import Source, Unread
 
@@ -26,7 +26,7 @@ def test_rows_come_with_their_time_and_line() -> None:
 
     found = read(raw)
 
-    assert decide(raw, "series.jsonl").kind is Kind.MACHINE
+    assert detect_format(raw, "series.jsonl").kind is FileKind.MACHINE
     assert [(row.t_s, row.line) for row in found.rows] == [(990.0, 2), (1000.0, 3)]
     assert found.rows[0].cards[0].util == 98
     assert found.rows[0].pressure["io"].some == 0.2

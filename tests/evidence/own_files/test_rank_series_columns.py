@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unhang.evidence.own_files.rank_series_columns import MOST_ROWS, Stretch, joined, packed, rows_of
+from unhang.evidence.own_files.rank_series_columns import MOST_ROWS, ColumnBlock, merge_blocks, pack_rows, unpack_rows
 
 small, times = st.integers(0, 1 << 40), st.integers(0, 10**9)
 seen = st.tuples(st.integers(0, 9), st.sampled_from(["data", "compute"]), st.booleans(), st.integers(1, 99))
@@ -24,13 +24,13 @@ row = st.fixed_dictionaries(
 )
 
 
-def stretch_of(rows: list[dict[str, Any]]) -> Stretch:
-    return msgspec.json.decode(json.dumps(packed(rows)["stretch"]), type=Stretch)
+def stretch_of(rows: list[dict[str, Any]]) -> ColumnBlock:
+    return msgspec.json.decode(json.dumps(pack_rows(rows)["stretch"]), type=ColumnBlock)
 
 
 @given(st.lists(row, min_size=1, max_size=6))
 def test_rows_come_back_as_they_were(rows: list[dict[str, Any]]) -> None:
-    assert list(rows_of(stretch_of(rows))) == rows
+    assert list(unpack_rows(stretch_of(rows))) == rows
 
 
 def plain(rank: int, **parts: Any) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def plain(rank: int, **parts: Any) -> dict[str, Any]:
 
 
 def test_a_thousand_ranks_that_are_alike_take_little() -> None:
-    assert len(json.dumps(packed([plain(rank) for rank in range(1_000)]))) < 500
+    assert len(json.dumps(pack_rows([plain(rank) for rank in range(1_000)]))) < 500
 
 
 def test_two_lines_become_one_with_sums_and_the_later_state() -> None:
@@ -49,10 +49,10 @@ def test_two_lines_become_one_with_sums_and_the_later_state() -> None:
     later = {"at_s": 102.5, "step": 44, "calls": 132, "longest_s": 0.4, "doing": ((1, "compute", False, 8),)}
     second = stretch_of([plain(rank, **later) for rank in (3, 4)] + [plain(9, **{**later, "longest_s": 1.9})])
 
-    found = joined(first, second, 2)
+    found = merge_blocks(first, second, 2)
 
     assert found is not None
-    one, _, other = rows_of(msgspec.convert(found["stretch"], Stretch))
+    one, _, other = unpack_rows(msgspec.convert(found["stretch"], ColumnBlock))
     assert (one["rank"], one["step"], one["steps"], one["took_s"], one["looks"]) == (3, 44, 8, 4.0, 16)
     assert (one["longest_s"], other["longest_s"], other["rank"]) == (0.6, 1.9, 9)
     assert one["doing"] == ((1, "compute", False, 14), (2, "communication", True, 2))
@@ -60,7 +60,7 @@ def test_two_lines_become_one_with_sums_and_the_later_state() -> None:
 
 @pytest.mark.parametrize("change", [{"attempt": 1}, {"step": 39}, {"rank": 5}])
 def test_lines_of_other_ranks_or_of_a_new_start_do_not_become_one(change: dict[str, int]) -> None:
-    assert joined(stretch_of([plain(3)]), stretch_of([{**plain(3), **change}]), 8) is None
+    assert merge_blocks(stretch_of([plain(3)]), stretch_of([{**plain(3), **change}]), 8) is None
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_lines_of_other_ranks_or_of_a_new_start_do_not_become_one(change: dict[s
     ],
 )
 def test_columns_that_do_not_fit_together_are_refused(change: dict[str, Any]) -> None:
-    wrong = msgspec.convert({**packed([plain(rank) for rank in range(3)])["stretch"], **change}, Stretch)
+    wrong = msgspec.convert({**pack_rows([plain(rank) for rank in range(3)])["stretch"], **change}, ColumnBlock)
 
     with pytest.raises(ValueError, match=r"rows|length|mix|number"):
-        list(rows_of(wrong))
+        list(unpack_rows(wrong))

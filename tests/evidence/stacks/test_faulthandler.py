@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unhang.evidence.format_detection import Kind, decide
+from unhang.evidence.format_detection import FileKind, detect_format
 from unhang.evidence.items import Frame, StackDump
 from unhang.evidence.stacks import looks_like_stack, read_stacks
 
@@ -141,5 +141,5 @@ def test_a_log_that_ends_in_stacks_stays_a_log() -> None:
     stacks = b'Fatal Python error: Aborted\n\nThread 0x7f (most recent call first):\n  File "t.py", line 3 in f\n'
     terminate = b"terminate called after throwing an instance of 'gloo::EnforceNotMet'\n"
 
-    assert decide(stacks, "stderr.log").kind is Kind.STACKS
-    assert decide(terminate + stacks, "stderr.log").kind is Kind.LOG
+    assert detect_format(stacks, "stderr.log").kind is FileKind.STACKS
+    assert detect_format(terminate + stacks, "stderr.log").kind is FileKind.LOG

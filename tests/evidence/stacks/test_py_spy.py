@@ -174,7 +174,7 @@ def test_a_runaway_recursion_keeps_both_ends() -> None:
     frames = "".join(f"    deep (a.py:{n})\n" for n in range(1, 50_001))
     dump = only(f'Process 1: x\nThread 1 (idle): "MainThread"\n{frames}    main (a.py:99999)\n')
     kept = dump.threads[0].frames
-    assert len(kept) == stack_limits.INNERMOST + stack_limits.OUTERMOST
+    assert len(kept) == stack_limits.INNERMOST_KEPT + stack_limits.OUTERMOST_KEPT
     assert kept[0].line == 1
     assert kept[-1].line == 99999
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unhang.evidence.items import StackDump
 from unhang.evidence.stacks import read_stacks
-from unhang.evidence.stacks.torn_stacks import depth, is_torn, is_torn_off
+from unhang.evidence.stacks.torn_stacks import is_torn, is_torn_off, main_thread_depth
 
 HEAD = 'Process 41: python train.py\nPython v3.11.7\n\nThread 41 (active): "MainThread"\n'
 WHOLE = (
@@ -20,13 +20,13 @@ def stack(*frames: str) -> StackDump:
 
 def test_a_stack_that_reaches_the_program_is_whole() -> None:
     assert not is_torn(stack(*WHOLE))
-    assert depth(stack(*WHOLE)) == 3
+    assert main_thread_depth(stack(*WHOLE)) == 3
 
 
 def test_one_that_ends_in_a_library_or_before_its_first_frame_is_torn() -> None:
     assert is_torn(stack(*WHOLE[:2]))
     assert is_torn(stack())
-    assert depth(stack()) == 0
+    assert main_thread_depth(stack()) == 0
 
 
 def test_native_frames_below_the_program_do_not_make_it_torn() -> None:

@@ -26,13 +26,13 @@ def dumps(mine: list[tuple[str, int]], theirs: list[tuple[str, int]]) -> Facts:
 def test_the_extra_calls_of_one_rank_are_where_it_began() -> None:
     step = [FORWARD, FORWARD, BACKWARD]
 
-    (one,) = dumps([*step, SAMPLE, FORWARD, FORWARD], [*step, FORWARD, FORWARD, BACKWARD]).disagreements
+    (one,) = dumps([*step, SAMPLE, FORWARD, FORWARD], [*step, FORWARD, FORWARD, BACKWARD]).mismatches
 
     assert (one.position, one.odd, one.differs_in) == (4, (0,), ("call-site",))
 
 
 def test_calls_from_other_lines_that_shift_nothing_are_left_alone() -> None:
-    (one,) = dumps([SAMPLE, ("barrier", 30)], [FORWARD, BACKWARD]).disagreements
+    (one,) = dumps([SAMPLE, ("barrier", 30)], [FORWARD, BACKWARD]).mismatches
 
     assert (one.position, one.differs_in) == (2, ("operation",))
 
@@ -50,7 +50,7 @@ def test_of_two_ranks_the_one_whose_extra_call_was_answered_is_odd() -> None:
     both = {"0": (0, 1)}
     for odd in (0, 1):
         rows = (mine, theirs) if odd == 0 else (theirs, mine)
-        (one,) = build_facts(job(*(recording(r, calls(row), groups=both) for r, row in enumerate(rows)))).disagreements
+        (one,) = build_facts(job(*(recording(r, calls(row), groups=both) for r, row in enumerate(rows)))).mismatches
         assert (one.position, one.odd, one.differs_in) == (2, (odd,), ("call-site",))
 
 
@@ -60,5 +60,5 @@ def test_of_two_ranks_whose_earlier_calls_are_alike_none_is_odd() -> None:
         recording(r, [call(p, o, line=n, state="scheduled") for p, (o, n) in enumerate(rows, 1)], groups={"0": (0, 1)})
         for r, rows in enumerate((row, other))
     ]
-    (one,) = build_facts(job(*dumped)).disagreements
+    (one,) = build_facts(job(*dumped)).mismatches
     assert (one.position, one.odd) == (2, ())

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tests.facts.jobs import call, recording
-from unhang.evidence.items import Recording
+from unhang.evidence.items import RecorderDump
 from unhang.facts.alignment.group_status import statuses_by_group
 
 
-def named(*recordings: Recording) -> dict[int, dict[str, tuple[int, bool]]]:
+def named(*recordings: RecorderDump) -> dict[int, dict[str, tuple[int, bool]]]:
     found = statuses_by_group({r.rank: r for r in recordings if r.rank is not None})
     return {r: {n: (s.last_enqueued, inferred) for n, (s, inferred) in by.items()} for r, by in found.items()}
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tests.facts.jobs import call, recording
-from unhang.evidence.items import Recording
-from unhang.evidence.own_files.recorder_items import BundleManifest, RankProcess
-from unhang.facts.alignment.group_table import groups_from_recordings, told_groups
+from unhang.evidence.items import RecorderDump
+from unhang.evidence.own_files.run_items import BundleManifest, RankProcess
+from unhang.facts.alignment.group_table import declared_groups, groups_from_recordings
 from unhang.facts.model import GroupFacts
 from unhang.findings import Source
 
 
-def groups(*recordings: Recording, world: int = 2) -> dict[str, GroupFacts]:
-    by_rank: Mapping[int, Recording] = {r.rank: r for r in recordings if r.rank is not None}
+def groups(*recordings: RecorderDump, world: int = 2) -> dict[str, GroupFacts]:
+    by_rank: Mapping[int, RecorderDump] = {r.rank: r for r in recordings if r.rank is not None}
     return groups_from_recordings(by_rank, tuple(range(world)), set(by_rank))
 
 
@@ -96,7 +96,7 @@ def of_small_group(*told: tuple[int, int]) -> GroupFacts:
     recordings[2] = recording(2, [call(1, backend="gloo")], groups={})
     processes = tuple(RankProcess(rank, groups={"1": size}) for rank, size in told)
     manifest = BundleManifest(Source("bundle.json"), 4, processes)
-    return groups_from_recordings(recordings, (0, 1, 2, 3), {0, 1, 2, 3}, told_groups([manifest]))["1"]
+    return groups_from_recordings(recordings, (0, 1, 2, 3), {0, 1, 2, 3}, declared_groups([manifest]))["1"]
 
 
 def test_a_member_that_has_not_come_is_one_by_its_own_record() -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from tests.facts.jobs import call, job, recording
-from unhang.evidence.items import Recording
+from unhang.evidence.items import RecorderDump
 from unhang.facts.build import build_facts
-from unhang.facts.model import Disagreement
+from unhang.facts.model import CallMismatch
 
 WORLD = {"0": (0, 1, 2)}
 
 
-def found(*recordings: Recording) -> tuple[Disagreement, ...]:
-    return build_facts(job(*recordings)).disagreements
+def found(*recordings: RecorderDump) -> tuple[CallMismatch, ...]:
+    return build_facts(job(*recordings)).mismatches
 
 
 def steps(first: int, last: int, **parts: Any) -> list[dict[str, Any]]:

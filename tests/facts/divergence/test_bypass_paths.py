@@ -9,14 +9,14 @@ import pytest
 from tests.facts.jobs import call, job, recording
 from unhang.evidence.items import SourceFile
 from unhang.facts.build import build_facts
-from unhang.facts.divergence.bypass_paths import WaysAround
-from unhang.facts.divergence.early_loop_exit import left_early
+from unhang.facts.divergence.bypass_paths import BypassPaths
+from unhang.facts.divergence.early_loop_exit import early_loop_exits
 from unhang.findings import Source
 
 WORLD = {"0": (0, 1, 2)}
 
 
-def around(text: str) -> WaysAround | None:
+def around(text: str) -> BypassPaths | None:
     """Rank 0 stands at the mark ``# PAST``, the others at ``# INSIDE``."""
     program = textwrap.dedent(text).lstrip("\n")
     lines = program.splitlines()
@@ -34,7 +34,7 @@ def around(text: str) -> WaysAround | None:
     ]
     evidence = job(*dumps)
     evidence.sources.append(SourceFile(Source("train.py"), "/job/train.py", program))
-    (left,) = left_early(build_facts(evidence))
+    (left,) = early_loop_exits(build_facts(evidence))
     return left.around
 
 
@@ -73,7 +73,7 @@ def test_what_leads_out_of_the_loop_or_around_its_calls(body: str, ways: list[tu
     found = around(program(body))
 
     assert found is not None
-    assert found.same_rounds
+    assert found.has_equal_rounds
     kinds = [(way.kind, way.leaves) for way in found.ways]
     assert kinds == [(kind, leaves) for kind, _, leaves in ways]
 
@@ -88,7 +88,7 @@ def test_what_is_decided_alike_on_all_ranks_is_no_way_of_its_own(test: str) -> N
 
     assert found is not None
     assert found.ways == ()
-    assert not found.same_rounds
+    assert not found.has_equal_rounds
 
 
 def test_a_counter_that_counts_at_times_may_differ() -> None:
@@ -112,7 +112,7 @@ def test_rounds_may_differ(over: str) -> None:
     found = around(program(REDUCE, over=over))
 
     assert found is not None
-    assert not found.same_rounds
+    assert not found.has_equal_rounds
 
 
 @pytest.mark.parametrize("over", ["range(10)", "range(0, args.steps)", "tqdm(range(STEPS))", "range(rounds)"])
@@ -120,7 +120,7 @@ def test_rounds_are_the_same(over: str) -> None:
     found = around(program(REDUCE, over=over, before="rounds = 4 * 25\n"))
 
     assert found is not None
-    assert found.same_rounds
+    assert found.has_equal_rounds
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_jump_at_the_end_of_the_data_is_no_finding_of_its_own(body: str, heade
     found = around(program(body).replace("for step in range(200):", header))
 
     assert found is not None
-    assert (found.jumps, found.over_data, found.same_rounds) == ((), True, False)
+    assert (found.jumps, found.over_data, found.has_equal_rounds) == ((), True, False)
 
 
 @pytest.mark.parametrize("header", ["for step in range(200):", "while True:"])

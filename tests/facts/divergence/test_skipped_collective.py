@@ -9,13 +9,13 @@ import pytest
 from tests.facts.jobs import call, job, recording
 from unhang.evidence.items import SourceFile
 from unhang.facts.build import build_facts
-from unhang.facts.divergence.skipped_collective import GoneAround, gone_around
+from unhang.facts.divergence.skipped_collective import SkippedCollective, skipped_collective
 from unhang.findings import Source
 
 GROUPS = {"0": (0, 1), "1": (0, 1)}
 
 
-def found(body: str) -> GoneAround | None:
+def found(body: str) -> SkippedCollective | None:
     """Rank 0 waits at the mark ``# PAIR`` in group 1, rank 1 at ``# ALL`` in group 0."""
     program = "def train():\n" + textwrap.indent(textwrap.dedent(body).lstrip("\n"), "    ")
     lines = program.splitlines()
@@ -28,7 +28,7 @@ def found(body: str) -> GoneAround | None:
     evidence.sources.append(SourceFile(Source("train.py"), "/job/train.py", program))
     facts = build_facts(evidence)
     (cycle,) = facts.graph.cycles
-    return gone_around(facts, cycle)
+    return skipped_collective(facts, cycle)
 
 
 GUARDED = """

@@ -7,13 +7,13 @@ import textwrap
 import pytest
 
 from tests.facts.jobs import call, recording
-from unhang.causes.collectives.deadlock_order import check as check_order
+from unhang.causes.collectives.deadlock_order import detect as check_order
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import SourceFile, StackDump
-from unhang.evidence.own_files.recorder_items import BundleManifest, RankProcess
+from unhang.evidence.own_files.run_items import BundleManifest, RankProcess
 from unhang.evidence.stacks import read_stacks
 from unhang.facts.build import build_facts
-from unhang.facts.divergence.unmatched_p2p import left_partners
+from unhang.facts.divergence.unmatched_p2p import unmatched_p2p
 from unhang.facts.model import Facts
 from unhang.findings import Source
 
@@ -45,7 +45,7 @@ def facts(text: str, first: str, second: str, *, recorded: bool = False) -> Fact
         world = {"0": (0, 1)}
         of_one = [call(40, backend="gloo"), call(41, second, state="scheduled", line=one, backend="gloo")]
         of_one[-1]["frames"][-1]["name"] = "run"
-        evidence.recordings += [
+        evidence.recorder_dumps += [
             recording(0, [call(40, backend="gloo")], groups=world),
             recording(1, of_one, groups=world),
         ]
@@ -89,7 +89,7 @@ def run(rank):
 def test_past_its_sends_it_is_no_matter_of_order(to: str, source: str) -> None:
     known = facts(PIPELINE.format(to=to, source=source), "recv", "recv")
 
-    (found,) = left_partners(known)
+    (found,) = unmatched_p2p(known)
     assert (found.gone, found.waiting, found.in_a_loop) == ((0,), (1,), True)
     assert list(check_order(known)) == []
 
@@ -97,14 +97,14 @@ def test_past_its_sends_it_is_no_matter_of_order(to: str, source: str) -> None:
 def test_in_a_collective_it_has_gone_on() -> None:
     known = facts(ONE_LINE_MORE, "barrier", "recv")
 
-    (found,) = left_partners(known)
+    (found,) = unmatched_p2p(known)
     assert (found.gone, found.operation, found.waiting, found.in_a_loop) == ((0,), "barrier", (1,), False)
 
 
 def test_both_before_their_sends_is_a_matter_of_order() -> None:
     known = facts(CLASSIC, "recv", "recv")
 
-    assert list(left_partners(known)) == []
+    assert list(unmatched_p2p(known)) == []
     assert len(list(check_order(known))) == 1
 
 
@@ -123,7 +123,7 @@ def run(rank):
 
 
 def test_a_send_under_a_test_on_data_is_no_matter_of_rounds() -> None:
-    (found,) = left_partners(facts(ACTOR.format(source=1), "recv", "recv"))
+    (found,) = unmatched_p2p(facts(ACTOR.format(source=1), "recv", "recv"))
 
     assert (found.gone, found.waiting, found.in_a_loop, found.past_test) == ((1,), (0,), False, "x.sum() > 0")
 
@@ -142,5 +142,5 @@ def run(rank):
 def test_those_awaited_in_a_collective_may_wait_in_sends_and_receives_of_its_round() -> None:
     known = facts(SCHEDULE, "batch_isend_irecv", "broadcast", recorded=True)
 
-    (found,) = left_partners(known)
+    (found,) = unmatched_p2p(known)
     assert (found.gone, found.operation, found.waiting, found.in_a_loop) == ((1,), "broadcast", (0,), False)

@@ -10,9 +10,9 @@ from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import Frame, LogEvent, LogReading, ProcessExit, Progress, PythonTraceback, StackDump
 from unhang.evidence.stacks import read_stacks
 from unhang.facts.build import build_facts
-from unhang.facts.endings.crashes import Crash, own_crashes
-from unhang.facts.endings.first_timeouts import When
-from unhang.facts.endings.traceback_echoes import is_echo, is_gpu_memory
+from unhang.facts.endings.crashes import Crash, primary_crashes
+from unhang.facts.endings.first_timeouts import TimeoutOrder
+from unhang.facts.endings.traceback_echoes import is_echo, is_gpu_out_of_memory
 from unhang.findings import Source
 
 
@@ -31,7 +31,7 @@ def crashes(
 ) -> tuple[Crash, ...]:
     ranks = tuple({t.rank for t in tracebacks if t.rank is not None} | {e.rank for e in exits if e.rank is not None})
     log = LogReading(Source("job.log"), None, (), tracebacks, exits, progress, (), 99, ranks)
-    return own_crashes(build_facts(EvidenceSet(logs=[log])))
+    return primary_crashes(build_facts(EvidenceSet(logs=[log])))
 
 
 def test_an_exception_without_a_time_happened_before_its_rank_ended() -> None:
@@ -94,7 +94,7 @@ def test_a_failure_of_ones_own_is_no_echo(exception: str, message: str) -> None:
     ],
 )
 def test_memory_of_the_accelerator_is_told_from_the_hosts(exception: str, message: str, gpu: bool) -> None:
-    assert is_gpu_memory(exception, message) is gpu
+    assert is_gpu_out_of_memory(exception, message) is gpu
 
 
 def test_the_first_own_failure_leads_whatever_is_printed_first() -> None:
@@ -179,7 +179,7 @@ def lone(rank: int | None, text: str, kind: str) -> LogEvent:
 
 def crashed_beside(*events: LogEvent, exits: tuple[ProcessExit, ...]) -> tuple[Crash, ...]:
     log = LogReading(Source("job.log"), None, events, (), exits, (), (), 99, (0, 1))
-    return own_crashes(build_facts(EvidenceSet(logs=[log])))
+    return primary_crashes(build_facts(EvidenceSet(logs=[log])))
 
 
 @pytest.mark.parametrize("rank", [1, None])
@@ -213,7 +213,7 @@ def with_timeouts(
     )
     steps = Progress(Source("job.log", 1), 0, "step", 1, 9, None, 0.0, last_step_s, 9)
     log = LogReading(Source("job.log"), None, events, raised, exits, (steps,), (), 99, (0, 1, 2, 3))
-    return list(own_crashes(build_facts(EvidenceSet(logs=[log]))))
+    return list(primary_crashes(build_facts(EvidenceSet(logs=[log]))))
 
 
 @pytest.mark.parametrize("code", [-11, -9, -7, -4, 1, 139])
@@ -226,21 +226,24 @@ def test_what_ends_after_a_limit_had_passed_is_no_crash_of_its_own(code: int) ->
 def test_what_ended_before_the_limit_had_passed_may_be_the_cause(code: int, time_s: float) -> None:
     (crash,) = with_timeouts(exits=(replace(ended(2, code), time_s=time_s),))
 
-    assert (crash.rank, crash.when) == (2, When.BEFORE)
+    assert (crash.rank, crash.when) == (2, TimeoutOrder.BEFORE)
 
 
 def test_without_a_time_nobody_knows_whether_it_ended_before_the_limit_had_passed() -> None:
     (crash,) = with_timeouts(exits=(ended(2, -11),))
 
-    assert crash.when is When.NOT_TOLD
+    assert crash.when is TimeoutOrder.UNKNOWN
 
 
 def test_who_gave_up_waiting_itself_was_there_when_the_limit_passed() -> None:
     assert with_timeouts(exits=(ended(1, -11),)) == []
 
 
-@pytest.mark.parametrize(("rank", "line", "when"), [(1, 40, When.BEFORE), (2, 40, When.BEFORE), (2, 90, When.NOT_TOLD)])
-def test_lines_behind_a_timeout_are_ordered_within_one_speaker_only(rank: int, line: int, when: When) -> None:
+@pytest.mark.parametrize(
+    ("rank", "line", "when"),
+    [(1, 40, TimeoutOrder.BEFORE), (2, 40, TimeoutOrder.BEFORE), (2, 90, TimeoutOrder.UNKNOWN)],
+)
+def test_lines_behind_a_timeout_are_ordered_within_one_speaker_only(rank: int, line: int, when: TimeoutOrder) -> None:
     (crash,) = with_timeouts(traceback(rank, "ValueError", "bad sample", line=line))
 
     assert crash.when is when
@@ -255,13 +258,13 @@ def test_an_exception_of_a_process_that_lived_on_may_have_come_before_the_limit(
         traceback(2, "ValueError", "bad sample", line=90), exits=(replace(ended(2, 1), time_s=LIMIT_PASSED_S + 23),)
     )
 
-    assert (crash.exception, crash.when) == ("ValueError", When.NOT_TOLD)
+    assert (crash.exception, crash.when) == ("ValueError", TimeoutOrder.UNKNOWN)
 
 
 def test_a_crash_long_after_a_timeout_that_the_job_went_on_after_is_its_own() -> None:
     (crash,) = with_timeouts(exits=(replace(ended(2, -11), time_s=9_000.0),), last_step_s=8_990.0)
 
-    assert crash.when is When.BEFORE
+    assert crash.when is TimeoutOrder.BEFORE
 
 
 def test_a_restarted_job_crashes_by_itself_again() -> None:
@@ -274,11 +277,11 @@ def test_a_restarted_job_crashes_by_itself_again() -> None:
 def test_years_are_not_compared_where_only_one_log_tells_its_own(seconds: int, count: int) -> None:
     """NCCL's lines have no year, torchrun's table has one: the file of the former may be copied a year later."""
     timeout = LogEvent("wd.timeout", Source("rank0.log", 5), "Watchdog caught …", 0, 1_791_536_000.0)
-    ranks = LogReading(Source("rank0.log"), 0, (timeout,), (), (), (), (), 9, (0,), timeout.time_s, year_told=False)
+    ranks = LogReading(Source("rank0.log"), 0, (timeout,), (), (), (), (), 9, (0,), timeout.time_s, has_year=False)
     end = replace(ended(2, -11), time_s=1_791_536_000.0 - 365 * 86_400 + seconds)
     launcher = LogReading(Source("launcher.log"), None, (), (), (end,), (), (), 9, (), end.time_s)
 
-    assert len(own_crashes(build_facts(EvidenceSet(logs=[ranks, launcher])))) == count
+    assert len(primary_crashes(build_facts(EvidenceSet(logs=[ranks, launcher])))) == count
 
 
 FELL = """\
@@ -307,6 +310,8 @@ def test_a_rank_that_aborts_in_its_own_code_failed_by_itself(
     stacks = read_stacks(text.encode(), source="crash/rank_1.faulthandler", rank=1)
     log = LogReading(Source("job.log"), None, (), (), exits, (), (), 99, (1,))
 
-    found = own_crashes(build_facts(EvidenceSet(logs=[log], stacks=[s for s in stacks if isinstance(s, StackDump)])))
+    found = primary_crashes(
+        build_facts(EvidenceSet(logs=[log], stacks=[s for s in stacks if isinstance(s, StackDump)]))
+    )
 
     assert [crash.rank for crash in found] == guilty

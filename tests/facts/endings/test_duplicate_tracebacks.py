@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from unhang.evidence.items import Frame, PythonTraceback
-from unhang.evidence.own_files.recorder_items import BundleManifest, RankProcess
-from unhang.facts.endings.duplicate_tracebacks import told_once
+from unhang.evidence.own_files.run_items import BundleManifest, RankProcess
+from unhang.facts.endings.duplicate_tracebacks import unique_tracebacks
 from unhang.facts.endings.traceback_echoes import is_echo
-from unhang.facts.rank_table import placed_by_process
+from unhang.facts.rank_table import assign_ranks_by_process
 from unhang.findings import Cause, Source
-from unhang.knowledge.failure_language import statement_in
+from unhang.knowledge.failure_language import find_failure_statement
 
 LOOKUP = Frame("train", "/job/train.py", 11)
 
@@ -20,7 +20,7 @@ def raised(path: str, rank: int | None, message: str = "60", line: int = 3, fram
 
 
 def places(*tracebacks: PythonTraceback) -> list[tuple[str, int | None]]:
-    return [(one.source.path, one.rank) for one in told_once(tracebacks)]
+    return [(one.source.path, one.rank) for one in unique_tracebacks(tracebacks)]
 
 
 def test_the_log_tells_where_and_the_ranks_own_file_whose() -> None:
@@ -57,7 +57,7 @@ def test_the_process_that_raised_it_tells_the_rank() -> None:
     manifest = BundleManifest(Source("bundle.json"), 2, (RankProcess(0, pid=70), RankProcess(1, pid=71)))
     told = (replace(raised("launcher.log", None), pid=71), replace(raised("launcher.log", None), pid=99))
 
-    assert [one.rank for one in placed_by_process(told, [manifest])] == [1, None]
+    assert [one.rank for one in assign_ranks_by_process(told, [manifest])] == [1, None]
 
 
 def test_that_a_worker_of_ray_died_is_its_echo_in_who_asked() -> None:
@@ -65,6 +65,6 @@ def test_that_a_worker_of_ray_died_is_its_echo_in_who_asked() -> None:
     told = replace(raised("launcher.log", None), exception="ray.exceptions.ActorDiedError", message=hint)
 
     assert is_echo(told)
-    said = statement_in(hint, raised=True)
+    said = find_failure_statement(hint, raised=True)
     assert said is not None
     assert said.row.cause is not Cause.HOST_MEMORY

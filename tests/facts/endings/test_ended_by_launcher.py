@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unhang.evidence.items import LogEvent, ProcessExit
-from unhang.facts.endings.ended_by_launcher import mark_closed
+from unhang.facts.endings.ended_by_launcher import mark_ended_by_launcher
 from unhang.facts.model import RankFacts
 from unhang.findings import Source
 
@@ -18,7 +18,7 @@ def closed(exit_code: int, *events: LogEvent) -> bool:
     """Whether rank 0, which ended with ``exit_code``, was ended by its launcher."""
     exit_ = ProcessExit(Source("bundle.json"), 0, 0, 100, exit_code, 50.0, told_by="bundle")
     ranks = {0: RankFacts(0, exit=exit_)}
-    mark_closed(ranks, events)
+    mark_ended_by_launcher(ranks, events)
     assert ranks[0].exit is not None
     return ranks[0].exit.terminated_by_launcher
 

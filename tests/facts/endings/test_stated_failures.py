@@ -7,16 +7,16 @@ from io import BytesIO
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.logs import read_log
 from unhang.facts.build import build_facts
-from unhang.facts.endings.stated_failures import Failure, failures_of, leading_failures
+from unhang.facts.endings.stated_failures import StatedFailure, leading_failures, stated_failures
 from unhang.findings import Cause
 
 
-def leading(log: str) -> tuple[Failure, ...]:
+def leading(log: str) -> tuple[StatedFailure, ...]:
     return leading_failures(build_facts(EvidenceSet(logs=[read_log(BytesIO(log.encode()), source="job.log")])))
 
 
-def every(log: str) -> tuple[Failure, ...]:
-    return failures_of(build_facts(EvidenceSet(logs=[read_log(BytesIO(log.encode()), source="job.log")])))
+def every(log: str) -> tuple[StatedFailure, ...]:
+    return stated_failures(build_facts(EvidenceSet(logs=[read_log(BytesIO(log.encode()), source="job.log")])))
 
 
 def raised(error: str) -> str:

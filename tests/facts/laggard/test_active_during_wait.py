@@ -8,7 +8,7 @@ import pytest
 
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.facts.laggard.active_during_wait import went_on
+from unhang.facts.laggard.active_during_wait import active_during_wait
 
 TIMEOUT = (
     "2026-10-09T08:53:20.123Z [rank{rank}]:[E1009 08:53:20.123456789 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog "
@@ -30,5 +30,5 @@ def test_a_late_line_is_the_silent_ranks_where_it_says_so(line: str, rank: int |
     late = f"2026-10-09T08:53:18.000Z {line}\n"
     log = tmp_path / "job.log"
     log.write_text(STEP + late + "".join(TIMEOUT.format(rank=waiting) for waiting in (1, 2, 3)))
-    found = went_on(build_facts(read_evidence([str(log)])))
+    found = active_during_wait(build_facts(read_evidence([str(log)])))
     assert (found.rank if found else None) == rank

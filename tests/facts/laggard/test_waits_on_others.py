@@ -9,7 +9,7 @@ import pytest
 
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.facts.laggard.actor_waits import asked_actor
+from unhang.facts.laggard.actor_waits import actor_wait
 from unhang.facts.model import Facts
 from unhang.facts.stacks.store_key_setters import unset_key
 
@@ -51,7 +51,7 @@ def test_where_no_rank_that_waits_elsewhere_sets_such_a_key_nobody_is_named(old:
 
 def test_an_actor_that_stands_in_a_collective_cannot_answer() -> None:
     known = facts(ACTOR)
-    found = asked_actor(known, known.stalls[0])
+    found = actor_wait(known, known.stalls[0])
 
     assert found is not None
     assert (found.actor, found.method, found.inside) == ("Learner", "count", "learn")
@@ -68,4 +68,4 @@ def test_an_actor_that_stands_in_a_collective_cannot_answer() -> None:
 def test_an_actor_that_may_answer_is_not_blamed(old: str, new: str) -> None:
     known = facts(ACTOR, old, new)
 
-    assert asked_actor(known, known.stalls[0]) is None
+    assert actor_wait(known, known.stalls[0]) is None

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from unhang.evidence.inputs import read_evidence
-from unhang.facts.logs.interleaved_progress_bars import BarsAtOnce, bars_at_once
+from unhang.facts.logs.interleaved_progress_bars import InterleavedBars, interleaved_bars
 
 
-def bars(folder: Path, *steps: tuple[int, int]) -> BarsAtOnce | None:
+def bars(folder: Path, *steps: tuple[int, int]) -> InterleavedBars | None:
     text = "\r".join(f"Training: {100 * n // total}%|██   | {n}/{total} [00:01<00:02, 9.00it/s]" for n, total in steps)
     (folder / "job.log").write_text(text + "\n", encoding="utf-8", newline="")
-    return bars_at_once(read_evidence([str(folder / "job.log")]).logs)
+    return interleaved_bars(read_evidence([str(folder / "job.log")]).logs)
 
 
 def test_two_lengths_that_go_on_in_turn_run_at_once(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_broken_line_leaves_the_end_of_a_label(tmp_path: Path) -> None:
     content = "\n".join(bar.format(label=label, n=n, total=total) for label, n, total in (*steps, *torn))
     (tmp_path / "job.log").write_text(content + "\n", encoding="utf-8")
 
-    found = bars_at_once(read_evidence([str(tmp_path / "job.log")]).logs)
+    found = interleaved_bars(read_evidence([str(tmp_path / "job.log")]).logs)
 
     assert found is not None
     assert found.one_is_done

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from unhang.evidence.inputs import read_evidence
-from unhang.facts.alignment.sequence_offset import shifted
+from unhang.facts.alignment.sequence_offset import find_sequence_offset
 from unhang.facts.build import build_facts
 from unhang.facts.laggard.work_spanning_timeout import spanning_work
-from unhang.facts.logs.job_stages import Stage, stage_of
-from unhang.facts.logs.logged_settings import overruled, settings_of
-from unhang.facts.logs.waits_in_logs import incident_of
+from unhang.facts.logs.event_timing import EventTiming, timing_of
+from unhang.facts.logs.logged_settings import logged_settings, overruled_settings
+from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts
-from unhang.facts.pace.step_slowdown import GrowingSteps, growing_steps
+from unhang.facts.pace.step_slowdown import StepSlowdown, step_slowdown
 from unhang.facts.waiting.timeout_settings import limit_not_in_force
 
 
@@ -33,7 +33,7 @@ def timeout(rank: int, position: int, *, at: str, limit_ms: int = 600_000, opera
 
 
 def test_several_timeouts_are_one_incident_that_began_a_limit_ago(tmp_path: Path) -> None:
-    incident = incident_of(facts_of(tmp_path, timeout(1, 41, at="08:53:20"), timeout(2, 41, at="08:53:25")))
+    incident = logged_waits(facts_of(tmp_path, timeout(1, 41, at="08:53:20"), timeout(2, 41, at="08:53:25")))
 
     assert incident is not None
     assert incident.ranks == (1, 2)
@@ -44,7 +44,7 @@ def test_several_timeouts_are_one_incident_that_began_a_limit_ago(tmp_path: Path
 
 def test_a_barrier_is_told_by_its_one_element(tmp_path: Path) -> None:
     line = timeout(1, 2, at="08:53:20").replace("NumelIn=12, NumelOut=12", "NumelIn=1, NumelOut=1")
-    incident = incident_of(facts_of(tmp_path, line))
+    incident = logged_waits(facts_of(tmp_path, line))
 
     assert incident is not None
     assert incident.waits[0].barrier
@@ -65,8 +65,8 @@ def test_the_librarys_word_wins_over_the_shells(tmp_path: Path) -> None:
         tmp_path, "+ export NCCL_IB_HCA=mlx5_0", "n1:10:110 [0] NCCL INFO NCCL_IB_HCA set by environment to mlx5_3."
     )
 
-    assert settings_of(facts)["NCCL_IB_HCA"].value == "mlx5_3"
-    assert [(mine.value, library.value) for mine, library in overruled(facts)] == [("mlx5_0", "mlx5_3")]
+    assert logged_settings(facts)["NCCL_IB_HCA"].value == "mlx5_3"
+    assert [(mine.value, library.value) for mine, library in overruled_settings(facts)] == [("mlx5_0", "mlx5_3")]
 
 
 def test_an_error_is_placed_before_or_after_the_first_steps(tmp_path: Path) -> None:
@@ -75,8 +75,8 @@ def test_an_error_is_placed_before_or_after_the_first_steps(tmp_path: Path) -> N
     steps = [f"step {number} loss 2.0" for number in range(40)]
     early, late = facts_of(tmp_path, started, error), facts_of(tmp_path, started, *steps, error)
 
-    assert stage_of(early, early.events_of("n.ibwc")[0]) is Stage.FIRST_USE
-    assert stage_of(late, late.events_of("n.ibwc")[0]) is Stage.RUNNING
+    assert timing_of(early, early.events_of("n.ibwc")[0]) is EventTiming.FIRST_USE
+    assert timing_of(late, late.events_of("n.ibwc")[0]) is EventTiming.RUNNING
 
 
 def test_a_bar_spans_the_limit_only_when_it_stands_there(tmp_path: Path) -> None:
@@ -98,19 +98,19 @@ def test_only_calls_that_need_everybody_show_a_shift(tmp_path: Path) -> None:
     )
     sent = facts_of(tmp_path, timeout(0, 7, at="08:53:20", operation="BROADCAST"), timeout(1, 9, at="08:53:20"))
 
-    shift = shifted(gathered)
+    shift = find_sequence_offset(gathered)
     assert shift is not None
     assert shift.by == 2
-    assert shifted(sent) is None
+    assert find_sequence_offset(sent) is None
 
 
-def growing(tmp_path: Path, *step_s: float) -> GrowingSteps | None:
+def growing(tmp_path: Path, *step_s: float) -> StepSlowdown | None:
     """What is told of a loop whose steps took so long."""
     moment, lines = 0.0, []
     for number, took_s in enumerate(step_s):
         lines.append(f"2026-05-04 08:{int(moment // 60):02d}:{moment % 60:06.3f} step {number} loss 2.0")
         moment += took_s
-    return growing_steps(facts_of(tmp_path, *lines))
+    return step_slowdown(facts_of(tmp_path, *lines))
 
 
 def test_steps_that_take_longer_and_longer_are_told_since_when(tmp_path: Path) -> None:

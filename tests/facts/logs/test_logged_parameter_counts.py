@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from unhang.facts.logs.logged_parameter_counts import odd_models
+from unhang.facts.logs.logged_parameter_counts import outlier_models
 
 
 def test_the_minority_built_another_model() -> None:
-    assert odd_models({0: 6, 1: 6, 2: 8}) == (2,)
+    assert outlier_models({0: 6, 1: 6, 2: 8}) == (2,)
 
 
 def test_two_that_differ_are_both_named() -> None:
-    assert odd_models({0: 6, 1: 8}) == (0, 1)
+    assert outlier_models({0: 6, 1: 8}) == (0, 1)
 
 
 def test_equal_models_are_no_finding() -> None:
-    assert odd_models({0: 6, 1: 6}) == ()
-    assert odd_models({}) == ()
+    assert outlier_models({0: 6, 1: 6}) == ()
+    assert outlier_models({}) == ()

@@ -6,7 +6,7 @@ import io
 
 from tests.facts.jobs import call, recording
 from unhang.evidence.evidence_set import EvidenceSet
-from unhang.evidence.items import Recording
+from unhang.evidence.items import RecorderDump
 from unhang.evidence.logs import read_log
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
@@ -23,9 +23,9 @@ STATUS = (
 )
 
 
-def facts(text: str, *dumps: Recording) -> Facts:
+def facts(text: str, *dumps: RecorderDump) -> Facts:
     return build_facts(
-        EvidenceSet(logs=[read_log(io.BytesIO(text.encode()), source="job.log")], recordings=list(dumps))
+        EvidenceSet(logs=[read_log(io.BytesIO(text.encode()), source="job.log")], recorder_dumps=list(dumps))
     )
 
 
@@ -65,13 +65,13 @@ def test_the_rank_that_timed_out_at_an_earlier_position_is_the_laggard() -> None
 
 
 def test_another_size_at_the_same_position_is_a_disagreement() -> None:
-    (one,) = facts(timeout(0) + timeout(1) + timeout(2, elements=13)).disagreements
+    (one,) = facts(timeout(0) + timeout(1) + timeout(2, elements=13)).mismatches
 
     assert (one.position, one.odd, one.differs_in) == (41, (2,), ("size",))
 
 
 def test_a_few_pasted_timeouts_are_not_everybody() -> None:
-    assert facts(timeout(0) + timeout(1)).symmetric == ()
+    assert facts(timeout(0) + timeout(1)).all_joined_stalls == ()
 
 
 def test_the_order_of_lines_of_different_ranks_does_not_matter() -> None:

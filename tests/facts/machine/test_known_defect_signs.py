@@ -4,8 +4,8 @@ from pathlib import Path
 
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.facts.logs.logged_versions import printed_versions
-from unhang.facts.machine.known_defect_signs import _LOOKS, seen_signs
+from unhang.facts.logs.logged_versions import logged_versions
+from unhang.facts.machine.known_defect_signs import _SIGN_TESTS, defect_signs
 from unhang.facts.model import Facts
 from unhang.knowledge.job.versions import SIGNS
 
@@ -16,11 +16,11 @@ def facts_of(tmp_path: Path, text: str) -> Facts:
 
 
 def test_every_sign_of_the_knowledge_is_looked_for() -> None:
-    assert set(_LOOKS) == set(SIGNS)
+    assert set(_SIGN_TESTS) == set(SIGNS)
 
 
 def test_a_quiet_log_shows_no_sign(tmp_path: Path) -> None:
-    assert seen_signs(facts_of(tmp_path, "step 1\nstep 2\n")) == frozenset()
+    assert defect_signs(facts_of(tmp_path, "step 1\nstep 2\n")) == frozenset()
 
 
 def test_versions_are_read_from_what_people_paste(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ nvidia-nccl-cu12          2.19.3
 [2026-05-04 08:00:01,000] [INFO] [logging.py:107:log_dist] [Rank 0] DeepSpeed info: version=0.12.6, git-hash=unknown
 - `Accelerate` version: 1.6.0
 """
-    found = {(used.package, used.version) for used in printed_versions(facts_of(tmp_path, text))}
+    found = {(used.package, used.version) for used in logged_versions(facts_of(tmp_path, text))}
 
     assert found == {
         ("nccl", "2.19.3"),
@@ -52,7 +52,7 @@ def test_nodes_with_different_numbers_of_ranks_and_sockets_and_nvls_are_seen(tmp
         "node0:1:2 [0] NCCL INFO NVLS multicast support is available on dev 0 (NVLS_NCHANNELS 16)",
     ]
 
-    assert {"unequal-nodes", "sockets", "nvls", "at-start"} <= seen_signs(facts_of(tmp_path, "\n".join(lines)))
+    assert {"unequal-nodes", "sockets", "nvls", "at-start"} <= defect_signs(facts_of(tmp_path, "\n".join(lines)))
 
 
 def test_nvls_that_is_off_is_no_sign(tmp_path: Path) -> None:
@@ -61,4 +61,4 @@ def test_nvls_that_is_off_is_no_sign(tmp_path: Path) -> None:
         "node0:1:2 [0] NCCL INFO NCCL_NVLS_ENABLE set by environment to 0.",
     ]
 
-    assert "nvls" not in seen_signs(facts_of(tmp_path, "\n".join(lines)))
+    assert "nvls" not in defect_signs(facts_of(tmp_path, "\n".join(lines)))

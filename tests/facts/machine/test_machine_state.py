@@ -14,8 +14,8 @@ from tests.machine_samples import UUID, card, rank, series
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.facts.machine.chosen_transports import transport_chosen
-from unhang.facts.machine.machine_state import Sign, machine_signs
+from unhang.facts.machine.chosen_transports import chosen_transports
+from unhang.facts.machine.machine_state import MachineSign, machine_signs
 from unhang.facts.model import Facts
 
 SINCE_S = START_NS / 1e9 + 41
@@ -30,7 +30,7 @@ def facts_of(files: Mapping[str, bytes], folder: Path) -> Facts:
     return build_facts(read_evidence([str(folder)]))
 
 
-def signs(row: Mapping[str, Any], folder: Path, *, last_s: float = TAKEN_S) -> tuple[Sign, ...]:
+def signs(row: Mapping[str, Any], folder: Path, *, last_s: float = TAKEN_S) -> tuple[MachineSign, ...]:
     """In a job in which all wait in one collective."""
     job = _all_wait({})
     files = {**job.files, "machine/series.jsonl": series([row] * 3, last_s=last_s)}
@@ -126,7 +126,7 @@ def test_a_way_that_nccl_does_not_use_is_no_suspect(way: str, gone: set[str], tm
     job.files |= _manifest_of_one_node()
 
     facts = facts_of(job.files, tmp_path)
-    chosen = transport_chosen(facts)
+    chosen = chosen_transports(facts)
 
     assert chosen is not None
     assert (chosen.ways, chosen.network, chosen.all_told) == ((way.split("/", maxsplit=1)[0],), "Socket", True)

@@ -12,9 +12,9 @@ from tests.machine_samples import UUID, card, rank, series
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.items import LogEvent
 from unhang.facts.build import build_facts
-from unhang.facts.machine.xids import KIND, is_of_another_job, may_be_of_another_job, users_of
+from unhang.facts.machine.xids import KIND, is_of_another_job, may_be_of_another_job, ranks_on_card
 from unhang.facts.model import Facts
-from unhang.watch.machine.counters import Places
+from unhang.watch.machine.counters import KernelPaths
 from unhang.watch.machine.xids import Xids
 
 LAST_S = 1_760_000_090.0
@@ -83,7 +83,7 @@ def test_whose_card_it_is_has_three_answers(
     found = facts(tmp_path, [{**row, "xids": [SEEN]}])
     (event,) = xids(found)
 
-    assert users_of(found, event) == users
+    assert ranks_on_card(found, event) == users
     assert (is_of_another_job(found, event), may_be_of_another_job(found, event)) == (another, may_be)
 
 
@@ -92,7 +92,7 @@ def test_without_samples_a_log_is_as_it_was(tmp_path: Path) -> None:
     found = build_facts(read_evidence([str(tmp_path)]))
     (event,) = xids(found)
 
-    assert (event.rank, users_of(found, event), is_of_another_job(found, event)) == (None, None, False)
+    assert (event.rank, ranks_on_card(found, event), is_of_another_job(found, event)) == (None, None, False)
 
 
 def test_the_kernels_record_becomes_code_bus_and_process(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_the_kernels_record_becomes_code_bus_and_process(tmp_path: Path) -> None
     os.mkfifo(kernel)
     holder = os.open(kernel, os.O_RDWR)
     try:
-        look = Xids(Places(kernel=kernel))
+        look = Xids(KernelPaths(kernel=kernel))
         os.write(holder, b"4,812,104,-;NVRM: Xid (PCI:0000:3B:00): 31, pid=4001, name=python, Ch 00000008\n")
         first = look.sample()
         os.write(holder, b"4,813,105,-;NVRM: Xid (PCI:0000:3B:00): 48, pid='<unknown>', name=<unknown>\n")

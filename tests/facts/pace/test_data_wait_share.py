@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from unhang.evidence.inputs import read_evidence
-from unhang.evidence.logs.lines.progress import load_in
+from unhang.evidence.logs.lines.progress import find_data_wait
 from unhang.facts.build import build_facts
-from unhang.facts.pace.data_wait_share import LEAST_STEPS, DataPace, data_pace
+from unhang.facts.pace.data_wait_share import LEAST_STEPS, DataWaitShare, data_wait_share
 
 
 @pytest.mark.parametrize(
@@ -29,14 +29,14 @@ from unhang.facts.pace.data_wait_share import LEAST_STEPS, DataPace, data_pace
     ],
 )
 def test_the_two_times_of_a_step_are_read_from_its_line(line: str, told: tuple[float, float] | None) -> None:
-    assert load_in(line) == told
+    assert find_data_wait(line) == told
 
 
-def pace_of(tmp_path: Path, waits: list[float], compute_s: float = 1.0) -> DataPace | None:
+def pace_of(tmp_path: Path, waits: list[float], compute_s: float = 1.0) -> DataWaitShare | None:
     log = tmp_path / "train.log"
     lines = (f"Epoch: [0][{n}/5005] Time {w + compute_s:.3f} Data {w:.3f} Loss 6.9\n" for n, w in enumerate(waits, 1))
     log.write_text("".join(lines))
-    return data_pace(build_facts(read_evidence([str(log)])))
+    return data_wait_share(build_facts(read_evidence([str(log)])))
 
 
 def test_a_loader_whose_workers_read_at_once_is_seen(tmp_path: Path) -> None:

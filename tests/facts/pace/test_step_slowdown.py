@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.facts.logs.test_log_facts import facts_of
-from unhang.diagnosis.adjustments.contradicted import SLOWS_BEFORE
+from unhang.diagnosis.adjustments.excluded_causes import SLOWING_CAUSES
 from unhang.diagnosis.diagnose import diagnose
-from unhang.facts.pace.step_slowdown import GrowingSteps, growing_steps
+from unhang.facts.pace.step_slowdown import StepSlowdown, step_slowdown
 from unhang.findings import Certainty, Status
 
 START = datetime(2026, 5, 4, 8, tzinfo=timezone.utc)
@@ -79,9 +79,9 @@ def noisy(durations: Sequence[float], share: float = 0.05) -> list[float]:
     return [took_s * draw.uniform(1 - share, 1 + share) for took_s in durations]
 
 
-def found(tmp_path: Path, name: str, durations: Sequence[float]) -> GrowingSteps | None:
+def found(tmp_path: Path, name: str, durations: Sequence[float]) -> StepSlowdown | None:
     line, every = FORMATS[name]
-    return growing_steps(facts_of(tmp_path, *logged(line, durations, every=every)))
+    return step_slowdown(facts_of(tmp_path, *logged(line, durations, every=every)))
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -151,5 +151,5 @@ def test_behind_a_limit_that_passed_the_slow_down_is_kept_and_narrows_the_candid
     assert slowed.status is Status.HANG
     assert "6 times as long since about step 1801" in because
     assert "the limit in force is 100 s" in because
-    assert {candidate.cause for candidate in slowed.differential} <= SLOWS_BEFORE
-    assert not {candidate.cause for candidate in stopped.differential} <= SLOWS_BEFORE
+    assert {candidate.cause for candidate in slowed.differential} <= SLOWING_CAUSES
+    assert not {candidate.cause for candidate in stopped.differential} <= SLOWING_CAUSES

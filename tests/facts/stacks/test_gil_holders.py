@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from unhang.evidence.items import Frame, StackDump, ThreadStack
-from unhang.facts.stacks.gil_holders import lock_holder
+from unhang.facts.stacks.gil_holders import gil_holder
 from unhang.findings import Source
 
 HOLDER = (Frame("usleep", "/lib/libc.so.6", None, native=True), Frame("compress", "/home/me/train.py", 23))
@@ -31,7 +31,7 @@ def stack(other: ThreadStack) -> StackDump:
     ids=["named", "inlined", "inlined, with C files", "in the interpreter's loop"],
 )
 def test_a_thread_that_waits_for_the_lock_shows_who_has_it(native: tuple[tuple[str, str], ...]) -> None:
-    holder = lock_holder(stack(waits(*native)))
+    holder = gil_holder(stack(waits(*native)))
 
     assert holder is not None
     assert holder.frames == HOLDER
@@ -45,4 +45,4 @@ def test_a_thread_that_waits_for_the_lock_shows_who_has_it(native: tuple[tuple[s
     ],
 )
 def test_a_thread_that_waits_for_something_else_shows_nothing(native: tuple[tuple[str, str], ...]) -> None:
-    assert lock_holder(stack(waits(*native))) is None
+    assert gil_holder(stack(waits(*native))) is None

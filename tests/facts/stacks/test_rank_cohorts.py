@@ -9,12 +9,12 @@ from unhang.evidence.items import SourceFile
 from unhang.facts.build import build_facts
 from unhang.facts.model import CodeContext, Facts
 from unhang.facts.stacks.rank_cohorts import (
-    Camp,
-    below_the_others,
-    camps_of_disagreement,
-    camps_of_stall,
-    is_past,
-    past_and_inside,
+    RankCohort,
+    cohort_past_shared_call,
+    cohorts_of_mismatch,
+    cohorts_of_stall,
+    has_left_loop,
+    split_by_loop,
 )
 from unhang.findings import Source
 
@@ -40,7 +40,7 @@ def facts(*last: tuple[str, int], source: bool = True) -> Facts:
 def test_camps_are_the_call_sites_biggest_first() -> None:
     known = facts(("barrier", BARRIER), ("all_reduce", REDUCE), ("all_reduce", REDUCE))
 
-    camps = camps_of_disagreement(known, known.disagreements[0])
+    camps = cohorts_of_mismatch(known, known.mismatches[0])
 
     assert [(c.ranks, c.where and c.where.line) for c in camps] == [((1, 2), REDUCE), ((0,), BARRIER)]
     assert [c.context for c in camps] == [CodeContext.INSIDE_LOOP, CodeContext.AFTER_LOOP]
@@ -49,7 +49,7 @@ def test_camps_are_the_call_sites_biggest_first() -> None:
 def test_past_the_loop_and_inside_it_are_told_apart() -> None:
     known = facts(("barrier", BARRIER), ("all_reduce", REDUCE), ("all_reduce", REDUCE))
 
-    pair = past_and_inside(camps_of_disagreement(known, known.disagreements[0]))
+    pair = split_by_loop(cohorts_of_mismatch(known, known.mismatches[0]))
 
     assert pair is not None
     assert (pair[0].ranks, pair[1].ranks) == ((0,), (1, 2))
@@ -58,10 +58,10 @@ def test_past_the_loop_and_inside_it_are_told_apart() -> None:
 def test_without_source_nobody_is_past_anything() -> None:
     known = facts(("barrier", BARRIER), ("all_reduce", REDUCE), ("all_reduce", REDUCE), source=False)
 
-    camps = camps_of_disagreement(known, known.disagreements[0])
+    camps = cohorts_of_mismatch(known, known.mismatches[0])
 
     assert {c.context for c in camps} == {CodeContext.NO_SOURCE}
-    assert past_and_inside(camps) is None
+    assert split_by_loop(camps) is None
 
 
 def test_a_laggard_without_a_place_is_not_past_the_loop() -> None:
@@ -73,11 +73,11 @@ def test_a_laggard_without_a_place_is_not_past_the_loop() -> None:
     evidence.sources.append(SourceFile(Source("train.py"), "/job/train.py", PROGRAM))
     known = build_facts(evidence)
 
-    lag, wait = camps_of_stall(known, known.stalls[0])
+    lag, wait = cohorts_of_stall(known, known.stalls[0])
 
     assert (lag.ranks, lag.where) == ((0,), None)
     assert wait.context is CodeContext.INSIDE_LOOP
-    assert not is_past(lag, wait)
+    assert not has_left_loop(lag, wait)
 
 
 TRAINER = """
@@ -88,7 +88,7 @@ def main(rank):
 """
 
 
-def sides(program: str, first: str, second: str) -> tuple[Facts, tuple[Camp, ...]]:
+def sides(program: str, first: str, second: str) -> tuple[Facts, tuple[RankCohort, ...]]:
     """Rank 0 in an all-reduce below the line ``first``, rank 1 in a barrier below ``second``."""
     lines = [row.strip() for row in program.splitlines()]
     calls = (("all_reduce", first), ("barrier", second))
@@ -103,13 +103,13 @@ def sides(program: str, first: str, second: str) -> tuple[Facts, tuple[Camp, ...
     evidence = job(*dumps)
     evidence.sources.append(SourceFile(Source("train.py"), "/job/train.py", program.replace("main", "train")))
     known = build_facts(evidence)
-    return known, camps_of_disagreement(known, known.disagreements[0])
+    return known, cohorts_of_mismatch(known, known.mismatches[0])
 
 
 def test_who_stands_below_the_call_of_the_other_has_come_through_it() -> None:
     known, camps = sides(TRAINER.format(between="print()"), "fit(model)", "save(model)")
 
-    found = below_the_others(known, camps)
+    found = cohort_past_shared_call(known, camps)
 
     assert found is not None
     assert (found[0].ranks, found[1]) == ((1,), 3)
@@ -118,10 +118,10 @@ def test_who_stands_below_the_call_of_the_other_has_come_through_it() -> None:
 def test_in_a_loop_the_other_may_be_a_round_ahead() -> None:
     looped = "\ndef main(rank):\n    for epoch in range(9):\n        fit(model)\n        save(model)\n"
 
-    assert below_the_others(*sides(looped, "fit(model)", "save(model)")) is None
+    assert cohort_past_shared_call(*sides(looped, "fit(model)", "save(model)")) is None
 
 
 def test_in_two_arms_nobody_is_below() -> None:
     arms = "\ndef main(rank):\n    if late():\n        fit(model)\n    else:\n        save(model)\n"
 
-    assert below_the_others(*sides(arms, "fit(model)", "save(model)")) is None
+    assert cohort_past_shared_call(*sides(arms, "fit(model)", "save(model)")) is None

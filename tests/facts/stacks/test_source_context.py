@@ -9,7 +9,7 @@ from unhang.evidence.items import Frame, SourceFile
 from unhang.facts.model import CodeContext
 from unhang.facts.stacks.source_context import StackContext, is_rank_conditional, line_context, stack_context
 from unhang.findings import Source
-from unhang.program.rank_dependence.unseeded_splits import split_without_seed
+from unhang.program.rank_dependence.unseeded_splits import unseeded_splits_in_file
 
 LIBRARY = """
 def reduce_all(x):
@@ -109,7 +109,7 @@ def test_source_that_cannot_be_used_says_why(text: str) -> None:
     assert context.context is CodeContext.NO_SOURCE
     assert context.reason.startswith("train.py: the source")
     assert is_rank_conditional(source, 1) is None
-    assert split_without_seed(source) == ()
+    assert unseeded_splits_in_file(source) == ()
 
 
 def test_deeply_nested_source_that_parses_does_not_crash() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from unhang.evidence.items import Frame
-from unhang.facts.stacks.stack_divergence import part_unseen
+from unhang.facts.stacks.stack_divergence import diverge_in_library
 
 MAIN = Frame("main", "/x/train.py", 30)
 LOOP = Frame("run", "/x/train.py", 20)
@@ -29,4 +29,4 @@ FURTHER = Frame("step", "/v/lib/python3.11/site-packages/torch/distributed/pipel
 def test_a_line_of_the_program_tells_where_they_part(
     first: tuple[Frame, ...], second: tuple[Frame, ...], unseen: bool
 ) -> None:
-    assert part_unseen(first, second) is unseen
+    assert diverge_in_library(first, second) is unseen

@@ -6,11 +6,11 @@ import pytest
 
 from tests.facts.jobs import call, recording
 from unhang.evidence.evidence_set import EvidenceSet
-from unhang.evidence.items import Recording, StackDump
-from unhang.evidence.own_files.recorder_items import BundleManifest, RankProcess
+from unhang.evidence.items import RecorderDump, StackDump
+from unhang.evidence.own_files.run_items import BundleManifest, RankProcess
 from unhang.evidence.stacks import read_stacks
 from unhang.facts.build import build_facts
-from unhang.facts.waiting.concurrent_collectives import TwoThreads, two_threads
+from unhang.facts.waiting.concurrent_collectives import ConcurrentCollectives, concurrent_collectives
 from unhang.findings import Source
 
 TRAIN = "/job/train.py"
@@ -27,13 +27,13 @@ def stack(rank: int, main: str = "all_reduce", other: str = "barrier") -> StackD
     return dump
 
 
-def found(stacks: list[StackDump], dumps: list[Recording], *, moving: bool = False) -> TwoThreads | None:
+def found(stacks: list[StackDump], dumps: list[RecorderDump], *, moving: bool = False) -> ConcurrentCollectives | None:
     processes = tuple(RankProcess(r, pid=100 + r, moving=moving) for r in range(2))
     manifest = BundleManifest(Source("bundle.json"), 2, processes)
-    return two_threads(build_facts(EvidenceSet(recordings=dumps, stacks=stacks, manifests=[manifest])))
+    return concurrent_collectives(build_facts(EvidenceSet(recorder_dumps=dumps, stacks=stacks, manifests=[manifest])))
 
 
-def of_groups(rank: int, first: tuple[str, str], second: tuple[str, str]) -> Recording:
+def of_groups(rank: int, first: tuple[str, str], second: tuple[str, str]) -> RecorderDump:
     """The last calls of a rank: (operation, group), in their order."""
     lines = {"all_reduce": 40, "barrier": 9}
     seen: dict[str, int] = {}

@@ -7,7 +7,7 @@ import pytest
 from tests.facts.waiting.test_progress_from_stacks import COLLECTIVE, TRAIN, stack
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import SourceFile
-from unhang.evidence.own_files.recorder_items import BundleManifest, RankProcess
+from unhang.evidence.own_files.run_items import BundleManifest, RankProcess
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
 from unhang.findings import Source

@@ -18,7 +18,7 @@ def test_a_send_and_a_receive_at_one_position_are_no_disagreement() -> None:
         )
     )
 
-    assert facts.disagreements == ()
+    assert facts.mismatches == ()
     assert facts.graph.roots == (3,)
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.facts.jobs import call, recording
 from unhang.evidence.evidence_set import EvidenceSet
-from unhang.evidence.items import Frame, LogReading, PythonTraceback, Recording, SourceFile, StackDump
-from unhang.evidence.own_files.recorder_items import BundleManifest, RankProcess
+from unhang.evidence.items import Frame, LogReading, PythonTraceback, RecorderDump, SourceFile, StackDump
+from unhang.evidence.own_files.run_items import BundleManifest, RankProcess
 from unhang.evidence.stacks import read_stacks
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
@@ -33,15 +33,15 @@ def inside(rank: int, operation: str = "all_reduce", line: int = 40) -> StackDum
 
 
 def facts(
-    stacks: list[StackDump], dumps: list[Recording] | None = None, moving: set[int] | None = None, world: int = 3
+    stacks: list[StackDump], dumps: list[RecorderDump] | None = None, moving: set[int] | None = None, world: int = 3
 ) -> Facts:
     processes = tuple(RankProcess(r, pid=100 + r, moving=r in (moving or set())) for r in range(world))
     manifest = BundleManifest(Source("bundle.json"), world, processes)
     sources = [SourceFile(Source("train.py"), TRAIN, "\n" * 60)]
-    return build_facts(EvidenceSet(recordings=dumps or [], stacks=stacks, manifests=[manifest], sources=sources))
+    return build_facts(EvidenceSet(recorder_dumps=dumps or [], stacks=stacks, manifests=[manifest], sources=sources))
 
 
-def gloo(rank: int, completed: int, upto: int = 5, **parts: Any) -> Recording:
+def gloo(rank: int, completed: int, upto: int = 5, **parts: Any) -> RecorderDump:
     calls = [
         dict(call(p, state="scheduled", backend="gloo", **parts), retired=p <= completed) for p in range(1, upto + 1)
     ]
@@ -108,7 +108,7 @@ def in_a_pass(entry: dict[str, Any], line: int) -> dict[str, Any]:
     return dict(entry, frames=[*frames, {"name": "main", "filename": TRAIN, "line": line}])
 
 
-def lagging(backward: int, barrier: int) -> Recording:
+def lagging(backward: int, barrier: int) -> RecorderDump:
     """Calls 1 to 4 of backward and call 5, a barrier; by Gloo's count call 4 is open."""
     calls = [in_a_pass(call(p, state="scheduled", backend="gloo"), backward) for p in range(1, 5)]
     calls.append(call(5, "barrier", state="scheduled", backend="gloo", line=barrier, file=TRAIN))
@@ -132,7 +132,7 @@ def test_what_backward_called_is_done_once_a_rank_has_left_it(*, ended: bool) ->
     processes = (RankProcess(0, pid=100, exit_code=1 if ended else None), RankProcess(1, pid=101))
     manifest = BundleManifest(Source("bundle.json"), 2, processes)
     stacks.append(stack(1, f"work ({TRAIN}:9)"))
-    known = build_facts(EvidenceSet(recordings=[lagging(41, 45)], stacks=stacks, manifests=[manifest], logs=logs))
+    known = build_facts(EvidenceSet(recorder_dumps=[lagging(41, 45)], stacks=stacks, manifests=[manifest], logs=logs))
 
     progress = known.groups["0"].progress[0]
     assert progress.pending is not None
@@ -182,7 +182,7 @@ def test_a_call_in_which_the_rank_timed_out_is_open_whatever_gloo_counts() -> No
         Source("rank0.log", 3), 0, None, "RuntimeError", "Timed out waiting 4000ms for recv operation", frames
     )
     log = LogReading(Source("rank0.log"), 0, (), (raised,), (), (), (), 9, (0,))
-    evidence = EvidenceSet(recordings=[gloo(0, 5), gloo(1, 4, upto=4)], logs=[log])
+    evidence = EvidenceSet(recorder_dumps=[gloo(0, 5), gloo(1, 4, upto=4)], logs=[log])
 
     known = build_facts(evidence)
 

@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 from tests.facts.jobs import call, job, recording
-from unhang.causes.collectives.collective_mismatch import check as check_mismatch
+from unhang.causes.collectives.collective_mismatch import detect as check_mismatch
 from unhang.causes.detector import Signal
-from unhang.evidence.own_files.recorder_items import BundleManifest, RankProcess
+from unhang.evidence.own_files.run_items import BundleManifest, RankProcess
 from unhang.facts.build import build_facts
-from unhang.facts.model import Facts, SymmetricStall
+from unhang.facts.model import AllJoinedStall, Facts
 from unhang.findings import Source
 
 
-def found(*last: dict[str, Any] | None) -> tuple[SymmetricStall, ...]:
+def found(*last: dict[str, Any] | None) -> tuple[AllJoinedStall, ...]:
     world = {"0": tuple(range(len(last)))}
     dumps = [recording(r, [call(40), *([c] if c else [])], groups=world) for r, c in enumerate(last) if c != {}]
-    return build_facts(job(*dumps)).symmetric
+    return build_facts(job(*dumps)).all_joined_stalls
 
 
 OPEN = call(41, state="scheduled")
@@ -55,7 +55,7 @@ def test_two_of_three_members_are_not_all(size: int, stalls: int) -> None:
     processes = tuple(RankProcess(rank, groups={"1": size}) for rank in (0, 1))
     evidence.manifests.append(BundleManifest(Source("bundle.json"), 4, processes))
 
-    assert len(build_facts(evidence).symmetric) == stalls
+    assert len(build_facts(evidence).all_joined_stalls) == stalls
 
 
 def exchange(*sizes: tuple[int, int]) -> Facts:

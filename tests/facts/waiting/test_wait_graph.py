@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from tests.facts.jobs import call, job, recording
-from unhang.evidence.items import Recording
+from unhang.evidence.items import RecorderDump
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts, GroupFacts, GroupProgress, PendingCall, WaitEdge
-from unhang.facts.waiting.wait_graph import build_wait_for, graph_of
+from unhang.facts.waiting.wait_graph import build_wait_graph, wait_graph_of
 from unhang.findings import Evidence, Source
 
 OPEN = "scheduled"
 
 
-def facts(*recordings: Recording) -> Facts:
+def facts(*recordings: RecorderDump) -> Facts:
     return build_facts(job(*recordings))
 
 
@@ -55,13 +55,13 @@ def test_two_groups_entered_crosswise_are_a_cycle_without_a_root() -> None:
 
 
 def test_a_cycle_that_waits_for_a_root_is_none() -> None:
-    graph = graph_of([edge(0, 1), edge(1, 0), edge(1, 2)])
+    graph = wait_graph_of([edge(0, 1), edge(1, 0), edge(1, 2)])
 
     assert (graph.roots, graph.cycles) == ((2,), ())
 
 
 def test_two_cycles_are_two() -> None:
-    graph = graph_of([edge(0, 1), edge(1, 0), edge(2, 3), edge(3, 4), edge(4, 2)])
+    graph = wait_graph_of([edge(0, 1), edge(1, 0), edge(2, 3), edge(3, 4), edge(4, 2)])
 
     assert graph.cycles == ((0, 1), (2, 3, 4))
 
@@ -104,16 +104,16 @@ def _big_group(ranks: int, spoken: int) -> GroupFacts:
 
 
 def test_20_000_ranks_have_few_edges() -> None:
-    graph = build_wait_for({"0": _big_group(20_000, 20_000)}, {})
+    graph = build_wait_graph({"0": _big_group(20_000, 20_000)}, {})
     assert graph.roots == (0,)
     assert len(graph.waiters) == 19_999
 
-    half = build_wait_for({"0": _big_group(20_000, 10_000)}, {})
+    half = build_wait_graph({"0": _big_group(20_000, 10_000)}, {})
     assert 0 in half.roots
     assert len(half.edges) < 1_000_000
 
 
 def test_a_chain_of_20_000_ranks_needs_no_deep_stack() -> None:
-    graph = graph_of(edge(rank, rank + 1) for rank in range(20_000))
+    graph = wait_graph_of(edge(rank, rank + 1) for rank in range(20_000))
 
     assert graph.roots == (20_000,)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unhang.guards.batches.batch_windows import LARGEST_WINDOW, WhenUneven, decide, due, total, window_for
+from unhang.guards.batches.batch_windows import (
+    LARGEST_WINDOW,
+    WhenUneven,
+    batches_due,
+    decide_window,
+    total_batches,
+    window_for,
+)
 
 LENGTHS = st.lists(st.integers(0, 60), min_size=1, max_size=6)
 WINDOWS = st.lists(st.integers(1, LARGEST_WINDOW), min_size=130, max_size=130)
@@ -17,7 +24,7 @@ def take_all(lengths: list[int], windows: list[int], when_uneven: WhenUneven) ->
     left, taken, uneven = list(lengths), 0, False
     for window in windows:
         found = [min(window, own) for own in left]
-        decision = decide(min(found), max(found), window, when_uneven)
+        decision = decide_window(min(found), max(found), window, when_uneven)
         taken, uneven = taken + decision.take, uneven or decision.uneven
         left = [own - have for own, have in zip(left, found, strict=True)]
         if decision.last:
@@ -31,13 +38,13 @@ def test_windows_come_to_the_shortest_or_the_longest(
 ) -> None:
     taken, uneven = take_all(lengths, windows, when_uneven)
 
-    assert taken == (max(lengths) if when_uneven == "pad" else min(lengths)) == total(lengths, when_uneven)
+    assert taken == (max(lengths) if when_uneven == "pad" else min(lengths)) == total_batches(lengths, when_uneven)
     assert uneven == (len(set(lengths)) > 1)
 
 
 @given(st.integers(1, LARGEST_WINDOW), st.integers(1, LARGEST_WINDOW))
 def test_the_next_window_is_full_when_the_last_batch_of_this_one_goes_out(window: int, taken: int) -> None:
-    read = [due(window, place, taken) for place in range(taken)]
+    read = [batches_due(window, place, taken) for place in range(taken)]
 
     assert read[-1] == window
     assert read == sorted(read)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from unhang.guards.exchange.call_queue import Call, WaitingCalls, key_of, matcher
+from unhang.guards.exchange.call_queue import CallQueue, QueuedCall, curve_key, newest_only_matcher
 
 torch = pytest.importorskip("torch")
 
@@ -16,9 +16,9 @@ torch = pytest.importorskip("torch")
     most=some.integers(min_value=6, max_value=40),
 )
 def test_what_waits_is_bounded_and_keeps_the_newest_of_each_curve(tags: list[str], most: int) -> None:
-    waiting = WaitingCalls(most, 10**9, matcher(False))
+    waiting = CallQueue(most, 10**9, newest_only_matcher(False))
     for number, tag in enumerate(tags):
-        waiting.put(Call("add_scalar", (tag, number), {}, key_of("add_scalar", (tag, number), {}), 1, number))
+        waiting.put(QueuedCall("add_scalar", (tag, number), {}, curve_key("add_scalar", (tag, number), {}), 1, number))
         assert len(waiting) <= most
 
     left = [call.args for call in iter(waiting.take, None)]
@@ -31,9 +31,9 @@ def test_what_waits_is_bounded_and_keeps_the_newest_of_each_curve(tags: list[str
 
 
 def test_bytes_are_bounded_too() -> None:
-    waiting = WaitingCalls(10**6, 10_000, matcher(False))
+    waiting = CallQueue(10**6, 10_000, newest_only_matcher(False))
     for number in range(1000):
-        waiting.put(Call("add_histogram", ("w", number), {}, ("add_histogram", "w"), 500, number))
+        waiting.put(QueuedCall("add_histogram", ("w", number), {}, ("add_histogram", "w"), 500, number))
 
     assert waiting.held <= 10_000
     assert [call.args[1] for call in iter(waiting.take, None)][-1] == 999

@@ -19,8 +19,8 @@ import torch.distributed as dist
 from tests.guards import ranks
 from unhang.errors import StoreLost, UsageError
 from unhang.guards.exchange import packed
-from unhang.guards.exchange.meeting import Gathered, Meeting, meeting
-from unhang.guards.exchange.store_connection import Connection
+from unhang.guards.exchange.rank_exchange import GatheredValues, RankExchange, current_exchange
+from unhang.guards.exchange.store_connection import StoreConnection
 
 pytestmark = pytest.mark.job
 
@@ -33,12 +33,12 @@ def client(port: int) -> Any:
     return dist.TCPStore("127.0.0.1", port, None, False, timedelta(seconds=60), wait_for_workers=False)
 
 
-def at_once(meetings: list[Meeting], *, turns: int = 1, timeout_s: float = 30.0) -> list[Gathered]:
+def at_once(meetings: list[RankExchange], *, turns: int = 1, timeout_s: float = 30.0) -> list[GatheredValues]:
     """Every meeting's last answer; each gathers in a thread of its own."""
-    found: dict[int, Gathered] = {}
+    found: dict[int, GatheredValues] = {}
     ready = threading.Barrier(len(meetings))
 
-    def come(here: Meeting) -> None:
+    def come(here: RankExchange) -> None:
         ready.wait(100)
         for _ in range(turns):
             found[here.rank] = here.gather("turns", b"%d" % here.rank, timeout_s=timeout_s)
@@ -60,9 +60,9 @@ def settled_keys(kept: Any) -> int:
 
 
 def tell(rank: int) -> dict[int, bytes]:
-    here = meeting()
+    here = current_exchange()
     assert here is not None
-    assert meeting() is here
+    assert current_exchange() is here
     for turn in range(3):
         gathered = here.gather("turns", b"%d" % turn, timeout_s=30)
         assert set(gathered.values.values()) == {b"%d" % turn}
@@ -71,12 +71,12 @@ def tell(rank: int) -> dict[int, bytes]:
 
 def made_again(rank: int, folder: Path) -> list[bytes]:
     """The default group is made anew in the same processes."""
-    here = meeting()
+    here = current_exchange()
     assert here is not None
     here.gather("turns", b"before", timeout_s=30)
     dist.destroy_process_group()
     dist.init_process_group("gloo", init_method=f"file://{folder}/again", rank=rank, world_size=2)
-    anew = meeting()
+    anew = current_exchange()
     assert anew is not None
     assert anew is not here
     said = anew.gather("turns", b"%d" % rank, timeout_s=30).values
@@ -84,7 +84,7 @@ def made_again(rank: int, folder: Path) -> list[bytes]:
 
 
 def outlives_the_store(rank: int) -> None:
-    here = meeting()
+    here = current_exchange()
     assert here is not None
     here.gather("start", b"", timeout_s=30)
     if rank == 0:
@@ -108,7 +108,7 @@ def forks(rank: int) -> list[Any]:
         os._exit(0)
     os.waitpid(child, 0)
     unhang.together("after")
-    return [os.read(reading, 10), meeting() is not None]
+    return [os.read(reading, 10), current_exchange() is not None]
 
 
 def outlives_the_store_in_peace(rank: int) -> list[str]:
@@ -117,7 +117,7 @@ def outlives_the_store_in_peace(rank: int) -> list[str]:
     peer_stacks.ASK_EVERY_S = 0.3
     broken: list[str] = []
     threading.excepthook = lambda args: broken.append(repr(args.exc_value))
-    here = meeting()
+    here = current_exchange()
     assert here is not None
     here.gather("tell", b"", timeout_s=30)
     if rank == 0:
@@ -160,7 +160,7 @@ def test_a_store_whose_process_is_stopped_is_given_up() -> None:
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as keeper:
         assert keeper.stdout is not None
         store = client(int(keeper.stdout.readline()))
-        line = Connection(lambda: store, limit_s=3.0)
+        line = StoreConnection(lambda: store, limit_s=3.0)
         assert line.do(lambda store: store.add("n", 1)) == 1
         keeper.send_signal(signal.SIGSTOP)
         for _ in range(2):
@@ -173,16 +173,16 @@ def test_attempts_of_one_job_do_not_hear_each_other(monkeypatch: pytest.MonkeyPa
     kept = server()
     for attempt in ("0", "1"):
         monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", attempt)
-        said = at_once([Meeting(client(kept.port), rank, 2) for rank in range(2)])
+        said = at_once([RankExchange(client(kept.port), rank, 2) for rank in range(2)])
         assert [gathered.missing for gathered in said] == [(), ()]
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "2")
-    alone = Meeting(client(kept.port), 0, 2).gather("turns", b"", timeout_s=0.2)
+    alone = RankExchange(client(kept.port), 0, 2).gather("turns", b"", timeout_s=0.2)
     assert alone.missing == (1,)
 
 
 def test_the_store_does_not_grow_with_the_turns() -> None:
     kept = server()
-    meetings = [Meeting(client(kept.port), rank, 3) for rank in range(3)]
+    meetings = [RankExchange(client(kept.port), rank, 3) for rank in range(3)]
     at_once(meetings, turns=5)
     before = settled_keys(kept)
 
@@ -196,11 +196,11 @@ def test_the_store_does_not_grow_with_the_turns() -> None:
 
 def test_stores_without_a_connection_of_their_own(tmp_path: Path) -> None:
     for store in (dist.HashStore(), dist.FileStore(str(tmp_path / "store"), 2)):
-        said = at_once([Meeting(store, rank, 2) for rank in range(2)], turns=3)
+        said = at_once([RankExchange(store, rank, 2) for rank in range(2)], turns=3)
         assert [gathered.values for gathered in said] == [{0: b"0", 1: b"1"}] * 2
 
 
-def all_meet_and_miss_one(meetings: list[Meeting]) -> None:
+def all_meet_and_miss_one(meetings: list[RankExchange]) -> None:
     said = at_once(meetings, turns=2)
     everything = {here.rank: b"%d" % here.rank for here in meetings}
     assert all(gathered.values == everything for gathered in said)
@@ -212,25 +212,27 @@ def all_meet_and_miss_one(meetings: list[Meeting]) -> None:
 def test_dozens_of_ranks_meet_and_miss_the_same_one() -> None:
     store = dist.HashStore()
 
-    all_meet_and_miss_one([Meeting(store, rank, 64) for rank in range(64)])
+    all_meet_and_miss_one([RankExchange(store, rank, 64) for rank in range(64)])
 
 
 @pytest.mark.live
 def test_hundreds_of_ranks_on_one_server() -> None:
     kept, world = server(), 200
     with ThreadPoolExecutor(world) as several:  # a connection takes long where names of hosts cannot be looked up
-        all_meet_and_miss_one(list(several.map(lambda rank: Meeting(client(kept.port), rank, world), range(world))))
+        all_meet_and_miss_one(
+            list(several.map(lambda rank: RankExchange(client(kept.port), rank, world), range(world)))
+        )
 
 
 def test_who_has_failed_ends_the_turn_for_all() -> None:
     kept = server()
-    meetings = [Meeting(client(kept.port), rank, 3) for rank in range(3)]
-    found: list[Gathered] = []
+    meetings = [RankExchange(client(kept.port), rank, 3) for rank in range(3)]
+    found: list[GatheredValues] = []
     waiting = threading.Thread(target=lambda: found.append(meetings[0].gather("end", b"ok", timeout_s=30)))
     waiting.start()
     while meetings[1].poll("end/1/0") is None:
         time.sleep(0.01)
-    meetings[1].leave_word("end", b"failed")
+    meetings[1].abort_turn("end", b"failed")
     waiting.join(30)
 
     assert found[0].values == {0: b"ok", 1: b"failed"}
@@ -239,11 +241,11 @@ def test_who_has_failed_ends_the_turn_for_all() -> None:
 
 def test_too_much_to_tell_is_refused_and_too_much_in_all_left_out() -> None:
     with pytest.raises(UsageError, match="65536 at most"):
-        Meeting(dist.HashStore(), 0, 2).gather("big", bytes(1 << 17), timeout_s=1)
+        RankExchange(dist.HashStore(), 0, 2).gather("big", bytes(1 << 17), timeout_s=1)
     values = {rank: bytes([rank]) * (1 << 19) for rank in range(4)}
     said, missing, left_out = packed.unpack(packed.pack(values, 5).encode())
     assert (list(said), missing, left_out) == ([0, 1], (4,), (2, 3))
 
 
 def test_without_a_group_there_is_no_meeting() -> None:
-    assert meeting() is None
+    assert current_exchange() is None

@@ -10,7 +10,7 @@ import pytest
 
 import unhang.guards
 from unhang.guards.background_writer import BackgroundWriter
-from unhang.guards.exchange.printing import tell
+from unhang.guards.exchange.printing import print_message
 
 HOSTILE = "loader\x1b[2J\x1b]0;owned\x07\u202eevil\x9b31m"
 SECRET = "password=hunter2pass"
@@ -18,7 +18,7 @@ ROOM = Path(unhang.guards.__file__).parent
 
 
 def test_a_line_is_printable_and_without_secrets(capsys: pytest.CaptureFixture[str]) -> None:
-    tell(f"{HOSTILE}: {SECRET}\nsecond line")
+    print_message(f"{HOSTILE}: {SECRET}\nsecond line")
 
     said = capsys.readouterr().err
     assert said.startswith("[unhang] loader")
@@ -45,7 +45,7 @@ def test_a_writer_that_fails_with_hostile_words(capsys: pytest.CaptureFixture[st
 def test_a_closed_stream_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", None)
 
-    tell("nobody hears it")
+    print_message("nobody hears it")
 
 
 def test_no_other_place_of_a_guard_prints() -> None:

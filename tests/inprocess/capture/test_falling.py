@@ -9,8 +9,8 @@ import pytest
 
 from tests.inprocess.programs import Folders, base_environment, one_rank, run_python
 from tests.inprocess.test_record_of_a_rank import TRAIN, asking, job, wait_for
-from unhang.evidence.flight_recorder.reading import read_recording
-from unhang.evidence.items import Recording
+from unhang.evidence.flight_recorder.reading import read_recorder_dump
+from unhang.evidence.items import RecorderDump
 
 pytestmark = pytest.mark.job
 
@@ -68,9 +68,9 @@ def test_a_call_that_was_refused_is_no_call(folders: Folders, tmp_path: Path) ->
 
     ran = run_python([str(program)], folders.environment(base_environment(**one_rank())))
 
-    dump = read_recording(folders.run / "dumps" / "rank_0")
+    dump = read_recorder_dump(folders.run / "dumps" / "rank_0")
     assert ran.code == 1
-    assert isinstance(dump, Recording)
+    assert isinstance(dump, RecorderDump)
     assert len(dump.entries) == 1, "the whole dump, without a call made up"
     assert dump.entries.signatures[int(dump.entries.signature[-1])].input_sizes == ((3,),)
 
@@ -82,9 +82,9 @@ def test_partners_of_a_rank_that_dies_leave_their_last_call_and_their_lines(fold
     with job(program, folders, tmp_path, ranks=2) as started:
         started[0].wait(60)
 
-    dump = read_recording(folders.run / "dumps" / "rank_0")
+    dump = read_recorder_dump(folders.run / "dumps" / "rank_0")
     said = json.loads((folders.run / "crash" / "rank_0.except").read_text().splitlines()[0])
-    assert isinstance(dump, Recording)
+    assert isinstance(dump, RecorderDump)
     assert dump.entries.signatures[int(dump.entries.signature[-1])].input_sizes == ((7,),)
     assert said["frames"][0] == [str(tmp_path / "train.py"), program.count("\n"), "<module>"]
     assert said["frames"][-1][2] == "all_reduce"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from unhang.evidence.inputs import read_evidence
-from unhang.inprocess.capture import nccl_file
+from unhang.inprocess.capture import nccl_startup_log
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def settings() -> dict[str, str]:
 
 @pytest.mark.parametrize("backend", ["nccl", "", "cpu:gloo,cuda:nccl"])
 def test_only_lines_of_the_start_are_asked_for_in_a_private_file_named_by_rank(backend: str, records: Path) -> None:
-    nccl_file.switch_on(3, backend)
+    nccl_startup_log.enable_startup_log(3, backend)
 
     assert settings() == {
         "NCCL_DEBUG": "INFO",
@@ -62,7 +62,7 @@ def test_whoever_set_one_of_them_has_decided(
     monkeypatch.setenv(name, value)
     before = settings()
 
-    nccl_file.switch_on(0, "nccl")
+    nccl_startup_log.enable_startup_log(0, "nccl")
 
     assert settings() == before
     assert not records.exists()
@@ -71,7 +71,7 @@ def test_whoever_set_one_of_them_has_decided(
 def test_so_has_who_wrote_it_into_nccls_own_file(records: Path, tmp_path: Path) -> None:
     (tmp_path / ".nccl.conf").write_text("NCCL_DEBUG=WARN\n")
 
-    nccl_file.switch_on(0, "nccl")
+    nccl_startup_log.enable_startup_log(0, "nccl")
 
     assert settings() == {}
 
@@ -89,7 +89,7 @@ def test_nothing_is_set_where_it_would_be_of_no_use_or_print_to_the_terminal(
     if why == "a name NCCL would change":
         monkeypatch.setenv("UNHANG_RUN", f"{records}%h")
 
-    nccl_file.switch_on(-1 if why == "no rank" else 0, "gloo" if why == "gloo" else "nccl")
+    nccl_startup_log.enable_startup_log(-1 if why == "no rank" else 0, "gloo" if why == "gloo" else "nccl")
 
     assert settings() == {}
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from unhang.inprocess.capture.recorder import Groups, Recorder
-from unhang.records.record_views import GroupCount
+from unhang.inprocess.capture.recorder import FlightRecorder, GroupNames
+from unhang.records.record_views import GroupProgress
 
 
 def test_a_group_in_which_nothing_was_called_yet_is_there() -> None:
-    groups = Groups()
+    groups = GroupNames()
     groups.add("0", 3, "cpu:gloo,cuda:nccl", wrapped=False)
     groups.add("1", 2, "gloo", wrapped=False)
-    recorder = Recorder(groups)
-    recorder.counts["nccl", 0] = GroupCount("0", 3, enqueued=7, completed=6, backend="nccl")
+    recorder = FlightRecorder(groups)
+    recorder.counts["nccl", 0] = GroupProgress("0", 3, enqueued=7, completed=6, backend="nccl")
 
     living = recorder.living(["0", "1"])
 

@@ -35,7 +35,7 @@ def an_old_fault(before_s: float) -> object:
         1, "NVRM: Xid (PCI:0000:01:00): 79, pid=4001, name=python, GPU has fallen off the bus.", -600 - before_s
     )
     facts = facts_of(fault, *(f"2026-10-09T12:00:00.000Z {timeout(rank)}" for rank in (0, 2)))
-    return [answer.whole for answer in gpu_hardware.check(facts) if isinstance(answer, Signal)]
+    return [answer.whole for answer in gpu_hardware.detect(facts) if isinstance(answer, Signal)]
 
 
 def barrier(rank: int, position: int) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.knowledge.boundaries.boundary import turns
 from unhang.check.devices.chosen_cards import is_crowded
 from unhang.check.devices.devices import Card, CardProcess, Cards
-from unhang.check.probe_results.expected_speed import crawl_of
-from unhang.check.probe_results.probe_results import Pair, Probed, Step
-from unhang.check.probe_results.slow_pairs import slow_of
+from unhang.check.probe_results.expected_speed import find_slow_collectives
+from unhang.check.probe_results.probe_results import PairSpeed, ProbeResult, ProbeStep
+from unhang.check.probe_results.slow_pairs import find_slow_pairs
 
 GB = 1_000_000_000
 
@@ -40,9 +40,9 @@ def time_in_use(percent: int) -> object:
 
 def crawls(bus: float, backend: str, link: float | None = None, nodes: int = 1, size: int = 1 << 20) -> object:
     """An all-reduce of two ranks that moves so many bytes a second."""
-    step = Step("all-reduce", "world", ((0, 1),), size, size / bus)
+    step = ProbeStep("all-reduce", "world", ((0, 1),), size, size / bus)
     names = ("n0", "n0") if nodes == 1 else ("n0", "n1")
-    return crawl_of(Probed(backend, names, (step,), 60.0, link=link)) is not None
+    return find_slow_collectives(ProbeResult(backend, names, (step,), 60.0, link=link)) is not None
 
 
 @turns("expected_speed.link_share")
@@ -78,17 +78,23 @@ def a_small_message(size: int) -> object:
 @turns("slow_pairs.factor")
 def slower_than_the_others(factor: float) -> object:
     ranks = [(0, 1), (2, 3), (4, 5), (6, 7), (8, 9)]
-    return bool(slow_of(Pair(pair, 1e-5, 1.0 if pair == (0, 1) else factor) for pair in ranks))
+    return bool(find_slow_pairs(PairSpeed(pair, 1e-5, 1.0 if pair == (0, 1) else factor) for pair in ranks))
 
 
 @turns("slow_pairs.least_pairs")
 def pairs_of_other_ranks(count: int) -> object:
     """Rank 0 is slow with all of six partners; so many pairs have nothing to do with it."""
-    star = [Pair((0, other), 1e-5, 1.0) for other in range(1, 7)]
-    return bool(slow_of([*star, *(Pair((10 + 2 * number, 11 + 2 * number), 1e-5, 10.0) for number in range(count))]))
+    star = [PairSpeed((0, other), 1e-5, 1.0) for other in range(1, 7)]
+    return bool(
+        find_slow_pairs(
+            [*star, *(PairSpeed((10 + 2 * number, 11 + 2 * number), 1e-5, 10.0) for number in range(count))]
+        )
+    )
 
 
 @turns("slow_pairs.most_slow")
 def many_slow_pairs(share: float) -> object:
     ranks = [(2 * number, 2 * number + 1) for number in range(100)]
-    return bool(slow_of(Pair(pair, 1e-5, 1.0 if pair[0] < 2 * round(100 * share) else 10.0) for pair in ranks))
+    return bool(
+        find_slow_pairs(PairSpeed(pair, 1e-5, 1.0 if pair[0] < 2 * round(100 * share) else 10.0) for pair in ranks)
+    )

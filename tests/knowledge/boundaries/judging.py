@@ -9,23 +9,23 @@ from tests.knowledge.boundaries.logs import facts_of, timeout
 from unhang.diagnosis import differential
 from unhang.diagnosis.diagnose import diagnose
 from unhang.findings import Candidate
-from unhang.knowledge.known_incidents.incident_counts import Share
+from unhang.knowledge.known_incidents.incident_counts import CauseShare
 
 
-def candidates(*shares: Share) -> tuple[Candidate, ...]:
+def candidates(*shares: CauseShare) -> tuple[Candidate, ...]:
     """The candidates of a stall that nothing explains, where known incidents had these shares."""
     facts = facts_of(timeout(1))
     verdict = diagnose(facts)
-    with patch.object(differential, "shares", lambda _features: shares):
+    with patch.object(differential, "cause_shares", lambda _features: shares):
         return differential.with_differential(verdict, facts).differential
 
 
 @turns("differential.least_share")
 def a_small_share(share: float) -> object:
-    return len(candidates(Share("uneven-data", share, ())))
+    return len(candidates(CauseShare("uneven-data", share, ())))
 
 
 @turns("differential.least_seen")
 def a_reason_of_few_incidents(count: int) -> object:
-    (one,) = candidates(Share("uneven-data", 0.5, (("barrier", count, count),)))
+    (one,) = candidates(CauseShare("uneven-data", 0.5, (("barrier", count, count),)))
     return len(one.because)

@@ -10,21 +10,21 @@ from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import SourceFile
 from unhang.evidence.logs import read_log
 from unhang.facts.build import build_facts
-from unhang.facts.incident_features import situation_of
-from unhang.facts.laggard.active_during_wait import went_on
+from unhang.facts.incident_features import incident_features
+from unhang.facts.laggard.active_during_wait import active_during_wait
 from unhang.facts.laggard.work_spanning_timeout import spanning_work
-from unhang.facts.logs.interleaved_progress_bars import bars_at_once
-from unhang.facts.logs.job_stages import stage_of
+from unhang.facts.logs.event_timing import timing_of
+from unhang.facts.logs.interleaved_progress_bars import interleaved_bars
 from unhang.facts.logs.per_rank_counts import unequal_counts
 from unhang.facts.machine.fabric import first_use_stall
-from unhang.facts.machine.known_defect_signs import seen_signs
-from unhang.facts.machine.transport_errors import TransportTrouble, transport_trouble
+from unhang.facts.machine.known_defect_signs import defect_signs
+from unhang.facts.machine.transport_errors import TransportErrors, transport_errors
 from unhang.facts.model import Facts
-from unhang.facts.pace.data_wait_share import data_pace
+from unhang.facts.pace.data_wait_share import data_wait_share
 from unhang.facts.waiting.late_arrivals import tiny_limits
 from unhang.facts.waiting.timeout_settings import limit_not_in_force
 from unhang.findings import Source
-from unhang.program.syntax.print_statements import printed_at
+from unhang.program.syntax.print_statements import find_print_statement
 
 NOON = datetime(2026, 10, 9, 12)  # noqa: DTZ001 - logs say no zone
 
@@ -60,7 +60,7 @@ def worked(at_s: float) -> object:
     """Rank 0 writes a line so long after noon, when the others give up after 600 s."""
     lines = (said(0, "step 2 loss 3.0", -3600), said(0, "writing the samples", at_s))
     waits = [f"2026-10-09T12:00:00.000Z {timeout(rank)}" for rank in (1, 2, 3)]
-    return went_on(facts_of(*sorted((*lines, *waits), key=lambda line: line[:24]))) is not None
+    return active_during_wait(facts_of(*sorted((*lines, *waits), key=lambda line: line[:24]))) is not None
 
 
 @turns("active_during_wait.into_it")
@@ -124,22 +124,22 @@ ERROR = "n1:10:110 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.2<4000
 
 def stage(*lines: str) -> object:
     facts = facts_of(*lines, ERROR)
-    return stage_of(facts, facts.events_of("n.ibwc")[0])
+    return timing_of(facts, facts.events_of("n.ibwc")[0])
 
 
-@turns("job_stages.ran_steps")
+@turns("event_timing.ran_steps")
 def one_line_of_a_step(step: int) -> object:
     return stage(f"step {step} loss 2.0")
 
 
-@turns("job_stages.ran_positions", 200, 201)
+@turns("event_timing.ran_positions", 200, 201)
 def timed_out_at(position: int) -> object:
     return stage(timeout(1, position))
 
 
 @turns("known_defect_signs.start_positions", 20, 21)
 def stalled_at_start(position: int) -> object:
-    return seen_signs(facts_of(timeout(1, position)))
+    return defect_signs(facts_of(timeout(1, position)))
 
 
 @turns("fabric.first_positions", 100, 101)
@@ -192,7 +192,7 @@ def a_torn_label(letters: int) -> object:
     whole = "Training set"
     steps = [(whole, 1, 3), (whole, 1, 5), (whole, 2, 3), (whole, 2, 5), (whole[-letters:], 3, 3), (whole, 3, 5)]
     text = "\n".join(bar.format(label=label, n=n, total=total) for label, n, total in steps)
-    found = bars_at_once([read_log(io.BytesIO(text.encode() + b"\n"), source="job.log")])
+    found = interleaved_bars([read_log(io.BytesIO(text.encode() + b"\n"), source="job.log")])
     return found is not None and found.one_is_done
 
 
@@ -200,17 +200,17 @@ def a_torn_label(letters: int) -> object:
 def few_constant_letters(letters: int) -> object:
     words = "abcdefghijklmnop"[:letters]
     program = f'print(f"{words} {{x}}")\n'
-    return printed_at(f"{words} 7", {"t.py": SourceFile(Source("t.py"), "t.py", program)}) is not None
+    return find_print_statement(f"{words} 7", {"t.py": SourceFile(Source("t.py"), "t.py", program)}) is not None
 
 
 # ---------------------------------------------------------------------------------------------------
 # words of the network
 
 
-def trouble(world: int, speakers: int) -> TransportTrouble:
+def trouble(world: int, speakers: int) -> TransportErrors:
     start = f"n1:10:110 [0] NCCL INFO comm 0x55d0 rank 0 nranks {world} cudaDev 0 busId 7000 - Init START"
     quiet = f"[rank{world - 1}]: step 3 loss 2.0"
-    found = transport_trouble(facts_of(start, quiet, *(f"[rank{rank}]: {ERROR}" for rank in range(speakers))))
+    found = transport_errors(facts_of(start, quiet, *(f"[rank{rank}]: {ERROR}" for rank in range(speakers))))
     assert found is not None
     return found
 
@@ -236,7 +236,7 @@ def name_one_peer(speakers: int) -> object:
 
 def waiting(waits: list[float], compute_s: float = 1.0) -> object:
     lines = (f"Epoch: [0][{n}/5005] Time {w + compute_s:.3f} Data {w:.3f} Loss 6.9" for n, w in enumerate(waits, 1))
-    return data_pace(facts_of(*lines)) is not None
+    return data_wait_share(facts_of(*lines)) is not None
 
 
 @turns("data_wait_share.least_steps")
@@ -259,7 +259,7 @@ def share_of_waits(share: float) -> object:
 @turns("incident_features.busy")
 def a_busy_card(percent: int) -> object:
     row = f"| 33%   54C    P2            81W /  450W |    1412MiB / 24564MiB |    {min(percent, 100)}%      Default |"
-    return "look:cards-busy" in situation_of(facts_of(row))
+    return "look:cards-busy" in incident_features(facts_of(row))
 
 
 @turns("work_spanning_timeout.half")

@@ -12,10 +12,10 @@ from unhang.causes.wording.machine_reasons import because
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import LogEvent
 from unhang.evidence.own_files.machine_series import MachineSeries, read_machine_series
-from unhang.evidence.own_files.recorder_items import BundleManifest
+from unhang.evidence.own_files.run_items import BundleManifest
 from unhang.facts.build import build_facts
-from unhang.facts.machine.machine_state import Sign, machine_signs
-from unhang.facts.machine.xids import KIND, with_xids
+from unhang.facts.machine.machine_state import MachineSign, machine_signs
+from unhang.facts.machine.xids import KIND, add_sampled_xids
 from unhang.findings import Evidence, Source
 
 LAST_S = 1_760_000_090.0
@@ -35,7 +35,7 @@ def kinds(*rows: Mapping[str, Any], every_s: float = 10.0, since_s: float | None
     """The signs of a machine whose two ranks wait in one collective; looked at as the last row but those after it."""
     calls = [call(position, state="scheduled" if position == 9 else "completed") for position in range(1, 10)]
     dumps = [recording(number, calls, groups={"0": (0, 1)}) for number in (0, 1)]
-    seen = EvidenceSet(recordings=dumps, machines=[machine(rows, every_s)])
+    seen = EvidenceSet(recorder_dumps=dumps, machines=[machine(rows, every_s)])
     if since_s is not None:
         seen.manifests.append(BundleManifest(Source("bundle.json"), 2, (), stalled_since_s=since_s, taken_s=LAST_S))
     return {sign.kind for sign in machine_signs(build_facts(seen))}
@@ -155,11 +155,11 @@ def xid_of_log_and_sample(apart_s: float) -> object:
     seen = machine([{"cards": [card(1)], "ranks": BOTH, "xids": [{"bus": "0000:01:00", "code": 79}]}])
     values = {"bus": "0000:01:00", "xid": 79}
     logged = LogEvent(KIND, Source("kernel.log", line=1), "Xid 79", None, LAST_S - 10 - apart_s, values)
-    return len(with_xids([logged], [seen]))
+    return len(add_sampled_xids([logged], [seen]))
 
 
 @turns("machine_reasons.much_elsewhere")
 def used_by_others(processors: float) -> object:
     values = {"percent": 50, "peers_percent": 1, "pid": None, "elsewhere": processors, "processors": 8}
-    sign = Sign("cpu-starved", "node-a", Evidence(Source("machine/series.jsonl"), ""), 0, values)
+    sign = MachineSign("cpu-starved", "node-a", Evidence(Source("machine/series.jsonl"), ""), 0, values)
     return ["not the job's" in str(sentence) for sentence in because([sign])]

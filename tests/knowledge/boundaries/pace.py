@@ -6,16 +6,16 @@ from collections.abc import Iterable, Sequence
 
 from tests.facts.jobs import call, job, recording
 from tests.knowledge.boundaries.boundary import turns
-from unhang.causes.wording.pace_reasons import slows
+from unhang.causes.wording.pace_reasons import slow_rank_signal
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import Frame, LogEvent, LogReading, Progress, StackDump, ThreadStack
-from unhang.evidence.own_files.recorder_items import Pace, RankPace
+from unhang.evidence.own_files.run_items import Pace, RankPace
 from unhang.facts.build import build_facts
 from unhang.facts.model import RankFacts, Straggler
 from unhang.facts.pace.arrival_order import latest_arriver
-from unhang.facts.pace.consistent_laggard import find_straggler
-from unhang.facts.pace.slow_rank_over_time import find_all_wait, holds_up, slow_pace
-from unhang.facts.pace.step_slowdown import growing_steps, slowed_to_its_end
+from unhang.facts.pace.slow_rank_over_time import find_all_wait, holds_up, slow_rank_pace
+from unhang.facts.pace.step_slowdown import slowdown_until_end, step_slowdown
+from unhang.facts.pace.straggler import find_straggler
 from unhang.facts.pace_change import find_step_change
 from unhang.facts.stacks.activity import activity_of
 from unhang.findings import Cause, Source, say
@@ -76,7 +76,9 @@ def pace(looks: int, *waits: float, slower: bool = False) -> Pace:
 
 @turns("slow_rank_over_time.least_looks")
 def few_looks(looks: int) -> object:
-    return slow_pace(pace(looks, 0.0, 0.9)) is not None, find_all_wait([pace(looks, 0.9, 0.9, slower=True)]) is not None
+    return slow_rank_pace(pace(looks, 0.0, 0.9)) is not None, find_all_wait(
+        [pace(looks, 0.9, 0.9, slower=True)]
+    ) is not None
 
 
 @turns("slow_rank_over_time.less")
@@ -125,17 +127,17 @@ def _stack(rank: int, frames: tuple[Frame, ...]) -> StackDump:
     return StackDump(Source(f"stacks/rank_{rank}.txt"), rank, None, (thread,), "py-spy")
 
 
-@turns("consistent_laggard.least_looks")
+@turns("straggler.least_looks")
 def few_stacks(looks: int) -> object:
     return straggler([True] * looks) is not None
 
 
-@turns("consistent_laggard.many_looks")
+@turns("straggler.many_looks")
 def one_look_of_another_kind(looks: int) -> object:
     return straggler([False] + [True] * (looks - 1)) is not None
 
 
-@turns("consistent_laggard.mostly")
+@turns("straggler.mostly")
 def waits_in_most_looks(share: float) -> object:
     return straggler([number < 100 * share for number in range(100)]) is not None
 
@@ -143,7 +145,9 @@ def waits_in_most_looks(share: float) -> object:
 @turns("pace_reasons.many_looks")
 def sure_of_a_straggler(looks: int) -> object:
     nobody = build_facts(EvidenceSet())
-    return slows(Cause.SLOW_RANK, nobody, Straggler(0, None, looks, (1,), None), say("rank 0 is slow"), ()).whole
+    return slow_rank_signal(
+        Cause.SLOW_RANK, nobody, Straggler(0, None, looks, (1,), None), say("rank 0 is slow"), ()
+    ).whole
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -196,7 +200,7 @@ def loop(*seconds: float, end_s: float | None = None) -> EvidenceSet:
 
 def grown(*seconds: float) -> int | None:
     """The step since which they are longer."""
-    found = growing_steps(build_facts(loop(*seconds)))
+    found = step_slowdown(build_facts(loop(*seconds)))
     return found.since_step if found is not None else None
 
 
@@ -207,4 +211,4 @@ def grown_by(ratio: float) -> object:
 
 @turns("step_slowdown.still_moves")
 def ended_after(steps: float) -> object:
-    return slowed_to_its_end(build_facts(loop(*[0.2] * 50, *[1.0] * 50, end_s=steps))) is not None
+    return slowdown_until_end(build_facts(loop(*[0.2] * 50, *[1.0] * 50, end_s=steps))) is not None

@@ -7,13 +7,13 @@ from typing import Any
 from tests.facts.jobs import call, job, recording
 from tests.knowledge.boundaries.boundary import turns
 from unhang.evidence.evidence_set import EvidenceSet
-from unhang.evidence.items import Frame, Recording, StackDump, ThreadStack
-from unhang.evidence.own_files.recorder_items import BundleManifest
-from unhang.facts.alignment.nonfatal_mismatch import find_survived
+from unhang.evidence.items import Frame, RecorderDump, StackDump, ThreadStack
+from unhang.evidence.own_files.run_items import BundleManifest
+from unhang.facts.alignment.nonfatal_mismatch import find_nonfatal_mismatches
 from unhang.facts.build import build_facts
-from unhang.facts.dump_choice import choose_recordings
-from unhang.facts.stacks.unattributed_stacks import stray_camps
-from unhang.facts.waiting.near_timeout import is_near
+from unhang.facts.dump_choice import choose_dumps
+from unhang.facts.stacks.unattributed_stacks import unattributed_cohorts
+from unhang.facts.waiting.near_timeout import is_limit_near
 from unhang.findings import Source
 
 PAIR = {"0": (0, 1)}
@@ -39,24 +39,24 @@ def an_earlier_difference(share: float) -> object:
         calls = [call(position, size=odd.get(position, (position % 7 + 1,))) for position in range(80, 100)]
         last = call(100, size=odd.get(100, (4,)), state="scheduled")
         dumps.append(recording(rank, [*calls, last], groups={"0": (0, 1, 2)}))
-    (one,) = build_facts(job(*dumps)).disagreements
+    (one,) = build_facts(job(*dumps)).mismatches
     return one.position == 100
 
 
 @turns("nonfatal_mismatch.together_s")
 def called_apart_in_time(seconds: float) -> object:
-    def dump(rank: int) -> Recording:
+    def dump(rank: int) -> RecorderDump:
         calls = [call(position, dtype="Int" if rank and position == 5 else "Float") for position in range(1, 10)]
         return recording(rank, [later(entry, seconds if rank else 0) for entry in calls], groups=PAIR)
 
     dumps = {rank: dump(rank) for rank in (0, 1)}
-    return len(find_survived(build_facts(job(*dumps.values())).groups, dumps))
+    return len(find_nonfatal_mismatches(build_facts(job(*dumps.values())).groups, dumps))
 
 
 @turns("dump_choice.same_run_spread_s")
 def two_dumps_of_a_rank(seconds: float) -> object:
     dumps = [recording(0, [later(call(1), after)], groups=PAIR, name=f"{after}/rank_0") for after in (0, seconds)]
-    return len(choose_recordings(dumps).unread)
+    return len(choose_dumps(dumps).unread)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ def has_left(left_s: float, of_s: float) -> bool:
         Source("bundle.json"), 2, (), stalled_since_s=began_s, taken_s=began_s + of_s - left_s, live=True
     )
     dumps = [recording(rank, [entry], groups=PAIR) for rank in (0, 1)]
-    return is_near(looked, build_facts(EvidenceSet(recordings=dumps, manifests=[looked])))
+    return is_limit_near(looked, build_facts(EvidenceSet(recorder_dumps=dumps, manifests=[looked])))
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -96,4 +96,4 @@ def stacks_of_nobody(processes: int) -> object:
         StackDump(Source("paste.txt", line=number), None, 4000 + number, (thread,), "py-spy")
         for number in range(processes)
     ]
-    return len(stray_camps(build_facts(EvidenceSet(stacks=stacks))))
+    return len(unattributed_cohorts(build_facts(EvidenceSet(stacks=stacks))))

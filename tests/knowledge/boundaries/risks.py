@@ -15,15 +15,15 @@ from unhang.check.risks.limits import locked_memory, memory_limit, open_files, s
 from unhang.check.risks.risk import Answer
 from unhang.check.risks.storage import disk_space, storage_appends, storage_checkpoint, storage_files, storage_reads
 from unhang.check.risks.timers import limit_far_away
-from unhang.check.storage.storage import Measured, Place, Storage
+from unhang.check.storage.storage import JobPath, Storage, StorageMeasurement
 from unhang.findings import Evidence, Finding, Source
-from unhang.host.look import Situation
+from unhang.host.inspection_result import NodeInspection
 from unhang.program.launch.launch import ConfigFile, Configuration
 
 GB = 1 << 30
 
 
-def said(ask: Callable[[Situation], Iterator[Answer]], *facts: object) -> object:
+def said(ask: Callable[[NodeInspection], Iterator[Answer]], *facts: object) -> object:
     """The kind of each answer: how bad, how sure, how many remedies; nothing of its numbers."""
     return [_kind(answer) for answer in ask(situation((), facts=facts))]
 
@@ -36,7 +36,7 @@ def _kind(answer: Answer) -> object:
 
 def place(free: int, files_free: int | None = None, use: str = "checkpoints") -> Storage:
     """A disk that the job writes to."""
-    return Storage((Place("/out", use, exists=True, writable=True, size=1 << 50, free=free, files_free=files_free),))
+    return Storage((JobPath("/out", use, exists=True, writable=True, size=1 << 50, free=free, files_free=files_free),))
 
 
 @turns("disk_space.nothing")
@@ -103,8 +103,8 @@ def very_few_open_files(count: int) -> object:
 def measured(step: str, seconds: float, *, size: int = 0, memory_free: int = 0) -> Storage:
     """A folder on which one operation took so long."""
     return Storage(
-        (Place("/out", "checkpoints", folder="/out", exists=True, writable=True, device="1"),),
-        (Measured(step, "/out", "1", (seconds,), bytes=size),),
+        (JobPath("/out", "checkpoints", folder="/out", exists=True, writable=True, device="1"),),
+        (StorageMeasurement(step, "/out", "1", (seconds,), bytes=size),),
         memory_free=memory_free,
     )
 

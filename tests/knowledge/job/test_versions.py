@@ -4,8 +4,8 @@ import pytest
 
 from unhang.errors import KnowledgeError
 from unhang.knowledge.job import versions
-from unhang.knowledge.job.default_timeouts import defaults_of, timeout_rows
-from unhang.knowledge.job.versions import affects, helped_by, known_of, version_numbers, version_rows
+from unhang.knowledge.job.default_timeouts import timeout_rows, timeouts_with_default
+from unhang.knowledge.job.versions import rows_affecting, rows_fixed_in, version_matches, version_numbers, version_rows
 
 
 @pytest.mark.parametrize(
@@ -25,13 +25,13 @@ from unhang.knowledge.job.versions import affects, helped_by, known_of, version_
 def test_conditions_compare_numbers_not_letters(conditions: str, version: str, holds: bool) -> None:
     numbers = version_numbers(version)
     assert numbers is not None
-    assert affects(conditions, numbers) is holds
+    assert version_matches(conditions, numbers) is holds
 
 
 @pytest.mark.parametrize("broken", ["~=2.1", "2.1", ">=2.*", "== latest"])
 def test_a_condition_that_cannot_be_read_is_our_mistake(broken: str) -> None:
     with pytest.raises(KnowledgeError, match="no condition"):
-        affects(broken, (2,))
+        version_matches(broken, (2,))
 
 
 def test_every_row_has_a_source_and_what_confirms_it() -> None:
@@ -42,10 +42,10 @@ def test_every_row_has_a_source_and_what_confirms_it() -> None:
 
 
 def test_a_release_finds_its_own_defects_only() -> None:
-    assert any("device_id" in row.symptom for row in known_of("torch", "2.7.0", ("bad",)))
-    assert not any("device_id" in row.symptom for row in known_of("torch", "2.7.1", ("bad",)))
-    assert any(row.nccl == "2.29.7" for row in known_of("torch", "2.13.0+cpu", ("fact",)))
-    assert known_of("torch", "nightly") == ()
+    assert any("device_id" in row.symptom for row in rows_affecting("torch", "2.7.0", ("bad",)))
+    assert not any("device_id" in row.symptom for row in rows_affecting("torch", "2.7.1", ("bad",)))
+    assert any(row.nccl == "2.29.7" for row in rows_affecting("torch", "2.13.0+cpu", ("fact",)))
+    assert rows_affecting("torch", "nightly") == ()
 
 
 def test_every_limit_has_a_source_and_says_its_default() -> None:
@@ -56,8 +56,8 @@ def test_every_limit_has_a_source_and_says_its_default() -> None:
 
 
 def test_a_limit_in_a_log_names_where_it_may_come_from() -> None:
-    assert "transformers Trainer" in {row.component for row in defaults_of(1800)}
-    assert defaults_of(601) == ()
+    assert "transformers Trainer" in {row.component for row in timeouts_with_default(1800)}
+    assert timeouts_with_default(601) == ()
 
 
 def test_a_release_that_fixed_or_preceded_a_defect_has_it_not_and_the_one_that_brought_it_has() -> None:
@@ -65,7 +65,7 @@ def test_a_release_that_fixed_or_preceded_a_defect_has_it_not_and_the_one_that_b
         told = ((row.introduced, True), (row.fixed, False), (row.last_good, False))
         for release, has_it in told:
             if release:
-                assert (row in known_of(row.package, release)) is has_it, (row.symptom, release)
+                assert (row in rows_affecting(row.package, release)) is has_it, (row.symptom, release)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_row_that_contradicts_itself_is_our_mistake(
     table: dict[str, str], contradicts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = {"package": "p", "kind": "bad", "symptom": "s", "confirmed_by": "c", "source": "s", "checked": "today"}
-    monkeypatch.setattr("unhang.knowledge.job.versions.rows_of", lambda *_: iter([{**row, **table}]))
+    monkeypatch.setattr("unhang.knowledge.job.versions.read_rows", lambda *_: iter([{**row, **table}]))
     load = versions._rows.__wrapped__
 
     if contradicts:
@@ -93,6 +93,6 @@ def test_a_row_that_contradicts_itself_is_our_mistake(
 
 
 def test_the_way_out_of_a_defect_is_known_by_its_release() -> None:
-    assert any("2.7.1" in row.fixed for row in helped_by("torch", "2.7.1+cu128"))
-    assert any(row.last_good == "4.49.0" for row in helped_by("transformers", "4.49.0"))
-    assert helped_by("transformers", "4.50.0") == ()
+    assert any("2.7.1" in row.fixed for row in rows_fixed_in("torch", "2.7.1+cu128"))
+    assert any(row.last_good == "4.49.0" for row in rows_fixed_in("transformers", "4.49.0"))
+    assert rows_fixed_in("transformers", "4.50.0") == ()

@@ -7,9 +7,9 @@ import pytest
 from unhang.errors import KnowledgeError
 from unhang.findings import Cause
 from unhang.knowledge.known_incidents import base_rates
-from unhang.knowledge.known_incidents.base_rates import before_counting, library_shares, shares, studies
+from unhang.knowledge.known_incidents.base_rates import library_shares, prior_shares, shares_among, studies
 from unhang.knowledge.known_incidents.incidents import incidents
-from unhang.knowledge.tables import typed
+from unhang.knowledge.tables import read_typed
 
 
 def test_shares_of_all_causes_add_up_to_one() -> None:
@@ -22,15 +22,15 @@ def test_shares_of_all_causes_add_up_to_one() -> None:
 
 def test_what_is_counted_more_often_has_a_larger_share() -> None:
     rows = [row for row in incidents() if row.cause in (Cause.SINGLE_RANK_WORK, Cause.NETWORK_CONFIG)]
-    often = shares(rows)
+    often = shares_among(rows)
 
     assert min(often[Cause.SINGLE_RANK_WORK], often[Cause.NETWORK_CONFIG]) > often[Cause.GPU_HARDWARE]
 
 
 def test_without_incidents_the_studies_divide_the_part_of_their_causes() -> None:
-    told = shares([])
+    told = shares_among([])
 
-    assert told == pytest.approx(dict(before_counting()))
+    assert told == pytest.approx(dict(prior_shares()))
     assert told[Cause.GPU_HARDWARE] > told[Cause.NETWORK_FAULT] > told[Cause.GPU_OOM]
     assert told[Cause.UNEVEN_DATA] == told[Cause.DEADLOCK_ORDER] == pytest.approx(1 / len(told))
     assert told[Cause.GPU_HARDWARE] > 2 / len(told)
@@ -46,4 +46,4 @@ def test_the_studies_say_what_each_row_is_and_where_it_stands() -> None:
 
 def test_a_study_that_is_not_as_it_must_be_is_named() -> None:
     with pytest.raises(KnowledgeError, match=r"base_rates\.toml: .*study"):
-        typed("base_rates.toml", base_rates.File, "checked = 2026-11-23")
+        read_typed("base_rates.toml", base_rates.StudiesFile, "checked = 2026-11-23")

@@ -12,8 +12,8 @@ import pytest
 from tests.work import calls_of
 from unhang.errors import KnowledgeError
 from unhang.findings import Cause
-from unhang.knowledge.known_incidents.incidents import File, files_by_cause, incidents
-from unhang.knowledge.tables import typed
+from unhang.knowledge.known_incidents.incidents import IncidentsFile, files_by_cause, incidents
+from unhang.knowledge.tables import read_typed
 
 ROW = """
 checked = 2026-11-23
@@ -75,9 +75,9 @@ def test_rows_are_parted_by_one_blank_line() -> None:
     ],
 )
 def test_a_row_that_is_not_as_it_must_be_is_named(instead: str, of: str, says: str) -> None:
-    assert typed("incidents/gpu-oom.toml", File, ROW).incident[0].id == "project-1"
+    assert read_typed("incidents/gpu-oom.toml", IncidentsFile, ROW).incident[0].id == "project-1"
     with pytest.raises(KnowledgeError, match=rf"incidents/gpu-oom\.toml: .*{says}"):
-        typed("incidents/gpu-oom.toml", File, ROW.replace(of, instead))
+        read_typed("incidents/gpu-oom.toml", IncidentsFile, ROW.replace(of, instead))
 
 
 def test_the_whole_library_is_little_work() -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.program.marks import LAUNCH
 from unhang.host.machine import Machine
 from unhang.program import collect_program as program
-from unhang.program.launch.planned_job import Plan
+from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.program_source import ProgramSource
 
 Write = Callable[..., None]
@@ -32,7 +32,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
 
 def read(command: str, **environment: str) -> ProgramSource:
     machine = Machine(environment={"PATH": "/nonexistent", **environment})
-    ((_, look),) = program.look(machine, Plan(tuple(command.split())))
+    ((_, look),) = program.collect(machine, PlannedJob(tuple(command.split())))
     assert look.found is not None, str(look.because)
     return look.found
 

@@ -9,7 +9,7 @@ import pytest
 from tests.program.marks import marks_of
 from unhang.host.machine import Machine
 from unhang.program import collect_program
-from unhang.program.launch.planned_job import Plan
+from unhang.program.launch.planned_job import PlannedJob
 
 PROGRAMS = sorted((Path(__file__).with_name("programs") / "optional").glob("*.py"))
 
@@ -18,7 +18,7 @@ PROGRAMS = sorted((Path(__file__).with_name("programs") / "optional").glob("*.py
 def test_what_a_program_needs_is_a_gap_and_what_it_goes_on_without_is_none(file: Path) -> None:
     machine = Machine(environment={"PATH": "/none"})
     machine.folder = str(file.parent)
-    ((_, look),) = collect_program.look(machine, Plan(("python", file.name)))
+    ((_, look),) = collect_program.collect(machine, PlannedJob(("python", file.name)))
     assert look.found is not None
 
     marks = list(marks_of(file.read_text()))

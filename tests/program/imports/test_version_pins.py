@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from unhang.check.all_checks import ALL_CHECKS, look_around
+from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
 from unhang.check.environment.versions import Versions
 from unhang.check.judge import judge
 from unhang.findings import Verdict
 from unhang.host.machine import Machine
-from unhang.program.launch.planned_job import Plan
+from unhang.program.launch.planned_job import PlannedJob
 
-VERSIONS = [check for check in ALL_CHECKS if check.name == "versions"]
+VERSIONS = [check for check in ALL_INSPECTIONS if check.name == "versions"]
 
 
 def project(folder: Path, files: dict[str, str]) -> None:
@@ -40,7 +40,7 @@ def ask(folder: Path, command: str = "python train.py", venv: Path | None = None
     """In an environment where nothing is installed, unless ``venv`` holds something."""
     machine = Machine(environment={"VIRTUAL_ENV": str(venv or environment(folder)), "PATH": "/none"})
     machine.folder = str(folder)
-    situation, gaps = look_around(machine, Plan(tuple(command.split())), VERSIONS)
+    situation, gaps = inspect_node(machine, PlannedJob(tuple(command.split())), VERSIONS)
     found = situation.found(Versions)
     assert found is not None
     return found, judge([situation], ["versions"], gaps)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unhang.host.machine import Machine
-from unhang.program.launch.command_words import taken_apart
-from unhang.program.launch.follow_command import followed
-from unhang.program.launch.launch import Followed, Launch
-from unhang.program.launch.planned_job import Plan
+from unhang.program.launch.command_words import parse_command
+from unhang.program.launch.follow_command import follow_command
+from unhang.program.launch.launch import FollowedLaunch, Launch
+from unhang.program.launch.planned_job import PlannedJob
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Way:
 
     command: str
     launch: Launch
-    told: Followed
+    told: FollowedLaunch
     machine: Machine
 
     @property
@@ -44,6 +44,6 @@ def follow(folder: Path, files: Mapping[str, str], *command: str, **environment:
         path.write_text(text)
     machine = Machine(folder, environment)
     machine.folder = "/job"
-    seen, plan = followed(machine, Plan(command))
+    seen, plan = follow_command(machine, PlannedJob(command))
     assert plan.followed is not None
-    return Way(" ".join(plan.command), taken_apart(plan.command), plan.followed, seen)
+    return Way(" ".join(plan.command), parse_command(plan.command), plan.followed, seen)

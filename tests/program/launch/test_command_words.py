@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from unhang.host.machine import Machine
-from unhang.program.launch.command_words import taken_apart
+from unhang.program.launch.command_words import parse_command
 from unhang.program.launch.launch import Configuration
-from unhang.program.launch.planned_job import Plan
-from unhang.program.settings.configuration_files import look
+from unhang.program.launch.planned_job import PlannedJob
+from unhang.program.settings.configuration_files import collect
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ from unhang.program.settings.configuration_files import look
 def test_commands_as_people_type_them(
     line: str, launcher: str, world: int | None, program: str, argument: tuple[str, str]
 ) -> None:
-    launch = taken_apart(shlex.split(line))
+    launch = parse_command(shlex.split(line))
 
     assert (launch.launcher, launch.world_size, launch.program) == (launcher, world, program)
     assert launch.arguments[argument[0]] == argument[1]
@@ -51,7 +51,7 @@ def test_commands_as_people_type_them(
     "words", [[], ["--"], ["torchrun"], ["env"], ["srun", "-N"], ["", "-"], ["unhang", "run", "--"]]
 )
 def test_commands_that_are_none(words: list[str]) -> None:
-    taken_apart(words)
+    parse_command(words)
 
 
 def test_files_lead_to_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +61,7 @@ def test_files_lead_to_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     Path("ds/z3.json").write_text('{"zero_optimization": {"stage": 3}}')
     Path("torn.toml").write_text("[comm\n")
 
-    looks = dict(look(Machine(), Plan(("llamafactory-cli", "train", "sft.yaml", "--extra", "torn.toml"))))
+    looks = dict(collect(Machine(), PlannedJob(("llamafactory-cli", "train", "sft.yaml", "--extra", "torn.toml"))))
 
     found = looks[Configuration]
     assert [(file.path, file.kind) for file in found.found.files] == [
@@ -76,6 +76,6 @@ def test_yaml_builds_no_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.chdir(tmp_path)
     Path("evil.yaml").write_text("a: !!python/object/apply:os.system ['touch hit']\n")
 
-    dict(look(Machine(), Plan(("python", "t.py", "evil.yaml"))))
+    dict(collect(Machine(), PlannedJob(("python", "t.py", "evil.yaml"))))
 
     assert not Path("hit").exists()

@@ -21,8 +21,8 @@ from unhang.program.rank_dependence.agreed_rounds import agreeing_call
 from unhang.program.rank_dependence.data_loading_code import skipped_rows
 from unhang.program.rank_dependence.rank_branches import RankBranch
 from unhang.program.rank_dependence.rank_dependent_rounds import LOOPS, rank_bounds
-from unhang.program.rank_dependence.unseeded_splits import splits_without_seed
-from unhang.program.syntax.syntax_tree import Program, parse_program
+from unhang.program.rank_dependence.unseeded_splits import unseeded_splits
+from unhang.program.syntax.syntax_tree import ParsedFile, parse_file
 
 PROGRAMS = Path(__file__).with_name("programs")
 Answer = tuple[str, int, str]
@@ -64,18 +64,18 @@ def loops(files: list[SourceFile]) -> Iterator[Answer]:
 def rounds(files: list[SourceFile]) -> Iterator[Answer]:
     """Ways to leave the outermost loops of a function that hang on the rank."""
     for file in files:
-        program = parse_program(file.text)
-        assert isinstance(program, Program)
+        program = parse_file(file.text)
+        assert isinstance(program, ParsedFile)
         for function in (node for node in program.tree.body if isinstance(node, ast.FunctionDef)):
             for loop in (node for node in function.body if isinstance(node, LOOPS)):
                 for bound in rank_bounds(program, loop, (program.tree, function)):
                     how = f"{' alone' if bound.alone else ''}{'' if bound.sure else ' by name'}"
-                    yield file.path, bound.line, f"{bound.kind} {bound.hangs_on}{how}, {bound.test}"
+                    yield file.path, bound.line, f"{bound.kind} {bound.depends_on}{how}, {bound.test}"
 
 
 def splits(files: list[SourceFile]) -> Iterator[Answer]:
     """Draws without a seed of all ranks, the generator, and which others have one."""
-    for file, split in splits_without_seed(files):
+    for file, split in unseeded_splits(files):
         others = f", seeded: {' '.join(split.seeded)}" if split.seeded else ""
         yield file.path, split.line, f"{f'{split.call} {split.why} {split.draws_from}'.strip()}{others}"
 

@@ -14,8 +14,8 @@ from importlib.util import find_spec
 import pytest
 
 from tests.facts.marked_source import source_of
-from unhang.knowledge.tables import rows_of
-from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, split_without_seed
+from unhang.knowledge.tables import read_rows
+from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, unseeded_splits_in_file
 
 SETUP = """
 import random
@@ -90,7 +90,7 @@ print(json.dumps(out))
 def found_in(name: str) -> UnseededSplit:
     _, setup, drawing, _ = DRAWS[name]
     source, _ = source_of(SETUP + setup + drawing + "\n")
-    (found,) = split_without_seed(source)
+    (found,) = unseeded_splits_in_file(source)
     return found
 
 
@@ -101,7 +101,7 @@ def test_the_draw_is_found_and_with_the_seed_it_is_python_and_no_longer_found(na
 
     ast.parse(found.with_seed)
     source, _ = source_of(SETUP + setup.replace("rng = ", "old = ") + found.with_seed + "\n")
-    assert split_without_seed(source) == ()
+    assert unseeded_splits_in_file(source) == ()
 
 
 def test_two_processes_that_share_no_seed_draw_the_same() -> None:
@@ -143,7 +143,7 @@ def calls_in(text: str) -> Iterator[str]:
 
 
 def test_what_is_written_as_a_call_in_a_stored_remedy_is_python() -> None:
-    rows = rows_of("remedies.toml", "remedy", ("id", "kind", "change"))
+    rows = read_rows("remedies.toml", "remedy", ("id", "kind", "change"))
     calls = [(row["id"], call) for row in rows if row["kind"] == "code" for call in calls_in(row["change"])]
 
     assert len(calls) > 30
@@ -155,6 +155,6 @@ def test_what_is_written_as_a_call_in_a_stored_remedy_is_python() -> None:
 
 
 def test_no_stored_remedy_points_at_what_may_not_be_shown() -> None:
-    rows = rows_of("remedies.toml", "remedy", ("id", "kind", "change"))
+    rows = read_rows("remedies.toml", "remedy", ("id", "kind", "change"))
 
     assert [row["id"] for row in rows if re.search(r"\b(sites?|places?|lines?)\b[^.;]*\babove\b", row["change"])] == []

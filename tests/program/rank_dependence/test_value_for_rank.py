@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from unhang.program.rank_dependence.value_for_rank import singled_out
+from unhang.program.rank_dependence.value_for_rank import singled_out_ranks
 from unhang.program.rank_dependence.value_for_rank import test_value as value_of
 
 
@@ -80,4 +80,4 @@ def test_without_a_world_size_a_test_on_it_is_open() -> None:
     ],
 )
 def test_the_test_singles_out_the_odd_ranks(test: str, world_size: int | None, odd: set[int]) -> None:
-    assert singled_out(test, world_size) == odd
+    assert singled_out_ranks(test, world_size) == odd

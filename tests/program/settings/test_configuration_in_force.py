@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from unhang.check.all_checks import ALL_CHECKS, look_around
+from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
 from unhang.check.environment.timers import Timers
 from unhang.check.judge import judge
-from unhang.check.sameness.situation_json import from_sent, to_sent
+from unhang.check.sameness.inspection_json import decode_inspection, encode_inspection
 from unhang.host.machine import Machine
-from unhang.program.launch.job_environment import Settings
+from unhang.program.launch.job_environment import JobEnvironment
 from unhang.program.launch.launch import Configuration, Launch
-from unhang.program.launch.planned_job import Plan
+from unhang.program.launch.planned_job import PlannedJob
 from unhang.report.check_text import print_check
 
 HYDRA = {
@@ -41,8 +41,8 @@ def looked(folder: Path, files: Mapping[str, str], *command: str, **environment:
         path.write_text(text)
     machine = Machine(folder, environment)
     machine.folder = "/"
-    checks = [check for check in ALL_CHECKS if check.name in ("configuration", "timers")]
-    here, gaps = look_around(machine, Plan(command), checks)
+    checks = [check for check in ALL_INSPECTIONS if check.name in ("configuration", "timers")]
+    here, gaps = inspect_node(machine, PlannedJob(command), checks)
     assert gaps == ()
     return {kind: here.look(kind) for kind in (Configuration, Launch, Timers)}
 
@@ -151,12 +151,12 @@ def test_what_scripts_export_is_seen_by_every_check_and_a_secret_stays_here(tmp_
     machine = Machine(tmp_path, {})
     machine.folder = "/"
 
-    here, _ = look_around(machine, Plan(("bash", "run.sh")), [ALL_CHECKS[0]])
+    here, _ = inspect_node(machine, PlannedJob(("bash", "run.sh")), [ALL_INSPECTIONS[0]])
 
-    assert here.found(Settings).value("HF_TOKEN") == "hf_abcdef"
-    sent = to_sent(here)
+    assert here.found(JobEnvironment).value("HF_TOKEN") == "hf_abcdef"
+    sent = encode_inspection(here)
     assert "hf_abcdef" not in sent
-    assert from_sent(sent).found(Launch).followed.environment["NCCL_P2P_DISABLE"].line == 2
+    assert decode_inspection(sent).found(Launch).followed.environment["NCCL_P2P_DISABLE"].line == 2
     shown = io.StringIO()
     print_check(judge([here], ["environment"]), file=shown)
     assert "NCCL_P2P_DISABLE · p2p-broken · run.sh:2" in shown.getvalue()

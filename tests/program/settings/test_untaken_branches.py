@@ -6,7 +6,7 @@ from pathlib import Path
 
 from unhang.host.machine import Machine
 from unhang.program import collect_program
-from unhang.program.launch.planned_job import Plan
+from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.program_source import ProgramSource
 
 PROGRAMS = Path(__file__).with_name("programs")
@@ -15,7 +15,7 @@ PROGRAMS = Path(__file__).with_name("programs")
 def read(folder: Path, command: str) -> ProgramSource:
     machine = Machine(environment={"PATH": "/none"})
     machine.folder = str(folder)
-    ((_, look),) = collect_program.look(machine, Plan(("torchrun", *command.split())))
+    ((_, look),) = collect_program.collect(machine, PlannedJob(("torchrun", *command.split())))
     assert look.found is not None
     return look.found
 

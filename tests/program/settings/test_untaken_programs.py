@@ -14,7 +14,7 @@ import pytest
 from tests.program.marks import LAUNCH, findings_of, marks_of
 from unhang.host.machine import Machine
 from unhang.program import collect_program
-from unhang.program.launch.planned_job import Plan
+from unhang.program.launch.planned_job import PlannedJob
 
 PROGRAMS = Path(__file__).with_name("programs")
 
@@ -29,7 +29,7 @@ def launches() -> Iterator[tuple[Path, str]]:
 def test_what_is_marked_is_left_out_and_nothing_else(file: Path, command: str) -> None:
     machine = Machine(environment={"PATH": "/none"})
     machine.folder = str(file.parent)
-    ((_, look),) = collect_program.look(machine, Plan(tuple(command.split())))
+    ((_, look),) = collect_program.collect(machine, PlannedJob(tuple(command.split())))
     assert look.found is not None
     live, whole = (texts[0].text.splitlines() for texts in (look.found.files, look.found.whole))
 

@@ -10,7 +10,7 @@ import pytest
 from tests.program.marks import marks_of
 from unhang.evidence.items import SourceFile
 from unhang.findings import Source
-from unhang.program.syntax.print_statements import printed_at
+from unhang.program.syntax.print_statements import find_print_statement
 
 PROGRAM = Path(__file__).with_name("programs") / "prints.py"
 SOURCES = {"/job/train.py": SourceFile(Source("source/train.py"), "/job/train.py", PROGRAM.read_text())}
@@ -19,7 +19,7 @@ PRINTED = [(line, words) for line, words in marks_of(PROGRAM.read_text()) if wor
 
 @pytest.mark.parametrize(("line", "printed"), PRINTED)
 def test_the_call_with_these_words_is_named(line: int, printed: str) -> None:
-    where = printed_at(printed, SOURCES)
+    where = find_print_statement(printed, SOURCES)
 
     assert where is not None
     function = re.findall(r"^def (\w+)", "\n".join(PROGRAM.read_text().splitlines()[:line]), re.MULTILINE)[-1]
@@ -37,11 +37,11 @@ def test_the_call_with_these_words_is_named(line: int, printed: str) -> None:
     ],
 )
 def test_no_guess_when_no_call_or_several_fit(text: str) -> None:
-    assert printed_at(text, SOURCES) is None
+    assert find_print_statement(text, SOURCES) is None
 
 
 @pytest.mark.parametrize("program", ["def broken(:\n", "\0", "x = (" * 500])
 def test_a_source_that_does_not_parse_is_passed_over(program: str) -> None:
     broken = SourceFile(Source("b.py"), "/job/b.py", program)
 
-    assert printed_at("evaluating: 5/7 batches", {"/job/b.py": broken}) is None
+    assert find_print_statement("evaluating: 5/7 batches", {"/job/b.py": broken}) is None

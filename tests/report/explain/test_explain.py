@@ -12,9 +12,9 @@ from unhang.findings import Cause
 from unhang.knowledge.hardware.xid import xid_row
 from unhang.knowledge.messages import load_messages
 from unhang.knowledge.terms import terms
-from unhang.report.explain.find import explain
-from unhang.report.explain.printed import explanation_sheet
-from unhang.report.localizer import Voice
+from unhang.report.explain.explanation_text import explanation_layout
+from unhang.report.explain.search import explain
+from unhang.report.localizer import Localizer
 
 TIMEOUT = (
     "[rank3]:[E ProcessGroupNCCL.cpp:563] [Rank 3] Watchdog caught collective operation timeout: WorkNCCL("
@@ -162,7 +162,7 @@ def test_a_setting_that_nccl_reads_as_zero_is_called_out() -> None:
 def test_no_line_is_wider_than_eighty_columns_unless_it_is_one_word(lang: str) -> None:
     words = [cause.value for cause in Cause] + [term.names[0] for term in terms()] + ["Xid 79", TIMEOUT]
     for word in words:
-        for line in explanation_sheet(explain(word), Voice(lang)).plain().splitlines():
+        for line in explanation_layout(explain(word), Localizer(lang)).plain().splitlines():
             assert cell_len(line) <= 80, line
 
 

@@ -13,13 +13,13 @@ from tests.report import fact_samples
 from tests.report import report_samples as samples
 from tests.work import calls_of
 from unhang.evidence.items import Signature
-from unhang.facts.model import Disagreement, SymmetricStall
+from unhang.facts.model import AllJoinedStall, CallMismatch
 from unhang.findings import Status, Verdict
 from unhang.report.html.late_ranks import late_ranks
-from unhang.report.html.meetings import meetings
 from unhang.report.html.page import to_html, write_html
+from unhang.report.html.stuck_collectives import stuck_collectives
 from unhang.report.html.timeline import timelines
-from unhang.report.localizer import Voice
+from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor
 
 
@@ -99,7 +99,7 @@ def test_secrets_never_reach_the_page() -> None:
 
 
 def test_the_timeline_holds_the_stall_and_the_laggard() -> None:
-    group = timelines(fact_samples.facts(64), frozenset({3}), Voice())[0]
+    group = timelines(fact_samples.facts(64), frozenset({3}), Localizer())[0]
     assert group["name"] == "default_pg"
     assert group["stalled"] is True
     assert group["stall"] == 1042
@@ -136,9 +136,9 @@ def test_ranks_that_disagree_are_said_in_one_sentence() -> None:
     broadcast = Signature("broadcast", None, ((4,),), ((4,),), ("float",), ("float",))
     barrier = Signature("barrier", None, (), (), (), ())
     calls = {broadcast: (1, 2, 3), barrier: (0,)}
-    facts.disagreements = (Disagreement("0", 7, calls, {}, ("operation",), (0,), True),)
-    facts.symmetric = (SymmetricStall("0", 9, "all_reduce", 4, (0, 1, 2, 3), {}),)
-    first, second = meetings(facts, Voice())
+    facts.mismatches = (CallMismatch("0", 7, calls, {}, ("operation",), (0,), True),)
+    facts.all_joined_stalls = (AllJoinedStall("0", 9, "all_reduce", 4, (0, 1, 2, 3), {}),)
+    first, second = stuck_collectives(facts, Localizer())
     assert first == "Different calls at position 7 of default_pg: rank 0: barrier; ranks 1-3: broadcast · 4 × float."
     assert second == "All of ranks 0-3 joined all_reduce at position 9 of default_pg, and none finished it."
 
@@ -149,7 +149,7 @@ def test_a_rank_that_only_does_p2p_stands_at_its_pending_call() -> None:
     assert progress.pending is not None
     progress.enqueued = progress.completed = -1
     progress.pending = replace(progress.pending, operation="recv", position=13)
-    row = next(row for row in timelines(facts, frozenset(), Voice())[0]["rows"] if row[0] == 1)
+    row = next(row for row in timelines(facts, frozenset(), Localizer())[0]["rows"] if row[0] == 1)
     assert row[1:3] == [13, 12]
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from tests.report import fact_samples
 from unhang.facts.model import WaitEdge, WaitForGraph
 from unhang.report.html.wait_graph import Drawing, wait_graph
-from unhang.report.localizer import Voice
+from unhang.report.localizer import Localizer
 
 
 def drawn(*pairs: tuple[int, int], roots: tuple[int, ...] = ()) -> Drawing:
     facts = fact_samples.facts(64)
     facts.graph = WaitForGraph(tuple(WaitEdge(a, b, "0", 7, "not-entered") for a, b in pairs), roots, (), ())
-    return wait_graph(facts, frozenset(roots), Voice())
+    return wait_graph(facts, frozenset(roots), Localizer())
 
 
 def told(drawing: Drawing) -> list[str]:
@@ -19,7 +19,7 @@ def told(drawing: Drawing) -> list[str]:
 
 
 def test_equal_waiters_are_one_box() -> None:
-    drawing = wait_graph(fact_samples.facts(1000), frozenset({3}), Voice())
+    drawing = wait_graph(fact_samples.facts(1000), frozenset({3}), Localizer())
     assert [box.title for box in drawing.boxes] == ["rank 3", "ranks 0-2, 4-999"]
     assert [box.laggard for box in drawing.boxes] == [True, False]
     assert told(drawing) == ["ranks 0-2, 4-999 wait for rank 3"]
@@ -45,7 +45,7 @@ def test_what_a_chain_tells_is_not_drawn_twice() -> None:
 
 
 def test_a_cycle_is_a_ring_and_keeps_every_arrow() -> None:
-    drawing = wait_graph(fact_samples.cycle(), frozenset(), Voice())
+    drawing = wait_graph(fact_samples.cycle(), frozenset(), Localizer())
     assert drawing.cycle
     assert len(drawing.boxes) == len(drawing.arrows) == 3
     assert min(box.y for box in drawing.boxes) < 40

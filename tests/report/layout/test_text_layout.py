@@ -2,13 +2,13 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 
-from unhang.report.layout.text_layout import Sheet
+from unhang.report.layout.text_layout import TextLayout
 
 CHINESE = "rank 0 停在第 51 行，已经在循环之后；其他 rank 在第 47 行等待（位于从第 43 行开始的循环之内）。" * 3
 
 
 def test_chinese_fills_its_lines_and_no_line_begins_with_a_mark() -> None:
-    sheet = Sheet(60)
+    sheet = TextLayout(60)
     sheet.paragraph(CHINESE)
     lines = sheet.plain().splitlines()
 
@@ -21,7 +21,7 @@ def test_chinese_fills_its_lines_and_no_line_begins_with_a_mark() -> None:
 
 def test_a_path_longer_than_the_line_is_cut_and_not_lost() -> None:
     path = "/data/训练/" + "run-2026/" * 20 + "train.py"
-    sheet = Sheet(40)
+    sheet = TextLayout(40)
     sheet.paragraph(f"在 {path} 里")
     lines = sheet.plain().splitlines()
 
@@ -30,7 +30,7 @@ def test_a_path_longer_than_the_line_is_cut_and_not_lost() -> None:
 
 
 def test_english_breaks_at_blanks() -> None:
-    sheet = Sheet(40)
+    sheet = TextLayout(40)
     sheet.paragraph("one rank waits for the others in a collective that none of them has reached", lead="• ")
 
     assert sheet.plain().splitlines() == [

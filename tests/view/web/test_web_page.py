@@ -16,15 +16,15 @@ from tests.view.served import STARTED_S, keep, look, series, served
 from tests.waiting import wait_for
 from unhang.report.html.page import write_html
 from unhang.report.layout.durations import duration
-from unhang.report.localizer import Voice
-from unhang.view.web.server import Server
+from unhang.report.localizer import Localizer
+from unhang.view.web.server import WebServer
 from unhang.watch.reporting.live_snapshot import STATES
 
 pytestmark = pytest.mark.browser
 NASTY = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
 
 
-def opened(browser: Browser, server: Server, ranks: int) -> None:
+def opened(browser: Browser, server: WebServer, ranks: int) -> None:
     browser.visit("about:blank")  # the page before asks a server that is gone
     browser.log()
     browser.visit(server.address)
@@ -78,7 +78,7 @@ SPANS_S = (1.4, 7.5, 54.5, 119.4, 119.5, 244.0, 7_199.4, 7_200.0, 90_061.0)
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_the_page_tells_a_wait_as_the_terminal_does(lang: str, browser: Browser, tmp_path: Path) -> None:
-    voice = Voice(lang)
+    voice = Localizer(lang)
     state = document(len(SPANS_S))
     state["ranks"]["waits_s"] = list(SPANS_S)
     run = run_folder(tmp_path, state)

@@ -20,11 +20,11 @@ from tests.view.served import TOKEN, asked, keep, look, series, served, told
 from tests.waiting import wait_for
 from unhang.cli.main import main
 from unhang.errors import UnhangError, UsageError
-from unhang.records.record import Record, find_record, record_path
-from unhang.records.record_views import Identity, RecordView
+from unhang.records.record import RecordWriter, find_record, record_path
+from unhang.records.record_views import RankIdentity, RecordView
 from unhang.view import limited_server
-from unhang.view.listening import Listening, listening_with_token
-from unhang.view.remote import SILENT, Remote
+from unhang.view.listening import ListenAddress, listening_with_token
+from unhang.view.remote import NO_ANSWER, RemoteRun
 from unhang.view.web import server as web_server
 from unhang.view.web.serving import has_screen
 
@@ -59,11 +59,11 @@ def test_a_foreign_name_is_refused_even_with_the_token(host: str, tmp_path: Path
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:8000", "127.0.0.1:4", "[::1]:9"])
 def test_our_own_names_are_known_behind_a_tunnel_too(host: str) -> None:
-    assert Listening("127.0.0.1", 1, TOKEN).is_named(host)
+    assert ListenAddress("127.0.0.1", 1, TOKEN).is_named(host)
 
 
 def test_beyond_loopback_addresses_and_the_own_name_are_known() -> None:
-    listening = Listening("0.0.0.0", 1, TOKEN)
+    listening = ListenAddress("0.0.0.0", 1, TOKEN)
     assert listening.is_named("10.1.2.3:80")
     assert listening.is_named(socket.gethostname())
     assert not listening.is_named("evil.example")
@@ -137,7 +137,7 @@ def test_more_clients_than_places_are_sent_away_and_others_are_served_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limited_server, "MOST_AT_ONCE", 3)
-    monkeypatch.setattr(web_server._Request, "timeout", 60.0)
+    monkeypatch.setattr(web_server._RequestHandler, "timeout", 60.0)
     run = run_folder(tmp_path, document())
     with served(run.path) as server:
         idle = [socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=30) for _ in range(3)]
@@ -147,7 +147,7 @@ def test_more_clients_than_places_are_sent_away_and_others_are_served_after(
         wait_for(lambda: _answers(server))
 
 
-def _answers(server: web_server.Server) -> bool:
+def _answers(server: web_server.WebServer) -> bool:
     try:
         return asked(server, "/state.json")[0] == 200
     except OSError:
@@ -169,8 +169,8 @@ def test_a_live_rank_tells_its_stack_from_its_record(tmp_path: Path) -> None:
     run = run_folder(tmp_path, document(8))
     assert run.records is not None
     for attempt, line in ((0, 11), (1, 51)):
-        identity = Identity(pid=os.getpid() + attempt, rank=3, world_size=8, attempt=attempt)
-        record = Record.create(record_path(run.records, attempt, identity.pid), identity)
+        identity = RankIdentity(pid=os.getpid() + attempt, rank=3, world_size=8, attempt=attempt)
+        record = RecordWriter.create(record_path(run.records, attempt, identity.pid), identity)
         record.now = RecordView(identity=identity, stack=f"/home/ml/train.py:{line}:main", threads=4)
         record.now.user.file = "/home/ml/train.py"
         record.publish()
@@ -252,14 +252,14 @@ def test_the_terminal_shows_a_run_that_is_served(tmp_path: Path, capsys: pytest.
             main(["view", server.address, "--once"])
         shown = capsys.readouterr().out
         with pytest.raises(UnhangError):
-            Remote(server.address + "x").read(Path())
-        remote = Remote(server.address)
+            RemoteRun(server.address + "x").read(Path())
+        remote = RemoteRun(server.address)
         assert remote.read(Path()).state is not None
     assert left.value.code == 0
     assert "uneven-data" in shown
     assert "red and gone" in shown
     last = remote.read(Path())
-    assert (last.live, last.because) == (False, SILENT)
+    assert (last.live, last.because) == (False, NO_ANSWER)
     assert last.state is not None
     assert last.folder == run.path
 
@@ -268,7 +268,7 @@ def test_a_server_that_never_comes_to_an_end_is_left(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("unhang.view.remote.WHOLE_LIMIT_S", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         threading.Thread(target=drip, args=(listening,), daemon=True).start()
-        remote = Remote(f"HTTP://127.0.0.1:{listening.getsockname()[1]}/?token={TOKEN}")
+        remote = RemoteRun(f"HTTP://127.0.0.1:{listening.getsockname()[1]}/?token={TOKEN}")
         with pytest.raises(UnhangError):
             remote.read(Path())
 
@@ -308,7 +308,7 @@ def test_elsewhere_it_is_said_in_the_language_there(tmp_path: Path, capsys: pyte
 @pytest.mark.parametrize("address", ["http://127.0.0.1:1/", "http://127.0.0.1:99999/?token=x", "http:///?token=x"])
 def test_an_address_without_host_or_token_is_said(address: str) -> None:
     with pytest.raises(UsageError):
-        Remote(address)
+        RemoteRun(address)
 
 
 def test_view_web_prints_its_address_and_ends_with_ctrl_c(tmp_path: Path) -> None:
@@ -327,7 +327,7 @@ def test_view_web_prints_its_address_and_ends_with_ctrl_c(tmp_path: Path) -> Non
         assert process.stderr is not None
         try:
             address = next(word for word in process.stdout.readline().split() if word.startswith("http://127.0.0.1:"))
-            assert Remote(address).read(Path()).live
+            assert RemoteRun(address).read(Path()).live
             process.send_signal(signal.SIGINT)
             assert process.wait(60) == 0
         finally:

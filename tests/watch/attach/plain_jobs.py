@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from unhang.watch.job import processes
-from unhang.watch.process_state.proc_processes import Machine
+from unhang.watch.job import job_processes
+from unhang.watch.process_state.proc_processes import ProcessTable
 from unhang.watch.process_state.rank_processes import LiveRank, ranks_of
-from unhang.watch.process_state.stack_collection import kernel_look
+from unhang.watch.process_state.stack_collection import sample_kernel
 
 CASES = Path(__file__).resolve().parents[3] / "packages" / "unhang-lab" / "src" / "unhang_lab" / "cases"
 LIMIT_S = 100.0
@@ -30,7 +30,7 @@ class PlainJob:
     @property
     def ranks(self) -> tuple[LiveRank, ...]:
         """Its ranks now."""
-        machine = Machine.seen_now()
+        machine = ProcessTable.snapshot()
         below = {p.pid for p in machine.descendants(self.launcher.pid)}
         return tuple(rank for rank in ranks_of(machine) if rank.pid in below)
 
@@ -62,7 +62,7 @@ class PlainJob:
             now = time.monotonic()
             count = 0
             for rank in self.ranks:
-                ticks = kernel_look(rank.pid).cpu_ticks
+                ticks = sample_kernel(rank.pid).cpu_ticks
                 if since.get(rank.pid, (None, 0.0))[0] != ticks:
                     since[rank.pid] = (ticks, now)
                 if has_joined(rank.pid) and now - since[rank.pid][1] > 1.2:
@@ -88,7 +88,7 @@ def plain_job(folder: Path, script: Path, *, ranks: int = 3) -> Iterator[PlainJo
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
     command += [f"--log-dir={logs}", "--redirects=3", str(script)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "UNHANG_TEST_JOB": str(folder)}
-    with (folder / "launcher.log").open("wb") as log, processes.adopting_orphans():
+    with (folder / "launcher.log").open("wb") as log, job_processes.adopting_orphans():
         launcher = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=folder
         )
@@ -96,7 +96,7 @@ def plain_job(folder: Path, script: Path, *, ranks: int = 3) -> Iterator[PlainJo
         try:
             yield job
         finally:
-            known = frozenset(processes.marked(mark)) - {launcher.pid}
-            processes.end_all(mark, known, limit_s=30.0)
+            known = frozenset(job_processes.processes_with_mark(mark)) - {launcher.pid}
+            job_processes.kill_marked(mark, known, limit_s=30.0)
             launcher.wait(timeout=30)
-            processes.reap(known, limit_s=30.0)
+            job_processes.reap(known, limit_s=30.0)

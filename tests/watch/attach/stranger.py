@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.watch.attach.plain_jobs import PlainJob, has_joined, plain_job
-from unhang.watch.process_state.stack_collection import kernel_look
-from unhang_lab.lab_case import Case
+from unhang.watch.process_state.stack_collection import sample_kernel
+from unhang_lab.lab_case import LabCase
 
 STILL_S = 2.5
 ENOUGH_TICKS = 5
@@ -40,7 +40,7 @@ runpy.run_path(str(Path(__file__).with_name("train.py")), run_name="__main__")
 
 
 @contextlib.contextmanager
-def stranger(case: Case, folder: Path) -> Iterator[PlainJob]:
+def stranger(case: LabCase, folder: Path) -> Iterator[PlainJob]:
     """``case`` running, at its moment: nobody whom it concerns moves any more, or all have moved for a while."""
     folder.mkdir(parents=True)
     script = folder / "train.py"
@@ -65,7 +65,7 @@ def _printed_lines(job: PlainJob) -> int:
     return min((text.count("\n") for text in job.printed()), default=0)
 
 
-def _inject(case: Case, job: PlainJob, folder: Path) -> None:
+def _inject(case: LabCase, job: PlainJob, folder: Path) -> None:
     injection = case.injection
     assert injection is not None
     if injection.kind == "freeze-transport":
@@ -87,7 +87,7 @@ def _wait_for_stillness(job: PlainJob) -> None:
         nonlocal said, said_s
         now = time.monotonic()
         for rank in job.ranks:
-            ticks = kernel_look(rank.pid).process_ticks or 0
+            ticks = sample_kernel(rank.pid).process_ticks or 0
             if ticks > since.get(rank.pid, (-ENOUGH_TICKS, 0.0))[0] + ENOUGH_TICKS - 1:
                 since[rank.pid] = (ticks, now)
         if _got_on(job.printed()) != _got_on(said):

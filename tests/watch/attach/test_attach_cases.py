@@ -14,15 +14,15 @@ import pytest
 from tests.command import unhang
 from tests.watch.attach.plain_jobs import plain_job
 from tests.watch.attach.stranger import stranger
-from unhang.diagnosis.adjustments.severity_while_running import WORK
+from unhang.diagnosis.adjustments.severity_while_running import WORK_CAUSES
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Cause, Certainty, Status, Verdict
-from unhang.watch.process_state.stack_collection import kernel_look
+from unhang.watch.process_state.stack_collection import sample_kernel
 from unhang_lab.catalog import CASES
-from unhang_lab.expectation import mistakes
-from unhang_lab.lab_case import CASES_FOLDER, Case
+from unhang_lab.expectation import find_mistakes
+from unhang_lab.lab_case import CASES_FOLDER, LabCase
 
 pytestmark = [pytest.mark.job, pytest.mark.live, pytest.mark.timeout(240)]
 
@@ -45,7 +45,7 @@ CAN_BE_ATTACHED_TO = [
 
 
 @pytest.mark.parametrize("case", CAN_BE_ATTACHED_TO, ids=[case.name for case in CAN_BE_ATTACHED_TO])
-def test_a_case_that_a_stranger_started(case: Case, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_case_that_a_stranger_started(case: LabCase, tmp_path_factory: pytest.TempPathFactory) -> None:
     # not tmp_path: its name would carry the case's name into every path of the evidence
     folder = tmp_path_factory.mktemp("job")
     options = ("--for", "6") if case.moment == "moving" else ()
@@ -69,7 +69,7 @@ def test_a_case_that_a_stranger_started(case: Case, tmp_path_factory: pytest.Tem
     assert wrong == [], seen
 
 
-def _wrong(case: Case, seen: Path, verdict: Verdict) -> list[str]:
+def _wrong(case: LabCase, seen: Path, verdict: Verdict) -> list[str]:
     if case.name in NOT_FROM_STACKS:
         cause, certainty = NOT_FROM_STACKS[case.name]
         first = verdict.findings[0]
@@ -77,8 +77,8 @@ def _wrong(case: Case, seen: Path, verdict: Verdict) -> list[str]:
         return [] if right else [f"{verdict.status.value}, {first.cause.value}, {first.certainty.value}"]
     if case.name in OTHER_SIDE:
         return [] if verdict.findings[0].cause is case.expected.cause else [verdict.findings[0].cause.value]
-    slow_is_right = case.expected.cause in WORK and verdict.status is Status.SLOW
-    return [text for text in mistakes(case, seen, verdict) if not (slow_is_right and "status" in text)]
+    slow_is_right = case.expected.cause in WORK_CAUSES and verdict.status is Status.SLOW
+    return [text for text in find_mistakes(case, seen, verdict) if not (slow_is_right and "status" in text)]
 
 
 def test_eight_ranks_are_answered_and_stay_as_they_were(tmp_path: Path) -> None:
@@ -86,8 +86,8 @@ def test_eight_ranks_are_answered_and_stay_as_they_were(tmp_path: Path) -> None:
     with plain_job(tmp_path, CASES_FOLDER / "missing_rank.py", ranks=8) as job:
         job.wait_until_printed("step 11")
         job.wait_until_waiting(8)
-        before = {rank.pid: kernel_look(rank.pid).state for rank in job.ranks}
+        before = {rank.pid: sample_kernel(rank.pid).state for rank in job.ranks}
         done = unhang("attach", str(job.launcher.pid), "--dir", tmp_path / "seen", "--format", "json")
 
-        assert {rank.pid: kernel_look(rank.pid).state for rank in job.ranks} == before
+        assert {rank.pid: sample_kernel(rank.pid).state for rank in job.ranks} == before
     assert json.loads(done.stdout)["findings"][0]["ranks"] == [7]

@@ -16,9 +16,9 @@ import pytest
 
 from tests.command import unhang
 from tests.watch.attach.plain_jobs import CASES, PlainJob, plain_job
-from unhang.watch.attach.rank_selection import choose
-from unhang.watch.process_state.proc_processes import Machine
-from unhang.watch.process_state.stack_collection import kernel_look
+from unhang.watch.attach.rank_selection import select_ranks
+from unhang.watch.process_state.proc_processes import ProcessTable
+from unhang.watch.process_state.stack_collection import sample_kernel
 
 pytestmark = pytest.mark.job
 
@@ -68,10 +68,10 @@ def test_the_launcher_names_its_job_and_the_folder_reads_back(missing: PlainJob,
 
 
 def test_one_job_on_a_machine_needs_no_argument(missing: PlainJob) -> None:
-    machine = Machine.seen_now()
+    machine = ProcessTable.snapshot()
     mine = {missing.launcher.pid, *(p.pid for p in machine.descendants(missing.launcher.pid))}
     machine.processes = {pid: process for pid, process in machine.processes.items() if pid in mine}
-    chosen = choose(machine, [])
+    chosen = select_ranks(machine, [])
     assert [rank.rank for rank in chosen.ranks] == [0, 1, 2]
     assert chosen.launcher == missing.launcher.pid
 
@@ -123,7 +123,7 @@ def test_a_stopped_rank_is_found_and_stays_as_it_was(tmp_path: Path) -> None:
         verdict = attach(job.launcher.pid, "--dir", tmp_path / "seen")
         first = verdict["findings"][0]
         assert (first["cause"], first["ranks"], first["certainty"]) == ("rank-frozen", [1], "certain")
-        states = {rank.rank: kernel_look(rank.pid).state for rank in job.ranks}
+        states = {rank.rank: sample_kernel(rank.pid).state for rank in job.ranks}
         assert states[1] == "T"
         assert states[0] != "T"
         os.kill(frozen, signal.SIGCONT)
@@ -159,4 +159,4 @@ def test_a_thread_that_sleeps_with_the_interpreter_lock_is_found(tmp_path: Path)
         first = verdict["findings"][0]
         assert (first["cause"], first["ranks"]) == ("rank-frozen", [1])
         assert first["where"]["line"] == line_of("holds_interpreter_lock.py", "library.usleep")
-        assert all(kernel_look(rank.pid).state != "T" for rank in job.ranks)
+        assert all(sample_kernel(rank.pid).state != "T" for rank in job.ranks)

@@ -12,11 +12,11 @@ import pytest
 
 from unhang.errors import UsageError
 from unhang.watch.attach import rank_selection
-from unhang.watch.attach.bundle_folder import open_folder
+from unhang.watch.attach.bundle_folder import create_bundle_folder
 from unhang.watch.attach.manifest import settings_of
-from unhang.watch.attach.rank_selection import choose
+from unhang.watch.attach.rank_selection import select_ranks
 from unhang.watch.process_state import rank_processes as ranks
-from unhang.watch.process_state.proc_processes import Machine, Process, read_process
+from unhang.watch.process_state.proc_processes import Process, ProcessTable, read_process
 from unhang.watch.process_state.rank_processes import ranks_of
 
 JOB = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "TORCHELASTIC_RUN_ID": "r"}
@@ -32,8 +32,8 @@ def rank_environment(rank: int, world: int = 2, **more: str) -> dict[str, str]:
     return {**JOB, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world), **more}
 
 
-def machine(*processes: Process) -> Machine:
-    return Machine({p.pid: p for p in processes})
+def machine(*processes: Process) -> ProcessTable:
+    return ProcessTable({p.pid: p for p in processes})
 
 
 def torchrun(environment: Mapping[str, str] | None = None) -> list[Process]:
@@ -51,7 +51,7 @@ def torchrun(environment: Mapping[str, str] | None = None) -> list[Process]:
     return found
 
 
-def pids(found: Machine) -> list[tuple[int, int]]:
+def pids(found: ProcessTable) -> list[tuple[int, int]]:
     return [(rank.rank, rank.pid - BASE) for rank in ranks_of(found)]
 
 
@@ -100,24 +100,24 @@ def test_numbers_that_cannot_be_are_no_rank(values: tuple[str, str]) -> None:
 
 @pytest.mark.parametrize("pid", [1, 2, 10, 11, 23])
 def test_any_process_of_a_job_names_it(pid: int) -> None:
-    chosen = choose(machine(*torchrun()), [BASE + pid])
+    chosen = select_ranks(machine(*torchrun()), [BASE + pid])
     assert [rank.pid - BASE for rank in chosen.ranks] == [10, 20]
 
 
-def two_jobs() -> Machine:
+def two_jobs() -> ProcessTable:
     return machine(*torchrun(), process(50, 1, "python", "b.py", environment=rank_environment(0, 1, MASTER_PORT="1")))
 
 
 @pytest.mark.parametrize("still", [0, 2])
 def test_two_jobs_of_which_not_one_stands_still_are_listed(still: int) -> None:
     with pytest.raises(UsageError, match="2 jobs run on this machine") as caught:
-        choose(two_jobs(), [], stuck=lambda jobs: list(jobs)[:still])
+        select_ranks(two_jobs(), [], stuck=lambda jobs: list(jobs)[:still])
     assert "train.py" in str(caught.value)
     assert "b.py" in str(caught.value)
 
 
 def test_of_two_jobs_the_one_that_stands_still_is_taken_and_the_other_named() -> None:
-    chosen = choose(two_jobs(), [], stuck=lambda jobs: [job for job, ranks in jobs.items() if len(ranks) == 1])
+    chosen = select_ranks(two_jobs(), [], stuck=lambda jobs: [job for job, ranks in jobs.items() if len(ranks) == 1])
     assert [rank.pid - BASE for rank in chosen.ranks] == [50]
     assert len(chosen.others) == 1
     assert "2 ranks of python -u train.py" in chosen.others[0]
@@ -127,7 +127,7 @@ def test_a_job_that_is_named_is_taken_whatever_stands_still() -> None:
     def never(_: object) -> list[tuple[str, ...]]:
         raise AssertionError("nobody asked")
 
-    assert [rank.pid - BASE for rank in choose(two_jobs(), [BASE + 50], stuck=never).ranks] == [50]
+    assert [rank.pid - BASE for rank in select_ranks(two_jobs(), [BASE + 50], stuck=never).ranks] == [50]
 
 
 def test_no_advice_leads_to_the_command_that_gives_it() -> None:
@@ -135,13 +135,13 @@ def test_no_advice_leads_to_the_command_that_gives_it() -> None:
     alone = machine(process(1, 0, "python", "serve.py", environment={}))
     for pids_named in ([], [BASE + 1], [BASE + 7]):
         with pytest.raises(UsageError) as caught:
-            choose(alone, pids_named)
+            select_ranks(alone, pids_named)
         assert "unhang attach" not in (caught.value.next_step or "")
 
 
 def test_a_wrong_number_beside_a_job_leads_to_that_job() -> None:
     with pytest.raises(UsageError) as caught:
-        choose(machine(*torchrun(), process(60, 0, "sleep", "9", environment={})), [BASE + 60])
+        select_ranks(machine(*torchrun(), process(60, 0, "sleep", "9", environment={})), [BASE + 60])
     assert caught.value.next_step == f"unhang attach {BASE + 2}"
 
 
@@ -174,9 +174,9 @@ def test_a_process_with_another_title_is_seen_as_python() -> None:
 
 def test_no_rank_at_all_says_what_was_looked_for() -> None:
     with pytest.raises(UsageError, match="RANK and WORLD_SIZE"):
-        choose(machine(process(1, 0, "bash", environment={})), [])
+        select_ranks(machine(process(1, 0, "bash", environment={})), [])
     with pytest.raises(UsageError, match="no process"):
-        choose(machine(), [BASE])
+        select_ranks(machine(), [BASE])
 
 
 def test_a_process_that_is_no_rank_is_named() -> None:
@@ -188,37 +188,37 @@ def test_a_process_that_is_no_rank_is_named() -> None:
     )
     for pid, words in ((1, "is no Python process"), (2, "is no rank and started none"), (3, "belongs to")):
         with pytest.raises(UsageError, match=words) as caught:
-            choose(machine(*(p for p in found.processes.values() if p.pid < BASE + 10)), [BASE + pid])
+            select_ranks(machine(*(p for p in found.processes.values() if p.pid < BASE + 10)), [BASE + pid])
         assert str(BASE + pid) in str(caught.value)
 
 
 def test_a_number_of_a_container_is_translated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rank_selection, "number_inside", lambda pid: 7 if pid == BASE + 10 else None)
+    monkeypatch.setattr(rank_selection, "pid_in_namespace", lambda pid: 7 if pid == BASE + 10 else None)
     with pytest.raises(UsageError, match="there is no process"):
-        choose(machine(*torchrun()), [2**22 + 7])
+        select_ranks(machine(*torchrun()), [2**22 + 7])
     with pytest.raises(UsageError, match=f"numbering it is {BASE + 10}"):
-        choose(machine(*torchrun()), [7])
+        select_ranks(machine(*torchrun()), [7])
 
 
 def test_another_users_job_is_left_alone_unless_named() -> None:
     closed = [process(2, 1, "python", "torchrun", "t.py", environment=None)]
     closed += [process(pid, 2, "python", "t.py", environment=None) for pid in (3, 4)]
     with pytest.raises(UsageError, match="you may not look into it") as caught:
-        choose(machine(*closed), [])
+        select_ranks(machine(*closed), [])
     assert str(BASE + 2) in str(caught.value)
-    chosen = choose(machine(*closed), [BASE + 3])
+    chosen = select_ranks(machine(*closed), [BASE + 3])
     assert [(rank.rank, rank.guessed) for rank in chosen.ranks] == [(0, True), (1, True)]
     assert chosen.foreign == (BASE + 3, BASE + 4)
 
 
 def test_ranks_that_their_program_started_are_told_by_their_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranks, "has_joined", lambda pid: pid - BASE in (3, 4, 9))
+    monkeypatch.setattr(ranks, "has_group_threads", lambda pid: pid - BASE in (3, 4, 9))
     spawn = ("python", "-c", "from multiprocessing.spawn import spawn_main; spawn_main()")
     found = [process(2, 1, "python", "train.py", environment={}), process(9, 1, "python", "alone.py", environment={})]
     found += [process(pid, 2, *spawn, environment={}) for pid in (3, 4)]
     found.append(process(5, 3, *spawn, environment={}))
     for words in ([], [BASE + 2], [BASE + 4]):
-        chosen = choose(machine(*found), words)
+        chosen = select_ranks(machine(*found), words)
         assert [(rank.rank, rank.pid - BASE, rank.guessed) for rank in chosen.ranks] == [(0, 3, True), (1, 4, True)]
         assert chosen.launcher == BASE + 2
 
@@ -226,11 +226,11 @@ def test_ranks_that_their_program_started_are_told_by_their_threads(monkeypatch:
 def test_a_rank_without_a_process_is_gone_not_elsewhere() -> None:
     more = {"GROUP_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
     found = machine(process(5, 1, "python", "t.py", environment=rank_environment(3, 4, **more)))
-    assert choose(found, []).gone == (2,)
-    assert choose(found, []).several_hosts
+    assert select_ranks(found, []).gone == (2,)
+    assert select_ranks(found, []).several_hosts
     alone = {"GROUP_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
     found = machine(process(5, 1, "python", "t.py", environment=rank_environment(1, 2, **alone)))
-    assert (choose(found, []).gone, choose(found, []).several_hosts) == ((0,), False)
+    assert (select_ranks(found, []).gone, select_ranks(found, []).several_hosts) == ((0,), False)
 
 
 def test_settings_hold_no_secret() -> None:
@@ -240,10 +240,10 @@ def test_settings_hold_no_secret() -> None:
 
 
 def test_each_host_has_a_folder_where_there_are_several(tmp_path: Path) -> None:
-    assert open_folder(tmp_path / "one", host="h1", several_hosts=False) == tmp_path / "one"
+    assert create_bundle_folder(tmp_path / "one", host="h1", several_hosts=False) == tmp_path / "one"
     shared = tmp_path / "shared"
-    assert open_folder(shared, host="h1", several_hosts=True) == shared / "h1"
-    assert open_folder(shared, host="../h2", several_hosts=True) == shared / ".._h2"
+    assert create_bundle_folder(shared, host="h1", several_hosts=True) == shared / "h1"
+    assert create_bundle_folder(shared, host="../h2", several_hosts=True) == shared / ".._h2"
     (shared / "h1" / "x").write_text("")
     with pytest.raises(UsageError, match="already holds something"):
-        open_folder(shared, host="h1", several_hosts=True)
+        create_bundle_folder(shared, host="h1", several_hosts=True)

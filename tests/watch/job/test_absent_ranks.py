@@ -12,16 +12,16 @@ from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Cause, Status
-from unhang.records.process_registration import Birth
+from unhang.records.process_registration import ProcessRegistration
 from unhang.watch.job.absent_ranks import rank_processes
-from unhang_lab.catalog import find
-from unhang_lab.watched import watched
+from unhang_lab.catalog import find_case
+from unhang_lab.watched import watch_case
 
 LIMIT_S = 120.0
 
 
-def born(pid: int, rank: int, *, parent: int = 1, at_s: float = 0.0) -> Birth:
-    return Birth(pid, parent, rank, rank, 4, 0, "node", "train.py", at_s)
+def born(pid: int, rank: int, *, parent: int = 1, at_s: float = 0.0) -> ProcessRegistration:
+    return ProcessRegistration(pid, parent, rank, rank, 4, 0, "node", "train.py", at_s)
 
 
 def test_a_child_of_a_rank_is_not_the_rank() -> None:
@@ -51,7 +51,7 @@ def test_a_rank_that_is_never_started_is_named(tmp_path: Path) -> None:
     two = f"for rank in 0 1; do RANK=$rank LOCAL_RANK=$rank {sys.executable} train.py & done; wait"
     folder = tmp_path / "run"
 
-    with watched(find("late-to-init"), folder, ranks=2, extra=place, launch=("sh", "-c", two)) as job:
+    with watch_case(find_case("late-to-init"), folder, ranks=2, extra=place, launch=("sh", "-c", two)) as job:
         said = job.wait_for(lambda: "for rank 2" in job.terminal.read_text(), LIMIT_S)
         assert job.wait_for(lambda: "rendezvous" in str(job.verdict()), LIMIT_S)
         told = job.verdict()

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from unhang.records.record_views import HIDDEN_COLLECTIVES, GroupCount, Identity, Place, RecordView
-from unhang.watch.job.detection import Detector, Doing, RankLook, Standing
+from unhang.records.record_views import HIDDEN_COLLECTIVES, CodeLine, GroupProgress, RankIdentity, RecordView
+from unhang.watch.job.wait_detection import RankActivity, RankSample, WaitDetector, WaitSnapshot
 
 S = 1_000_000_000
 START = 1_000 * S
@@ -39,26 +39,26 @@ class Job:
     """Feeds a detector; ``ranks`` may change between two looks."""
 
     ranks: dict[int, Rank]
-    detector: Detector = field(default_factory=Detector)
+    detector: WaitDetector = field(default_factory=WaitDetector)
     now_s: float = 0.0
 
-    def at(self, now_s: float) -> Standing | None:
+    def at(self, now_s: float) -> WaitSnapshot | None:
         found = None
         while self.now_s < now_s:
             self.now_s = min(now_s, self.now_s + 0.25)
             found = self.look()
         return found
 
-    def look(self) -> Standing | None:
+    def look(self) -> WaitSnapshot | None:
         now_ns = START + int(self.now_s * S)
         return self.detector.observe(now_ns, {rank: self.of(rank, now_ns) for rank in self.ranks})
 
-    def of(self, number: int, now_ns: int) -> RankLook:
+    def of(self, number: int, now_ns: int) -> RankSample:
         rank = self.ranks[number]
         changed_ns = START + int(rank.changed_s * S)
         done = rank.position - 1 if rank.pending else rank.position
         view = RecordView(
-            identity=Identity(
+            identity=RankIdentity(
                 pid=100 + number, rank=number, world_size=len(self.ranks), armed_ns=START if rank.armed else -1
             ),
             in_init=rank.in_init,
@@ -66,16 +66,16 @@ class Job:
             beat_ns=now_ns if rank.beats else changed_ns,
             phase="init" if rank.in_init else rank.phase,
             since_ns=changed_ns if rank.phase in ("communication", "data") or rank.cpu == 0 else now_ns,
-            top=Place("f.py", 1, rank.top),
+            top=CodeLine("f.py", 1, rank.top),
             steps=rank.steps,
             groups=[] if rank.in_init else [group(rank, done, changed_ns)],
         )
         ended_ns = None if rank.ended_s is None else START + int(rank.ended_s * S)
-        return RankLook(view, "" if ended_ns else rank.state, rank.cpu, ended_ns)
+        return RankSample(view, "" if ended_ns else rank.state, rank.cpu, ended_ns)
 
 
-def group(rank: Rank, done: int, changed_ns: int) -> GroupCount:
-    return GroupCount("0", 2, rank.position, -1, done, changed_ns, True, rank.backend)
+def group(rank: Rank, done: int, changed_ns: int) -> GroupProgress:
+    return GroupProgress("0", 2, rank.position, -1, done, changed_ns, True, rank.backend)
 
 
 def busy(**changes: object) -> Rank:
@@ -113,13 +113,13 @@ def test_everybody_inside_collectives_is_looked_at_after_a_second() -> None:
 @pytest.mark.parametrize(
     ("laggard", "what"),
     [
-        (Rank(state="T", pending=False, phase="compute"), Doing.STOPPED),
-        (Rank(ended_s=0.0), Doing.DEAD),
-        (Rank(beats=False, phase="compute", cpu=1.0), Doing.SILENT),
-        (Rank(phase="other", pending=False), Doing.IDLE),
+        (Rank(state="T", pending=False, phase="compute"), RankActivity.STOPPED),
+        (Rank(ended_s=0.0), RankActivity.DEAD),
+        (Rank(beats=False, phase="compute", cpu=1.0), RankActivity.SILENT),
+        (Rank(phase="other", pending=False), RankActivity.IDLE),
     ],
 )
-def test_a_laggard_that_will_not_come_is_looked_at_within_three_seconds(laggard: Rank, what: Doing) -> None:
+def test_a_laggard_that_will_not_come_is_looked_at_within_three_seconds(laggard: Rank, what: RankActivity) -> None:
     job = Job({0: Rank(), 1: laggard})
 
     standing = job.at(2.5)
@@ -155,7 +155,7 @@ def test_waits_that_ended_by_themselves_teach_patience() -> None:
 
 def test_a_dead_rank_is_urgent_even_in_a_patient_job() -> None:
     job = Job({0: Rank(), 1: busy()})
-    job.detector.usual.for_some_s = 100.0
+    job.detector.usual.some_waiting_s = 100.0
     job.ranks[1] = Rank(ended_s=0.0)
 
     assert job.at(1.25).due  # type: ignore[union-attr]
@@ -194,7 +194,7 @@ def test_a_rank_that_has_not_come_to_init_is_the_one_they_wait_for() -> None:
     assert standing is not None
     assert standing.due
     assert standing.laggards == (1,)
-    assert standing.doing[1] is Doing.ABSENT
+    assert standing.doing[1] is RankActivity.ABSENT
     assert not standing.urgent
 
 
@@ -204,7 +204,7 @@ def test_a_rank_stopped_before_it_came_to_init_is_stopped() -> None:
     standing = job.at(2.0)
 
     assert standing is not None
-    assert standing.doing[1] is Doing.STOPPED
+    assert standing.doing[1] is RankActivity.STOPPED
 
 
 def test_a_whole_job_that_is_stopped_does_not_wait() -> None:
@@ -219,17 +219,17 @@ def test_a_rank_that_closed_its_group_is_waited_for_but_did_not_die() -> None:
     standing = job.at(2.0)
 
     assert standing is not None
-    assert standing.doing[1] is Doing.OVER
+    assert standing.doing[1] is RankActivity.OVER
 
 
 def test_a_wait_for_a_rank_that_worked_tells_how_long_such_waits_are() -> None:
     job = Job({0: Rank(steps=5), 1: busy(steps=5)})
     job.at(12.0)
-    assert job.detector.usual.for_work_s == 0.0
+    assert job.detector.usual.laggard_working_s == 0.0
 
     job.ranks[0] = busy(steps=6)
     job.at(13.0)
-    assert job.detector.usual.for_work_s == pytest.approx(12.0, abs=0.5)
+    assert job.detector.usual.laggard_working_s == pytest.approx(12.0, abs=0.5)
 
 
 def test_a_wait_before_the_first_steps_tells_nothing_of_later_ones() -> None:
@@ -238,4 +238,4 @@ def test_a_wait_before_the_first_steps_tells_nothing_of_later_ones() -> None:
     job.ranks[0] = busy(position=2)
     job.at(13.0)
 
-    assert job.detector.usual.for_work_s == 0.0
+    assert job.detector.usual.laggard_working_s == 0.0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unhang.watch.job.ranks_elsewhere import Elsewhere, elsewhere, expand
+from unhang.watch.job.unwatched_nodes import UnwatchedNodes, expand_host_list, find_unwatched_nodes
 
 IN_ALLOCATION = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "h[1-3]"}
 TRAIN = ["python", "train.py", "--lr", "1e-3"]
@@ -18,8 +18,8 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def found(words: str, place: Path, environment: dict[str, str] | None = None) -> Elsewhere | None:
-    return elsewhere([*words.split(), *TRAIN], environment or {}, here="h1", cwd=place)
+def found(words: str, place: Path, environment: dict[str, str] | None = None) -> UnwatchedNodes | None:
+    return find_unwatched_nodes([*words.split(), *TRAIN], environment or {}, here="h1", cwd=place)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_mpirun(words: str, hosts: tuple[str, ...] | None, place: Path) -> None:
 
 
 def test_deepspeed_needs_a_start_on_every_node(place: Path) -> None:
-    answer = elsewhere(
+    answer = find_unwatched_nodes(
         ["deepspeed", "--hostfile", "hosts", "--master_port=29501", "train.py"], {}, here="h1", cwd=place
     )
 
@@ -97,7 +97,7 @@ def test_deepspeed_needs_a_start_on_every_node(place: Path) -> None:
     ],
 )
 def test_which_of_the_host_file(words: str, hosts: tuple[str, ...] | None, place: Path) -> None:
-    answer = elsewhere(["deepspeed", *words.split(), "train.py", "--deepspeed"], {}, here="h1", cwd=place)
+    answer = find_unwatched_nodes(["deepspeed", *words.split(), "train.py", "--deepspeed"], {}, here="h1", cwd=place)
 
     assert (answer.hosts if answer else None) == hosts
 
@@ -129,8 +129,8 @@ def test_many_nodes_are_one_line(place: Path) -> None:
     ],
 )
 def test_names_as_slurm_writes_them(text: str, names: list[str]) -> None:
-    assert expand(text) == names
+    assert expand_host_list(text) == names
 
 
 def test_no_more_names_than_a_cluster_has() -> None:
-    assert len(expand("h[0-999999999]")) <= 65_536
+    assert len(expand_host_list("h[0-999999999]")) <= 65_536

@@ -17,7 +17,7 @@ from tests.command import unhang
 from tests.ports import free_port
 from unhang.check.judge import judge
 from unhang.check.sameness.sameness import DryRun
-from unhang.host.look import Look, Situation
+from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.watch.launch.dry_run import dry_run
 from unhang_lab import cases
 
@@ -74,7 +74,7 @@ def left_behind(mark: str) -> list[str]:
 
 
 def judged(run: DryRun) -> dict[str, Any]:
-    verdict = judge([Situation("h1", looks={DryRun: Look(run)})], ["sameness"])
+    verdict = judge([NodeInspection("h1", looks={DryRun: InspectionResult(run)})], ["sameness"])
     return {finding.subject: finding for finding in verdict.findings}
 
 

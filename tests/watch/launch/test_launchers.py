@@ -18,14 +18,14 @@ import pytest
 
 from tests.ports import free_port
 from tests.watch.signal_programs import RUN
-from unhang.watch.job import processes
-from unhang.watch.launch.job_environment import RECORDS
-from unhang_lab.catalog import find
+from unhang.watch.job import job_processes
+from unhang.watch.launch.job_environment import RECORDS_VARIABLE
+from unhang_lab.catalog import find_case
 
 pytestmark = [pytest.mark.job, pytest.mark.timeout(300)]
 
 LIMIT_S = 150.0
-TRAIN = find("missing-rank").path
+TRAIN = find_case("missing-rank").path
 SPAWN = """
 import os, runpy, sys
 def main(rank, port):
@@ -137,7 +137,7 @@ def test_the_tasks_of_a_slurm_step(tmp_path: Path) -> None:
 def verdict_of(commands: list[list[str]], place: Path) -> dict[str, Any] | None:
     """Start the commands, wait for a loud verdict, and leave nothing running."""
     folder = place / "run"
-    with (place / "printed").open("wb") as printed, processes.adopting_orphans():
+    with (place / "printed").open("wb") as printed, job_processes.adopting_orphans():
         started = [
             subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, start_new_session=True)
             for words in commands
@@ -155,7 +155,7 @@ def verdict_of(commands: list[list[str]], place: Path) -> dict[str, Any] | None:
         finally:
             with suppress(OSError, ValueError):
                 records = json.loads((folder / "run.json").read_bytes())["records"]
-                assert processes.end_all(f"{RECORDS}={records}", frozenset()) == ()
+                assert job_processes.kill_marked(f"{RECORDS_VARIABLE}={records}", frozenset()) == ()
             for job in started:
                 with suppress(ProcessLookupError):
                     os.killpg(job.pid, signal.SIGTERM)
@@ -170,7 +170,7 @@ def verdict_of(commands: list[list[str]], place: Path) -> dict[str, Any] | None:
 
 
 def assert_missing_rank(told: dict[str, Any] | None, place: Path) -> None:
-    expected, printed = find("missing-rank").expected, (place / "printed").read_text(errors="replace")
+    expected, printed = find_case("missing-rank").expected, (place / "printed").read_text(errors="replace")
     assert told is not None, printed
     assert told["status"] == "hang", printed
     assert told["findings"][0]["cause"] == (expected.cause.value if expected.cause else None), printed

@@ -16,7 +16,7 @@ import pytest
 from tests.waiting import wait_for
 from tests.watch.signal_programs import LIMIT_S, RUN
 from unhang.watch.launch import output_capture
-from unhang.watch.launch.job_environment import RECORDS
+from unhang.watch.launch.job_environment import RECORDS_VARIABLE
 
 BOTH = """
 import os
@@ -25,7 +25,7 @@ for i in range(2000):
     os.write(2, b"err %d\\n" % i)
 raise SystemExit(5)
 """
-LONG = "import sys\nfor i in range(60000): print('line', i)\nprint('end', file=sys.stderr)\nraise SystemExit(6)"
+LONG = "import sys\nfor i in range(60000): print('line', i)\nsys.stderr.write('end\\n')\nraise SystemExit(6)"
 
 
 def words(tmp_path: Path, *command: str) -> list[str]:
@@ -86,15 +86,15 @@ def test_a_full_disk_costs_the_rest_of_the_file_and_one_line(tmp_path: Path) -> 
 NOTED = f"""
 import os, pathlib, sys, time
 print("x" * 200_000, flush=True)
-records, until = pathlib.Path(os.environ[{RECORDS!r}]), time.monotonic() + 20
-while not cut(records) and time.monotonic() < until:
+records, until = pathlib.Path(os.environ[{RECORDS_VARIABLE!r}]), time.monotonic() + 20
+while not cut_logs(records) and time.monotonic() < until:
     time.sleep(0.05)
-print(*cut(records), file=sys.stderr)
+print(*cut_logs(records), file=sys.stderr)
 """
 
 
 def test_a_capture_that_stopped_is_noted_while_the_command_runs(tmp_path: Path) -> None:
-    program = "from unhang.watch.sampling.kept_logs import cut\n" + NOTED
+    program = "from unhang.watch.sampling.kept_logs import cut_logs\n" + NOTED
 
     done = captured(tmp_path, sys.executable, "-c", program, preexec_fn=limited)
 
@@ -173,11 +173,11 @@ def test_a_slow_disk_makes_nobody_wait(tmp_path: Path, monkeypatch: pytest.Monke
     path = tmp_path / "slow"
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    monkeypatch.setattr(output_capture, "QUEUED", 1 << 20)
+    monkeypatch.setattr(output_capture, "MAX_QUEUED_BYTES", 1 << 20)
     monkeypatch.setattr(output_capture, "FLUSH_S", 0.2)
     writer = os.open(path, os.O_WRONLY)
 
-    held = output_capture._Kept(writer)
+    held = output_capture._LogWriter(writer)
     for _ in range(64):
         held.add(b"x" * 65536)
     text = held.finish(path)  # nobody reads: who waited for the disk would wait for ever

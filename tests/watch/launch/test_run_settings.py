@@ -13,9 +13,9 @@ import pytest
 
 from unhang.evidence.own_files.run_settings import RunSettings, read_run_settings
 from unhang.findings import Source
-from unhang.watch.job.members import Members
+from unhang.watch.job.job_ranks import JobRanks
 from unhang.watch.launch import run_settings
-from unhang.watch.launch.run_settings import SettingsChild, gather
+from unhang.watch.launch.run_settings import SettingsCollector, collect_settings
 from unhang.watch.run_folder import RunFolder, RunPlan
 
 RUN = [sys.executable, "-c", "from unhang.cli.main import main; main()", "run"]
@@ -28,7 +28,7 @@ def gathered(folder: Path, command: list[str], monkeypatch: pytest.MonkeyPatch, 
     sleeper = subprocess.Popen(["sleep", "60"], env={"PATH": os.environ["PATH"], **environment})
     try:
         time.sleep(0.05)  # until it is sleep, and not yet another copy of us
-        document = gather(RunPlan(command=command, job_pid=sleeper.pid), {}, None)
+        document = collect_settings(RunPlan(command=command, job_pid=sleeper.pid), {}, None)
     finally:
         sleeper.kill()
         sleeper.wait()
@@ -102,8 +102,8 @@ def test_a_watcher_that_leaves_does_not_wait_for_it(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(run_settings, "LIMIT_S", 600.0)
     folder = RunFolder(tmp_path / "run")
-    child = SettingsChild(folder, RunPlan(command=["python", "train.py"], job_pid=os.getpid()))
-    child.go_on(Members(tmp_path))
+    child = SettingsCollector(folder, RunPlan(command=["python", "train.py"], job_pid=os.getpid()))
+    child.go_on(JobRanks(tmp_path))
     assert child.pid is not None
 
     child.end()

@@ -18,7 +18,7 @@ from tests.ports import free_port
 from tests.waiting import wait_for
 from tests.watch.signal_programs import RUN
 from unhang.records.control import Control
-from unhang.watch.job.sibling_launchers import siblings, tasks_per_node
+from unhang.watch.job.sibling_tasks import sibling_tasks, tasks_per_node
 from unhang.watch.run_folder import RunFolder
 
 
@@ -43,14 +43,14 @@ def test_what_slurm_says_of_the_tasks_of_a_node() -> None:
 def test_tasks_of_a_slurm_step(changed: dict[str, str], count: int | None) -> None:
     environment = slurm(1, 4) | {"SLURM_STEP_TASKS_PER_NODE": "4(x2),3"} | changed
 
-    found = siblings(environment)
+    found = sibling_tasks(environment)
 
     assert (found.count if found else None) == count
     assert found is None or found.several_machines
 
 
 def test_a_requeued_job_is_another_start_with_a_name_of_its_own() -> None:
-    first, second = (siblings(slurm(1, 4) | {"SLURM_RESTART_COUNT": count}) for count in ("0", "1"))
+    first, second = (sibling_tasks(slurm(1, 4) | {"SLURM_RESTART_COUNT": count}) for count in ("0", "1"))
 
     assert first is not None
     assert second is not None
@@ -61,13 +61,13 @@ def test_a_requeued_job_is_another_start_with_a_name_of_its_own() -> None:
 def test_a_batch_script_outside_a_step_is_alone() -> None:
     environment = {"SLURM_JOB_ID": "7", "SLURM_LOCALID": "0", "SLURM_TASKS_PER_NODE": "4", "SLURM_NTASKS": "4"}
 
-    assert siblings(environment) is None
+    assert sibling_tasks(environment) is None
 
 
 def test_two_starts_of_mpirun_are_not_one() -> None:
     """They are told apart by what started them; a wrapper around each task does not matter."""
     program = (
-        "import os; from unhang.watch.job.sibling_launchers import siblings; found = siblings(os.environ);"
+        "import os; from unhang.watch.job.sibling_tasks import sibling_tasks; found = sibling_tasks(os.environ);"
         "print(found.key, found.number, found.count, found.several_machines)"
     )
     mpi = "OMPI_COMM_WORLD_LOCAL_SIZE=2 OMPI_COMM_WORLD_SIZE=4"
@@ -229,15 +229,15 @@ def test_a_failure_is_said_before_mpirun_can_end_the_one_who_says_it(tmp_path: P
 
 def test_who_waits_for_a_verdict_is_told_once_it_is_printed(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path / "run")
-    assert not folder.verdict_is_out(1 << 20, 0.0)
+    assert not folder.is_verdict_printed(1 << 20, 0.0)
     folder.say("a line\n")
     folder.say("a verdict\n")
-    folder.note_verdict()
+    folder.mark_verdict_end()
     folder.say("another line\n")
 
-    assert not folder.verdict_is_out(16, 0.0)
-    assert folder.verdict_is_out(17, 0.0)
-    assert not folder.verdict_is_out(17, time.time() + 1)  # of an earlier stall
+    assert not folder.is_verdict_printed(16, 0.0)
+    assert folder.is_verdict_printed(17, 0.0)
+    assert not folder.is_verdict_printed(17, time.time() + 1)  # of an earlier stall
 
 
 @pytest.mark.job

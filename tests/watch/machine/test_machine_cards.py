@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from unhang.host.machine import StoredMachine
-from unhang.watch.machine.cards import FIELDS, CardLook, reasons_of
+from unhang.watch.machine.cards import FIELDS, CardSampler, throttle_reasons
 
 UUIDS = ("GPU-171d4a5c-abeb-a989-6553-0e2692641aaf", "GPU-2e8a80f7-9aaa-8ab9-960f-a4d182638fe6")
 CSV = "--format=csv,noheader,nounits"
@@ -47,7 +47,7 @@ def machine(tmp_path: Path, answers: dict[str, dict[str, Any]]) -> StoredMachine
 def test_a_sample_tells_use_clocks_heat_and_why_clocks_are_held_down(tmp_path: Path) -> None:
     answers = {NEW: TABLE, APPS: ON_CARDS, "nvidia-smi dmon -s t -c 1": DMON, "nvidia-smi nvlink -gt d": LINKS}
 
-    found = CardLook(machine(tmp_path, {words: {"text": text} for words, text in answers.items()})).sample()
+    found = CardSampler(machine(tmp_path, {words: {"text": text} for words, text in answers.items()})).sample()
 
     first, second = found["cards"]
     assert (first["index"], first["bus"], first["util"], first["sm_mhz"]) == (0, "0000:18:00.0", 100, 1980)
@@ -64,7 +64,7 @@ def test_a_sample_tells_use_clocks_heat_and_why_clocks_are_held_down(tmp_path: P
 
 def test_nvlink_counters_become_rates(tmp_path: Path) -> None:
     answers = {NEW: {"text": TABLE}, "nvidia-smi nvlink -gt d": {"text": LINKS}}
-    look = CardLook(machine(tmp_path, answers))
+    look = CardSampler(machine(tmp_path, answers))
     look.sample()
     later = LINKS.replace("Tx: 1000", "Tx: 501000")
     look._machine = machine(tmp_path, {**answers, "nvidia-smi nvlink -gt d": {"text": later}})
@@ -78,7 +78,7 @@ def test_nvlink_counters_become_rates(tmp_path: Path) -> None:
 
 def test_an_older_driver_is_asked_by_its_own_word(tmp_path: Path) -> None:
     refused = {"text": 'Field "clocks_event_reasons.active" is not a valid field to query.\n', "code": 2}
-    look = CardLook(machine(tmp_path, {NEW: refused, OLD: {"text": TABLE}}))
+    look = CardSampler(machine(tmp_path, {NEW: refused, OLD: {"text": TABLE}}))
 
     assert [card["index"] for card in look.sample()["cards"]] == [0, 1]
 
@@ -94,21 +94,21 @@ def test_an_older_driver_is_asked_by_its_own_word(tmp_path: Path) -> None:
 def test_a_driver_without_an_answer_is_told_once_and_left_alone(
     answer: dict[str, Any], because: str, tmp_path: Path
 ) -> None:
-    look = CardLook(machine(tmp_path, {NEW: answer}))
+    look = CardSampler(machine(tmp_path, {NEW: answer}))
 
     assert because in look.sample()["cards_because"]
     assert look.sample() == {}
 
 
 def test_without_the_tool_nothing_is_said(tmp_path: Path) -> None:
-    assert CardLook(machine(tmp_path, {})).sample() == {}
+    assert CardSampler(machine(tmp_path, {})).sample() == {}
 
 
 @pytest.mark.parametrize("text", ["", "\0\0", "0, GPU", "x" * 100_000, "0," * 5_000 + "\n"])
 def test_nonsense_gives_no_cards(text: str, tmp_path: Path) -> None:
-    assert CardLook(machine(tmp_path, {NEW: {"text": text}})).sample().get("cards", []) == []
+    assert CardSampler(machine(tmp_path, {NEW: {"text": text}})).sample().get("cards", []) == []
 
 
 @pytest.mark.parametrize(("cell", "names"), [("0x0000000000000001", ["idle"]), ("[N/A]", []), ("", []), ("0x0", [])])
 def test_reasons_are_bits(cell: str, names: list[str]) -> None:
-    assert reasons_of(cell) == names
+    assert throttle_reasons(cell) == names

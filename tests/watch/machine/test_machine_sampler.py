@@ -15,15 +15,15 @@ from tests.waiting import wait_for
 from unhang.evidence.own_files.machine_series import MachineSeries, read_machine_series
 from unhang.findings import Source
 from unhang.watch.machine import storage as storage_file
-from unhang.watch.machine.counters import Places
-from unhang.watch.machine.groups import Groups
-from unhang.watch.machine.nccl_lines import MOST_BYTES, NcclLines
+from unhang.watch.machine.control_groups import ControlGroups
+from unhang.watch.machine.counters import KernelPaths
+from unhang.watch.machine.nccl_startup_logs import MOST_BYTES, NcclStartupLogs
 from unhang.watch.machine.network import Network
 from unhang.watch.machine.pressure import Pressure
-from unhang.watch.machine.processes import Processes
-from unhang.watch.machine.sampler import Sampler
+from unhang.watch.machine.processor_use import ProcessorUse
+from unhang.watch.machine.sampler import MachineSampler
 from unhang.watch.machine.sampler_process import SamplerProcess
-from unhang.watch.machine.series_file import FILES, SeriesFile, last_of
+from unhang.watch.machine.series_file import FILES, SeriesFile, read_tail
 from unhang.watch.machine.storage import Storage
 from unhang.watch.run_folder import RunFolder, RunPlan
 
@@ -32,14 +32,14 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
+def places(tmp_path: Path) -> KernelPaths:
     """An empty ``/proc`` and ``/sys``."""
     for name in ("proc/self/net", "sys/fs/cgroup"):
         (tmp_path / name).mkdir(parents=True)
-    return Places(tmp_path / "proc", tmp_path / "sys", tmp_path / "kmsg")
+    return KernelPaths(tmp_path / "proc", tmp_path / "sys", tmp_path / "kmsg")
 
 
-def process(places: Places, pid: int, parent: int, ticks: int, *, waited_ns: int = 0, state: str = "S") -> None:
+def process(places: KernelPaths, pid: int, parent: int, ticks: int, *, waited_ns: int = 0, state: str = "S") -> None:
     folder = places.proc / str(pid)
     folder.mkdir(exist_ok=True)
     fields = [state, str(parent), *["0"] * 9, str(ticks), "0", "0", "0", *["0"] * 4, "77", *["0"] * 20]
@@ -49,7 +49,7 @@ def process(places: Places, pid: int, parent: int, ticks: int, *, waited_ns: int
     (folder / "cmdline").write_bytes(b"python\0--token\0secret\0")
 
 
-def test_pressure_and_processors_are_shares_of_the_time_between_two_looks(places: Places) -> None:
+def test_pressure_and_processors_are_shares_of_the_time_between_two_looks(places: KernelPaths) -> None:
     (places.proc / "pressure").mkdir()
     look = Pressure(places)
     for total, idle in ((0, 0), (2_500_000, 100)):
@@ -61,7 +61,7 @@ def test_pressure_and_processors_are_shares_of_the_time_between_two_looks(places
     assert found["cpu"]["busy"] == round(0.75 * (os.cpu_count() or 1), 2)
 
 
-def test_network_counts_errors_lost_links_and_segments_sent_again(places: Places) -> None:
+def test_network_counts_errors_lost_links_and_segments_sent_again(places: KernelPaths) -> None:
     interface = places.sys / "class" / "net" / "eth0"
     interface.mkdir(parents=True)
     (interface / "operstate").write_text("down\n")
@@ -103,11 +103,11 @@ def test_network_counts_errors_lost_links_and_segments_sent_again(places: Places
     ids=["v2", "v1"],
 )
 def test_a_limit_on_processors_is_told_with_how_often_it_was_hit(
-    cgroup: str, files: dict[str, str], places: Places
+    cgroup: str, files: dict[str, str], places: KernelPaths
 ) -> None:
     process(places, PID, 1, 0)
     (places.proc / str(PID) / "cgroup").write_text(cgroup)
-    look = Groups(places)
+    look = ControlGroups(places)
     for number in (0, 40):
         for name, text in files.items():
             path = places.sys / "fs" / "cgroup" / name
@@ -120,8 +120,8 @@ def test_a_limit_on_processors_is_told_with_how_often_it_was_hit(
     assert group == {"limit_cpus": 0.5, "periods": 40, "throttled": 40, "throttled_s": 0.04, "ranks": [1]}
 
 
-def test_ranks_and_strangers_are_told_apart_and_nobodys_words_are_kept(places: Places) -> None:
-    look = Processes(places, {4000})
+def test_ranks_and_strangers_are_told_apart_and_nobodys_words_are_kept(places: KernelPaths) -> None:
+    look = ProcessorUse(places, {4000})
     for times in (0, 1):
         process(places, 4000, 1, 10)
         process(places, PID, 4000, 100 * times * TICKS // 100, waited_ns=int(6e8) * times)
@@ -135,15 +135,15 @@ def test_ranks_and_strangers_are_told_apart_and_nobodys_words_are_kept(places: P
     assert "secret" not in json.dumps(found)
 
 
-def test_of_another_user_only_the_number_is_kept(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_another_user_only_the_number_is_kept(places: KernelPaths, monkeypatch: pytest.MonkeyPatch) -> None:
     process(places, 9001, 1, 0)
     monkeypatch.setattr(os, "getuid", lambda: os.stat(places.proc).st_uid + 1)  # noqa: PTH116
 
-    assert Processes(places, ()).whose(9001) == {"user": "another", "uid": os.stat(places.proc).st_uid}  # noqa: PTH116
+    assert ProcessorUse(places, ()).owner_entry(9001) == {"user": "another", "uid": os.stat(places.proc).st_uid}  # noqa: PTH116
 
 
 def test_a_file_system_that_does_not_answer_is_told_and_holds_nothing_up(
-    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    places: KernelPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     over = threading.Event()
 
@@ -182,7 +182,7 @@ def test_the_last_samples_travel_with_their_head(tmp_path: Path) -> None:
     for number in range(20_000):
         file.add({"t_s": float(number), "node": "n"})
         if number in (3, 19_999):
-            raw = last_of(tmp_path / "machine" / "series.jsonl")
+            raw = read_tail(tmp_path / "machine" / "series.jsonl")
             found = read_machine_series(raw, source=Source("x"))
             assert isinstance(found, MachineSeries)
             assert (found.rows[-1].t_s, found.unread, len(raw) < 300_000) == (number, (), True)
@@ -194,7 +194,7 @@ def test_lines_of_nccl_are_kept_and_one_that_writes_without_end_is_cut_off(tmp_p
     folder.mkdir()
     (records / "nccl" / "rank_0.h.11.log").write_text("a line\n")
     (records / "nccl" / "rank_9.h.12.log").symlink_to("/etc/passwd")
-    keeper = NcclLines(records, folder)
+    keeper = NcclStartupLogs(records, folder)
     with (records / "nccl" / "rank_1.h.12.log").open("wb", buffering=0) as endless:
         for _ in range(3):
             endless.write(b"x" * MOST_BYTES)
@@ -212,7 +212,7 @@ def test_lines_of_nccl_are_kept_and_one_that_writes_without_end_is_cut_off(tmp_p
 def test_a_sample_of_this_machine_is_read_back_whole(tmp_path: Path, name: str) -> None:
     folder = tmp_path / name / name / name
     folder.mkdir(parents=True)
-    sampler = Sampler(folder, tmp_path / "records", RunPlan(job_pid=os.getpid(), cwd=str(folder)))
+    sampler = MachineSampler(folder, tmp_path / "records", RunPlan(job_pid=os.getpid(), cwd=str(folder)))
 
     sampler.sample()
     wait_for(lambda: bool(sampler.sample().get("space")))

@@ -18,8 +18,8 @@ from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Verdict
 from unhang.records.record_views import RecordView
-from unhang.watch.job.members import Member
-from unhang.watch.machine.memory_counters import MemoryWatch, Places, counter_of
+from unhang.watch.job.job_ranks import JobRank
+from unhang.watch.machine.memory_evidence import MemoryPaths, MemoryWatch, counter_of
 
 PID = 4001
 
@@ -28,14 +28,14 @@ class Machine:
     """A laid-out ``/proc`` and ``/sys/fs/cgroup`` with two ranks."""
 
     def __init__(self, root: Path, cgroup: str, counter: str, text: str = "low 0\noom_kill {}\n") -> None:
-        self.places = Places(root / "proc", root / "cgroup", root / "kmsg", root / "kern.log", root)
+        self.places = MemoryPaths(root / "proc", root / "cgroup", root / "kmsg", root / "kern.log", root)
         self.counter, self.text = self.places.groups / counter, text
         self.counter.parent.mkdir(parents=True)
         self.count(3)
         for pid in (PID, PID + 1):
             (self.places.proc / str(pid)).mkdir(parents=True)
             (self.places.proc / str(pid) / "cgroup").write_text(cgroup)
-        self.members = {rank: Member(rank, PID + rank, RecordView()) for rank in (0, 1)}
+        self.members = {rank: JobRank(rank, PID + rank, RecordView()) for rank in (0, 1)}
         self.watch = MemoryWatch(self.places)
         self.watch.note(self.members)
 

@@ -11,11 +11,11 @@ import pytest
 
 from tests.machine_samples import UUID, card
 from tests.watch.machine.test_machine_cards import NEW, machine
-from unhang.check.devices.devices import Choice
-from unhang.records.record import Record
-from unhang.records.record_views import Identity
-from unhang.watch.machine.rank_cards import card_of, chosen_in
-from unhang.watch.machine.sampler import Sampler
+from unhang.check.devices.devices import DeviceSelection
+from unhang.records.record import RecordWriter
+from unhang.records.record_views import RankIdentity
+from unhang.watch.machine.rank_cards import card_of_rank, device_choice
+from unhang.watch.machine.sampler import MachineSampler
 from unhang.watch.run_folder import RunPlan
 
 SLICE = "MIG-0c1a2b3d-1111-2222-3333-444455556666"
@@ -30,8 +30,8 @@ MIXED = [card(0), card(1, name="NVIDIA A40")]
 
 def on(words: str | None, local_rank: int, cards: list[dict[str, Any]] = EIGHT, order: str = "FASTEST_FIRST") -> Any:
     """The index of the card, for a process that was started so."""
-    chosen = Choice(None if words is None else tuple(word.strip() for word in words.split(",")), order)
-    uuid = card_of(cards, chosen, local_rank, {SLICE: UUID.format(1)}.get)
+    chosen = DeviceSelection(None if words is None else tuple(word.strip() for word in words.split(",")), order)
+    uuid = card_of_rank(cards, chosen, local_rank, {SLICE: UUID.format(1)}.get)
     return next((one["index"] for one in cards if one["uuid"] == uuid), uuid)
 
 
@@ -91,8 +91,8 @@ def test_numbers_of_unlike_cards_tell_nothing_unless_counted_by_the_bus(
 
 
 def test_an_environment_that_cannot_be_read_tells_nothing(tmp_path: Path) -> None:
-    assert chosen_in(tmp_path / "environ") is None
-    assert card_of(EIGHT, None, 0, {}.get) is None
+    assert device_choice(tmp_path / "environ") is None
+    assert card_of_rank(EIGHT, None, 0, {}.get) is None
 
 
 @pytest.mark.parametrize(
@@ -121,11 +121,11 @@ def test_where_the_driver_names_no_process_a_sample_tells_by_the_ranks_environme
     with subprocess.Popen(words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        me = Identity(pid=process.pid, rank=9, local_rank=1, world_size=16, armed_ns=1)
-        record = Record.create(tmp_path / "records" / f"9.{process.pid}.rec", me)
+        me = RankIdentity(pid=process.pid, rank=9, local_rank=1, world_size=16, armed_ns=1)
+        record = RecordWriter.create(tmp_path / "records" / f"9.{process.pid}.rec", me)
         record.now.backend = backend
         record.publish()
-        row = Sampler(tmp_path / "run", tmp_path / "records", RunPlan(cwd=str(tmp_path)), stored).sample()
+        row = MachineSampler(tmp_path / "run", tmp_path / "records", RunPlan(cwd=str(tmp_path)), stored).sample()
         process.communicate()
 
     assert row["ranks"][0].get("cards") == ([uuid] if uuid is not None else None)

@@ -13,21 +13,21 @@ import pytest
 
 from tests.ports import free_port
 from tests.watch.nodes.seen_ranks import look, ranks_of, roster_of
-from unhang.watch.job.detection import Detector, Doing, RankLook, Standing
+from unhang.watch.job.wait_detection import RankActivity, RankSample, WaitDetector, WaitSnapshot
 from unhang.watch.nodes import leader_election
-from unhang.watch.nodes.cluster_view import Company
-from unhang.watch.nodes.leader_election import Role, role_of
-from unhang.watch.nodes.node_announcements import MeetingLines
+from unhang.watch.nodes.cluster_view import ClusterView
+from unhang.watch.nodes.leader_election import Role, elect_role
+from unhang.watch.nodes.node_announcements import NodeAnnouncements
 from unhang.watch.nodes.rank_digest import NodeRanks, digest_of, read_digest
 from unhang.watch.nodes.transport import transport_process
-from unhang.watch.nodes.transport.mailbox import Heard, News
-from unhang.watch.nodes.transport.node_discovery import Party
-from unhang.watch.nodes.verdict_too_early import doubtful
-from unhang.watch.reporting.verdict_summary import Summary
+from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState
+from unhang.watch.nodes.transport.node_discovery import JobNodes
+from unhang.watch.nodes.verdict_too_early import newly_quiet
+from unhang.watch.reporting.verdict_summary import VerdictSummary
 
 pytestmark = pytest.mark.timeout(300)
 LIMIT_S = 90.0
-STALL = Summary(
+STALL = VerdictSummary(
     1, "stall", "hang", "rank-frozen", "certain", (2,), "a.py:1", "it", None, None, False, True, False, False
 )
 
@@ -35,33 +35,33 @@ STALL = Summary(
 class Node:
     """A watcher's side of one node, with a carrier of its own."""
 
-    def __init__(self, place: Path, number: int, party: Party) -> None:
+    def __init__(self, place: Path, number: int, party: JobNodes) -> None:
         self.folder, self.records = place / f"run-{number}", place / f"records-{number}"
         (self.folder / ".unhang").mkdir(parents=True)
         self.records.mkdir()
-        self.number, self.detector, self.lines = number, Detector(), MeetingLines()
-        self.company = Company(party, f"h{number}", self.folder, self.records)
+        self.number, self.detector, self.lines = number, WaitDetector(), NodeAnnouncements()
+        self.company = ClusterView(party, f"h{number}", self.folder, self.records)
         self.since_ns, self.late = 0, -1
-        self.standing: Standing | None = None
+        self.standing: WaitSnapshot | None = None
         self.said: list[str] = []
 
     def tick(self) -> None:
         now_ns = time.monotonic_ns()
         mine = (2 * self.number, 2 * self.number + 1)
         looks = {rank: look(rank, since_ns=self.since_ns, busy=rank == self.late or not self.since_ns) for rank in mine}
-        states = self.detector.see(now_ns, looks)
+        states = self.detector.rank_states(now_ns, looks)
         self.company.tick(now_ns, looks, states, deaths=0)
         self.standing = self.company.judge(self.detector, now_ns, states)
         self.said += [text.template for text in self.lines.due(self.company)]
 
     def end(self) -> None:
-        self.company._carrier.end()
+        self.company._transport.end()
 
 
 class Nodes:
     """Several of them, ticking in turn."""
 
-    def __init__(self, place: Path, count: int, party: Callable[[int], Party]) -> None:
+    def __init__(self, place: Path, count: int, party: Callable[[int], JobNodes]) -> None:
         self.every = [Node(place, number, party(number)) for number in range(count)]
 
     def until(self, done: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
@@ -85,9 +85,9 @@ class Nodes:
 def nodes(tmp_path: Path) -> Iterator[Callable[..., Nodes]]:
     made: list[Node] = []
 
-    def make(count: int, party: Callable[[int], Party] | None = None) -> Nodes:
+    def make(count: int, party: Callable[[int], JobNodes] | None = None) -> Nodes:
         found = Nodes(
-            tmp_path, count, party or (lambda number: Party("job", count, number, via=str(tmp_path / "meet")))
+            tmp_path, count, party or (lambda number: JobNodes("job", count, number, via=str(tmp_path / "meet")))
         )
         made.extend(found.every)
         return found
@@ -115,7 +115,7 @@ def test_the_first_node_judges_the_ranks_of_all_and_everybody_hears_it(nodes: Ca
     assert three.every[0].company.looks([2])[2].view.user.line == 7
     assert three.every[1].standing is None
 
-    assert three.every[0].company.want(1, standing, with_stacks=False) == [1, 2]
+    assert three.every[0].company.request_evidence(1, standing, with_stacks=False) == [1, 2]
     wanted = {}
     three.until(lambda: bool(wanted.update(_asked(three.every[1])) or wanted))
     assert abs(wanted[1] - standing.since_ns) < 10e9
@@ -123,16 +123,16 @@ def test_the_first_node_judges_the_ranks_of_all_and_everybody_hears_it(nodes: Ca
     heard: list[str] = []
     three.until(lambda: bool(heard.extend(_told(three.every[2])) or heard))
     assert heard == ["rank-frozen"]
-    assert three.every[2].company.said_elsewhere() is None
+    assert three.every[2].company.take_leader_verdict() is None
 
 
 def _asked(node: Node) -> dict[int, int]:
-    look = node.company.wanted_of_us()
+    look = node.company.take_sample_request()
     return {look.number: look.since_ns} if look is not None else {}
 
 
 def _told(node: Node) -> list[str]:
-    said = node.company.said_elsewhere()
+    said = node.company.take_leader_verdict()
     return [said.summary["cause"]] if said is not None else []
 
 
@@ -160,7 +160,7 @@ def test_another_node_leads_when_the_first_is_gone_and_gives_it_back(
 
     assert "the first node's watcher is silent; verdicts come from here" in others[0].said
     states = others[0].company.roster.states(time.monotonic_ns())
-    assert {states[rank].doing for rank in (0, 1)} == {Doing.SILENT}
+    assert {states[rank].doing for rank in (0, 1)} == {RankActivity.SILENT}
 
     three.every = [first, *others]
     three.until(lambda: three.met() and {node.company.leader for node in three.every} == {0})
@@ -170,7 +170,7 @@ def test_another_node_leads_when_the_first_is_gone_and_gives_it_back(
 def test_numbers_without_a_count_meet_and_the_last_one_to_leave_takes_the_folder_away(
     nodes: Callable[..., Nodes], tmp_path: Path
 ) -> None:
-    two = nodes(2, lambda number: Party("job", 0, number, via=str(tmp_path / "meet")))
+    two = nodes(2, lambda number: JobNodes("job", 0, number, via=str(tmp_path / "meet")))
     two.until(two.met)
     meet = next((tmp_path / "meet").glob(".unhang-nodes-*"))
 
@@ -182,7 +182,7 @@ def test_numbers_without_a_count_meet_and_the_last_one_to_leave_takes_the_folder
 
 
 def test_nodes_without_a_place_to_meet_are_alone_and_say_how_to_change_it(nodes: Callable[..., Nodes]) -> None:
-    two = nodes(1, lambda number: Party("job", 2, number, "192.0.2.1", 29500))
+    two = nodes(1, lambda number: JobNodes("job", 2, number, "192.0.2.1", 29500))
     two.until(lambda: two.every[0].company.role is Role.ALONE)
     two.every[0].since_ns = time.monotonic_ns() - 9 * 10**9
     two.every[0].tick()
@@ -195,7 +195,7 @@ def test_nodes_without_a_place_to_meet_are_alone_and_say_how_to_change_it(nodes:
 
 def test_a_store_of_their_own_on_loopback_needs_no_token(nodes: Callable[..., Nodes]) -> None:
     port = free_port()
-    two = nodes(2, lambda number: Party("job", 2, number or None, via=f"127.0.0.1:{port}"))
+    two = nodes(2, lambda number: JobNodes("job", 2, number or None, via=f"127.0.0.1:{port}"))
 
     two.until(two.met)
 
@@ -210,7 +210,7 @@ def test_a_carrier_that_hangs_is_started_again_and_holds_nobody_up(
     monkeypatch.setattr(transport_process, "PAUSE_S", 0.1)
     two = nodes(2)
     two.until(two.met)
-    running = two.every[1].company._carrier._running
+    running = two.every[1].company._transport._running
     assert running is not None
     os.kill(running.pid, signal.SIGSTOP)
 
@@ -220,7 +220,7 @@ def test_a_carrier_that_hangs_is_started_again_and_holds_nobody_up(
         nonlocal ticks
         two.every[1].tick()
         ticks += 1
-        return two.every[1].company._carrier._running not in (running, None) and two.met()
+        return two.every[1].company._transport._running not in (running, None) and two.met()
 
     two.until(again)
     assert ticks > 3  # it did not wait for it
@@ -229,39 +229,42 @@ def test_a_carrier_that_hangs_is_started_again_and_holds_nobody_up(
         pytest.fail("the old one is still there")
 
 
-def heard(node: int, value: bytes, first_s: float, last_s: float) -> Heard:
+def heard(node: int, value: bytes, first_s: float, last_s: float) -> ReceivedValue:
     now_ns = time.monotonic_ns()
-    return Heard(node, now_ns - int(first_s * 1e9), now_ns - int(last_s * 1e9), value)
+    return ReceivedValue(node, now_ns - int(first_s * 1e9), now_ns - int(last_s * 1e9), value)
 
 
-def news(seat: int, words: list[Heard], *, met: bool = True, since_s: float = 60.0) -> News:
+def news(seat: int, words: list[ReceivedValue], *, met: bool = True, since_s: float = 60.0) -> TransportState:
     now_ns = time.monotonic_ns()
-    return News(now_ns, met, now_ns - int(since_s * 1e9), seat=seat, seats=4, words=words)
+    return TransportState(now_ns, met, now_ns - int(since_s * 1e9), seat=seat, seats=4, words=words)
 
 
 def test_who_leads() -> None:
     long_ago = time.monotonic_ns() - 60 * 10**9
     fresh, silent, left_over = heard(0, b"w", 50, 0.5), heard(0, b"w", 50, 20), heard(0, b"w", 50, 50)
 
-    assert role_of(None, time.monotonic_ns()) == (Role.HOLDS, -1)
-    assert role_of(None, long_ago) == (Role.ALONE, -1)
-    assert role_of(news(0, []), long_ago) == (Role.LEADS, 0)
-    assert role_of(news(1, [fresh]), long_ago) == (Role.FOLLOWS, 0)
-    assert role_of(news(1, [silent]), long_ago) == (Role.LEADS, 1)
-    assert role_of(news(1, [left_over]), long_ago) == (Role.LEADS, 1)
-    assert role_of(news(2, [silent, heard(1, b"w", 50, 0.2)]), long_ago) == (Role.FOLLOWS, 1)
-    assert role_of(news(900, [heard(0, b"w", 50, 10)]), long_ago) == (Role.HOLDS, -1)
-    assert role_of(news(900, [heard(0, b"w", 90, 80)]), long_ago) == (Role.ALONE, -1)
-    assert role_of(news(1, [], met=False, since_s=5), long_ago) == (Role.HOLDS, -1)
-    assert role_of(news(1, [], met=False, since_s=50), long_ago) == (Role.ALONE, -1)
-    assert role_of(news(1, [heard(0, b"w", 9, 5)]), long_ago) == (Role.HOLDS, -1)  # not at once: no two at a time
+    assert elect_role(None, time.monotonic_ns()) == (Role.UNDECIDED, -1)
+    assert elect_role(None, long_ago) == (Role.ALONE, -1)
+    assert elect_role(news(0, []), long_ago) == (Role.LEADS, 0)
+    assert elect_role(news(1, [fresh]), long_ago) == (Role.FOLLOWS, 0)
+    assert elect_role(news(1, [silent]), long_ago) == (Role.LEADS, 1)
+    assert elect_role(news(1, [left_over]), long_ago) == (Role.LEADS, 1)
+    assert elect_role(news(2, [silent, heard(1, b"w", 50, 0.2)]), long_ago) == (Role.FOLLOWS, 1)
+    assert elect_role(news(900, [heard(0, b"w", 50, 10)]), long_ago) == (Role.UNDECIDED, -1)
+    assert elect_role(news(900, [heard(0, b"w", 90, 80)]), long_ago) == (Role.ALONE, -1)
+    assert elect_role(news(1, [], met=False, since_s=5), long_ago) == (Role.UNDECIDED, -1)
+    assert elect_role(news(1, [], met=False, since_s=50), long_ago) == (Role.ALONE, -1)
+    assert elect_role(news(1, [heard(0, b"w", 9, 5)]), long_ago) == (
+        Role.UNDECIDED,
+        -1,
+    )  # not at once: no two at a time
 
 
 def test_a_death_is_told_at_once_with_every_rank(nodes: Callable[..., Nodes]) -> None:
     node = nodes(1).every[0]
     looks = {0: look(0, busy=True)}
 
-    node.company.tick(time.monotonic_ns(), looks, node.detector.see(time.monotonic_ns(), looks), deaths=1)
+    node.company.tick(time.monotonic_ns(), looks, node.detector.rank_states(time.monotonic_ns(), looks), deaths=1)
 
     node.company._errands.look()
     errand = node.company._errands.last
@@ -281,8 +284,8 @@ def test_an_answer_from_before_the_silence_tells_nothing_and_is_waited_for(nodes
         now_ns = time.monotonic_ns()
         company.roster = roster_of(digest, quiet_s=quiet_s)
         asked = {1: (now_ns - int(asked_s * 1e9), False)} if asked_s is not None else {}
-        company._news.last = News(now_ns, True, 0, seat=0, seats=2, answers=asked)
-        return company.answers(1), bool(doubtful(company.roster.met(), company.answers, now_ns))
+        company._news.last = TransportState(now_ns, True, 0, seat=0, seats=2, answers=asked)
+        return company.answers(1), bool(newly_quiet(company.roster.met(), company.answers, now_ns))
 
     assert known(0.5, 300.0) == (None, False)
     assert known(3.5, 300.0) == (None, True)
@@ -294,17 +297,17 @@ def test_an_answer_from_before_the_silence_tells_nothing_and_is_waited_for(nodes
 
 
 def test_a_wait_goes_on_while_a_node_is_in_doubt_and_no_look_is_due(nodes: Callable[..., Nodes]) -> None:
-    company, detector = nodes(1).every[0].company, Detector()
+    company, detector = nodes(1).every[0].company, WaitDetector()
     company.role = Role.LEADS
     now_ns = time.monotonic_ns()
     waits = {rank: look(rank, since_ns=now_ns - 9 * 10**9) for rank in (0, 1)}
     late = NodeRanks({2: look(2, busy=True)}, {})
-    late = NodeRanks(late.looks, Detector().see(now_ns, late.looks))
+    late = NodeRanks(late.looks, WaitDetector().rank_states(now_ns, late.looks))
     digest = digest_of(now_ns, late, deaths=0, over=0, whole=True)
 
-    def judged(quiet_s: float, looks: dict[int, RankLook]) -> Standing | None:
+    def judged(quiet_s: float, looks: dict[int, RankSample]) -> WaitSnapshot | None:
         now_ns = time.monotonic_ns()
-        states = detector.see(now_ns, looks)
+        states = detector.rank_states(now_ns, looks)
         company._ranks, company.roster = NodeRanks(looks, states), roster_of(digest, quiet_s=quiet_s)
         return company.judge(detector, now_ns, states)
 
@@ -317,4 +320,4 @@ def test_a_wait_goes_on_while_a_node_is_in_doubt_and_no_look_is_due(nodes: Calla
     assert judged(3.5, {0: look(0, busy=True), 1: waits[1]}) is None  # who waited longest goes on
     gone = judged(20.0, waits)
     assert gone is not None
-    assert (gone.due, gone.laggards, gone.doing[2]) == (True, (2, 3), Doing.SILENT)
+    assert (gone.due, gone.laggards, gone.doing[2]) == (True, (2, 3), RankActivity.SILENT)

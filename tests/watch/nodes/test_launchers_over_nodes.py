@@ -20,11 +20,11 @@ from tests.watch.nodes.ssh_between import Ssh
 from tests.watch.nodes.three_hosts import Hosts, hosts
 from tests.watch.nodes.watched_job import WatchedJob
 from tests.watch.signal_programs import RUN
-from unhang.watch.nodes.transport.node_discovery import Party, party_of
-from unhang_lab.catalog import find
+from unhang.watch.nodes.transport.node_discovery import JobNodes, discover_nodes
+from unhang_lab.catalog import find_case
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
-TRAIN = find("missing-rank").path
+TRAIN = find_case("missing-rank").path
 PYTHON = shlex.quote(sys.executable)
 OF_SLURM = f"RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS exec {PYTHON} {TRAIN}"
 OF_MPI = (
@@ -180,11 +180,11 @@ def test_deepspeed_is_one_start_over_nodes_only_without_ssh() -> None:
         "train.py",
     ]
 
-    assert party_of({}, words) == Party("deepspeed h1:29500", 4, 2, "h1", 29500)
-    assert party_of({}, [word for word in words if word not in ("--num_nodes", "4")]) == Party(
+    assert discover_nodes({}, words) == JobNodes("deepspeed h1:29500", 4, 2, "h1", 29500)
+    assert discover_nodes({}, [word for word in words if word not in ("--num_nodes", "4")]) == JobNodes(
         "deepspeed h1:29500", 0, None, "h1", 29500
     )
-    assert party_of({}, [word for word in words if word != "--no_ssh"]) is None
+    assert discover_nodes({}, [word for word in words if word != "--no_ssh"]) is None
 
 
 @pytest.mark.parametrize(("replica", "number"), [("Master", 0), ("Worker", 2)])
@@ -199,8 +199,8 @@ def test_the_kubernetes_example_is_understood(replica: str, number: int) -> None
     assert container["name"] == "pytorch"
     assert {one["name"] for one in container["env"]} == {"UNHANG_TOKEN", "UNHANG_NODE_NAME"}
     assert words[:4] == ["run", "--dir", "/evidence/run-1", "--"]
-    party = party_of(environment, words[4:])
-    assert party == Party("torchrun none train-master-0:23456", 3, number, "train-master-0", 23456)
+    party = discover_nodes(environment, words[4:])
+    assert party == JobNodes("torchrun none train-master-0:23456", 3, number, "train-master-0", 23456)
     assert party.count == sum(one["replicas"] for one in replicas.values())
 
 
@@ -211,7 +211,7 @@ def test_the_slurm_examples_are_understood(name: str) -> None:
     environment = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "4", "MASTER_ADDR": "h1", "MASTER_PORT": "10007"}
     words = words_of(script.partition("\nsrun ")[2], "unhang", environment)
 
-    party = party_of({**environment, **of_step}, words[4:])
+    party = discover_nodes({**environment, **of_step}, words[4:])
 
     assert words[:4] == ["run", "--dir", "runs/7.0", "--"]
     assert party is not None

@@ -8,32 +8,40 @@ import msgspec
 
 from tests.watch.nodes.seen_ranks import look, ranks_of, roster_of
 from unhang.records.record_views import MarkedPhase
-from unhang.watch.job.detection import Detector
-from unhang.watch.nodes.live_columns import with_nodes
-from unhang.watch.nodes.node_roster import Roster
-from unhang.watch.nodes.rank_digest import Digest, Hello, NodeRanks, digest_of, pack, read_digest, wall_ahead_s
-from unhang.watch.nodes.transport.mailbox import Heard, News
-from unhang.watch.reporting.live_snapshot import LiveState, RunPart, TotalsPart
-from unhang.watch.reporting.live_snapshot import Ranks as LiveRanks
+from unhang.watch.job.wait_detection import WaitDetector
+from unhang.watch.nodes.live_columns import with_remote_ranks
+from unhang.watch.nodes.node_roster import NodeRoster
+from unhang.watch.nodes.rank_digest import (
+    NodeDigest,
+    NodeHello,
+    NodeRanks,
+    clock_ahead_s,
+    digest_of,
+    encode_digest,
+    read_digest,
+)
+from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState
+from unhang.watch.reporting.live_snapshot import LiveRun, LiveState, LiveTotals
+from unhang.watch.reporting.live_snapshot import RankColumns as LiveRanks
 
 
 def test_a_healthy_node_says_it_in_some_tens_of_bytes() -> None:
     digest = digest_of(time.monotonic_ns(), ranks_of(0), deaths=0, over=0, whole=False)
 
-    assert len(pack(digest)) < 40
+    assert len(encode_digest(digest)) < 40
     assert digest.waits_ms == -1
-    assert read_digest(pack(digest)) == digest
+    assert read_digest(encode_digest(digest)) == digest
 
 
 def test_a_digest_may_hold_anything() -> None:
     whole = digest_of(time.monotonic_ns(), ranks_of(0, waits_s=3.0), deaths=0, over=0, whole=True)
     assert whole.columns is not None
-    assert read_digest(pack(whole)) == whole
+    assert read_digest(encode_digest(whole)) == whole
 
     for name, column in (("doing", [99, 0]), ("rank", [1]), ("place", [7, 0]), ("rank", [-1, 0]), ("phase", [50, 1])):
         wrong = msgspec.structs.replace(whole, columns=msgspec.structs.replace(whole.columns, **{name: column}))
-        assert read_digest(pack(wrong)) is None
-    for torn in (b"", b"\xff", pack(whole)[:-3], b"\x91" * 5000):
+        assert read_digest(encode_digest(wrong)) is None
+    for torn in (b"", b"\xff", encode_digest(whole)[:-3], b"\x91" * 5000):
         assert read_digest(torn) is None
 
 
@@ -45,29 +53,35 @@ def test_clocks_of_nodes_do_not_matter() -> None:
     later_ns = time.monotonic_ns()
     assert whole.columns is not None
     columns = msgspec.structs.replace(whole.columns, waits_ns=[ns + away_ns for ns in whole.columns.waits_ns])
-    there = Digest(now_ns + away_ns, 2, 0, 3000, 0, 41, 41, columns=columns)
-    hello = Hello("h1", "h1", "", "/x", [2, 3], [1, 2], 4, now_ns + away_ns, 1_000 * 10**9 + 300 * 10**9)
-    ours = Hello("h0", "h0", "", "/x", [0, 1], [1, 2], 4, now_ns, 1_000 * 10**9)
-    roster = Roster()
+    there = NodeDigest(now_ns + away_ns, 2, 0, 3000, 0, 41, 41, columns=columns)
+    hello = NodeHello("h1", "h1", "", "/x", [2, 3], [1, 2], 4, now_ns + away_ns, 1_000 * 10**9 + 300 * 10**9)
+    ours = NodeHello("h0", "h0", "", "/x", [0, 1], [1, 2], 4, now_ns, 1_000 * 10**9)
+    roster = NodeRoster()
 
     roster.take(
-        News(
+        TransportState(
             now_ns,
             True,
             0,
             seat=0,
-            hellos=[Heard(1, 1, 1, pack(hello))],
-            digests=[Heard(1, now_ns, now_ns, pack(there))],
+            hellos=[ReceivedValue(1, 1, 1, encode_digest(hello))],
+            digests=[ReceivedValue(1, now_ns, now_ns, encode_digest(there))],
         )
     )
 
     node = roster.nodes[1]
     assert node.ahead_ns == away_ns
-    assert abs(wall_ahead_s(ours, hello, node.ahead_ns) - 300.0) < 0.01
+    assert abs(clock_ahead_s(ours, hello, node.ahead_ns) - 300.0) < 0.01
     since = [state.waits_ns for state in roster.states(now_ns).values()]
     assert since == []  # it was not heard twice: it may be left from an earlier run
     roster.take(
-        News(now_ns, True, 0, seat=0, digests=[Heard(1, 1, now_ns + 5, pack(msgspec.structs.replace(there, steps=1)))])
+        TransportState(
+            now_ns,
+            True,
+            0,
+            seat=0,
+            digests=[ReceivedValue(1, 1, now_ns + 5, encode_digest(msgspec.structs.replace(there, steps=1)))],
+        )
     )
     since = [state.waits_ns for state in roster.states(now_ns).values()]
     waited = 3 * 10**9
@@ -79,14 +93,14 @@ def test_marked_work_on_another_node_is_known() -> None:
     now_ns = time.monotonic_ns()
     mark = MarkedPhase("evaluation", "eval", now_ns - 10**9, 600 * 10**9)
     looks = {2: look(2, busy=True, mark=mark)}
-    states = Detector().see(now_ns, looks)
+    states = WaitDetector().rank_states(now_ns, looks)
     digest = digest_of(now_ns, NodeRanks(looks, states), deaths=0, over=0, whole=True)
-    roster = Roster()
-    roster.take(News(now_ns, True, 0, seat=0, digests=[Heard(1, 1, now_ns, pack(digest))]))
+    roster = NodeRoster()
+    roster.take(TransportState(now_ns, True, 0, seat=0, digests=[ReceivedValue(1, 1, now_ns, encode_digest(digest))]))
 
-    from unhang.watch.nodes.remote_samples import look_of
+    from unhang.watch.nodes.remote_samples import remote_sample
 
-    seen = look_of(roster.nodes[1], 2)
+    seen = remote_sample(roster.nodes[1], 2)
     assert seen is not None
     assert seen.view.mark is not None
     assert (seen.view.mark.label, seen.view.mark.at_most_ns) == ("evaluation", 600 * 10**9)
@@ -104,20 +118,27 @@ def test_a_death_on_another_node_is_known_by_our_clock() -> None:
 def test_the_live_state_of_the_leader_holds_every_rank() -> None:
     now_ns = time.monotonic_ns()
     digest = digest_of(now_ns, ranks_of(2, waits_s=3.0), deaths=0, over=0, whole=True)
-    roster = Roster()
-    hello = Hello("h1", "h1", "", "/x", [2, 3], [1, 2], 4, now_ns, 0)
+    roster = NodeRoster()
+    hello = NodeHello("h1", "h1", "", "/x", [2, 3], [1, 2], 4, now_ns, 0)
     for at_ns, steps in ((now_ns, 0), (now_ns + 1, 1)):
-        value = pack(msgspec.structs.replace(digest, steps=steps))
+        value = encode_digest(msgspec.structs.replace(digest, steps=steps))
         roster.take(
-            News(now_ns, True, 0, seat=0, hellos=[Heard(1, 1, 1, pack(hello))], digests=[Heard(1, 1, at_ns, value)])
+            TransportState(
+                now_ns,
+                True,
+                0,
+                seat=0,
+                hellos=[ReceivedValue(1, 1, 1, encode_digest(hello))],
+                digests=[ReceivedValue(1, 1, at_ns, value)],
+            )
         )
-    run = RunPart(["x"], "/x", 0.0, 4, ["h0"])
+    run = LiveRun(["x"], "/x", 0.0, 4, ["h0"])
     own = LiveRanks([0], [0], [0], [0], [-1], [0], [1], [0.1], [0.0], [-1.0], [0.0])
     state = LiveState(
-        "unhang.live/1", 0.0, False, run, own, ["train.py:1"], [], [], None, None, TotalsPart(0, None, None, {}, [])
+        "unhang.live/1", 0.0, False, run, own, ["train.py:1"], [], [], None, None, LiveTotals(0, None, None, {}, [])
     )
 
-    whole = with_nodes(state, roster)
+    whole = with_remote_ranks(state, roster)
 
     assert whole.ranks.rank == [0, 2, 3]
     assert [whole.run.nodes[node] for node in whole.ranks.node] == ["h0", "h1", "h1"]

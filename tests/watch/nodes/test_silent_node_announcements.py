@@ -8,45 +8,52 @@ from pathlib import Path
 
 import pytest
 
-from unhang.records.record_views import Identity, RecordView
-from unhang.watch.job.detection import Doing, RankLook, RankState
+from unhang.records.record_views import RankIdentity, RecordView
+from unhang.watch.job.wait_detection import RankActivity, RankSample, RankState
 from unhang.watch.nodes import silent_node_announcements
-from unhang.watch.nodes.cluster_view import Company
-from unhang.watch.nodes.rank_digest import Hello, NodeRanks, digest_of, pack
-from unhang.watch.nodes.silent_node_announcements import SilentLines
-from unhang.watch.nodes.transport.mailbox import Heard, News
-from unhang.watch.nodes.transport.node_discovery import Party
+from unhang.watch.nodes.cluster_view import ClusterView
+from unhang.watch.nodes.rank_digest import NodeHello, NodeRanks, digest_of, encode_digest
+from unhang.watch.nodes.silent_node_announcements import SilentNodeAnnouncements
+from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState
+from unhang.watch.nodes.transport.node_discovery import JobNodes
 
 
 @pytest.fixture
-def company(tmp_path: Path) -> Company:
+def company(tmp_path: Path) -> ClusterView:
     (tmp_path / "records").mkdir()
-    return Company(Party("job", 1000, 0, via=str(tmp_path / "meet")), "h0", tmp_path, tmp_path / "records")
+    return ClusterView(JobNodes("job", 1000, 0, via=str(tmp_path / "meet")), "h0", tmp_path, tmp_path / "records")
 
 
-def hear(company: Company, nodes: Sequence[int], *, ago_s: float = 0.0, answer: bool | None = None) -> None:
+def hear(company: ClusterView, nodes: Sequence[int], *, ago_s: float = 0.0, answer: bool | None = None) -> None:
     """As if ``nodes`` had spoken so long ago, and their machines had been asked since."""
     now_ns = time.monotonic_ns()
     heard_ns = now_ns - int(1e9 * ago_s)
-    state = RankState(Doing.BUSY, None, stuck=False, in_init=False, rhythm=True)
+    state = RankState(RankActivity.BUSY, None, stuck=False, in_init=False, rhythm=True)
     digest = digest_of(
-        heard_ns, NodeRanks({1: RankLook(RecordView(Identity(rank=1)))}, {1: state}), deaths=0, over=0, whole=False
+        heard_ns,
+        NodeRanks({1: RankSample(RecordView(RankIdentity(rank=1)))}, {1: state}),
+        deaths=0,
+        over=0,
+        whole=False,
     )
-    news = News(
+    news = TransportState(
         now_ns,
         met=True,
         since_ns=now_ns,
         seat=0,
         seats=1000,
-        hellos=[Heard(n, 0, 0, pack(Hello(f"h{n}", f"h{n}", "", "", [n], [1], 1000, 0, 0))) for n in nodes],
-        digests=[Heard(n, 0, heard_ns, pack(digest)) for n in nodes],
+        hellos=[
+            ReceivedValue(n, 0, 0, encode_digest(NodeHello(f"h{n}", f"h{n}", "", "", [n], [1], 1000, 0, 0)))
+            for n in nodes
+        ],
+        digests=[ReceivedValue(n, 0, heard_ns, encode_digest(digest)) for n in nodes],
         answers=dict.fromkeys(nodes, (now_ns, answer)) if answer is not None else {},
     )
     company.roster.take(news)
     company._news.last = news
 
 
-def said(lines: SilentLines, company: Company) -> list[str]:
+def said(lines: SilentNodeAnnouncements, company: ClusterView) -> list[str]:
     return [str(text) for text in lines.due(company)]
 
 
@@ -58,8 +65,8 @@ def said(lines: SilentLines, company: Company) -> list[str]:
         (None, "node h7 is silent for 20 s"),
     ],
 )
-def test_one_node_is_told_of_once(company: Company, answer: bool | None, words: str) -> None:
-    lines = SilentLines()
+def test_one_node_is_told_of_once(company: ClusterView, answer: bool | None, words: str) -> None:
+    lines = SilentNodeAnnouncements()
     hear(company, [7], ago_s=20, answer=answer)
 
     assert said(lines, company) == [words]
@@ -69,8 +76,8 @@ def test_one_node_is_told_of_once(company: Company, answer: bool | None, words: 
     assert said(lines, company) == ["node h7 is heard again"]
 
 
-def test_a_silence_is_told_when_it_is_known_whether_the_machine_answers(company: Company) -> None:
-    lines = SilentLines()
+def test_a_silence_is_told_when_it_is_known_whether_the_machine_answers(company: ClusterView) -> None:
+    lines = SilentNodeAnnouncements()
     hear(company, [7], ago_s=6)
     assert said(lines, company) == []
 
@@ -79,9 +86,9 @@ def test_a_silence_is_told_when_it_is_known_whether_the_machine_answers(company:
 
 
 def test_hundreds_are_one_line_and_the_next_ones_are_kept_together(
-    company: Company, monkeypatch: pytest.MonkeyPatch
+    company: ClusterView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lines = SilentLines()
+    lines = SilentNodeAnnouncements()
     hear(company, range(1, 300), ago_s=20, answer=True)
     assert said(lines, company) == [
         "the watchers of 299 nodes are silent (h1, h2, h3, …); their machines answer",

@@ -17,7 +17,7 @@ import pytest
 
 from tests.watch.nodes.three_hosts import COMPILER, Hosts, hosts, why_not
 from tests.watch.nodes.watched_job import STEADY, WatchedJob
-from unhang_lab.catalog import find
+from unhang_lab.catalog import find_case
 
 pytestmark = [
     pytest.mark.job,
@@ -36,7 +36,7 @@ def three() -> Iterator[Hosts]:
 
 def test_a_laggard_on_another_node_is_named_by_all(three: Hosts, tmp_path: Path) -> None:
     """Watchers that meet in a folder; evidence of the other nodes is looked at, and they hear the verdict."""
-    job = WatchedJob.of(three, tmp_path, find("missing-rank").path, shared=True)
+    job = WatchedJob.of(three, tmp_path, find_case("missing-rank").path, shared=True)
     job.start()
 
     verdict = job.wait_for_verdict(three[1])

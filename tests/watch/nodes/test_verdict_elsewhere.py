@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from unhang.findings import say
 from unhang.report.language import translate
-from unhang.report.text_in_files import carried
-from unhang.watch.nodes.leader_messages import Said, said_of
-from unhang.watch.nodes.node_announcements import verdict_elsewhere
-from unhang.watch.reporting.verdict_summary import Level, Summary
+from unhang.report.text_serialization import text_to_json
+from unhang.watch.nodes.leader_messages import LeaderVerdict, build_leader_verdict
+from unhang.watch.nodes.node_announcements import leader_verdict_line
+from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
 
 SENTENCE = say("{ranks:who} {ranks:is|are} stopped (state T); the others wait for it", ranks=(3,))
 
 
-def said(**changed: object) -> Said:
-    summary = Summary(
+def said(**changed: object) -> LeaderVerdict:
+    summary = VerdictSummary(
         number=1,
-        level=Level.STALL.value,
+        level=VerdictLevel.STALL.value,
         status="hang",
         cause="rank-frozen",
         certainty="certain",
@@ -28,17 +28,17 @@ def said(**changed: object) -> Said:
         settled=True,
         laggard_works=False,
         needs_lines=False,
-        sentence_parts=carried(SENTENCE),
+        sentence_parts=text_to_json(SENTENCE),
     )
-    heard = said_of(1, "h0", "/runs/7", summary, b"", abort=False)
+    heard = build_leader_verdict(1, "h0", "/runs/7", summary, b"", abort=False)
     heard.summary.update(changed)
     return heard
 
 
-def line(heard: Said, lang: str) -> str:
-    summary = heard.as_summary()
+def line(heard: LeaderVerdict, lang: str) -> str:
+    summary = heard.to_summary()
     assert summary is not None
-    return translate(verdict_elsewhere(heard, summary, lang), lang)
+    return translate(leader_verdict_line(heard, summary, lang), lang)
 
 
 def test_english() -> None:

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from unhang.watch.job.detection import Doing, RankState
-from unhang.watch.nodes.node_roster import Node
-from unhang.watch.nodes.verdict_too_early import matters
+from unhang.watch.job.wait_detection import RankActivity, RankState
+from unhang.watch.nodes.node_roster import RemoteNode
+from unhang.watch.nodes.verdict_too_early import could_change_blame
 
-WAITS = RankState(Doing.WAITING, 1, stuck=False, in_init=False, rhythm=True)
-STANDS = RankState(Doing.IDLE, None, stuck=True, in_init=False, rhythm=True)
-WORKS = RankState(Doing.BUSY, None, stuck=False, in_init=False, rhythm=True)
+WAITS = RankState(RankActivity.WAITING, 1, stuck=False, in_init=False, rhythm=True)
+STANDS = RankState(RankActivity.IDLE, None, stuck=True, in_init=False, rhythm=True)
+WORKS = RankState(RankActivity.BUSY, None, stuck=False, in_init=False, rhythm=True)
 
 
-def nodes(count: int, **others: RankState) -> list[Node]:
+def nodes(count: int, **others: RankState) -> list[RemoteNode]:
     """One rank each, which waits. ``others``: what ``r7`` does instead."""
-    return [Node(n, met=True, states={n: others.get(f"r{n}", WAITS)}) for n in range(count)]
+    return [RemoteNode(n, met=True, states={n: others.get(f"r{n}", WAITS)}) for n in range(count)]
 
 
-def held_back(every: list[Node], *late: int) -> bool:
+def held_back(every: list[RemoteNode], *late: int) -> bool:
     states = {rank: state for node in every for rank, state in node.states.items()}
-    return matters([every[number] for number in late], every, states)
+    return could_change_blame([every[number] for number in late], every, states)
 
 
 def test_nobody_late_is_no_doubt() -> None:
@@ -50,7 +50,7 @@ def test_who_may_be_to_blame_is_waited_for(others: dict[str, RankState], late: t
 
 
 def test_a_node_that_told_of_no_rank_may_be_to_blame() -> None:
-    every = [*nodes(1000, r7=STANDS), Node(1000, met=True)]
+    every = [*nodes(1000, r7=STANDS), RemoteNode(1000, met=True)]
 
     assert held_back(every, 1000)
     assert not held_back(every, 11)

@@ -146,7 +146,7 @@ class WatchedJob:
         with suppress(OSError, ValueError):
             records = json.loads((self.folder(first) / "run.json").read_bytes())["records"]
             file = Path(f"/proc/{first.first}/root{records}/{mailbox.FOLDER}/news")
-            news = msgspec.msgpack.decode(file.read_bytes(), type=mailbox.News)
+            news = msgspec.msgpack.decode(file.read_bytes(), type=mailbox.TransportState)
             heard = sum(digest.heard_ns >= since_ns for digest in news.digests)
             return len(others) <= min(heard, len(others) if self.via else len(news.answered))
         return False

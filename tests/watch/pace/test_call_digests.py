@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.case_writer import Job
-from unhang.watch.pace.call_digests import MOST_STRETCHES, STRETCH, Print, differing_nodes, prints_of
+from unhang.watch.pace.call_digests import MOST_STRETCHES, STRETCH, CallDigest, differing_nodes, digest_calls
 
 PROGRAM = """
 import torch.distributed as dist
@@ -20,7 +20,7 @@ main()
 AT = "dist.all_reduce(loss)"
 
 
-def prints(place: Path, rank: int, *, odd: int | None = None, first: int = 1, last: int = 400) -> list[Print]:
+def prints(place: Path, rank: int, *, odd: int | None = None, first: int = 1, last: int = 400) -> list[CallDigest]:
     """Of a node with one rank; ``odd``: a position at which it calls with another dtype."""
     job = Job(PROGRAM, 4, backend="gloo")
     job.history((rank,), last if odd is None else odd - 1, AT, first=first)
@@ -31,7 +31,7 @@ def prints(place: Path, rank: int, *, odd: int | None = None, first: int = 1, la
     for name, content in job.files.items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_bytes(content)
-    return prints_of(place / "dumps")
+    return digest_calls(place / "dumps")
 
 
 def test_nodes_that_call_the_same_agree_however_far_each_has_recorded(tmp_path: Path) -> None:
@@ -52,4 +52,4 @@ def test_the_nodes_that_differ_are_named(tmp_path: Path) -> None:
 
 def test_it_stays_small(tmp_path: Path) -> None:
     assert len(prints(tmp_path, 0, last=STRETCH * MOST_STRETCHES * 2)) == MOST_STRETCHES
-    assert prints_of(tmp_path / "nothing") == []
+    assert digest_calls(tmp_path / "nothing") == []

@@ -7,11 +7,17 @@ from pathlib import Path
 import pytest
 
 from tests.case_writer import Job
-from unhang.evidence.own_files.call_comparison import read_compared
-from unhang.facts.alignment.nonfatal_mismatch import survived_in
-from unhang.facts.model import Disagreement
+from unhang.evidence.own_files.call_comparison import read_call_comparisons
+from unhang.facts.alignment.nonfatal_mismatch import nonfatal_from_comparisons
+from unhang.facts.model import CallMismatch
 from unhang.findings import Source, Unread
-from unhang.watch.pace.call_drift import MAX_PAUSE_S, DriftWatch, differing, document, pause_after
+from unhang.watch.pace.call_drift import (
+    MAX_PAUSE_S,
+    CallDriftWatch,
+    comparison_document,
+    find_disagreements,
+    pause_after,
+)
 
 PROGRAM = """
 import torch.distributed as dist
@@ -27,13 +33,13 @@ main()
 AT, SHARE = "dist.all_reduce(loss)", "dist.broadcast(rows, 0)"
 
 
-def compared(job: Job, folder: Path) -> tuple[Disagreement, ...]:
+def compared(job: Job, folder: Path) -> tuple[CallMismatch, ...]:
     job.dump(*range(job.ranks), name="rank_{rank}")
     for name, content in job.files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    return differing(folder / "dumps")
+    return find_disagreements(folder / "dumps")
 
 
 def job_of(ranks: int = 3, backend: str = "gloo") -> Job:
@@ -67,10 +73,10 @@ def test_what_written_down_reads_back_to_the_same(tmp_path: Path) -> None:
     job.history(range(3), 30, AT, first=22)
     found = compared(job, tmp_path)
 
-    read = read_compared(document(found), source=Source("compared.json"))
+    read = read_call_comparisons(comparison_document(found), source=Source("compared.json"))
 
     assert not isinstance(read, Unread)
-    (back,) = survived_in(list(read))
+    (back,) = nonfatal_from_comparisons(list(read))
     for name in ("group", "position", "calls", "differs_in", "odd", "records_align", "times"):
         assert getattr(back, name) == getattr(found[0], name)
     assert {rank: call.where for rank, call in back.pending.items()} == {
@@ -125,7 +131,7 @@ def test_parts_of_a_coalesced_call_share_a_position(tmp_path: Path) -> None:
 def test_one_rank_alone_or_a_torn_dump_compares_with_nobody(tmp_path: Path) -> None:
     assert compared(job_of(1), tmp_path) == ()
     (tmp_path / "dumps" / "rank_1").write_bytes(b"\x80\x02}q")
-    assert differing(tmp_path / "dumps") == ()
+    assert find_disagreements(tmp_path / "dumps") == ()
 
 
 def test_comparing_grows_rare(tmp_path: Path) -> None:
@@ -137,7 +143,7 @@ def test_comparing_grows_rare(tmp_path: Path) -> None:
 
 
 def test_before_the_job_has_a_rhythm_nobody_is_asked(tmp_path: Path) -> None:
-    watch = DriftWatch(tmp_path, tmp_path)
+    watch = CallDriftWatch(tmp_path, tmp_path)
 
     assert [watch.go_on(9) for _ in range(3)] == [None] * 3
     assert watch.checks == 0
@@ -152,4 +158,4 @@ def test_before_the_job_has_a_rhythm_nobody_is_asked(tmp_path: Path) -> None:
     ],
 )
 def test_a_comparison_that_cannot_be_right_is_unread(bad: bytes) -> None:
-    assert isinstance(read_compared(bad, source=Source("compared.json")), Unread)
+    assert isinstance(read_call_comparisons(bad, source=Source("compared.json")), Unread)

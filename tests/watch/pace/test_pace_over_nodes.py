@@ -8,21 +8,21 @@ import msgspec
 import pytest
 
 from tests.watch.nodes.seen_ranks import ranks_of
-from unhang.watch.nodes.rank_digest import digest_of, pack, read_digest
-from unhang.watch.pace.pace_over_nodes import PaceTold, Slowest, slowest
+from unhang.watch.nodes.rank_digest import digest_of, encode_digest, read_digest
+from unhang.watch.pace.pace_over_nodes import NodePace, SlowestRank, find_slowest_rank
 
 
-def pace(looks: int = 120, rank: int = 0, waits: int = 70, after: int = 80, lost: int = 0) -> PaceTold:
-    return PaceTold(looks, rank, waits, after, lost)
+def pace(looks: int = 120, rank: int = 0, waits: int = 70, after: int = 80, lost: int = 0) -> NodePace:
+    return NodePace(looks, rank, waits, after, lost)
 
 
 @pytest.mark.parametrize(
     ("own", "others", "expected"),
     [
-        (pace(), {1: pace(rank=2, waits=5), 2: pace(rank=4)}, Slowest(1, 2, changed=False)),
-        (pace(waits=5), {1: pace(rank=2), 2: pace(rank=4)}, Slowest(None, 0, changed=False)),
-        (pace(waits=5, after=-1), {1: pace(rank=2, waits=70, after=-1)}, Slowest(None, 0, changed=False)),
-        (pace(waits=20, after=40, lost=20), {1: pace(rank=2, waits=40)}, Slowest(None, 0, changed=True)),
+        (pace(), {1: pace(rank=2, waits=5), 2: pace(rank=4)}, SlowestRank(1, 2, changed=False)),
+        (pace(waits=5), {1: pace(rank=2), 2: pace(rank=4)}, SlowestRank(None, 0, changed=False)),
+        (pace(waits=5, after=-1), {1: pace(rank=2, waits=70, after=-1)}, SlowestRank(None, 0, changed=False)),
+        (pace(waits=20, after=40, lost=20), {1: pace(rank=2, waits=40)}, SlowestRank(None, 0, changed=True)),
         (pace(waits=5, after=6), {1: pace(rank=2, waits=80)}, None),  # two of its node do not wait
         (pace(waits=5), {1: pace(rank=2, waits=6)}, None),  # one here and one there do not
         (pace(waits=60), {1: pace(rank=2, waits=70)}, None),
@@ -30,21 +30,21 @@ def pace(looks: int = 120, rank: int = 0, waits: int = 70, after: int = 80, lost
         (pace(waits=5), {1: pace(rank=2), 2: None}, None),  # a node has not told
         (pace(waits=5), {1: pace(rank=2, looks=20)}, None),
         (None, {1: pace(rank=2, waits=5)}, None),
-        (pace(lost=60), {1: pace(rank=2, lost=50)}, Slowest(None, None, changed=True)),
+        (pace(lost=60), {1: pace(rank=2, lost=50)}, SlowestRank(None, None, changed=True)),
         (pace(lost=60), {1: pace(rank=2, lost=50), 2: pace(rank=4)}, None),
     ],
 )
 def test_the_rank_that_all_nodes_wait_for(
-    own: PaceTold | None, others: dict[int, PaceTold | None], expected: Slowest | None
+    own: NodePace | None, others: dict[int, NodePace | None], expected: SlowestRank | None
 ) -> None:
-    assert slowest(own, others) == expected
+    assert find_slowest_rank(own, others) == expected
 
 
 def test_what_a_node_tells_of_its_pace_takes_a_few_bytes_and_may_be_anything() -> None:
     digest = digest_of(time.monotonic_ns(), ranks_of(0), deaths=0, over=0, whole=False)
     with_pace = msgspec.structs.replace(digest, pace=pace(rank=9_999))
 
-    assert len(pack(with_pace)) - len(pack(digest)) <= 7
-    assert read_digest(pack(with_pace)) == with_pace
+    assert len(encode_digest(with_pace)) - len(encode_digest(digest)) <= 7
+    assert read_digest(encode_digest(with_pace)) == with_pace
     for wrong in (pace(rank=-1), pace(waits=101), pace(after=-2), pace(lost=200)):
-        assert read_digest(pack(msgspec.structs.replace(digest, pace=wrong))) is None
+        assert read_digest(encode_digest(msgspec.structs.replace(digest, pace=wrong))) is None

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from unhang.evidence.own_files.rank_series import read_rank_series
 from unhang.evidence.own_files.rank_times import OWN, WAITING, RankTimes
 from unhang.findings import Phase, Source, Unread
-from unhang.records.record_views import GroupCount, Identity, Place, RecordView
+from unhang.records.record_views import CodeLine, GroupProgress, RankIdentity, RecordView
 from unhang.view.series_reading import RankRows
-from unhang.watch.job.detection import RankLook
+from unhang.watch.job.wait_detection import RankSample
 from unhang.watch.pace import rank_series
-from unhang.watch.pace.rank_series import PLACE, RankSeries
+from unhang.watch.pace.rank_series import SERIES_PATH, RankSeries
 
 TICK_S = 0.25
 
@@ -37,23 +37,23 @@ class Run:
                 {rank: self.look(rank, works == (rank == 0), counted, attempt) for rank in (0, 1)}, self.ticks * TICK_S
             )
 
-    def look(self, rank: int, works: bool, counted: bool, attempt: int, *, ended: bool = True) -> RankLook:
+    def look(self, rank: int, works: bool, counted: bool, attempt: int, *, ended: bool = True) -> RankSample:
         if ended:
             self.step_ended_ns = int(self.ticks * TICK_S * 1e9) + 1
         now_ns = int(self.ticks * TICK_S * 1e9) + 1
-        view = RecordView(identity=Identity(pid=10 + rank + 100 * attempt, rank=rank, attempt=attempt))
+        view = RecordView(identity=RankIdentity(pid=10 + rank + 100 * attempt, rank=rank, attempt=attempt))
         view.beat_ns, view.beat_wall_ns = now_ns, now_ns + 10**18
-        view.groups = [GroupCount("0", 2, completed=3 * self.steps)]
+        view.groups = [GroupProgress("0", 2, completed=3 * self.steps)]
         view.phase = "log" if works else "communication"
-        view.user = Place("/job/train.py", 40 if works else 30, "main")
+        view.user = CodeLine("/job/train.py", 40 if works else 30, "main")
         if counted:
             view.steps, view.last_step_ns, view.collectives_per_step = self.steps, self.step_ended_ns, 3
             view.step_durations_ns = [int(TICK_S * 1e9 / 5)] * 5
-        return RankLook(view)
+        return RankSample(view)
 
     def read(self) -> tuple[RankTimes, ...]:
         self.series.close()
-        found = read_rank_series(self.folder / PLACE, source=Source("ranks.jsonl"))
+        found = read_rank_series(self.folder / SERIES_PATH, source=Source("ranks.jsonl"))
         assert not isinstance(found, Unread), found
         return found
 
@@ -103,7 +103,7 @@ def test_a_job_of_days_fits_into_little_and_keeps_its_shape(tmp_path: Path) -> N
     for writes in (0.25, 0.25, 0.75, 0.75):
         for _ in range(25):
             run.go_on(200, writes=writes)
-            largest = max(largest, (tmp_path / PLACE).stat().st_size)
+            largest = max(largest, (tmp_path / SERIES_PATH).stat().st_size)
 
     (times, _) = run.read()
 
@@ -137,10 +137,10 @@ def test_of_many_ranks_every_one_is_kept_in_the_same_space(tmp_path: Path) -> No
     ranks, looks = 60, 400
     many(tmp_path, ranks, looks, most_bytes=10_000)
 
-    found = read_rank_series(tmp_path / PLACE, source=Source("ranks.jsonl"))
+    found = read_rank_series(tmp_path / SERIES_PATH, source=Source("ranks.jsonl"))
 
     assert not isinstance(found, Unread)
-    assert (tmp_path / PLACE).stat().st_size < 12_000
+    assert (tmp_path / SERIES_PATH).stat().st_size < 12_000
     assert [times.rank for times in found] == list(range(ranks))
     assert {int(times.steps.sum()) for times in found} == {3 * (looks - 1)}
     assert found[0].unread == ()
@@ -175,7 +175,7 @@ def test_ranks_that_come_and_go_do_not_make_the_file_grow(tmp_path: Path) -> Non
     for start in range(40):
         many(tmp_path, 40 + start % 3, 20, most_bytes=6_000, first=1 + 20 * start)
 
-    assert (tmp_path / PLACE).stat().st_size < 12_000
+    assert (tmp_path / SERIES_PATH).stat().st_size < 12_000
 
 
 def test_a_watcher_started_again_goes_on_where_the_other_stopped(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_a_watcher_started_again_goes_on_where_the_other_stopped(tmp_path: Path)
 
     (times, _) = run.read()
 
-    heads = [line for line in (tmp_path / PLACE).read_text().splitlines() if "schema" in line]
+    heads = [line for line in (tmp_path / SERIES_PATH).read_text().splitlines() if "schema" in line]
     assert len(heads) == 1
     assert int(times.last_step[-1]) == 1000
     assert len({a for a in times.spent if a.phase is Phase.LOG}) == 1
@@ -218,7 +218,7 @@ def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
     run.go_on(50)
     run.series.close()
 
-    assert (tmp_path / PLACE).stat().st_mode & 0o77 == 0
+    assert (tmp_path / SERIES_PATH).stat().st_mode & 0o77 == 0
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -228,7 +228,7 @@ def test_torn_and_foreign_lines_cost_only_themselves(tmp_path: Path, at: float, 
     run.folder.mkdir()
     run.go_on(40)
     run.series.close()
-    path = run.folder / PLACE
+    path = run.folder / SERIES_PATH
     data = path.read_bytes()
     cut = int(len(data) * at)
     path.write_bytes(data[:cut] + junk + data[cut:])
@@ -269,5 +269,5 @@ def test_a_rank_seen_before_its_first_beat_has_no_row_as_long_as_the_machine_is_
     run.go_on(20)
     run.series.close()
 
-    rows = [json.loads(line) for line in (tmp_path / PLACE).read_text().splitlines()]
+    rows = [json.loads(line) for line in (tmp_path / SERIES_PATH).read_text().splitlines()]
     assert max(row["for_s"] for row in rows if "rank" in row) < 10

@@ -6,14 +6,14 @@ import json
 import random
 
 from unhang.evidence.own_files.pace import read_pace
-from unhang.evidence.own_files.recorder_items import Pace
-from unhang.facts.pace.slow_rank_over_time import pace_of_all, slow_pace
+from unhang.evidence.own_files.run_items import Pace
+from unhang.facts.pace.slow_rank_over_time import merged_pace, slow_rank_pace
 from unhang.findings import Source
-from unhang.records.record_views import GroupCount, Identity, Place, RecordView
-from unhang.watch.job.detection import RankLook
-from unhang.watch.pace.pace_record import MOST_PLACES, MOST_RANKS_TOLD, PaceRecord, seen_in
+from unhang.records.record_views import CodeLine, GroupProgress, RankIdentity, RecordView
+from unhang.watch.job.wait_detection import RankSample
+from unhang.watch.pace.pace_record import MOST_PLACES, MOST_RANKS_TOLD, PaceRecord, pace_sample
 from unhang.watch.pace.step_history import ENTRIES, StepHistory
-from unhang.watch.pace.straggling import PAUSE, StragglerWatch
+from unhang.watch.pace.straggler_watch import REPEAT_PAUSE_SAMPLES, StragglerWatch
 
 LEAST = 60
 """Looks before anybody is blamed."""
@@ -32,11 +32,11 @@ class Job:
         slow = self.watch.add({rank: self.look(rank, phase) for rank, phase in phases.items()})
         return slow.rank if slow is not None else None
 
-    def look(self, rank: int, phase: str) -> RankLook:
-        group = GroupCount("0", len(phase), enqueued=10 + self.steps, completed=10 + self.steps)
-        view = RecordView(identity=Identity(rank=rank), phase=phase, steps=self.steps, last_step_ns=self.now_ns)
-        view.groups, view.user = [group], Place("/job/train.py", {"log": 40, "compute": 20}.get(phase, 30), "main")
-        return RankLook(view)
+    def look(self, rank: int, phase: str) -> RankSample:
+        group = GroupProgress("0", len(phase), enqueued=10 + self.steps, completed=10 + self.steps)
+        view = RecordView(identity=RankIdentity(rank=rank), phase=phase, steps=self.steps, last_step_ns=self.now_ns)
+        view.groups, view.user = [group], CodeLine("/job/train.py", {"log": 40, "compute": 20}.get(phase, 30), "main")
+        return RankSample(view)
 
 
 def asked(job: Job, times: int, phases: dict[int, str], **how: float) -> list[int]:
@@ -51,7 +51,7 @@ def even(turn: int) -> dict[int, str]:
 def test_the_only_rank_that_never_waits_is_asked_about_once_a_while() -> None:
     phases = {0: "communication", 1: "compute", 2: "communication"}
 
-    assert asked(Job(), LEAST + PAUSE - 1, phases) == [1]
+    assert asked(Job(), LEAST + REPEAT_PAUSE_SAMPLES - 1, phases) == [1]
 
 
 def test_an_even_job_has_no_straggler() -> None:
@@ -122,7 +122,7 @@ def test_what_is_written_down_reads_back_to_the_same() -> None:
 
     back = read_pace(job.watch.record.document(), source=Source("pace.json"))
     assert not hasattr(back, "reason")
-    assert slow_pace(back) == job.watch.slow()  # type: ignore[arg-type]
+    assert slow_rank_pace(back) == job.watch.slow()  # type: ignore[arg-type]
 
 
 def test_memory_is_bounded_by_the_ranks() -> None:
@@ -130,14 +130,14 @@ def test_memory_is_bounded_by_the_ranks() -> None:
     for step in range(100_000):
         history.note(step, step * 1000 + 1)
     for line in range(5000):
-        view = RecordView(user=Place(f"/job/{line}.py", line, "f"))
-        record.add({rank: seen_in(view, waits=False) for rank in range(2)})
+        view = RecordView(user=CodeLine(f"/job/{line}.py", line, "f"))
+        record.add({rank: pace_sample(view, waits=False) for rank in range(2)})
 
     assert len(history.steps) < ENTRIES
     assert list(history.steps) == sorted(history.steps)
     assert max(len(rank.places) for rank in record.ranks.values()) <= MOST_PLACES
     many = PaceRecord()
-    many.add({rank: seen_in(RecordView(), waits=rank > 0) for rank in range(10_000)})
+    many.add({rank: pace_sample(RecordView(), waits=rank > 0) for rank in range(10_000)})
     told = [rank["rank"] for rank in json.loads(many.document())["ranks"]]
     assert len(told) == MOST_RANKS_TOLD
     assert 0 in told
@@ -163,7 +163,7 @@ def test_steps_before_the_rhythm_is_known_are_told_once_it_is() -> None:
     for calls in range(0, 900, 30):
         history.note(calls + 1, int(calls / 15 * (0.05 if calls < 600 else 0.2) * 1e9) + 1)
 
-    steps = list(history.in_rounds_of(15).told())
+    steps = list(history.grouped_by(15).told())
 
     assert [step for step, _ in steps] == [calls // 15 for calls in range(31, 900, 30)]
     assert {round(seconds, 2) for step, seconds in steps if step < 40} == {0.05}
@@ -172,12 +172,12 @@ def test_steps_before_the_rhythm_is_known_are_told_once_it_is() -> None:
 def test_collectives_become_steps_when_the_ranks_learn_how_many_there_are_in_one() -> None:
     record = PaceRecord()
     for calls in range(0, 3000, 30):
-        view = RecordView(identity=Identity(rank=0))
-        view.groups = [GroupCount("0", 1, enqueued=calls, completed=calls)]
+        view = RecordView(identity=RankIdentity(rank=0))
+        view.groups = [GroupProgress("0", 1, enqueued=calls, completed=calls)]
         if calls >= 1500:
             view.steps, view.step_source, view.collectives_per_step = calls // 15, "rhythm", 15
             view.last_step_ns = calls
-        record.note_steps({0: RankLook(view)})
+        record.note_steps({0: RankSample(view)})
 
     steps = [step for step, _ in record.ranks[0].steps.told()]
 
@@ -207,13 +207,13 @@ def test_records_of_several_nodes_are_one() -> None:
     here = paper(120, [{"rank": 0, "waits": 0.8}, {"rank": 2, "waits": 0.05}], "h1/pace.json")
     there = paper(90, [{"rank": 2, "waits": 0.06, "places": [place]}, {"rank": 3, "waits": 0.9}], "h2/pace.json")
 
-    whole = pace_of_all([there, here])
+    whole = merged_pace([there, here])
 
     assert whole is not None
     assert (whole.looks, [rank.rank for rank in whole.ranks]) == (120, [0, 2, 3])
-    slow = slow_pace(whole)
+    slow = slow_rank_pace(whole)
     assert slow is not None
     assert (slow.rank, slow.others) == (2, 0.8)
     assert slow.excess is not None
     assert slow.excess.frames[0].function == "augment"
-    assert pace_of_all([]) is None
+    assert merged_pace([]) is None

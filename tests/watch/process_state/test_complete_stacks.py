@@ -13,10 +13,10 @@ import pytest
 from unhang.evidence.stacks import read_stacks
 from unhang.evidence.stacks.torn_stacks import is_torn
 from unhang.records.record_views import RecordView
-from unhang.watch.process_state.complete_stacks import TRIES, how_much, until_whole
-from unhang.watch.process_state.py_spy_samples import find_py_spy, look_at
-from unhang.watch.process_state.recorded_stack import made_whole
-from unhang.watch.process_state.stack_collection import look_at as look_from_outside
+from unhang.watch.process_state.complete_stacks import TRIES, completeness, retry_until_complete
+from unhang.watch.process_state.py_spy_samples import dump_stacks, find_py_spy
+from unhang.watch.process_state.recorded_stack import complete_from_record
+from unhang.watch.process_state.stack_collection import sample_process as look_from_outside
 
 # Frames of many sizes, pushed and popped all the time: what is read of one has another one's content a moment later.
 BUSY = """
@@ -45,7 +45,7 @@ def busy() -> Iterator[int]:
 def test_the_first_whole_look_is_taken() -> None:
     looks = iter([2.0, math.inf, 3.0])
 
-    assert until_whole(lambda _: next(looks), lambda seen: seen, 60.0) == math.inf
+    assert retry_until_complete(lambda _: next(looks), lambda seen: seen, 60.0) == math.inf
     assert next(looks) == 3.0
 
 
@@ -56,7 +56,7 @@ def test_of_torn_looks_the_one_that_saw_most_is_taken() -> None:
         asked.append(left_s)
         return {1: 5.0}.get(len(asked), float(-len(asked)))
 
-    assert until_whole(look, lambda seen: seen, 60.0) == 5.0
+    assert retry_until_complete(look, lambda seen: seen, 60.0) == 5.0
     assert len(asked) == TRIES
     assert asked == sorted(asked, reverse=True)
 
@@ -69,19 +69,19 @@ def test_the_limit_is_that_of_all_tries_together() -> None:
         time.sleep(0.02)
         return 1.0
 
-    until_whole(slow, lambda seen: seen, 0.01)
+    retry_until_complete(slow, lambda seen: seen, 0.01)
     assert asked == [0.01]
 
 
 def test_what_would_end_the_same_way_is_not_tried_again() -> None:
-    assert how_much(None, final=True) == math.inf
-    assert how_much(None) < 0
+    assert completeness(None, final=True) == math.inf
+    assert completeness(None) < 0
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux") or find_py_spy() is None, reason="needs py-spy and /proc")
 def test_a_process_in_full_flight_is_seen_whole(busy: int) -> None:
     # one look at it is torn or fails in one of three: 17 whole ones of 20 are no luck
-    looks = [look_at(busy, stopped=True, limit_s=60.0).text for _ in range(20)]
+    looks = [dump_stacks(busy, stopped=True, limit_s=60.0).text for _ in range(20)]
     dumps = [read_stacks(text.encode(), source="look", rank=None)[0] for text in looks if text is not None]
     assert sum(not is_torn(dump) for dump in dumps) >= 17
 
@@ -105,7 +105,7 @@ RECORDED = RecordView(
 
 
 def test_a_torn_look_is_made_whole_from_the_rank_s_own_record() -> None:
-    whole = made_whole(TORN, RECORDED, 7)
+    whole = complete_from_record(TORN, RECORDED, 7)
 
     assert whole is not None
     dump = read_stacks(whole.encode(), source="rank_0.txt", rank=0)[0]
@@ -121,6 +121,6 @@ def test_a_torn_look_is_made_whole_from_the_rank_s_own_record() -> None:
 
 
 def test_a_whole_look_stays_and_another_thread_s_record_is_no_help() -> None:
-    assert made_whole(TORN.replace("Module._call_impl", "<module>"), RECORDED, 7) is None
-    assert made_whole(TORN, RecordView(thread_id=9, stack=RECORDED.stack), 7) is None
-    assert made_whole(TORN, RecordView(thread_id=7), 7) is None
+    assert complete_from_record(TORN.replace("Module._call_impl", "<module>"), RECORDED, 7) is None
+    assert complete_from_record(TORN, RecordView(thread_id=9, stack=RECORDED.stack), 7) is None
+    assert complete_from_record(TORN, RecordView(thread_id=7), 7) is None

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from unhang.evidence.own_files.bundle import read_manifest
-from unhang.evidence.own_files.recorder_items import Awaits, BundleManifest, EndedChild
-from unhang.watch.process_state.external_waits import awaited
+from unhang.evidence.own_files.run_items import BundleManifest, EndedChild, ExternalWaits
+from unhang.watch.process_state.external_waits import find_external_waits
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 LIMIT_S = 20.0
@@ -38,11 +38,11 @@ def seen(pid: int, key: str, wanted: Callable[[Any], bool] = bool, stack: str = 
     """What is told of it, as soon as it is ``wanted``."""
     end = time.monotonic() + LIMIT_S
     while time.monotonic() < end:
-        told = awaited(pid, stack).get("awaits", {}).get(key, [])
+        told = find_external_waits(pid, stack).get("awaits", {}).get(key, [])
         if wanted(told):
             return told
         time.sleep(0.02)
-    raise AssertionError(f"{key} of {pid}: {awaited(pid)}")
+    raise AssertionError(f"{key} of {pid}: {find_external_waits(pid)}")
 
 
 RECEIVES = "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1])){}); s.recv(1)"
@@ -63,7 +63,7 @@ def test_a_connection_that_is_only_open_is_nobody_it_waits_for() -> None:
         with subprocess.Popen([sys.executable, "-c", sleeps, port], stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
             process.stdout.readline()
-            told = awaited(process.pid)
+            told = find_external_waits(process.pid)
             process.kill()
     assert told == {}
 
@@ -88,7 +88,7 @@ def test_the_holder_of_a_file_lock_is_named(tmp_path: Path, asks_again: bool) ->
 def test_locks_of_others_are_not_told_of_who_asks_for_none(tmp_path: Path) -> None:
     holds = HOLDS.format("time.sleep(60)")
     with running(holds, str(tmp_path / "x.lock"), ready=True), running("import time; time.sleep(60)") as pid:
-        assert awaited(pid, "sleep (/job/train.py:3)") == {}
+        assert find_external_waits(pid, "sleep (/job/train.py:3)") == {}
 
 
 IN_SQLITE = """
@@ -124,7 +124,7 @@ def test_a_child_that_ended_is_told_with_its_signal(end: str, signal: int, code:
 
 
 def test_a_process_that_is_gone_tells_nothing() -> None:
-    assert awaited(2**22 + 1) == {}
+    assert find_external_waits(2**22 + 1) == {}
 
 
 def manifest(awaits: object) -> object:
@@ -135,7 +135,7 @@ def manifest(awaits: object) -> object:
 def test_the_manifest_keeps_it() -> None:
     read = manifest({"peers": ["10.0.0.1:80"], "ended_children": [{"pid": 5, "signal": 9}]})
     assert isinstance(read, BundleManifest)
-    assert read.processes[0].awaits == Awaits(peers=("10.0.0.1:80",), ended_children=(EndedChild(5, 9),))
+    assert read.processes[0].awaits == ExternalWaits(peers=("10.0.0.1:80",), ended_children=(EndedChild(5, 9),))
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,15 @@ import pytest
 from unhang.evidence.items import Frame, StackDump, ThreadStack
 from unhang.findings import Source
 from unhang.watch.process_state import stack_collection
-from unhang.watch.process_state.progress_between_samples import moved
+from unhang.watch.process_state.progress_between_samples import has_moved
 from unhang.watch.process_state.py_spy_samples import find_py_spy
-from unhang.watch.process_state.stack_collection import KernelLook, Look, kernel_look, look_at, set_going
+from unhang.watch.process_state.stack_collection import (
+    KernelSample,
+    ProcessSample,
+    resume_if_stopped,
+    sample_kernel,
+    sample_process,
+)
 
 SLEEPS = "import time\nprint('up', flush=True)\ntime.sleep(60)"
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
@@ -37,7 +43,7 @@ def sleeper() -> Iterator[int]:
 
 def wait_for_state(pid: int, state: str) -> None:
     deadline = time.monotonic() + 60
-    while kernel_look(pid).state != state:
+    while sample_kernel(pid).state != state:
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
@@ -45,15 +51,15 @@ def wait_for_state(pid: int, state: str) -> None:
 def test_a_process_that_a_look_left_stopped_goes_on(sleeper: int) -> None:
     os.kill(sleeper, signal.SIGSTOP)
     wait_for_state(sleeper, "T")
-    assert set_going(sleeper, "S", limit_s=0.1) is True
+    assert resume_if_stopped(sleeper, "S", limit_s=0.1) is True
     wait_for_state(sleeper, "S")
 
 
 def test_a_process_that_was_stopped_before_stays_so(sleeper: int) -> None:
     os.kill(sleeper, signal.SIGSTOP)
     wait_for_state(sleeper, "T")
-    assert set_going(sleeper, "T", limit_s=0.1) is False
-    assert kernel_look(sleeper).state == "T"
+    assert resume_if_stopped(sleeper, "T", limit_s=0.1) is False
+    assert sample_kernel(sleeper).state == "T"
 
 
 @pytest.mark.skipif(find_py_spy() is None, reason="needs py-spy")
@@ -63,7 +69,7 @@ def test_py_spy_that_dies_half_way_leaves_nobody_stopped(sleeper: int) -> None:
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as spy:
             time.sleep(delay_s)
             spy.kill()
-        set_going(sleeper, "S")
+        resume_if_stopped(sleeper, "S")
         wait_for_state(sleeper, "S")
 
 
@@ -71,10 +77,10 @@ def test_py_spy_that_dies_half_way_leaves_nobody_stopped(sleeper: int) -> None:
 def test_a_stopped_process_is_looked_at_without_stopping_it(sleeper: int) -> None:
     os.kill(sleeper, signal.SIGSTOP)
     wait_for_state(sleeper, "T")
-    look = look_at(sleeper, native=True)  # py-spy that stops it would wait for ever
+    look = sample_process(sleeper, native=True)  # py-spy that stops it would wait for ever
     assert look.kernel.state == "T"
     assert not look.native
-    assert kernel_look(sleeper).state == "T"
+    assert sample_kernel(sleeper).state == "T"
 
 
 @pytest.mark.parametrize(
@@ -95,9 +101,9 @@ def test_a_py_spy_that_fails_leaves_the_kernels_word(
     fake.chmod(0o700)
     monkeypatch.setattr(stack_collection, "find_py_spy", lambda: str(fake))
     limit_s = 0.3 if reason == "too long" else 60.0
-    monkeypatch.setattr(stack_collection, "LOOK_LIMIT_S", limit_s)
-    monkeypatch.setattr(stack_collection, "HARMLESS_LIMIT_S", limit_s)
-    look = look_at(sleeper)
+    monkeypatch.setattr(stack_collection, "PY_SPY_LIMIT_S", limit_s)
+    monkeypatch.setattr(stack_collection, "NONBLOCKING_LIMIT_S", limit_s)
+    look = sample_process(sleeper)
     assert look.stack is None
     assert reason in look.refused
     assert look.kernel.state == "S"
@@ -105,32 +111,32 @@ def test_a_py_spy_that_fails_leaves_the_kernels_word(
 
 
 def test_a_process_that_is_gone_is_said_so() -> None:
-    look = look_at(2**22 + 1)
+    look = sample_process(2**22 + 1)
     assert look.refused == "it is gone"
 
 
 def test_two_looks_tell_moving_from_still() -> None:
-    assert moved([_look(5)], waits_asleep=True) is None
-    assert moved([_look(5), _look(5)], waits_asleep=True) is False
-    assert moved([_look(5), _look(6), _look(6)], waits_asleep=True) is True
+    assert has_moved([_look(5)], waits_asleep=True) is None
+    assert has_moved([_look(5), _look(5)], waits_asleep=True) is False
+    assert has_moved([_look(5), _look(6), _look(6)], waits_asleep=True) is True
 
 
 def test_a_thread_that_came_back_to_the_same_wait_has_moved() -> None:
     looks = [_look(5, switches=100), _look(5, switches=140)]
-    assert moved(looks, waits_asleep=True) is True
-    assert moved(looks, waits_asleep=False) is False  # a GPU's waits spin and yield
+    assert has_moved(looks, waits_asleep=True) is True
+    assert has_moved(looks, waits_asleep=False) is False  # a GPU's waits spin and yield
 
 
 def test_without_stacks_the_processor_tells() -> None:
-    def blind(ticks: int, state: str = "S") -> Look:
-        return Look(1, 0.0, KernelLook(state=state, cpu_ticks=ticks, system_call="202"))
+    def blind(ticks: int, state: str = "S") -> ProcessSample:
+        return ProcessSample(1, 0.0, KernelSample(state=state, cpu_ticks=ticks, system_call="202"))
 
-    assert moved([blind(10), blind(10)], waits_asleep=True) is False
-    assert moved([blind(10), blind(60)], waits_asleep=True) is True
-    assert moved([blind(10, "T"), blind(60, "T")], waits_asleep=True) is False
+    assert has_moved([blind(10), blind(10)], waits_asleep=True) is False
+    assert has_moved([blind(10), blind(60)], waits_asleep=True) is True
+    assert has_moved([blind(10, "T"), blind(60, "T")], waits_asleep=True) is False
 
 
-def _look(line: int, *, switches: int = 0) -> Look:
+def _look(line: int, *, switches: int = 0) -> ProcessSample:
     frame = Frame("all_reduce", "/lib/torch/distributed/distributed_c10d.py", line)
     dump = StackDump(Source("x"), 0, 1, (ThreadStack("MainThread", "1", (frame,), active=False),), "py-spy-json")
-    return Look(1, 0.0, KernelLook(state="S", switches=switches), b"[]", dump)
+    return ProcessSample(1, 0.0, KernelSample(state="S", switches=switches), b"[]", dump)

@@ -10,9 +10,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from unhang.watch.attach.manifest import unanswered_by
-from unhang.watch.process_state.stack_collection import KernelLook, Look
-from unhang.watch.process_state.unanswered_connections import _peer, unanswered
+from unhang.watch.attach.manifest import always_unanswered
+from unhang.watch.process_state.stack_collection import KernelSample, ProcessSample
+from unhang.watch.process_state.unanswered_connections import _peer, unanswered_addresses
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 
@@ -33,16 +33,16 @@ def full() -> Iterator[tuple[str, int]]:
 
 
 def test_a_connection_without_an_answer_is_seen(full: tuple[str, int]) -> None:
-    assert unanswered(os.getpid()) == {full}
+    assert unanswered_addresses(os.getpid()) == {full}
 
 
 def test_one_that_was_answered_and_one_that_listens_are_not() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
-        assert unanswered(os.getpid()) == frozenset()
+        assert unanswered_addresses(os.getpid()) == frozenset()
 
 
 def test_a_process_that_is_gone_tells_nothing() -> None:
-    assert unanswered(2**22 + 1) == frozenset()
+    assert unanswered_addresses(2**22 + 1) == frozenset()
 
 
 @pytest.mark.skipif(sys.byteorder != "little", reason="as the kernel prints it on little-endian machines")
@@ -61,10 +61,10 @@ def test_addresses_as_the_kernel_prints_them(printed: str, peer: tuple[str, int]
 def test_attach_says_only_what_stays_without_an_answer(full: tuple[str, int]) -> None:
     first, second = kernel_only(), kernel_only()
 
-    assert unanswered_by([first, second]) == {"unanswered": [f"{full[0]}:{full[1]}"]}
-    assert unanswered_by([first]) == {}
-    assert unanswered_by([first, Look(first.pid, 0.0, KernelLook())]) == {}
+    assert always_unanswered([first, second]) == {"unanswered": [f"{full[0]}:{full[1]}"]}
+    assert always_unanswered([first]) == {}
+    assert always_unanswered([first, ProcessSample(first.pid, 0.0, KernelSample())]) == {}
 
 
-def kernel_only() -> Look:
-    return Look(os.getpid(), 0.0, KernelLook(), unanswered=unanswered(os.getpid()))
+def kernel_only() -> ProcessSample:
+    return ProcessSample(os.getpid(), 0.0, KernelSample(), unanswered=unanswered_addresses(os.getpid()))

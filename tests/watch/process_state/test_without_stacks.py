@@ -16,10 +16,10 @@ from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Certainty, Verdict
 from unhang.watch.process_state.py_spy_samples import find_py_spy
-from unhang_lab.catalog import find
-from unhang_lab.expectation import mistakes
-from unhang_lab.lab_case import Case
-from unhang_lab.watched import watched
+from unhang_lab.catalog import find_case
+from unhang_lab.expectation import find_mistakes
+from unhang_lab.lab_case import LabCase
+from unhang_lab.watched import watch_case
 
 pytestmark = [pytest.mark.job, pytest.mark.live]
 
@@ -62,7 +62,7 @@ def test_the_line_comes_from_the_rank_s_own_record(
     if refuses:
         (python.parent / "py-spy").write_text(REFUSED)
         (python.parent / "py-spy").chmod(0o700)
-    verdict = judged(find(name), tmp_path_factory.mktemp("run") / "job", python, path)
+    verdict = judged(find_case(name), tmp_path_factory.mktemp("run") / "job", python, path)
 
     assert verdict.findings[0].certainty is not Certainty.CERTAIN
     assert [gap.how for gap in verdict.not_checked if gap.how.startswith(how)]
@@ -71,7 +71,7 @@ def test_the_line_comes_from_the_rank_s_own_record(
 def test_a_stopped_rank_stands_where_its_record_says(
     python: Path, path: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    verdict = judged(find("stopped"), tmp_path_factory.mktemp("run") / "job", python, path)
+    verdict = judged(find_case("stopped"), tmp_path_factory.mktemp("run") / "job", python, path)
 
     first = verdict.findings[0]
     assert first.certainty is not Certainty.CERTAIN
@@ -86,7 +86,7 @@ def test_what_every_look_loses_the_record_tells(
 ) -> None:
     (python.parent / "py-spy").write_text(TEARS.format(py_spy=find_py_spy()))
     (python.parent / "py-spy").chmod(0o700)
-    verdict = judged(find("rank0-tokenises"), tmp_path_factory.mktemp("run") / "job", python, path)
+    verdict = judged(find_case("rank0-tokenises"), tmp_path_factory.mktemp("run") / "job", python, path)
 
     assert verdict.findings[0].where is not None, "the program's line"
 
@@ -95,9 +95,9 @@ def test_a_rank_without_record_and_stack_is_named_all_the_same(
     python: Path, path: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """It never came to init_process_group: only the kernel tells of it."""
-    case, folder = find("late-to-init"), tmp_path_factory.mktemp("run") / "job"
+    case, folder = find_case("late-to-init"), tmp_path_factory.mktemp("run") / "job"
 
-    with watched(case, folder, ranks=2, extra={"PATH": path}, python=str(python)) as job:
+    with watch_case(case, folder, ranks=2, extra={"PATH": path}, python=str(python)) as job:
         said = job.wait_for(lambda: "rank 1" in job.terminal.read_text() and bool(job.verdict()), LIMIT_S)
         printed = job.terminal.read_text()
 
@@ -110,16 +110,16 @@ def test_a_rank_without_record_and_stack_is_named_all_the_same(
     assert [look["state"] for look in late["kernel"]] == ["S", "S"]
 
 
-def judged(case: Case, folder: Path, python: Path, path: str) -> Verdict:
+def judged(case: LabCase, folder: Path, python: Path, path: str) -> Verdict:
     """The right verdict of the live job, read back from its run folder."""
-    with watched(case, folder, ranks=2, extra={"PATH": path}, python=str(python)) as job:
+    with watch_case(case, folder, ranks=2, extra={"PATH": path}, python=str(python)) as job:
         expected = str(case.expected.cause and case.expected.cause.value)
         said = job.wait_for(lambda: expected in str((job.verdict() or {}).get("findings")), LIMIT_S)
         told, printed = job.verdict(), job.terminal.read_text()
 
     assert said, f"{told}\n{printed}"
     verdict = read_back(folder)
-    assert mistakes(case, folder, verdict, watched=True) == [], folder
+    assert find_mistakes(case, folder, verdict, watched=True) == [], folder
     return verdict
 
 

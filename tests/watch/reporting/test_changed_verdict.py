@@ -7,17 +7,17 @@ from pathlib import Path
 
 from unhang.records.record_views import RecordView
 from unhang.watch import hang_policy
-from unhang.watch.job.detection import Standing
-from unhang.watch.job.members import Member, Members
+from unhang.watch.job.job_ranks import JobRank, JobRanks
+from unhang.watch.job.wait_detection import WaitSnapshot
 from unhang.watch.reporting import announcements
-from unhang.watch.reporting.run_totals import Totals
-from unhang.watch.reporting.verdict_summary import Level, Summary
+from unhang.watch.reporting.run_totals import RunTotals
+from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
 from unhang.watch.run_folder import RunPlan
-from unhang.watch.stall_episode import LEAST_BETWEEN_S, Episode
+from unhang.watch.stall_episode import MIN_SAMPLE_INTERVAL_S, StallEpisode
 
-FIRST = Summary(
+FIRST = VerdictSummary(
     number=1,
-    level=Level.STALL.value,
+    level=VerdictLevel.STALL.value,
     status="hang",
     cause="uneven-data",
     certainty="likely",
@@ -32,19 +32,19 @@ FIRST = Summary(
     needs_lines=False,
 )
 OTHER = replace(FIRST, cause="rank-crashed", ranks=(1,), where="/job/train.py:9")
-WORKS = replace(FIRST, level=Level.SLOW.value, cause="single-rank-work", laggard_works=True)
+WORKS = replace(FIRST, level=VerdictLevel.SLOW.value, cause="single-rank-work", laggard_works=True)
 
 
-def standing(seconds: float) -> Standing:
-    return Standing({}, (1,), (0,), 0, seconds, urgent=False, due=True, rhythm=True)
+def standing(seconds: float) -> WaitSnapshot:
+    return WaitSnapshot({}, (1,), (0,), 0, seconds, urgent=False, due=True, rhythm=True)
 
 
-def printed(*found: Summary) -> list[str]:
+def printed(*found: VerdictSummary) -> list[str]:
     """The causes that are printed when looks come to ``found``, one after the other."""
-    episode, said = Episode(standing(60.0)), []
+    episode, said = StallEpisode(standing(60.0)), []
     for summary in found:
         episode.heard(summary)
-        if hang_policy.worth_saying(RunPlan(), summary, episode):
+        if hang_policy.should_report(RunPlan(), summary, episode):
             episode.say(summary)
             said.append(summary.cause)
     return said
@@ -62,7 +62,7 @@ def test_one_that_swings_is_printed_once() -> None:
 
 def test_also_from_a_stall_to_work_and_from_work_to_a_stall() -> None:
     assert printed(FIRST, WORKS, WORKS) == ["uneven-data", "single-rank-work"]
-    stands = replace(WORKS, level=Level.STALL.value)
+    stands = replace(WORKS, level=VerdictLevel.STALL.value)
     assert printed(WORKS, stands, stands) == ["single-rank-work", "single-rank-work"]
 
 
@@ -73,32 +73,34 @@ def test_a_rank_that_works_may_stand_at_another_line() -> None:
 
 
 def test_the_look_that_confirms_a_change_comes_soon() -> None:
-    episode = Episode(standing(60.0))
+    episode = StallEpisode(standing(60.0))
     episode.looked(standing(60.0))
     episode.heard(FIRST)
     episode.say(FIRST)
-    soon = standing(60.0 + LEAST_BETWEEN_S)
-    assert not episode.look_due(soon)
+    soon = standing(60.0 + MIN_SAMPLE_INTERVAL_S)
+    assert not episode.is_sample_due(soon)
 
     episode.heard(OTHER)
-    assert episode.look_due(soon)
+    assert episode.is_sample_due(soon)
 
 
 def test_the_line_says_what_changed() -> None:
-    assert announcements.changed(FIRST, OTHER) == (
+    assert announcements.changed_line(FIRST, OTHER) == (
         "unhang: the verdict has changed: it was uneven-data \u00b7 rank 0 \u00b7 train.py:41; "
         "it is rank-crashed \u00b7 rank 1 \u00b7 train.py:9\n"
     )
 
 
 def test_the_last_line_names_what_stands_and_else_what_ended_by_itself() -> None:
-    totals, members = Totals(), Members(Path("records"))
-    members.by_rank[0] = Member(0, 10, RecordView())
+    totals, members = RunTotals(), JobRanks(Path("records"))
+    members.by_rank[0] = JobRank(0, 10, RecordView())
     totals.found("uneven-data")
     totals.found("rank-crashed", instead_of="uneven-data")
-    assert announcements.last_words(totals, members, Path("/run")).endswith("unhang: found: rank-crashed; see /run\n")
+    assert announcements.summary_lines(totals, members, Path("/run")).endswith(
+        "unhang: found: rank-crashed; see /run\n"
+    )
 
-    totals.is_over("rank-crashed")
-    assert announcements.last_words(totals, members, Path("/run")).endswith(
+    totals.note_stall_over("rank-crashed")
+    assert announcements.summary_lines(totals, members, Path("/run")).endswith(
         "unhang: nothing found that lasted; what ended by itself: rank-crashed; see /run/.unhang/past\n"
     )

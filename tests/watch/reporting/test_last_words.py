@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from unhang.records.record_views import Identity, RecordView
-from unhang.watch.job.detection import RankLook
-from unhang.watch.job.members import Member, Members
+from unhang.records.record_views import RankIdentity, RecordView
+from unhang.watch.job.job_ranks import JobRank, JobRanks
+from unhang.watch.job.wait_detection import RankSample
 from unhang.watch.reporting import announcements
-from unhang.watch.reporting.run_totals import Totals
-from unhang.watch.reporting.verdict_summary import Summary
+from unhang.watch.reporting.run_totals import RunTotals
+from unhang.watch.reporting.verdict_summary import VerdictSummary
 
 FOLDER = Path("/tmp/run")
 
@@ -21,32 +21,32 @@ FOLDER = Path("/tmp/run")
 @pytest.fixture(autouse=True)
 def english_again() -> Iterator[None]:
     yield
-    announcements.speak("en")
+    announcements.set_language("en")
 
 
-def ran(seconds: list[float], *, waits: float = 0.8) -> tuple[Totals, Members]:
+def ran(seconds: list[float], *, waits: float = 0.8) -> tuple[RunTotals, JobRanks]:
     """Two ranks; rank 1 waits in that share of the looks, rank 0 never."""
-    totals, members, now_ns = Totals(), Members(FOLDER), 1
+    totals, members, now_ns = RunTotals(), JobRanks(FOLDER), 1
     for step, step_s in enumerate(seconds, 1):
         now_ns += int(step_s * 1e9)
         looks = {}
         for rank in (0, 1):
             phase = "communication" if rank == 1 and step % 10 < 10 * waits else "compute"
-            identity = Identity(rank=rank, world_size=2)
-            looks[rank] = RankLook(RecordView(identity=identity, steps=step, last_step_ns=now_ns, phase=phase))
-            members.by_rank[rank] = Member(rank, rank, looks[rank].view)
+            identity = RankIdentity(rank=rank, world_size=2)
+            looks[rank] = RankSample(RecordView(identity=identity, steps=step, last_step_ns=now_ns, phase=phase))
+            members.by_rank[rank] = JobRank(rank, rank, looks[rank].view)
         totals.add(looks)
     return totals, members
 
 
 def test_steps_their_median_over_the_whole_run_and_the_slowest_rank() -> None:
-    words = announcements.last_words(*ran([0.1] * 300 + [4.0] + [0.3] * 100), FOLDER)
+    words = announcements.summary_lines(*ran([0.1] * 300 + [4.0] + [0.3] * 100), FOLDER)
 
     assert words == "unhang: 401 steps, median step 100 ms, slowest rank 0\nunhang: nothing found\n"
 
 
 def test_an_even_job_has_no_slowest_rank() -> None:
-    words = announcements.last_words(*ran([0.05] * 300, waits=0.3), FOLDER)
+    words = announcements.summary_lines(*ran([0.05] * 300, waits=0.3), FOLDER)
 
     assert words.splitlines()[0] == "unhang: 300 steps, median step 50 ms"
 
@@ -54,7 +54,7 @@ def test_an_even_job_has_no_slowest_rank() -> None:
 def test_a_stall_makes_nobody_the_slowest_rank() -> None:
     totals, members = ran([0.05] * 30, waits=0.3)
     stands = {
-        rank: RankLook(RecordView(identity=Identity(rank=rank, world_size=2), steps=30, phase=phase))
+        rank: RankSample(RecordView(identity=RankIdentity(rank=rank, world_size=2), steps=30, phase=phase))
         for rank, phase in ((0, "compute"), (1, "communication"))
     }
     for _ in range(500):
@@ -67,26 +67,26 @@ def test_what_was_found_is_told_once_with_its_folder() -> None:
     totals, members = ran([0.1] * 3)
     totals.findings += ["slow-rank", "rank-crashed", "slow-rank"]
 
-    words = announcements.last_words(totals, members, FOLDER)
+    words = announcements.summary_lines(totals, members, FOLDER)
     assert words.splitlines()[1] == "unhang: found: slow-rank, rank-crashed; see /tmp/run"
 
 
 def test_a_job_without_steps_or_ranks_says_so() -> None:
-    assert announcements.last_words(*ran([]), FOLDER).startswith("unhang: could not look")
+    assert announcements.summary_lines(*ran([]), FOLDER).startswith("unhang: could not look")
     members = ran([0.1])[1]
-    assert announcements.last_words(Totals(), members, FOLDER).startswith("unhang: no steps counted\n")
+    assert announcements.summary_lines(RunTotals(), members, FOLDER).startswith("unhang: no steps counted\n")
 
 
 def test_a_full_disk_is_why_looks_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     totals, members = ran([0.1] * 300)
-    totals.failed_looks = 4
-    assert "4 looks failed: see" in announcements.last_words(totals, members, Path("/"))
-    monkeypatch.setattr(announcements, "A_LOOK", 1 << 62)
+    totals.failed_samples = 4
+    assert "4 looks failed: see" in announcements.summary_lines(totals, members, Path("/"))
+    monkeypatch.setattr(announcements, "MIN_FREE_BYTES", 1 << 62)
 
-    assert announcements.last_words(totals, members, Path("/")).endswith(
+    assert announcements.summary_lines(totals, members, Path("/")).endswith(
         "nothing found, but 4 looks failed: / is full\n"
     )
-    assert "see /nowhere" in announcements.last_words(totals, members, Path("/nowhere"))
+    assert "see /nowhere" in announcements.summary_lines(totals, members, Path("/nowhere"))
 
 
 def test_a_folder_of_any_name_stays_on_its_line_and_can_be_typed() -> None:
@@ -94,17 +94,17 @@ def test_a_folder_of_any_name_stays_on_its_line_and_can_be_typed() -> None:
     totals.findings.append("rank-crashed")
     folder = Path("/runs/a 'b'\n\x1b[31mred")
 
-    (_, found) = announcements.last_words(totals, members, folder).splitlines()
+    (_, found) = announcements.summary_lines(totals, members, folder).splitlines()
     assert found == "unhang: found: rank-crashed; see /runs/a 'b' red"
-    summary = Summary(1, "crash", "crash", "rank-crashed", "certain", (0,), "", "…", 0.0, None, *[False] * 4)
+    summary = VerdictSummary(1, "crash", "crash", "rank-crashed", "certain", (0,), "", "…", 0.0, None, *[False] * 4)
     told = announcements.verdict(summary, "CRASH", folder).splitlines()
     assert shlex.split(told[-2])[-1] == "/runs/a 'b' red"
 
 
 def test_the_same_in_chinese() -> None:
-    announcements.speak("zh")
+    announcements.set_language("zh")
 
-    words = announcements.last_words(*ran([0.1] * 300), FOLDER)
+    words = announcements.summary_lines(*ran([0.1] * 300), FOLDER)
 
     assert words == "unhang: 300 步，每步中位数 100 ms，最慢的 rank 0\nunhang: 没有发现问题\n"
     assert announcements.countdown(60) == "unhang: 仍然卡住；60 秒后作业自己的时限会结束它\n"
@@ -114,7 +114,9 @@ def test_what_went_wrong_with_us_is_said_by_rank() -> None:
     _, members = ran([0.1, 0.1])
     members.by_rank[1].pid = 4711
 
-    lines = list(announcements.troubles({4711: ["1763.250 no room for the record: OSError: full"], 12: []}, members))
+    lines = list(
+        announcements.internal_error_lines({4711: ["1763.250 no room for the record: OSError: full"], 12: []}, members)
+    )
 
     assert lines == [
         "unhang: less was seen of process 12:\n",

@@ -13,29 +13,36 @@ import pytest
 
 from unhang.errors import UsageError
 from unhang.findings import say
-from unhang.records.record_views import GroupCount, Identity, MarkedPhase, Place, RecordView
-from unhang.report.text_in_files import carried
+from unhang.records.record_views import CodeLine, GroupProgress, MarkedPhase, RankIdentity, RecordView
+from unhang.report.text_serialization import text_to_json
 from unhang.view.reading import JUST_BEGUN, latest_run, read_run, run_in
-from unhang.watch.job.detection import Detector, Doing, RankLook
-from unhang.watch.job.members import Member
+from unhang.watch.job.job_ranks import JobRank
+from unhang.watch.job.wait_detection import RankActivity, RankSample, WaitDetector
 from unhang.watch.nodes.transport.node_discovery import node_name
-from unhang.watch.observers import as_ended
-from unhang.watch.reporting.live_snapshot import FILE, STATES, WANTED, LiveFile, LiveState, Snapshot
-from unhang.watch.reporting.run_totals import Totals
-from unhang.watch.reporting.verdict_summary import Summary, read_summary, write_summary
+from unhang.watch.observers import with_failed_exits
+from unhang.watch.reporting.live_snapshot import (
+    LIVE_FILE_NAME,
+    REQUEST_FILE,
+    STATES,
+    LiveFile,
+    LiveState,
+    SnapshotBuilder,
+)
+from unhang.watch.reporting.run_totals import RunTotals
+from unhang.watch.reporting.verdict_summary import VerdictSummary, read_summary, write_summary
 from unhang.watch.run_folder import RUN_SCHEMA, RunPlan
 
 
-def look(rank: int, *, waits: bool = False) -> RankLook:
+def look(rank: int, *, waits: bool = False) -> RankSample:
     now = time.monotonic_ns()
-    group = GroupCount("default_pg", 2, enqueued=9, completed=8 if waits else 9, changed_ns=now - 3_000_000_000)
-    return RankLook(
+    group = GroupProgress("default_pg", 2, enqueued=9, completed=8 if waits else 9, changed_ns=now - 3_000_000_000)
+    return RankSample(
         RecordView(
-            identity=Identity(pid=1, rank=rank, world_size=2, armed_ns=1, attempt=1),
+            identity=RankIdentity(pid=1, rank=rank, world_size=2, armed_ns=1, attempt=1),
             beat_ns=now,
             phase="communication" if waits else "compute",
             since_ns=now - 3_000_000_000,
-            user=Place("train.py", 47 if waits else 12, "main"),
+            user=CodeLine("train.py", 47 if waits else 12, "main"),
             step_source="guards",
             steps=9,
             step_mean_ns=2.5e8,
@@ -47,14 +54,14 @@ def look(rank: int, *, waits: bool = False) -> RankLook:
 
 def snapshot(folder: Path, ranks: int = 2) -> LiveState:
     looks = {rank: look(rank, waits=rank == 1) for rank in range(ranks)}
-    detector = Detector()
+    detector = WaitDetector()
     standing = detector.observe(time.monotonic_ns(), looks)
-    said = Summary(
+    said = VerdictSummary(
         1, "stall", "hang", "uneven-data", "likely", (0,), "train.py:12", "…", 1.0, time.time() + 60, *[False] * 4
     )
-    write_summary(folder / "summary.json", replace(said, sentence_parts=carried(say("moves"))))
+    write_summary(folder / "summary.json", replace(said, sentence_parts=text_to_json(say("moves"))))
     said = read_summary(folder / "summary.json")
-    return Snapshot(
+    return SnapshotBuilder(
         RunPlan(command=["torchrun", "train.py", "--hub_token", "a-secret-word"], started_s=1.0),
         folder,
         looks,
@@ -62,7 +69,7 @@ def snapshot(folder: Path, ranks: int = 2) -> LiveState:
         detector.waits_since,
         node_of=dict.fromkeys(looks, "h1"),
         world_size=ranks,
-    ).state(standing, said, Totals())
+    ).state(standing, said, RunTotals())
 
 
 def test_what_a_snapshot_tells(tmp_path: Path) -> None:
@@ -111,8 +118,8 @@ def test_nothing_is_written_until_somebody_asks(tmp_path: Path) -> None:
     assert not live.due()  # one a second
     reading = read_run(folder)
     assert (reading.live, reading.state is not None) == (True, True)
-    assert (records / FILE).stat().st_mode & 0o777 == 0o600
-    os.utime(records / WANTED, (1, 1))
+    assert (records / LIVE_FILE_NAME).stat().st_mode & 0o777 == 0o600
+    os.utime(records / REQUEST_FILE, (1, 1))
     live._written = float("-inf")
     assert not live.due()
 
@@ -141,7 +148,7 @@ def test_a_state_that_cannot_be_right_is_not_shown(tmp_path: Path, harm: str) ->
     if harm == "strange ranks":
         document["groups"][0]["rank"][0] = 77
     raw = json.dumps(document)
-    (records / FILE).write_text(raw[:-20] if harm == "torn" else raw)
+    (records / LIVE_FILE_NAME).write_text(raw[:-20] if harm == "torn" else raw)
 
     assert read_run(folder).state is None
 
@@ -172,7 +179,7 @@ def test_of_several_nodes_the_folder_of_this_machine_is_taken(tmp_path: Path) ->
 
 def test_a_pipe_among_the_files_of_a_run_is_not_waited_for(tmp_path: Path) -> None:
     folder, records = run_folder(tmp_path)
-    os.mkfifo(records / FILE)
+    os.mkfifo(records / LIVE_FILE_NAME)
     assert read_run(folder).state is None
     (folder / "run.json").unlink()
     os.mkfifo(folder / "run.json")
@@ -191,11 +198,11 @@ def test_who_ends_by_an_exception_is_not_done(tmp_path: Path) -> None:
     (tmp_path / "crash").mkdir()
     for rank in (1, 2):
         (tmp_path / "crash" / f"rank_{rank}.except").touch()
-    members = {rank: Member(rank, 100 + rank, RecordView()) for rank in range(5)}
+    members = {rank: JobRank(rank, 100 + rank, RecordView()) for rank in range(5)}
     for rank, code in ((0, 0), (1, None), (2, 0), (3, 1)):
         members[rank].ended_ns, members[rank].exit_code = 1, code
 
-    found = as_ended(dict.fromkeys(range(5), Doing.OVER) | {9: Doing.OVER}, members, tmp_path)
+    found = with_failed_exits(dict.fromkeys(range(5), RankActivity.OVER) | {9: RankActivity.OVER}, members, tmp_path)
 
-    assert [rank for rank, what in found.items() if what is Doing.DEAD] == [1, 3]
-    assert as_ended({1: Doing.WAITING}, members, tmp_path) == {1: Doing.WAITING}
+    assert [rank for rank, what in found.items() if what is RankActivity.DEAD] == [1, 3]
+    assert with_failed_exits({1: RankActivity.WAITING}, members, tmp_path) == {1: RankActivity.WAITING}

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from unhang.watch import private_files, state_at_verdict
-from unhang.watch.process_state.stack_collection import kernel_look
+from unhang.watch.process_state.stack_collection import sample_kernel
 from unhang.watch.run_folder import RunFolder
 from unhang.watch.sampling import earlier_evidence
-from unhang.watch.verdict.diagnosis_child import Child
+from unhang.watch.verdict.diagnosis_child import DiagnosisChild
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 
@@ -41,7 +41,7 @@ def parts(folder: RunFolder) -> dict[str, str]:
 
 
 def look_again(folder: RunFolder) -> None:
-    earlier_evidence.lay_dumps_aside(folder.path)
+    earlier_evidence.set_dumps_aside(folder.path)
     (folder.path / "dumps" / "rank_0").write_text("half a look")
 
 
@@ -56,7 +56,7 @@ def test_a_look_that_comes_to_nothing_puts_the_one_before_back(folder: RunFolder
 def test_also_when_it_was_ended_just_before_its_verdict(folder: RunFolder) -> None:
     before = parts(folder)
     look_again(folder)
-    earlier_evidence.lay_rest_aside(folder.path)
+    earlier_evidence.set_rest_aside(folder.path)
     (folder.path / "stacks").mkdir()
     (folder.path / "stacks" / "rank_0.txt").write_text("half a look")
     (folder.path / "bundle.json").write_text("half a look")
@@ -68,8 +68,8 @@ def test_also_when_it_was_ended_just_before_its_verdict(folder: RunFolder) -> No
 
 def test_what_a_finished_look_found_stays(folder: RunFolder) -> None:
     look_again(folder)
-    earlier_evidence.lay_rest_aside(folder.path)
-    earlier_evidence.give_up(folder.path)
+    earlier_evidence.set_rest_aside(folder.path)
+    earlier_evidence.discard(folder.path)
     earlier_evidence.restore(folder.path)
 
     first = "first look"
@@ -95,14 +95,14 @@ def test_a_rank_that_was_held_when_its_look_was_ended_goes_on(
         os._exit(0)
     os.kill(rank, signal.SIGSTOP)
     deadline = time.monotonic() + 60
-    while kernel_look(rank).state != "T" and time.monotonic() < deadline:
+    while sample_kernel(rank).state != "T" and time.monotonic() < deadline:
         time.sleep(0.01)
 
-    Child(pid, folder, 1, time.monotonic() + 60, {rank: before}).end()
+    DiagnosisChild(pid, folder, 1, time.monotonic() + 60, {rank: before}).end()
 
-    while kernel_look(rank).state != after and time.monotonic() < deadline:
+    while sample_kernel(rank).state != after and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert kernel_look(rank).state == after
+    assert sample_kernel(rank).state == after
 
 
 def test_what_ranks_left_as_they_fell_stays_without_any_look_before(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_what_ranks_left_as_they_fell_stays_without_any_look_before(tmp_path: Pa
     for rank in (0, 1):
         (made.path / "dumps" / f"rank_{rank}").write_text("as it fell")
 
-    earlier_evidence.lay_dumps_aside(made.path)
+    earlier_evidence.set_dumps_aside(made.path)
     (made.path / "dumps" / "rank_1").write_text("asked for")
     earlier_evidence.restore(made.path)
 
@@ -122,25 +122,25 @@ def test_a_look_at_the_living_keeps_the_dumps_of_the_dead(tmp_path: Path) -> Non
     for rank in (0, 1):
         (made.path / "dumps" / f"rank_{rank}").write_text("as it fell")
 
-    earlier_evidence.lay_dumps_aside(made.path)
-    earlier_evidence.keep_dumps(made.path, [0])
-    earlier_evidence.give_up(made.path)
+    earlier_evidence.set_dumps_aside(made.path)
+    earlier_evidence.restore_dumps(made.path, [0])
+    earlier_evidence.discard(made.path)
 
     assert parts(made) == {"dumps/rank_0": "as it fell"}
 
 
 def fall(folder: RunFolder) -> None:
     """A rank that falls writes its dump anew, and how it fell."""
-    private_files.replace(folder.path / "dumps" / "rank_0", b"as it fell")
+    private_files.write_atomically(folder.path / "dumps" / "rank_0", b"as it fell")
     private_files.write(folder.path / "crash" / "rank_0.except", b"KeyboardInterrupt")
 
 
 def test_a_job_ended_by_hand_leaves_what_its_verdict_rests_on(folder: RunFolder) -> None:
     (folder.path / "bundle.json").write_text('{"live": true}')
     before = parts(folder)
-    state_at_verdict.keep(folder.path)
+    state_at_verdict.save(folder.path)
     fall(folder)
-    state_at_verdict.stand_again(folder.path)
+    state_at_verdict.restore_if_live(folder.path)
 
     assert parts(folder) == before
     assert not (folder.path / ".unhang" / "judged").exists()
@@ -148,10 +148,10 @@ def test_a_job_ended_by_hand_leaves_what_its_verdict_rests_on(folder: RunFolder)
 
 def test_a_verdict_on_the_end_keeps_what_ranks_left_there(folder: RunFolder) -> None:
     (folder.path / "bundle.json").write_text('{"live": true}')
-    state_at_verdict.keep(folder.path)
+    state_at_verdict.save(folder.path)
     fall(folder)
     (folder.path / "bundle.json").write_text('{"live": false}')
-    state_at_verdict.stand_again(folder.path)
+    state_at_verdict.restore_if_live(folder.path)
 
     assert parts(folder)["dumps/rank_0"] == "as it fell"
     assert "crash/rank_0.except" in parts(folder)
@@ -163,7 +163,7 @@ def test_the_dumps_of_the_look_before_stay_too(tmp_path: Path) -> None:
     private_files.write(tmp_path / "dumps" / "rank_0", b"new")
     private_files.write(tmp_path / "dumps" / "earlier" / "rank_0", b"old")
 
-    state_at_verdict.keep(tmp_path)
-    state_at_verdict.stand_again(tmp_path)
+    state_at_verdict.save(tmp_path)
+    state_at_verdict.restore_if_live(tmp_path)
 
     assert (tmp_path / "dumps" / "earlier" / "rank_0").read_bytes() == b"old"

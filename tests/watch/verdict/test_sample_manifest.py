@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 
 from unhang.evidence.own_files.bundle import read_manifest
-from unhang.evidence.own_files.recorder_items import BundleManifest
-from unhang.records.record_views import Identity, RecordView
-from unhang.watch.job.members import Member
+from unhang.evidence.own_files.run_items import BundleManifest
+from unhang.records.record_views import RankIdentity, RecordView
+from unhang.watch.job.job_ranks import JobRank
 from unhang.watch.sampling.kept_logs import note_cut
-from unhang.watch.verdict.collecting import take
-from unhang.watch.verdict.evidence_request import Order, Taken
+from unhang.watch.verdict.evidence_request import EvidenceRequest, SampleResult
+from unhang.watch.verdict.sample_collection import collect_evidence
 from unhang.watch.verdict.sample_manifest import manifest_of, write_manifest
 
 
 def test_a_process_without_a_rank_does_not_spoil_it(tmp_path: Path) -> None:
-    members = {rank: Member(rank, 100 + rank, RecordView(identity=Identity(rank=rank))) for rank in (-1, 0)}
-    order = Order(1, tmp_path, members, world_size=None, job_outputs={}, stalled_since_s=None, live=False)
+    members = {rank: JobRank(rank, 100 + rank, RecordView(identity=RankIdentity(rank=rank))) for rank in (-1, 0)}
+    order = EvidenceRequest(1, tmp_path, members, world_size=None, job_outputs={}, stalled_since_s=None, live=False)
 
-    write_manifest(tmp_path, manifest_of(order, Taken()))
+    write_manifest(tmp_path, manifest_of(order, SampleResult()))
 
     found = read_manifest(tmp_path / "bundle.json", source="bundle.json")
     assert isinstance(found, BundleManifest)
@@ -30,8 +30,8 @@ def test_a_process_without_a_rank_does_not_spoil_it(tmp_path: Path) -> None:
 
 
 def written(folder: Path) -> BundleManifest:
-    order = Order(1, folder / "records", {}, world_size=2, job_outputs={}, stalled_since_s=None, live=False)
-    write_manifest(folder, manifest_of(order, Taken()))
+    order = EvidenceRequest(1, folder / "records", {}, world_size=2, job_outputs={}, stalled_since_s=None, live=False)
+    write_manifest(folder, manifest_of(order, SampleResult()))
     found = read_manifest(folder / "bundle.json", source="bundle.json")
     assert isinstance(found, BundleManifest)
     return found
@@ -73,9 +73,12 @@ def test_what_ended_a_rank_tells_how_where_nobody_could_ask(
     (tmp_path / "crash").mkdir()
     said = {"thread": thread, "type": "ValueError", "message": "no", "file": "train.py", "line": 3, "function": "main"}
     (tmp_path / "crash" / "rank_0.except").write_text(json.dumps(said) + "\n")
-    member = Member(0, 100, RecordView(identity=Identity(rank=0)), ended_ns=ended_ns, exit_code=seen)
+    member = JobRank(0, 100, RecordView(identity=RankIdentity(rank=0)), ended_ns=ended_ns, exit_code=seen)
 
-    take(Order(1, tmp_path, {0: member}, world_size=1, job_outputs={}, stalled_since_s=None, live=False), tmp_path)
+    collect_evidence(
+        EvidenceRequest(1, tmp_path, {0: member}, world_size=1, job_outputs={}, stalled_since_s=None, live=False),
+        tmp_path,
+    )
 
     found = read_manifest(tmp_path / "bundle.json", source="bundle.json")
     assert isinstance(found, BundleManifest)

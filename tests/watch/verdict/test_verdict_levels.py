@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from unhang.report.localizer import Voice
-from unhang.report.text_in_files import said_again
+from unhang.report.localizer import Localizer
+from unhang.report.text_serialization import text_from_json
 from unhang.watch import end_job
-from unhang.watch.reporting.verdict_summary import Level, Summary
+from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
 from unhang.watch.run_folder import RunFolder
 from unhang.watch.sampling import earlier_evidence
-from unhang.watch.verdict.evidence_request import Interrupted, Order, Taken
-from unhang.watch.verdict.verdicts import conclude
+from unhang.watch.verdict.evidence_request import EvidenceRequest, SampleResult, SamplingInterrupted
+from unhang.watch.verdict.verdicts import diagnose_run_folder
 
 IN_INIT = """\
 Process {pid}: python train.py
@@ -30,22 +30,24 @@ Thread {pid} (idle): "MainThread"
 """
 
 
-def concluded(path: Path, *, waited_s: float, lang: str = "en") -> Summary:
+def concluded(path: Path, *, waited_s: float, lang: str = "en") -> VerdictSummary:
     """Ranks 0 and 1 of three stand in init_process_group; of rank 2 there is nothing."""
     folder = RunFolder.create(path).path
     for rank in (0, 1):
         for name in (f"rank_{rank}.1.txt", f"rank_{rank}.txt"):
             (folder / "stacks").mkdir(exist_ok=True)
             (folder / "stacks" / name).write_text(IN_INIT.format(pid=100 + rank))
-    order = Order(1, path, {}, world_size=3, job_outputs={}, stalled_since_s=time.time() - waited_s, lang=lang)
+    order = EvidenceRequest(
+        1, path, {}, world_size=3, job_outputs={}, stalled_since_s=time.time() - waited_s, lang=lang
+    )
     processes = [{"rank": rank, "pid": 100 + rank, "state": "S", "moving": False} for rank in (0, 1)]
     manifest = {"schema": "unhang.bundle/1", "world_size": 3, "live": True, "processes": processes}
     (folder / "bundle.json").write_text(json.dumps(manifest))
-    return conclude(order, Taken(taken_s=time.time()), folder, waited_s=waited_s, width=80)[0]
+    return diagnose_run_folder(order, SampleResult(taken_s=time.time()), folder, waited_s=waited_s, width=80)[0]
 
 
-@pytest.mark.parametrize(("waited_s", "level"), [(8.0, Level.WAITING), (31.0, Level.STALL)])
-def test_a_rank_that_was_not_seen_may_be_starting(waited_s: float, level: Level, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("waited_s", "level"), [(8.0, VerdictLevel.WAITING), (31.0, VerdictLevel.STALL)])
+def test_a_rank_that_was_not_seen_may_be_starting(waited_s: float, level: VerdictLevel, tmp_path: Path) -> None:
     said = concluded(tmp_path / "run", waited_s=waited_s)
 
     assert (said.cause, said.ranks, said.level) == ("rendezvous", (2,), level.value)
@@ -63,11 +65,11 @@ def test_the_users_command_is_given_the_verdict_in_the_language_of_the_run(tmp_p
     while not got.exists():
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    assert list(end_job.troubles(folder)) == []
+    assert list(end_job.failed_command_lines(folder)) == []
 
     given = json.loads(got.read_text())
     assert (given["lang"], given["findings"][0]["cause"]) == ("zh", "rendezvous")
-    assert given["findings"][0]["summary"] == said_again(said.sentence_parts, "", Voice("zh"))
+    assert given["findings"][0]["summary"] == text_from_json(said.sentence_parts, "", Localizer("zh"))
     assert json.loads(folder.verdict.read_text())["findings"][0]["summary"] == said.sentence
 
 
@@ -81,9 +83,9 @@ def at_the_end(path: Path, *, said: tuple[str, str], exit_code: int | None) -> d
     earlier_evidence.copy_aside(folder)
     manifest = {"schema": "unhang.bundle/1", "world_size": 2, "live": False, "processes": processes}
     (folder / "bundle.json").write_text(json.dumps(manifest))
-    order = Order(2, path, {}, world_size=2, job_outputs={}, stalled_since_s=None, live=False, said=said)
-    with suppress(Interrupted):
-        conclude(order, Taken(taken_s=time.time()), folder, waited_s=0.0, width=80)
+    order = EvidenceRequest(2, path, {}, world_size=2, job_outputs={}, stalled_since_s=None, live=False, said=said)
+    with suppress(SamplingInterrupted):
+        diagnose_run_folder(order, SampleResult(taken_s=time.time()), folder, waited_s=0.0, width=80)
     manifest = json.loads((folder / "bundle.json").read_text())
     told: dict[str, Any] = json.loads((folder / "verdict.json").read_text())
     return {"cause": told["findings"][0]["cause"], "live": manifest["live"]}

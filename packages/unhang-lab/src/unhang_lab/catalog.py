@@ -8,54 +8,64 @@ from __future__ import annotations
 
 from unhang.errors import UsageError
 from unhang.findings import Cause
-from unhang_lab.lab_case import Case, Expected, but_last, everyone, first, last, no_rank, odd_ones, second
+from unhang_lab.lab_case import (
+    ExpectedVerdict,
+    LabCase,
+    all_but_last,
+    all_ranks,
+    first_rank,
+    last_rank,
+    no_rank,
+    odd_ranks,
+    second_rank,
+)
 from unhang_lab.recorder import Injection
 
 """Guilty ranks of a job of N ranks."""
 
 
-CASES: tuple[Case, ...] = (
-    Case(
+CASES: tuple[LabCase, ...] = (
+    LabCase(
         "missing-rank",
         "one rank skips a collective inside an if on its rank",
         "missing_rank.py",
-        Expected(
+        ExpectedVerdict(
             Cause.RANK_CONDITIONAL_COLLECTIVE,
-            last,
+            last_rank,
             where=("dist.barrier()",),
             waiter=("dist.all_gather(losses, mine)",),
         ),
         fault="if rank != world - 1:",
         after=15,
     ),
-    Case(
+    LabCase(
         "split-without-seed",
         "every rank splits the data with its own shuffle, so the ranks run different numbers of steps",
         "split_without_seed.py",
-        Expected(
+        ExpectedVerdict(
             Cause.UNEVEN_DATA, no_rank, where=("dist.barrier()",), waiter=("loss.backward()",), fewest_batches=True
         ),
         fault="random.shuffle(books)",
         ranks=4,
         after=30,
     ),
-    Case(
+    LabCase(
         "rank0-only",
         "rank 0 alone calls a function that holds a collective",
         "rank0_only.py",
-        Expected(
-            Cause.RANK_CONDITIONAL_COLLECTIVE, first, where=("dist.all_reduce(total)",), waiter=("dist.barrier()",)
+        ExpectedVerdict(
+            Cause.RANK_CONDITIONAL_COLLECTIVE, first_rank, where=("dist.all_reduce(total)",), waiter=("dist.barrier()",)
         ),
         fault="if rank == 0:",
         after=5,
     ),
-    Case(
+    LabCase(
         "different-sizes",
         "one rank gathers more elements than the others (Gloo aborts, NCCL hangs)",
         "different_sizes.py",
-        Expected(
+        ExpectedVerdict(
             Cause.COLLECTIVE_MISMATCH,
-            last,
+            last_rank,
             status=("crash", "hang"),
             where=("dist.all_gather(everyone, predictions)",),
             waiter=("dist.all_gather(everyone, predictions)",),
@@ -65,13 +75,13 @@ CASES: tuple[Case, ...] = (
         at_least=3,
         after=8,
     ),
-    Case(
+    LabCase(
         "different-sizes-fewer",
         "one rank gathers fewer elements than the others, so that it is the one Gloo aborts (NCCL hangs)",
         "different_sizes_fewer.py",
-        Expected(
+        ExpectedVerdict(
             Cause.COLLECTIVE_MISMATCH,
-            last,
+            last_rank,
             status=("crash", "hang"),
             where=("dist.all_gather(everyone, errors)",),
             waiter=("dist.all_gather(everyone, errors)",),
@@ -81,13 +91,13 @@ CASES: tuple[Case, ...] = (
         at_least=3,
         after=8,
     ),
-    Case(
+    LabCase(
         "different-operations",
         "one rank broadcasts where the others all-reduce, decided by its own loss",
         "different_operations.py",
-        Expected(
+        ExpectedVerdict(
             Cause.COLLECTIVE_MISMATCH,
-            second,
+            second_rank,
             where=("dist.broadcast(state, src=0)",),
             waiter=("dist.all_reduce(state, op=dist.ReduceOp.MAX)",),
         ),
@@ -95,13 +105,13 @@ CASES: tuple[Case, ...] = (
         at_least=3,
         after=10,
     ),
-    Case(
+    LabCase(
         "different-dtype",
         "one rank all-reduces another dtype of another width (Gloo aborts, NCCL hangs)",
         "different_dtype.py",
-        Expected(
+        ExpectedVerdict(
             Cause.COLLECTIVE_MISMATCH,
-            second,
+            second_rank,
             status=("crash", "hang"),
             where=("dist.all_reduce(tokens)",),
             waiter=("dist.all_reduce(tokens)",),
@@ -111,13 +121,13 @@ CASES: tuple[Case, ...] = (
         at_least=3,
         after=15,
     ),
-    Case(
+    LabCase(
         "different-dtype-wider",
         "one rank all-reduces float64 among float32, so that Gloo aborts an innocent one (NCCL hangs)",
         "different_dtype_wider.py",
-        Expected(
+        ExpectedVerdict(
             Cause.COLLECTIVE_MISMATCH,
-            second,
+            second_rank,
             status=("crash", "hang"),
             where=("dist.all_reduce(norms)",),
             waiter=("dist.all_reduce(norms)",),
@@ -127,13 +137,13 @@ CASES: tuple[Case, ...] = (
         at_least=3,
         after=15,
     ),
-    Case(
+    LabCase(
         "different-dtype-same-bytes",
         "one rank all-reduces float32 among int32: nothing stops there, but the result differs and the steps with it",
         "different_dtype_same_bytes.py",
-        Expected(
+        ExpectedVerdict(
             Cause.COLLECTIVE_MISMATCH,
-            last,
+            last_rank,
             where=("dist.all_reduce(shared, op=dist.ReduceOp.MIN)",),
             waiter=("loss.backward()", "dist.all_reduce(shared, op=dist.ReduceOp.MIN)"),
         ),
@@ -141,27 +151,27 @@ CASES: tuple[Case, ...] = (
         at_least=3,
         after=3,
     ),
-    Case(
+    LabCase(
         "order-swap",
         "one rank uses two groups in the opposite order",
         "order_swap.py",
-        Expected(
+        ExpectedVerdict(
             Cause.DEADLOCK_ORDER,
-            everyone,
-            also_ranks=first,
+            all_ranks,
+            also_ranks=first_rank,
             where=("average(expert.parameters(), expert_group)", "average(dense.parameters(), dense_group)"),
             waiter=("average(expert.parameters(), expert_group)", "average(dense.parameters(), dense_group)"),
         ),
         fault='ready_first = "expert"',
         after=5,
     ),
-    Case(
+    LabCase(
         "chain-of-groups",
         "a chain of waits across three groups; the last rank works alone at its end",
         "chain_of_groups.py",
-        Expected(
+        ExpectedVerdict(
             Cause.SINGLE_RANK_WORK,
-            last,
+            last_rank,
             watched=("slow",),
             where_functions=("write_shard",),
             waiter=(
@@ -172,26 +182,26 @@ CASES: tuple[Case, ...] = (
         fault="write_shard(range(10**6)",
         ranks=4,
     ),
-    Case(
+    LabCase(
         "p2p-cycle",
         "every rank sends to its neighbour before anyone receives",
         "p2p_cycle.py",
-        Expected(
+        ExpectedVerdict(
             Cause.DEADLOCK_ORDER,
-            everyone,
+            all_ranks,
             where=("dist.send(tensor, (rank + 1) % world)",),
             waiter=("dist.send(tensor, (rank + 1) % world)",),
         ),
         fault="dist.send(tensor, (rank + 1) % world)",
         after=2,
     ),
-    Case(
+    LabCase(
         "rank0-tokenises",
         "rank 0 tokenises the corpus while the others wait in a barrier",
         "rank0_tokenises.py",
-        Expected(
+        ExpectedVerdict(
             Cause.SINGLE_RANK_WORK,
-            first,
+            first_rank,
             status=("hang", "slow"),
             watched=("slow",),
             where_functions=("tokenize", "prepare"),
@@ -200,13 +210,13 @@ CASES: tuple[Case, ...] = (
         fault='prepare("tokens.pt")',
         after=2,
     ),
-    Case(
+    LabCase(
         "loader-stuck",
         "a loader worker of one rank waits for a file that never comes",
         "loader_stuck.py",
-        Expected(
+        ExpectedVerdict(
             Cause.SLOW_DATA_LOADING,
-            last,
+            last_rank,
             watched=("slow",),
             where=("for step, batch in enumerate(loader):", "with open(self.paths[index]) as file:"),
             waiter=("loss.backward()",),
@@ -214,13 +224,13 @@ CASES: tuple[Case, ...] = (
         fault="os.mkfifo(path)",
         after=8,
     ),
-    Case(
+    LabCase(
         "late-to-init",
         "one rank waits for a file before it comes to init_process_group",
         "late_to_init.py",
-        Expected(
+        ExpectedVerdict(
             Cause.SINGLE_RANK_WORK,
-            last,
+            last_rank,
             watched=("slow",),
             where=("time.sleep(0.5)",),
             waiter=("dist.init_process_group(backend",),
@@ -228,81 +238,81 @@ CASES: tuple[Case, ...] = (
         fault="if number % WORLD != WORLD - 1:",
         after=0,
     ),
-    Case(
+    LabCase(
         "group-in-branch",
         "all ranks but one make another group",
         "group_in_branch.py",
-        Expected(
+        ExpectedVerdict(
             Cause.RANK_CONDITIONAL_COLLECTIVE,
-            but_last,
+            all_but_last,
             where=('return dist.new_group(backend="gloo")',),
             waiter=("loss.backward()",),
         ),
         fault="if dist.get_rank() in quiet:",
         after=1,
     ),
-    Case(
+    LabCase(
         "thread-exception",
         "the training thread of one rank dies; its main thread goes on reporting",
         "thread_exception.py",
-        Expected(
+        ExpectedVerdict(
             Cause.RANK_CRASHED,
-            second,
+            second_rank,
             where=("labels = torch.tensor(",),
             waiter=("loss.backward()",),
         ),
         fault="labels = torch.tensor(",
         after=20,
     ),
-    Case(
+    LabCase(
         "killed",
         "somebody kills one rank with SIGKILL",
         "steady.py",
-        Expected(Cause.RANK_CRASHED, second, status=("crash", "hang")),
+        ExpectedVerdict(Cause.RANK_CRASHED, second_rank, status=("crash", "hang")),
         injection=Injection("KILL", 1, after=10),
         moment="end",
     ),
-    Case(
+    LabCase(
         "stopped",
         "somebody stops one rank with SIGSTOP",
         "steady.py",
-        Expected(Cause.RANK_FROZEN, second, waiter=("loss.backward()",)),
+        ExpectedVerdict(Cause.RANK_FROZEN, second_rank, waiter=("loss.backward()",)),
         injection=Injection("STOP", 1, after=10),
     ),
-    Case(
+    LabCase(
         "holds-interpreter-lock",
         "a native call of one rank never returns and holds the interpreter lock",
         "holds_interpreter_lock.py",
-        Expected(
+        ExpectedVerdict(
             Cause.RANK_FROZEN,
-            last,
+            last_rank,
             where=("library.usleep(int(seconds * 1e6))",),
             waiter=("loss.backward()",),
         ),
         fault="library = ctypes.PyDLL(None)",
         after=15,
     ),
-    Case(
+    LabCase(
         "teardown",
         "training is over, and the ranks close their groups in different order",
         "teardown.py",
-        Expected(
+        ExpectedVerdict(
             Cause.DEADLOCK_ORDER,
-            everyone,
-            also_ranks=odd_ones,
+            all_ranks,
+            also_ranks=odd_ranks,
             where=("dist.barrier(group=group)",),
             waiter=("dist.barrier(group=group)",),
         ),
         fault="close(groups if rank % 2 == 0 else groups[::-1])",
         after=10,
     ),
-    Case(
+    LabCase(
         "out-of-memory",
         "one rank runs out of GPU memory (raised by hand on a CPU); a thread keeps its process alive",
         "out_of_memory.py",
-        Expected(
+        ExpectedVerdict(
             Cause.GPU_OOM,
-            second,
+            second_rank,
             status=("hang", "crash"),
             where_functions=("activations",),
             waiter=("loss.backward()",),
@@ -310,13 +320,13 @@ CASES: tuple[Case, ...] = (
         fault="length = 2**40",
         after=8,
     ),
-    Case(
+    LabCase(
         "timeout-too-short",
         "rank 0 does planned work that would have ended, but the limit of the others is shorter",
         "timeout_too_short.py",
-        Expected(
+        ExpectedVerdict(
             Cause.TIMEOUT_TOO_SHORT,
-            first,
+            first_rank,
             status=("hang", "crash"),
             where_functions=("score",),
             waiter=("dist.barrier()",),
@@ -325,30 +335,30 @@ CASES: tuple[Case, ...] = (
         moment="end",
         timeout_s=4.0,
     ),
-    Case(
+    LabCase(
         "frozen-transport",
         "everyone joined the same collective and no byte moves any more",
         "steady_slow_steps.py",
-        Expected(Cause.UNKNOWN, no_rank, also_ranks=everyone, waiter=("loss.backward()",)),
+        ExpectedVerdict(Cause.UNKNOWN, no_rank, also_ranks=all_ranks, waiter=("loss.backward()",)),
         injection=Injection("freeze-transport", None, after=4),
         backends=("gloo",),
     ),
-    Case(
+    LabCase(
         "slow-rank",
         "one rank computes many times longer than the others; nothing stops",
         "slow_rank.py",
-        Expected(Cause.SLOW_RANK, second, status=("slow",), where_functions=("augment",)),
+        ExpectedVerdict(Cause.SLOW_RANK, second_rank, status=("slow",), where_functions=("augment",)),
         fault="2000 if rank == 1 else 4",
         moment="moving",
         after=25,
     ),
-    Case(
+    LabCase(
         "slow-loading",
         "one rank reads its data slowly; nothing stops",
         "slow_loading.py",
-        Expected(
+        ExpectedVerdict(
             Cause.SLOW_DATA_LOADING,
-            last,
+            last_rank,
             status=("slow",),
             where=("for step, batch in enumerate(DataLoader(",),
         ),
@@ -356,25 +366,25 @@ CASES: tuple[Case, ...] = (
         moment="moving",
         after=25,
     ),
-    Case(
+    LabCase(
         "healthy",
         "a job that trains, saves and finishes",
         "healthy.py",
-        Expected(None, no_rank, ("healthy",)),
+        ExpectedVerdict(None, no_rank, ("healthy",)),
         moment="end",
     ),
-    Case(
+    LabCase(
         "healthy-running",
         "a job that is looked at while it trains as it should",
         "steady.py",
-        Expected(None, no_rank, ("healthy",)),
+        ExpectedVerdict(None, no_rank, ("healthy",)),
         moment="moving",
         after=20,
     ),
 )
 
 
-def find(name: str) -> Case:
+def find_case(name: str) -> LabCase:
     """The case of that name.
 
     Raises:

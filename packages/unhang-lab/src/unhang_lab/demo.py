@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unhang_lab.catalog import find
+from unhang_lab.catalog import find_case
 from unhang_lab.recorder import Tell
 from unhang_lab.run_case import run_case
 
@@ -19,4 +19,4 @@ def record_demo(bundle: Path, *, tell: Tell = lambda _: None) -> Path:
         MissingExtra: there is no PyTorch.
         UnhangError: the job did not stall (a machine under extreme load), or the folder is in use.
     """
-    return run_case(find(DEMO_CASE), bundle, ranks=DEMO_RANKS, tell=tell)
+    return run_case(find_case(DEMO_CASE), bundle, ranks=DEMO_RANKS, tell=tell)

@@ -9,19 +9,19 @@ from collections.abc import Collection
 from pathlib import Path
 
 from unhang.findings import Finding, Verdict, Where, rank_ranges
-from unhang_lab.lab_case import Case
+from unhang_lab.lab_case import LabCase
 
 _BATCHES = re.compile(r"^(\d+) batches$", re.MULTILINE)
 
 
-def mistakes(case: Case, bundle: Path, verdict: Verdict, *, watched: bool = False) -> list[str]:
+def find_mistakes(case: LabCase, bundle: Path, verdict: Verdict, *, watched: bool = False) -> list[str]:
     """One sentence for each thing the verdict has wrong; empty when it is right.
 
     ``watched``: the bundle is a run folder, taken while the job lived on.
     """
     expected = case.expected
     found = []
-    right = right_status(case, watched=watched)
+    right = expected_status(case, watched=watched)
     if verdict.status.value not in right:
         found.append(f"status is {verdict.status.value}, must be {' or '.join(right)}")
     if expected.cause is None:
@@ -34,12 +34,12 @@ def mistakes(case: Case, bundle: Path, verdict: Verdict, *, watched: bool = Fals
     return found + _wrong_ranks(case, bundle, first) + _wrong_lines(case, bundle, first)
 
 
-def right_status(case: Case, *, watched: bool) -> tuple[str, ...]:
+def expected_status(case: LabCase, *, watched: bool) -> tuple[str, ...]:
     """The statuses that are right for this case."""
     return (watched and case.expected.watched) or case.expected.status
 
 
-def guilty_ranks(case: Case, bundle: Path, world: int) -> set[tuple[int, ...]]:
+def expected_ranks(case: LabCase, bundle: Path, world: int) -> set[tuple[int, ...]]:
     """The answers that are right for this run."""
     if case.expected.fewest_batches:
         return {ranks_with_fewest_batches(bundle)}
@@ -59,7 +59,7 @@ def ranks_with_fewest_batches(bundle: Path) -> tuple[int, ...]:
     return tuple(sorted(rank for rank, count in batches.items() if count == fewest))
 
 
-def fault_line(case: Case) -> int | None:
+def fault_line(case: LabCase) -> int | None:
     """The line of the script that is the cause; None when the fault comes from outside."""
     return min(lines_with(case.path, case.fault)) if case.fault else None
 
@@ -74,16 +74,16 @@ def _accuses(finding: Finding) -> bool:
     return finding.severity.value != "note"
 
 
-def _wrong_ranks(case: Case, bundle: Path, finding: Finding) -> list[str]:
+def _wrong_ranks(case: LabCase, bundle: Path, finding: Finding) -> list[str]:
     world = int(json.loads((bundle / "bundle.json").read_bytes())["world_size"])
-    answers = guilty_ranks(case, bundle, world)
+    answers = expected_ranks(case, bundle, world)
     if finding.ranks in answers:
         return []
     right = " or ".join(rank_ranges(answer) or "none" for answer in sorted(answers))
     return [f"ranks are {rank_ranges(finding.ranks) or 'none'}, must be {right}"]
 
 
-def _wrong_lines(case: Case, bundle: Path, finding: Finding) -> list[str]:
+def _wrong_lines(case: LabCase, bundle: Path, finding: Finding) -> list[str]:
     kept, expected = bundle / "source" / "train.py", case.expected
     script = kept if kept.exists() else case.path  # no frame of a rank that was killed names it
     right = {number for code in expected.where for number in lines_with(script, code)}

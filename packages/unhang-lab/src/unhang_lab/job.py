@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from unhang.errors import MissingExtra
-from unhang.watch.job import processes
+from unhang.watch.job import job_processes
 
 MARK_NAME = "UNHANG_LAB_MEETING"
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class LabRank:
     """A rank's process as it introduced itself."""
 
     rank: int
@@ -32,7 +32,7 @@ class Member:
 
 
 @dataclass(slots=True)
-class Job:
+class TorchrunJob:
     """A started job. ``meeting`` is the private folder in which its ranks and the recorder exchange files."""
 
     launcher: subprocess.Popen[bytes]
@@ -47,13 +47,13 @@ class Job:
         """The environment entry every process of this job inherits."""
         return f"{MARK_NAME}={self.meeting}"
 
-    def members(self) -> dict[int, Member]:
+    def members(self) -> dict[int, LabRank]:
         """The ranks that introduced themselves so far."""
         found = {}
         for path in (self.meeting / "ranks").iterdir():
             if path.name.isdigit():
                 me = json.loads(path.read_bytes())
-                found[me["rank"]] = Member(me["rank"], me["local_rank"], me["pid"], me["host"])
+                found[me["rank"]] = LabRank(me["rank"], me["local_rank"], me["pid"], me["host"])
         return found
 
     def positions(self) -> dict[int, bytes]:
@@ -67,9 +67,9 @@ class Job:
 
     def note_ends(self) -> None:
         """Remember which ranks' processes are gone, and which processes belong to the job."""
-        self.seen.update(processes.marked(self.mark))
+        self.seen.update(job_processes.processes_with_mark(self.mark))
         for rank, member in self.members().items():
-            look = processes.look_at(member.pid)
+            look = job_processes.process_status(member.pid)
             if (look is None or look.state in "ZX") and rank not in self.ended_s:
                 self.ended_s[rank] = time.time()
 
@@ -83,12 +83,12 @@ class Job:
             yield "/".join(path.parts[-3:]), path
 
 
-def enqueued(position: bytes) -> int:
+def max_enqueued(position: bytes) -> int:
     """The largest number of collectives any group of this rank has enqueued; 0 before the first."""
-    return max((number for _, number in counts(position)), default=0)
+    return max((number for _, number in enqueued_by_group(position)), default=0)
 
 
-def counts(position: bytes) -> tuple[tuple[str, int], ...]:
+def enqueued_by_group(position: bytes) -> tuple[tuple[str, int], ...]:
     """Enqueued collectives of every group of this rank. Gloo's completed counts may change while nothing moves."""
     try:
         status = json.loads(position).get("pg_status", {})
@@ -111,9 +111,9 @@ def require_torch() -> None:
 
 
 @contextlib.contextmanager
-def running(
+def run_job(
     script: Path, arguments: tuple[str, ...], *, ranks: int, backend: str, extra: Mapping[str, str]
-) -> Iterator[Job]:
+) -> Iterator[TorchrunJob]:
     """Start ``script`` under torchrun and end every process of it on the way out, whatever happened.
 
     Args:
@@ -128,19 +128,21 @@ def running(
         meeting = Path(folder)
         for name in ("ranks", "beat", "ask", "dumps", "stacks", "torchrun", "scratch"):
             (meeting / name).mkdir(mode=0o700)
-        with processes.adopting_orphans():
+        with job_processes.adopting_orphans():
             job = _start(script, arguments, ranks, _environment(meeting, backend, extra), meeting)
             try:
                 yield job
             finally:
-                job.seen.update(processes.marked(job.mark))
+                job.seen.update(job_processes.processes_with_mark(job.mark))
                 known = frozenset(job.seen - {job.launcher.pid})
-                processes.end_all(job.mark, known, limit_s=30.0)
+                job_processes.kill_marked(job.mark, known, limit_s=30.0)
                 job.launcher.wait(timeout=30)
-                processes.reap(known, limit_s=5.0)
+                job_processes.reap(known, limit_s=5.0)
 
 
-def _start(script: Path, arguments: tuple[str, ...], ranks: int, environment: dict[str, str], meeting: Path) -> Job:
+def _start(
+    script: Path, arguments: tuple[str, ...], ranks: int, environment: dict[str, str], meeting: Path
+) -> TorchrunJob:
     worker = Path(__file__).with_name("worker.py")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
     command += [f"--log-dir={meeting / 'torchrun'}", "--redirects=3"]
@@ -157,7 +159,7 @@ def _start(script: Path, arguments: tuple[str, ...], ranks: int, environment: di
             cwd=meeting / "scratch",
             start_new_session=True,
         )
-    return Job(launcher, meeting, ranks)
+    return TorchrunJob(launcher, meeting, ranks)
 
 
 def _environment(meeting: Path, backend: str, extra: Mapping[str, str]) -> dict[str, str]:

@@ -16,7 +16,7 @@ Ranks = Callable[[int], tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedVerdict:
     """The verdict a bundle of this case must get.
 
     ``cause`` None means a healthy job. ``where`` and ``waiter`` are pieces of code, each on a line that is right;
@@ -38,13 +38,13 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class LabCase:
     """One job with one fault. ``fault`` is the piece of code that is the cause, empty when it comes from outside."""
 
     name: str
     what: str
     script: str
-    expected: Expected
+    expected: ExpectedVerdict
     fault: str = ""
     ranks: int = 3
     at_least: int = 2
@@ -65,31 +65,31 @@ def no_rank(_world: int) -> tuple[int, ...]:
     return ()
 
 
-def first(_world: int) -> tuple[int, ...]:
+def first_rank(_world: int) -> tuple[int, ...]:
     """Rank 0."""
     return (0,)
 
 
-def second(_world: int) -> tuple[int, ...]:
+def second_rank(_world: int) -> tuple[int, ...]:
     """Rank 1."""
     return (1,)
 
 
-def last(world: int) -> tuple[int, ...]:
+def last_rank(world: int) -> tuple[int, ...]:
     """The last rank."""
     return (world - 1,)
 
 
-def but_last(world: int) -> tuple[int, ...]:
+def all_but_last(world: int) -> tuple[int, ...]:
     """All ranks but the last."""
     return tuple(range(world - 1))
 
 
-def everyone(world: int) -> tuple[int, ...]:
+def all_ranks(world: int) -> tuple[int, ...]:
     """All ranks."""
     return tuple(range(world))
 
 
-def odd_ones(world: int) -> tuple[int, ...]:
+def odd_ranks(world: int) -> tuple[int, ...]:
     """Ranks with an odd number."""
     return tuple(range(1, world, 2))

@@ -15,17 +15,17 @@ _SIGTERM = -15
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class ProcessEnding:
     """Exit code of one process (a signal is negative), and whether torchrun itself ended it."""
 
     exit_code: int
     by_launcher: bool
 
 
-def endings(launcher_log: str) -> dict[int, Ending]:
+def read_endings(launcher_log: str) -> dict[int, ProcessEnding]:
     """Endings by process id."""
     closed = {int(match["pid"]) for match in _CLOSED.finditer(launcher_log)}
     codes = dict.fromkeys(closed, _SIGTERM)
     for pattern in (_TABLE, _FIRST):
         codes |= {int(match["pid"]): int(match["code"]) for match in pattern.finditer(launcher_log)}
-    return {pid: Ending(code, pid in closed) for pid, code in codes.items()}
+    return {pid: ProcessEnding(code, pid in closed) for pid, code in codes.items()}

@@ -19,17 +19,17 @@ from typing import Any, Literal
 
 from unhang.errors import UnhangError
 from unhang.watch import private_files
-from unhang.watch.job import processes
+from unhang.watch.job import job_processes
 from unhang.watch.process_state import py_spy_samples
-from unhang.watch.sampling.bundle_files import listed
-from unhang_lab.job import Job, Member, counts, enqueued, running
-from unhang_lab.launcher_exits import endings
-from unhang_lab.worker import BEAT_EVERY_S
+from unhang.watch.sampling.bundle_files import manifest_files
+from unhang_lab.job import LabRank, TorchrunJob, enqueued_by_group, max_enqueued, run_job
+from unhang_lab.launcher_exits import read_endings
+from unhang_lab.worker import BEAT_INTERVAL_S
 
 SCHEMA = "unhang.bundle/1"
 POLL_S = 0.1
 DUMP_LIMIT_S = 6.0
-BETWEEN_LOOKS_S = 0.4
+BETWEEN_SAMPLES_S = 0.4
 ENDING_LIMIT_S = 15.0
 """torchrun looks after its ranks every 1.5 s, and gives survivors time to close."""
 Tell = Callable[[str], None]
@@ -46,7 +46,7 @@ class Injection:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RecordingPlan:
     """What to run and when to look.
 
     ``moment``: ``stall`` looks when no rank moves any more, ``moving`` looks while they do, ``end`` waits for the end.
@@ -68,7 +68,7 @@ class Plan:
 
 
 @dataclass(slots=True)
-class Seen:
+class JobObservations:
     """What the looks brought home."""
 
     stalled_since_s: float | None = None
@@ -78,7 +78,7 @@ class Seen:
     ended_by_itself: bool = False
 
 
-def record(plan: Plan, bundle: Path, *, tell: Tell = lambda _: None) -> Path:
+def record(plan: RecordingPlan, bundle: Path, *, tell: Tell = lambda _: None) -> Path:
     """Run ``plan`` and leave a bundle at ``bundle``, which must not hold anything yet. Returns ``bundle``.
 
     Raises:
@@ -91,8 +91,8 @@ def record(plan: Plan, bundle: Path, *, tell: Tell = lambda _: None) -> Path:
     private_files.make_folder(bundle)
     script = _place_source(plan, bundle)
     tell(f"starting {plan.ranks} ranks with torchrun ({plan.backend})")
-    with running(script, plan.arguments, ranks=plan.ranks, backend=plan.backend, extra=plan.environment) as job:
-        seen = _wait_and_look(plan, job, bundle, tell)
+    with run_job(script, plan.arguments, ranks=plan.ranks, backend=plan.backend, extra=plan.environment) as job:
+        seen = _wait_and_sample(plan, job, bundle, tell)
         _keep_dumps(job, bundle)
         _keep_logs(job, bundle)
         manifest = _manifest(plan, job, seen, bundle)
@@ -101,7 +101,7 @@ def record(plan: Plan, bundle: Path, *, tell: Tell = lambda _: None) -> Path:
     return bundle
 
 
-def _place_source(plan: Plan, bundle: Path) -> Path:
+def _place_source(plan: RecordingPlan, bundle: Path) -> Path:
     """Copy the program into the bundle; the job runs that copy, so frames, source and bundle agree."""
     for path in sorted(plan.folder.rglob("*.py")):
         if path.is_file():
@@ -109,17 +109,17 @@ def _place_source(plan: Plan, bundle: Path) -> Path:
     return bundle / "source" / plan.script
 
 
-def _wait_and_look(plan: Plan, job: Job, bundle: Path, tell: Tell) -> Seen:
-    seen = Seen()
+def _wait_and_sample(plan: RecordingPlan, job: TorchrunJob, bundle: Path, tell: Tell) -> JobObservations:
+    seen = JobObservations()
     tell("training")
-    waiting = _Waiting(plan, job)
+    waiting = _MomentWatch(plan, job)
     while not waiting.over():
         time.sleep(POLL_S)
     seen.ended_by_itself = waiting.ended
     seen.stalled_since_s = job.last_move_s() if waiting.stalled else None
     if not waiting.ended:
         tell("nobody moves any more: looking at every rank" if waiting.stalled else "looking at every rank")
-        _look(job, bundle, seen, twice_dumped=plan.moment == "moving")
+        _sample_ranks(job, bundle, seen, twice_dumped=plan.moment == "moving")
     else:
         for rank in job.members():
             _write_own_stack(job, bundle, rank)
@@ -132,17 +132,17 @@ def _wait_and_look(plan: Plan, job: Job, bundle: Path, tell: Tell) -> Seen:
     return seen
 
 
-def _ends_within(job: Job, limit_s: float) -> bool:
+def _ends_within(job: TorchrunJob, limit_s: float) -> bool:
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline and job.launcher.poll() is None:
         time.sleep(POLL_S)
     return job.launcher.poll() is not None
 
 
-class _Waiting:
+class _MomentWatch:
     """Decides when the moment of a plan has come."""
 
-    def __init__(self, plan: Plan, job: Job) -> None:
+    def __init__(self, plan: RecordingPlan, job: TorchrunJob) -> None:
         self.plan, self.job = plan, job
         self.deadline = time.monotonic() + plan.limit_s
         self.injected = plan.injection is None
@@ -175,7 +175,7 @@ class _Waiting:
         return self._moment_came(now)
 
     def _moment_came(self, now: dict[int, bytes]) -> bool:
-        counts = [enqueued(position) for position in now.values()]
+        counts = [max_enqueued(position) for position in now.values()]
         if self.plan.moment == "end" or len(counts) < self.plan.ranks or max(counts) < self.plan.after:
             return False
         if self.plan.moment == "moving":
@@ -190,7 +190,7 @@ class _Waiting:
     def _inject(self, now: dict[int, bytes]) -> bool:
         injection = self.plan.injection
         assert injection is not None
-        if len(now) < self.plan.ranks or min(map(enqueued, now.values())) < injection.after:
+        if len(now) < self.plan.ranks or min(map(max_enqueued, now.values())) < injection.after:
             return False
         if injection.kind == "freeze-transport":
             # At one agreed moment, so that all ranks are between the same two collectives.
@@ -206,9 +206,9 @@ class _Waiting:
 _FREEZE_AFTER_MOVE_S = 0.9
 
 
-def _look(job: Job, bundle: Path, seen: Seen, *, twice_dumped: bool) -> None:
+def _sample_ranks(job: TorchrunJob, bundle: Path, seen: JobObservations, *, twice_dumped: bool) -> None:
     members, before = job.members(), job.positions()
-    states = {rank: processes.look_at(member.pid) for rank, member in members.items()}
+    states = {rank: job_processes.process_status(member.pid) for rank, member in members.items()}
     seen.states = {rank: look.state for rank, look in states.items() if look is not None}
     _ask_for_dumps(job, 1, frozenset(r for r, state in seen.states.items() if state != "T"))
     if twice_dumped:
@@ -216,18 +216,18 @@ def _look(job: Job, bundle: Path, seen: Seen, *, twice_dumped: bool) -> None:
     first = _stacks(job, members, seen, native=False)
     if twice_dumped:
         _ask_for_dumps(job, 2, frozenset(seen.states))
-    time.sleep(BETWEEN_LOOKS_S)
+    time.sleep(BETWEEN_SAMPLES_S)
     second = _stacks(job, members, seen, native=True)
     _write_stacks(job, bundle, first, second, seen)
     for rank, position in job.positions().items():
-        if counts(position) != counts(before.get(rank, b"")):
+        if enqueued_by_group(position) != enqueued_by_group(before.get(rank, b"")):
             seen.moving[rank] = True
 
 
-def _ask_for_dumps(job: Job, number: int, expected: frozenset[int]) -> None:
+def _ask_for_dumps(job: TorchrunJob, number: int, expected: frozenset[int]) -> None:
     """Ask all ranks for their dumps; those that do not answer in time stay without."""
     # At one agreed moment, so that positions can be compared.
-    together_s = time.time() + 2 * BEAT_EVERY_S
+    together_s = time.time() + 2 * BEAT_INTERVAL_S
     private_files.write(job.meeting / "ask" / str(number), f"{together_s:.3f}".encode())
     deadline = time.monotonic() + DUMP_LIMIT_S
     wanted = {job.meeting / "dumps" / f"{number}.{rank}" for rank in expected}
@@ -239,13 +239,15 @@ Process = tuple[int, int]
 """(rank, pid): a rank's own process or one of its children."""
 
 
-def _stacks(job: Job, members: Mapping[int, Member], seen: Seen, *, native: bool) -> dict[Process, str]:
+def _stacks(
+    job: TorchrunJob, members: Mapping[int, LabRank], seen: JobObservations, *, native: bool
+) -> dict[Process, str]:
     """One look at every rank and its children (loader workers); ``native``: with C frames where a rank is silent."""
-    among = processes.marked(job.mark)
+    among = job_processes.processes_with_mark(job.mark)
     targets: list[Process] = []
     for rank, member in sorted(members.items()):
         targets.append((rank, member.pid))
-        targets += [(rank, child) for child in processes.children_of(member.pid, among)]
+        targets += [(rank, child) for child in job_processes.children_of(member.pid, among)]
 
     def look(target: Process) -> str | None:
         rank, pid = target
@@ -260,7 +262,7 @@ def _stacks(job: Job, members: Mapping[int, Member], seen: Seen, *, native: bool
 
 
 def _write_stacks(
-    job: Job, bundle: Path, first: Mapping[Process, str], second: Mapping[Process, str], seen: Seen
+    job: TorchrunJob, bundle: Path, first: Mapping[Process, str], second: Mapping[Process, str], seen: JobObservations
 ) -> None:
     for rank, member in job.members().items():
         own = (rank, member.pid)
@@ -276,7 +278,7 @@ def _write_stacks(
         private_files.write(bundle / "stacks" / f"rank_{rank}{worker}.txt", text.encode())
 
 
-def _write_own_stack(job: Job, bundle: Path, rank: int) -> None:
+def _write_own_stack(job: TorchrunJob, bundle: Path, rank: int) -> None:
     """Use the stack the rank wrote itself: where py-spy may not look, and where torchrun ended the rank."""
     for name in ("1", "end"):
         own = job.meeting / "stacks" / f"{name}.{rank}"
@@ -285,7 +287,7 @@ def _write_own_stack(job: Job, bundle: Path, rank: int) -> None:
             private_files.write(bundle / "stacks" / f"rank_{rank}.txt", text.encode())
 
 
-def _keep_dumps(job: Job, bundle: Path, *, number: int | None = None, folder: str = "dumps") -> None:
+def _keep_dumps(job: TorchrunJob, bundle: Path, *, number: int | None = None, folder: str = "dumps") -> None:
     """Keep the dump of that number, or without one the latest each rank left."""
     names = ("end", "1", "2") if number is None else (str(number),)
     for rank in range(job.ranks):
@@ -298,13 +300,13 @@ def _keep_dumps(job: Job, bundle: Path, *, number: int | None = None, folder: st
             os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
-def _keep_logs(job: Job, bundle: Path) -> None:
+def _keep_logs(job: TorchrunJob, bundle: Path) -> None:
     for name, path in job.rank_logs():
         private_files.copy(path, bundle / "logs" / name)
     private_files.write(bundle / "logs" / "launcher.log", job.launcher_log())
 
 
-def _manifest(plan: Plan, job: Job, seen: Seen, bundle: Path) -> dict[str, Any]:
+def _manifest(plan: RecordingPlan, job: TorchrunJob, seen: JobObservations, bundle: Path) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "world_size": plan.ranks,
@@ -316,13 +318,13 @@ def _manifest(plan: Plan, job: Job, seen: Seen, bundle: Path) -> dict[str, Any]:
         "source_root": "source",
         "source_prefix": str(bundle / "source"),
         "processes": [_process(job, seen, rank) for rank in sorted(job.members())],
-        "files": listed(bundle),
+        "files": manifest_files(bundle),
     }
 
 
-def _process(job: Job, seen: Seen, rank: int) -> dict[str, Any]:
+def _process(job: TorchrunJob, seen: JobObservations, rank: int) -> dict[str, Any]:
     member = job.members()[rank]
-    told = endings(job.launcher_log().decode(errors="replace"))
+    told = read_endings(job.launcher_log().decode(errors="replace"))
     ending = told.get(member.pid)
     gone = rank in job.ended_s or seen.ended_by_itself
     # torchrun lists every rank that failed or that it ended; one it does not list ended well.

@@ -7,12 +7,12 @@ import tempfile
 from pathlib import Path
 
 from unhang.errors import UsageError
-from unhang_lab.lab_case import Case
-from unhang_lab.recorder import Plan, Tell, record
+from unhang_lab.lab_case import LabCase
+from unhang_lab.recorder import RecordingPlan, Tell, record
 
 
 def run_case(
-    case: Case, bundle: Path, *, ranks: int | None = None, backend: str = "gloo", tell: Tell = lambda _: None
+    case: LabCase, bundle: Path, *, ranks: int | None = None, backend: str = "gloo", tell: Tell = lambda _: None
 ) -> Path:
     """Run ``case`` with real processes and leave its bundle at ``bundle``.
 
@@ -36,7 +36,7 @@ def run_case(
     with tempfile.TemporaryDirectory(prefix="unhang-case-") as folder:
         # The bundle always shows train.py: a script's name must not give its fault away.
         shutil.copy(case.path, Path(folder) / "train.py")
-        plan = Plan(
+        plan = RecordingPlan(
             Path(folder),
             ranks=world,
             backend=backend,

@@ -10,7 +10,7 @@ from types import FrameType
 
 
 @contextlib.contextmanager
-def ended_with_us() -> Iterator[None]:
+def interrupt_on_termination() -> Iterator[None]:
     """Turn SIGTERM and SIGHUP into :class:`KeyboardInterrupt`, so that what was started is ended and reaped.
 
     Signal handlers belong to the main thread; elsewhere this does nothing.

@@ -20,10 +20,10 @@ from unhang.errors import UnhangError
 from unhang.records.record import read_records
 from unhang.records.record_views import RecordView
 from unhang.watch import private_files
-from unhang.watch.job import processes
-from unhang.watch.launch.job_environment import RECORDS
+from unhang.watch.job import job_processes
+from unhang.watch.launch.job_environment import RECORDS_VARIABLE
 from unhang_lab.job import require_torch
-from unhang_lab.lab_case import Case
+from unhang_lab.lab_case import LabCase
 from unhang_lab.recorder import Injection
 
 POLL_S = 0.05
@@ -50,10 +50,10 @@ runpy.run_path(str(Path(__file__).with_name("train.py")), run_name="__main__")
 
 
 @dataclass(slots=True)
-class Watched:
+class WatchedCase:
     """A case that runs under ``unhang run``. ``folder`` is the run folder, ``terminal`` what was printed."""
 
-    case: Case
+    case: LabCase
     folder: Path
     scripts: Path
     front: subprocess.Popen[bytes]
@@ -102,7 +102,7 @@ class Watched:
     def _inject(self, injection: Injection) -> float:
         if injection.kind == "freeze-transport":
             at_s = self.moved_s + FREEZE_AFTER_MOVE_S
-            private_files.replace(self.scripts / "order", f"{at_s:.3f}".encode())
+            private_files.write_atomically(self.scripts / "order", f"{at_s:.3f}".encode())
             return at_s
         for view in self.views.values():
             if injection.rank is None or view.identity.rank == injection.rank:
@@ -123,8 +123,8 @@ class Watched:
 
 
 @contextmanager
-def watched(
-    case: Case,
+def watch_case(
+    case: LabCase,
     folder: Path,
     *,
     ranks: int | None = None,
@@ -132,7 +132,7 @@ def watched(
     extra: Mapping[str, str] | None = None,
     python: str = sys.executable,
     launch: tuple[str, ...] = (),
-) -> Iterator[Watched]:
+) -> Iterator[WatchedCase]:
     """Start ``case`` under ``unhang run --dir FOLDER`` and end every process of it on the way out.
 
     Args:
@@ -161,7 +161,7 @@ def watched(
         torchrun = [python, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world}"]
         torchrun += [f"--log-dir={scripts / 'logs'}", "--redirects=3", str(script)]
         command += [*options, "--", *(launch or torchrun)]
-        with terminal.open("wb") as printed, processes.adopting_orphans():
+        with terminal.open("wb") as printed, job_processes.adopting_orphans():
             front = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -171,7 +171,7 @@ def watched(
                 cwd=scripts,
                 start_new_session=True,
             )
-            job = Watched(case, folder, scripts, front, terminal, world)
+            job = WatchedCase(case, folder, scripts, front, terminal, world)
             try:
                 yield job
             finally:
@@ -183,14 +183,14 @@ def _environment(extra: Mapping[str, str]) -> dict[str, str]:
     return environment | {"TRAIN_BACKEND": "gloo", "PYTHONUNBUFFERED": "1"} | dict(extra)
 
 
-def _end(job: Watched) -> None:
+def _end(job: WatchedCase) -> None:
     records = job.plan.get("records")
     if job.front.poll() is None:
         job.front.send_signal(signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
             job.front.wait(1.0)
     if records:
-        left = processes.end_all(f"{RECORDS}={records}", frozenset(), limit_s=30.0)
+        left = job_processes.kill_marked(f"{RECORDS_VARIABLE}={records}", frozenset(), limit_s=30.0)
         if left:
             raise UnhangError(f"processes of the job are left over: {left}")
     with suppress(subprocess.TimeoutExpired):

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
-BEAT_EVERY_S = 0.2
+BEAT_INTERVAL_S = 0.2
 THREAD_NAME = "unhang-recorder"
 
 
@@ -96,7 +96,7 @@ class Recorder:
                 self.freeze_when_asked()
             except (OSError, RuntimeError):
                 pass  # the job matters, the recording does not
-            time.sleep(BEAT_EVERY_S)
+            time.sleep(BEAT_INTERVAL_S)
 
 
 def wait_until(moment_s: float) -> None:
@@ -162,7 +162,7 @@ def keep_stack_on_termination(recorder: Recorder) -> TextIO:
     return file
 
 
-def allow_to_be_looked_at() -> None:
+def allow_ptrace() -> None:
     """Let py-spy attach where Yama allows only parents to (Ubuntu's default); harmless elsewhere."""
     set_ptracer, anyone = 0x59616D61, ctypes.c_ulong(-1)
     ctypes.CDLL(None).prctl(set_ptracer, anyone, 0, 0, 0)
@@ -178,7 +178,7 @@ def main() -> None:
     import torch._C._distributed_c10d as c10d  # after the environment is complete: the ring's size is read once
 
     recorder = Recorder(meeting, int(os.environ["RANK"]), c10d)
-    allow_to_be_looked_at()
+    allow_ptrace()
     kept_alive = keep_dump_on_abort(recorder), keep_stack_on_termination(recorder)
     recorder.introduce()
     threading.Thread(target=recorder.watch, name=THREAD_NAME, daemon=True).start()

@@ -14,19 +14,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer, signal
-from unhang.causes.evidence_lines import call_of, calls_of, group_label, hosts_of, quote_disagreement
-from unhang.causes.wording.cohort_signal import between, grade_of_group
-from unhang.facts.divergence.aborted_in_call import caught_in_a_call, sizes_differ
-from unhang.facts.model import CodeContext, Disagreement, Facts, Stall, SymmetricStall
+from unhang.causes.detector import DetectorResult, make_signal
+from unhang.causes.evidence_lines import calls_of_mismatch, group_label, hosts_of, quote_mismatch, waiters_call
+from unhang.causes.wording.cohort_signal import cohort_parts, grade_of_group
+from unhang.facts.divergence.aborted_in_call import gloo_sizes_differ, laggards_wait_elsewhere
+from unhang.facts.model import AllJoinedStall, CallMismatch, CodeContext, Facts, Stall
 from unhang.facts.stacks.rank_cohorts import (
-    Camp,
-    below_the_others,
-    camps_of_disagreement,
-    camps_of_stall,
-    with_a_place_of_its_own,
+    RankCohort,
+    cohort_outside_library,
+    cohort_past_shared_call,
+    cohorts_of_mismatch,
+    cohorts_of_stall,
 )
-from unhang.facts.waiting.concurrent_collectives import two_threads
+from unhang.facts.waiting.concurrent_collectives import concurrent_collectives
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
 from unhang.findings import Cause, Grade, Phase, Remedy, Severity, Text, say
 from unhang.knowledge.remedies import remedy
@@ -35,50 +35,50 @@ CAUSE = Cause.COLLECTIVE_MISMATCH
 _MOST_TOLD = 8
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Calls that differ, sizes that do not fit, and what Gloo says of ranks without a record."""
-    threads = two_threads(facts)
-    for disagreement in facts.disagreements:
+    threads = concurrent_collectives(facts)
+    for disagreement in facts.mismatches:
         if threads is None or threads.group != disagreement.group:  # else the two calls are of two threads
             yield _found(facts, disagreement)
-    for disagreement in facts.survived:
+    for disagreement in facts.nonfatal_mismatches:
         if disagreement.differs_in:
             yield _found(facts, disagreement, went_on=True)
-    for symmetric in facts.symmetric:
+    for symmetric in facts.all_joined_stalls:
         yield from _split_sizes(facts, symmetric)
     for stall in facts.stalls:
         yield from _of_stall(facts, stall)
 
 
-def _of_stall(facts: Facts, stall: Stall) -> Iterator[Answer]:
+def _of_stall(facts: Facts, stall: Stall) -> Iterator[DetectorResult]:
     if stall.call is not None and stall.call.operation == "new_group":
         yield from _one_group_more(facts, stall)
-    if not facts.disagreements and sizes_differ(facts) and caught_in_a_call(facts, stall):
-        lag, wait = camps_of_stall(facts, stall)
+    if not facts.mismatches and gloo_sizes_differ(facts) and laggards_wait_elsewhere(facts, stall):
+        lag, wait = cohorts_of_stall(facts, stall)
         if lag.where != wait.where:  # at one line only sizes differ, and nothing tells whose is wrong
             yield _other_place(facts, stall, lag, wait)
 
 
-def _other_place(facts: Facts, stall: Stall, lag: Camp, wait: Camp) -> Answer:
+def _other_place(facts: Facts, stall: Stall, lag: RankCohort, wait: RankCohort) -> DetectorResult:
     """Gloo ended a rank because sizes did not fit; those without a record stand in another call than the others."""
-    return signal(
+    return make_signal(
         CAUSE,
         Grade.STACK,
         say(
             "{ranks:who} {ranks:is|are} in another call than the others: Gloo met sizes that differ",
             ranks=lag.ranks,
         ),
-        **between(facts, lag, wait, stall.group),
-        calls=call_of(stall.direct_waiters, stall.call),
+        **cohort_parts(facts, lag, wait, stall.group),
+        calls=waiters_call(stall.direct_waiters, stall.call),
         because=(
             say("{ranks:who} left no record; the stack stands in a collective of another line", ranks=lag.ranks),
             say("which side went another way is not proven: look for a condition on data between these lines"),
         ),
-        remedies=(remedy("make-all-ranks-issue-the-same-collectives"),),
+        remedies=(remedy("issue-same-collectives"),),
     )
 
 
-def _split_sizes(facts: Facts, stall: SymmetricStall) -> Iterator[Answer]:
+def _split_sizes(facts: Facts, stall: AllJoinedStall) -> Iterator[DetectorResult]:
     """All are in one exchange of parts, and together they expect another number of elements than they send."""
     calls = {rank: stall.pending[rank] for rank in stall.ranks if rank in stall.pending}
     known = [c for c in calls.values() if c.elements is not None and c.output_elements is not None]
@@ -88,7 +88,7 @@ def _split_sizes(facts: Facts, stall: SymmetricStall) -> Iterator[Answer]:
     if sent == wanted:
         return
     first = known[0]
-    yield signal(
+    yield make_signal(
         CAUSE,
         Grade.RECORD,
         say(
@@ -102,7 +102,7 @@ def _split_sizes(facts: Facts, stall: SymmetricStall) -> Iterator[Answer]:
         phase=Phase.COMMUNICATION,
         where=first.where,
         waiter_where=first.where,
-        calls=tuple(call for rank, c in calls.items() for call in call_of((rank,), c)),
+        calls=tuple(call for rank, c in calls.items() for call in waiters_call((rank,), c)),
         because=tuple(
             say(
                 "rank {rank} sends {sent} elements and expects {wanted}",
@@ -113,17 +113,17 @@ def _split_sizes(facts: Facts, stall: SymmetricStall) -> Iterator[Answer]:
             for rank, c in list(calls.items())[:_MOST_TOLD]
         ),
         evidence=tuple(c.evidence for c in known[:_MOST_TOLD]),
-        remedies=(remedy("exchange-the-split-sizes-first"),),
+        remedies=(remedy("exchange-split-sizes"),),
     )
 
 
-def _one_group_more(facts: Facts, stall: Stall) -> Iterator[Answer]:
+def _one_group_more(facts: Facts, stall: Stall) -> Iterator[DetectorResult]:
     """Every rank of the job must come to each new_group; those awaited are in a collective already."""
-    lag, wait = camps_of_stall(facts, stall)
+    lag, wait = cohorts_of_stall(facts, stall)
     if lag.phase is not Phase.COMMUNICATION or wait.context is CodeContext.RANK_BRANCH:
         return
     more, fewer = (wait, lag) if len(wait.ranks) <= len(lag.ranks) else (lag, wait)
-    yield signal(
+    yield make_signal(
         CAUSE,
         Grade.STACK,
         say(
@@ -132,61 +132,61 @@ def _one_group_more(facts: Facts, stall: Stall) -> Iterator[Answer]:
             wait=wait.ranks,
             lag=lag.ranks,
         ),
-        **between(facts, more, fewer, stall.group),
-        calls=call_of(wait.ranks, stall.call),
+        **cohort_parts(facts, more, fewer, stall.group),
+        calls=waiters_call(wait.ranks, stall.call),
         because=(
             say("new_group returns only when every rank of the job has come to it, members or not"),
             say("neither side moves: {lag:who} {lag:is|are} past the last group of {lag:its|their} own", lag=lag.ranks),
         ),
-        remedies=(remedy("call-new-group-on-every-rank-of"),),
+        remedies=(remedy("create-groups-everywhere"),),
     )
 
 
-def _found(facts: Facts, disagreement: Disagreement, *, went_on: bool = False) -> Answer:
-    camps = camps_of_disagreement(facts, disagreement)
-    place = None if disagreement.odd else with_a_place_of_its_own(camps)
-    below = None if disagreement.odd or place is not None else below_the_others(facts, camps)
+def _found(facts: Facts, disagreement: CallMismatch, *, went_on: bool = False) -> DetectorResult:
+    camps = cohorts_of_mismatch(facts, disagreement)
+    place = None if disagreement.odd else cohort_outside_library(camps)
+    below = None if disagreement.odd or place is not None else cohort_past_shared_call(facts, camps)
     place = below[0] if below is not None else place
     ranks = disagreement.odd or (place.ranks if place is not None else tuple(sorted(r for c in camps for r in c.ranks)))
     odd = next((c for c in camps if set(c.ranks) & set(ranks)), camps[0])
     other = next((c for c in camps if c is not odd), None)
     aligned, summary = disagreement.records_align, _summary(disagreement, ranks)
-    parts = between(facts, odd, other, disagreement.group) | {
+    parts = cohort_parts(facts, odd, other, disagreement.group) | {
         "ranks": ranks,
         "nodes": hosts_of(facts, ranks),
         "phase": Phase.COMMUNICATION if went_on else odd.phase,
-        "evidence": quote_disagreement(disagreement),
+        "evidence": quote_mismatch(disagreement),
     }
-    return signal(
+    return make_signal(
         CAUSE,
         Grade.RECORD if went_on else grade_of_group(facts, disagreement.group),
         say("{told}, and the job went on: results are wrong", told=summary) if went_on else summary,
         whole=aligned if went_on else place is None and _is_whole(facts, disagreement, camps),
         severity=Severity.SLOWS if went_on else Severity.STOPS,
         **parts,
-        calls=calls_of(disagreement),
+        calls=calls_of_mismatch(disagreement),
         because=(
             *_because(facts, disagreement, camps, went_on=went_on),
-            *(_came_through(below[0], below[1]) if below is not None else ()),
+            *(_passed_call(below[0], below[1]) if below is not None else ()),
         ),
-        remedies=(remedy("stop-the-job-and-make-the-calls"),) if went_on else _remedies(disagreement),
+        remedies=(remedy("stop-and-equalize-calls"),) if went_on else _remedies(disagreement),
     )
 
 
-def _is_whole(facts: Facts, disagreement: Disagreement, camps: tuple[Camp, ...]) -> bool:
+def _is_whole(facts: Facts, disagreement: CallMismatch, camps: tuple[RankCohort, ...]) -> bool:
     group = facts.groups.get(disagreement.group)
     if grade_of_group(facts, disagreement.group) is Grade.STACK:
         # Where somebody is in no call at all, others may wait for it in different groups, which stacks do not name.
         progress = group.progress.values() if group is not None else ()
         return disagreement.group != STACK_GROUP or all(p.pending is not None for p in progress)
-    if not disagreement.records_align or disagreement.aborted or _way_unknown(facts, camps):
+    if not disagreement.records_align or disagreement.aborted or _is_path_unknown(facts, camps):
         return False
     heard = {rank for ranks in disagreement.calls.values() for rank in ranks}
     # With as many on one side as on the other, the record that is missing would decide.
     return bool(disagreement.odd) or group is None or not set(group.members) - heard
 
 
-def _way_unknown(facts: Facts, camps: tuple[Camp, ...]) -> bool:
+def _is_path_unknown(facts: Facts, camps: tuple[RankCohort, ...]) -> bool:
     """Calls at different places, and of some rank no source: a loop that ended early or a branch may lead there."""
     places = {camp.where for camp in camps}
     activities = (facts.ranks[rank].activity for camp in camps for rank in camp.ranks if rank in facts.ranks)
@@ -194,7 +194,7 @@ def _way_unknown(facts: Facts, camps: tuple[Camp, ...]) -> bool:
     return len(places) > 1 and CodeContext.NO_SOURCE in contexts
 
 
-def _summary(disagreement: Disagreement, ranks: tuple[int, ...]) -> Text:
+def _summary(disagreement: CallMismatch, ranks: tuple[int, ...]) -> Text:
     kinds = " and ".join(kind.replace("call-site", "line") for kind in disagreement.differs_in)
     if disagreement.group != STACK_GROUP and disagreement.odd and disagreement.differs_in == ("call-site",):
         return say(
@@ -229,7 +229,9 @@ def _summary(disagreement: Disagreement, ranks: tuple[int, ...]) -> Text:
     )
 
 
-def _because(facts: Facts, disagreement: Disagreement, camps: tuple[Camp, ...], *, went_on: bool) -> Iterator[Text]:
+def _because(
+    facts: Facts, disagreement: CallMismatch, camps: tuple[RankCohort, ...], *, went_on: bool
+) -> Iterator[Text]:
     for signature, ranks in disagreement.calls.items():
         if not signature.input_elements and not signature.input_dtypes:  # a barrier, or a place in a log
             yield say("{ranks:who}: {operation}", ranks=ranks, operation=signature.operation)
@@ -260,13 +262,13 @@ def _because(facts: Facts, disagreement: Disagreement, camps: tuple[Camp, ...], 
         yield say("nothing stops there: the library moves bytes, and these fit or nearly fit")
     elif len({camp.where for camp in camps if camp.where is not None}) == 1:
         yield say("all ranks are at the same line: what they pass to it differs")
-    if not went_on and _way_unknown(facts, camps):
+    if not went_on and _is_path_unknown(facts, camps):
         yield say("the source was not in the evidence: a branch or the end of a loop may explain the other call")
     if not disagreement.records_align:
         yield say("some records start later than others, so positions may be shifted against each other")
 
 
-def _came_through(camp: Camp, line: int) -> Iterator[Text]:
+def _passed_call(camp: RankCohort, line: int) -> Iterator[Text]:
     yield say(
         "{ranks:who} {ranks:has|have} come through the call at line {line}, in which the others still are",
         ranks=camp.ranks,
@@ -274,10 +276,10 @@ def _came_through(camp: Camp, line: int) -> Iterator[Text]:
     )
 
 
-def _remedies(disagreement: Disagreement) -> tuple[Remedy, ...]:
+def _remedies(disagreement: CallMismatch) -> tuple[Remedy, ...]:
     if {"operation", "call-site"} & set(disagreement.differs_in):
-        return (remedy("make-all-ranks-issue-the-same-collectives"),)
-    sizes, dtypes = remedy("make-the-sizes-equal-before-the-call"), remedy("cast-to-one-dtype-before-the-call")
+        return (remedy("issue-same-collectives"),)
+    sizes, dtypes = remedy("equalize-sizes"), remedy("cast-to-one-dtype")
     if "dtype" in disagreement.differs_in:
         return (dtypes,)
     return (sizes, dtypes) if "bytes" in disagreement.differs_in else (sizes,)

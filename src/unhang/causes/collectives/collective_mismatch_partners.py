@@ -12,17 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer, signal
-from unhang.causes.wording.p2p_reasons import parts_of, summary_of
-from unhang.facts.divergence.unmatched_p2p import left_partners
+from unhang.causes.detector import DetectorResult, make_signal
+from unhang.causes.wording.p2p_reasons import unmatched_parts, unmatched_summary
+from unhang.facts.divergence.unmatched_p2p import unmatched_p2p
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade
 
 CAUSE = Cause.COLLECTIVE_MISMATCH
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Partners that went on, where no loop makes the numbers of rounds differ."""
-    for found in left_partners(facts):
+    for found in unmatched_p2p(facts):
         if not found.in_a_loop:
-            yield signal(CAUSE, Grade.SOURCE, summary_of(found), **parts_of(facts, found))
+            yield make_signal(CAUSE, Grade.SOURCE, unmatched_summary(found), **unmatched_parts(facts, found))

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer, signal
+from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import place_of
-from unhang.facts.alignment.collective_fingerprints import PrintedMismatch, printed_mismatch
-from unhang.facts.logs.log_statements import first_attempt, quotes
-from unhang.facts.logs.logged_parameter_counts import odd_models, parameter_counts
+from unhang.facts.alignment.collective_fingerprints import FingerprintMismatch, fingerprint_mismatch
+from unhang.facts.logs.log_statements import first_attempt, quote_events
+from unhang.facts.logs.logged_parameter_counts import outlier_models, parameter_counts
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Evidence, Grade, Phase, Text, say
 from unhang.knowledge.remedies import remedy
@@ -24,29 +24,29 @@ from unhang.knowledge.remedies import remedy
 CAUSE = Cause.COLLECTIVE_MISMATCH
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Printed fingerprints, then what torch's own checks, DDP and Gloo say."""
-    printed = printed_mismatch(facts)
-    if printed is not None and printed.differs_in and not any(call.blank for call in printed.calls.values()):
+    printed = fingerprint_mismatch(facts)
+    if printed is not None and printed.differs_in and not any(call.nothing_posted for call in printed.calls.values()):
         yield _found(facts, printed)
     named = first_attempt(facts.events_of("fr.culprit", "fsdp.order"))
     if named:
         ranks = tuple(sorted({r for e in named if isinstance(r := e.values.get("rank"), int)}))
         summary = say("{ranks:who} issued other collectives than the others, says torch's own check", ranks=ranks)
-        yield _plain(summary, quotes(named), ranks)
+        yield _plain(summary, quote_events(named), ranks)
     counts = parameter_counts(facts)
     sizes = first_attempt(facts.events_of("ddp.shape", "gloo.enforce"))
-    if odd := odd_models(counts):
+    if odd := outlier_models(counts):
         yield _other_model(facts, counts, odd)
-    elif sizes and not facts.disagreements:
-        yield _plain(say("ranks brought tensors of different sizes to one call"), quotes(sizes))
+    elif sizes and not facts.mismatches:
+        yield _plain(say("ranks brought tensors of different sizes to one call"), quote_events(sizes))
 
 
-def _other_model(facts: Facts, counts: dict[int, int], odd: tuple[int, ...]) -> Answer:
+def _other_model(facts: Facts, counts: dict[int, int], odd: tuple[int, ...]) -> DetectorResult:
     """DDP counts the parameters of all ranks before the first step."""
     events = first_attempt(facts.events_of("ddp.shape"))
     tied = len(odd) == len(counts)
-    return signal(
+    return make_signal(
         CAUSE,
         Grade.STATED,
         say("ranks have built models with different numbers of parameters")
@@ -60,15 +60,15 @@ def _other_model(facts: Facts, counts: dict[int, int], odd: tuple[int, ...]) -> 
             say("rank {rank}'s model has {count} parameters", rank=rank, count=count)
             for rank, count in sorted(counts.items())[:4]
         ),
-        evidence=quotes(events),
-        remedies=(remedy("build-the-same-model-on-every-rank"),),
+        evidence=quote_events(events),
+        remedies=(remedy("build-same-model"),),
     )
 
 
-def _found(facts: Facts, printed: PrintedMismatch) -> Answer:
+def _found(facts: Facts, printed: FingerprintMismatch) -> DetectorResult:
     ranks = printed.odd or tuple(sorted(printed.calls))
     kinds = " and ".join(printed.differs_in)
-    return signal(
+    return make_signal(
         CAUSE,
         Grade.RECORD,
         say(
@@ -91,11 +91,11 @@ def _found(facts: Facts, printed: PrintedMismatch) -> Answer:
         calls=printed.as_calls(),
         because=tuple(_because(printed)),
         evidence=printed.evidence,
-        remedies=(remedy("let-all-ranks-issue-the-same-call"),),
+        remedies=(remedy("issue-same-call"),),
     )
 
 
-def _because(printed: PrintedMismatch) -> Iterator[Text]:
+def _because(printed: FingerprintMismatch) -> Iterator[Text]:
     for rank, call in sorted(printed.calls.items()):
         yield say(
             "rank {rank}: {operation} of shape {shape}, {dtype}",
@@ -108,8 +108,8 @@ def _because(printed: PrintedMismatch) -> Iterator[Text]:
         yield say("of two ranks it cannot be told which one is wrong")
 
 
-def _plain(summary: Text, evidence: tuple[Evidence, ...], ranks: tuple[int, ...] = ()) -> Answer:
-    return signal(
+def _plain(summary: Text, evidence: tuple[Evidence, ...], ranks: tuple[int, ...] = ()) -> DetectorResult:
+    return make_signal(
         CAUSE,
         Grade.STATED,
         summary,
@@ -117,5 +117,5 @@ def _plain(summary: Text, evidence: tuple[Evidence, ...], ranks: tuple[int, ...]
         ranks=ranks,
         evidence=evidence,
         because=(say("TORCH_DISTRIBUTED_DEBUG=DETAIL names the ranks, the operation and the shapes"),),
-        remedies=(remedy("let-all-ranks-issue-the-same-call"),),
+        remedies=(remedy("issue-same-call"),),
     )

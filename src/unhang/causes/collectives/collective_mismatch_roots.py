@@ -13,31 +13,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer, signal
-from unhang.causes.evidence_lines import call_of, group_label
-from unhang.facts.alignment.broadcast_roots import computed_root, passed_by_some, rank_dependent_root
-from unhang.facts.model import Facts, PendingCall, SymmetricStall
+from unhang.causes.detector import DetectorResult, make_signal
+from unhang.causes.evidence_lines import group_label, waiters_call
+from unhang.facts.alignment.broadcast_roots import computed_root, partly_finished_call, rank_dependent_root
+from unhang.facts.model import AllJoinedStall, Facts, PendingCall
 from unhang.findings import Cause, Grade, Phase, say
 from unhang.knowledge.remedies import remedy
 
 CAUSE = Cause.COLLECTIVE_MISMATCH
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Calls that all joined, and calls that some have finished and others are in still."""
-    for symmetric in () if facts.graph.edges else facts.symmetric:
+    for symmetric in () if facts.graph.edges else facts.all_joined_stalls:
         first = symmetric.pending[symmetric.ranks[0]]
         root = rank_dependent_root(first.where, facts.sources)
         computed = computed_root(first.where, facts.sources) if _carried_inside_one_machine(facts) else None
         if root is not None:
-            yield _other_root(facts, symmetric.ranks, symmetric.group, first, root)
+            yield _rank_dependent_root(facts, symmetric.ranks, symmetric.group, first, root)
         elif computed is not None:
-            yield _unlike_root(facts, symmetric, first, computed)
+            yield _computed_root(facts, symmetric, first, computed)
     for stall in facts.stalls:
-        passed = passed_by_some(facts, stall)
+        passed = partly_finished_call(facts, stall)
         root = rank_dependent_root(passed.where, facts.sources) if passed is not None else None
         if passed is not None and root is not None:
-            yield _other_root(facts, stall.laggards, stall.group, passed, root, finished=True)
+            yield _rank_dependent_root(facts, stall.laggards, stall.group, passed, root, finished=True)
 
 
 def _carried_inside_one_machine(facts: Facts) -> bool:
@@ -47,11 +47,11 @@ def _carried_inside_one_machine(facts: Facts) -> bool:
     return len(hosts) == 1 and all(one is not None and one.backend == "gloo" for one in recordings)
 
 
-def _other_root(
+def _rank_dependent_root(
     facts: Facts, ranks: tuple[int, ...], group: str, first: PendingCall, root: str, *, finished: bool = False
-) -> Answer:
+) -> DetectorResult:
     """All joined, and the line gives each rank another root: some wait for a sender that does not know it is one."""
-    return signal(
+    return make_signal(
         CAUSE,
         Grade.SOURCE,
         say("ranks name different roots in {operation}: {root}", operation=first.operation, root=root),
@@ -61,7 +61,7 @@ def _other_root(
         phase=Phase.COMMUNICATION,
         where=first.where,
         waiter_where=first.where,
-        calls=call_of(ranks, first),
+        calls=waiters_call(ranks, first),
         because=(
             say("{ranks:who} {ranks:is|are} in the call still, and others have finished it", ranks=ranks)
             if finished
@@ -73,12 +73,12 @@ def _other_root(
             for rank in ranks[:2]
             if (progress := facts.groups[group].progress.get(rank)) is not None and progress.pending is not None
         ),
-        remedies=(remedy("name-one-root-on-all-ranks"),),
+        remedies=(remedy("use-one-root"),),
     )
 
 
-def _unlike_root(facts: Facts, stall: SymmetricStall, first: PendingCall, root: str) -> Answer:
-    return signal(
+def _computed_root(facts: Facts, stall: AllJoinedStall, first: PendingCall, root: str) -> DetectorResult:
+    return make_signal(
         CAUSE,
         Grade.STACK,
         say(
@@ -91,11 +91,11 @@ def _unlike_root(facts: Facts, stall: SymmetricStall, first: PendingCall, root: 
         phase=Phase.COMMUNICATION,
         where=first.where,
         waiter_where=first.where,
-        calls=call_of(stall.ranks, first),
+        calls=waiters_call(stall.ranks, first),
         because=(
             say("every rank works the root out by itself, and nothing shows that all come to the same"),
             say("nothing between the ranks can fail on the way: they are on one machine, and use Gloo"),
         ),
         evidence=tuple(stall.pending[rank].evidence for rank in stall.ranks[:2]),
-        remedies=(remedy("name-one-root-on-all-ranks"),),
+        remedies=(remedy("use-one-root"),),
     )

@@ -13,23 +13,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer, signal
+from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import group_label, hosts_of
 from unhang.facts.model import Activity, Facts
-from unhang.facts.waiting.concurrent_collectives import TwoThreads, two_threads
+from unhang.facts.waiting.concurrent_collectives import ConcurrentCollectives, concurrent_collectives
 from unhang.findings import Call, Cause, Grade, Phase, Text, say
 from unhang.knowledge.remedies import remedy
 
 CAUSE = Cause.COLLECTIVE_MISMATCH
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Two threads of a rank in collectives of one group."""
-    found = two_threads(facts)
+    found = concurrent_collectives(facts)
     if found is None:
         return
-    differ = any(one.group == found.group for one in facts.disagreements)
-    yield signal(
+    differ = any(one.group == found.group for one in facts.mismatches)
+    yield make_signal(
         CAUSE,
         Grade.RECORD if found.group is not None else Grade.STACK,
         say(
@@ -48,11 +48,11 @@ def check(facts: Facts) -> Iterator[Answer]:
         calls=tuple(Call(found.ranks, one.operation or "") for one in (found.other, found.main)),
         because=tuple(_because(found, differ=differ)),
         evidence=(found.other.evidence, found.main.evidence),
-        remedies=(remedy("give-the-thread-a-group-of-its", thread=_name(found.other)),),
+        remedies=(remedy("use-group-per-thread", thread=_name(found.other)),),
     )
 
 
-def _because(found: TwoThreads, *, differ: bool) -> Iterator[Text]:
+def _because(found: ConcurrentCollectives, *, differ: bool) -> Iterator[Text]:
     for one in (found.main, found.other):
         if one.where is not None:
             yield say(

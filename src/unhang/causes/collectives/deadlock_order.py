@@ -18,30 +18,30 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from unhang.causes.detector import Answer, signal
+from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import group_label, place_of, quote_rank
 from unhang.evidence.items import LogEvent
 from unhang.facts.alignment.swapped_group_order import swapped_groups
 from unhang.facts.collective_operations import POINT_TO_POINT
-from unhang.facts.divergence.unmatched_p2p import of_cycle, of_unnamed
+from unhang.facts.divergence.unmatched_p2p import unmatched_in_cycle, unmatched_unnamed_partners
 from unhang.facts.laggard.teardown import ranks_in_teardown
-from unhang.facts.logs.log_statements import first_attempt, quotes
+from unhang.facts.logs.log_statements import first_attempt, quote_events
 from unhang.facts.model import Facts, PendingCall
-from unhang.facts.stacks.stack_divergence import part_unseen, where_they_part
+from unhang.facts.stacks.stack_divergence import diverge_in_library, first_differing_frames
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
 from unhang.findings import Call, Cause, Evidence, Grade, Phase, Text, Where, say
 from unhang.knowledge.remedies import remedy
 
 CAUSE = Cause.DEADLOCK_ORDER
 _ACTION = re.compile(r"\d+(?P<kind>SEND|RECV)_")
-_PAIR_THEM = "pair-every-send-with-a-receive-that"
+_PAIR_SENDS = "post-receives-first"
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Circles of the wait-for graph, partners that all send or all receive, queues in opposite order, teardown."""
     for cycle in facts.graph.cycles:
-        if of_cycle(facts, cycle) is None:  # else a call of the circle is missing, whatever the order
-            yield _circle(facts, cycle)
+        if unmatched_in_cycle(facts, cycle) is None:  # else a call of the circle is missing, whatever the order
+            yield _cycle(facts, cycle)
     if not facts.graph.cycles:
         yield from _all_in_p2p(facts)
         yield from _swapped(facts)
@@ -65,7 +65,7 @@ def _waits(waiter: int, awaited: int, group: str | None) -> Text:
     return say("rank {waiter} waits in group {group} for rank {awaited}", waiter=waiter, group=group, awaited=awaited)
 
 
-def _circle(facts: Facts, cycle: tuple[int, ...]) -> Answer:
+def _cycle(facts: Facts, cycle: tuple[int, ...]) -> DetectorResult:
     edges = [e for e in facts.graph.edges if e.waiter in cycle and e.awaited in cycle]
     calls = _calls_in(facts, cycle, {(e.waiter, e.group) for e in edges})
     p2p = any(call.operation in POINT_TO_POINT for call in calls.values())
@@ -77,15 +77,15 @@ def _circle(facts: Facts, cycle: tuple[int, ...]) -> Answer:
         calls,
         Grade.STACK if by_name else Grade.RECORD,
         say("{ranks:who} wait for each other in a circle", ranks=cycle),
-        whole=not _part_unseen(facts, cycle),
+        whole=not _diverge_in_library(facts, cycle),
         because=tuple(_waits(e.waiter, e.awaited, group_label(facts, e.group)) for e in edges[:6]),
-        remedies=(remedy(_PAIR_THEM if p2p else "use-the-groups-in-one-order-on"),),
+        remedies=(remedy(_PAIR_SENDS if p2p else "use-same-group-order"),),
     )
 
 
-def _part_unseen(facts: Facts, ranks: tuple[int, ...]) -> bool:
+def _diverge_in_library(facts: Facts, ranks: tuple[int, ...]) -> bool:
     stacks = [activity.frames for rank in ranks if (activity := facts.ranks[rank].activity) is not None]
-    return any(part_unseen(stacks[0], stack) for stack in stacks[1:])
+    return any(diverge_in_library(stacks[0], stack) for stack in stacks[1:])
 
 
 def _calls_in(facts: Facts, ranks: tuple[int, ...], places: set[tuple[int, str]]) -> dict[int, PendingCall]:
@@ -97,7 +97,7 @@ def _calls_in(facts: Facts, ranks: tuple[int, ...], places: set[tuple[int, str]]
     return calls
 
 
-def _all_in_p2p(facts: Facts) -> Iterator[Answer]:
+def _all_in_p2p(facts: Facts) -> Iterator[DetectorResult]:
     """Everybody alive is in a blocking send or receive."""
     alive = tuple(r for r, known in facts.ranks.items() if known.alive and known.activity is not None)
     calls = _calls(facts, alive)
@@ -108,7 +108,7 @@ def _all_in_p2p(facts: Facts) -> Iterator[Answer]:
         return
     receiving = all(operation in ("recv", "irecv") for operation in operations)
     sending = all(operation in ("send", "isend") for operation in operations)
-    if (not receiving and not sending) or of_unnamed(facts) is not None:
+    if (not receiving and not sending) or unmatched_unnamed_partners(facts) is not None:
         return
     yield _found(
         facts,
@@ -125,11 +125,11 @@ def _all_in_p2p(facts: Facts) -> Iterator[Answer]:
             if receiving
             else say("a send of a large tensor returns only when its partner receives"),
         ),
-        remedies=(remedy(_PAIR_THEM),),
+        remedies=(remedy(_PAIR_SENDS),),
     )
 
 
-def _swapped(facts: Facts) -> Iterator[Answer]:
+def _swapped(facts: Facts) -> Iterator[DetectorResult]:
     swap = swapped_groups(facts)
     if swap is None:
         return
@@ -151,11 +151,11 @@ def _swapped(facts: Facts) -> Iterator[Answer]:
             say("{ranks:who} queued them the other way round", ranks=swap.second_ranks),
             say("nobody finished either: on a device that runs one of them at a time this is a deadlock"),
         ),
-        remedies=(remedy("use-the-groups-in-one-order-on"),),
+        remedies=(remedy("use-same-group-order"),),
     )
 
 
-def _teardown(facts: Facts) -> Iterator[Answer]:
+def _teardown(facts: Facts) -> Iterator[DetectorResult]:
     ranks = ranks_in_teardown(facts)
     if not ranks:
         return
@@ -171,11 +171,11 @@ def _teardown(facts: Facts) -> Iterator[Answer]:
             say("training is over: no rank has an unfinished step"),
             say("{ranks:who} {ranks:stands|stand} in the teardown of its groups", ranks=ranks),
         ),
-        remedies=(remedy("end-all-ranks-together"),),
+        remedies=(remedy("shut-down-together"),),
     )
 
 
-def _schedule(facts: Facts) -> Iterator[Answer]:
+def _schedule(facts: Facts) -> Iterator[DetectorResult]:
     """All ranks' last schedule lines are sends, or all are receives."""
     last: dict[int, LogEvent] = {}
     for event in first_attempt(facts.events_of("pp.action")):
@@ -185,7 +185,7 @@ def _schedule(facts: Facts) -> Iterator[Answer]:
     if len(kinds) < 2 or len(kinds) != len(last) or len(set(kinds.values())) != 1:
         return
     ranks = tuple(sorted(kinds))
-    yield signal(
+    yield make_signal(
         CAUSE,
         Grade.ORDER,
         say("{ranks:who} all wait in a send; nobody has reached its receive", ranks=ranks)
@@ -198,17 +198,17 @@ def _schedule(facts: Facts) -> Iterator[Answer]:
         because=(
             say("the last action of each rank's schedule is of the same kind, and its partner's half comes later"),
         ),
-        evidence=quotes(last[rank] for rank in ranks),
-        remedies=(remedy("pair-every-send-with-a-receive-that-2"),),
+        evidence=quote_events(last[rank] for rank in ranks),
+        remedies=(remedy("pair-pipeline-sends"),),
     )
 
 
 def _found(
     facts: Facts, ranks: tuple[int, ...], calls: dict[int, PendingCall], grade: Grade, summary: Text, **parts: Any
-) -> Answer:
+) -> DetectorResult:
     first = next((calls[rank] for rank in ranks if rank in calls), None)
     where, other_where = _places(facts, ranks)
-    return signal(
+    return make_signal(
         CAUSE,
         grade,
         summary,
@@ -234,7 +234,7 @@ def _places(facts: Facts, ranks: tuple[int, ...]) -> tuple[Where | None, Where |
         return first, differs[0]
     stacks = [activity.frames for rank in ranks if (activity := facts.ranks[rank].activity) is not None]
     for stack in stacks[1:]:
-        parted = where_they_part(stacks[0], stack)
+        parted = first_differing_frames(stacks[0], stack)
         if parted is not None:
             one, other = (Where(frame.file, frame.line, frame.function) for frame in parted)
             return one, other

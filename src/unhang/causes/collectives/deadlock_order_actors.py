@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer
+from unhang.causes.detector import DetectorResult
 from unhang.causes.wording.stall_signal import stall_signal, waiters_line
-from unhang.facts.laggard.actor_waits import AskedActor, asked_actor
+from unhang.facts.laggard.actor_waits import ActorWait, actor_wait
 from unhang.facts.model import Facts, Stall
 from unhang.findings import Cause, Grade, Phase, Text, say
 from unhang.knowledge.remedies import remedy
@@ -23,10 +23,10 @@ from unhang.knowledge.remedies import remedy
 CAUSE = Cause.DEADLOCK_ORDER
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Laggards in ``ray.get`` for a method of the class in which the others stand."""
     for stall in facts.stalls:
-        asked = asked_actor(facts, stall)
+        asked = actor_wait(facts, stall)
         if asked is None:
             continue
         yield stall_signal(
@@ -48,11 +48,11 @@ def check(facts: Facts) -> Iterator[Answer]:
                     method=asked.method,
                 ),
             ),
-            remedies=(remedy("ask-no-actor-that-waits-for-you", method=asked.method),),
+            remedies=(remedy("avoid-circular-actor-call", method=asked.method),),
         )
 
 
-def _summary(stall: Stall, asked: AskedActor) -> Text:
+def _summary(stall: Stall, asked: ActorWait) -> Text:
     if asked.through:
         return say(
             "{ranks:who} {ranks:waits|wait} for an answer of `{through}`, which asks for `{method}` of an actor that "

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer
+from unhang.causes.detector import DetectorResult
 from unhang.causes.evidence_lines import operation_of
 from unhang.causes.wording.stall_signal import stall_signal, waiters_line
-from unhang.facts.laggard.file_lock_cycle import locked_by_waiter
+from unhang.facts.laggard.file_lock_cycle import file_lock_cycle
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade, Phase, say
 from unhang.knowledge.remedies import remedy
@@ -23,10 +23,10 @@ from unhang.knowledge.remedies import remedy
 CAUSE = Cause.DEADLOCK_ORDER
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Laggards at a lock file that one of those who wait for them holds."""
     for stall in facts.stalls:
-        found = locked_by_waiter(facts, stall)
+        found = file_lock_cycle(facts, stall)
         if found is None:
             continue
         ranks = tuple(sorted((*stall.laggards, found.holder)))
@@ -54,5 +54,5 @@ def check(facts: Facts) -> Iterator[Answer]:
                     holder=found.holder,
                 ),
             ),
-            remedies=(remedy("call-no-collective-under-a-lock"),),
+            remedies=(remedy("avoid-collective-under-lock"),),
         )

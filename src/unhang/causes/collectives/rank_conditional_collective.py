@@ -16,18 +16,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer, signal
-from unhang.causes.evidence_lines import call_of, calls_of, operation_of, place_of
+from unhang.causes.detector import DetectorResult, make_signal
+from unhang.causes.evidence_lines import calls_of_mismatch, operation_of, place_of, waiters_call
 from unhang.causes.wording import path_reasons
-from unhang.causes.wording.cohort_signal import between, calls_of_division
+from unhang.causes.wording.cohort_signal import calls_of_cohorts, cohort_parts
 from unhang.facts.collective_operations import POINT_TO_POINT
-from unhang.facts.divergence.aborted_in_call import caught_in_a_call
-from unhang.facts.divergence.bypass_paths import WaysAround
-from unhang.facts.divergence.early_loop_exit import LeftEarly, without_its_data
-from unhang.facts.divergence.rank_dependent_loop_exit import rank_bounds_between, settled_by_rank
-from unhang.facts.logs.log_statements import first_attempt, quotes, ranks_in
+from unhang.facts.divergence.aborted_in_call import laggards_wait_elsewhere
+from unhang.facts.divergence.bypass_paths import BypassPaths
+from unhang.facts.divergence.early_loop_exit import EarlyLoopExit, exits_unrelated_to_data
+from unhang.facts.divergence.rank_dependent_loop_exit import has_rank_dependent_rounds, rank_bounds_between
+from unhang.facts.logs.log_statements import first_attempt, quote_events, ranks_of_events
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
-from unhang.facts.stacks.rank_cohorts import Camp, camps_of_disagreement, camps_of_stall, entered_alone, excludes
+from unhang.facts.stacks.rank_cohorts import (
+    RankCohort,
+    branch_excludes,
+    cohorts_of_mismatch,
+    cohorts_of_stall,
+    is_minority_inside,
+)
 from unhang.findings import Call, Cause, Grade, Phase, Remedy, Text, Where, say
 from unhang.knowledge.remedies import remedy
 from unhang.program.rank_dependence.rank_dependent_rounds import RankBound
@@ -35,63 +41,65 @@ from unhang.program.rank_dependence.rank_dependent_rounds import RankBound
 CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """One camp's call site lies in a branch on the rank; or a rank went around calls of an earlier step."""
-    for disagreement in facts.disagreements:
-        camps = camps_of_disagreement(facts, disagreement)
+    for disagreement in facts.mismatches:
+        camps = cohorts_of_mismatch(facts, disagreement)
         inside = [c for c in camps if c.context is CodeContext.RANK_BRANCH]
         outside = [c for c in camps if c.context is not CodeContext.RANK_BRANCH]
-        calls, group = calls_of(disagreement), disagreement.group
+        calls, group = calls_of_mismatch(disagreement), disagreement.group
         if inside and outside:
             yield from _divided(facts, outside[0], inside[0], calls, group)
         elif len(inside) == len(camps) >= 2:
             yield from _all_inside(facts, inside, calls, group)
     for stall in facts.stalls:
         yield from _of_stall(facts, stall)
-    for left in without_its_data(facts):
+    for left in exits_unrelated_to_data(facts):
         if left.around is not None:
-            yield (_jumped_out if left.chose_to else _went_around)(facts, left, left.around)
+            yield (_jumped_out if left.is_own_decision else _skipped_iteration)(facts, left, left.around)
     yield from _unused_parameters(facts)
 
 
-def _divided(facts: Facts, outside: Camp, inside: Camp, calls: tuple[Call, ...], group: str) -> Iterator[Answer]:
+def _divided(
+    facts: Facts, outside: RankCohort, inside: RankCohort, calls: tuple[Call, ...], group: str
+) -> Iterator[DetectorResult]:
     """Those inside the branch, and those who wait elsewhere. Rounds that the rank settled beforehand are no branch."""
-    if settled_by_rank(facts, outside, inside):
+    if has_rank_dependent_rounds(facts, outside, inside):
         return
-    if (told := _left_by(facts, outside, inside)) is not None:
-        yield _left_alone(facts, outside, inside, calls, group, told)
-    elif entered_alone(inside, outside, facts.world_size):
+    if (told := _jump_of(facts, outside, inside)) is not None:
+        yield _left_loop_by_rank(facts, outside, inside, calls, group, told)
+    elif is_minority_inside(inside, outside, facts.world_size):
         yield _entered_alone(facts, inside, outside, calls, group)
     else:
-        yield _left_out(facts, outside, inside, calls, group)
+        yield _skipped_by_branch(facts, outside, inside, calls, group)
 
 
-def _all_inside(facts: Facts, camps: list[Camp], calls: tuple[Call, ...], group: str) -> Iterator[Answer]:
+def _all_inside(facts: Facts, camps: list[RankCohort], calls: tuple[Call, ...], group: str) -> Iterator[DetectorResult]:
     """Of two arms the one with fewer ranks is odd. In one and the same arm nobody has entered alone: those whom the
     branch leads around it at times have gone around a call in an earlier step."""
     if len({(c.where.file if c.where is not None else "", c.reading.branch) for c in camps}) > 1:
         smaller, bigger = _smaller_and_other(camps, camps)
         yield _entered_alone(facts, smaller, bigger, calls, group)
         return
-    led_around = [c for c in camps if excludes(c, c.ranks, facts.world_size)]
+    led_around = [c for c in camps if branch_excludes(c, c.ranks, facts.world_size)]
     if not led_around:
         return
     lag, wait = _smaller_and_other(led_around, camps)
-    yield _left_out(facts, lag, wait, calls, group, whole=len(led_around) == 1)
+    yield _skipped_by_branch(facts, lag, wait, calls, group, whole=len(led_around) == 1)
 
 
-def _smaller_and_other(among: list[Camp], camps: list[Camp]) -> tuple[Camp, Camp]:
+def _smaller_and_other(among: list[RankCohort], camps: list[RankCohort]) -> tuple[RankCohort, RankCohort]:
     smaller = min(among, key=lambda c: (len(c.ranks), c.ranks))
     return smaller, next(c for c in camps if c is not smaller)
 
 
-def _unused_parameters(facts: Facts) -> Iterator[Answer]:
+def _unused_parameters(facts: Facts) -> Iterator[DetectorResult]:
     """DDP's own word: parameters that got no gradient on some ranks, whose reduction the others wait for."""
     events = first_attempt(facts.events_of("ddp.unused"))
     if not events:
         return
-    ranks = ranks_in(events)
-    yield signal(
+    ranks = ranks_of_events(events)
+    yield make_signal(
         CAUSE,
         Grade.STATED,
         say("DDP waits for gradients of parameters that {ranks:who} did not use in this step", ranks=ranks)
@@ -100,61 +108,63 @@ def _unused_parameters(facts: Facts) -> Iterator[Answer]:
         ranks=ranks,
         where=place_of(facts, ranks[0]) if ranks else None,
         because=(say("DDP raised it itself: the reduction of the step before has not finished"),),
-        evidence=quotes(events),
-        remedies=(remedy("let-every-parameter-take-part-in-every"),),
+        evidence=quote_events(events),
+        remedies=(remedy("handle-unused-parameters"),),
     )
 
 
-def _of_stall(facts: Facts, stall: Stall) -> Iterator[Answer]:
+def _of_stall(facts: Facts, stall: Stall) -> Iterator[DetectorResult]:
     """Waiters inside a branch that the laggards have gone around for good."""
-    lag, wait = camps_of_stall(facts, stall)
+    lag, wait = cohorts_of_stall(facts, stall)
     if lag.what == "group-setup" and lag.context is CodeContext.RANK_BRANCH and lag.branch_line != wait.branch_line:
         # Making a group needs every rank of the job, not only those that will be in it.
         yield _entered_alone(facts, lag, wait, (), stall.group)
         return
-    if wait.context is not CodeContext.RANK_BRANCH or not _gone_around(facts, stall, lag):
+    if wait.context is not CodeContext.RANK_BRANCH or not _will_not_come(facts, stall, lag):
         return
     if stall.call is not None and stall.call.operation in POINT_TO_POINT:
         return  # the halves of a send stand in different arms of a branch on the rank wherever there is one
-    if excludes(wait, stall.laggards, facts.world_size):
-        yield from _divided(facts, lag, wait, call_of(wait.ranks, stall.call), stall.group)
+    if branch_excludes(wait, stall.laggards, facts.world_size):
+        yield from _divided(facts, lag, wait, waiters_call(wait.ranks, stall.call), stall.group)
 
 
-def _gone_around(facts: Facts, stall: Stall, lag: Camp) -> bool:
+def _will_not_come(facts: Facts, stall: Stall, lag: RankCohort) -> bool:
     """The laggards will not come: they have ended, are in another call, or at the end; work they do would end."""
     states = {facts.ranks[rank].state for rank in stall.laggards}
     if RankState.STOPPED in states:
         return False
-    if caught_in_a_call(facts, stall):
+    if laggards_wait_elsewhere(facts, stall):
         return True  # also where Gloo ended them in it
-    if states & {RankState.CRASHED, RankState.FALLEN}:
+    if states & {RankState.CRASHED, RankState.ENDED_WITH_OTHERS}:
         return False
     if stall.reason == "silent":
         return False
     return lag.ended or lag.phase in (Phase.SHUTDOWN, Phase.COMMUNICATION) or lag.context is CodeContext.AFTER_LOOP
 
 
-def _entered_alone(facts: Facts, inside: Camp, outside: Camp, calls: tuple[Call, ...], group: str) -> Answer:
+def _entered_alone(
+    facts: Facts, inside: RankCohort, outside: RankCohort, calls: tuple[Call, ...], group: str
+) -> DetectorResult:
     summary = say(
         "{ranks:who} {ranks:calls|call} {operation} inside a branch on the rank; the others never do",
         ranks=inside.ranks,
         operation="new_group" if inside.what == "group-setup" else operation_of(inside.call),
     )
-    return signal(
+    return make_signal(
         CAUSE,
         Grade.SOURCE,
         summary,
-        **between(facts, inside, outside, group),
+        **cohort_parts(facts, inside, outside, group),
         calls=calls,
         because=_because(inside, outside),
         remedies=(_move_out(inside.branch_line),),
     )
 
 
-def _left_out(
-    facts: Facts, lag: Camp, wait: Camp, calls: tuple[Call, ...], group: str, *, whole: bool = True
-) -> Answer:
-    return signal(
+def _skipped_by_branch(
+    facts: Facts, lag: RankCohort, wait: RankCohort, calls: tuple[Call, ...], group: str, *, whole: bool = True
+) -> DetectorResult:
+    return make_signal(
         CAUSE,
         Grade.SOURCE,
         say(
@@ -163,24 +173,29 @@ def _left_out(
             operation=operation_of(wait.call),
         ),
         whole=whole,
-        **between(facts, lag, wait, group),
+        **cohort_parts(facts, lag, wait, group),
         calls=calls,
         because=_because(wait, lag),
         remedies=(_move_out(wait.branch_line),),
     )
 
 
-def _left_by(facts: Facts, past: Camp, inside: Camp) -> tuple[Where, RankBound] | None:
+def _jump_of(facts: Facts, past: RankCohort, inside: RankCohort) -> tuple[Where, RankBound] | None:
     """The jump by which ``past`` left the loop around ``inside``, on what a rank of its kind finds out there."""
     told = rank_bounds_between(facts, past, inside)
-    return next((one for one in told if one[1].kind != "loop" and one[1].hangs_on == "finding"), None)
+    return next((one for one in told if one[1].kind != "loop" and one[1].depends_on == "finding"), None)
 
 
-def _left_alone(
-    facts: Facts, past: Camp, inside: Camp, calls: tuple[Call, ...], group: str, told: tuple[Where, RankBound]
-) -> Answer:
+def _left_loop_by_rank(
+    facts: Facts,
+    past: RankCohort,
+    inside: RankCohort,
+    calls: tuple[Call, ...],
+    group: str,
+    told: tuple[Where, RankBound],
+) -> DetectorResult:
     loop, bound = told
-    return signal(
+    return make_signal(
         CAUSE,
         Grade.SOURCE,
         say(
@@ -188,18 +203,18 @@ def _left_alone(
             ranks=past.ranks,
             line=bound.line,
         ),
-        **between(facts, past, inside, group),
+        **cohort_parts(facts, past, inside, group),
         calls=calls,
         because=_because(inside, past),
-        remedies=(remedy("let-all-ranks-decide-it-together-at", file=loop.file, line=bound.line, test=bound.test),),
+        remedies=(remedy("decide-exit-together", file=loop.file, line=bound.line, test=bound.test),),
     )
 
 
-def _jumped_out(facts: Facts, left: LeftEarly, around: WaysAround) -> Answer:
+def _jumped_out(facts: Facts, left: EarlyLoopExit, around: BypassPaths) -> DetectorResult:
     """Out of a loop that no data end, on a value that each rank finds by itself. A loop over data inside that one makes
     it less sure: the last round of all may have been shorter."""
     jump = around.jumps[0]
-    return signal(
+    return make_signal(
         CAUSE,
         left.grade,
         say(
@@ -212,21 +227,21 @@ def _jumped_out(facts: Facts, left: LeftEarly, around: WaysAround) -> Answer:
             "{ranks:who} left the loop on a value of {ranks:its|their} own; the others are still in it",
             ranks=left.past.ranks,
         ),
-        whole=left.whole and not left.over_data and not around.skips,
-        **between(facts, left.past, left.inside, left.group),
-        calls=calls_of_division(left.told_by),
+        whole=left.whole and not left.over_data and not around.iteration_skips,
+        **cohort_parts(facts, left.past, left.inside, left.group),
+        calls=calls_of_cohorts(left.told_by),
         because=(
-            *path_reasons.stand(left.past, left.inside, left.inside.loop_line, left.inside.reading.where),
-            path_reasons.why_not_the_data(around),
-            *path_reasons.told_of_ways((*around.jumps, *around.skips)),
+            *path_reasons.cohort_places(left.past, left.inside, left.inside.loop_line, left.inside.reading.where),
+            path_reasons.not_the_data_reason(around),
+            *path_reasons.path_sentences((*around.jumps, *around.iteration_skips)),
         ),
-        remedies=tuple(path_reasons.decide_together(around.jumps)),
+        remedies=tuple(path_reasons.decide_together_remedies(around.jumps)),
     )
 
 
-def _went_around(facts: Facts, left: LeftEarly, around: WaysAround) -> Answer:
+def _skipped_iteration(facts: Facts, left: EarlyLoopExit, around: BypassPaths) -> DetectorResult:
     """Past a loop that cannot be shorter on one rank and that nothing leaves; which step it was, no record tells."""
-    return signal(
+    return make_signal(
         CAUSE,
         left.grade,
         say(
@@ -234,14 +249,13 @@ def _went_around(facts: Facts, left: LeftEarly, around: WaysAround) -> Answer:
             ranks=left.past.ranks,
         ),
         whole=False,
-        **between(facts, left.past, left.inside, left.group),
-        because=(path_reasons.runs_equally_often(around), *path_reasons.told_of_ways(around.ways)),
-        remedies=tuple(path_reasons.decide_together(around.ways))
-        or (remedy("make-every-step-issue-the-same-collectives"),),
+        **cohort_parts(facts, left.past, left.inside, left.group),
+        because=(path_reasons.equal_iterations_reason(around), *path_reasons.path_sentences(around.ways)),
+        remedies=tuple(path_reasons.decide_together_remedies(around.ways)) or (remedy("issue-same-step-collectives"),),
     )
 
 
-def _because(inside: Camp, outside: Camp) -> tuple[Text, ...]:
+def _because(inside: RankCohort, outside: RankCohort) -> tuple[Text, ...]:
     lines: list[Text] = []
     if inside.where is not None:
         lines.append(
@@ -268,5 +282,5 @@ def _because(inside: Camp, outside: Camp) -> tuple[Text, ...]:
 
 def _move_out(branch: int | None) -> Remedy:
     if branch is None:
-        return remedy("let-every-rank-reach-the-collective-2")
-    return remedy("let-every-rank-reach-the-collective", branch=branch)
+        return remedy("move-collective-unknown-branch")
+    return remedy("move-collective-from-branch", branch=branch)

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer, signal
-from unhang.causes.evidence_lines import call_of, group_label, place_of
-from unhang.facts.divergence.skipped_collective import GoneAround, gone_around
+from unhang.causes.detector import DetectorResult, make_signal
+from unhang.causes.evidence_lines import group_label, place_of, waiters_call
+from unhang.facts.divergence.skipped_collective import SkippedCollective, skipped_collective
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade, Phase, Remedy, Text, say
 from unhang.knowledge.remedies import remedy
@@ -23,15 +23,15 @@ from unhang.knowledge.remedies import remedy
 CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Circles in which somebody is past the call that it is awaited in."""
     for cycle in facts.graph.cycles:
-        around = gone_around(facts, cycle)
+        around = skipped_collective(facts, cycle)
         if around is not None:
-            yield _went_around(facts, around)
+            yield _skipped_call(facts, around)
 
 
-def _went_around(facts: Facts, found: GoneAround) -> Answer:
+def _skipped_call(facts: Facts, found: SkippedCollective) -> DetectorResult:
     summary = say(
         "{gone:who} went around {operation} in group {group}, which {waiting:who} {waiting:waits|wait} in",
         gone=found.gone,
@@ -39,19 +39,19 @@ def _went_around(facts: Facts, found: GoneAround) -> Answer:
         group=group_label(facts, found.left.group),
         waiting=found.waiting,
     )
-    mended = remedy("let-every-member-of-the-group-reach", operation=found.left.operation)
+    mended = remedy("call-on-all-members", operation=found.left.operation)
     return _found(facts, found, found.left.group, summary, tuple(_because(facts, found)), mended)
 
 
 def _found(
     facts: Facts,
-    found: GoneAround,
+    found: SkippedCollective,
     group: str,
     summary: Text,
     because: tuple[Text, ...],
     mended: Remedy,
-) -> Answer:
-    return signal(
+) -> DetectorResult:
+    return make_signal(
         CAUSE,
         Grade.SOURCE,
         summary,
@@ -61,14 +61,14 @@ def _found(
         phase=Phase.COMMUNICATION,
         where=place_of(facts, found.gone[0]),
         waiter_where=place_of(facts, found.waiting[0]),
-        calls=(*call_of(found.gone, found.call), *call_of(found.waiting[:1], found.left)),
+        calls=(*waiters_call(found.gone, found.call), *waiters_call(found.waiting[:1], found.left)),
         because=because,
         evidence=(found.call.evidence, found.left.evidence),
         remedies=(mended,),
     )
 
 
-def _because(facts: Facts, found: GoneAround) -> Iterator[Text]:
+def _because(facts: Facts, found: SkippedCollective) -> Iterator[Text]:
     yield say(
         "{gone:who} {gone:stands|stand} at line {below}, below line {line} of the same block, and has not entered the "
         "call there",

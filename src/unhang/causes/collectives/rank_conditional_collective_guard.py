@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer, signal
-from unhang.causes.evidence_lines import call_of, operation_of
-from unhang.causes.wording.cohort_signal import between
-from unhang.facts.endings.guard_errors import GuardError, guard_errors
+from unhang.causes.detector import DetectorResult, make_signal
+from unhang.causes.evidence_lines import operation_of, waiters_call
+from unhang.causes.wording.cohort_signal import cohort_parts
+from unhang.facts.endings.guard_errors import ParsedGuardError, guard_errors
 from unhang.facts.model import CodeContext, Facts, Stall
-from unhang.facts.stacks.rank_cohorts import Camp, camps_of_stall, is_past
-from unhang.facts.waiting.guard_waits import GUARD_WAIT, guard_of
+from unhang.facts.stacks.rank_cohorts import RankCohort, cohorts_of_stall, has_left_loop
+from unhang.facts.waiting.guard_waits import GUARD_WAIT, awaited_guard
 from unhang.findings import Cause, Grade, say
 from unhang.knowledge.remedies import remedy
 
@@ -27,21 +27,21 @@ CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
 FIRST = "unhang.rank_zero_first"
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Laggards in a guard while those who wait for them stand in a collective; errors of guards to which some did not
     come, unless the guard itself says that they died."""
     for stall in facts.stalls:
-        lag, wait = camps_of_stall(facts, stall)
-        if lag.what != GUARD_WAIT or is_past(lag, wait):
+        lag, wait = cohorts_of_stall(facts, stall)
+        if lag.what != GUARD_WAIT or has_left_loop(lag, wait):
             continue
         yield _inside(facts, stall, lag, wait) if _is_inside(facts, lag, wait) else _found(facts, stall, lag, wait)
     errors = (error for error in guard_errors(facts.tracebacks) if error.kind in ("missing", "apart"))
     yield from (_raised(error) for error in errors if not error.partner_died)
 
 
-def _is_inside(facts: Facts, lag: Camp, wait: Camp) -> bool:
+def _is_inside(facts: Facts, lag: RankCohort, wait: RankCohort) -> bool:
     """Those in the collective are the ones that work in the block of the guard in which the others wait."""
-    if not guard_of(facts.ranks[lag.ranks[0]]).startswith(FIRST):
+    if not awaited_guard(facts.ranks[lag.ranks[0]]).startswith(FIRST):
         return False
     if any(facts.ranks[rank].marked is not None for rank in wait.ranks):
         return True
@@ -51,10 +51,10 @@ def _is_inside(facts: Facts, lag: Camp, wait: Camp) -> bool:
     return here.file == there.file and there.line > here.line
 
 
-def _inside(facts: Facts, stall: Stall, lag: Camp, wait: Camp) -> Answer:
+def _inside(facts: Facts, stall: Stall, lag: RankCohort, wait: RankCohort) -> DetectorResult:
     """The few inside are the odd ones: they call what the others cannot join."""
-    guard = guard_of(facts.ranks[lag.ranks[0]])
-    return signal(
+    guard = awaited_guard(facts.ranks[lag.ranks[0]])
+    return make_signal(
         CAUSE,
         Grade.STACK,
         say(
@@ -63,20 +63,20 @@ def _inside(facts: Facts, stall: Stall, lag: Camp, wait: Camp) -> Answer:
             operation=operation_of(stall.call),
             guard=guard,
         ),
-        **between(facts, wait, lag, stall.group),
-        calls=call_of(stall.direct_waiters, stall.call),
+        **cohort_parts(facts, wait, lag, stall.group),
+        calls=waiters_call(stall.direct_waiters, stall.call),
         because=(say("{ranks:who} {ranks:waits|wait} in {guard} and cannot join", ranks=lag.ranks, guard=guard),),
-        remedies=(remedy("move-the-collective-out-of-the-block"),),
+        remedies=(remedy("move-collective-from-guard"),),
     )
 
 
-def _found(facts: Facts, stall: Stall, lag: Camp, wait: Camp) -> Answer:
+def _found(facts: Facts, stall: Stall, lag: RankCohort, wait: RankCohort) -> DetectorResult:
     in_branch = lag.context is CodeContext.RANK_BRANCH
-    guard = guard_of(facts.ranks[lag.ranks[0]])
+    guard = awaited_guard(facts.ranks[lag.ranks[0]])
     because = [say("only {ranks:who} {ranks:calls|call} {guard} here", ranks=lag.ranks, guard=guard)]
     if in_branch and lag.branch_line is not None:
         because.append(say("the way to it leads through the branch on the rank at line {line}", line=lag.branch_line))
-    return signal(
+    return make_signal(
         CAUSE,
         Grade.SOURCE,
         say(
@@ -86,16 +86,16 @@ def _found(facts: Facts, stall: Stall, lag: Camp, wait: Camp) -> Answer:
             operation=operation_of(stall.call),
         ),
         whole=in_branch,
-        **between(facts, lag, wait, stall.group),
-        calls=call_of(stall.direct_waiters, stall.call),
+        **cohort_parts(facts, lag, wait, stall.group),
+        calls=waiters_call(stall.direct_waiters, stall.call),
         because=tuple(because),
-        remedies=(remedy("call-on-every-rank-outside-of-any", guard=guard),),
+        remedies=(remedy("call-guard-unconditionally", guard=guard),),
     )
 
 
-def _raised(error: GuardError) -> Answer:
+def _raised(error: ParsedGuardError) -> DetectorResult:
     alone = error.came if error.came and len(error.came) <= len(error.ranks) else error.ranks
-    return signal(
+    return make_signal(
         CAUSE,
         Grade.STATED,
         say(
@@ -110,5 +110,5 @@ def _raised(error: GuardError) -> Answer:
         where=error.raised_at,
         because=(say("the program lets only some ranks through: {test}", test=error.test),) if error.test else (),
         evidence=(error.evidence,),
-        remedies=(remedy("let-every-rank-get-to", guard=error.what),),
+        remedies=(remedy("enter-guard-everywhere", guard=error.what),),
     )

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer, signal
+from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import hosts_of
-from unhang.facts.alignment.collective_fingerprints import PrintedMismatch, printed_mismatch
-from unhang.facts.alignment.sequence_offset import Shift, odd_side, shifted
-from unhang.facts.logs.last_log_lines import last_words
-from unhang.facts.logs.waits_in_logs import Incident, incident_of
+from unhang.facts.alignment.collective_fingerprints import FingerprintMismatch, fingerprint_mismatch
+from unhang.facts.alignment.sequence_offset import SequenceOffset, find_sequence_offset, minority_and_majority
+from unhang.facts.logs.last_log_lines import last_line_phases
+from unhang.facts.logs.waits_in_logs import LoggedWaits, logged_waits
 from unhang.facts.model import Facts
 from unhang.findings import Call, Cause, Grade, Phase, say
 from unhang.knowledge.remedies import remedy
@@ -25,22 +25,22 @@ from unhang.knowledge.remedies import remedy
 CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Printed calls of different work, shifted calls, rank 0 alone in the last barrier."""
-    printed = printed_mismatch(facts)
+    printed = fingerprint_mismatch(facts)
     if printed is not None and "operation" in printed.differs_in and printed.side_work:
         yield _other_work(printed)
-    shift = shifted(facts)
+    shift = find_sequence_offset(facts)
     if shift is not None:
-        yield _shifted(shift)
-    incident = incident_of(facts)
+        yield _sequence_offset(shift)
+    incident = logged_waits(facts)
     if incident is not None and _alone_at_the_end(facts, incident):
         yield _last_barrier(facts, incident)
 
 
-def _other_work(printed: PrintedMismatch) -> Answer:
+def _other_work(printed: FingerprintMismatch) -> DetectorResult:
     doing = printed.phase.value if printed.phase is not None else "other"
-    return signal(
+    return make_signal(
         CAUSE,
         Grade.RECORD,
         say(
@@ -60,15 +60,15 @@ def _other_work(printed: PrintedMismatch) -> Answer:
             ),
         ),
         evidence=printed.evidence,
-        remedies=(remedy("let-every-rank-make-the-call-and"),),
+        remedies=(remedy("call-everywhere-write-once"),),
     )
 
 
-def _shifted(shift: Shift) -> Answer:
+def _sequence_offset(shift: SequenceOffset) -> DetectorResult:
     behind = tuple(sorted({w.rank for w in shift.behind if w.rank is not None}))
     ahead = tuple(sorted({w.rank for w in shift.ahead if w.rank is not None}))
-    few, many = (tuple(sorted({w.rank for w in side if w.rank is not None})) for side in odd_side(shift))
-    return signal(
+    few, many = (tuple(sorted({w.rank for w in side if w.rank is not None})) for side in minority_and_majority(shift))
+    return make_signal(
         CAUSE,
         Grade.ORDER,
         say(
@@ -96,19 +96,19 @@ def _shifted(shift: Shift) -> Answer:
             say("one side made {by} calls that the other did not: look for a branch on the rank", by=shift.by),
         ),
         evidence=(shift.behind[0].evidence, shift.ahead[0].evidence),
-        remedies=(remedy("let-every-rank-make-the-call-and"),),
+        remedies=(remedy("call-everywhere-write-once"),),
     )
 
 
-def _alone_at_the_end(facts: Facts, incident: Incident) -> bool:
+def _alone_at_the_end(facts: Facts, incident: LoggedWaits) -> bool:
     """Only rank 0 gives up, in a barrier, after the log said that training is over."""
     if incident.ranks != (0,) or not all(w.barrier and w.operation for w in incident.waits):
         return False
-    return any(words.phase is Phase.SHUTDOWN for words in last_words(facts))
+    return any(words.phase is Phase.SHUTDOWN for words in last_line_phases(facts))
 
 
-def _last_barrier(facts: Facts, incident: Incident) -> Answer:
-    return signal(
+def _last_barrier(facts: Facts, incident: LoggedWaits) -> DetectorResult:
+    return make_signal(
         CAUSE,
         Grade.ORDER,
         say("possible: rank 0 entered a barrier after the training that no other rank enters"),
@@ -122,7 +122,7 @@ def _last_barrier(facts: Facts, incident: Incident) -> Answer:
         ),
         evidence=(
             *(w.evidence for w in incident.waits[:2]),
-            *(words.evidence for words in last_words(facts) if words.phase is Phase.SHUTDOWN),
+            *(words.evidence for words in last_line_phases(facts) if words.phase is Phase.SHUTDOWN),
         ),
-        remedies=(remedy("let-every-rank-make-the-call-and"),),
+        remedies=(remedy("call-everywhere-write-once"),),
     )

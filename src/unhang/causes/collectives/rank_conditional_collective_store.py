@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer
+from unhang.causes.detector import DetectorResult
 from unhang.causes.evidence_lines import operation_of, place_of
 from unhang.causes.wording.stall_signal import stall_signal
 from unhang.facts.model import Facts, Stall
@@ -23,7 +23,7 @@ from unhang.knowledge.remedies import remedy
 CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Laggards at the store, and a line of the program at which those who wait for them set such a key."""
     for stall in facts.stalls:
         found = unset_key(facts, stall)
@@ -31,7 +31,7 @@ def check(facts: Facts) -> Iterator[Answer]:
             yield _never_set(facts, stall, found)
 
 
-def _never_set(facts: Facts, stall: Stall, found: UnsetKey) -> Answer:
+def _never_set(facts: Facts, stall: Stall, found: UnsetKey) -> DetectorResult:
     """Where most ranks are with the setters, it is who waits at the store that left the common way."""
     here = place_of(facts, stall.laggards[0])
     alone = len(found.setters) > len(stall.laggards)
@@ -47,7 +47,7 @@ def _never_set(facts: Facts, stall: Stall, found: UnsetKey) -> Answer:
         where=here if alone else found.where,
         waiter_where=place_of(facts, found.setters[0]) if alone else here,
         because=tuple(_because(stall, found)),
-        remedies=(remedy("set-the-key-in-every-round", line=found.where.line),),
+        remedies=(remedy("always-set-store-key", line=found.where.line),),
     )
 
 

@@ -13,23 +13,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer
+from unhang.causes.detector import DetectorResult
 from unhang.causes.evidence_lines import hosts_of
 from unhang.causes.wording.effect_on_waiters import timeouts_after
-from unhang.causes.wording.log_signal import lines_signal
+from unhang.causes.wording.log_signal import log_signal
 from unhang.evidence.items import LogEvent
-from unhang.facts.logs.log_statements import first_attempt, ranks_in, saying
-from unhang.facts.logs.waits_in_logs import incident_of
+from unhang.facts.logs.log_statements import events_stating, first_attempt, ranks_of_events
+from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade, Severity, say
 from unhang.knowledge.thresholds import whole_threshold
 
 CAUSE = Cause.DEVICE_MAPPING
-_OWN_GPU = "give-every-rank-its-own-gpu-before"
+_OWN_GPU = "assign-gpu-per-rank"
 FIRST_POSITIONS = whole_threshold("device_mapping.first_positions")
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Devices named twice, devices that do not exist, an unexplained wrong use of NCCL, guessed devices."""
     duplicates = first_attempt(facts.events_of("n.dup", "n.dup30"))
     missing = first_attempt(facts.events_of("cuda.ordinal", "cuda.busy"))
@@ -42,10 +42,10 @@ def check(facts: Facts) -> Iterator[Answer]:
     yield from _guessed(facts)
 
 
-def _shared(facts: Facts, events: tuple[LogEvent, ...]) -> Answer:
+def _shared(facts: Facts, events: tuple[LogEvent, ...]) -> DetectorResult:
     pairs = {r for e in events for name in ("a_rank", "b_rank") if isinstance(r := e.values.get(name), int)}
-    ranks = tuple(sorted(pairs)) or ranks_in(events)
-    return lines_signal(
+    ranks = tuple(sorted(pairs)) or ranks_of_events(events)
+    return log_signal(
         CAUSE,
         Grade.STATED,
         say("{ranks:who} {ranks:uses|use} the same GPU", ranks=ranks)
@@ -59,9 +59,9 @@ def _shared(facts: Facts, events: tuple[LogEvent, ...]) -> Answer:
     )
 
 
-def _not_there(facts: Facts, events: tuple[LogEvent, ...]) -> Answer:
-    ranks = ranks_in(events) or _failed_tasks(facts)
-    return lines_signal(
+def _not_there(facts: Facts, events: tuple[LogEvent, ...]) -> DetectorResult:
+    ranks = ranks_of_events(events) or _failed_tasks(facts)
+    return log_signal(
         CAUSE,
         Grade.STATED,
         say("{ranks:who} asked for a GPU that it cannot use", ranks=ranks)
@@ -86,13 +86,13 @@ def _failed_tasks(facts: Facts) -> tuple[int, ...]:
     )
 
 
-def _invalid_usage(facts: Facts) -> Iterator[Answer]:
+def _invalid_usage(facts: Facts) -> Iterator[DetectorResult]:
     """NCCL calls it invalid usage without a word more: a shared GPU, or ranks of different versions."""
     events = [e for e in first_attempt(facts.events_of("ncclerr", "ncclerr.kind")) if _is_usage(e)]
     if not events or facts.events_of("n.mixver", "n.warn"):
         return
-    ranks = ranks_in(events)
-    yield lines_signal(
+    ranks = ranks_of_events(events)
+    yield log_signal(
         CAUSE,
         Grade.STATED,
         say("NCCL refused to start: most often two ranks share a GPU"),
@@ -113,25 +113,28 @@ def _is_usage(event: LogEvent) -> bool:
     return "invalid usage" in event.text or "ncclInvalidUsage" in event.text
 
 
-def _guessed(facts: Facts) -> Iterator[Answer]:
+def _guessed(facts: Facts) -> Iterator[DetectorResult]:
     """A guessed device is a note; only a stall at the very first collective makes it a suspect."""
-    events = saying(facts, "device-guess")
+    events = events_stating(facts, "device-guess")
     if not events:
         return
-    incident = incident_of(facts)
+    incident = logged_waits(facts)
     first = incident is not None and all(p is not None and p <= FIRST_POSITIONS for p in incident.positions)
-    right = _guessed_its_own_number(facts, events)
+    right = _guessed_global_rank(facts, events)
     first = first and not right
-    yield lines_signal(
+    yield log_signal(
         CAUSE,
-        Grade.USUAL,
-        say("torch guessed which GPU {ranks:who} {ranks:uses|use}, because nothing had told it", ranks=ranks_in(events))
-        if ranks_in(events)
+        Grade.BASE_RATE,
+        say(
+            "torch guessed which GPU {ranks:who} {ranks:uses|use}, because nothing had told it",
+            ranks=ranks_of_events(events),
+        )
+        if ranks_of_events(events)
         else say("torch guessed which GPU a rank uses, because nothing had told it"),
         events,
         _OWN_GPU,
         severity=Severity.STOPS if first else Severity.NOTE,
-        ranks=ranks_in(events) if first else (),
+        ranks=ranks_of_events(events) if first else (),
         because=(
             say(
                 "the guess is right: on one machine rank and GPU have the same number (counted among the visible cards)"
@@ -142,7 +145,7 @@ def _guessed(facts: Facts) -> Iterator[Answer]:
     )
 
 
-def _guessed_its_own_number(facts: Facts, events: tuple[LogEvent, ...]) -> bool:
+def _guessed_global_rank(facts: Facts, events: tuple[LogEvent, ...]) -> bool:
     """Several ranks of one machine, and each took the GPU of its own number, as its local rank would."""
     hosts = {known.host for known in facts.ranks.values() if known.host is not None}
     pairs = [(event.rank, event.values.get("device")) for event in events]

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer
+from unhang.causes.detector import DetectorResult
 from unhang.causes.evidence_lines import hosts_of
 from unhang.causes.wording.effect_on_waiters import timeouts_after
-from unhang.causes.wording.log_signal import lines_signal
+from unhang.causes.wording.log_signal import log_signal
 from unhang.evidence.items import LogEvent
-from unhang.facts.logs.log_statements import first_attempt, hosts_in, ranks_in, saying, value_of
-from unhang.facts.logs.waits_in_logs import incident_of
-from unhang.facts.machine.xids import KIND, is_of_another_job, may_be_of_another_job, users_of
+from unhang.facts.logs.log_statements import events_stating, field_text, first_attempt, hosts_of_events, ranks_of_events
+from unhang.facts.logs.waits_in_logs import logged_waits
+from unhang.facts.machine.xids import KIND, is_of_another_job, may_be_of_another_job, ranks_on_card
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade, Severity, Text, say, shortened
 from unhang.knowledge.hardware.xid import XidRow, xid_row
@@ -34,9 +34,9 @@ OLD_S = threshold("gpu_hardware.old_s")
 _VAGUE = ("unknown error", "hardware", "misaligned", "stack error", "unspecified launch failure")
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Events of the driver first, then CUDA's own words, then an unknown error that nothing explains."""
-    faults = [e for e in saying(facts, "gpu-fault", "pcie") if _is_fault(e) and not is_of_another_job(facts, e)]
+    faults = [e for e in events_stating(facts, "gpu-fault", "pcie") if _is_fault(e) and not is_of_another_job(facts, e)]
     if faults:
         yield _found(facts, faults, Grade.KERNEL, _summary(faults), whole=not _doubtful(facts, faults))
         return
@@ -45,7 +45,7 @@ def check(facts: Facts) -> Iterator[Answer]:
     ]
     program = facts.events_of("cuda.assert", "cuda.illegal", "oom", "oom.cuda")
     if vague and not program and not _other_exception(facts):
-        grade = Grade.USUAL if any(e.kind in _MAY_BE_A_KERNEL for e in vague) else Grade.STATED
+        grade = Grade.BASE_RATE if any(e.kind in _MAY_BE_A_KERNEL for e in vague) else Grade.STATED
         yield _found(facts, vague, grade, _vague_summary(vague[0]), whole=False)
         return
     yield from _noted(facts)
@@ -57,9 +57,9 @@ def _vague_summary(event: LogEvent) -> Text:
     return say("a GPU failed with an error that programs do not cause ({error})", error=_words(event))
 
 
-def _noted(facts: Facts) -> Iterator[Answer]:
+def _noted(facts: Facts) -> Iterator[DetectorResult]:
     """Codes that stop nothing by themselves are a note."""
-    told = [e for e in saying(facts, "gpu-fault") if not is_of_another_job(facts, e)]
+    told = [e for e in events_stating(facts, "gpu-fault") if not is_of_another_job(facts, e)]
     events = [e for e in told if (row := _xid_of(e)) is not None and row.kind == "note"]
     if not events:
         return
@@ -68,8 +68,8 @@ def _noted(facts: Facts) -> Iterator[Answer]:
     told_of = say(
         "the driver noted Xid {code}, which stops nothing by itself: {meaning}", code=row.code, meaning=row.meaning
     )
-    mended_by = "tell-who-runs-the-machine-and-look"
-    yield lines_signal(CAUSE, Grade.USUAL, told_of, events, mended_by, severity=Severity.NOTE, ranks=())
+    mended_by = "report-gpu-error"
+    yield log_signal(CAUSE, Grade.BASE_RATE, told_of, events, mended_by, severity=Severity.NOTE, ranks=())
 
 
 def _doubtful(facts: Facts, faults: list[LogEvent]) -> bool:
@@ -90,7 +90,7 @@ def _xid_of(event: LogEvent) -> XidRow | None:
 
 def _long_before(facts: Facts, faults: list[LogEvent]) -> bool:
     """All of it happened more than an hour before the ranks began to wait: it may be another job's."""
-    incident = incident_of(facts)
+    incident = logged_waits(facts)
     stalled = min((m.stalled_since_s for m in facts.manifests if m.stalled_since_s is not None), default=None)
     began = incident.began_s if incident is not None else stalled
     times = [e.time_s for e in faults]
@@ -104,18 +104,18 @@ def _is_fault(event: LogEvent) -> bool:
         row = _xid_of(event)
         return row is not None and row.kind in ("gpu", "link")
     if event.kind == "k.aer":
-        return "Corrected" not in value_of(event, "severity")
+        return "Corrected" not in field_text(event, "severity")
     if event.kind == "k.sxid":
         return "Non-fatal" not in event.text
     return True
 
 
 def _is_vague(event: LogEvent) -> bool:
-    return event.kind in _MAY_BE_A_KERNEL or any(word in value_of(event, "error").lower() for word in _VAGUE)
+    return event.kind in _MAY_BE_A_KERNEL or any(word in field_text(event, "error").lower() for word in _VAGUE)
 
 
 def _words(event: LogEvent) -> str:
-    return shortened(value_of(event, "error").strip() or event.text.strip(), 80)
+    return shortened(field_text(event, "error").strip() or event.text.strip(), 80)
 
 
 def _other_exception(facts: Facts) -> bool:
@@ -130,7 +130,7 @@ def _summary(faults: list[LogEvent]) -> Text:
         return say(
             "the driver reports Xid {code} on the GPU at {bus}: {meaning}",
             code=row.code,
-            bus=value_of(first, "bus"),
+            bus=field_text(first, "bus"),
             meaning=row.meaning,
         )
     if first.kind in ("cuda.ecc", "cuda.nvlink", "cuda.lost", "cuda.noninit"):
@@ -143,15 +143,15 @@ def _severity(event: LogEvent) -> int:
     return order.index(event.kind) if event.kind in order else len(order)
 
 
-def _found(facts: Facts, faults: list[LogEvent], grade: Grade, summary: Text, *, whole: bool) -> Answer:
-    ranks = ranks_in(faults) or _ranks_of_processes(facts, faults) or _ranks_on_cards(facts, faults)
-    nodes = tuple(dict.fromkeys((*hosts_in(faults), *hosts_of(facts, ranks))))
-    return lines_signal(
+def _found(facts: Facts, faults: list[LogEvent], grade: Grade, summary: Text, *, whole: bool) -> DetectorResult:
+    ranks = ranks_of_events(faults) or _ranks_of_processes(facts, faults) or _ranks_on_cards(facts, faults)
+    nodes = tuple(dict.fromkeys((*hosts_of_events(faults), *hosts_of(facts, ranks))))
+    return log_signal(
         CAUSE,
         grade,
         summary,
         faults,
-        "take-the-node-out-and-test-the",
+        "drain-node",
         whole=whole,
         ranks=ranks,
         nodes=nodes,
@@ -168,4 +168,4 @@ def _ranks_of_processes(facts: Facts, faults: list[LogEvent]) -> tuple[int, ...]
 
 def _ranks_on_cards(facts: Facts, faults: list[LogEvent]) -> tuple[int, ...]:
     """Several ranks may share a card."""
-    return tuple(sorted({rank for e in faults if e.kind == KIND for rank in users_of(facts, e) or ()}))
+    return tuple(sorted({rank for e in faults if e.kind == KIND for rank in ranks_on_card(facts, e) or ()}))

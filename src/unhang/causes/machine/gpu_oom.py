@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer, signal
-from unhang.causes.evidence_lines import call_of, group_label
-from unhang.facts.endings.crashes import own_crashes
+from unhang.causes.detector import DetectorResult, make_signal
+from unhang.causes.evidence_lines import group_label, waiters_call
+from unhang.facts.endings.crashes import primary_crashes
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Consequence, Grade, say
 from unhang.knowledge.remedies import remedy
@@ -22,10 +22,10 @@ from unhang.knowledge.remedies import remedy
 CAUSE = Cause.GPU_OOM
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """The first own failure is an out-of-memory error of the accelerator."""
-    crashes = own_crashes(facts)
-    memory = [c for c in crashes if c.is_gpu_memory]
+    crashes = primary_crashes(facts)
+    memory = [c for c in crashes if c.is_gpu_out_of_memory]
     if not memory:
         return
     first = memory[0]
@@ -33,7 +33,7 @@ def check(facts: Facts) -> Iterator[Answer]:
     stall = next((s for s in facts.stalls if set(s.laggards) & set(ranks)), None)
     others = tuple(sorted(set(facts.ranks) - set(ranks)))
     leads = crashes[0] is first or crashes[0].time_s is None
-    yield signal(
+    yield make_signal(
         CAUSE,
         Grade.STATED,
         say("{ranks:who} ran out of GPU memory; the others wait for it", ranks=ranks)
@@ -44,14 +44,14 @@ def check(facts: Facts) -> Iterator[Answer]:
         group=group_label(facts, stall.group) if stall else None,
         where=first.where,
         waiter_where=stall.call.where if stall and stall.call else None,
-        calls=call_of(stall.direct_waiters, stall.call) if stall else (),
+        calls=waiters_call(stall.direct_waiters, stall.call) if stall else (),
         because=(
             say("{exception} is the first failure; what other ranks report follows from it", exception=first.exception),
         ),
         evidence=tuple(c.evidence for c in memory[:3]),
         remedies=(
-            remedy("use-less-memory-per-step-on-this"),
-            remedy("if-much-memory-is-reserved-but-unallocated"),
+            remedy("reduce-gpu-memory"),
+            remedy("enable-expandable-segments"),
         ),
         consequences=(
             Consequence(CAUSE, others, len(others), say("{ranks:who} waited for it or were ended", ranks=others)),

@@ -12,34 +12,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer
-from unhang.causes.wording.log_signal import lines_signal
+from unhang.causes.detector import DetectorResult
+from unhang.causes.wording.log_signal import log_signal
 from unhang.evidence.items import LogEvent
-from unhang.facts.endings.crashes import own_crashes
-from unhang.facts.logs.log_statements import first_attempt, ranks_in, saying, value_of
+from unhang.facts.endings.crashes import primary_crashes
+from unhang.facts.logs.log_statements import events_stating, field_text, first_attempt, ranks_of_events
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade, say
 
 CAUSE = Cause.GPU_OOM
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Lines about GPU memory that no exception of the job carries."""
-    nccl = [e for e in first_attempt(facts.events_of("n.cuda")) if "out of memory" in value_of(e, "error")]
-    events = (*saying(facts, "oom"), *nccl)
-    if not events or any(c.is_gpu_memory for c in own_crashes(facts)):
+    nccl = [e for e in first_attempt(facts.events_of("n.cuda")) if "out of memory" in field_text(e, "error")]
+    events = (*events_stating(facts, "oom"), *nccl)
+    if not events or any(c.is_gpu_out_of_memory for c in primary_crashes(facts)):
         return
-    ranks = ranks_in(events)
-    survived = all(_went_on(facts, event) for event in events)
-    yield lines_signal(
+    ranks = ranks_of_events(events)
+    survived = all(_steps_continued(facts, event) for event in events)
+    yield log_signal(
         CAUSE,
         Grade.ORDER,  # that it ran out is stated; that it ended somebody follows from what comes after it
         say("{ranks:who} ran out of GPU memory; the others wait for it", ranks=ranks)
         if ranks
         else say("a process ran out of GPU memory"),
         events,
-        "use-less-memory-per-step-on-this-2",
-        whole=not survived and not own_crashes(facts),
+        "free-gpu-memory",
+        whole=not survived and not primary_crashes(facts),
         because=(
             say("steps were counted after it, so the program may have caught it")
             if survived
@@ -48,7 +48,7 @@ def check(facts: Facts) -> Iterator[Answer]:
     )
 
 
-def _went_on(facts: Facts, event: LogEvent) -> bool:
+def _steps_continued(facts: Facts, event: LogEvent) -> bool:
     return any(
         p.source.path == event.source.path and p.last_line > (event.source.line or 0) and p.rank == event.rank
         for log in facts.logs

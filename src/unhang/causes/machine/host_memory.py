@@ -15,15 +15,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from unhang.causes.detector import Answer, Signal, signal
+from unhang.causes.detector import DetectorResult, Signal, make_signal
 from unhang.causes.evidence_lines import hosts_of
 from unhang.causes.wording.effect_on_waiters import timeouts_after
-from unhang.causes.wording.log_signal import few, lines_signal
+from unhang.causes.wording.log_signal import log_signal, ranks_if_few
 from unhang.evidence.items import LogEvent
-from unhang.facts.endings.crashes import own_crashes
-from unhang.facts.logs.log_statements import first_attempt, hosts_in, ranks_in, saying, value_of
-from unhang.facts.logs.logged_settings import settings_of
-from unhang.facts.machine.shm_segments import SegmentTrouble, trouble_with
+from unhang.facts.endings.crashes import primary_crashes
+from unhang.facts.logs.log_statements import events_stating, field_text, first_attempt, hosts_of_events, ranks_of_events
+from unhang.facts.logs.logged_settings import logged_settings
+from unhang.facts.machine.shm_segments import SegmentFailure, segment_failure
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Consequence, Grade, Text, say, shortened
 from unhang.knowledge.remedies import remedy
@@ -32,25 +32,25 @@ CAUSE = Cause.HOST_MEMORY
 SIGKILL, SIGBUS = 9, 7
 _SYSTEM_ERROR = "unhandled system error"
 _BY_LAUNCHER = ("te.closing", "te.closefail", "ds.kill")
-_LESS = "use-less-host-memory-or-ask-for"
+_REDUCE_MEMORY = "reduce-host-memory"
 _NO_MEMORY = re.compile(r"Cannot allocate memory|ENOMEM")
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """What the kernel, a scheduler, NCCL or Python say about memory; the first of them leads."""
     looks = (_killed, _shared_memory, _locked_memory, _open_files, _exception, _silent_kill)
     yield from (answer for look in looks if (answer := look(facts)) is not None)
 
 
-def _killed(facts: Facts) -> Answer | None:
-    events = list(saying(facts, "host-memory"))
+def _killed(facts: Facts) -> DetectorResult | None:
+    events = list(events_stating(facts, "host-memory"))
     loader = [
-        e for e in first_attempt(facts.events_of("dl.killed")) if value_of(e, "signal").strip().startswith("Killed")
+        e for e in first_attempt(facts.events_of("dl.killed")) if field_text(e, "signal").strip().startswith("Killed")
     ]
     if not events and not loader:
         return None
     told = bool(events)
-    ours = bool(loader) or any(_ours(facts, event) for event in events)
+    ours = bool(loader) or any(_is_own_process(facts, event) for event in events)
     return _found(
         facts,
         [*events, *loader],
@@ -58,12 +58,12 @@ def _killed(facts: Facts) -> Answer | None:
         say("the host ran out of memory and a process of the job was killed")
         if told
         else say("a data-loader worker was killed by SIGKILL: the sign of the host's memory running out"),
-        _LESS,
+        _REDUCE_MEMORY,
         whole=told and ours,
     )
 
 
-def _ours(facts: Facts, event: LogEvent) -> bool:
+def _is_own_process(facts: Facts, event: LogEvent) -> bool:
     """The killed process is one of the job's, as its pid or the scheduler says."""
     pids = {known.pid for known in facts.ranks.values()} | {e.pid for e in facts.exits}
     if event.kind.startswith("k."):
@@ -71,21 +71,21 @@ def _ours(facts: Facts, event: LogEvent) -> bool:
     return True
 
 
-def _shared_memory(facts: Facts) -> Answer | None:
-    bus = [e for e in first_attempt(facts.events_of("dl.killed")) if "Bus error" in value_of(e, "signal")]
-    events = [*saying(facts, "shm"), *bus]
+def _shared_memory(facts: Facts) -> DetectorResult | None:
+    bus = [e for e in first_attempt(facts.events_of("dl.killed")) if "Bus error" in field_text(e, "signal")]
+    events = [*events_stating(facts, "shm"), *bus]
     if not events:
         return None
-    trouble = trouble_with(events)
-    if trouble is not SegmentTrouble.NO_ROOM:
+    trouble = segment_failure(events)
+    if trouble is not SegmentFailure.NO_ROOM:
         return _not_opened(facts, events, trouble)
     summary = say("shared memory (/dev/shm) is too small on this machine")
-    told = _found(facts, events, Grade.STATED, summary, "give-the-container-a-larger-dev-shm")
+    told = _found(facts, events, Grade.STATED, summary, "enlarge-shared-memory")
     found = told.finding
     if not found.ranks and any(event.kind.startswith("dl.") for event in events):
         lost = _lost_a_loader(facts)
         found = replace(found, ranks=lost)
-    without_p2p = settings_of(facts).get("NCCL_P2P_DISABLE")
+    without_p2p = logged_settings(facts).get("NCCL_P2P_DISABLE")
     if without_p2p is None or without_p2p.value != "1":
         return replace(told, finding=found)
     # The workaround for one fault leads into the next: the verdict says both.
@@ -109,15 +109,15 @@ def _shared_memory(facts: Facts) -> Answer | None:
     return replace(told, finding=found)
 
 
-def _not_opened(facts: Facts, events: list[LogEvent], trouble: SegmentTrouble) -> Signal | None:
+def _not_opened(facts: Facts, events: list[LogEvent], trouble: SegmentFailure) -> Signal | None:
     """There was room: a larger /dev/shm would not help."""
-    if trouble is SegmentTrouble.NO_NAME:
+    if trouble is SegmentFailure.NO_NAME:
         return None  # a defect of NCCL, not a lack of memory
-    if trouble is SegmentTrouble.NO_RIGHT:
+    if trouble is SegmentFailure.NO_RIGHT:
         summary = say("this user may not write to /dev/shm on this machine")
-        return _found(facts, events, Grade.STATED, summary, "let-every-user-write-to-dev-shm", whole=False)
+        return _found(facts, events, Grade.STATED, summary, "fix-dev-shm-permissions", whole=False)
     summary = say("a rank did not find another rank's file in /dev/shm: they do not share it, or the file was removed")
-    return _found(facts, events, Grade.USUAL, summary, "let-all-ranks-of-a-machine-share")
+    return _found(facts, events, Grade.BASE_RATE, summary, "share-dev-shm")
 
 
 def _lost_a_loader(facts: Facts) -> tuple[int, ...]:
@@ -126,33 +126,35 @@ def _lost_a_loader(facts: Facts) -> tuple[int, ...]:
     return tuple(sorted(lost))
 
 
-def _locked_memory(facts: Facts) -> Answer | None:
+def _locked_memory(facts: Facts) -> DetectorResult | None:
     events = [
         e
         for e in first_attempt(facts.events_of("n.ibcall"))
-        if "reg_mr" in value_of(e, "call") or "create_qp" in value_of(e, "call") or "create_cq" in value_of(e, "call")
+        if "reg_mr" in field_text(e, "call")
+        or "create_qp" in field_text(e, "call")
+        or "create_cq" in field_text(e, "call")
     ]
     events = [e for e in events if _NO_MEMORY.search(e.text) or e.values.get("errno") == 12]
     if not events:
         return None
     summary = say("the network card could not lock memory: the limit of locked memory (ulimit -l) is too low")
-    return _found(facts, events, Grade.STATED, summary, "lift-the-limit-of-locked-memory", whole=False)
+    return _found(facts, events, Grade.STATED, summary, "raise-memlock-limit", whole=False)
 
 
-def _open_files(facts: Facts) -> Answer | None:
-    events = list(saying(facts, "limits"))
+def _open_files(facts: Facts) -> DetectorResult | None:
+    events = list(events_stating(facts, "limits"))
     if not events:
         return None
     summary = say("the limit of open files is too low: connections to other ranks could not be made")
-    return _found(facts, events, Grade.STATED, summary, "raise-the-limit-of-open-files", whole=False)
+    return _found(facts, events, Grade.STATED, summary, "raise-open-files-limit", whole=False)
 
 
-def _exception(facts: Facts) -> Answer | None:
-    crashes = [c for c in own_crashes(facts) if c.is_host_memory]
+def _exception(facts: Facts) -> DetectorResult | None:
+    crashes = [c for c in primary_crashes(facts) if c.is_host_memory]
     if not crashes:
         return None
     ranks = tuple(sorted({c.rank for c in crashes if c.rank is not None}))
-    return signal(
+    return make_signal(
         CAUSE,
         Grade.STATED,
         say("a process found no memory on the host: {message}", message=shortened(crashes[0].message, 100)),
@@ -161,37 +163,37 @@ def _exception(facts: Facts) -> Answer | None:
         where=crashes[0].where,
         because=(say("it is the first failure; what other ranks report follows from it"),),
         evidence=tuple(c.evidence for c in crashes[:3]),
-        remedies=(remedy(_LESS),),
+        remedies=(remedy(_REDUCE_MEMORY),),
         consequences=timeouts_after(facts, CAUSE, ranks),
     )
 
 
-def _silent_kill(facts: Facts) -> Answer | None:
+def _silent_kill(facts: Facts) -> DetectorResult | None:
     """SIGKILL or SIGBUS without a word of the kernel: memory is the usual sender, not the only one."""
-    crashes = [c for c in own_crashes(facts) if c.signal in (SIGKILL, SIGBUS)]
-    if not crashes or saying(facts, "host-memory", "shm") or _sender_is_told(facts):
+    crashes = [c for c in primary_crashes(facts) if c.signal in (SIGKILL, SIGBUS)]
+    if not crashes or events_stating(facts, "host-memory", "shm") or _is_sender_known(facts):
         return None
     ranks = tuple(sorted({c.rank for c in crashes if c.rank is not None}))
-    return signal(
+    return make_signal(
         CAUSE,
-        Grade.USUAL,
+        Grade.BASE_RATE,
         say("possible: the host's OOM killer sends SIGKILL, a full /dev/shm SIGBUS; no kernel log was given"),
         ranks=ranks,
         evidence=tuple(c.evidence for c in crashes[:3]),
-        remedies=(remedy(_LESS),),
+        remedies=(remedy(_REDUCE_MEMORY),),
     )
 
 
-def _sender_is_told(facts: Facts) -> bool:
+def _is_sender_known(facts: Facts) -> bool:
     """A scheduler or a person ended the job. That a launcher ended the others tells nothing of the first."""
-    return any(event.kind not in _BY_LAUNCHER for event in saying(facts, "killed"))
+    return any(event.kind not in _BY_LAUNCHER for event in events_stating(facts, "killed"))
 
 
 def _found(
     facts: Facts, events: list[LogEvent], grade: Grade, summary: Text, mended_by: str, *, whole: bool = True
 ) -> Signal:
-    ranks = ranks_in(events) or _ranks_by_pid(facts, events) or _ranks_of_failed_calls(facts, events)
-    return lines_signal(
+    ranks = ranks_of_events(events) or _ranks_by_pid(facts, events) or _ranks_of_failed_calls(facts, events)
+    return log_signal(
         CAUSE,
         grade,
         summary,
@@ -199,7 +201,7 @@ def _found(
         mended_by,
         whole=whole,
         ranks=ranks,
-        nodes=tuple(dict.fromkeys((*hosts_in(events), *hosts_of(facts, ranks)))),
+        nodes=tuple(dict.fromkeys((*hosts_of_events(events), *hosts_of(facts, ranks)))),
         because=(say("the line quoted says so; socket and collective errors of other ranks follow from it"),),
         consequences=timeouts_after(facts, CAUSE, ranks),
     )
@@ -216,5 +218,7 @@ def _ranks_of_failed_calls(facts: Facts, events: list[LogEvent]) -> tuple[int, .
     """NCCL's warning names no rank; the rank whose exception says that a system call inside NCCL failed is it."""
     if not all(event.kind.startswith("n.") for event in events):
         return ()
-    failed = ranks_in(e for e in first_attempt(facts.events_of("ncclerr", "py.error")) if _SYSTEM_ERROR in e.text)
-    return few(failed)
+    failed = ranks_of_events(
+        e for e in first_attempt(facts.events_of("ncclerr", "py.error")) if _SYSTEM_ERROR in e.text
+    )
+    return ranks_if_few(failed)

@@ -13,12 +13,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer
-from unhang.causes.wording.log_signal import few, lines_signal
+from unhang.causes.detector import DetectorResult
+from unhang.causes.wording.log_signal import log_signal, ranks_if_few
 from unhang.evidence.items import LogEvent
-from unhang.facts.logs.log_statements import first_attempt, ranks_in, value_of
-from unhang.facts.logs.waits_in_logs import incident_of
-from unhang.facts.machine.host_identity import machines_taken_for_one
+from unhang.facts.logs.log_statements import field_text, first_attempt, ranks_of_events
+from unhang.facts.logs.waits_in_logs import logged_waits
+from unhang.facts.machine.host_identity import shared_host_identity
 from unhang.facts.machine.transport_errors import MEMORY_STATUS
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade, Text, say
@@ -31,13 +31,13 @@ _P2P_FILE = re.compile(r"transport/p2p\.c[cu]|shm\.cc|cudaIpc|IPC", re.IGNORECAS
 _CONSUMER = re.compile(r"GeForce|RTX \d{4}|TITAN|GTX")
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """NVSwitch multicast, GPUDirect RDMA, then P2P over PCIe."""
     looks = (_multicast, _p2p_refused, _gpudirect, _silent_p2p)
     yield from (answer for look in looks if (answer := look(facts)) is not None)
 
 
-def _multicast(facts: Facts) -> Answer | None:
+def _multicast(facts: Facts) -> DetectorResult | None:
     events = [
         e
         for e in first_attempt(facts.events_of("n.nvls", "n.cuda", "n.p2poff", "k.fabric"))
@@ -49,24 +49,24 @@ def _multicast(facts: Facts) -> Answer | None:
         events,
         say("GPUs could not set up NVLink or NVSwitch multicast: {error}", error=events[0].text.strip()[-100:]),
         (say("the fabric manager does not run, its version differs from the driver's, or slots are used up"),),
-        "run-without-nvswitch-multicast-then-mend-the",
+        "disable-nvls",
     )
 
 
-def _p2p_refused(facts: Facts) -> Answer | None:
+def _p2p_refused(facts: Facts) -> DetectorResult | None:
     events = [e for e in first_attempt(facts.events_of("n.cuda")) if _P2P_FILE.search(e.text.split("NCCL WARN")[0])]
-    events.extend(e for e in first_attempt(facts.events_of("cuda.error")) if "peer" in value_of(e, "error"))
-    if not events or machines_taken_for_one(facts) is not None:
+    events.extend(e for e in first_attempt(facts.events_of("cuda.error")) if "peer" in field_text(e, "error"))
+    if not events or shared_host_identity(facts) is not None:
         return None
     return _found(
         events,
-        say("GPUs could not map each other's memory: {error}", error=value_of(events[0], "error")),
+        say("GPUs could not map each other's memory: {error}", error=field_text(events[0], "error")),
         (say("the failing call is the one that opens a peer's memory"),),
-        "run-once-without-p2p",
+        "disable-p2p",
     )
 
 
-def _gpudirect(facts: Facts) -> Answer | None:
+def _gpudirect(facts: Facts) -> DetectorResult | None:
     """The card may not read or write the GPU's memory."""
     events = [e for e in first_attempt(facts.events_of("n.ibwc")) if e.values.get("status") in MEMORY_STATUS]
     if not events:
@@ -76,35 +76,35 @@ def _gpudirect(facts: Facts) -> Answer | None:
         return None
     return _found(
         events,
-        say("the network card was refused access to memory (error {status})", status=value_of(events[0], "status")),
+        say("the network card was refused access to memory (error {status})", status=field_text(events[0], "status")),
         (
             say(
                 "this error speaks of memory, not of the way: GPUDirect RDMA through ACS or an IOMMU is the usual cause"
             ),
         ),
-        "run-once-without-gpudirect-rdma",
+        "test-without-gpudirect",
     )
 
 
-def _silent_p2p(facts: Facts) -> Answer | None:
+def _silent_p2p(facts: Facts) -> DetectorResult | None:
     """Everything was set up over P2P, nothing complains, nothing moves."""
-    channels = [e for e in facts.events_of("n.channel") if value_of(e, "path").startswith("P2P")]
+    channels = [e for e in facts.events_of("n.channel") if field_text(e, "path").startswith("P2P")]
     if not channels or not _nothing_else(facts):
         return None
-    acs = [e for e in facts.events_of("look.acs") if value_of(e, "redirect") == "+"]
-    consumer = [e for e in facts.events_of("look.gpuname", "look.gpumodel") if _CONSUMER.search(value_of(e, "gpu"))]
-    busy = [e for e in facts.events_of("look.gpuuse") if value_of(e, "percent") in ("99", "100")]
+    acs = [e for e in facts.events_of("look.acs") if field_text(e, "redirect") == "+"]
+    consumer = [e for e in facts.events_of("look.gpuname", "look.gpumodel") if _CONSUMER.search(field_text(e, "gpu"))]
+    busy = [e for e in facts.events_of("look.gpuuse") if field_text(e, "percent") in ("99", "100")]
     if acs:
         return _found(
             [*acs[:2], channels[0]],
             say("GPUs exchange over P2P through bridges that redirect such requests (ACS), and nothing ever finishes"),
             (say("ReqRedir+ sends requests between GPUs up to the CPU, where many platforms lose them"),),
-            "switch-acs-off-on-the-bridges-above",
-            "run-once-without-p2p",
+            "disable-acs",
+            "disable-p2p",
             grade=Grade.ORDER,
             whole=True,
         )
-    stuck = incident_of(facts)
+    stuck = logged_waits(facts)
     if consumer and (busy or stuck is not None or _peer_test(facts)):
         return _found(
             [consumer[0], *busy[:1], channels[0]],
@@ -115,9 +115,9 @@ def _silent_p2p(facts: Facts) -> Answer | None:
                 else say("the first collectives never end, and no rank is late"),
                 say("NCCL_P2P_DISABLE=1 settles it within a minute"),
             ),
-            "run-once-without-p2p",
+            "disable-p2p",
             grade=Grade.ORDER,
-            whole=stuck is not None and bool(facts.symmetric),
+            whole=stuck is not None and bool(facts.all_joined_stalls),
         )
     return None
 
@@ -126,7 +126,7 @@ def _nothing_else(facts: Facts) -> bool:
     """No step, no error, no traceback: the stall is right behind the set-up."""
     if facts.tracebacks or facts.events_of("n.ibwc", "n.ofi", "n.sockerr", "n.cuda", "oom", "k.xid"):
         return False
-    incident = incident_of(facts)
+    incident = logged_waits(facts)
     if incident is not None and any(p is not None and p > FIRST_POSITIONS for p in incident.positions):
         return False
     return not any(p.last_step > p.first_step for log in facts.logs for p in log.progress)
@@ -138,7 +138,7 @@ def _peer_test(facts: Facts) -> bool:
 
 def _acs_is_off(facts: Facts) -> bool:
     looks = facts.events_of("look.acs")
-    return bool(looks) and all(value_of(e, "redirect") == "-" for e in looks)
+    return bool(looks) and all(field_text(e, "redirect") == "-" for e in looks)
 
 
 def _found(
@@ -148,7 +148,7 @@ def _found(
     *remedies: str,
     grade: Grade = Grade.STATED,
     whole: bool = False,
-) -> Answer:
+) -> DetectorResult:
     """A program that names the failing call does not name what made it fail: the remedy's test does."""
-    ranks = few(ranks_in(events))
-    return lines_signal(CAUSE, grade, summary, events, *remedies, ranks=ranks, whole=whole, because=because)
+    ranks = ranks_if_few(ranks_of_events(events))
+    return log_signal(CAUSE, grade, summary, events, *remedies, ranks=ranks, whole=whole, because=because)

@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from unhang.causes.detector import Answer
-from unhang.causes.wording.log_signal import few, lines_signal
+from unhang.causes.detector import DetectorResult
+from unhang.causes.wording.log_signal import log_signal, ranks_if_few
 from unhang.evidence.items import LogEvent
-from unhang.facts.logs.log_statements import first_attempt, quotes, ranks_in, value_of
-from unhang.facts.logs.logged_settings import settings_of
-from unhang.facts.machine.host_identity import machines_taken_for_one
-from unhang.facts.machine.shm_segments import SegmentTrouble, trouble_with
+from unhang.facts.logs.log_statements import field_text, first_attempt, quote_events, ranks_of_events
+from unhang.facts.logs.logged_settings import logged_settings
+from unhang.facts.machine.host_identity import shared_host_identity
+from unhang.facts.machine.shm_segments import SegmentFailure, segment_failure
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade, Text, say
 
@@ -28,16 +28,16 @@ CAUSE = Cause.VERSION_MISMATCH
 _LAUNCHES = {"ncclStrongStreamLaunchKernel", "ncclLaunchKernel", "cudaLaunchKernel", "ncclGroupEndInternal"}
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """What libraries say of versions, then what follows from two facts together."""
-    for look in (_said_so, _not_built_for_it, _one_machine, _nameless_segment, _blocking_launch):
+    for look in (_stated_mismatch, _not_built_for_it, _one_machine, _nameless_segment, _blocking_launch):
         answer = look(facts)
         if answer is not None:
             yield answer
             return
 
 
-def _said_so(facts: Facts) -> Answer | None:
+def _stated_mismatch(facts: Facts) -> DetectorResult | None:
     events = first_attempt(facts.events_of("n.mixver", "cuda.driver", "cuda.noimage", "py.symbol"))
     if not events:
         return None
@@ -45,8 +45,8 @@ def _said_so(facts: Facts) -> Answer | None:
     if first.kind == "n.mixver":
         summary = say(
             "ranks run different versions of NCCL: {first} and {second}",
-            first=value_of(first, "a_version"),
-            second=value_of(first, "b_version"),
+            first=field_text(first, "a_version"),
+            second=field_text(first, "b_version"),
         )
     elif first.kind == "cuda.driver":
         summary = say("the driver of this machine is older than this CUDA needs")
@@ -54,12 +54,12 @@ def _said_so(facts: Facts) -> Answer | None:
         summary = say("this build holds no code for this GPU")
     else:
         summary = say(
-            "a library was built against another version: {symbol} is missing", symbol=value_of(first, "symbol")
+            "a library was built against another version: {symbol} is missing", symbol=field_text(first, "symbol")
         )
-    return _found(events, Grade.STATED, summary, "run-one-image-on-all-nodes")
+    return _found(events, Grade.STATED, summary, "use-one-image")
 
 
-def _not_built_for_it(facts: Facts) -> Answer | None:
+def _not_built_for_it(facts: Facts) -> DetectorResult | None:
     events = first_attempt(facts.events_of("n.maxshm"))
     failed = first_attempt(facts.events_of("n.cuda", "cuda.error"))
     if not events or not failed:
@@ -69,17 +69,17 @@ def _not_built_for_it(facts: Facts) -> Answer | None:
         Grade.STATED,
         say(
             "this NCCL's kernels need {need} bytes of shared memory, the GPU offers {offer}",
-            need=value_of(events[0], "bytes"),
-            offer=value_of(events[0], "limit"),
+            need=field_text(events[0], "bytes"),
+            offer=field_text(events[0], "limit"),
         ),
-        "use-an-nccl-built-for-this-gpu",
+        "use-matching-nccl-build",
         whole=False,
         because=(say("the launch that fails afterwards is of such a kernel: this NCCL was not built for this GPU"),),
     )
 
 
-def _one_machine(facts: Facts) -> Answer | None:
-    found = machines_taken_for_one(facts)
+def _one_machine(facts: Facts) -> DetectorResult | None:
+    found = shared_host_identity(facts)
     if found is None:
         return None
     failed = first_attempt(facts.events_of("n.cuda", "ncclerr"))
@@ -93,23 +93,23 @@ def _one_machine(facts: Facts) -> Answer | None:
             a=found.first,
             b=found.second,
         ),
-        "give-every-machine-a-name-of-its",
+        "set-unique-host-names",
         whole=False,
         because=(say("it tells machines apart by host name and boot id; here both are equal"),),
-        evidence=(found.evidence, *quotes(failed)),
+        evidence=(found.evidence, *quote_events(failed)),
     )
 
 
-def _nameless_segment(facts: Facts) -> Answer | None:
+def _nameless_segment(facts: Facts) -> DetectorResult | None:
     """NVIDIA/nccl pull request 2059: a handle of CUDA host memory is read as the name of a file in /dev/shm."""
     events = first_attempt(facts.events_of("n.shmseg", "n.shmopen"))
-    if not events or trouble_with(events) is not SegmentTrouble.NO_NAME:
+    if not events or segment_failure(events) is not SegmentFailure.NO_NAME:
         return None
     return _found(
         events,
         Grade.STATED,
         say("NCCL was sent a name of a shared-memory file that is none: its ranks made that memory in different ways"),
-        "let-all-ranks-make-shared-memory-in",
+        "disable-nccl-cumem-host",
         whole=False,
         because=(
             say("a file that was never made is no lack of room: a larger /dev/shm does not help"),
@@ -118,20 +118,22 @@ def _nameless_segment(facts: Facts) -> Answer | None:
     )
 
 
-def _blocking_launch(facts: Facts) -> Answer | None:
-    setting = settings_of(facts).get("CUDA_LAUNCH_BLOCKING")
-    stacks = [e for e in facts.events_of("look.native") if value_of(e, "function") in _LAUNCHES]
+def _blocking_launch(facts: Facts) -> DetectorResult | None:
+    setting = logged_settings(facts).get("CUDA_LAUNCH_BLOCKING")
+    stacks = [e for e in facts.events_of("look.native") if field_text(e, "function") in _LAUNCHES]
     if setting is None or setting.value != "1" or not stacks:
         return None
     return _found(
         stacks,
         Grade.STACK,
         say("CUDA_LAUNCH_BLOCKING=1 makes NCCL's launches wait for each other"),
-        "run-without-cuda-launch-blocking",
-        because=(say("{ranks:who} {ranks:stands|stand} inside NCCL's launch of a kernel", ranks=ranks_in(stacks)),),
-        evidence=(setting.evidence, *quotes(stacks)),
+        "unset-cuda-launch-blocking",
+        because=(
+            say("{ranks:who} {ranks:stands|stand} inside NCCL's launch of a kernel", ranks=ranks_of_events(stacks)),
+        ),
+        evidence=(setting.evidence, *quote_events(stacks)),
     )
 
 
-def _found(events: Sequence[LogEvent], grade: Grade, summary: Text, mended_by: str, **parts: Any) -> Answer:
-    return lines_signal(CAUSE, grade, summary, events, mended_by, ranks=few(ranks_in(events)), **parts)
+def _found(events: Sequence[LogEvent], grade: Grade, summary: Text, mended_by: str, **parts: Any) -> DetectorResult:
+    return log_signal(CAUSE, grade, summary, events, mended_by, ranks=ranks_if_few(ranks_of_events(events)), **parts)

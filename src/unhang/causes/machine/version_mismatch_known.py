@@ -12,26 +12,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer, signal
-from unhang.facts.endings.crashes import own_crashes
-from unhang.facts.logs.logged_versions import PrintedVersion, printed_versions
-from unhang.facts.logs.waits_in_logs import incident_of
-from unhang.facts.machine.known_defect_signs import seen_signs
+from unhang.causes.detector import DetectorResult, make_signal
+from unhang.facts.endings.crashes import primary_crashes
+from unhang.facts.logs.logged_versions import LoggedVersion, logged_versions
+from unhang.facts.logs.waits_in_logs import logged_waits
+from unhang.facts.machine.known_defect_signs import defect_signs
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Evidence, Grade, Remedy, Severity, say
-from unhang.knowledge.job.versions import VersionRow, known_of
+from unhang.knowledge.job.versions import VersionRow, rows_affecting
 from unhang.knowledge.remedies import remedy
 
 CAUSE = Cause.VERSION_MISMATCH
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Known defects of the versions printed, where nothing failed by itself."""
-    signs = seen_signs(facts)
-    if "stalled" not in signs or own_crashes(facts):
+    signs = defect_signs(facts)
+    if "stalled" not in signs or primary_crashes(facts):
         return
-    for used in printed_versions(facts):
-        rows = [row for row in known_of(used.package, used.version, ("bad",)) if row.signs]
+    for used in logged_versions(facts):
+        rows = [row for row in rows_affecting(used.package, used.version, ("bad",)) if row.signs]
         fitting = [row for row in rows if signs.issuperset(row.signs)]
         if fitting:
             yield _suspected(facts, used, max(fitting, key=lambda row: len(row.signs)), signs)
@@ -39,8 +39,8 @@ def check(facts: Facts) -> Iterator[Answer]:
             yield _noted(used, narrow[0])
 
 
-def _suspected(facts: Facts, used: PrintedVersion, row: VersionRow, signs: frozenset[str]) -> Answer:
-    return signal(
+def _suspected(facts: Facts, used: LoggedVersion, row: VersionRow, signs: frozenset[str]) -> DetectorResult:
+    return make_signal(
         CAUSE,
         Grade.ORDER,
         say(
@@ -59,10 +59,10 @@ def _suspected(facts: Facts, used: PrintedVersion, row: VersionRow, signs: froze
     )
 
 
-def _noted(used: PrintedVersion, row: VersionRow) -> Answer:
-    return signal(
+def _noted(used: LoggedVersion, row: VersionRow) -> DetectorResult:
+    return make_signal(
         CAUSE,
-        Grade.USUAL,
+        Grade.BASE_RATE,
         say(
             "{package} {version} has a known defect; nothing that was read shows it here: {defect}",
             package=used.package,
@@ -77,17 +77,17 @@ def _noted(used: PrintedVersion, row: VersionRow) -> Answer:
 
 
 def _waits(facts: Facts) -> tuple[Evidence, ...]:
-    incident = incident_of(facts)
+    incident = logged_waits(facts)
     return tuple(w.evidence for w in incident.waits[:2]) if incident is not None else ()
 
 
-def _newer(used: PrintedVersion, row: VersionRow) -> Iterator[Remedy]:
+def _newer(used: LoggedVersion, row: VersionRow) -> Iterator[Remedy]:
     if not row.fixed:
         return
-    yield remedy("use-a-version-of-without-it", package=used.package, version=row.fixed, source=row.source)
+    yield remedy("use-fixed-version", package=used.package, version=row.fixed, source=row.source)
 
 
 def _around(row: VersionRow) -> Iterator[Remedy]:
     if not row.workaround:
         return
-    yield remedy("or-go-around-it-until-then", way=row.workaround)
+    yield remedy("apply-known-workaround", way=row.workaround)

@@ -16,16 +16,16 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from unhang.causes.detector import Answer, signal
+from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import hosts_of, place_of, quote_rank
-from unhang.causes.wording.interface_remedies import name_the_interface, search_the_setting
-from unhang.causes.wording.log_signal import few, lines_signal
+from unhang.causes.wording.interface_remedies import bisect_setting_remedy, name_interface_remedy
+from unhang.causes.wording.log_signal import log_signal, ranks_if_few
 from unhang.evidence.items import LogEvent
-from unhang.facts.logs.job_stages import Stage
-from unhang.facts.logs.log_statements import first_attempt, ranks_in, value_of
-from unhang.facts.logs.logged_settings import overruled, settings_of
+from unhang.facts.logs.event_timing import EventTiming
+from unhang.facts.logs.log_statements import field_text, first_attempt, ranks_of_events
+from unhang.facts.logs.logged_settings import logged_settings, overruled_settings
 from unhang.facts.machine.fabric import first_use_stall, ports_down
-from unhang.facts.machine.transport_errors import RETRY_EXCEEDED, transport_trouble
+from unhang.facts.machine.transport_errors import RETRY_EXCEEDED, transport_errors
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.waiting.progress_from_stacks import in_collective
 from unhang.findings import Cause, Grade, Phase, Text, say, shortened
@@ -36,18 +36,18 @@ _MAKES_A_GROUP, _MAKES_THE_STORE = "_new_process_group_helper", "_create_c10d_st
 _LOOPBACK = re.compile(r"^\[?(?:127\.|localhost|::1)")
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Complaints about addresses, ports and first use, and connections that wait for their first answer."""
     looks = (_no_interface, _gloo, _loopback_socket, _port_down, _first_use, _fabric, _unanswered)
     yield from (answer for look in looks if (answer := look(facts)) is not None)
 
 
-def _no_interface(facts: Facts) -> Answer | None:
+def _no_interface(facts: Facts) -> DetectorResult | None:
     events = first_attempt(facts.events_of("n.noif", "gloo.noif"))
     if not events:
         return None
     name = "NCCL_SOCKET_IFNAME" if events[0].kind == "n.noif" else "GLOO_SOCKET_IFNAME"
-    setting = settings_of(facts).get(name)
+    setting = logged_settings(facts).get(name)
     return _found(
         events,
         Grade.STATED,
@@ -55,24 +55,26 @@ def _no_interface(facts: Facts) -> Answer | None:
         if setting is not None
         else say("no usable network interface was found (see {name})", name=name),
         because=(say("every rank that prints this leaves before the first collective"),),
-        remedies=(name_the_interface(),),
+        remedies=(name_interface_remedy(),),
         more_evidence=(setting.evidence,) if setting is not None else (),
     )
 
 
-def _gloo(facts: Facts) -> Answer | None:
+def _gloo(facts: Facts) -> DetectorResult | None:
     events = first_attempt(facts.events_of("gloo.refused", "gloo.mesh"))
     if not events:
         return None
-    loopback = next((e for e in events if _LOOPBACK.match(value_of(e, "peer"))), None)
-    ranks = tuple(sorted({r for e in events if isinstance(r := e.values.get("rank"), int)})) or ranks_in(events)
+    loopback = next((e for e in events if _LOOPBACK.match(field_text(e, "peer"))), None)
+    ranks = tuple(sorted({r for e in events if isinstance(r := e.values.get("rank"), int)})) or ranks_of_events(events)
     if loopback is not None:
         return _found(
             events,
             Grade.STATED,
-            say("a rank was told to connect to {peer}: an address of its own machine", peer=value_of(loopback, "peer")),
+            say(
+                "a rank was told to connect to {peer}: an address of its own machine", peer=field_text(loopback, "peer")
+            ),
             because=(say("the partner's host name resolves to loopback there, and it published that address"),),
-            remedies=(remedy("let-every-host-name-resolve-to-an"),),
+            remedies=(remedy("fix-host-name-resolution"),),
             ranks=ranks,
             whole=facts.world_size is None or facts.world_size > 1,
         )
@@ -81,16 +83,16 @@ def _gloo(facts: Facts) -> Answer | None:
         Grade.STATED,
         say("Gloo could not connect the ranks with each other"),
         because=(say("it failed while connecting, before any collective: address, interface or firewall"),),
-        remedies=(name_the_interface(), search_the_setting(), remedy("let-every-host-name-resolve-to-an")),
+        remedies=(name_interface_remedy(), bisect_setting_remedy(), remedy("fix-host-name-resolution")),
         ranks=ranks,
         whole=False,
     )
 
 
-def _loopback_socket(facts: Facts) -> Answer | None:
+def _loopback_socket(facts: Facts) -> DetectorResult | None:
     """NCCL chose the loopback interface on one machine, and another machine could not reach it."""
-    chosen = [e for e in facts.events_of("n.sockif", "n.boot") if _LOOPBACK.match(value_of(e, "address"))]
-    others = [e for e in facts.events_of("n.sockif", "n.boot") if not _LOOPBACK.match(value_of(e, "address"))]
+    chosen = [e for e in facts.events_of("n.sockif", "n.boot") if _LOOPBACK.match(field_text(e, "address"))]
+    others = [e for e in facts.events_of("n.sockif", "n.boot") if not _LOOPBACK.match(field_text(e, "address"))]
     failed = first_attempt(facts.events_of("n.conn", "n.sock", "n.sockerr"))
     if not chosen or not failed or not others:
         return None
@@ -98,15 +100,15 @@ def _loopback_socket(facts: Facts) -> Answer | None:
         (chosen[0], *failed),
         Grade.STATED,
         say("NCCL took the loopback interface on one machine, and the others cannot reach it"),
-        because=(say("{address} is only reachable from the machine itself", address=value_of(chosen[0], "address")),),
-        remedies=(name_the_interface(),),
+        because=(say("{address} is only reachable from the machine itself", address=field_text(chosen[0], "address")),),
+        remedies=(name_interface_remedy(),),
         whole=False,
     )
 
 
-def _port_down(facts: Facts) -> Answer | None:
+def _port_down(facts: Facts) -> DetectorResult | None:
     down = ports_down(facts)
-    trouble = transport_trouble(facts)
+    trouble = transport_errors(facts)
     if not down or trouble is None or trouble.partner_ended:
         return None
     return _found(
@@ -114,22 +116,22 @@ def _port_down(facts: Facts) -> Answer | None:
         Grade.KERNEL,
         say("port {port} is down or disabled, and transfers are not answered", port=", ".join(p.name for p in down)),
         because=(say("a library that uses all cards it finds will use this one too"),),
-        remedies=(remedy("use-only-ports-that-reach-the-other"),),
+        remedies=(remedy("use-active-ports"),),
         more_evidence=tuple(p.evidence for p in down[:3]),
         whole=False,
     )
 
 
-def _first_use(facts: Facts) -> Answer | None:
-    trouble = transport_trouble(facts)
+def _first_use(facts: Facts) -> DetectorResult | None:
+    trouble = transport_errors(facts)
     if trouble is None or trouble.partner_ended or trouble.few_of_many or trouble.one_peer is not None:
         return None
-    if (trouble.stage is Stage.RUNNING and not trouble.connecting) or any(
+    if (trouble.stage is EventTiming.RUNNING and not trouble.connecting) or any(
         e.kind in ("n.ibasync", "k.mlx5", "n.ibresil") for e in trouble.events
     ):
         return None
-    first = trouble.stage is Stage.FIRST_USE or (trouble.stage is Stage.UNKNOWN and trouble.connecting)
-    overrides = overruled(facts)
+    first = trouble.stage is EventTiming.FIRST_USE or (trouble.stage is EventTiming.UNKNOWN and trouble.connecting)
+    overrides = overruled_settings(facts)
     because = [
         say("it failed at first use, before anything had worked over it")
         if first
@@ -149,9 +151,7 @@ def _first_use(facts: Facts) -> Answer | None:
         Grade.ORDER,
         _first_use_summary(trouble.events[0]),
         because=tuple(because),
-        remedies=(
-            remedy("use-only-ports-that-reach-the-other") if _is_verbs(trouble.events[0]) else name_the_interface(),
-        ),
+        remedies=(remedy("use-active-ports") if _is_verbs(trouble.events[0]) else name_interface_remedy(),),
         more_evidence=tuple(library.evidence for _, library in overrides[:2]),
         whole=first,
     )
@@ -167,16 +167,18 @@ def _first_use_summary(event: LogEvent) -> Text:
     if event.kind == "n.ibcall":
         return say("the network card could not set up a connection: {error}", error=_verbs_error(event))
     if event.kind == "n.ofi":
-        return say("the first transfers over libfabric failed: {error}", error=shortened(value_of(event, "error"), 100))
+        return say(
+            "the first transfers over libfabric failed: {error}", error=shortened(field_text(event, "error"), 100)
+        )
     return say("ranks could not connect with each other: {error}", error=event.text.strip()[-100:].strip())
 
 
 def _verbs_error(event: LogEvent) -> str:
     """What the verbs call said; the device and GIDs behind it stand in the evidence."""
-    return value_of(event, "error").partition(", on dev")[0].strip() or value_of(event, "call")
+    return field_text(event, "error").partition(", on dev")[0].strip() or field_text(event, "call")
 
 
-def _fabric(facts: Facts) -> Answer | None:
+def _fabric(facts: Facts) -> DetectorResult | None:
     """Communicators were made over an external plugin and no collective between nodes ever finished."""
     stall = first_use_stall(facts)
     if stall is None:
@@ -192,22 +194,22 @@ def _fabric(facts: Facts) -> Answer | None:
             ),
             say("no rank is missing from them: it is the transport and its settings, not the program"),
         ),
-        remedies=(remedy("run-with-the-fabric-s-recommended-settings"),),
+        remedies=(remedy("use-recommended-fabric-settings"),),
         more_evidence=stall.evidence[:3],
     )
 
 
-def _found(events: Sequence[LogEvent], grade: Grade, summary: Text, **parts: Any) -> Answer:
-    return lines_signal(CAUSE, grade, summary, events, **{"ranks": few(ranks_in(events)), **parts})
+def _found(events: Sequence[LogEvent], grade: Grade, summary: Text, **parts: Any) -> DetectorResult:
+    return log_signal(CAUSE, grade, summary, events, **{"ranks": ranks_if_few(ranks_of_events(events)), **parts})
 
 
-def _unanswered(facts: Facts) -> Answer | None:
+def _unanswered(facts: Facts) -> DetectorResult | None:
     """In a look at live ranks: all that try to connect to another one, and whose kernel waits for the first answer."""
     ranks = tuple(rank for rank, known in sorted(facts.ranks.items()) if known.alive and _connects(known))
     if not ranks:
         return None
     peers = sorted({peer for rank in ranks for peer in facts.ranks[rank].unanswered})
-    return signal(
+    return make_signal(
         CAUSE,
         Grade.KERNEL,
         say("{ranks:who} {ranks:tries|try} to connect to {peer}, and nothing answers", ranks=ranks, peer=peers[0]),
@@ -220,7 +222,7 @@ def _unanswered(facts: Facts) -> Answer | None:
             *((say("addresses without an answer: {peers}", peers=", ".join(peers[:4])),) if len(peers) > 1 else ()),
         ),
         evidence=tuple(quote for rank in ranks[:3] for quote in quote_rank(facts.ranks[rank])),
-        remedies=(search_the_setting(), name_the_interface()),
+        remedies=(bisect_setting_remedy(), name_interface_remedy()),
     )
 
 

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer, signal
+from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import group_label
 from unhang.causes.wording import machine_reasons, transport_reasons
-from unhang.causes.wording.log_signal import few, lines_signal
-from unhang.facts.logs.job_stages import Stage
-from unhang.facts.logs.log_statements import ranks_in
-from unhang.facts.machine.machine_state import Sign, network_signs
-from unhang.facts.machine.transport_errors import TransportTrouble, transport_trouble
+from unhang.causes.wording.log_signal import log_signal, ranks_if_few
+from unhang.facts.logs.event_timing import EventTiming
+from unhang.facts.logs.log_statements import ranks_of_events
+from unhang.facts.machine.machine_state import MachineSign, network_signs
+from unhang.facts.machine.transport_errors import TransportErrors, transport_errors
 from unhang.facts.model import AllWait, Facts
 from unhang.facts.pace.slow_links import SlowLink, slow_link
 from unhang.findings import Cause, Evidence, Grade, Severity, Text, say
@@ -31,18 +31,18 @@ from unhang.knowledge.remedies import remedy
 
 CAUSE = Cause.NETWORK_FAULT
 _LINK = ("n.ibasync", "n.ibresil", "k.mlx5")
-_LOOK_AT_LINKS = "find-the-link-or-card-and-start"
+_EXCLUDE_BAD_LINK = "exclude-faulty-link"
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Trouble of the way itself after the way had worked, what machines count while all wait, a slow link."""
     yield from _complaints(facts)
     yield from _counted(facts)
     yield from _slow(facts)
 
 
-def _complaints(facts: Facts) -> Iterator[Answer]:
-    trouble = transport_trouble(facts)
+def _complaints(facts: Facts) -> Iterator[DetectorResult]:
+    trouble = transport_errors(facts)
     if trouble is None or trouble.partner_ended or trouble.one_peer is not None:
         # Errors that all name one peer tell of that side: dead, frozen or cut off.
         return
@@ -53,49 +53,51 @@ def _complaints(facts: Facts) -> Iterator[Answer]:
     elif link:
         summary = say("a network port or link failed: {error}", error=told)
         yield _found(facts, trouble, Grade.STATED, summary, whole=False)
-    elif trouble.stage is Stage.RUNNING and not trouble.connecting:
+    elif trouble.stage is EventTiming.RUNNING and not trouble.connecting:
         yield _found(facts, trouble, Grade.ORDER, say("the network failed after it had worked: {error}", error=told))
     elif trouble.few_of_many:
-        ranks = ranks_in(trouble.events)
+        ranks = ranks_of_events(trouble.events)
         summary = say("{ranks:who} could not connect; other ranks that were read do not complain", ranks=ranks)
         yield _found(facts, trouble, Grade.ORDER, summary)
-    elif trouble.stage is not Stage.FIRST_USE:
+    elif trouble.stage is not EventTiming.FIRST_USE:
         summary = say("possible: the network failed; nothing tells whether it had worked")
         yield _found(facts, trouble, Grade.ORDER, summary, whole=False)
 
 
-def _found(facts: Facts, trouble: TransportTrouble, grade: Grade, summary: Text, *, whole: bool = True) -> Answer:
+def _found(
+    facts: Facts, trouble: TransportErrors, grade: Grade, summary: Text, *, whole: bool = True
+) -> DetectorResult:
     signs = network_signs(facts)
-    return lines_signal(
+    return log_signal(
         CAUSE,
         grade,
         summary,
         trouble.events,
-        _LOOK_AT_LINKS,
+        _EXCLUDE_BAD_LINK,
         whole=whole,
-        ranks=few(ranks_in(trouble.events)),
+        ranks=ranks_if_few(ranks_of_events(trouble.events)),
         because=(*_because(trouble), *machine_reasons.because(signs)),
         more_evidence=machine_reasons.evidence(signs),
     )
 
 
-def _because(trouble: TransportTrouble) -> Iterator[Text]:
-    if trouble.stage is Stage.RUNNING and not trouble.connecting:
+def _because(trouble: TransportErrors) -> Iterator[Text]:
+    if trouble.stage is EventTiming.RUNNING and not trouble.connecting:
         yield say("steps had been finished over the same connections, so the configuration was right")
     if trouble.few_of_many:
         yield say("so the network as a whole is set up right, and one link or node is not")
 
 
-def _counted(facts: Facts) -> Iterator[Answer]:
+def _counted(facts: Facts) -> Iterator[DetectorResult]:
     """Where all joined and nobody is behind: a link that was lost, segments sent again, errors of an interface."""
-    if facts.graph.edges or not facts.symmetric:
+    if facts.graph.edges or not facts.all_joined_stalls:
         return
     signs = sorted(network_signs(facts), key=lambda sign: sign.kind == "link-errors")
     if not signs:
         return
-    stall = facts.symmetric[0]
+    stall = facts.all_joined_stalls[0]
     only_errors = signs[0].kind == "link-errors"
-    yield signal(
+    yield make_signal(
         CAUSE,
         Grade.ORDER if only_errors else Grade.KERNEL,
         _summary(signs[0]),
@@ -104,17 +106,17 @@ def _counted(facts: Facts) -> Iterator[Answer]:
         group=group_label(facts, stall.group),
         because=(
             *machine_reasons.because(signs),
-            *transport_reasons.ways(facts),
+            *transport_reasons.chosen_transport_reason(facts),
             say(
                 "every member of the group issued the same call with the same shape: no line of the program explains it"
             ),
         ),
         evidence=machine_reasons.evidence(signs),
-        remedies=(remedy(_LOOK_AT_LINKS),),
+        remedies=(remedy(_EXCLUDE_BAD_LINK),),
     )
 
 
-def _summary(sign: Sign) -> Text:
+def _summary(sign: MachineSign) -> Text:
     if sign.kind == "link-lost":
         return say(
             "the network failed: the link of {link} on {node} was lost", link=sign.values["link"], node=sign.node
@@ -128,17 +130,17 @@ def _summary(sign: Sign) -> Text:
     return say("possible: {link} on {node} counts errors", link=sign.values["link"], node=sign.node)
 
 
-def _slow(facts: Facts) -> Iterator[Answer]:
+def _slow(facts: Facts) -> Iterator[DetectorResult]:
     """Only where nobody stalls and no rank is late."""
     slow = facts.all_wait
-    if slow is None or facts.graph.edges or facts.symmetric or facts.straggler is not None:
+    if slow is None or facts.graph.edges or facts.all_joined_stalls or facts.straggler is not None:
         return
     link = slow_link(facts)
     if link is None or not any(known.moving for known in facts.ranks.values()):
         return
     one = len(link.nodes) == 1
     signs = [sign for sign in network_signs(facts) if sign.node in link.nodes]
-    yield signal(
+    yield make_signal(
         CAUSE,
         Grade.ORDER,
         say("the job moves at the pace of the network: the link of {node} is slow", node=link.nodes[0])
@@ -149,7 +151,7 @@ def _slow(facts: Facts) -> Iterator[Answer]:
         nodes=link.nodes,
         because=(*_why_slow(slow, link), *machine_reasons.because(signs)),
         evidence=(*_queues(facts, link), *machine_reasons.evidence(signs)),
-        remedies=(remedy(_LOOK_AT_LINKS),),
+        remedies=(remedy(_EXCLUDE_BAD_LINK),),
     )
 
 

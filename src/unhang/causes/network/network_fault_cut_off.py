@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer, signal
-from unhang.evidence.own_files.other_nodes import NodeSight
+from unhang.causes.detector import DetectorResult, make_signal
+from unhang.evidence.own_files.other_nodes import ObservedNode
 from unhang.facts.model import Facts, RankState
 from unhang.findings import Cause, Ending, Evidence, Grade, NotChecked, Text, say
 from unhang.knowledge.remedies import remedy
@@ -21,13 +21,13 @@ from unhang.knowledge.remedies import remedy
 CAUSE = Cause.NETWORK_FAULT
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Silent nodes that the others wait for; a silent watcher whose machine answers could only not be asked."""
     silent = [node for node in facts.nodes if node.silent_s is not None and not node.came]
     gone = [node for node in silent if node.answers is False]
     for node in silent:
         if node not in gone:
-            yield _not_looked_at(node)
+            yield _not_sampled(node)
     if gone and _waited_for(facts, {rank for node in gone for rank in node.ranks}):
         yield _cut_off(facts, gone)
 
@@ -39,7 +39,7 @@ def _waited_for(facts: Facts, ranks: set[int]) -> bool:
     return bool(waiting) and late <= ranks and not any(facts.ranks[rank].exit for rank in facts.ranks)
 
 
-def _cut_off(facts: Facts, gone: list[NodeSight]) -> Answer:
+def _cut_off(facts: Facts, gone: list[ObservedNode]) -> DetectorResult:
     ranks = tuple(sorted(rank for node in gone for rank in node.ranks))
     all_others = len(gone) > 1 and len(gone) == len(facts.nodes)
     names = ", ".join(node.name for node in gone[:4])
@@ -48,7 +48,7 @@ def _cut_off(facts: Facts, gone: list[NodeSight]) -> Answer:
         if all_others
         else say("{nodes} is cut off: {ranks:who} on it cannot be reached", nodes=names, ranks=ranks)
     )
-    return signal(
+    return make_signal(
         CAUSE,
         Grade.ORDER,
         summary,
@@ -61,11 +61,11 @@ def _cut_off(facts: Facts, gone: list[NodeSight]) -> Answer:
             Evidence(node.source, f"{node.name}: silent for {node.silent_s:.0f} s, its machine does not answer")
             for node in gone[:4]
         ),
-        remedies=(remedy("find-out-what-became-of-and-start", node=gone[0].name),),
+        remedies=(remedy("exclude-unreachable-node", node=gone[0].name),),
     )
 
 
-def _because(gone: list[NodeSight]) -> Iterator[Text]:
+def _because(gone: list[ObservedNode]) -> Iterator[Text]:
     for node in gone[:4]:
         seconds = node.silent_s or 0.0
         if node.answered:
@@ -83,7 +83,7 @@ def _because(gone: list[NodeSight]) -> Iterator[Text]:
     yield say("no rank on the nodes that are heard is late")
 
 
-def _not_looked_at(node: NodeSight) -> NotChecked:
+def _not_sampled(node: ObservedNode) -> NotChecked:
     return NotChecked(
         what=say("ranks of node {node}", node=node.name),
         because=say("its watcher is silent for {seconds:.0f} s", seconds=node.silent_s or 0.0),

@@ -14,11 +14,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer
-from unhang.causes.wording.log_signal import lines_signal
+from unhang.causes.detector import DetectorResult
+from unhang.causes.wording.log_signal import log_signal
 from unhang.evidence.items import LogEvent
-from unhang.facts.endings.failure_kinds import port_of_the_job
-from unhang.facts.logs.log_statements import first_attempt, value_of
+from unhang.facts.endings.failure_kinds import is_store_port
+from unhang.facts.logs.log_statements import field_text, first_attempt
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade, say
 from unhang.knowledge import numbers
@@ -28,7 +28,7 @@ LOOPBACK = re.compile(r"^(127\.|localhost$|::1$)")
 _KEY_NUMBER = re.compile(r":(\d+)$")
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Port taken, address wrong, ranks missing or too many: whatever the store says first."""
     for answer in (_port_taken(facts), _unreachable(facts), _too_many(facts), _too_few(facts)):
         if answer is not None:
@@ -36,53 +36,53 @@ def check(facts: Facts) -> Iterator[Answer]:
             return
 
 
-def _port_taken(facts: Facts) -> Answer | None:
+def _port_taken(facts: Facts) -> DetectorResult | None:
     events = first_attempt(facts.events_of("store.bind", "store.inuse"))
-    if not events or not (events[0].kind == "store.bind" or port_of_the_job(facts.tracebacks)):
+    if not events or not (events[0].kind == "store.bind" or is_store_port(facts.tracebacks)):
         return None
-    port = next((p for e in events for name in ("bind_port", "port") if (p := value_of(e, name))), "")
-    return lines_signal(
+    port = next((p for e in events for name in ("bind_port", "port") if (p := field_text(e, name))), "")
+    return log_signal(
         CAUSE,
         Grade.STATED,
         say("port {port} of the store is already in use on this machine", port=port)
         if port
         else say("the port of the store is already in use on this machine"),
         events,
-        "use-a-free-port",
+        "use-free-port",
         whole=False,
         because=(say("another job, or a process left over from the last one, listens there"),),
     )
 
 
-def _unreachable(facts: Facts) -> Answer | None:
+def _unreachable(facts: Facts) -> DetectorResult | None:
     events = first_attempt(facts.events_of("store.connect", "rdzv.connect", "store.noaddr"))
     if not any(e.kind in ("store.connect", "rdzv.connect") for e in events):
         return None
-    place = next((e for e in events if value_of(e, "host")), None)
-    host = value_of(place, "host") if place is not None else ""
+    place = next((e for e in events if field_text(e, "host")), None)
+    host = field_text(place, "host") if place is not None else ""
     loopback = bool(LOOPBACK.match(host))
     because = [say("no process answered there within the limit")]
     if loopback:
         because.insert(0, say("{host} is this machine itself: other nodes can never be reached through it", host=host))
-    return lines_signal(
+    return log_signal(
         CAUSE,
         Grade.STATED,
-        say("rank 0's store at {host}:{port} was not reached", host=host, port=value_of(place, "port"))
+        say("rank 0's store at {host}:{port} was not reached", host=host, port=field_text(place, "port"))
         if place is not None
         else say("the rendezvous store was not reached"),
         events,
-        "name-rank-0-by-an-address-that",
+        "use-reachable-master-address",
         whole=False,
         because=tuple(because),
     )
 
 
-def _too_many(facts: Facts) -> Answer | None:
+def _too_many(facts: Facts) -> DetectorResult | None:
     events = [e for e in first_attempt(facts.events_of("store.barrier_wait", "store.barrier_to")) if _joined(e)]
     over = [e for e in events if e.values["joined"] > e.values["world_size"]]
     if not over:
         return None
-    return lines_signal(
+    return log_signal(
         CAUSE,
         Grade.STATED,
         say(
@@ -92,12 +92,12 @@ def _too_many(facts: Facts) -> Answer | None:
             world=over[0].values["world_size"],
         ),
         over,
-        "give-each-job-a-store-of-its",
+        "use-store-per-job",
         because=(say("a count above the world size never comes back to it, so the barrier waits for ever"),),
     )
 
 
-def _too_few(facts: Facts) -> Answer | None:
+def _too_few(facts: Facts) -> DetectorResult | None:
     events = first_attempt(facts.events_of("store.count", "store.barrier_to", "rdzv.to"))
     if not events:
         return None
@@ -112,12 +112,12 @@ def _too_few(facts: Facts) -> Answer | None:
         )
     else:
         summary = say("not all nodes came to the rendezvous in time")
-    return lines_signal(
+    return log_signal(
         CAUSE,
         Grade.ORDER,
         summary,
         events,
-        "start-the-same-number-of-processes-that",
+        "match-announced-world-size",
         whole=not later,
         because=(
             say("group {group} of this job: earlier ones were made, so addresses and ports are right", group=group),
@@ -134,5 +134,5 @@ def _joined(event: LogEvent) -> bool:
 
 def _group_number(events: tuple[LogEvent, ...]) -> int | None:
     """How many groups had been made: the number at the end of the barrier's key."""
-    told = [numbers.whole(m[1]) for e in events if (m := _KEY_NUMBER.search(value_of(e, "key")))]
+    told = [numbers.integer(m[1]) for e in events if (m := _KEY_NUMBER.search(field_text(e, "key")))]
     return min((number for number in told if number is not None), default=None)

@@ -13,34 +13,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer, signal
+from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import hosts_of, place_of
-from unhang.causes.wording.interface_remedies import search_the_setting
+from unhang.causes.wording.interface_remedies import bisect_setting_remedy
 from unhang.facts.model import Facts, RankFacts
-from unhang.facts.waiting.progress_from_stacks import MEETINGS, in_meeting
+from unhang.facts.waiting.progress_from_stacks import GROUP_CREATION_CALLS, is_creating_group
 from unhang.findings import Cause, Grade, Phase, Remedy, Text, say
 from unhang.knowledge.remedies import remedy
 
 CAUSE = Cause.RENDEZVOUS
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Everybody alive makes a group, at one kind of call."""
     alive = [known for known in facts.ranks.values() if known.alive and known.stack is not None]
-    if not alive or facts.graph.edges or not all(in_meeting(known.activity) for known in alive):
+    if not alive or facts.graph.edges or not all(is_creating_group(known.activity) for known in alive):
         return
     if any(known.unanswered for known in alive):  # they have met: nobody is missing
         return
-    calls = {MEETINGS[known.activity.what] for known in alive if known.activity is not None}
+    calls = {GROUP_CREATION_CALLS[known.activity.what] for known in alive if known.activity is not None}
     if len(calls) != 1:
         return
     (call,) = calls
     ranks = tuple(known.rank for known in alive)
-    still = all(known.moving is False or _stood_before(known) for known in alive)
+    still = all(known.moving is False or _was_idle_before(known) for known in alive)
     # A rank that exists and was not looked at may simply be on its way.
     everyone = len(alive) == len(facts.ranks)
     late = tuple(rank for rank in facts.ranks if rank not in ranks) if call == "init_process_group" else ()
-    yield signal(
+    yield make_signal(
         CAUSE,
         Grade.STACK,
         say("{ranks:who} {ranks:waits|wait} in {call} for {late:who}", ranks=ranks, call=call, late=late)
@@ -71,12 +71,12 @@ def check(facts: Facts) -> Iterator[Answer]:
 
 def _remedies(call: str, alive: list[RankFacts]) -> Iterator[Remedy]:
     if call != "init_process_group":
-        yield remedy("call-new-group-on-every-rank-of")
+        yield remedy("create-groups-everywhere")
         return
-    yield remedy("start-as-many-processes-as-the-program")
+    yield remedy("check-launch-environment")
     if all(_past_the_store(known) for known in alive):
         # The group itself is being made: who is awaited may have come, and not be able to connect to here.
-        yield search_the_setting()
+        yield bisect_setting_remedy()
 
 
 def _past_the_store(known: RankFacts) -> bool:
@@ -90,5 +90,5 @@ def _why_late(facts: Facts, late: tuple[int, ...]) -> Text:
     return say("{late:who} {late:lives|live}; where {late:it stands|they stand} could not be seen", late=late)
 
 
-def _stood_before(known: RankFacts) -> bool:
+def _was_idle_before(known: RankFacts) -> bool:
     return known.moving is None and bool(known.earlier_stacks)

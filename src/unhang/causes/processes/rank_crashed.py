@@ -13,15 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer, Signal, signal
-from unhang.causes.evidence_lines import call_of, group_label, operation_of, place_of, quote_rank
+from unhang.causes.detector import DetectorResult, Signal, make_signal
+from unhang.causes.evidence_lines import group_label, operation_of, place_of, quote_rank, waiters_call
 from unhang.causes.wording.stall_signal import stall_signal
-from unhang.facts.endings.crashes import Crash, first_timeouts, own_crashes, signal_name
-from unhang.facts.endings.failure_kinds import cause_of_text, known_cause, port_of_the_job
-from unhang.facts.endings.first_timeouts import When
-from unhang.facts.endings.stated_failures import names_another
+from unhang.facts.endings.crashes import Crash, first_timeouts, primary_crashes, signal_name
+from unhang.facts.endings.failure_kinds import cause_of_messages, cause_of_text, is_store_port
+from unhang.facts.endings.first_timeouts import TimeoutOrder
+from unhang.facts.endings.stated_failures import defers_to_other_failure
 from unhang.facts.endings.traceback_echoes import is_echo
-from unhang.facts.logs.job_stages import is_preparing
+from unhang.facts.logs.event_timing import is_preparing
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
 from unhang.findings import Cause, Consequence, Ending, Evidence, Grade, Remedy, Text, say, shortened
 from unhang.knowledge.remedies import remedy
@@ -32,9 +32,9 @@ SENT_BY_HAND = (15, 2, 1)
 """Only crashes that the launcher did not cause carry these."""
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """The first failure that is nobody's echo; ranks that live on after an exception."""
-    crashes = [c for c in own_crashes(facts) if not c.is_gpu_memory and not _says_nothing(c, facts)]
+    crashes = [c for c in primary_crashes(facts) if not c.is_gpu_out_of_memory and not _says_nothing(c, facts)]
     told: set[int | None] = set()
     if crashes:
         first = crashes[0]
@@ -43,7 +43,7 @@ def check(facts: Facts) -> Iterator[Answer]:
         yield _crash(facts, first, same)
     for stall in facts.stalls:
         if not told & set(stall.laggards):
-            swallowed = _swallowed(facts, stall)
+            swallowed = _swallowed_exception(facts, stall)
             if swallowed is not None:
                 yield swallowed
 
@@ -63,9 +63,9 @@ def _names_its_cause(crash: Crash, facts: Facts) -> bool:
     text = f"{crash.exception}: {crash.message}"
     cause = cause_of_text(text)
     if cause is Cause.RENDEZVOUS and "already in use" in crash.message:
-        return port_of_the_job(facts.tracebacks)
-    if cause is Cause.UNKNOWN and known_cause(text) is None:
-        return names_another(crash, facts)
+        return is_store_port(facts.tracebacks)
+    if cause is Cause.UNKNOWN and cause_of_messages(text) is None:
+        return defers_to_other_failure(crash, facts)
     return cause is not None
 
 
@@ -78,7 +78,7 @@ def _crash(facts: Facts, crash: Crash, same: list[Crash]) -> Signal:
     stall = next((s for s in facts.stalls if set(s.laggards) & set(ranks)), None)
     call = stall.call if stall is not None else None
     where = crash.where or (place_of(facts, crash.rank) if crash.rank is not None else None)
-    return signal(
+    return make_signal(
         CAUSE,
         _grade(facts, crash, ranks),
         _summary(crash, ranks),
@@ -87,7 +87,7 @@ def _crash(facts: Facts, crash: Crash, same: list[Crash]) -> Signal:
         group=group_label(facts, stall.group) if stall is not None else None,
         where=where,
         waiter_where=call.where if call else None,
-        calls=call_of(stall.direct_waiters, call) if stall is not None else (),
+        calls=waiters_call(stall.direct_waiters, call) if stall is not None else (),
         because=_because(facts, crash, ranks, stall),
         evidence=tuple(_evidence(crash, same, stall)),
         remedies=(_remedy(crash),),
@@ -101,9 +101,9 @@ def _grade(facts: Facts, crash: Crash, ranks: tuple[int, ...]) -> Grade:
     usually the host's: that it was something else rests on no more than that."""
     if crash.signal is None and crash.exception:
         return Grade.STATED
-    if crash.when is When.NOT_TOLD:
-        return Grade.USUAL  # processes are ended when a limit has passed, too
-    return Grade.USUAL if not ranks and _killed_while_loading(facts, crash) else Grade.KERNEL
+    if crash.when is TimeoutOrder.UNKNOWN:
+        return Grade.BASE_RATE  # processes are ended when a limit has passed, too
+    return Grade.BASE_RATE if not ranks and _killed_while_loading(facts, crash) else Grade.KERNEL
 
 
 def _may_follow_from_others(facts: Facts, crash: Crash, stall: Stall | None) -> bool:
@@ -114,7 +114,7 @@ def _may_follow_from_others(facts: Facts, crash: Crash, stall: Stall | None) -> 
         return True  # its process was there when the limit passed, and may have caught what it raised before
     if crash.signal is None and crash.exit_code is None and _has_lost_its_frames(facts, crash):
         return True  # where it was raised would tell whether it is one that is handled again and again
-    if crash.when is When.NOT_TOLD or _in_a_line_with_others(facts, crash):
+    if crash.when is TimeoutOrder.UNKNOWN or _in_a_line_with_others(facts, crash):
         return True
     alone = len(facts.ranks) == 1 and (facts.world_size or 1) > 1
     return alone and stall is None and crash.signal is None
@@ -150,7 +150,7 @@ def _in_a_line_with_others(facts: Facts, crash: Crash) -> bool:
 
 
 def _summary(crash: Crash, ranks: tuple[int, ...]) -> Text:
-    if crash.signal is not None and crash.when is When.NOT_TOLD and ranks:
+    if crash.signal is not None and crash.when is TimeoutOrder.UNKNOWN and ranks:
         return say(
             "{ranks:who} {ranks:was|were} killed by {name} and others waited in vain; which came first is not told",
             ranks=ranks,
@@ -178,9 +178,9 @@ def _because(facts: Facts, crash: Crash, ranks: tuple[int, ...], stall: Stall | 
     lines = []
     if crash.thread:
         lines.append(say("the exception ended thread {thread}; the process lived on", thread=crash.thread))
-    elif crash.message and crash.when is When.BEFORE:
+    elif crash.message and crash.when is TimeoutOrder.BEFORE:
         lines.append(say("it is the first exception in time that is not an echo of a lost partner"))
-    if crash.when is When.NOT_TOLD and ranks:
+    if crash.when is TimeoutOrder.UNKNOWN and ranks:
         lines.append(say("nothing tells whether it ended before others had waited in vain, or after"))
     if crash.signal == SIGKILL:
         lines.append(
@@ -215,14 +215,14 @@ def _evidence(crash: Crash, same: list[Crash], stall: Stall | None) -> Iterator[
 
 def _remedy(crash: Crash) -> Remedy:
     if crash.signal == SIGKILL:
-        return remedy("find-who-sent-sigkill")
+        return remedy("find-sigkill-sender")
     if crash.signal in SENT_BY_HAND:
-        return remedy("find-who-sent-to-this-process", name=signal_name(crash.signal))
+        return remedy("find-signal-sender", name=signal_name(crash.signal))
     if crash.signal is not None:
-        return remedy("get-the-line-of-the-native-crash")
+        return remedy("locate-native-crash")
     if crash.thread:
-        return remedy("let-an-exception-in-a-thread-end")
-    return remedy("mend-the-exception-of-this-rank-the", exception=crash.exception or "the error")
+        return remedy("exit-on-thread-exception")
+    return remedy("fix-rank-exception", exception=crash.exception or "the error")
 
 
 def _consequences(facts: Facts, ranks: tuple[int, ...], stall: Stall | None) -> tuple[Consequence, ...]:
@@ -242,7 +242,7 @@ def _consequences(facts: Facts, ranks: tuple[int, ...], stall: Stall | None) -> 
     )
 
 
-def _swallowed(facts: Facts, stall: Stall) -> Signal | None:
+def _swallowed_exception(facts: Facts, stall: Stall) -> Signal | None:
     """A laggard that stands in an exception handler: it failed, and keeps the process alive."""
     ranks = [
         r
@@ -263,5 +263,5 @@ def _swallowed(facts: Facts, stall: Stall) -> Signal | None:
         ranks=ranks,
         because=(say("{ranks:who} {ranks:stands|stand} inside an except block", ranks=ranks),),
         evidence=tuple(quote for rank in ranks for quote in quote_rank(facts.ranks[rank])),
-        remedies=(remedy("raise-the-exception-again-after-logging-it"),),
+        remedies=(remedy("reraise-handled-exception"),),
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer
+from unhang.causes.detector import DetectorResult
 from unhang.causes.wording.stall_signal import stall_signal, waiters_line
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade, say
@@ -22,7 +22,7 @@ CAUSE = Cause.RANK_CRASHED
 IDLE = "actor-idle"
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Laggards without a call, while the others are in theirs."""
     for stall in facts.stalls:
         activities = [facts.ranks[rank].activity for rank in stall.laggards]
@@ -43,5 +43,5 @@ def check(facts: Facts) -> Iterator[Answer]:
                 *waiters_line(stall),
                 say("what an actor raises is told to whoever asks for its result, and to nobody before"),
             ),
-            remedies=(remedy("ask-for-all-results-at-once"),),
+            remedies=(remedy("await-all-actors-together"),),
         )

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer, signal
-from unhang.causes.wording.log_signal import lines_signal
+from unhang.causes.detector import DetectorResult, make_signal
+from unhang.causes.wording.log_signal import log_signal
 from unhang.evidence.items import LogEvent, PythonTraceback
-from unhang.facts.endings.crashes import own_crashes
+from unhang.facts.endings.crashes import primary_crashes
 from unhang.facts.endings.failure_kinds import cause_of_text
 from unhang.facts.endings.traceback_echoes import is_echo
-from unhang.facts.logs.log_statements import first_attempt, in_short, ranks_in, value_of
-from unhang.facts.logs.waits_in_logs import incident_of
+from unhang.facts.logs.log_statements import field_text, first_attempt, ranks_of_events, short_message
+from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.machine.xids import KIND, is_of_another_job
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade, say, shortened
@@ -29,21 +29,21 @@ from unhang.knowledge.remedies import remedy
 CAUSE = Cause.RANK_CRASHED
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """A named partner that is gone; a device error that only a kernel of the program causes."""
-    if own_crashes(facts):
+    if primary_crashes(facts):
         return
     kernel = first_attempt(facts.events_of("cuda.assert", "cuda.illegal", "cuda.fork")) or _program_xids(facts)
     if kernel:
-        ranks = ranks_in(kernel)
-        yield lines_signal(
+        ranks = ranks_of_events(kernel)
+        yield log_signal(
             CAUSE,
             Grade.STATED,
-            say("a kernel of the program failed on {ranks:who}: {error}", ranks=ranks, error=in_short(kernel[0]))
+            say("a kernel of the program failed on {ranks:who}: {error}", ranks=ranks, error=short_message(kernel[0]))
             if ranks
-            else say("a kernel of the program failed: {error}", error=in_short(kernel[0])),
+            else say("a kernel of the program failed: {error}", error=short_message(kernel[0])),
             kernel,
-            "find-the-line-that-launches-this-kernel",
+            "find-failing-kernel-launch",
             whole=False,  # the exception that ended the process was not read
             because=(say("such an error comes from an index or address of the program; the others' timeouts follow"),),
         )
@@ -56,11 +56,11 @@ def check(facts: Facts) -> Iterator[Answer]:
     if died:
         yield _reported_dead(died)
         return
-    incident = incident_of(facts)
+    incident = logged_waits(facts)
     gone = [w for w in incident.waits if w.partner_gone and w.awaited is not None] if incident is not None else []
     if gone:
         awaited = tuple(sorted({w.awaited for w in gone if w.awaited is not None}))
-        yield signal(
+        yield make_signal(
             CAUSE,
             Grade.ORDER,
             say("{awaited:who} had ended when the others asked it for the first collective", awaited=awaited),
@@ -72,17 +72,17 @@ def check(facts: Facts) -> Iterator[Answer]:
                 else say("its own log does not show why"),
             ),
             evidence=tuple(w.evidence for w in gone[:3]),
-            remedies=(remedy("read-the-log-of", ranks=awaited),),
+            remedies=(remedy("read-rank-logs", ranks=awaited),),
         )
 
 
-def _reported_dead(died: tuple[LogEvent, ...]) -> Answer:
-    return lines_signal(
+def _reported_dead(died: tuple[LogEvent, ...]) -> DetectorResult:
+    return log_signal(
         CAUSE,
         Grade.STATED,
         say("the launcher says that a worker process died; what it lists as reasons are guesses of its own"),
         died,
-        "find-how-that-worker-ended",
+        "find-worker-exit-reason",
         whole=False,
         because=(say("no exception of the program was read; what other ranks report follows from it"),),
     )
@@ -103,17 +103,17 @@ def _bare_exceptions(facts: Facts) -> tuple[LogEvent, ...]:
         return ()
     found = []
     for event in first_attempt(facts.events_of("py.error")):
-        exception, message = value_of(event, "exception"), value_of(event, "error")
+        exception, message = field_text(event, "exception"), field_text(event, "error")
         alone = PythonTraceback(event.source, event.rank, event.time_s, exception, message, ())
         if not is_echo(alone) and cause_of_text(f"{exception}: {message}") is None:
             found.append(event)
     return tuple(found)
 
 
-def _bare(events: tuple[LogEvent, ...]) -> Answer:
-    ranks = ranks_in(events[:1])
-    exception, message = value_of(events[0], "exception"), shortened(value_of(events[0], "error"), 100)
-    return lines_signal(
+def _bare(events: tuple[LogEvent, ...]) -> DetectorResult:
+    ranks = ranks_of_events(events[:1])
+    exception, message = field_text(events[0], "exception"), shortened(field_text(events[0], "error"), 100)
+    return log_signal(
         CAUSE,
         Grade.STATED,
         say("{ranks:who} ended with {exception}: {message}", ranks=ranks, exception=exception, message=message)
@@ -123,7 +123,7 @@ def _bare(events: tuple[LogEvent, ...]) -> Answer:
         whole=False,
         ranks=ranks,
         because=(say("it is the last line of a traceback; the lines above it name the place"),),
-        remedies=(remedy("read-the-log-of", ranks=ranks),) if ranks else (),
+        remedies=(remedy("read-rank-logs", ranks=ranks),) if ranks else (),
     )
 
 

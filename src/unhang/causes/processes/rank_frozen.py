@@ -19,24 +19,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from unhang.causes.detector import Answer, signal
+from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import place_of
-from unhang.causes.wording.log_signal import lines_signal
+from unhang.causes.wording.log_signal import log_signal
 from unhang.causes.wording.stall_signal import stall_signal, waiters_line
 from unhang.evidence.items import ThreadStack
-from unhang.facts.logs.log_statements import first_attempt, ranks_in
-from unhang.facts.logs.waits_in_logs import incident_of
+from unhang.facts.logs.log_statements import first_attempt, ranks_of_events
+from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts, RankState, Stall
-from unhang.facts.stacks.gil_holders import holds_lock, lock_holder, sleeps_with_lock
+from unhang.facts.stacks.gil_holders import certainty_of_gil_hold, gil_holder, sleeps_with_gil
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Cause, Certainty, Grade, Remedy, Text, say
 from unhang.knowledge.remedies import remedy
 
 CAUSE = Cause.RANK_FROZEN
-_WHO = say("who stopped it is not recorded: look for preemption, a debugger, or job control (Ctrl-Z)")
+_SENDER_UNKNOWN = say("who stopped it is not recorded: look for preemption, a debugger, or job control (Ctrl-Z)")
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Laggards that execute nothing; without a stall, processes that are stopped; lines about the lock."""
     for stall in facts.stalls:
         stopped = tuple(r for r in stall.laggards if facts.ranks[r].state is RankState.STOPPED)
@@ -44,15 +44,15 @@ def check(facts: Facts) -> Iterator[Answer]:
             yield _stopped(facts, stall, stopped)
             continue
         for rank in stall.laggards:
-            sure = holds_lock(facts, facts.ranks[rank])
+            sure = certainty_of_gil_hold(facts, facts.ranks[rank])
             if sure is not None:
-                yield _lock_holder(facts, stall, rank, whole=sure is Certainty.CERTAIN)
+                yield _gil_holder(facts, stall, rank, whole=sure is Certainty.CERTAIN)
     if not facts.stalls:
         yield from _stopped_alone(facts)
-    yield from _lock_lines(facts)
+    yield from _gil_lines(facts)
 
 
-def _stopped(facts: Facts, stall: Stall, ranks: tuple[int, ...]) -> Answer:
+def _stopped(facts: Facts, stall: Stall, ranks: tuple[int, ...]) -> DetectorResult:
     return stall_signal(
         CAUSE,
         Grade.KERNEL,
@@ -63,37 +63,37 @@ def _stopped(facts: Facts, stall: Stall, ranks: tuple[int, ...]) -> Answer:
         because=(
             say("{ranks:who}: process state T (stopped by a signal or a debugger)", ranks=ranks),
             *waiters_line(stall),
-            _WHO,
+            _SENDER_UNKNOWN,
         ),
         remedies=(_resume(facts, ranks),),
     )
 
 
-def _stopped_alone(facts: Facts) -> Iterator[Answer]:
+def _stopped_alone(facts: Facts) -> Iterator[DetectorResult]:
     """Nothing tells who waits for whom (nobody may look at the stacks): the process states tell this much."""
     ranks = tuple(r for r, known in sorted(facts.ranks.items()) if known.state is RankState.STOPPED and known.alive)
     if not ranks:
         return
-    yield signal(
+    yield make_signal(
         CAUSE,
         Grade.KERNEL,
         say("{ranks:who} {ranks:is|are} stopped (state T); a job cannot go on without {ranks:it|them}", ranks=ranks),
         whole=all(known.stack is not None or known.recording is not None for known in facts.ranks.values()),
         ranks=ranks,
         where=place_of(facts, ranks[0]),
-        because=(say("{ranks:who}: process state T (stopped by a signal or a debugger)", ranks=ranks), _WHO),
+        because=(say("{ranks:who}: process state T (stopped by a signal or a debugger)", ranks=ranks), _SENDER_UNKNOWN),
         remedies=(_resume(facts, ranks),),
     )
 
 
 def _resume(facts: Facts, ranks: Sequence[int]) -> Remedy:
     pids = " ".join(str(facts.ranks[r].pid) for r in ranks if facts.ranks[r].pid is not None) or "PID"
-    return remedy("continue-the-stopped-process", pids=pids, listed=pids.replace(" ", ","))
+    return remedy("resume-stopped-process", pids=pids, listed=pids.replace(" ", ","))
 
 
-def _lock_holder(facts: Facts, stall: Stall, rank: int, *, whole: bool) -> Answer:
+def _gil_holder(facts: Facts, stall: Stall, rank: int, *, whole: bool) -> DetectorResult:
     stack = facts.ranks[rank].stack
-    holder = lock_holder(stack) if stack is not None else None
+    holder = gil_holder(stack) if stack is not None else None
     where = first_user_frame(holder.frames, facts.sources) if holder is not None else None
     return stall_signal(
         CAUSE,
@@ -109,34 +109,34 @@ def _lock_holder(facts: Facts, stall: Stall, rank: int, *, whole: bool) -> Answe
             _no_other_runs(rank, holder),
             *waiters_line(stall),
         ),
-        remedies=(remedy("release-the-interpreter-lock-around-the-native"),),
+        remedies=(remedy("release-gil-in-extension"),),
     )
 
 
 def _no_other_runs(rank: int, holder: ThreadStack | None) -> Text:
-    if holder is not None and sleeps_with_lock(holder):
+    if holder is not None and sleeps_with_gil(holder):
         return say("rank {rank}: that thread sleeps in native code and keeps the lock meanwhile", rank=rank)
     return say("rank {rank} gave no flight-recorder dump: no other thread of it could run", rank=rank)
 
 
-def _lock_lines(facts: Facts) -> Iterator[Answer]:
+def _gil_lines(facts: Facts) -> Iterator[DetectorResult]:
     """The lock's line on few ranks; with a blocked watchdog on the same rank it is likely."""
     locked = first_attempt(facts.events_of("gil"))
     if not locked:
         return
-    stuck = set(ranks_in(facts.events_of("hb.stuck", "hb.old")))
-    ranks = ranks_in(locked)
-    incident = incident_of(facts)
+    stuck = set(ranks_of_events(facts.events_of("hb.stuck", "hb.old")))
+    ranks = ranks_of_events(locked)
+    incident = logged_waits(facts)
     waiting = set(incident.ranks) if incident is not None else set()
     alone = bool(ranks) and not set(ranks) & waiting
-    yield lines_signal(
+    yield log_signal(
         CAUSE,
         Grade.ORDER,
         say("a thread of {ranks:who} held the interpreter lock in a native call", ranks=ranks)
         if ranks
         else say("a thread held the interpreter lock in a native call"),
         locked,
-        "see-which-native-call-keeps-the-lock",
+        "find-gil-holding-call",
         whole=bool(set(ranks) & stuck) or (alone and bool(waiting)),
         because=(say("torch could not take the lock within its time, and so could not run Python there"),),
     )

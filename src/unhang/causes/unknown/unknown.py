@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from unhang.causes.detector import Answer, signal
-from unhang.causes.evidence_lines import call_of, group_label, hosts_of, operation_of, quote_stall
+from unhang.causes.detector import DetectorResult, make_signal
+from unhang.causes.evidence_lines import group_label, hosts_of, operation_of, quote_stall, waiters_call
 from unhang.causes.wording import transport_reasons
 from unhang.causes.wording.stall_signal import stall_signal
 from unhang.causes.wording.transport_suspects import transport_suspects
-from unhang.facts.model import CodeContext, Facts, RankState, Stall, SymmetricStall
-from unhang.facts.stacks.gil_holders import holds_lock
+from unhang.facts.model import AllJoinedStall, CodeContext, Facts, RankState, Stall
+from unhang.facts.stacks.gil_holders import certainty_of_gil_hold
 from unhang.facts.waiting.last_collective import last_recorded_call
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
 from unhang.findings import Cause, Grade, Phase, Severity, Text, say
@@ -30,10 +30,10 @@ from unhang.knowledge.remedies import remedy
 CAUSE = Cause.UNKNOWN
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Who is behind, or that nobody is: diagnosis lets it lead only where nothing explains it."""
     # Where somebody is behind, groups that look symmetric only wait behind the others.
-    for symmetric in () if facts.graph.edges else facts.symmetric:
+    for symmetric in () if facts.graph.edges else facts.all_joined_stalls:
         yield _all_joined(facts, symmetric)
         yield from transport_suspects(facts, symmetric)
     for stall in facts.stalls:
@@ -42,9 +42,9 @@ def check(facts: Facts) -> Iterator[Answer]:
             yield _device(facts, stall)
 
 
-def _all_joined(facts: Facts, stall: SymmetricStall) -> Answer:
+def _all_joined(facts: Facts, stall: AllJoinedStall) -> DetectorResult:
     first = stall.pending[stall.ranks[0]]
-    return signal(
+    return make_signal(
         CAUSE,
         Grade.ORDER,
         say(
@@ -57,21 +57,21 @@ def _all_joined(facts: Facts, stall: SymmetricStall) -> Answer:
         group=group_label(facts, stall.group),
         where=first.where,
         waiter_where=first.where,
-        calls=call_of(stall.ranks, first),
+        calls=waiters_call(stall.ranks, first),
         because=(
             say("every member of the group issued the same call with the same shape"),
             say("no rank is behind, so no line of the program explains it"),
-            *transport_reasons.ways(facts),
+            *transport_reasons.chosen_transport_reason(facts),
         ),
         evidence=(
             *(stall.pending[rank].evidence for rank in stall.ranks[:2]),
             *transport_reasons.evidence(facts),
         ),
-        remedies=(remedy("look-below-the-program-kernel-log-nccl"),),
+        remedies=(remedy("check-kernel-nccl-logs"),),
     )
 
 
-def _laggard(facts: Facts, stall: Stall) -> Answer:
+def _laggard(facts: Facts, stall: Stall) -> DetectorResult:
     at_work = _all_at_work(facts, stall)
     held = stall_signal(
         CAUSE,
@@ -81,13 +81,13 @@ def _laggard(facts: Facts, stall: Stall) -> Answer:
         else _laggard_summary(facts, stall),
         facts,
         stall,
-        whole=not (stall.reason == "silent" or _told_by_logs(facts, stall) or _waits_itself(facts, stall)),
+        whole=not (stall.reason == "silent" or _rests_on_logs(facts, stall) or _laggards_wait_too(facts, stall)),
         severity=Severity.SLOWS if at_work else Severity.STOPS,
         nodes=hosts_of(facts, stall.laggards),
         because=tuple(_why_laggard(facts, stall)),
         remedies=(
             remedy(
-                "see-whether-through-look-again-later" if at_work else "look-at-while-the-job-is-stuck",
+                "sample-again-later" if at_work else "inspect-ranks-while-stuck",
                 ranks=stall.laggards,
                 pids=", ".join(str(facts.ranks[rank].pid or "PID") for rank in stall.laggards[:_MOST_PIDS]),
             ),
@@ -106,7 +106,7 @@ def _all_at_work(facts: Facts, stall: Stall) -> bool:
     for rank in stall.laggards:
         known = facts.ranks[rank]
         activity = known.activity
-        if not known.alive or activity is None or holds_lock(facts, known) is not None:
+        if not known.alive or activity is None or certainty_of_gil_hold(facts, known) is not None:
             return False
         if activity.phase in (Phase.COMMUNICATION, Phase.SHUTDOWN) or activity.context is CodeContext.EXCEPT_HANDLER:
             return False
@@ -115,7 +115,7 @@ def _all_at_work(facts: Facts, stall: Stall) -> bool:
     return True
 
 
-def _waits_itself(facts: Facts, stall: Stall) -> bool:
+def _laggards_wait_too(facts: Facts, stall: Stall) -> bool:
     """The laggards wait as well, in groups of which no other member's record was read."""
     return all(
         any(
@@ -129,7 +129,7 @@ def _waits_itself(facts: Facts, stall: Stall) -> bool:
     )
 
 
-def _told_by_logs(facts: Facts, stall: Stall) -> bool:
+def _rests_on_logs(facts: Facts, stall: Stall) -> bool:
     """Only watchdog lines tell positions: old ones name no group, so that numbers of two groups may be compared."""
     group = facts.groups.get(stall.group)
     return group is not None and all(progress.told_by == "log" for progress in group.progress.values())
@@ -157,16 +157,16 @@ def _device_behind(facts: Facts, stall: Stall) -> bool:
     )
 
 
-def _device(facts: Facts, stall: Stall) -> Answer:
-    return signal(
+def _device(facts: Facts, stall: Stall) -> DetectorResult:
+    return make_signal(
         Cause.GPU_HARDWARE,
-        Grade.USUAL,
+        Grade.BASE_RATE,
         say("possible: {ranks:who} queued work that its device never ran", ranks=stall.laggards),
         ranks=stall.laggards,
         group=group_label(facts, stall.group),
         because=(say("its peers have finished collectives that it has queued and not finished"),),
         evidence=quote_stall(facts, stall),
-        remedies=(remedy("look-below-the-program-kernel-log-nccl"),),
+        remedies=(remedy("check-kernel-nccl-logs"),),
     )
 
 
@@ -206,7 +206,7 @@ def _laggard_summary(facts: Facts, stall: Stall) -> Text:
         return say("the others wait, and nothing was read from {ranks:who}", ranks=stall.laggards)
     if all(facts.ranks[r].state is RankState.CRASHED for r in stall.laggards):
         return say("{ranks:who} ended; how is not recorded", ranks=stall.laggards)
-    if _waits_itself(facts, stall):
+    if _laggards_wait_too(facts, stall):
         return say(
             "the others wait for {ranks:who}, {ranks:which waits itself|who wait themselves} in a group "
             "whose other members left no record",

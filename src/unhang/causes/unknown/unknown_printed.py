@@ -17,31 +17,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer, Signal, signal
-from unhang.causes.wording.log_signal import lines_signal
-from unhang.causes.wording.pace_reasons import slowed
+from unhang.causes.detector import DetectorResult, Signal, make_signal
+from unhang.causes.wording.log_signal import log_signal
+from unhang.causes.wording.pace_reasons import slowdown_text
 from unhang.evidence.items import LogEvent
-from unhang.facts.logs.log_statements import first_attempt, ranks_in, saying
-from unhang.facts.logs.reported_missing_ranks import named_late
-from unhang.facts.logs.waits_in_logs import Incident, incident_of
-from unhang.facts.machine.transport_errors import transport_trouble
+from unhang.facts.logs.log_statements import events_stating, first_attempt, ranks_of_events
+from unhang.facts.logs.reported_missing_ranks import reported_missing_ranks
+from unhang.facts.logs.waits_in_logs import LoggedWaits, logged_waits
+from unhang.facts.machine.transport_errors import transport_errors
 from unhang.facts.model import Facts
-from unhang.facts.pace.step_slowdown import growing_steps
+from unhang.facts.pace.step_slowdown import step_slowdown
 from unhang.findings import Call, Cause, Grade, Severity, Text, say
-from unhang.knowledge.numbers import written
+from unhang.knowledge.numbers import time_text
 from unhang.knowledge.remedies import remedy
 
 CAUSE = Cause.UNKNOWN
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """What the lines tell where neither dumps nor stacks say who waits for whom; the most telling of them."""
     if facts.stalls:
         return
-    late = _named_late(facts)
+    late = _reported_missing(facts)
     if late is not None:
         yield late
-    if facts.symmetric:
+    if facts.all_joined_stalls:
         return
     for look in (_timeouts, _complaints, _slower_steps):
         told = look(facts)
@@ -50,13 +50,13 @@ def check(facts: Facts) -> Iterator[Answer]:
             return
 
 
-def _named_late(facts: Facts) -> Signal | None:
+def _reported_missing(facts: Facts) -> Signal | None:
     """A monitored barrier or the desync debug mode lists the ranks that never reached the call."""
-    late = named_late(facts)
+    late = reported_missing_ranks(facts)
     if late is None:
         return None
     most = len(late.ranks) * 2 > (facts.world_size or max(late.ranks) + 1)
-    return signal(
+    return make_signal(
         CAUSE,
         Grade.ORDER,
         say(
@@ -68,16 +68,16 @@ def _named_late(facts: Facts) -> Signal | None:
         ranks=late.ranks,
         because=(say("it counted who had arrived when its limit passed"),),
         evidence=late.evidence,
-        remedies=(remedy("look-at", ranks=late.ranks),),
+        remedies=(remedy("inspect-ranks", ranks=late.ranks),),
     )
 
 
 def _timeouts(facts: Facts) -> Signal | None:
     """Ranks timed out; the limit and the moment the stall began are known."""
-    incident = incident_of(facts)
+    incident = logged_waits(facts)
     if incident is None:
         return None
-    return signal(
+    return make_signal(
         CAUSE,
         Grade.ORDER,
         say("{ranks:who} timed out; nothing that was read tells whom they waited for", ranks=incident.ranks)
@@ -91,11 +91,11 @@ def _timeouts(facts: Facts) -> Signal | None:
         ),
         because=tuple(_known(facts, incident)),
         evidence=tuple(w.evidence for w in incident.waits[:3]),
-        remedies=(remedy("collect-what-tells-ranks-apart"),),
+        remedies=(remedy("collect-per-rank-evidence"),),
     )
 
 
-def _known(facts: Facts, incident: Incident) -> Iterator[Text]:
+def _known(facts: Facts, incident: LoggedWaits) -> Iterator[Text]:
     for limit in incident.limits[:2]:
         yield say("the limit in force is {limit:g} s", limit=limit)
     if facts.world_size is not None:
@@ -106,8 +106,8 @@ def _known(facts: Facts, incident: Incident) -> Iterator[Text]:
         )
     if any(w.barrier and w.operation for w in incident.waits):
         yield say("an all-reduce of one element is a barrier")
-    first = incident.began
-    began = written(first.since_s, first.time_form) if first is not None and first.since_s is not None else ""
+    first = incident.first_wait
+    began = time_text(first.since_s, first.time_form) if first is not None and first.since_s is not None else ""
     if began:
         yield say(
             "the stall began at {moment} by the log's clock: the timeout's time less its limit",
@@ -117,11 +117,11 @@ def _known(facts: Facts, incident: Incident) -> Iterator[Text]:
 
 def _complaints(facts: Facts) -> Signal | None:
     """The first kind of complaint that is there."""
-    trouble = transport_trouble(facts)
-    stuck = saying(facts, "stuck", "gil")
-    gone = saying(facts, "peer-gone", "network", "connect")
-    failed = saying(facts, "async-error", "nccl-error", "aborted", "cuda-error", "call-path", "warning")
-    waiting = saying(facts, "waiting", "timeout")
+    trouble = transport_errors(facts)
+    stuck = events_stating(facts, "stuck", "gil")
+    gone = events_stating(facts, "peer-gone", "network", "connect")
+    failed = events_stating(facts, "async-error", "nccl-error", "aborted", "cuda-error", "call-path", "warning")
+    waiting = events_stating(facts, "waiting", "timeout")
     inside = facts.events_of("look.native")
     truncated = first_attempt(facts.events_of("n.truncated"))
     if trouble is not None and trouble.one_peer is not None:
@@ -140,7 +140,7 @@ def _complaints(facts: Facts) -> Signal | None:
         return _complaint(
             stuck,
             say("the watchdog was blocked: a CUDA or NCCL call, or the interpreter lock, did not come back"),
-            ranks_in(stuck)[:1],
+            ranks_of_events(stuck)[:1],
         )
     if gone:
         return _complaint(
@@ -159,21 +159,21 @@ def _complaints(facts: Facts) -> Signal | None:
 
 def _complaint(events: tuple[LogEvent, ...], summary: Text, ranks: tuple[int, ...] = ()) -> Signal:
     because = (say("such lines are often an echo: the first process to end or freeze prints something else"),)
-    mended_by = "collect-what-the-other-ranks-and-the"
-    return lines_signal(CAUSE, Grade.WORDS, summary, events, mended_by, ranks=ranks, because=because)
+    mended_by = "collect-all-logs"
+    return log_signal(CAUSE, Grade.WORDS, summary, events, mended_by, ranks=ranks, because=because)
 
 
 def _slower_steps(facts: Facts) -> Signal | None:
     """Nobody waits in vain, and the time between two step lines grows."""
-    growing = growing_steps(facts)
+    growing = step_slowdown(facts)
     if growing is None:
         return None
-    return signal(
+    return make_signal(
         CAUSE,
         Grade.ORDER,
-        slowed(growing),
+        slowdown_text(growing),
         severity=Severity.SLOWS,
         because=(say("the lines of '{label}' tell how long each took, and they stay slow", label=growing.label),),
         evidence=(growing.evidence,),
-        remedies=(remedy("find-what-grows-with-the-steps"),),
+        remedies=(remedy("profile-growing-step-time"),),
     )

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer, signal
+from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import hosts_of
-from unhang.facts.endings.stated_failures import Failure, fails, failures_of, leading_failures
+from unhang.facts.endings.stated_failures import StatedFailure, has_failed, leading_failures, stated_failures
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade, Text, say
 from unhang.knowledge.remedies import remedy
@@ -25,16 +25,16 @@ MOST = 2
 SUMMARY_CHARS = 120
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """The first failure of each cause that is stated, else what the words of the first one hint at."""
     for failure in leading_failures(facts)[:MOST]:
         yield _found(facts, failure)
 
 
-def _found(facts: Facts, failure: Failure) -> Answer:
-    stated = failure.names_cause and (failure.is_exception or fails(facts))
+def _found(facts: Facts, failure: StatedFailure) -> DetectorResult:
+    stated = failure.names_cause and (failure.is_exception or has_failed(facts))
     ranks = () if failure.rank is None else (failure.rank,)
-    return signal(
+    return make_signal(
         failure.cause or CAUSE,
         Grade.STATED if stated else Grade.WORDS,
         _summary(failure, ranks, stated=stated),
@@ -44,16 +44,16 @@ def _found(facts: Facts, failure: Failure) -> Answer:
         where=failure.where,
         because=tuple(_because(facts, failure)),
         evidence=(failure.evidence,),
-        remedies=(remedy("mend-what-this-line-names"),),
+        remedies=(remedy("fix-stated-failure"),),
     )
 
 
-def _is_first(facts: Facts, failure: Failure) -> bool:
+def _is_first(facts: Facts, failure: StatedFailure) -> bool:
     """Whether it came before what others say can be told: it has a time, or all stands in one log."""
     return len(facts.logs) == 1 or failure.time_s is not None
 
 
-def _summary(failure: Failure, ranks: tuple[int, ...], *, stated: bool) -> Text:
+def _summary(failure: StatedFailure, ranks: tuple[int, ...], *, stated: bool) -> Text:
     words = failure.evidence.text.strip()
     words = words if len(words) <= SUMMARY_CHARS else f"{words[:SUMMARY_CHARS].rsplit(' ', 1)[0]} …"
     if not stated:
@@ -63,8 +63,8 @@ def _summary(failure: Failure, ranks: tuple[int, ...], *, stated: bool) -> Text:
     return say("a process says what failed: {words}", words=words)
 
 
-def _because(facts: Facts, failure: Failure) -> Iterator[Text]:
-    echoes = sum(other.elsewhere for other in failures_of(facts))
+def _because(facts: Facts, failure: StatedFailure) -> Iterator[Text]:
+    echoes = sum(other.elsewhere for other in stated_failures(facts))
     if echoes:
         yield say("{count} other line(s) only point to a failure elsewhere", count=echoes)
     if failure.also is not None:

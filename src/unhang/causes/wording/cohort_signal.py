@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from unhang.causes.evidence_lines import call_of, calls_of, group_label, hosts_of
-from unhang.facts.model import Disagreement, Facts, Stall
-from unhang.facts.stacks.rank_cohorts import Camp
+from unhang.causes.evidence_lines import calls_of_mismatch, group_label, hosts_of, waiters_call
+from unhang.facts.model import CallMismatch, Facts, Stall
+from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.findings import Call, Grade
 
 
-def between(facts: Facts, odd: Camp, others: Camp | None, group: str) -> dict[str, Any]:
+def cohort_parts(facts: Facts, odd: RankCohort, others: RankCohort | None, group: str) -> dict[str, Any]:
     """The parts of a finding: ``odd`` is whom ``others`` wait for."""
     camps = (odd,) if others is None else (odd, others)
     return {
@@ -24,9 +24,13 @@ def between(facts: Facts, odd: Camp, others: Camp | None, group: str) -> dict[st
     }
 
 
-def calls_of_division(told_by: Disagreement | Stall) -> tuple[Call, ...]:
+def calls_of_cohorts(told_by: CallMismatch | Stall) -> tuple[Call, ...]:
     """The calls side by side, or that of those who wait."""
-    return calls_of(told_by) if isinstance(told_by, Disagreement) else call_of(told_by.direct_waiters, told_by.call)
+    return (
+        calls_of_mismatch(told_by)
+        if isinstance(told_by, CallMismatch)
+        else waiters_call(told_by.direct_waiters, told_by.call)
+    )
 
 
 def grade_of_group(facts: Facts, name: str) -> Grade:

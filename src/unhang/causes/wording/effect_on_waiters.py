@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from unhang.facts.logs.waits_in_logs import incident_of
+from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Consequence, say
 
 
 def timeouts_after(facts: Facts, cause: Cause, ranks: Collection[int]) -> tuple[Consequence, ...]:
     """The timeouts of all other ranks as one consequence of ``cause`` on ``ranks``; empty when none is told."""
-    incident = incident_of(facts)
+    incident = logged_waits(facts)
     others = tuple(sorted(incident.rank_set.difference(ranks))) if incident is not None else ()
     if not others:
         return ()

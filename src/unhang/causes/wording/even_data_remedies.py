@@ -14,22 +14,20 @@ from unhang.program.syntax.syntax_tree import find_source
 _TABLE = re.compile(r"[\w./{}-]*\w\.(?:csv|tsv|jsonl|parquet|tar)\b")
 
 
-def equal_shards(facts: Facts, said: Sequence[Evidence] = ()) -> Remedy | None:
+def equal_shards_remedy(facts: Facts, said: Sequence[Evidence] = ()) -> Remedy | None:
     """For programs that read tables or shards: write them anew; None for others. ``said``: lines that may name one."""
     names = list(dict.fromkeys(name for line in said for name in _TABLE.findall(line.text)))
     if not names and not reads_tables_or_shards(facts.sources.values()):
         return None
-    return remedy(
-        "write-the-data-as-equal-shards-without", data=names[0] if names else "DATA", ranks=facts.world_size or "N"
-    )
+    return remedy("reshard-data", data=names[0] if names else "DATA", ranks=facts.world_size or "N")
 
 
-def same_batches() -> Remedy:
+def equal_batches_remedy() -> Remedy:
     """Nobody's data ends before that of the others."""
-    return remedy("give-every-rank-the-same-number-of-2")
+    return remedy("equalize-batches-with-sampler")
 
 
-def leave_together(facts: Facts, loop: Where | None = None) -> Remedy:
+def leave_together_remedy(facts: Facts, loop: Where | None = None) -> Remedy:
     """A guard around the data of the loop; ``loop`` is a line in its header, where one is known."""
     source = find_source(facts.sources, loop.file) if loop is not None else None
     code = (

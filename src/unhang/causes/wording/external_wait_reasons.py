@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import PurePosixPath
 
-from unhang.evidence.own_files.recorder_items import EndedChild, HeldLock
+from unhang.evidence.own_files.run_items import EndedChild, HeldLock
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.stacks.calls_on_line import call_spelled_on_line
 from unhang.facts.stacks.locks_held_over_fork import InheritedLock, inherited_lock
-from unhang.facts.stacks.rank_cohorts import Camp
+from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.findings import Evidence, Remedy, Text, say
 from unhang.knowledge.remedies import remedy
 from unhang.program.syntax.syntax_tree import find_source
@@ -21,7 +21,7 @@ _ASKS_A_PEER = ("http", "socket", "download")
 _OF_CHILDREN = ("process-pool", "child-process", "queue-wait", "subprocess")
 
 
-def because(facts: Facts, lag: Camp) -> Iterator[Text]:
+def because(facts: Facts, lag: RankCohort) -> Iterator[Text]:
     """What it waits for, as far as it could be seen."""
     known = facts.ranks[lag.ranks[0]]
     if lag.reading.tried_again is not None:
@@ -40,29 +40,29 @@ def because(facts: Facts, lag: Camp) -> Iterator[Text]:
             yield _inherited(lock)
 
 
-def evidence(facts: Facts, lag: Camp) -> tuple[Evidence, ...]:
+def evidence(facts: Facts, lag: RankCohort) -> tuple[Evidence, ...]:
     """The stack of the child that cannot go on."""
     lock = inherited_lock(facts, facts.ranks[lag.ranks[0]]) if lag.what in _OF_CHILDREN else None
     return (lock.evidence,) if lock is not None else ()
 
 
-def remedies(facts: Facts, lag: Camp) -> Iterator[Remedy]:
+def remedies(facts: Facts, lag: RankCohort) -> Iterator[Remedy]:
     """What ends this wait; nothing for work that only takes long."""
     known = facts.ranks[lag.ranks[0]]
     place = f"{lag.where.file}:{lag.where.line}" if lag.where is not None else "?"
     if lag.what == "debugger":
-        yield remedy("remove-the-breakpoint-or-question", place=place)
+        yield remedy("remove-interactive-prompt", place=place)
     elif lag.what == "file-lock":
         yield _free_the_lock(facts, known)
     elif lag.what in _ASKS_A_PEER:
         peer = ", ".join(known.awaits.peers) or "the server"
-        yield remedy("give-the-request-a-limit", place=place, peer=peer)
+        yield remedy("add-request-timeout", place=place, peer=peer)
     elif lag.what == "ray-get":
-        yield remedy("look-at-the-actor", call=_spelled(facts, lag) or place)
+        yield remedy("inspect-awaited-actor", call=_spelled(facts, lag) or place)
     elif lag.what in _OF_CHILDREN:
         yield from _of_children(facts, known)
     if lag.reading.tried_again is not None:
-        yield remedy("give-the-tries-an-end", line=lag.reading.tried_again)
+        yield remedy("limit-retries", line=lag.reading.tried_again)
 
 
 def _locks(facts: Facts, known: RankFacts) -> tuple[HeldLock, ...]:
@@ -75,20 +75,20 @@ def _locks(facts: Facts, known: RankFacts) -> tuple[HeldLock, ...]:
 def _free_the_lock(facts: Facts, known: RankFacts) -> Remedy:
     lock = next(iter(_locks(facts, known)), None)
     if lock is None:
-        return remedy("find-who-holds-the-lock", pid=known.pid or "PID")
-    return remedy("free-the-lock", path=lock.path or "?", pid=lock.pid)
+        return remedy("find-file-lock-holder", pid=known.pid or "PID")
+    return remedy("release-file-lock", path=lock.path or "?", pid=lock.pid)
 
 
 def _of_children(facts: Facts, known: RankFacts) -> Iterator[Remedy]:
     lock = inherited_lock(facts, known)
     if lock is not None:
-        yield remedy("start-children-by-spawn", holder=lock.holder or "?")
+        yield remedy("spawn-instead-of-fork", holder=lock.holder or "?")
     child = next(iter(known.awaits.ended_children), None)
     if child is not None:
-        yield remedy("find-why-the-child-ended", pid=child.pid)
+        yield remedy("find-child-exit-reason", pid=child.pid)
 
 
-def _spelled(facts: Facts, lag: Camp) -> str | None:
+def _spelled(facts: Facts, lag: RankCohort) -> str | None:
     source = find_source(facts.sources, lag.where.file) if lag.where is not None else None
     if source is None or lag.where is None or lag.where.line is None:
         return None

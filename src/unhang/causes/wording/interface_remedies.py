@@ -6,11 +6,11 @@ from unhang.findings import Remedy
 from unhang.knowledge.remedies import remedy
 
 
-def name_the_interface() -> Remedy:
+def name_interface_remedy() -> Remedy:
     """For both libraries."""
-    return remedy("name-the-interface-that-connects-the-nodes")
+    return remedy("set-network-interface")
 
 
-def search_the_setting() -> Remedy:
+def bisect_setting_remedy() -> Remedy:
     """With real ranks, where nobody knows which one it is."""
-    return remedy("let-unhang-bisect-find-the-one-setting")
+    return remedy("bisect-network-setting")

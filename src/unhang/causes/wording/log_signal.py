@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from unhang.causes.detector import Signal, signal
+from unhang.causes.detector import Signal, make_signal
 from unhang.evidence.items import LogEvent
-from unhang.facts.logs.log_statements import hosts_in, quotes, ranks_in
+from unhang.facts.logs.log_statements import hosts_of_events, quote_events, ranks_of_events
 from unhang.findings import Cause, Grade, Text
 from unhang.knowledge.remedies import remedy
 
@@ -15,7 +15,7 @@ MOST_NAMED = 2
 """More ranks than these complain alike for one reason of the machine or the way: they are not to blame."""
 
 
-def lines_signal(
+def log_signal(
     cause: Cause, grade: Grade, summary: Text, lines: Iterable[LogEvent], *remedies: str, **parts: Any
 ) -> Signal:
     """A signal that ``lines`` make, with these remedies by name; who spoke them is to blame.
@@ -24,14 +24,14 @@ def lines_signal(
     """
     events = tuple(lines)
     told: dict[str, Any] = {
-        "ranks": ranks_in(events),
-        "nodes": hosts_in(events),
-        "evidence": (*quotes(events), *parts.pop("more_evidence", ())),
+        "ranks": ranks_of_events(events),
+        "nodes": hosts_of_events(events),
+        "evidence": (*quote_events(events), *parts.pop("more_evidence", ())),
         "remedies": tuple(map(remedy, remedies)),
     }
-    return signal(cause, grade, summary, **{**told, **parts})
+    return make_signal(cause, grade, summary, **{**told, **parts})
 
 
-def few(ranks: tuple[int, ...]) -> tuple[int, ...]:
+def ranks_if_few(ranks: tuple[int, ...]) -> tuple[int, ...]:
     """``ranks``, or none of them where more than ``MOST_NAMED`` complain alike."""
     return ranks if len(ranks) <= MOST_NAMED else ()

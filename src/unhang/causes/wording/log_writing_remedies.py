@@ -6,10 +6,10 @@ from unhang.findings import Remedy
 from unhang.knowledge.remedies import remedy
 
 _CHEAPEST_FIRST = (
-    "write-fewer-and-leaner-things-to-the",
-    "give-the-log-a-faster-path",
-    "hand-the-log-to-a-thread-that",
-    "keep-the-log-on-another-host",
+    "reduce-logging",
+    "log-to-local-disk",
+    "log-from-background-thread",
+    "log-to-tracking-server",
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from unhang.facts.machine.machine_state import Sign
+from unhang.facts.machine.machine_state import MachineSign
 from unhang.findings import Evidence, Remedy, Text, say
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.thresholds import threshold
@@ -14,18 +14,18 @@ MUCH_ELSEWHERE = threshold("machine_reasons.much_elsewhere")
 """Processors."""
 
 
-def because(signs: Iterable[Sign]) -> Iterator[Text]:
+def because(signs: Iterable[MachineSign]) -> Iterator[Text]:
     """One sentence a sign."""
     for sign in list(signs)[:MOST]:
-        yield _sentence(sign)
+        yield _reason(sign)
 
 
-def evidence(signs: Iterable[Sign]) -> tuple[Evidence, ...]:
+def evidence(signs: Iterable[MachineSign]) -> tuple[Evidence, ...]:
     """The lines of the series."""
     return tuple(sign.evidence for sign in list(signs)[:MOST])
 
 
-def remedies(signs: Iterable[Sign]) -> Iterator[Remedy]:
+def remedies(signs: Iterable[MachineSign]) -> Iterator[Remedy]:
     """What to change, each once."""
     told: set[str] = set()
     for sign in signs:
@@ -35,7 +35,7 @@ def remedies(signs: Iterable[Sign]) -> Iterator[Remedy]:
             yield remedy
 
 
-def _sentence(sign: Sign) -> Text:  # noqa: C901 - one sentence a kind
+def _reason(sign: MachineSign) -> Text:  # noqa: C901 - one sentence a kind
     told = {**sign.values, "node": sign.node, "rank": sign.rank}
     if sign.kind == "card-slowed" and sign.values["peers_mhz"]:
         return say(
@@ -97,7 +97,7 @@ def _sentence(sign: Sign) -> Text:  # noqa: C901 - one sentence a kind
     return say("{node} had to send {percent} % of its TCP segments again ({count}) while the ranks waited", **told)
 
 
-def _remedy(sign: Sign) -> Remedy | None:
+def _remedy(sign: MachineSign) -> Remedy | None:
     makers = {
         "card-slowed": _cool,
         "card-clocks": _cool,
@@ -113,30 +113,30 @@ def _remedy(sign: Sign) -> Remedy | None:
     return makers[sign.kind](sign) if sign.kind in makers else None
 
 
-def _cool(sign: Sign) -> Remedy:
-    return remedy("cool-or-replace-card-of-or-run", card=sign.values["card"], node=sign.node)
+def _cool(sign: MachineSign) -> Remedy:
+    return remedy("cool-or-replace-gpu", card=sign.values["card"], node=sign.node)
 
 
-def _free_the_card(sign: Sign) -> Remedy:
-    return remedy("get-process-off-card", pid=sign.values["pid"], card=sign.values["card"])
+def _free_the_card(sign: MachineSign) -> Remedy:
+    return remedy("remove-foreign-gpu-process", pid=sign.values["pid"], card=sign.values["card"])
 
 
-def _raise_limit(sign: Sign) -> Remedy:
-    return remedy("give-the-job-more-processors", group=sign.values["group"])
+def _raise_limit(sign: MachineSign) -> Remedy:
+    return remedy("raise-cpu-limit", group=sign.values["group"])
 
 
-def _free_processors(sign: Sign) -> Remedy:
-    return remedy("free-processors-on", node=sign.node)
+def _free_processors(sign: MachineSign) -> Remedy:
+    return remedy("free-node-cpus", node=sign.node)
 
 
-def _ask_its_server(sign: Sign) -> Remedy:
+def _ask_its_server(sign: MachineSign) -> Remedy:
     path = sign.values["path"]
-    return remedy("find-out-why-does-not-answer", path=path, node=sign.node)
+    return remedy("investigate-unresponsive-mount", path=path, node=sign.node)
 
 
-def _speed_the_disk(sign: Sign) -> Remedy:
-    return remedy("find-out-what-makes-the-disk-of", node=sign.node)
+def _speed_the_disk(sign: MachineSign) -> Remedy:
+    return remedy("investigate-slow-disk", node=sign.node)
 
 
-def _make_room(sign: Sign) -> Remedy:
-    return remedy("make-room-under", path=sign.values["path"])
+def _make_room(sign: MachineSign) -> Remedy:
+    return remedy("free-disk-space", path=sign.values["path"])

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from unhang.causes.evidence_lines import call_of, group_label, hosts_of, place_of, quote_rank
-from unhang.facts.divergence.unmatched_p2p import LeftPartners
+from unhang.causes.evidence_lines import group_label, hosts_of, place_of, quote_rank, waiters_call
+from unhang.facts.divergence.unmatched_p2p import UnmatchedP2P
 from unhang.facts.model import Facts
 from unhang.findings import Evidence, Phase, Text, say
 from unhang.knowledge.remedies import remedy
 
 
-def summary_of(found: LeftPartners) -> Text:
+def unmatched_summary(found: UnmatchedP2P) -> Text:
     """Who went on where, and who waits for what."""
     if found.operation is None:
         return say(
@@ -32,7 +32,7 @@ def summary_of(found: LeftPartners) -> Text:
     )
 
 
-def parts_of(facts: Facts, found: LeftPartners) -> dict[str, Any]:
+def unmatched_parts(facts: Facts, found: UnmatchedP2P) -> dict[str, Any]:
     """The parts of a finding; no record counts sends and receives, so that it is never whole."""
     group = found.call.group if found.call is not None else found.group
     return {
@@ -43,14 +43,14 @@ def parts_of(facts: Facts, found: LeftPartners) -> dict[str, Any]:
         "phase": Phase.COMMUNICATION,
         "where": place_of(facts, found.gone[0]),
         "waiter_where": place_of(facts, found.waiting[0]),
-        "calls": (*call_of(found.gone, found.call), *call_of(found.waiting[:1], found.left)),
+        "calls": (*waiters_call(found.gone, found.call), *waiters_call(found.waiting[:1], found.left)),
         "because": tuple(_because(found)),
         "evidence": tuple(_evidence(facts, found)),
-        "remedies": (remedy("run-the-same-number-of-sends-and"),),
+        "remedies": (remedy("equalize-sends-and-receives"),),
     }
 
 
-def _because(found: LeftPartners) -> Iterator[Text]:
+def _because(found: UnmatchedP2P) -> Iterator[Text]:
     if found.operation is None:
         yield say("{gone:who} {gone:has|have} ended with exit code 0, as if all were done", gone=found.gone)
         return
@@ -72,7 +72,7 @@ def _because(found: LeftPartners) -> Iterator[Text]:
     yield say("that call returns only when the others come too: neither side can go on")
 
 
-def _evidence(facts: Facts, found: LeftPartners) -> Iterator[Evidence]:
+def _evidence(facts: Facts, found: UnmatchedP2P) -> Iterator[Evidence]:
     if found.call is not None:
         yield found.call.evidence
     else:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from unhang.causes.detector import Signal, signal
+from unhang.causes.detector import Signal, make_signal
 from unhang.causes.wording import machine_reasons
-from unhang.facts.laggard.single_rank_loop import LOADING
-from unhang.facts.machine.machine_state import Sign
+from unhang.facts.laggard.single_rank_loop import LOADING_ACTIVITIES
+from unhang.facts.machine.machine_state import MachineSign
 from unhang.facts.model import Activity, Facts, Straggler
-from unhang.facts.pace.step_slowdown import TRAINER_LINES, GrowingSteps
+from unhang.facts.pace.step_slowdown import TRAINER_LINES, StepSlowdown
 from unhang.facts.stacks.child_process_stacks import loader_workers
 from unhang.findings import Cause, Grade, Phase, Remedy, Severity, Text, say
 from unhang.knowledge.thresholds import whole_threshold
@@ -21,7 +21,7 @@ _OWN_WORK = {"file-io", "subprocess", "http", "json", "tokenize", "file-lock", "
 
 def is_loading(activity: Activity | None) -> bool:
     """It waits for its next batch."""
-    return activity is not None and activity.what.startswith(LOADING)
+    return activity is not None and activity.what.startswith(LOADING_ACTIVITIES)
 
 
 def is_own_work(activity: Activity | None) -> bool:
@@ -31,15 +31,15 @@ def is_own_work(activity: Activity | None) -> bool:
     return activity.phase in _OWN_PHASES or activity.what in _OWN_WORK
 
 
-def slows(
-    cause: Cause, facts: Facts, straggler: Straggler, summary: Text, signs: Sequence[Sign], *remedies: Remedy
+def slow_rank_signal(
+    cause: Cause, facts: Facts, straggler: Straggler, summary: Text, signs: Sequence[MachineSign], *remedies: Remedy
 ) -> Signal:
     """That ``straggler`` sets the pace: whole from many looks, when it comes last to nearly all collectives, or when
     its machine shows what holds it up."""
     activity = straggler.activity
-    many = straggler.positions or straggler.pace_looks or straggler.looks >= MANY_LOOKS
+    many = straggler.positions or straggler.pace_samples or straggler.looks >= MANY_LOOKS
     workers = loader_workers(facts, straggler.rank)[:2] if is_loading(activity) else []
-    return signal(
+    return make_signal(
         cause,
         Grade.STACK,
         summary,
@@ -55,7 +55,7 @@ def slows(
     )
 
 
-def slowed(growing: GrowingSteps) -> Text:
+def slowdown_text(growing: StepSlowdown) -> Text:
     """How much longer steps take than before, and since when."""
     values = {"times": growing.times, "step": growing.since_step, "now": growing.now_s, "before": growing.before_s}
     if growing.unit == TRAINER_LINES:
@@ -80,12 +80,12 @@ def because(straggler: Straggler) -> Iterator[Text]:
             since=f"{change.since_s:.2g}",
             before=f"{change.before_s:.2g}",
         )
-    if straggler.pace_looks:
+    if straggler.pace_samples:
         yield say(
             "rank {rank} waited in {own} % of {looks} looks, every other rank in {others} % or more",
             rank=straggler.rank,
             own=round(100 * straggler.waits),
-            looks=straggler.pace_looks,
+            looks=straggler.pace_samples,
             others=min(99, round(100 * straggler.others)),
         )
     if straggler.positions:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from unhang.facts.divergence.bypass_paths import Way, WaysAround
-from unhang.facts.stacks.rank_cohorts import Camp
+from unhang.facts.divergence.bypass_paths import BypassPath, BypassPaths
+from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.findings import Remedy, RemedyKind, Text, Where, say
 
 MOST_TOLD = 3
 
 
-def stand(past: Camp, inside: Camp, loop: int | None, where: Where | None) -> Iterator[Text]:
+def cohort_places(past: RankCohort, inside: RankCohort, loop: int | None, where: Where | None) -> Iterator[Text]:
     """Where each camp is, with the loop between them."""
     if past.ended:
         yield say("{ranks:who} {ranks:has|have} ended with exit code 0, as if all were done", ranks=past.ranks)
@@ -28,7 +28,7 @@ def stand(past: Camp, inside: Camp, loop: int | None, where: Where | None) -> It
         )
 
 
-def runs_equally_often(around: WaysAround) -> Text:
+def equal_iterations_reason(around: BypassPaths) -> Text:
     """Why it is not the data."""
     return say(
         "the loop at line {line} runs equally often on all ranks, so it is not the data that ended",
@@ -36,10 +36,10 @@ def runs_equally_often(around: WaysAround) -> Text:
     )
 
 
-def why_not_the_data(around: WaysAround) -> Text:
+def not_the_data_reason(around: BypassPaths) -> Text:
     """Of a loop that a jump left."""
-    if around.same_rounds:
-        return runs_equally_often(around)
+    if around.has_equal_rounds:
+        return equal_iterations_reason(around)
     if around.over_data:
         return say(
             "the loop at line {line} goes over no data; one inside it does, which only in the last round could end it "
@@ -52,7 +52,7 @@ def why_not_the_data(around: WaysAround) -> Text:
     )
 
 
-def told_of_ways(ways: Sequence[Way]) -> Iterator[Text]:
+def path_sentences(ways: Sequence[BypassPath]) -> Iterator[Text]:
     """One sentence a way, the first few."""
     for way in ways[:MOST_TOLD]:
         if way.kind == "except":
@@ -81,7 +81,7 @@ def told_of_ways(ways: Sequence[Way]) -> Iterator[Text]:
             )
 
 
-def decide_together(ways: Sequence[Way]) -> Iterator[Remedy]:
+def decide_together_remedies(ways: Sequence[BypassPath]) -> Iterator[Remedy]:
     """What to change at the first of them."""
     if not ways:
         return

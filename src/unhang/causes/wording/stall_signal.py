@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from unhang.causes.detector import Signal, signal
-from unhang.causes.evidence_lines import call_of, group_label, operation_of, place_of, quote_stall
+from unhang.causes.detector import Signal, make_signal
+from unhang.causes.evidence_lines import group_label, operation_of, place_of, quote_stall, waiters_call
 from unhang.facts.model import Facts, Stall
 from unhang.findings import Cause, Grade, Text, say
 
@@ -24,10 +24,10 @@ def stall_signal(
         "group": group_label(facts, stall.group),
         "where": place_of(facts, ranks[0]),
         "waiter_where": stall.call.where if stall.call else None,
-        "calls": call_of(stall.direct_waiters, stall.call),
+        "calls": waiters_call(stall.direct_waiters, stall.call),
         "evidence": (*quote_stall(facts, stall), *parts.pop("more_evidence", ())),
     }
-    return signal(cause, grade, summary, **{**told, **parts})
+    return make_signal(cause, grade, summary, **{**told, **parts})
 
 
 def waiters_line(stall: Stall) -> tuple[Text, ...]:

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from unhang.findings import Remedy, RemedyKind, Text, Where, say
 
 
-def wait_on_the_store(turnstile: str, waiter: Where | None) -> Remedy:
+def store_wait_remedy(turnstile: str, waiter: Where | None) -> Remedy:
     """``turnstile``: the context manager that lets the main process go first; empty where it is a branch and a barrier.
     ``waiter``: the line of the program at which the others wait in it."""
     place = f"{PurePath(waiter.file).name}:{waiter.line}" if waiter is not None else ""

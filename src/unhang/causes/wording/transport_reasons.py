@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.facts.machine.chosen_transports import transport_chosen
+from unhang.facts.machine.chosen_transports import chosen_transports
 from unhang.facts.model import Facts
 from unhang.findings import Evidence, Text, say
 
 
-def ways(facts: Facts) -> Iterator[Text]:
+def chosen_transport_reason(facts: Facts) -> Iterator[Text]:
     """One sentence, where NCCL told."""
-    chosen = transport_chosen(facts)
+    chosen = chosen_transports(facts)
     if chosen is None or not chosen.ways:
         return
     names = ", ".join(chosen.ways)
@@ -23,5 +23,5 @@ def ways(facts: Facts) -> Iterator[Text]:
 
 def evidence(facts: Facts) -> tuple[Evidence, ...]:
     """One line of each way."""
-    chosen = transport_chosen(facts)
+    chosen = chosen_transports(facts)
     return chosen.evidence[:2] if chosen is not None else ()

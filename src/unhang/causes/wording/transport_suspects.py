@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Signal, signal
+from unhang.causes.detector import Signal, make_signal
 from unhang.causes.evidence_lines import group_label
-from unhang.facts.machine.chosen_transports import transport_chosen
-from unhang.facts.model import Facts, SymmetricStall
+from unhang.facts.machine.chosen_transports import chosen_transports
+from unhang.facts.model import AllJoinedStall, Facts
 from unhang.findings import Cause, Grade, Remedy, say
 from unhang.knowledge.remedies import remedy
 
@@ -16,15 +16,15 @@ SUSPECTS = (Cause.NETWORK_FAULT, Cause.GPU_HARDWARE, Cause.P2P_BROKEN)
 CPU_BACKENDS = {"gloo", "mpi", "ucc"}
 
 
-def transport_suspects(facts: Facts, stall: SymmetricStall | None = None) -> Iterator[Signal]:
+def transport_suspects(facts: Facts, stall: AllJoinedStall | None = None) -> Iterator[Signal]:
     """One *possible* finding each, without ``stall`` of no known group; where no GPU takes part only the network."""
     cpu = any(r.recording is not None and r.recording.backend in CPU_BACKENDS for r in facts.ranks.values())
     for cause in SUSPECTS[:1] if cpu else SUSPECTS:
         if not _may_carry(facts, cause):
             continue
-        yield signal(
+        yield make_signal(
             cause,
-            Grade.USUAL,
+            Grade.BASE_RATE,
             say("possible, since all ranks joined and none finished; no direct evidence of it was given"),
             group=group_label(facts, stall.group) if stall is not None else None,
             remedies=(_test_of(cause),),
@@ -33,7 +33,7 @@ def transport_suspects(facts: Facts, stall: SymmetricStall | None = None) -> Ite
 
 def _may_carry(facts: Facts, cause: Cause) -> bool:
     """False for a way that NCCL, as every rank's lines of the start tell, does not use."""
-    chosen = transport_chosen(facts)
+    chosen = chosen_transports(facts)
     if chosen is None or not chosen.all_told:
         return True
     if cause is Cause.P2P_BROKEN:
@@ -44,7 +44,7 @@ def _may_carry(facts: Facts, cause: Cause) -> bool:
 
 def _test_of(cause: Cause) -> Remedy:
     if cause is Cause.NETWORK_FAULT:
-        return remedy("test-the-network-between-the-nodes-by")
+        return remedy("test-node-network")
     if cause is Cause.GPU_HARDWARE:
-        return remedy("ask-the-driver-and-test-the-cards")
-    return remedy("run-once-without-p2p-2")
+        return remedy("check-gpu-health")
+    return remedy("test-without-p2p")

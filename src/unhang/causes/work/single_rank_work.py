@@ -15,54 +15,58 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from unhang.causes.detector import Answer, signal
+from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.wording import external_wait_reasons, machine_reasons, pace_reasons
 from unhang.causes.wording.log_writing_remedies import log_remedies
 from unhang.causes.wording.stall_signal import stall_signal, waiters_line
-from unhang.causes.wording.store_wait_remedy import wait_on_the_store
+from unhang.causes.wording.store_wait_remedy import store_wait_remedy
 from unhang.evidence.stacks.torn_stacks import is_torn
 from unhang.facts.collective_operations import is_barrier
 from unhang.facts.endings.guard_errors import guard_errors
-from unhang.facts.laggard.actor_waits import asked_actor
-from unhang.facts.laggard.file_lock_cycle import locked_by_waiter
-from unhang.facts.laggard.idle_at_line import stands_still
-from unhang.facts.laggard.main_process_first import turnstile_of
-from unhang.facts.laggard.single_rank_loop import LOADING, runs_a_loop_of_its_own
+from unhang.facts.laggard.actor_waits import actor_wait
+from unhang.facts.laggard.file_lock_cycle import file_lock_cycle
+from unhang.facts.laggard.idle_at_line import is_idle_at_line
+from unhang.facts.laggard.main_process_first import main_first_of_stall
+from unhang.facts.laggard.single_rank_loop import LOADING_ACTIVITIES, runs_own_loop
 from unhang.facts.laggard.uneven_generation import longer_generation
 from unhang.facts.machine.machine_state import storage_signs
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
-from unhang.facts.stacks.gil_holders import holds_lock
-from unhang.facts.stacks.rank_cohorts import Camp, camps_of_stall, is_past
-from unhang.facts.waiting.guard_waits import is_guard
-from unhang.facts.waiting.progress_from_stacks import MEETINGS
+from unhang.facts.stacks.gil_holders import certainty_of_gil_hold
+from unhang.facts.stacks.rank_cohorts import RankCohort, cohorts_of_stall, has_left_loop
+from unhang.facts.waiting.guard_waits import is_guard_call
+from unhang.facts.waiting.progress_from_stacks import GROUP_CREATION_CALLS
 from unhang.findings import Cause, Grade, Phase, Remedy, Text, say
 from unhang.knowledge.remedies import remedy
-from unhang.knowledge.single_rank_work_words import OwnWork, own_work
+from unhang.knowledge.single_rank_work_words import SingleRankWorkWords, single_rank_work_words
 
 CAUSE = Cause.SINGLE_RANK_WORK
 
 _OWN_LOOP = "own-loop"
-_SPARED = {"collective", "dataloader-wait", "teardown", "join", "store-wait", *MEETINGS}
+_NOT_OWN_WORK = {"collective", "dataloader-wait", "teardown", "join", "store-wait", *GROUP_CREATION_CALLS}
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """A laggard that is alive, not frozen, and busy with its own work; a straggler; what a guard's error tells."""
     yield from _slows(facts)
     yield from _guard_gave_up(facts)
     for stall in facts.stalls:
         if not _can_work(facts, stall):
             continue
-        lag, wait = camps_of_stall(facts, stall)
+        lag, wait = cohorts_of_stall(facts, stall)
         # On a processor at the look, it computes, although both looks fell on one line.
         moving = any(facts.ranks[r].moving or facts.ranks[r].process_state == "R" for r in stall.laggards)
-        validates = lag.what.startswith(LOADING) and runs_a_loop_of_its_own(facts, lag, wait)
+        validates = lag.what.startswith(LOADING_ACTIVITIES) and runs_own_loop(facts, lag, wait)
         if not validates and (_belongs_elsewhere(lag, wait, moving=moving) or _may_wait_too(stall, lag)):
             continue
         if longer_generation(facts, stall) is not None:
             continue  # the others did the same work, and are done
-        if asked_actor(facts, stall) is not None or locked_by_waiter(facts, stall) is not None:
+        if actor_wait(facts, stall) is not None or file_lock_cycle(facts, stall) is not None:
             continue  # no work: it waits for who waits for it
-        if not validates and lag.reading.tried_again is None and all(stands_still(facts.ranks[r]) for r in lag.ranks):
+        if (
+            not validates
+            and lag.reading.tried_again is None
+            and all(is_idle_at_line(facts.ranks[r]) for r in lag.ranks)
+        ):
             yield _asleep(facts, stall, lag)
         else:
             yield _found(facts, stall, replace(lag, what=_OWN_LOOP, phase=Phase.OTHER) if validates else lag)
@@ -75,54 +79,54 @@ def _can_work(facts: Facts, stall: Stall) -> bool:
         return False
     for rank in stall.laggards:
         known = facts.ranks[rank]
-        if known.activity is None or not known.outlived_the_others or known.state is RankState.STOPPED:
+        if known.activity is None or not known.was_seen_alive or known.state is RankState.STOPPED:
             return False
         if known.stack is None:
             # All there is of it is an exception that says that a partner is gone: it waited as well.
             return False
-        if holds_lock(facts, known) is not None or _stands_in_its_own_call(facts, stall, rank):
+        if certainty_of_gil_hold(facts, known) is not None or _waits_in_other_call(facts, stall, rank):
             return False
     return True
 
 
-def _stands_in_its_own_call(facts: Facts, stall: Stall, rank: int) -> bool:
+def _waits_in_other_call(facts: Facts, stall: Stall, rank: int) -> bool:
     """It waits as well, in another call than the others at that position."""
-    if all(disagreement.group != stall.group for disagreement in facts.disagreements):
+    if all(disagreement.group != stall.group for disagreement in facts.mismatches):
         return False
     progress = facts.groups[stall.group].progress.get(rank)
     return progress is not None and progress.pending is not None
 
 
-def _may_wait_too(stall: Stall, lag: Camp) -> bool:
+def _may_wait_too(stall: Stall, lag: RankCohort) -> bool:
     """In backward with no record of its collectives: its hooks may have issued one that does not fit the others'."""
     return lag.what == "backward" and stall.reason in ("silent", "dead")
 
 
-def _belongs_elsewhere(lag: Camp, wait: Camp, *, moving: bool) -> bool:
+def _belongs_elsewhere(lag: RankCohort, wait: RankCohort, *, moving: bool) -> bool:
     """It is no work of its own: it waits for data, ends, handles an exception, or is past the loop."""
-    if lag.where is None and lag.what not in own_work():
+    if lag.where is None and lag.what not in single_rank_work_words():
         # A thread without a line of the program, in nothing that is known as work.
         return True
     if lag.what == "native" and not moving:
         return True
-    if lag.what in _SPARED or lag.phase in (Phase.SHUTDOWN, Phase.COMMUNICATION):
+    if lag.what in _NOT_OWN_WORK or lag.phase in (Phase.SHUTDOWN, Phase.COMMUNICATION):
         return True
-    if lag.context is CodeContext.EXCEPT_HANDLER or is_past(lag, wait):
+    if lag.context is CodeContext.EXCEPT_HANDLER or has_left_loop(lag, wait):
         return True
     return lag.phase is Phase.DATA and lag.what.startswith(("dataloader", "dataset-item", "collate", "pin-memory"))
 
 
-def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
-    doing = _doing(lag)
+def _found(facts: Facts, stall: Stall, lag: RankCohort) -> DetectorResult:
+    doing = _activity_text(lag)
     moving = any(facts.ranks[r].moving for r in stall.laggards)
-    known = lag.what in own_work() or lag.what == _OWN_LOOP
+    known = lag.what in single_rank_work_words() or lag.what == _OWN_LOOP
     if lag.reading.tried_again is not None:
         doing = say("trying line {line} again and again", line=lag.reading.tried_again)
     known_work = known and lag.what not in ("compute", "sleep")
     signs = storage_signs(facts, stall.laggards) if writes_or_reads(lag.phase, lag.what) else ()
-    seen_whole = (lag.where is not None or not _torn(facts, stall)) and not _may_have_left_its_loop(lag)
+    seen_whole = (lag.where is not None or not _has_lost_callers(facts, stall)) and not _may_have_left_its_loop(lag)
     answerer_known = lag.what == "file-lock" and any(facts.ranks[rank].awaits.locks for rank in stall.laggards)
-    if _kind(lag.what).asks and not answerer_known:
+    if _own_work_kind(lag.what).asks and not answerer_known:
         seen_whole = False  # whoever has to answer may be a rank that waits for this one
     return stall_signal(
         CAUSE,
@@ -142,20 +146,20 @@ def _found(facts: Facts, stall: Stall, lag: Camp) -> Answer:
     )
 
 
-def _doing(lag: Camp) -> str | Text:
+def _activity_text(lag: RankCohort) -> str | Text:
     if lag.where is None:
-        return _kind(lag.what).said or "working alone"
+        return _own_work_kind(lag.what).said or "working alone"
     if lag.what == _OWN_LOOP:
         return say("going through batches of its own in {function}", function=lag.where.function)
-    return _kind(lag.what).said or say("busy in {function}", function=lag.where.function)
+    return _own_work_kind(lag.what).said or say("busy in {function}", function=lag.where.function)
 
 
-def _may_have_left_its_loop(lag: Camp) -> bool:
+def _may_have_left_its_loop(lag: RankCohort) -> bool:
     """What stands behind a loop is done too early by a rank whose data ran out; only the source tells them apart."""
     return lag.context is CodeContext.NO_SOURCE and lag.phase in (Phase.SAVE, Phase.EVAL)
 
 
-def _torn(facts: Facts, stall: Stall) -> bool:
+def _has_lost_callers(facts: Facts, stall: Stall) -> bool:
     """Where its work was called from was lost: the others may do the same work, and be done."""
     stacks = (facts.ranks[rank].stack for rank in stall.laggards)
     return any(stack is not None and is_torn(stack) for stack in stacks)
@@ -163,10 +167,10 @@ def _torn(facts: Facts, stall: Stall) -> bool:
 
 def writes_or_reads(phase: Phase | None, what: str) -> bool:
     """Work that storage may hold up."""
-    return phase in (Phase.SAVE, Phase.LOG, Phase.DATA) or _kind(what).files
+    return phase in (Phase.SAVE, Phase.LOG, Phase.DATA) or _own_work_kind(what).files
 
 
-def _asleep(facts: Facts, stall: Stall, lag: Camp) -> Answer:
+def _asleep(facts: Facts, stall: Stall, lag: RankCohort) -> DetectorResult:
     """No work at all: what it sleeps in, and who would wake it, no stack of Python shows."""
     function = lag.where.function if lag.where is not None else "?"
     return stall_signal(
@@ -192,7 +196,7 @@ def _asleep(facts: Facts, stall: Stall, lag: Camp) -> Answer:
         remedies=(
             *external_wait_reasons.remedies(facts, lag),
             remedy(
-                "find-what-it-sleeps-in",
+                "add-call-timeout",
                 function=function,
                 pids=", ".join(str(facts.ranks[rank].pid or "PID") for rank in lag.ranks[:4]),
             ),
@@ -201,7 +205,7 @@ def _asleep(facts: Facts, stall: Stall, lag: Camp) -> Answer:
 
 
 def _summary(stall: Stall, doing: str | Text) -> Text:
-    if stall.call is not None and is_guard(stall.call):
+    if stall.call is not None and is_guard_call(stall.call):
         return say(
             "{ranks:who} {ranks:is|are} {doing}; the others wait for it in {guard}, on the store",
             ranks=stall.laggards,
@@ -216,7 +220,7 @@ def _summary(stall: Stall, doing: str | Text) -> Text:
 
 
 def _because(stall: Stall, doing: str | Text, *, moving: bool) -> Iterator[Text]:
-    if not is_guard(stall.call):
+    if not is_guard_call(stall.call):
         yield say(
             "{ranks:who} {ranks:has|have} not reached the collective: its stack shows it {doing}",
             ranks=stall.laggards,
@@ -232,30 +236,30 @@ def _because(stall: Stall, doing: str | Text, *, moving: bool) -> Iterator[Text]
         )
 
 
-def _remedies(facts: Facts, stall: Stall, lag: Camp) -> Iterator[Remedy]:
+def _remedies(facts: Facts, stall: Stall, lag: RankCohort) -> Iterator[Remedy]:
     waiter = stall.call.where if stall.call is not None else None
     outside = tuple(external_wait_reasons.remedies(facts, lag))
     if outside:
         yield from outside  # it is no work with a result, and a longer limit only waits longer
         return
-    turnstile = turnstile_of(facts, stall)
+    turnstile = main_first_of_stall(facts, stall)
     at_a_barrier = stall.call is not None and is_barrier(stall.call.operation, None)
     if turnstile is not None:
-        yield wait_on_the_store(turnstile, waiter)
+        yield store_wait_remedy(turnstile, waiter)
     if lag.phase is Phase.LOG:
         yield from log_remedies()
     elif lag.phase is Phase.SAVE:
-        yield remedy("move-the-write-off-the-training-thread")
+        yield remedy("write-from-background-thread")
     else:
-        yield remedy("do-this-work-before-the-job-or" if _kind(lag.what).result else "let-all-ranks-do-this-work")
+        yield remedy("do-work-before-job" if _own_work_kind(lag.what).result else "share-work-between-ranks")
         if turnstile is None and at_a_barrier:
-            yield wait_on_the_store("", waiter)
-    if is_guard(stall.call):
+            yield store_wait_remedy("", waiter)
+    if is_guard_call(stall.call):
         return
-    yield remedy("if-it-must-stay-on-one-rank")
+    yield remedy("raise-timeout-for-rank")
 
 
-def _slows(facts: Facts) -> Iterator[Answer]:
+def _slows(facts: Facts) -> Iterator[DetectorResult]:
     """The straggler of a moving job, where it does work that is not training."""
     straggler = facts.straggler
     if straggler is None or facts.graph.edges or not pace_reasons.is_own_work(straggler.activity):
@@ -268,26 +272,26 @@ def _slows(facts: Facts) -> Iterator[Answer]:
         doing=_work_between_steps(activity.what, activity.phase),
     )
     signs = storage_signs(facts, (straggler.rank,)) if writes_or_reads(activity.phase, activity.what) else ()
-    remedies = log_remedies() if activity.phase is Phase.LOG else (remedy("take-this-work-out-of-the-training"),)
-    yield pace_reasons.slows(CAUSE, facts, straggler, summary, signs, *remedies)
+    remedies = log_remedies() if activity.phase is Phase.LOG else (remedy("move-work-off-loop"),)
+    yield pace_reasons.slow_rank_signal(CAUSE, facts, straggler, summary, signs, *remedies)
 
 
 def _work_between_steps(what: str, phase: Phase | None) -> str | Text:
     by_phase = {Phase.SAVE: "saving a checkpoint", Phase.LOG: "writing a log", Phase.EVAL: "evaluating"}
-    kind, part = _kind(what), by_phase.get(phase or Phase.OTHER, "")
+    kind, part = _own_work_kind(what), by_phase.get(phase or Phase.OTHER, "")
     return (part or kind.said if kind.means else kind.said or part) or "working alone"
 
 
-def _kind(what: str) -> OwnWork:
-    return own_work().get(what, OwnWork(""))
+def _own_work_kind(what: str) -> SingleRankWorkWords:
+    return single_rank_work_words().get(what, SingleRankWorkWords(""))
 
 
-def _guard_gave_up(facts: Facts) -> Iterator[Answer]:
+def _guard_gave_up(facts: Facts) -> Iterator[DetectorResult]:
     """Ranks waited in `rank_zero_first`, and the first rank was still at work when the time given was over."""
     error = next((error for error in guard_errors(facts.tracebacks) if error.kind == "slow"), None)
     if error is None:
         return
-    yield signal(
+    yield make_signal(
         CAUSE,
         Grade.STATED,
         say(
@@ -301,5 +305,5 @@ def _guard_gave_up(facts: Facts) -> Iterator[Answer]:
         where=error.at,
         waiter_where=error.raised_at,
         evidence=(error.evidence,),
-        remedies=(remedy("give-the-time-the-work-takes", guard=error.what),),
+        remedies=(remedy("extend-guard-timeout", guard=error.what),),
     )

@@ -15,16 +15,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from unhang.causes.detector import Answer, Signal, signal
-from unhang.causes.wording.store_wait_remedy import wait_on_the_store
+from unhang.causes.detector import DetectorResult, Signal, make_signal
+from unhang.causes.wording.store_wait_remedy import store_wait_remedy
 from unhang.evidence.items import Progress
-from unhang.facts.endings.ended_by_user import ended_by_hand
-from unhang.facts.laggard.active_during_wait import went_on
-from unhang.facts.laggard.main_process_first import WaitsForMain, waits_for_main
+from unhang.facts.endings.ended_by_user import ended_by_user
+from unhang.facts.laggard.active_during_wait import active_during_wait
+from unhang.facts.laggard.main_process_first import MainProcessWait, main_process_wait
 from unhang.facts.laggard.work_spanning_timeout import absent_rank, spanning_work, unfinished_work
-from unhang.facts.logs.job_stages import is_training
-from unhang.facts.logs.last_log_lines import LastWords, last_words
-from unhang.facts.logs.waits_in_logs import Incident, incident_of
+from unhang.facts.logs.event_timing import is_training
+from unhang.facts.logs.last_log_lines import LastLinePhase, last_line_phases
+from unhang.facts.logs.waits_in_logs import LoggedWaits, logged_waits
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Evidence, Grade, Phase, Source, say
 from unhang.knowledge.remedies import remedy
@@ -37,9 +37,9 @@ FIRST_POSITIONS = whole_threshold("single_rank_work_printed.first_positions")
 SAME_MOMENT_S = threshold("single_rank_work_printed.same_moment_s")
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Most telling first; one answer."""
-    for look in (_bar, _turnstile, _went_on, _spoke_of_it, _first_barrier):
+    for look in (_bar, _main_process_wait, _active_during_wait, _last_line_phase, _first_barrier):
         told = look(facts)
         if told is not None:
             yield told
@@ -53,7 +53,7 @@ def _lines_tell(facts: Facts, rank: int | None) -> bool:
 
 
 def _waits(facts: Facts) -> tuple[Evidence, ...]:
-    incident = incident_of(facts)
+    incident = logged_waits(facts)
     return tuple(wait.evidence for wait in incident.waits[:2]) if incident is not None else ()
 
 
@@ -62,11 +62,11 @@ def _bar(facts: Facts) -> Signal | None:
     work = spanning_work(facts)
     if work is None or not _lines_tell(facts, work.rank):
         return None
-    incident = incident_of(facts)
+    incident = logged_waits(facts)
     ranks = () if work.rank is None else (work.rank,)
     minutes = work.elapsed_s / 60
     at_barrier = incident is not None and any(wait.barrier for wait in incident.waits)
-    return signal(
+    return make_signal(
         CAUSE,
         Grade.ORDER,
         say(
@@ -88,21 +88,21 @@ def _bar(facts: Facts) -> Signal | None:
         ),
         evidence=(work.evidence, *_waits(facts)),
         remedies=(
-            remedy("prepare-the-data-before-the-job-or"),
-            *((wait_on_the_store("", None),) if at_barrier else ()),
-            remedy("if-it-must-stay-there-give-the"),
+            remedy("prepare-data-before-job"),
+            *((store_wait_remedy("", None),) if at_barrier else ()),
+            remedy("raise-main-process-timeout"),
         ),
     )
 
 
-def _turnstile(facts: Facts) -> Signal | None:
+def _main_process_wait(facts: Facts) -> Signal | None:
     """A waiter's traceback ends in a barrier that lets the main process go first."""
-    turnstile = waits_for_main(facts)
-    if turnstile is None or _no_longer_prepares(facts, turnstile, incident_of(facts)):
+    turnstile = main_process_wait(facts)
+    if turnstile is None or _no_longer_prepares(facts, turnstile, logged_waits(facts)):
         return None
     ranks = () if turnstile.local and turnstile.waiter is None else (_first_of_node(facts, turnstile),)
-    bar, by_hand = unfinished_work(facts), ended_by_hand(facts)
-    return signal(
+    bar, by_hand = unfinished_work(facts), ended_by_user(facts)
+    return make_signal(
         CAUSE,
         Grade.STACK,
         say("the main process ({ranks:who}) was still preparing; the others wait for it to go first", ranks=ranks),
@@ -130,28 +130,28 @@ def _turnstile(facts: Facts) -> Signal | None:
                 else ()
             ),
         ),
-        evidence=(turnstile.evidence, *((_quoted(bar),) if bar is not None else ())),
+        evidence=(turnstile.evidence, *((_quote_bar(bar),) if bar is not None else ())),
         remedies=(
-            wait_on_the_store(turnstile.turnstile, turnstile.where),
-            remedy("prepare-the-data-before-the-job-or"),
-            remedy("if-it-must-stay-there-give-the"),
+            store_wait_remedy(turnstile.turnstile, turnstile.where),
+            remedy("prepare-data-before-job"),
+            remedy("raise-main-process-timeout"),
         ),
     )
 
 
-def _no_longer_prepares(facts: Facts, turnstile: WaitsForMain, incident: Incident | None) -> bool:
+def _no_longer_prepares(facts: Facts, turnstile: MainProcessWait, incident: LoggedWaits | None) -> bool:
     """The main process is gone, or waits itself: it gave up, or stood in a call when somebody ended the job."""
-    first, by_hand = _first_of_node(facts, turnstile), ended_by_hand(facts)
+    first, by_hand = _first_of_node(facts, turnstile), ended_by_user(facts)
     if incident is None:
         return by_hand is not None and first in by_hand.joined
     return first in incident.ranks or any(wait.partner_gone for wait in incident.waits)
 
 
-def _quoted(bar: Progress) -> Evidence:
+def _quote_bar(bar: Progress) -> Evidence:
     return Evidence(Source(bar.source.path, bar.last_line), bar.last_text, bar.rank)
 
 
-def _first_of_node(facts: Facts, turnstile: WaitsForMain) -> int:
+def _first_of_node(facts: Facts, turnstile: MainProcessWait) -> int:
     """Rank 0; where each node has its own first process, the first rank seen on the waiter's node."""
     if not turnstile.local or turnstile.waiter is None or turnstile.waiter not in facts.ranks:
         return 0
@@ -160,12 +160,12 @@ def _first_of_node(facts: Facts, turnstile: WaitsForMain) -> int:
     return min(same, default=0)
 
 
-def _went_on(facts: Facts) -> Signal | None:
+def _active_during_wait(facts: Facts) -> Signal | None:
     """The one rank that did not give up went on writing lines while all others waited."""
-    work = went_on(facts)
+    work = active_during_wait(facts)
     if work is None or not _lines_tell(facts, work.rank):
         return None
-    return signal(
+    return make_signal(
         CAUSE,
         Grade.ORDER,
         say(
@@ -183,19 +183,19 @@ def _went_on(facts: Facts) -> Signal | None:
         ),
         evidence=(work.evidence, *_waits(facts)),
         remedies=(
-            remedy("take-this-work-off-rank-or-let", rank=work.rank),
-            remedy("if-it-must-stay-there-give-the"),
+            remedy("spread-or-move-work", rank=work.rank),
+            remedy("raise-main-process-timeout"),
         ),
     )
 
 
-def _spoke_of_it(facts: Facts) -> Signal | None:
-    incident = incident_of(facts)
+def _last_line_phase(facts: Facts) -> Signal | None:
+    incident = logged_waits(facts)
     words = _busy_at_start(facts, incident) if incident is not None else None
     if words is None or words.rank is None or not _lines_tell(facts, words.rank):
         return None
     doing = "saving" if words.phase is Phase.SAVE else "evaluating"
-    return signal(
+    return make_signal(
         CAUSE,
         Grade.ORDER,
         say(
@@ -225,16 +225,16 @@ def _spoke_of_it(facts: Facts) -> Signal | None:
         ),
         evidence=(words.evidence, *_waits(facts)),
         remedies=(
-            remedy("look-at-rank-while-the-others-wait", rank=words.rank),
-            remedy("if-it-must-stay-there-give-the"),
+            remedy("inspect-awaited-rank", rank=words.rank),
+            remedy("raise-main-process-timeout"),
         ),
     )
 
 
-def _busy_at_start(facts: Facts, incident: Incident) -> LastWords | None:
+def _busy_at_start(facts: Facts, incident: LoggedWaits) -> LastLinePhase | None:
     """A rank that did not give up spoke of saving or evaluating at the moment the others began to wait."""
     began = incident.began_s
-    for words in last_words(facts):
+    for words in last_line_phases(facts):
         if words.rank in incident.rank_set or words.phase not in (Phase.SAVE, Phase.EVAL):
             continue
         rank = words.rank if words.rank is not None else absent_rank(facts, incident)
@@ -249,12 +249,12 @@ def _busy_at_start(facts: Facts, incident: Incident) -> LastWords | None:
 
 
 def _first_barrier(facts: Facts) -> Signal | None:
-    incident = incident_of(facts)
+    incident = logged_waits(facts)
     if incident is None or not _waits_for_rank_0(facts, incident) or not _lines_tell(facts, 0):
         return None
-    return signal(
+    return make_signal(
         CAUSE,
-        Grade.USUAL,
+        Grade.BASE_RATE,
         say(
             "possible: rank 0 was still preparing when the others had waited at the first barrier for their whole limit"
         ),
@@ -269,14 +269,14 @@ def _first_barrier(facts: Facts) -> Signal | None:
         ),
         evidence=tuple(w.evidence for w in incident.waits[:3]),
         remedies=(
-            remedy("look-at-rank-while-the-others-wait", rank=0),
-            remedy("prepare-the-data-before-the-job-or"),
-            remedy("if-it-must-stay-there-give-the"),
+            remedy("inspect-awaited-rank", rank=0),
+            remedy("prepare-data-before-job"),
+            remedy("raise-main-process-timeout"),
         ),
     )
 
 
-def _waits_for_rank_0(facts: Facts, incident: Incident) -> bool:
+def _waits_for_rank_0(facts: Facts, incident: LoggedWaits) -> bool:
     """Everyone who gave up waits in one of the first barriers, rank 0 is not among them, and it did not just vanish."""
     if 0 in incident.ranks or any(w.partner_gone for w in incident.waits) or not incident.waits:
         return False

@@ -16,20 +16,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer, signal
+from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.wording import machine_reasons, pace_reasons
-from unhang.causes.wording.log_signal import lines_signal
+from unhang.causes.wording.log_signal import log_signal
 from unhang.causes.wording.stall_signal import stall_signal, waiters_line
-from unhang.facts.laggard.single_rank_loop import LOADING, runs_a_loop_of_its_own
-from unhang.facts.logs.last_log_lines import last_words
+from unhang.facts.laggard.single_rank_loop import LOADING_ACTIVITIES, runs_own_loop
+from unhang.facts.logs.last_log_lines import last_line_phases
 from unhang.facts.logs.log_statements import first_attempt
-from unhang.facts.logs.waits_in_logs import incident_of
+from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.machine.machine_state import signs_of_rank, storage_signs
 from unhang.facts.model import Facts, Stall
-from unhang.facts.pace.data_wait_share import data_pace
+from unhang.facts.pace.data_wait_share import data_wait_share
 from unhang.facts.stacks.child_process_stacks import loader_workers
-from unhang.facts.stacks.rank_cohorts import camps_of_stall
-from unhang.facts.stacks.unattributed_stacks import stray_camps
+from unhang.facts.stacks.rank_cohorts import cohorts_of_stall
+from unhang.facts.stacks.unattributed_stacks import unattributed_cohorts
 from unhang.findings import Cause, Evidence, Grade, Phase, Severity, Text, say
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.thresholds import whole_threshold
@@ -39,37 +39,37 @@ FEW = whole_threshold("slow_data_loading.few")
 """Of stacks without ranks, at most one in so many waits for data."""
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Laggards or a straggler that wait for a batch; the same from stacks without ranks, and from lines."""
     yield from _slows(facts)
     for stall in facts.stalls:
-        lag, wait = camps_of_stall(facts, stall)
-        alive = all(facts.ranks[rank].outlived_the_others for rank in stall.laggards)
-        loads = lag.phase is Phase.DATA and lag.what.startswith(LOADING)
-        if loads and alive and not runs_a_loop_of_its_own(facts, lag, wait):
-            yield _holds_up(facts, stall)
-    yield from _stray(facts)
+        lag, wait = cohorts_of_stall(facts, stall)
+        alive = all(facts.ranks[rank].was_seen_alive for rank in stall.laggards)
+        loads = lag.phase is Phase.DATA and lag.what.startswith(LOADING_ACTIVITIES)
+        if loads and alive and not runs_own_loop(facts, lag, wait):
+            yield _stalls(facts, stall)
+    yield from _unattributed(facts)
     yield from _own_limit(facts)
     yield from _waits_in_steps(facts)
-    yield from _last_words(facts)
+    yield from _last_line_phases(facts)
 
 
-def _slows(facts: Facts) -> Iterator[Answer]:
+def _slows(facts: Facts) -> Iterator[DetectorResult]:
     straggler = facts.straggler
     if straggler is None or not pace_reasons.is_loading(straggler.activity):
         return
-    yield pace_reasons.slows(
+    yield pace_reasons.slow_rank_signal(
         CAUSE,
         facts,
         straggler,
         say("the job moves at the pace of rank {rank}'s data loader", rank=straggler.rank),
         (*signs_of_rank(facts, straggler.rank), *storage_signs(facts, (straggler.rank,))),
-        remedy("give-this-rank-s-loader-more-workers"),
-        remedy("see-what-the-loader-s-worker-waits"),
+        remedy("speed-up-data-loader"),
+        remedy("inspect-loader-worker"),
     )
 
 
-def _holds_up(facts: Facts, stall: Stall) -> Answer:
+def _stalls(facts: Facts, stall: Stall) -> DetectorResult:
     workers = [worker for rank in stall.laggards for worker in loader_workers(facts, rank)]
     signs = storage_signs(facts, stall.laggards)
     return stall_signal(
@@ -84,8 +84,8 @@ def _holds_up(facts: Facts, stall: Stall) -> Answer:
         more_evidence=(*workers[:2], *machine_reasons.evidence(signs)),
         remedies=(
             *machine_reasons.remedies(signs),
-            remedy("see-what-the-loader-s-worker-waits"),
-            remedy("give-the-loader-a-limit-so-that"),
+            remedy("inspect-loader-worker"),
+            remedy("set-loader-timeout"),
         ),
     )
 
@@ -97,9 +97,9 @@ def _because(stall: Stall, workers: list[Evidence]) -> Iterator[Text]:
     yield from waiters_line(stall)
 
 
-def _stray(facts: Facts) -> Iterator[Answer]:
+def _unattributed(facts: Facts) -> Iterator[DetectorResult]:
     """A minority of the stacks without ranks in the loader's queue, everybody else in communication."""
-    camps = stray_camps(facts)
+    camps = unattributed_cohorts(facts)
     loading = [camp for camp in camps if camp.what.startswith("dataloader")]
     others = [camp for camp in camps if camp not in loading]
     if not loading or not others or any(c.activity.phase is not Phase.COMMUNICATION for c in others):
@@ -107,7 +107,7 @@ def _stray(facts: Facts) -> Iterator[Answer]:
     few, many = sum(c.count for c in loading), sum(c.count for c in others)
     if few > many:
         return
-    yield signal(
+    yield make_signal(
         CAUSE,
         Grade.STACK,
         say("{few} of {all} processes wait for their data loader, all others in collectives", few=few, all=few + many),
@@ -117,28 +117,28 @@ def _stray(facts: Facts) -> Iterator[Answer]:
         waiter_where=others[0].activity.where,
         because=(say("whoever waits for a batch has not begun the step in which the others wait"),),
         evidence=(loading[0].activity.evidence, others[0].activity.evidence),
-        remedies=(remedy("see-what-these-processes-loader-workers-wait"),),
+        remedies=(remedy("inspect-unattributed-loader-workers"),),
     )
 
 
-def _own_limit(facts: Facts) -> Iterator[Answer]:
+def _own_limit(facts: Facts) -> Iterator[DetectorResult]:
     limits = first_attempt(facts.events_of("dl.timeout", "k.nfs"))
     if limits:
-        yield lines_signal(
+        yield log_signal(
             CAUSE,
             Grade.STATED,
             say("data did not come: the file server or a loader worker did not answer in time"),
             limits,
-            "bring-the-data-nearer-and-let-reads",
+            "localize-data-with-timeouts",
             whole=False,  # what held the worker up is not told
             phase=Phase.DATA,
             because=(say("the line quoted says so; collective timeouts follow from it"),),
         )
 
 
-def _waits_in_steps(facts: Facts) -> Iterator[Answer]:
+def _waits_in_steps(facts: Facts) -> Iterator[DetectorResult]:
     """The lines of the steps tell how long each waited for its data."""
-    pace = data_pace(facts)
+    pace = data_wait_share(facts)
     if pace is None:
         return
     because = [
@@ -158,7 +158,7 @@ def _waits_in_steps(facts: Facts) -> Iterator[Answer]:
                 every=pace.every,
             )
         )
-    yield signal(
+    yield make_signal(
         CAUSE,
         Grade.STATED,
         say("{percent} % of the time of a step goes into waiting for its data", percent=round(100 * pace.share)),
@@ -168,23 +168,23 @@ def _waits_in_steps(facts: Facts) -> Iterator[Answer]:
         phase=Phase.DATA,
         because=tuple(because),
         evidence=(pace.evidence,),
-        remedies=(remedy("give-this-rank-s-loader-more-workers"), remedy("bring-the-data-nearer-and-let-reads")),
+        remedies=(remedy("speed-up-data-loader"), remedy("localize-data-with-timeouts")),
     )
 
 
 def _was_ended(facts: Facts) -> bool:
     """Somebody, a launcher or a limit ended the job: lines of a start alone do not show that it stood."""
-    return bool(incident_of(facts) or facts.exits or facts.events_of("te.", "slurm.", "k8s."))
+    return bool(logged_waits(facts) or facts.exits or facts.events_of("te.", "slurm.", "k8s."))
 
 
-def _last_words(facts: Facts) -> Iterator[Answer]:
+def _last_line_phases(facts: Facts) -> Iterator[DetectorResult]:
     """The last lines of ranks of which nothing but lines is known speak of data: of a minority after steps, or of all
     before any."""
     silent = {r for r, known in facts.ranks.items() if known.last_line and not (known.stack or known.recording)}
     stepping = {r for r in silent if facts.ranks[r].progress}
-    incident = incident_of(facts)
+    incident = logged_waits(facts)
     waited = incident.rank_set if incident is not None else ()  # they had their batch and waited for others
-    words = [w for w in last_words(facts) if w.phase is Phase.DATA and w.rank in silent and w.rank not in waited]
+    words = [w for w in last_line_phases(facts) if w.phase is Phase.DATA and w.rank in silent and w.rank not in waited]
     ranks = tuple(sorted({w.rank for w in words if w.rank is not None}))
     few = [rank for rank in ranks if rank in stepping]
     if few and len(few) * 2 < len(stepping):
@@ -196,7 +196,7 @@ def _last_words(facts: Facts) -> Iterator[Answer]:
         why = say("no rank had made a step, and the last words of each are about data")
     else:
         return
-    yield signal(
+    yield make_signal(
         CAUSE,
         Grade.ORDER,
         summary,
@@ -205,5 +205,5 @@ def _last_words(facts: Facts) -> Iterator[Answer]:
         phase=Phase.DATA,
         because=(why,),
         evidence=tuple(w.evidence for w in words if w.rank in ranks)[:3],
-        remedies=(remedy("bring-the-data-nearer-and-let-reads"),),
+        remedies=(remedy("localize-data-with-timeouts"),),
     )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer
+from unhang.causes.detector import DetectorResult
 from unhang.causes.wording import pace_reasons
 from unhang.facts.machine.machine_state import signs_of_rank
 from unhang.facts.model import Facts
@@ -23,7 +23,7 @@ from unhang.knowledge.remedies import remedy
 CAUSE = Cause.SLOW_RANK
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """The straggler of a moving job, where it is its own code or compute that takes long."""
     straggler = facts.straggler
     if straggler is None or facts.graph.edges:
@@ -32,5 +32,5 @@ def check(facts: Facts) -> Iterator[Answer]:
         return
     summary = say("the job moves at the pace of rank {rank}; the others wait for it", rank=straggler.rank)
     signs = signs_of_rank(facts, straggler.rank)
-    look_closer = remedy("find-out-what-makes-rank-slow", rank=straggler.rank)
-    yield pace_reasons.slows(CAUSE, facts, straggler, summary, signs, look_closer)
+    look_closer = remedy("profile-slow-rank", rank=straggler.rank)
+    yield pace_reasons.slow_rank_signal(CAUSE, facts, straggler, summary, signs, look_closer)

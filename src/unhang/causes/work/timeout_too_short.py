@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer, Signal, signal
+from unhang.causes.detector import DetectorResult, Signal, make_signal
 from unhang.causes.wording.stall_signal import stall_signal
 from unhang.facts.evidence_quotes import quote_traceback
-from unhang.facts.laggard.bounded_work import PlannedWork, planned_work
+from unhang.facts.laggard.bounded_work import BoundedWork, bounded_work
 from unhang.facts.laggard.uneven_generation import LongerGeneration, longer_generation, longer_generation_printed
-from unhang.facts.laggard.user_marked_work import OutlastsLimit, outlasts_limit
+from unhang.facts.laggard.user_marked_work import MarkedWorkBeyondLimit, marked_work_beyond_limit
 from unhang.facts.laggard.work_spanning_timeout import spanning_work
 from unhang.facts.model import Facts, Stall
 from unhang.facts.waiting.late_arrivals import LateArrival, late_arrivals, tiny_limits
@@ -37,20 +37,20 @@ _SPARE = 1.5
 """A limit should be so many times longer than the longest planned work."""
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Each way to see it, once."""
-    for look in (_late, _cut_off, _tiny, _marked, _generation, _not_in_force):
+    for look in (_late_arrival, _cut_by_limit, _tiny, _marked, _generation, _not_in_force):
         told = look(facts)
         if told is not None:
             yield told
 
 
-def _late(facts: Facts) -> Signal | None:
+def _late_arrival(facts: Facts) -> Signal | None:
     """Ranks that reached the call after the others had given up."""
     late = late_arrivals(facts)
     if late is None:
         return None
-    return signal(
+    return make_signal(
         CAUSE,
         Grade.STATED,
         say(
@@ -80,9 +80,9 @@ def _why_late(late: LateArrival) -> Iterator[Text]:
         yield say("it came {late:.0f} s after the first timeout: its work was planned, and ended", late=late.late_by_s)
 
 
-def _cut_off(facts: Facts) -> Signal | None:
+def _cut_by_limit(facts: Facts) -> Signal | None:
     """Planned work that was on its way to its end when a limit below torch's own passed."""
-    found = next(((stall, work) for stall in facts.stalls if (work := _short(facts, stall)) is not None), None)
+    found = next(((stall, work) for stall in facts.stalls if (work := _bounded_work(facts, stall)) is not None), None)
     if found is None:
         return None
     stall, work = found
@@ -109,8 +109,8 @@ def _cut_off(facts: Facts) -> Signal | None:
     )
 
 
-def _short(facts: Facts, stall: Stall) -> PlannedWork | None:
-    work = planned_work(facts, stall)
+def _bounded_work(facts: Facts, stall: Stall) -> BoundedWork | None:
+    work = bounded_work(facts, stall)
     return work if work is not None and work.limit_s < DEFAULT_LIMIT_S else None
 
 
@@ -119,7 +119,7 @@ def _tiny(facts: Facts) -> Signal | None:
     if tiny is None:
         return None
     limit_s, evidence = tiny
-    return signal(
+    return make_signal(
         CAUSE,
         Grade.STATED,
         say("the limit in force is {limit:g} s: shorter than an ordinary step", limit=limit_s),
@@ -131,12 +131,14 @@ def _tiny(facts: Facts) -> Signal | None:
 
 
 def _longer(limit_s: float | None) -> Remedy:
-    return remedy("give-the-group-a-limit-that-fits" if limit_s is not None else "give-the-group-a-limit-unseen")
+    return remedy("raise-timeout-for-work" if limit_s is not None else "raise-timeout-limit-unknown")
 
 
 def _marked(facts: Facts) -> Signal | None:
     """Marked work that the others' limit does not cover, where that limit is near or has passed."""
-    outlasting = ((stall, found) for stall in facts.stalls if (found := outlasts_limit(facts, stall)) is not None)
+    outlasting = (
+        (stall, found) for stall in facts.stalls if (found := marked_work_beyond_limit(facts, stall)) is not None
+    )
     stall, found = next(outlasting, (None, None))
     if stall is None or found is None:
         return None
@@ -151,12 +153,12 @@ def _marked(facts: Facts) -> Signal | None:
         phase=Phase(found.work.phase) if found.work.phase in {phase.value for phase in Phase} else None,
         because=tuple(_why_marked(stall, found)),
         evidence=found.evidence,
-        remedies=(_above_the_mark(found),),
+        remedies=(_longer_than_mark(found),),
     )
 
 
-def _marked_summary(found: OutlastsLimit) -> Text:
-    if found.left_s is None:
+def _marked_summary(found: MarkedWorkBeyondLimit) -> Text:
+    if found.until_limit_s is None:
         return say(
             "rank {rank} was in {label}, as planned, when the others' limit of {limit:g} s passed",
             rank=found.rank,
@@ -171,7 +173,7 @@ def _marked_summary(found: OutlastsLimit) -> Text:
     )
 
 
-def _why_marked(stall: Stall, found: OutlastsLimit) -> Iterator[Text]:
+def _why_marked(stall: Stall, found: MarkedWorkBeyondLimit) -> Iterator[Text]:
     work = found.work
     if work.at_most_s is not None:
         yield say(
@@ -186,18 +188,18 @@ def _why_marked(stall: Stall, found: OutlastsLimit) -> Iterator[Text]:
             label=work.label,
             gone=work.gone_s,
         )
-    if found.left_s is not None:
+    if found.until_limit_s is not None:
         yield say(
             "{waiters:who} {waiters:waits|wait} in a collective whose limit passes in {left:.0f} s",
             waiters=stall.direct_waiters,
-            left=found.left_s,
+            left=found.until_limit_s,
         )
 
 
-def _above_the_mark(found: OutlastsLimit) -> Remedy:
+def _longer_than_mark(found: MarkedWorkBeyondLimit) -> Remedy:
     at_most_s = found.work.at_most_s if found.work.at_most_s is not None else 2 * found.limit_s
     minutes = max(1, -(-int(at_most_s * _SPARE) // 60))
-    return remedy("give-the-collectives-a-limit-above-what", seconds=minutes * 60, minutes=minutes)
+    return remedy("raise-timeout-above-mark", seconds=minutes * 60, minutes=minutes)
 
 
 def _generation(facts: Facts) -> Signal | None:
@@ -206,7 +208,7 @@ def _generation(facts: Facts) -> Signal | None:
     found = found or longer_generation_printed(facts)
     if found is None:
         return None
-    return signal(
+    return make_signal(
         CAUSE,
         Grade.STACK if found.seen else Grade.ORDER,
         say(
@@ -224,9 +226,9 @@ def _generation(facts: Facts) -> Signal | None:
         because=tuple(_why_longer(found)),
         evidence=found.evidence,
         remedies=(
-            remedy("shorten-the-longest-answer-or-generate-fewer"),
+            remedy("limit-generation-length"),
             remedy("generate-with-vllm"),
-            remedy("give-the-group-a-limit-that-the"),
+            remedy("raise-timeout-for-generation"),
         ),
     )
 
@@ -251,7 +253,7 @@ def _not_in_force(facts: Facts) -> Signal | None:
     if limit is None:
         return None
     working = spanning_work(facts) is not None
-    return signal(
+    return make_signal(
         CAUSE,
         Grade.ORDER,
         say(
@@ -270,5 +272,5 @@ def _not_in_force(facts: Facts) -> Signal | None:
             ),
         ),
         evidence=limit.evidence,
-        remedies=(remedy("set-the-limit-where-the-group-is"),),
+        remedies=(remedy("set-timeout-at-init"),),
     )

@@ -20,42 +20,51 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from unhang.causes.detector import Answer, signal
+from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import quote_rank
-from unhang.causes.wording.cohort_signal import between, calls_of_division
-from unhang.causes.wording.even_data_remedies import equal_shards, leave_together, same_batches
-from unhang.causes.wording.path_reasons import decide_together, runs_equally_often, stand, told_of_ways
-from unhang.facts.divergence.bypass_paths import WaysAround
-from unhang.facts.divergence.early_loop_exit import LeftEarly, left_early, without_its_data
-from unhang.facts.divergence.loop_exit_from_stacks import Parted
-from unhang.facts.divergence.rank_dependent_loop_exit import LeftByRank, left_by_rank, settled_by_rank
+from unhang.causes.wording.cohort_signal import calls_of_cohorts, cohort_parts
+from unhang.causes.wording.even_data_remedies import equal_batches_remedy, equal_shards_remedy, leave_together_remedy
+from unhang.causes.wording.path_reasons import (
+    cohort_places,
+    decide_together_remedies,
+    equal_iterations_reason,
+    path_sentences,
+)
+from unhang.facts.divergence.bypass_paths import BypassPaths
+from unhang.facts.divergence.early_loop_exit import EarlyLoopExit, early_loop_exits, exits_unrelated_to_data
+from unhang.facts.divergence.loop_exit_from_stacks import StackLoopExit
+from unhang.facts.divergence.rank_dependent_loop_exit import (
+    RankDependentExit,
+    has_rank_dependent_rounds,
+    rank_dependent_exits,
+)
 from unhang.facts.logs.per_rank_counts import UnequalCounts, unequal_counts
 from unhang.facts.logs.step_counts import StepCounts, step_counts
 from unhang.facts.model import CodeContext, Facts
-from unhang.facts.stacks.rank_cohorts import Camp
+from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.findings import Cause, Evidence, Grade, Remedy, RemedyKind, Text, Where, say
 from unhang.knowledge.remedies import remedy
 from unhang.program.rank_dependence.agreed_rounds import agreeing_call
-from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, splits_without_seed
+from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, unseeded_splits
 from unhang.program.syntax.syntax_tree import find_source
 
 CAUSE = Cause.UNEVEN_DATA
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """One camp past the loop, the other inside it: the rank says how often it runs; or its batches ended, and nobody
     went through a round without its collectives."""
-    for told in left_by_rank(facts):
-        yield _as_rank_says(facts, told)
-    counts, otherwise = step_counts(facts), tuple(without_its_data(facts))
-    for left in left_early(facts):
-        if left not in otherwise and not settled_by_rank(facts, left.past, left.inside):
+    for told in rank_dependent_exits(facts):
+        yield _rank_dependent(facts, told)
+    counts, otherwise = step_counts(facts), tuple(exits_unrelated_to_data(facts))
+    for left in early_loop_exits(facts):
+        if left not in otherwise and not has_rank_dependent_rounds(facts, left.past, left.inside):
             yield _found(facts, left, counts)
 
 
-def _as_rank_says(facts: Facts, left: LeftByRank) -> Answer:
+def _rank_dependent(facts: Facts, left: RankDependentExit) -> DetectorResult:
     past, inside, bound = left.past, left.inside, left.bound
-    return signal(
+    return make_signal(
         CAUSE,
         Grade.SOURCE,
         say(
@@ -64,14 +73,14 @@ def _as_rank_says(facts: Facts, left: LeftByRank) -> Answer:
             line=bound.line,
         ),
         whole=bound.sure and bound.alone,
-        **between(facts, past, inside, left.told_by.group),
-        calls=calls_of_division(left.told_by),
-        because=(*stand(past, inside, left.loop.line, inside.where), *_of_bound(left)),
+        **cohort_parts(facts, past, inside, left.told_by.group),
+        calls=calls_of_cohorts(left.told_by),
+        because=(*cohort_places(past, inside, left.loop.line, inside.where), *_bound_reasons(left)),
         remedies=tuple(_remedies_of_bound(facts, left)),
     )
 
 
-def _of_bound(left: LeftByRank) -> Iterator[Text]:
+def _bound_reasons(left: RankDependentExit) -> Iterator[Text]:
     bound = left.bound
     if bound.kind == "loop":
         yield say("the loop at line {line} runs as often as the rank says: `{test}`", line=bound.line, test=bound.test)
@@ -86,62 +95,62 @@ def _of_bound(left: LeftByRank) -> Iterator[Text]:
         yield say("its data may have ended earlier on one rank too: the header of the loop does not exclude it")
 
 
-def _remedies_of_bound(facts: Facts, left: LeftByRank) -> Iterator[Remedy]:
+def _remedies_of_bound(facts: Facts, left: RankDependentExit) -> Iterator[Remedy]:
     """A count in a header may be that of a rank's part of the data; a jump over data may have come after its end."""
     bound = left.bound
-    yield remedy("let-all-ranks-make-the-same-number", file=left.loop.file, line=bound.line, test=bound.test)
+    yield remedy("equalize-steps", file=left.loop.file, line=bound.line, test=bound.test)
     if bound.kind == "loop":
-        yield same_batches()
+        yield equal_batches_remedy()
     elif not bound.alone:
-        yield leave_together(facts, left.loop)
+        yield leave_together_remedy(facts, left.loop)
 
 
-def _agreed(facts: Facts, wait: Camp) -> int | None:
+def _agreed(facts: Facts, wait: RankCohort) -> int | None:
     """Line of the collective by which the ranks had agreed on the number of rounds."""
     where = wait.reading.where or wait.where  # the loop is where the stack was judged, a helper's frame may lie deeper
     source = find_source(facts.sources, where.file) if where is not None else None
     return agreeing_call(source, wait.loop_line)
 
 
-def _found(facts: Facts, left: LeftEarly, counts: StepCounts) -> Answer:
-    lag, wait, parted = left.past, left.inside, left.parted
+def _found(facts: Facts, left: EarlyLoopExit, counts: StepCounts) -> DetectorResult:
+    lag, wait, parted = left.past, left.inside, left.stack_evidence
     agreed, printed = _agreed(facts, wait), _printed(facts, lag.ranks)
     # Steps or lengths that were told to differ need no other reason.
     around = left.around if not counts.differ and printed is None else None
     ways = around.ways if around is not None else ()
-    doubted = agreed is not None or (around is not None and around.skips)
-    code = tuple(decide_together(ways))
+    doubted = agreed is not None or (around is not None and around.iteration_skips)
+    code = tuple(decide_together_remedies(ways))
     data = tuple(_remedies(facts, wait, parted, printed)) if left.over_data else ()
-    return signal(
+    return make_signal(
         CAUSE,
         left.grade,
         _summary(lag.ranks, around),
         whole=left.whole and not doubted,
-        **between(facts, lag, wait, left.group)
+        **cohort_parts(facts, lag, wait, left.group)
         | {"evidence": tuple(dict.fromkeys((*_evidence(facts, lag, wait, parted), *_lines(printed))))},
-        calls=calls_of_division(left.told_by),
+        calls=calls_of_cohorts(left.told_by),
         because=(
-            *_parted(parted),
+            *_stack_reasons(parted),
             *_because(lag, wait, counts, agreed),
-            *((runs_equally_often(left.around),) if left.around is not None and left.same_rounds else ()),
-            *told_of_ways(ways),
-            *_of_printed(printed, counts),
-            *_of_split(facts),
+            *((equal_iterations_reason(left.around),) if left.around is not None and left.has_equal_rounds else ()),
+            *path_sentences(ways),
+            *_count_reasons(printed, counts),
+            *_split_reasons(facts),
         ),
         remedies=(*data, *code),
     )
 
 
-def _summary(ranks: tuple[int, ...], around: WaysAround | None) -> Text:
+def _summary(ranks: tuple[int, ...], around: BypassPaths | None) -> Text:
     if around is None or not around.out:
         return say("{ranks:who} ran out of batches and left the loop; the others are still in it", ranks=ranks)
     return say("{ranks:who} left the loop before the others, which are still in it", ranks=ranks)
 
 
-def _because(lag: Camp, wait: Camp, counts: StepCounts, agreed: int | None) -> Iterator[Text]:
+def _because(lag: RankCohort, wait: RankCohort, counts: StepCounts, agreed: int | None) -> Iterator[Text]:
     shown = lag if lag.ended or lag.context is CodeContext.AFTER_LOOP else replace(lag, where=None)
     inside = wait.where is not None and wait.context is CodeContext.INSIDE_LOOP
-    yield from stand(shown, wait, wait.loop_line, (wait.reading.where or wait.where) if inside else None)
+    yield from cohort_places(shown, wait, wait.loop_line, (wait.reading.where or wait.where) if inside else None)
     if agreed is not None:
         yield say(
             "the ranks had agreed on the number of rounds in line {line}: that collective gave them different results; "
@@ -154,7 +163,7 @@ def _because(lag: Camp, wait: Camp, counts: StepCounts, agreed: int | None) -> I
         yield say("the source was not in the evidence, so where the loop ends is not proven")
 
 
-def _parted(parted: Parted | None) -> Iterator[Text]:
+def _stack_reasons(parted: StackLoopExit | None) -> Iterator[Text]:
     if parted is None:
         return
     if parted.line is None:
@@ -179,7 +188,7 @@ def _printed(facts: Facts, ranks: tuple[int, ...]) -> UnequalCounts | None:
     return counted if counted is not None and counted.announced and counted.short == ranks else None
 
 
-def _of_printed(printed: UnequalCounts | None, counts: StepCounts) -> Iterator[Text]:
+def _count_reasons(printed: UnequalCounts | None, counts: StepCounts) -> Iterator[Text]:
     if printed is not None and not counts.differ:  # else that was said
         yield say("ranks printed different numbers of {what}: {told}", what=printed.what, told=printed.told)
 
@@ -188,7 +197,7 @@ def _lines(printed: UnequalCounts | None) -> tuple[Evidence, ...]:
     return printed.evidence[:2] if printed is not None else ()
 
 
-def _evidence(facts: Facts, lag: Camp, wait: Camp, parted: Parted | None) -> Iterator[Evidence]:
+def _evidence(facts: Facts, lag: RankCohort, wait: RankCohort, parted: StackLoopExit | None) -> Iterator[Evidence]:
     yield from quote_rank(facts.ranks[lag.ranks[0]])[:1]
     if lag.call is not None:
         yield lag.call.evidence
@@ -200,11 +209,11 @@ def _evidence(facts: Facts, lag: Camp, wait: Camp, parted: Parted | None) -> Ite
 
 def _split(facts: Facts) -> tuple[str, UnseededSplit | None]:
     """(path, the split without a seed); a loader that shuffles cuts nothing and comes last."""
-    splits = [(file.path, split) for file, split in splits_without_seed(facts.sources.values())]
+    splits = [(file.path, split) for file, split in unseeded_splits(facts.sources.values())]
     return min(splits, key=lambda found: found[1].call.endswith("DataLoader"), default=("", None))
 
 
-def _of_split(facts: Facts) -> Iterator[Text]:
+def _split_reasons(facts: Facts) -> Iterator[Text]:
     """Why the seeds that are there do not help."""
     _, split = _split(facts)
     if split is not None and split.draws_from and split.seeded:
@@ -216,7 +225,9 @@ def _of_split(facts: Facts) -> Iterator[Text]:
         )
 
 
-def _remedies(facts: Facts, wait: Camp, parted: Parted | None, printed: UnequalCounts | None) -> Iterator[Remedy]:
+def _remedies(
+    facts: Facts, wait: RankCohort, parted: StackLoopExit | None, printed: UnequalCounts | None
+) -> Iterator[Remedy]:
     path, split = _split(facts)
     if split is not None:
         yield Remedy(
@@ -228,15 +239,15 @@ def _remedies(facts: Facts, wait: Camp, parted: Parted | None, printed: UnequalC
             cost=say("none"),
             verify=say("print(len(loader)) shows the same number on every rank"),
         )
-    shards, together = equal_shards(facts, _lines(printed)), leave_together(facts, _loop(wait))
+    shards, together = equal_shards_remedy(facts, _lines(printed)), leave_together_remedy(facts, _loop(wait))
     if split is None and shards is None and parted is not None:
-        yield remedy("give-every-split-and-shuffle-of-the")  # without source nobody knows what was drawn
+        yield remedy("seed-data-splits")  # without source nobody knows what was drawn
     yield from (shards, together) if shards is not None else ()
-    yield same_batches()
+    yield equal_batches_remedy()
     yield from (together,) if shards is None else ()
 
 
-def _loop(wait: Camp) -> Where | None:
+def _loop(wait: RankCohort) -> Where | None:
     """Where the header of the loop around the waiters stands."""
     where, line = wait.reading.where, wait.loop_line
     return Where(where.file, line, where.function) if where is not None and line is not None else None

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import Answer, signal
-from unhang.causes.wording.even_data_remedies import equal_shards, leave_together
-from unhang.facts.endings.guard_errors import GuardError, guard_errors
+from unhang.causes.detector import DetectorResult, make_signal
+from unhang.causes.wording.even_data_remedies import equal_shards_remedy, leave_together_remedy
+from unhang.facts.endings.guard_errors import ParsedGuardError, guard_errors
 from unhang.facts.logs.per_rank_counts import UnequalCounts, unequal_counts
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade, Phase, say
@@ -27,7 +27,7 @@ from unhang.knowledge.remedies import remedy
 CAUSE = Cause.UNEVEN_DATA
 
 
-def check(facts: Facts) -> Iterator[Answer]:
+def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Counts that differ, and errors of guards that compare data or count batches."""
     counts = unequal_counts(facts)
     if counts is not None:
@@ -35,9 +35,9 @@ def check(facts: Facts) -> Iterator[Answer]:
     yield from (_compared(error) for error in guard_errors(facts.tracebacks) if error.kind == "differ")
 
 
-def _found(facts: Facts, counts: UnequalCounts) -> Answer:
-    shards = equal_shards(facts, counts.evidence)
-    return signal(
+def _found(facts: Facts, counts: UnequalCounts) -> DetectorResult:
+    shards = equal_shards_remedy(facts, counts.evidence)
+    return make_signal(
         CAUSE,
         Grade.ORDER,
         say("ranks do not run the same number of steps: {what}: {told}", what=counts.what, told=counts.told),
@@ -53,14 +53,14 @@ def _found(facts: Facts, counts: UnequalCounts) -> Answer:
         evidence=counts.evidence,
         remedies=(
             *((shards,) if shards is not None else ()),
-            remedy("give-every-rank-the-same-number-of"),
-            leave_together(facts),
+            remedy("equalize-batches-before-sharding"),
+            leave_together_remedy(facts),
         ),
     )
 
 
-def _compared(error: GuardError) -> Answer:
-    return signal(
+def _compared(error: ParsedGuardError) -> DetectorResult:
+    return make_signal(
         CAUSE,
         Grade.STATED,
         say(
@@ -72,5 +72,5 @@ def _compared(error: GuardError) -> Answer:
         where=error.raised_at,
         because=(say("the ranks compared it with each other on the job's store"),),
         evidence=(error.evidence,),
-        remedies=(remedy("give-every-rank-the-same-data-or"),),
+        remedies=(remedy("equalize-data"),),
     )

@@ -6,21 +6,21 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from unhang.check.bisect.smallest_set import cut_down, smallest_together, working_singles
+from unhang.check.bisect.smallest_set import minimal_subset, smallest_together, working_singles
 from unhang.check.probe_results.answer_line import ProbeAnswer
-from unhang.check.probe_results.expected_speed import crawl_of, fastest
-from unhang.check.probe_results.probe_results import Probed
+from unhang.check.probe_results.expected_speed import fastest, find_slow_collectives
+from unhang.check.probe_results.probe_results import ProbeResult
 from unhang.knowledge.job.workarounds import Workaround
 
-Ask = Callable[[Mapping[str, str]], ProbeAnswer]
-FASTER = 3.0
+RunProbe = Callable[[Mapping[str, str]], ProbeAnswer]
+MIN_SPEEDUP = 3.0
 """What a setting has to gain where the ranks work without it, and crawl."""
-AS_FAST = 0.7
+EQUAL_SPEED_SHARE = 0.7
 """Of two settings within this share of each other, the one that switches less off is better."""
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class BisectTrial:
     """One set of settings and what came of it. ``bus``: bytes a second, None where nothing was measured."""
 
     settings: tuple[Workaround, ...]
@@ -35,48 +35,48 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class BisectResult:
     """``before``: without any setting. ``answer``: the trial of the smallest set; None when none helps, or none is
     needed. ``again``: whether the fault was still there at the end.
     """
 
-    before: Probed | None = None
+    before: ProbeResult | None = None
     refused: str = ""
     needed: bool = False
-    trials: tuple[Trial, ...] = ()
-    answer: Trial | None = None
+    trials: tuple[BisectTrial, ...] = ()
+    answer: BisectTrial | None = None
     again: bool = True
     out_of_time: bool = False
-    superfluous: Trial | None = None
+    superfluous: BisectTrial | None = None
     """Settings of the environment that can be taken out, where everything works with them."""
     kept: tuple[Workaround, ...] = ()
     """Settings of the environment without which it does not work."""
 
 
 @dataclass(slots=True)
-class Bisect:
+class Bisection:
     """One search. ``options`` gives what to try once it is known what works with what; ``tell`` hears each trial."""
 
-    ask: Ask
-    options: Callable[[Probed], Sequence[Workaround]]
+    ask: RunProbe
+    options: Callable[[ProbeResult], Sequence[Workaround]]
     total_s: float
-    already: Callable[[Probed], Sequence[Workaround]] = lambda _: ()
+    already: Callable[[ProbeResult], Sequence[Workaround]] = lambda _: ()
     """Settings that are in the environment, each as the one that takes it out."""
-    tell: Callable[[Trial], None] = lambda _: None
+    tell: Callable[[BisectTrial], None] = lambda _: None
     _deadline: float = 0.0
-    _before: Probed | None = None
-    _trials: list[Trial] = field(default_factory=list)
+    _before: ProbeResult | None = None
+    _trials: list[BisectTrial] = field(default_factory=list)
     _out_of_time: bool = False
 
-    def search(self) -> Search:
+    def search(self) -> BisectResult:
         """Look without settings, then for the smallest set that helps, then without settings again."""
         self._deadline = time.monotonic() + self.total_s
         first = self.ask({})
         if first.probed is None:
-            return Search(refused=first.refused)
+            return BisectResult(refused=first.refused)
         self._before = first.probed
         if first.probed.missing:
-            return Search(first.probed, needed=True)
+            return BisectResult(first.probed, needed=True)
         if not is_broken(first.probed):
             already = tuple(one for one in self.already(first.probed) if _was_tried(one, first.probed))
             return self._without(first.probed, already)
@@ -85,22 +85,22 @@ class Bisect:
         if answer is not None:
             second = self.ask({}).probed
             again = second is None or is_broken(second)
-        return Search(first.probed, "", True, tuple(self._trials), answer, again, self._out_of_time)
+        return BisectResult(first.probed, "", True, tuple(self._trials), answer, again, self._out_of_time)
 
-    def _without(self, before: Probed, already: tuple[Workaround, ...]) -> Search:
+    def _without(self, before: ProbeResult, already: tuple[Workaround, ...]) -> BisectResult:
         """Which settings of the environment can be taken out together; the others are needed."""
         out = already
         if already and not self._works(already):
-            kept = cut_down(already, lambda kept: self._works(tuple(one for one in already if one not in kept)))
+            kept = minimal_subset(already, lambda kept: self._works(tuple(one for one in already if one not in kept)))
             out = tuple(one for one in already if one not in kept)
         trial = next((trial for trial in self._trials if out and trial.settings == out), None)
         left = tuple(one for one in already if one not in out)
-        return Search(before, "", False, tuple(self._trials), None, True, self._out_of_time, trial, left)
+        return BisectResult(before, "", False, tuple(self._trials), None, True, self._out_of_time, trial, left)
 
-    def _smallest(self, options: Sequence[Workaround]) -> Trial | None:
+    def _smallest(self, options: Sequence[Workaround]) -> BisectTrial | None:
         singles = working_singles(options, self._works)
         if singles:
-            return best([trial for trial in self._trials if trial.works])
+            return best_trial([trial for trial in self._trials if trial.works])
         together = smallest_together(options, self._works)
         return None if together is None else next(trial for trial in self._trials if trial.settings == together)
 
@@ -114,40 +114,44 @@ class Bisect:
         if not settings:
             return True  # as it was at first
         changes = {name: value for setting in settings for name, value in setting.sent.items()}
-        trial = judged(settings, self.ask(changes), self._before)
+        trial = judge_trial(settings, self.ask(changes), self._before)
         self._trials.append(trial)
         self.tell(trial)
         return trial.works
 
 
-def _was_tried(setting: Workaround, probed: Probed) -> bool:
+def _was_tried(setting: Workaround, probed: ProbeResult) -> bool:
     """What a setting does between nodes cannot be seen on one."""
     return probed.several_nodes or setting.where != "network"
 
 
-def is_broken(probed: Probed) -> bool:
+def is_broken(probed: ProbeResult) -> bool:
     """Whether something did not finish, was wrong, or crawled."""
-    return probed.failure is not None or any(step.wrong for step in probed.steps) or crawl_of(probed) is not None
+    return (
+        probed.failure is not None
+        or any(step.wrong for step in probed.steps)
+        or find_slow_collectives(probed) is not None
+    )
 
 
-def judged(settings: tuple[Workaround, ...], answer: ProbeAnswer, before: Probed | None) -> Trial:
+def judge_trial(settings: tuple[Workaround, ...], answer: ProbeAnswer, before: ProbeResult | None) -> BisectTrial:
     """The trial that ended with ``answer``: it works when all came to the end rightly, and not as slowly as before."""
     probed = answer.probed
     if probed is None:
-        return Trial(settings, False, because=answer.refused)
+        return BisectTrial(settings, False, because=answer.refused)
     if probed.failure is not None:
-        return Trial(settings, False, because=probed.failure.error)
+        return BisectTrial(settings, False, because=probed.failure.error)
     best_of = fastest(probed)
     bus = best_of[1] if best_of is not None else None
     if any(step.wrong for step in probed.steps):
-        return Trial(settings, False, bus, "a result was wrong")
-    slow = fastest(before) if before is not None and crawl_of(before) is not None else None
-    if slow is not None and (bus is None or bus < FASTER * slow[1]):
-        return Trial(settings, False, bus, "it crawls as before")
-    return Trial(settings, True, bus)
+        return BisectTrial(settings, False, bus, "a result was wrong")
+    slow = fastest(before) if before is not None and find_slow_collectives(before) is not None else None
+    if slow is not None and (bus is None or bus < MIN_SPEEDUP * slow[1]):
+        return BisectTrial(settings, False, bus, "it crawls as before")
+    return BisectTrial(settings, True, bus)
 
 
-def best(trials: Sequence[Trial]) -> Trial:
+def best_trial(trials: Sequence[BisectTrial]) -> BisectTrial:
     """The fastest; of those about as fast the first, which switches least off."""
     most = max((trial.bus or 0.0 for trial in trials), default=0.0)
-    return next(trial for trial in trials if (trial.bus or 0.0) >= AS_FAST * most)
+    return next(trial for trial in trials if (trial.bus or 0.0) >= EQUAL_SPEED_SHARE * most)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from unhang.check.bisect.bisect import Search, Trial
+from unhang.check.bisect.bisect import BisectResult, BisectTrial
 from unhang.check.judge import judge
 from unhang.check.probe_results.expected_speed import MB, fastest
-from unhang.check.probe_results.probe_results import Probed
+from unhang.check.probe_results.probe_results import ProbeResult
 from unhang.findings import (
     Cause,
     Certainty,
-    Checked,
     Finding,
     NotChecked,
+    PassedCheck,
     Remedy,
     RemedyKind,
     Severity,
@@ -23,19 +23,21 @@ from unhang.findings import (
     Verdict,
     say,
 )
-from unhang.host.look import Look, Situation
+from unhang.host.inspection_result import InspectionResult, NodeInspection
 
 CHECK = "probe"
-WORTH = 1.5
+MIN_GAIN = 1.5
 """So much faster without a setting is no noise."""
 
 
-def verdict_of(search: Search, node: str) -> Verdict:
+def verdict_of(search: BisectResult, node: str) -> Verdict:
     """The verdict of the probe, its first finding with the remedies that were found."""
-    look: Look[Probed] = (
-        Look(search.before) if search.before is not None else Look(because=say("{reason}", reason=search.refused))
+    look: InspectionResult[ProbeResult] = (
+        InspectionResult(search.before)
+        if search.before is not None
+        else InspectionResult(because=say("{reason}", reason=search.refused))
     )
-    verdict = replace(judge([Situation(node, looks={Probed: look})], [CHECK]), suggested=None)
+    verdict = replace(judge([NodeInspection(node, looks={ProbeResult: look})], [CHECK]), suggested=None)
     if search.before is None:
         return replace(verdict, status=Status.UNKNOWN)
     if not verdict.findings:
@@ -49,15 +51,19 @@ def verdict_of(search: Search, node: str) -> Verdict:
     return verdict
 
 
-def _as_it_is(verdict: Verdict, search: Search) -> Verdict:
+def _as_it_is(verdict: Verdict, search: BisectResult) -> Verdict:
     """Nothing is recommended; settings that are there already are said to be needed, or not."""
     checked = [*verdict.checked]
     findings: tuple[Finding, ...] = ()
     if search.kept:
         names = ", ".join(name for one in search.kept for name in one.set)
-        checked.append(Checked(CHECK, say("{names} set here is needed: without it the ranks do not work", names=names)))
+        checked.append(
+            PassedCheck(CHECK, say("{names} set here is needed: without it the ranks do not work", names=names))
+        )
     else:
-        checked.append(Checked(CHECK, say("everything works as it is: no setting is needed, and none is recommended")))
+        checked.append(
+            PassedCheck(CHECK, say("everything works as it is: no setting is needed, and none is recommended"))
+        )
     if search.superfluous is not None:
         findings = (_superfluous(search.superfluous, search),)
     wrong = any(finding.severity is not Severity.NOTE for finding in findings)
@@ -65,11 +71,11 @@ def _as_it_is(verdict: Verdict, search: Search) -> Verdict:
     return replace(verdict, checked=tuple(checked), findings=findings, status=status)
 
 
-def _superfluous(trial: Trial, search: Search) -> Finding:
+def _superfluous(trial: BisectTrial, search: BisectResult) -> Finding:
     names = tuple(trial.set)
     before = fastest(search.before) if search.before is not None else None
     gain = trial.bus / before[1] if trial.bus is not None and before is not None else 1.0
-    slows = gain >= WORTH
+    slows = gain >= MIN_GAIN
     return Finding(
         Cause(trial.settings[0].cause),
         Certainty.LIKELY,
@@ -92,7 +98,7 @@ def _superfluous(trial: Trial, search: Search) -> Finding:
     )
 
 
-def _with_answer(finding: Finding, search: Search) -> Finding:
+def _with_answer(finding: Finding, search: BisectResult) -> Finding:
     because = (*finding.because, *_tried(search))
     if search.answer is None:
         if search.trials:
@@ -119,9 +125,9 @@ def _without_bisect(finding: Finding) -> Iterator[Remedy]:
     )
 
 
-def _tried(search: Search) -> Iterator[Text]:
+def _tried(search: BisectResult) -> Iterator[Text]:
     for trial in search.trials:
-        names = written(trial)
+        names = settings_text(trial)
         if not trial.works:
             yield say("{names}: does not help", names=names)
         elif trial.bus is None:
@@ -132,12 +138,12 @@ def _tried(search: Search) -> Iterator[Text]:
             )
 
 
-def written(trial: Trial) -> str:
+def settings_text(trial: BisectTrial) -> str:
     """``A=1 B=2``; a variable that is taken out is ``-C``, as ``env`` nearly writes it."""
     return " ".join(f"{name}={value}" if value else f"-{name}" for name, value in trial.set.items())
 
 
-def _share(trial: Trial, search: Search) -> Text:
+def _share(trial: BisectTrial, search: BisectResult) -> Text:
     """Beside the fastest way that works."""
     most = max(one.bus or 0.0 for one in search.trials if one.works)
     if trial.bus is None or trial.bus >= most:
@@ -145,17 +151,17 @@ def _share(trial: Trial, search: Search) -> Text:
     return say(" ({percent:.0f} % of the fastest)", percent=100 * trial.bus / most)
 
 
-def _reasons(answer: Trial) -> Iterator[Text]:
+def _reasons(answer: BisectTrial) -> Iterator[Text]:
     for setting in answer.settings:
         yield say("Likely reason: {reason}", reason=setting.reason)
 
 
-def _came_back(search: Search) -> Iterator[Text]:
+def _came_back(search: BisectResult) -> Iterator[Text]:
     if not search.again:
         yield say("At the end it worked without any setting as well: the fault comes and goes")
 
 
-def _workaround(answer: Trial, search: Search) -> Remedy:
+def _workaround(answer: BisectTrial, search: BisectResult) -> Remedy:
     off = "; ".join(setting.switches_off for setting in answer.settings)
     before = fastest(search.before) if search.before is not None else None
     if not any(answer.set.values()):
@@ -184,7 +190,7 @@ def _workaround(answer: Trial, search: Search) -> Remedy:
     )
 
 
-def _repairs(answer: Trial) -> Iterator[Remedy]:
+def _repairs(answer: BisectTrial) -> Iterator[Remedy]:
     for setting in answer.settings:
         yield Remedy(
             say("Repair the reason"),

@@ -11,7 +11,7 @@ from itertools import pairwise, product
 from typing import Protocol, TypeVar
 
 
-class Setting(Hashable, Protocol):
+class ConflictingSetting(Hashable, Protocol):
     """Something that can be switched: the variables it sets."""
 
     @property
@@ -19,7 +19,7 @@ class Setting(Hashable, Protocol):
         """Variables and values; two settings of one variable exclude each other."""
 
 
-Option = TypeVar("Option", bound=Setting)
+Option = TypeVar("Option", bound=ConflictingSetting)
 MOST_COMBINATIONS = 8
 Works = Callable[[tuple[Option, ...]], bool]
 
@@ -31,13 +31,13 @@ def working_singles(options: Sequence[Option], works: Works[Option]) -> tuple[Op
 
 def smallest_together(options: Sequence[Option], works: Works[Option]) -> tuple[Option, ...] | None:
     """A set of which nothing can be left out; None when no combination tried works."""
-    for combination in combinations(options):
+    for combination in full_combinations(options):
         if len(combination) > 1 and works(combination):
-            return cut_down(combination, works)
+            return minimal_subset(combination, works)
     return None
 
 
-def combinations(options: Sequence[Option]) -> tuple[tuple[Option, ...], ...]:
+def full_combinations(options: Sequence[Option]) -> tuple[tuple[Option, ...], ...]:
     """All options at once; where several set one variable, each of those in turn."""
     by_names: dict[tuple[str, ...], list[Option]] = {}
     for option in options:
@@ -56,7 +56,7 @@ def combinations(options: Sequence[Option]) -> tuple[tuple[Option, ...], ...]:
     return tuple(found)
 
 
-def cut_down(whole: tuple[Option, ...], works: Works[Option]) -> tuple[Option, ...]:
+def minimal_subset(whole: tuple[Option, ...], works: Works[Option]) -> tuple[Option, ...]:
     """``whole``, which works, without everything it works without (delta debugging, Zeller and Hildebrandt 2002)."""
     pieces = 2
     while len(whole) > 1:

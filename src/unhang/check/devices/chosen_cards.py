@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
 
-from unhang.check.devices.devices import Card, Cards, Choice, PciCards
-from unhang.check.devices.topology import Ways
-from unhang.host.look import Situation
+from unhang.check.devices.devices import Card, Cards, DeviceSelection, PciCards
+from unhang.check.devices.topology import CardTopology
+from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.thresholds import threshold, whole_threshold
 from unhang.program.launch.launch import Launch
 
@@ -21,7 +21,7 @@ BUSY_PERCENT = whole_threshold("chosen_cards.busy_percent")
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenCards:
     """``cards``: those the job would use, in its order; ``visible``: all it could see; ``unknown``: a word of
     CUDA_VISIBLE_DEVICES that names no card (it and what follows are not seen); ``twice``: a word that stands twice;
     ``mig``: words that name slices of a card; ``named``: the user named the cards.
@@ -42,23 +42,23 @@ class Chosen:
         return tuple(card.index for card in self.cards)
 
 
-def chosen_cards(here: Situation) -> Chosen | None:
+def find_chosen_cards(here: NodeInspection) -> ChosenCards | None:
     """The cards of the planned job; None where nothing is known of cards or of the environment.
 
     A command that starts fewer processes than cards are seen uses the first of them.
     """
-    cards, choice, launch = here.found(Cards), here.found(Choice), here.found(Launch)
+    cards, choice, launch = here.found(Cards), here.found(DeviceSelection), here.found(Launch)
     if cards is None or not cards.cards or choice is None:
         return None
-    chosen = seen_cards(cards, choice)
+    chosen = visible_cards(cards, choice)
     count = launch.processes if launch is not None and launch.processes else len(chosen.visible)
     return replace(chosen, cards=chosen.visible[:count], named=choice.words is not None, given=bool(choice.scheduler))
 
 
-def seen_cards(cards: Cards, choice: Choice) -> Chosen:
+def visible_cards(cards: Cards, choice: DeviceSelection) -> ChosenCards:
     """As the CUDA runtime reads the list: it ends at the first word that names nothing; a double empties it."""
     if choice.words is None:
-        return Chosen(visible=cards.cards)
+        return ChosenCards(visible=cards.cards)
     seen: list[Card] = []
     mig: list[str] = []
     for word in choice.words:
@@ -67,11 +67,11 @@ def seen_cards(cards: Cards, choice: Choice) -> Chosen:
             continue
         card = _card_of(cards, word)
         if card is None:
-            return Chosen(visible=tuple(seen), unknown=word, mig=tuple(mig))
+            return ChosenCards(visible=tuple(seen), unknown=word, mig=tuple(mig))
         if card in seen:
-            return Chosen(twice=word, mig=tuple(mig))
+            return ChosenCards(twice=word, mig=tuple(mig))
         seen.append(card)
-    return Chosen(visible=tuple(seen), mig=tuple(mig))
+    return ChosenCards(visible=tuple(seen), mig=tuple(mig))
 
 
 def _card_of(cards: Cards, word: str) -> Card | None:
@@ -88,7 +88,7 @@ def is_crowded(cards: Cards, card: Card) -> bool:
     return taken or listed or (card.busy or 0) >= BUSY_PERCENT
 
 
-def better_choice(cards: Cards, ways: Ways, chosen: Chosen) -> tuple[Card, ...] | None:
+def better_choice(cards: Cards, ways: CardTopology, chosen: ChosenCards) -> tuple[Card, ...] | None:
     """As many idle cards of one kind that lie nearer to each other, or that are idle where the chosen ones are not.
 
     None when there are none, or when a scheduler gave the cards out.
@@ -109,28 +109,28 @@ def better_choice(cards: Cards, ways: Ways, chosen: Chosen) -> tuple[Card, ...] 
     return best if nearer or crowded else None
 
 
-def ways_of_bus(cards: Cards, bus: PciCards) -> Ways:
+def topology_from_numa(cards: Cards, bus: PciCards) -> CardTopology:
     """What NUMA nodes alone tell: cards of one node, or of two. Nothing where a card's node is not known."""
     nodes = {card.bus: card.numa for card in bus.cards}
     numa = {card.index: node for card in cards.cards if (node := nodes.get(card.bus)) is not None}
     if len(numa) < len(cards.cards):
-        return Ways(told=False)
+        return CardTopology(told=False)
     ways = {(a, b): "NODE" if numa[a] == numa[b] else "SYS" for a in numa for b in numa if a != b}
-    return Ways(ways, numa, told=False)
+    return CardTopology(ways, numa, told=False)
 
 
-def farthest(ways: Ways, cards: Sequence[Card]) -> int | None:
+def farthest_link(ways: CardTopology, cards: Sequence[Card]) -> int | None:
     """The longest way between two of ``cards``; None when one is not told or there is only one card."""
     found = [ways.distance(one.index, other.index) for one, other in combinations(cards, 2)]
     known = [distance for distance in found if distance is not None]
     return max(known) if known and len(known) == len(found) else None
 
 
-def _worst(ways: Ways, cards: Sequence[Card]) -> int:
-    worst = farthest(ways, cards)
+def _worst(ways: CardTopology, cards: Sequence[Card]) -> int:
+    worst = farthest_link(ways, cards)
     return 0 if worst is None else worst
 
 
-def _spread(ways: Ways, cards: Sequence[Card]) -> tuple[int, int]:
+def _spread(ways: CardTopology, cards: Sequence[Card]) -> tuple[int, int]:
     found = [ways.distance(one.index, other.index) or 0 for one, other in combinations(cards, 2)]
     return max(found, default=0), sum(found)

@@ -9,21 +9,21 @@ from typing import Any
 from unhang.check.devices.devices import (
     CardHealth,
     Cards,
-    Choice,
-    DriverTrouble,
+    DeviceSelection,
+    DriverFailure,
     OtherAccelerators,
     PciCard,
     PciCards,
     Xid,
     XidHistory,
 )
-from unhang.check.devices.nvidia_smi import cards_of, health_of
-from unhang.check.devices.nvidia_smi_text import whole
+from unhang.check.devices.nvidia_smi import query_cards, query_health
+from unhang.check.devices.nvidia_smi_text import leading_integer
 from unhang.findings import Text, say
-from unhang.host.look import Look
+from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
-from unhang.knowledge.hardware.xid import xid_in
-from unhang.program.launch.planned_job import Plan
+from unhang.knowledge.hardware.xid import find_xid
+from unhang.program.launch.planned_job import PlannedJob
 
 NAME = "devices"
 LIMIT_S = 30.0
@@ -38,29 +38,29 @@ _LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "
 MOST_XIDS = 1_000
 
 
-def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
     """Look at each."""
-    yield Choice, Look(_choice(machine, plan))
+    yield DeviceSelection, InspectionResult(_choice(machine, plan))
     pci = pci_cards(machine)
     yield PciCards, pci
     yield OtherAccelerators, _others(machine, pci.found or PciCards())
-    cards, trouble = cards_of(machine)
-    if cards == Look() and not (pci.found or PciCards()).of("nvidia"):
-        cards = Look(Cards())  # neither a tool nor a card: there is none here
+    cards, trouble = query_cards(machine)
+    if cards == InspectionResult() and not (pci.found or PciCards()).of("nvidia"):
+        cards = InspectionResult(Cards())  # neither a tool nor a card: there is none here
     yield Cards, cards
-    yield DriverTrouble, Look(trouble)
+    yield DriverFailure, InspectionResult(trouble)
     some = cards.found is not None and bool(cards.found.cards)
-    yield CardHealth, health_of(machine) if some else Look()
-    yield XidHistory, _xids(machine) if some else Look()
+    yield CardHealth, query_health(machine) if some else InspectionResult()
+    yield XidHistory, _xids(machine) if some else InspectionResult()
 
 
-def pci_cards(machine: Machine) -> Look[PciCards]:
+def pci_cards(machine: Machine) -> InspectionResult[PciCards]:
     """Accelerators on the PCI bus, as ``/sys`` tells; nothing where there is no ``/sys``."""
     names = machine.entries(BUS)
     if names.found is None:
-        return Look(because=names.because)
+        return InspectionResult(because=names.because)
     found = [card for name in names.found if (card := _pci_card(machine, name)) is not None]
-    return Look(PciCards(tuple(found)))
+    return InspectionResult(PciCards(tuple(found)))
 
 
 def _pci_card(machine: Machine, name: str) -> PciCard | None:
@@ -69,23 +69,23 @@ def _pci_card(machine: Machine, name: str) -> PciCard | None:
     if vendor is None or not kind.startswith((_DISPLAY, _ACCELERATOR)):
         return None
     node = _word(machine, f"{BUS}/{name}/numa_node")
-    return PciCard(name, vendor, kind.startswith(_COMPUTE), whole(node))
+    return PciCard(name, vendor, kind.startswith(_COMPUTE), leading_integer(node))
 
 
 def _word(machine: Machine, path: str) -> str:
     return (machine.read(path).found or "").strip()
 
 
-def _choice(machine: Machine, plan: Plan) -> Choice:
+def _choice(machine: Machine, plan: PlannedJob) -> DeviceSelection:
     told = {**machine.environment, **_of_command(plan)}
     text = told.get("CUDA_VISIBLE_DEVICES")
     words = None if text is None else tuple(word.strip() for word in text.split(",") if word.strip())
     rank = next((told[name] for name in _LOCAL_RANKS if told.get(name)), "")
     scheduler = next((name for name in _SCHEDULERS if told.get(name)), "")
-    return Choice(words, told.get("CUDA_DEVICE_ORDER", "FASTEST_FIRST"), whole(rank), scheduler)
+    return DeviceSelection(words, told.get("CUDA_DEVICE_ORDER", "FASTEST_FIRST"), leading_integer(rank), scheduler)
 
 
-def _of_command(plan: Plan) -> dict[str, str]:
+def _of_command(plan: PlannedJob) -> dict[str, str]:
     """``CUDA_VISIBLE_DEVICES=0,1 torchrun …``; DeepSpeed's ``--include localhost:0,1`` names cards as well."""
     found: dict[str, str] = {}
     words = plan.command[1:] if plan.command[:1] == ("env",) else plan.command
@@ -111,7 +111,7 @@ def _option(words: tuple[str, ...], name: str) -> str:
     return ""
 
 
-def _xids(machine: Machine) -> Look[XidHistory]:
+def _xids(machine: Machine) -> InspectionResult[XidHistory]:
     """From ``dmesg``; where users may not read it, from the journal."""
     output = machine.command(("dmesg",))
     text = output.found.text if output.found is not None and output.found.code == 0 else None
@@ -120,13 +120,13 @@ def _xids(machine: Machine) -> Look[XidHistory]:
         text = journal.found.text if journal.found is not None and journal.found.code == 0 else None
     if text is None:
         because = output.because or say("the kernel log may not be read")
-        return Look(because=because, how="sudo dmesg -T | grep -i xid")
-    lines = ((line, xid_in(line)) for line in text.splitlines())
+        return InspectionResult(because=because, how="sudo dmesg -T | grep -i xid")
+    lines = ((line, find_xid(line)) for line in text.splitlines())
     found = [Xid(told.bus, told.code, line.strip()) for line, told in lines if told is not None]
-    return Look(XidHistory(tuple(found[-MOST_XIDS:])))
+    return InspectionResult(XidHistory(tuple(found[-MOST_XIDS:])))
 
 
-def _others(machine: Machine, pci: PciCards) -> Look[OtherAccelerators]:
+def _others(machine: Machine, pci: PciCards) -> InspectionResult[OtherAccelerators]:
     """What there is of AMD, Intel and Habana; only their presence is looked at."""
     found: list[str] = []
     amd = [card for card in pci.of("amd") if card.compute]
@@ -137,8 +137,8 @@ def _others(machine: Machine, pci: PciCards) -> Look[OtherAccelerators]:
     if pci.of("habana"):
         found.append("Gaudi")
     if not found:
-        return Look(OtherAccelerators())
-    return Look(OtherAccelerators(tuple(found), tuple(_said(machine, name) for name in found)))
+        return InspectionResult(OtherAccelerators())
+    return InspectionResult(OtherAccelerators(tuple(found), tuple(_tool_answer(machine, name) for name in found)))
 
 
 def _has_kfd_gpu(machine: Machine) -> bool:
@@ -148,7 +148,7 @@ def _has_kfd_gpu(machine: Machine) -> bool:
     return any(re.search(r"^simd_count [1-9]", text, re.MULTILINE) for text in texts)
 
 
-def _said(machine: Machine, name: str) -> Text:
+def _tool_answer(machine: Machine, name: str) -> Text:
     tools = {"AMD": ("rocm-smi", "--showpids"), "Intel": ("xpu-smi", "discovery"), "Gaudi": ("hl-smi",)}
     output = machine.command(tools[name])
     if output.found is None:

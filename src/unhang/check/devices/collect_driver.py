@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
-from unhang.check.devices.devices import BuiltFor, Driver, NcclLibraries, NcclLibrary
+from unhang.check.devices.devices import NcclLibraries, NcclLibrary, NvidiaDriver, TorchCudaBuild
 from unhang.check.environment.collect_versions import NCCL_WHEELS
 from unhang.findings import say
-from unhang.host.look import Look
+from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
-from unhang.knowledge.job.versions import known_of
-from unhang.program.launch.planned_job import Plan
+from unhang.knowledge.job.versions import rows_affecting
+from unhang.program.launch.planned_job import PlannedJob
 
 NAME = "driver"
 LIMIT_S = 10.0
@@ -30,33 +30,33 @@ RUNTIME_WHEELS = (
 )
 
 
-def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
     """Look at each."""
     module = _MODULE.search(machine.read("/proc/driver/nvidia/version").found or "")
-    yield Driver, Look(Driver(module[1], _compat(machine)) if module else None)
-    yield BuiltFor, _built_for(machine, plan)
-    yield NcclLibraries, Look(NcclLibraries(tuple(_nccls(machine))))
+    yield NvidiaDriver, InspectionResult(NvidiaDriver(module[1], _compat(machine)) if module else None)
+    yield TorchCudaBuild, _built_for(machine, plan)
+    yield NcclLibraries, InspectionResult(NcclLibraries(tuple(_nccls(machine))))
 
 
-def _built_for(machine: Machine, plan: Plan) -> Look[BuiltFor]:
+def _built_for(machine: Machine, plan: PlannedJob) -> InspectionResult[TorchCudaBuild]:
     """Its suffix tells (``2.8.0+cu128``), else the CUDA runtime installed beside it, else what that release ships."""
     torch = plan.assume.get("torch") or machine.installed("torch")
     if not torch:
-        return Look(
+        return InspectionResult(
             because=say("torch is not installed beside unhang"),
             how="python -c 'import torch; print(torch.version.cuda)'",
         )
     if "+" in torch and not torch.partition("+")[2].startswith("cu"):
-        return Look(BuiltFor("", f"torch {torch}") if torch.endswith("+cpu") else None)
+        return InspectionResult(TorchCudaBuild("", f"torch {torch}") if torch.endswith("+cpu") else None)
     suffix = _LOCAL.search(torch)
     if suffix is not None:
-        return Look(BuiltFor(f"{suffix[1]}.{suffix[2]}", f"torch {torch}"))
+        return InspectionResult(TorchCudaBuild(f"{suffix[1]}.{suffix[2]}", f"torch {torch}"))
     for wheel in RUNTIME_WHEELS if "torch" not in plan.assume else ():
         version = machine.installed(wheel)
         if version:
-            return Look(BuiltFor(".".join(version.split(".")[:2]), f"{wheel} {version}"))
-    row = next((row for row in known_of("torch", torch, kinds=("fact",)) if row.cuda), None)
-    return Look(BuiltFor(row.cuda, f"torch {torch} of PyPI") if row is not None else None)
+            return InspectionResult(TorchCudaBuild(".".join(version.split(".")[:2]), f"{wheel} {version}"))
+    row = next((row for row in rows_affecting("torch", torch, kinds=("fact",)) if row.cuda), None)
+    return InspectionResult(TorchCudaBuild(row.cuda, f"torch {torch} of PyPI") if row is not None else None)
 
 
 def _compat(machine: Machine) -> str:

@@ -11,73 +11,95 @@ from typing import Any
 
 from unhang.check.devices.collect_devices import BUS, pci_cards
 from unhang.check.devices.devices import PciCards
-from unhang.check.devices.nvidia_smi import smi, text_of, together
-from unhang.check.devices.nvidia_smi_text import fabric_states
-from unhang.check.devices.topology import AccessControl, Fabric, Iommu, NvLinks, PeerAccess, VirtualMachine, Ways
-from unhang.check.devices.topology_text import nvlinks_of, peers_of, redirecting_bridges, ways_of
+from unhang.check.devices.nvidia_smi import nvidia_smi_command, output_text, run_commands
+from unhang.check.devices.nvidia_smi_text import parse_fabric_states
+from unhang.check.devices.topology import (
+    AccessControl,
+    CardTopology,
+    Iommu,
+    NvlinkFabric,
+    NvLinks,
+    PeerAccess,
+    VirtualMachine,
+)
+from unhang.check.devices.topology_text import parse_nvlinks, parse_peer_access, parse_topology, redirecting_bridges
 from unhang.findings import Text, say
-from unhang.host.look import Look
-from unhang.host.machine import Machine, Output
-from unhang.program.launch.planned_job import Plan
+from unhang.host.inspection_result import InspectionResult
+from unhang.host.machine import CommandOutput, Machine
+from unhang.program.launch.planned_job import PlannedJob
 
 NAME = "topology"
 LIMIT_S = 30.0
 NEEDS = ("environment", "devices", "configuration", "limits")
 _BRIDGE_CLASS = "0x0680"  # "other bridge": an NVSwitch
 _LSPCI = ("lspci", "-D", "-vvv")
-_NVLINK = (smi("nvlink", "-s"), smi("-q"), ("systemctl", "is-active", "nvidia-fabricmanager"))
+_NVLINK = (
+    nvidia_smi_command("nvlink", "-s"),
+    nvidia_smi_command("-q"),
+    ("systemctl", "is-active", "nvidia-fabricmanager"),
+)
 _MANAGER_LOG = "/var/log/fabricmanager.log"
 _MAKERS = ("QEMU", "KVM", "VMware", "Xen", "Amazon EC2", "Google", "Microsoft", "OpenStack", "Bochs", "Alibaba Cloud")
 
 
-def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:  # noqa: ARG001 - every check takes both
+def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:  # noqa: ARG001 - every check takes both
     """Look at each; after a nvidia-smi that does not answer it is not asked again."""
-    for kind in (Ways, PeerAccess, NvLinks, Fabric, AccessControl):
-        yield kind, Look()
+    for kind in (CardTopology, PeerAccess, NvLinks, NvlinkFabric, AccessControl):
+        yield kind, InspectionResult()
     pci = pci_cards(machine).found or PciCards()
-    matrix = machine.command(smi("topo", "-m"))
+    matrix = machine.command(nvidia_smi_command("topo", "-m"))
     if matrix.found is None and matrix.because is None and not pci.of("nvidia"):
         return
-    yield VirtualMachine, Look(VirtualMachine(_maker(machine)))
+    yield VirtualMachine, InspectionResult(VirtualMachine(_maker(machine)))
     yield Iommu, _iommu(machine, pci)
     if matrix.found is None:
-        yield Ways, Look(because=matrix.because, how=matrix.how)
+        yield CardTopology, InspectionResult(because=matrix.because, how=matrix.how)
         return
-    ways = ways_of(matrix.found.text) if matrix.found.code == 0 else None
-    yield Ways, Look(ways, None if ways else _said(matrix.found.text), "" if ways else "nvidia-smi topo -m")
+    ways = parse_topology(matrix.found.text) if matrix.found.code == 0 else None
+    yield (
+        CardTopology,
+        InspectionResult(ways, None if ways else _answer_text(matrix.found.text), "" if ways else "nvidia-smi topo -m"),
+    )
     if ways is None or not ways.ways:
         return
-    peers, bridges, *rest = together(machine, smi("topo", "-p2p", "r"), _LSPCI, *_NVLINK)
-    states = peers_of(text_of(peers))
-    yield PeerAccess, Look(states, None if states else _said(""), "" if states else "nvidia-smi topo -p2p r")
+    peers, bridges, *rest = run_commands(machine, nvidia_smi_command("topo", "-p2p", "r"), _LSPCI, *_NVLINK)
+    states = parse_peer_access(output_text(peers))
+    yield (
+        PeerAccess,
+        InspectionResult(states, None if states else _answer_text(""), "" if states else "nvidia-smi topo -p2p r"),
+    )
     yield AccessControl, _access_control(bridges, pci)
     yield from _nvlink(machine, ways, *rest)
 
 
-def _said(text: str) -> Text:
+def _answer_text(text: str) -> Text:
     first = text.strip().split("\n")[0][:200]
     return say("nvidia-smi says: {said}", said=first) if first else say("nvidia-smi does not tell")
 
 
 def _nvlink(
-    machine: Machine, ways: Ways, links: Look[Output], report: Look[Output], service: Look[Output]
-) -> Iterator[tuple[type, Look[Any]]]:
+    machine: Machine,
+    ways: CardTopology,
+    links: InspectionResult[CommandOutput],
+    report: InspectionResult[CommandOutput],
+    service: InspectionResult[CommandOutput],
+) -> Iterator[tuple[type, InspectionResult[Any]]]:
     """The fabric where there are switches on the bus, or where cards tell of one (those of B200 do not stand there)."""
-    switches, states = _switches(machine), fabric_states(text_of(report))
+    switches, states = _switches(machine), parse_fabric_states(output_text(report))
     if not switches and not states and not any(way.startswith("NV") for way in ways.ways.values()):
         return
-    found = nvlinks_of(text_of(links))
-    yield NvLinks, Look(found, None if found else _said(""), "" if found else "nvidia-smi nvlink -s")
+    found = parse_nvlinks(output_text(links))
+    yield NvLinks, InspectionResult(found, None if found else _answer_text(""), "" if found else "nvidia-smi nvlink -s")
     if not switches and not states:
         return
     manager = _service(service)
     blind = not manager and not states
     because = say("neither systemd nor the cards tell whether it runs") if blind else None
-    fabric = Fabric(switches, manager, states, _last_error(machine))
-    yield Fabric, Look(fabric, because, "systemctl status nvidia-fabricmanager" if blind else "")
+    fabric = NvlinkFabric(switches, manager, states, _last_error(machine))
+    yield NvlinkFabric, InspectionResult(fabric, because, "systemctl status nvidia-fabricmanager" if blind else "")
 
 
-def _service(answer: Look[Output]) -> str:
+def _service(answer: InspectionResult[CommandOutput]) -> str:
     """The service's state; empty where systemd does not run or knows no such service (exit code 4)."""
     if answer.found is None or answer.found.code not in (0, 3):
         return ""
@@ -102,17 +124,17 @@ def _last_error(machine: Machine) -> str:
     return next((line.strip()[:300] for line in reversed(lines) if "[ERROR]" in line or "fatal error" in line), "")
 
 
-def _access_control(output: Look[Output], pci: PciCards) -> Look[AccessControl]:
+def _access_control(output: InspectionResult[CommandOutput], pci: PciCards) -> InspectionResult[AccessControl]:
     how = "sudo lspci -D -vvv | grep -e '^[0-9a-f]' -e ACSCtl"
     if output.found is None:
-        return Look(because=output.because or say("there is no lspci"), how=how)
+        return InspectionResult(because=output.because or say("there is no lspci"), how=how)
     bridges, readable = redirecting_bridges(output.found.text, [card.bus for card in pci.of("nvidia")])
     if not readable and not bridges:
-        return Look(because=say("lspci may not read the bridges' settings"), how=how)
-    return Look(AccessControl(bridges))
+        return InspectionResult(because=say("lspci may not read the bridges' settings"), how=how)
+    return InspectionResult(AccessControl(bridges))
 
 
-def _iommu(machine: Machine, pci: PciCards) -> Look[Iommu]:
+def _iommu(machine: Machine, pci: PciCards) -> InspectionResult[Iommu]:
     """The kind the kernel gives the groups of the cards; where it tells none, its command line does."""
     kinds = {(machine.read(f"{BUS}/{card.bus}/iommu_group/type").found or "").strip() for card in pci.of("nvidia")} - {
         ""
@@ -120,15 +142,15 @@ def _iommu(machine: Machine, pci: PciCards) -> Look[Iommu]:
     if kinds:
         translated = sorted(kind for kind in kinds if kind.startswith("DMA"))
         how = f"{BUS}/*/iommu_group/type: {', '.join(sorted(kinds))}"
-        return Look(Iommu("translated" if translated else "passthrough", how))
+        return InspectionResult(Iommu("translated" if translated else "passthrough", how))
     units = machine.entries("/sys/class/iommu")
     if units.because is not None:
-        return Look(because=units.because)
+        return InspectionResult(because=units.because)
     if not units.found:
-        return Look(Iommu("off", "/sys/class/iommu"))
+        return InspectionResult(Iommu("off", "/sys/class/iommu"))
     line = machine.read("/proc/cmdline").found or ""
     through = re.search(r"\biommu(?:\.passthrough)?=(?:pt|1)\b", line)
-    return Look(Iommu("passthrough" if through else "translated", "/proc/cmdline"))
+    return InspectionResult(Iommu("passthrough" if through else "translated", "/proc/cmdline"))
 
 
 def _maker(machine: Machine) -> str:

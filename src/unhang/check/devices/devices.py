@@ -70,7 +70,7 @@ class CardHealth:
 
 
 @dataclass(frozen=True, slots=True)
-class DriverTrouble:
+class DriverFailure:
     """What nvidia-smi says instead of an answer. ``kind``: ``mismatch`` (library and kernel module differ),
     ``not-loaded``, ``lost`` (a card fell off the bus), ``refused`` (no permission), ``no-cards``.
     """
@@ -118,7 +118,7 @@ class XidHistory:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class DeviceSelection:
     """What the environment says of devices: ``words`` of CUDA_VISIBLE_DEVICES (None: not set, every card is seen);
     ``order``: CUDA_DEVICE_ORDER; ``local_rank``: this process's number on its node, where a launcher set one;
     ``scheduler``: the variable of a scheduler that gave out the cards.
@@ -131,7 +131,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Driver:
+class NvidiaDriver:
     """The NVIDIA driver. ``module``: version of the kernel module; ``compat``: folder of a CUDA compatibility
     library that is found before the driver's own."""
 
@@ -140,7 +140,7 @@ class Driver:
 
 
 @dataclass(frozen=True, slots=True)
-class BuiltFor:
+class TorchCudaBuild:
     """The CUDA version torch was built for (``12.8``; empty for a build without CUDA), and how it is known."""
 
     cuda: str

@@ -13,11 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TypeVar
 
-from unhang.check.devices.devices import Card, CardHealth, CardProcess, Cards, DriverTrouble
-from unhang.check.devices.nvidia_smi_text import bytes_of_mib, cards_of_report, cards_of_table, normal_bus, whole
+from unhang.check.devices.devices import Card, CardHealth, CardProcess, Cards, DriverFailure
+from unhang.check.devices.nvidia_smi_text import bytes_of_mib, leading_integer, normal_bus, parse_report, parse_table
 from unhang.findings import say
-from unhang.host.look import Look
-from unhang.host.machine import Machine, Output
+from unhang.host.inspection_result import InspectionResult
+from unhang.host.machine import CommandOutput, Machine
 
 Found = TypeVar("Found")
 MOST_CARDS = 64
@@ -39,75 +39,77 @@ _TROUBLES = (
 )
 
 
-def smi(*words: str) -> tuple[str, ...]:
+def nvidia_smi_command(*words: str) -> tuple[str, ...]:
     """The command line."""
     return ("nvidia-smi", *words)
 
 
-def cards_of(machine: Machine) -> tuple[Look[Cards], DriverTrouble | None]:
+def query_cards(machine: Machine) -> tuple[InspectionResult[Cards], DriverFailure | None]:
     """The cards; nothing there when there is no nvidia-smi."""
-    query = machine.command(smi(f"--query-gpu={','.join(FIELDS)}", CSV))
+    query = machine.command(nvidia_smi_command(f"--query-gpu={','.join(FIELDS)}", CSV))
     if query.found is None:
-        return Look(because=query.because, how=query.how), None
+        return InspectionResult(because=query.because, how=query.how), None
     trouble = _trouble(query.found)
     if trouble is not None and trouble.kind != "lost":
         return _refused(trouble), trouble
     cards = _cards_of_query(query.found.text) if query.found.code == 0 else Cards()
     if not cards.cards:
-        cards = cards_of_report(_text(machine, "-q")) or cards_of_table(_text(machine))
+        cards = parse_report(_text(machine, "-q")) or parse_table(_text(machine))
     cards = replace(cards, cards=cards.cards[:MOST_CARDS])
     if not cards.cards:
         said = query.found.text.strip().split("\n")[0][:200]
         because = say("nvidia-smi says: {said}", said=said)
-        return (_refused(trouble) if trouble is not None else Look(because=because, how="nvidia-smi -q")), trouble
+        return (
+            _refused(trouble) if trouble is not None else InspectionResult(because=because, how="nvidia-smi -q")
+        ), trouble
     processes = _processes(_text(machine, f"--query-compute-apps={','.join(PROCESS_FIELDS)}", CSV))
-    return Look(replace(cards, processes=processes)), trouble
+    return InspectionResult(replace(cards, processes=processes)), trouble
 
 
-def health_of(machine: Machine) -> Look[CardHealth]:
+def query_health(machine: Machine) -> InspectionResult[CardHealth]:
     """Why clocks are held down, and memory that waits for a repair. Cards without such memory tell nothing of it."""
     families = ("clocks_event_reasons", "clocks_throttle_reasons")  # the second until driver 535
     queries = [f"--query-gpu=uuid,{','.join(f'{family}.{name}' for name in SLOWDOWNS)}" for family in families]
     fields = "gpu_uuid,remapped_rows.pending,remapped_rows.failure"
-    lines = [smi(query, CSV) for query in (*queries, f"--query-remapped-rows={fields}")]
-    *reasons, rows = (text_of(look) for look in together(machine, *lines))
+    lines = [nvidia_smi_command(query, CSV) for query in (*queries, f"--query-remapped-rows={fields}")]
+    *reasons, rows = (output_text(look) for look in run_commands(machine, *lines))
     told = next((text for text in reasons if text), "")
     slowed: Mapping[str, tuple[str, ...]] = {row[0]: _active(row[1:]) for row in _rows(told, 1 + len(SLOWDOWNS))}
     remapping = {row[0]: _remapping(row[1], row[2]) for row in _rows(rows, 3)}
     if not told and not remapping:
-        return Look(
+        return InspectionResult(
             because=say("nvidia-smi answers no such query here"), how="nvidia-smi -q -d PERFORMANCE,ROW_REMAPPER"
         )
-    return Look(CardHealth(slowed, {uuid: state for uuid, state in remapping.items() if state}))
+    return InspectionResult(CardHealth(slowed, {uuid: state for uuid, state in remapping.items() if state}))
 
 
-def together(machine: Machine, *lines: Sequence[str]) -> tuple[Look[Output], ...]:
+def run_commands(machine: Machine, *lines: Sequence[str]) -> tuple[InspectionResult[CommandOutput], ...]:
     """Answers to several commands at once: nvidia-smi takes seconds where nothing keeps the driver awake."""
     with ThreadPoolExecutor(len(lines)) as pool:
         return tuple(pool.map(machine.command, lines))
 
 
-def text_of(look: Look[Output]) -> str:
+def output_text(look: InspectionResult[CommandOutput]) -> str:
     """What a command that succeeded printed; else empty."""
     return look.found.text if look.found is not None and look.found.code == 0 else ""
 
 
 def _text(machine: Machine, *words: str) -> str:
-    return text_of(machine.command(smi(*words)))
+    return output_text(machine.command(nvidia_smi_command(*words)))
 
 
-def _trouble(output: Output) -> DriverTrouble | None:
+def _trouble(output: CommandOutput) -> DriverFailure | None:
     for kind, pattern in _TROUBLES:
         found = re.search(rf"^.*(?:{pattern}).*$", output.text, re.MULTILINE)
         if found is not None:
-            return DriverTrouble(kind, found[0].strip()[:300])
+            return DriverFailure(kind, found[0].strip()[:300])
     return None
 
 
-def _refused(trouble: DriverTrouble) -> Look[Cards]:
+def _refused(trouble: DriverFailure) -> InspectionResult[Cards]:
     if trouble.kind == "no-cards":
-        return Look(Cards())
-    return Look(because=say("nvidia-smi says: {said}", said=trouble.said), how="nvidia-smi -q")
+        return InspectionResult(Cards())
+    return InspectionResult(because=say("nvidia-smi says: {said}", said=trouble.said), how="nvidia-smi -q")
 
 
 def _rows(text: str, length: int) -> list[list[str]]:
@@ -121,7 +123,7 @@ def _cards_of_query(text: str) -> Cards:
     driver = ""
     for row in _rows(text, len(FIELDS)):
         told = dict(zip(FIELDS, row, strict=True))
-        index = whole(told["index"])
+        index = leading_integer(told["index"])
         if index is None:
             continue
         driver = told["driver_version"]
@@ -133,12 +135,12 @@ def _cards_of_query(text: str) -> Cards:
                 normal_bus(told["pci.bus_id"]),
                 bytes_of_mib(told["memory.total"]),
                 bytes_of_mib(told["memory.used"]),
-                whole(told["utilization.gpu"]),
-                whole(told["pcie.link.width.current"]),
-                whole(told["pcie.link.width.max"]),
+                leading_integer(told["utilization.gpu"]),
+                leading_integer(told["pcie.link.width.current"]),
+                leading_integer(told["pcie.link.width.max"]),
                 told["mig.mode.current"] == "Enabled",
                 told["compute_mode"],
-                whole(told["ecc.errors.uncorrected.volatile.total"]) or 0,
+                leading_integer(told["ecc.errors.uncorrected.volatile.total"]) or 0,
             )
         )
     return Cards(tuple(cards), driver=driver)
@@ -147,7 +149,7 @@ def _cards_of_query(text: str) -> Cards:
 def _processes(text: str) -> tuple[CardProcess, ...]:
     found = []
     for uuid, pid, used, name in _rows(text, len(PROCESS_FIELDS)):
-        number = whole(pid)
+        number = leading_integer(pid)
         if number is not None:
             found.append(CardProcess(uuid, number, name, bytes_of_mib(used)))
     return tuple(found)

@@ -20,7 +20,7 @@ _USE = re.compile(
 _DRIVER = re.compile(r"Driver Version\s*: (\S+)")
 
 
-def whole(cell: str) -> int | None:
+def leading_integer(cell: str) -> int | None:
     """The number a cell begins with (``16x``, ``30 C``); None for ``[N/A]`` and the like."""
     found = re.match(r"\d+", cell.strip())
     return int(found[0][:15]) if found else None
@@ -28,7 +28,7 @@ def whole(cell: str) -> int | None:
 
 def bytes_of_mib(cell: str) -> int:
     """Bytes; 0 when no number is given."""
-    return (whole(cell) or 0) << 20
+    return (leading_integer(cell) or 0) << 20
 
 
 def normal_bus(bus: str) -> str:
@@ -37,14 +37,14 @@ def normal_bus(bus: str) -> str:
     return f"{domain[-4:]}:{rest}" if rest else bus.strip().lower()
 
 
-def cards_of_report(text: str) -> Cards | None:
+def parse_report(text: str) -> Cards | None:
     """The cards of ``nvidia-smi -q``; None when it lists none."""
     driver = _DRIVER.search(text)
     cards = [_card(index, bus, told) for index, (bus, told) in enumerate(_blocks(text))]
     return Cards(tuple(cards), driver=driver[1] if driver else "") if cards else None
 
 
-def fabric_states(text: str) -> dict[str, tuple[str, str]]:
+def parse_fabric_states(text: str) -> dict[str, tuple[str, str]]:
     """State and status in the NVLink fabric by bus, of cards that tell them; from ``nvidia-smi -q``."""
     states = {bus: (told.get("Fabric/State", "N/A"), told.get("Fabric/Status", "N/A")) for bus, told in _blocks(text)}
     return {bus: told for bus, told in states.items() if told[0] != "N/A"}
@@ -57,7 +57,7 @@ def _blocks(text: str) -> Iterator[tuple[str, dict[str, str]]]:
         yield normal_bus(start["bus"]), dict(_entries(text[start.end() : end]))
 
 
-def cards_of_table(text: str) -> Cards:
+def parse_table(text: str) -> Cards:
     """The cards of plain ``nvidia-smi``; none when it is no such table."""
     driver = re.search(r"Driver Version: (\S+)", text)
     cards: list[Card] = []
@@ -74,9 +74,9 @@ def cards_of_table(text: str) -> Cards:
                 normal_bus(row["bus"]),
                 int(use["total"]) << 20,
                 int(use["used"]) << 20,
-                whole(use["busy"]),
+                leading_integer(use["busy"]),
                 compute_mode=use["mode"],
-                uncorrected=whole(row["ecc"]) or 0,
+                uncorrected=leading_integer(row["ecc"]) or 0,
             )
         )
     return Cards(tuple(cards), driver=driver[1] if driver else "")
@@ -106,10 +106,10 @@ def _card(index: int, bus: str, told: dict[str, str]) -> Card:
         bus,
         bytes_of_mib(told.get("FB Memory Usage/Total", "")),
         bytes_of_mib(told.get("FB Memory Usage/Used", "")),
-        whole(told.get("Utilization/Gpu", "")),
-        whole(told.get("PCI/GPU Link Info/Link Width/Current", "")),
-        whole(told.get("PCI/GPU Link Info/Link Width/Max", "")),
+        leading_integer(told.get("Utilization/Gpu", "")),
+        leading_integer(told.get("PCI/GPU Link Info/Link Width/Current", "")),
+        leading_integer(told.get("PCI/GPU Link Info/Link Width/Max", "")),
         told.get("MIG Mode/Current") == "Enabled",
         told.get("Compute Mode", "Default"),
-        sum(whole(value) or 0 for value in errors),
+        sum(leading_integer(value) or 0 for value in errors),
     )

@@ -11,7 +11,7 @@ DISTANCES = ("NV", "PIX", "PXB", "PHB", "NODE", "SYS")
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class CardTopology:
     """The matrix of ``nvidia-smi topo -m`` by card indices (``NV18``, ``PIX``, … ``SYS``); each card's NUMA node."""
 
     ways: Mapping[Pair, str] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class NvLinks:
 
 
 @dataclass(frozen=True, slots=True)
-class Fabric:
+class NvlinkFabric:
     """NVSwitches of this machine. ``manager``: what systemd says of the fabric manager, empty when it was not told;
     ``states``: the card's state and status in the fabric by bus (``Completed``, ``Success``); absent before Hopper.
     """

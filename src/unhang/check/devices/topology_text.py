@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from unhang.check.devices.topology import NvLinks, Pair, PeerAccess, Ways
+from unhang.check.devices.topology import CardTopology, NvLinks, Pair, PeerAccess
 
 MOST_CHARACTERS = 1_000
 """Of a line of lspci that are looked at."""
@@ -18,7 +18,7 @@ _BELOW = re.compile(r"Bus: primary=[0-9a-f]+, secondary=(?P<first>[0-9a-f]+), su
 _DEVICE = re.compile(r"^(?P<bus>(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (?P<rest>.*)$")
 
 
-def ways_of(text: str) -> Ways | None:
+def parse_topology(text: str) -> CardTopology | None:
     """The matrix of ``nvidia-smi topo -m``; None when there is none in ``text``.
 
     Columns are told apart by tabs, or by two blanks where a paste has lost them. ``NUMA Affinity`` is a number, a list,
@@ -34,10 +34,10 @@ def ways_of(text: str) -> Ways | None:
         number = re.match(r"\d{1,6}", cell)
         if number is not None:
             numa[index] = int(number[0])
-    return Ways({pair: "SYS" if way == "SOC" else way for pair, way in states.items()}, numa)
+    return CardTopology({pair: "SYS" if way == "SOC" else way for pair, way in states.items()}, numa)
 
 
-def peers_of(text: str) -> PeerAccess | None:
+def parse_peer_access(text: str) -> PeerAccess | None:
     """The matrix of ``nvidia-smi topo -p2p r``; None when there is none."""
     states, rows, _ = _matrix(text)
     return PeerAccess(states) if rows else None
@@ -71,7 +71,7 @@ def _cells(line: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-def nvlinks_of(text: str) -> NvLinks | None:
+def parse_nvlinks(text: str) -> NvLinks | None:
     """Links up and down of each card in ``nvidia-smi nvlink -s``; None when it tells of none."""
     links: dict[int, Pair] = {}
     card: int | None = None

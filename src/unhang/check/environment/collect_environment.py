@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from unhang.findings import Text
-from unhang.host.look import Look
+from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
-from unhang.program.launch.job_environment import Setting, Settings
-from unhang.program.launch.planned_job import Plan
+from unhang.program.launch.job_environment import JobEnvironment, VariableSetting
+from unhang.program.launch.planned_job import PlannedJob
 
 NAME = "environment"
 LIMIT_S = 5.0
@@ -24,7 +24,7 @@ SYSTEM_FILE = "/etc/nccl.conf"
 _WORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 
 
-def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
     """Everything that is set, by name, with what is set elsewhere and has no effect."""
     layers = [_of_command(plan), _of_scripts(plan), _of_shell(machine.environment)]
     because: Text | None = None
@@ -33,15 +33,15 @@ def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
         because = because or text.because
         if text.found is not None:
             layers.append(_of_file(text.found, path))
-    yield Settings, Look(_merged(layers), because)
+    yield JobEnvironment, InspectionResult(_merged(layers), because)
 
 
-def settings_of(machine: Machine, plan: Plan) -> Mapping[str, str]:
+def job_variables(machine: Machine, plan: PlannedJob) -> Mapping[str, str]:
     """What the words before the command and this shell set, by name."""
     return {**machine.environment, **{setting.name: setting.value for setting in _of_command(plan)}}
 
 
-def _of_command(plan: Plan) -> list[Setting]:
+def _of_command(plan: PlannedJob) -> list[VariableSetting]:
     """``env A=B torchrun …`` and ``A=B torchrun …``: the words before the command proper."""
     words = plan.command[1:] if plan.command[:1] == ("env",) else plan.command
     found = []
@@ -49,17 +49,17 @@ def _of_command(plan: Plan) -> list[Setting]:
         match = _WORD.fullmatch(word)
         if match is None:
             break
-        found.append(Setting(match[1], match[2], "command"))
+        found.append(VariableSetting(match[1], match[2], "command"))
     return found
 
 
-def _of_scripts(plan: Plan) -> list[Setting]:
+def _of_scripts(plan: PlannedJob) -> list[VariableSetting]:
     """What the scripts on the way to the program export."""
     return list(plan.followed.environment.values()) if plan.followed is not None else []
 
 
-def _of_shell(environment: Mapping[str, str]) -> list[Setting]:
-    return [Setting(name, value) for name, value in environment.items()]
+def _of_shell(environment: Mapping[str, str]) -> list[VariableSetting]:
+    return [VariableSetting(name, value) for name, value in environment.items()]
 
 
 def _files(environment: Mapping[str, str]) -> Iterator[str]:
@@ -69,21 +69,21 @@ def _files(environment: Mapping[str, str]) -> Iterator[str]:
     yield SYSTEM_FILE
 
 
-def _of_file(text: str, path: str) -> list[Setting]:
+def _of_file(text: str, path: str) -> list[VariableSetting]:
     """NCCL splits at the first ``=`` and keeps blanks; lines that begin with ``#`` are comments."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         name, sign, value = line.partition("=")
         if sign and not line.startswith("#"):
-            found.append(Setting(name, value, path, number))
+            found.append(VariableSetting(name, value, path, number))
     return found
 
 
-def _merged(layers: list[list[Setting]]) -> Settings:
-    in_force: dict[str, Setting] = {}
+def _merged(layers: list[list[VariableSetting]]) -> JobEnvironment:
+    in_force: dict[str, VariableSetting] = {}
     shadowed = []
     for setting in (setting for layer in layers for setting in layer):
         winner = in_force.setdefault(setting.name, setting)
         if winner is not setting and winner.value != setting.value:
             shadowed.append((winner, setting))
-    return Settings(in_force, tuple(shadowed))
+    return JobEnvironment(in_force, tuple(shadowed))

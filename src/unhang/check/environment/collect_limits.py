@@ -14,10 +14,10 @@ from unhang.check.environment.machine_limits import (
     SharedMemory,
     Tracing,
 )
-from unhang.host.look import Look
+from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.knowledge import numbers
-from unhang.program.launch.planned_job import Plan
+from unhang.program.launch.planned_job import PlannedJob
 
 NAME = "limits"
 LIMIT_S = 5.0
@@ -27,7 +27,7 @@ _GROUPS = "/sys/fs/cgroup"
 _NO_LIMIT = 1 << 60  # cgroup v1 writes about 2^63 where nothing is set
 
 
-def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:  # noqa: ARG001 - every check takes both
+def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:  # noqa: ARG001 - every check takes both
     """Look at each limit."""
     yield SharedMemory, _shared_memory(machine)
     yield ProcessLimits, _process_limits(machine)
@@ -35,38 +35,38 @@ def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:  # n
     yield Tracing, _tracing(machine)
     yield Cores, _cores(machine)
     devices = machine.entries("/sys/class/infiniband")
-    yield RdmaDevices, Look(RdmaDevices(devices.found or ()), devices.because)
+    yield RdmaDevices, InspectionResult(RdmaDevices(devices.found or ()), devices.because)
 
 
-def _shared_memory(machine: Machine) -> Look[SharedMemory]:
+def _shared_memory(machine: Machine) -> InspectionResult[SharedMemory]:
     space = machine.space("/dev/shm")
     if space.found is None:
-        return Look(because=space.because)
-    return Look(SharedMemory(space.found.size, space.found.free))
+        return InspectionResult(because=space.because)
+    return InspectionResult(SharedMemory(space.found.size, space.found.free))
 
 
-def _process_limits(machine: Machine) -> Look[ProcessLimits]:
+def _process_limits(machine: Machine) -> InspectionResult[ProcessLimits]:
     text = machine.read("/proc/self/limits")
     if text.found is None:
-        return Look(because=text.because)
+        return InspectionResult(because=text.because)
     rows = {row["what"]: row["soft"] for row in _ROW.finditer(text.found)}
     locked, files = rows.get("locked memory"), rows.get("open files")
     if locked is None or files is None:
-        return Look()
-    return Look(ProcessLimits(_amount(locked), _amount(files)))
+        return InspectionResult()
+    return InspectionResult(ProcessLimits(_amount(locked), _amount(files)))
 
 
 def _amount(word: str | None) -> int | None:
-    number = numbers.whole((word or "").strip())
+    number = numbers.integer((word or "").strip())
     return number if number is not None and number >= 0 else None
 
 
-def _memory(machine: Machine) -> Look[MemoryLimit]:
+def _memory(machine: Machine) -> InspectionResult[MemoryLimit]:
     """The tightest of the machine and of every memory group above us (cgroup v2, then v1)."""
     known = dict(re.findall(r"^(\w+):\s+(\d+) kB", machine.read("/proc/meminfo").found or "", re.MULTILINE))
     total, free = _amount(known.get("MemTotal")), _amount(known.get("MemAvailable")) or 0
     if total is None:
-        return Look()
+        return InspectionResult()
     limits = [MemoryLimit(total * 1024, (total - free) * 1024, "")]
     own = machine.read("/proc/self/cgroup").found or ""
     for folder, limit_file, used_file in _group_folders(own):
@@ -74,7 +74,7 @@ def _memory(machine: Machine) -> Look[MemoryLimit]:
         used = _amount(machine.read(f"{folder}/{used_file}").found)
         if limit is not None and limit < _NO_LIMIT:
             limits.append(MemoryLimit(limit, used or 0, folder))
-    return Look(min(limits, key=lambda one: one.limit))
+    return InspectionResult(min(limits, key=lambda one: one.limit))
 
 
 def _group_folders(own: str) -> Iterator[tuple[str, str, str]]:
@@ -93,7 +93,7 @@ def _group_folders(own: str) -> Iterator[tuple[str, str, str]]:
             yield "/".join([root, *parts[:count]]), *files
 
 
-def _cores(machine: Machine) -> Look[Cores]:
+def _cores(machine: Machine) -> InspectionResult[Cores]:
     """Cores in ``/proc/cpuinfo``, less where ``cpu.max`` (cgroup v2) allows less."""
     count = len(re.findall(r"^processor\s*:", machine.read("/proc/cpuinfo").found or "", re.MULTILINE))
     for line in (machine.read("/proc/self/cgroup").found or "").splitlines():
@@ -102,14 +102,14 @@ def _cores(machine: Machine) -> Look[Cores]:
             allowed, period = (*map(_amount, quota), None, None)[:2]
             if allowed is not None and period:
                 count = min(count, max(1, allowed // period))
-    return Look(Cores(count)) if count else Look()
+    return InspectionResult(Cores(count)) if count else InspectionResult()
 
 
-def _tracing(machine: Machine) -> Look[Tracing]:
+def _tracing(machine: Machine) -> InspectionResult[Tracing]:
     scope = machine.read("/proc/sys/kernel/yama/ptrace_scope")
     status = re.search(r"^CapEff:\s+([0-9a-f]+)", machine.read("/proc/self/status").found or "", re.MULTILINE)
     if scope.because is not None:
-        return Look(because=scope.because)
+        return InspectionResult(because=scope.because)
     may = status is not None and bool(int(status[1], 16) >> _CAP_SYS_PTRACE & 1)
     # no such file: the kernel has no Yama, and users may look at their own
-    return Look(Tracing(_amount(scope.found) or 0, may))
+    return InspectionResult(Tracing(_amount(scope.found) or 0, may))

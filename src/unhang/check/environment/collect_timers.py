@@ -12,17 +12,17 @@ from typing import Any
 
 from unhang.check.environment.timers import Timer, Timers
 from unhang.findings import Evidence, Source, Text, say
-from unhang.host.look import Look
+from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.knowledge import numbers
 from unhang.program.collect_program import LIMIT_S as READING_LIMIT_S
-from unhang.program.collect_program import source_of
-from unhang.program.launch.command_words import taken_apart
+from unhang.program.collect_program import read_program_source
+from unhang.program.launch.command_words import parse_command
 from unhang.program.launch.launch import Configuration, Launch
-from unhang.program.launch.planned_job import Plan
-from unhang.program.program_source import GroupLimit
+from unhang.program.launch.planned_job import PlannedJob
+from unhang.program.program_source import ProcessGroupTimeout
 from unhang.program.settings.configuration_files import configuration_of
-from unhang.program.settings.process_group_timeouts import MAKE_GROUPS, OF_ARGUMENTS
+from unhang.program.settings.process_group_timeouts import GROUP_CALLS, TRAINER_ARGUMENT
 
 NAME = "timers"
 LIMIT_S = READING_LIMIT_S
@@ -49,18 +49,18 @@ _VARIABLES: Mapping[str, tuple[str, float]] = {
 }
 
 
-def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
     """Collect them."""
-    launch = taken_apart(plan.command)
+    launch = parse_command(plan.command)
     configuration, _ = configuration_of(machine, launch)
     timers = [*_of_command(launch), *_of_files(configuration, launch), *_of_environment(machine, plan)]
     program = _of_program(machine, plan, launch)
     ignored = [timer for timer in timers if timer.name == "DEEPSPEED_TIMEOUT" and _trainer(launch, configuration)]
     if program.makes_first:
-        ignored += [timer for timer in (*timers, *program.timers) if timer.name == OF_ARGUMENTS]
+        ignored += [timer for timer in (*timers, *program.timers) if timer.name == TRAINER_ARGUMENT]
     timers = [timer for timer in (*timers, *program.timers) if timer not in ignored]
     timers += _defaults(timers, launch, configuration)
-    yield Timers, Look(Timers(tuple(timers), program.groups_without, tuple(ignored)), program.because)
+    yield Timers, InspectionResult(Timers(tuple(timers), program.groups_without, tuple(ignored)), program.because)
 
 
 def _of_command(launch: Launch) -> Iterator[Timer]:
@@ -79,7 +79,7 @@ def _of_files(configuration: Configuration, launch: Launch) -> Iterator[Timer]:
                 yield Timer(kind, seconds, name, Evidence(Source(file.path), f"{name}: {file.get(name)}"))
 
 
-def _of_environment(machine: Machine, plan: Plan) -> Iterator[Timer]:
+def _of_environment(machine: Machine, plan: PlannedJob) -> Iterator[Timer]:
     for name, (kind, unit) in _VARIABLES.items():
         seconds = _amount(machine.environment.get(name), unit)
         if seconds is not None:
@@ -100,14 +100,14 @@ class _Program:
     because: Text | None = None
 
 
-def _of_program(machine: Machine, plan: Plan, launch: Launch) -> _Program:
+def _of_program(machine: Machine, plan: PlannedJob, launch: Launch) -> _Program:
     """Of every file that the launch leads to, as it would run them."""
-    look = source_of(machine, plan.command)
+    look = read_program_source(machine, plan.command)
     if look.found is None:
         return _Program(because=look.because if launch.program.endswith(".py") else None)
     timers: list[Timer] = []
     without: list[Evidence] = []
-    unknown: list[GroupLimit] = []
+    unknown: list[ProcessGroupTimeout] = []
     makes_first = False
     for one in look.found.limits:
         itself = one.call in _MAKE_IT_THEMSELVES and not one.guarded
@@ -115,15 +115,15 @@ def _of_program(machine: Machine, plan: Plan, launch: Launch) -> _Program:
         makes_first |= itself and seconds is not None
         if one.given and one.seconds is None:
             unknown.append(one)
-        if seconds is not None and one.call not in MAKE_GROUPS:
-            name = one.call if one.call == OF_ARGUMENTS else f"{one.call}(timeout=)"
+        if seconds is not None and one.call not in GROUP_CALLS:
+            name = one.call if one.call == TRAINER_ARGUMENT else f"{one.call}(timeout=)"
             timers.append(Timer("collective", seconds, name, Evidence(one.source, one.line_text)))
-        elif one.call in MAKE_GROUPS and not one.given:
+        elif one.call in GROUP_CALLS and not one.given:
             without.append(Evidence(one.source, one.line_text))
     return _Program(tuple(timers), tuple(without), makes_first, _not_known(unknown))
 
 
-def _not_known(unknown: Sequence[GroupLimit]) -> Text | None:
+def _not_known(unknown: Sequence[ProcessGroupTimeout]) -> Text | None:
     if not unknown:
         return None
     told = "; ".join(f"{one.call}(timeout={one.given}) ({one.source.path}:{one.source.line})" for one in unknown[:3])
@@ -153,5 +153,5 @@ def _trainer(launch: Launch, configuration: Configuration) -> bool:
 
 def _amount(value: object, unit: float) -> float | None:
     """Seconds; None for what is no number. A duration of hours in words (``1h``) is not known anywhere we read."""
-    number = numbers.of_value(value)
+    number = numbers.finite_number(value)
     return number * unit if number is not None and number >= 0 else None

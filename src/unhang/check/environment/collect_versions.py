@@ -14,15 +14,15 @@ from packaging.specifiers import SpecifierSet
 
 from unhang.check.environment.versions import Versions
 from unhang.findings import Text, say
-from unhang.host.look import Look
+from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
-from unhang.knowledge.job.versions import VersionRow, affects, known_of, version_numbers, version_rows
-from unhang.program.collect_program import program_of
-from unhang.program.imports.folder_listing import Folders
-from unhang.program.imports.launch_entry import pinning_folders, start_of
-from unhang.program.imports.version_pins import Pin, pins_in
-from unhang.program.launch.command_words import taken_apart
-from unhang.program.launch.planned_job import Plan
+from unhang.knowledge.job.versions import VersionRow, rows_affecting, version_matches, version_numbers, version_rows
+from unhang.program.collect_program import program_in_launch
+from unhang.program.imports.folder_listing import FolderListing
+from unhang.program.imports.launch_entry import find_launch_entry, pinning_folders
+from unhang.program.imports.version_pins import VersionPin, find_version_pins
+from unhang.program.launch.command_words import parse_command
+from unhang.program.launch.planned_job import PlannedJob
 
 NAME = "versions"
 LIMIT_S = 10.0
@@ -37,7 +37,7 @@ class _Found:
     allowed: dict[str, tuple[str, str]] = field(default_factory=dict)
 
 
-def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
     """Every version that can be known."""
     found = _Found()
     for package in PACKAGES:
@@ -49,10 +49,10 @@ def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
     _nccl_of(machine, found)
     because = None if "torch" in found.of else _no_torch(machine, found)
     how = "" if because is None else "unhang check --assume torch=2.8"
-    yield Versions, Look(Versions(found.of, found.origin, found.allowed), because, how)
+    yield Versions, InspectionResult(Versions(found.of, found.origin, found.allowed), because, how)
 
 
-def _assume(plan: Plan, found: _Found) -> None:
+def _assume(plan: PlannedJob, found: _Found) -> None:
     for package, version in plan.assume.items():
         if found.of.get(package) != version:
             found.of[package], found.origin[package] = version, say("assumed")
@@ -65,17 +65,17 @@ def _no_torch(machine: Machine, found: _Found) -> Text:
     return say("torch is not installed, and {place} allows {allowed}", place=place, allowed=allowed)
 
 
-def _pins(machine: Machine, plan: Plan) -> Mapping[str, Pin]:
+def _pins(machine: Machine, plan: PlannedJob) -> Mapping[str, VersionPin]:
     """What the project of the command asks for; nothing without a command."""
     if not plan.command:
         return {}
-    folders = Folders(machine)
-    program = program_of(taken_apart(plan.command))
-    script = start_of(folders, program, plan.command, machine.environment).script if program else ""
-    return pins_in(folders, pinning_folders(folders, script, machine.asked_in or machine.folder))
+    folders = FolderListing(machine)
+    program = program_in_launch(parse_command(plan.command))
+    script = find_launch_entry(folders, program, plan.command, machine.environment).script if program else ""
+    return find_version_pins(folders, pinning_folders(folders, script, machine.asked_in or machine.folder))
 
 
-def _asked_for(pins: Mapping[str, Pin], found: _Found) -> None:
+def _asked_for(pins: Mapping[str, VersionPin], found: _Found) -> None:
     known = {row.package for row in version_rows()}
     for package, pin in pins.items():
         if package in found.of or package not in {*PACKAGES, *known}:
@@ -89,14 +89,14 @@ def _asked_for(pins: Mapping[str, Pin], found: _Found) -> None:
             found.allowed[package] = (pin.allowed, f"{pin.path}:{pin.line}")
 
 
-def _may_be(row: VersionRow, pin: Pin) -> bool:
+def _may_be(row: VersionRow, pin: VersionPin) -> bool:
     """A release that ``pin`` allows has the defect of ``row``: tried with those at the edges of both."""
     if row.kind not in ("bad", "unverified") or not (row.introduced or row.fixed):
         return False
     allowed: SpecifierSet = pin.requirement.specifier
     edges = ("0", row.introduced, *(one.version.removesuffix(".*") for one in allowed))
     return any(
-        affects(row.affects, numbers) and allowed.contains(edge, prereleases=True)
+        version_matches(row.affects, numbers) and allowed.contains(edge, prereleases=True)
         for edge in edges
         if edge and (numbers := version_numbers(edge))
     )
@@ -112,6 +112,6 @@ def _nccl_of(machine: Machine, found: _Found) -> None:
         if version:
             found.of["nccl"] = version
             return
-    for row in known_of("torch", torch, kinds=("fact",)):
+    for row in rows_affecting("torch", torch, kinds=("fact",)):
         if row.nccl:
             found.of["nccl"], found.origin["nccl"] = row.nccl, say("ships with torch {version}", version=torch)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from unhang.findings import Text
-from unhang.knowledge.job.environment_variables import Variable
+from unhang.knowledge.job.environment_variables import EnvironmentVariable
 from unhang.knowledge.job.versions import version_numbers
-from unhang.program.launch.job_environment import Settings
+from unhang.program.launch.job_environment import JobEnvironment
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Versions:
     origin: Mapping[str, Text] = field(default_factory=dict)
     allowed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
-    def owner_of(self, variable: Variable) -> str | None:
+    def owner_of(self, variable: EnvironmentVariable) -> str | None:
         """The version of the program that reads ``variable``; None when it is not known."""
         return self.of.get({"gloo": "torch", "torchrun": "torch"}.get(variable.owner, variable.owner))
 
@@ -32,7 +32,7 @@ class Versions:
         numbers = version_numbers(self.of.get(package, ""))
         return None if numbers is None else numbers >= bound
 
-    def nccl2(self, settings: Settings) -> bool:
+    def nccl2(self, settings: JobEnvironment) -> bool:
         """Whether torch's rewritten NCCL backend is the one in force: opt-in in 2.14, opt-out from 2.15."""
         wish = settings.value("TORCH_DIST_USE_NCCL2")
         if self.at_least("torch", (2, 15)):

@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from unhang.check.network.network import Address, Interface, Interfaces
+from unhang.check.network.network import Address, Interfaces, NetworkInterface
 from unhang.findings import say
-from unhang.host.look import Look
+from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.knowledge import numbers
 
@@ -26,13 +26,13 @@ _KINDS = {"772": "loopback", "32": "infiniband", "1": "ether"}
 _LOCAL = re.compile(r"\|-- (\S+)\n\s+/32 host LOCAL")
 
 
-def interfaces_of(machine: Machine) -> Look[Interfaces]:
+def interfaces_of(machine: Machine) -> InspectionResult[Interfaces]:
     """Every interface, by index."""
     default = {fields[0] for fields in _routes(machine) if fields[1] == fields[7] == "00000000"}
     found = _from_ip(machine, default) or tuple(_from_files(machine, default))
     if not found:
-        return Look(because=say("neither ip nor /sys/class/net tells the interfaces"), how="ip addr")
-    return Look(Interfaces(tuple(sorted(found, key=lambda one: one.index))))
+        return InspectionResult(because=say("neither ip nor /sys/class/net tells the interfaces"), how="ip addr")
+    return InspectionResult(Interfaces(tuple(sorted(found, key=lambda one: one.index))))
 
 
 def _routes(machine: Machine) -> list[list[str]]:
@@ -40,7 +40,7 @@ def _routes(machine: Machine) -> list[list[str]]:
     return [fields for line in lines if len(fields := line.split()) >= 8]
 
 
-def _from_ip(machine: Machine, default: set[str]) -> tuple[Interface, ...]:
+def _from_ip(machine: Machine, default: set[str]) -> tuple[NetworkInterface, ...]:
     output = machine.command(["ip", "-j", "-d", "addr"]).found
     if output is None or output.code:
         return ()
@@ -51,7 +51,7 @@ def _from_ip(machine: Machine, default: set[str]) -> tuple[Interface, ...]:
         return ()
 
 
-def _row(row: dict[str, Any], default: set[str]) -> Interface:
+def _row(row: dict[str, Any], default: set[str]) -> NetworkInterface:
     flags, name = row.get("flags", ()), str(row["ifname"])
     kind = "loopback" if "LOOPBACK" in flags else row.get("linkinfo", {}).get("info_kind") or row.get("link_type", "")
     addresses = [
@@ -62,16 +62,16 @@ def _row(row: dict[str, Any], default: set[str]) -> Interface:
     up = "UP" in flags
     running = up and row.get("operstate", "UNKNOWN") in ("UP", "UNKNOWN")
     ordered = tuple(sorted(addresses, key=lambda one: one.family))
-    return Interface(
+    return NetworkInterface(
         int(row["ifindex"]), name, str(kind), up, running, int(row.get("mtu", 0)), ordered, name in default
     )
 
 
-def _from_files(machine: Machine, default: set[str]) -> Iterator[Interface]:
+def _from_files(machine: Machine, default: set[str]) -> Iterator[NetworkInterface]:
     addresses = _addresses(machine)
     for name in machine.entries("/sys/class/net").found or ():
         index, flags = _file(machine, name, "ifindex"), _file(machine, name, "flags")
-        place = numbers.whole(index)
+        place = numbers.integer(index)
         if place is None:
             continue
         up = bool(int(flags, 16) & _UP) if _HEX.fullmatch(flags) else False
@@ -79,8 +79,8 @@ def _from_files(machine: Machine, default: set[str]) -> Iterator[Interface]:
         kind = "bridge" if machine.entries(f"/sys/class/net/{name}/bridge").found is not None else ""
         kind = kind or _KINDS.get(_file(machine, name, "type"), "")
         mtu = _file(machine, name, "mtu")
-        size = numbers.whole(mtu) or 0
-        yield Interface(place, name, kind, up, running, size, tuple(addresses.get(name, ())), name in default)
+        size = numbers.integer(mtu) or 0
+        yield NetworkInterface(place, name, kind, up, running, size, tuple(addresses.get(name, ())), name in default)
 
 
 def _file(machine: Machine, name: str, what: str) -> str:

@@ -6,27 +6,27 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from unhang.check.environment.collect_environment import settings_of
+from unhang.check.environment.collect_environment import job_variables
 from unhang.check.network.collect_interfaces import interfaces_of
 from unhang.check.network.network import (
     Firewall,
     HostName,
     Interfaces,
-    MeetingPoint,
+    NetworkPlugins,
     PlannedNodes,
-    Plugins,
     RdmaPorts,
-    planned_nodes,
+    RendezvousEndpoint,
+    planned_node_count,
 )
 from unhang.check.network.rdma_ports import rdma_ports
-from unhang.check.network.rendezvous_endpoint import meeting_point, resolved
+from unhang.check.network.rendezvous_endpoint import find_rendezvous_endpoint, resolve_host
 from unhang.findings import say
-from unhang.host.look import Look
+from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.knowledge import numbers
-from unhang.knowledge.hardware.fabrics import fabrics
-from unhang.program.launch.command_words import taken_apart
-from unhang.program.launch.planned_job import Plan
+from unhang.knowledge.hardware.fabrics import plugin_fabrics
+from unhang.program.launch.command_words import parse_command
+from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.settings.configuration_files import configuration_of
 
 NAME = "network"
@@ -43,26 +43,29 @@ _CHAIN, _RULE = re.compile(r"-P (\S+) (\S+)"), re.compile(r"-A (\S+) .*")
 _DROPPING = re.compile(r"chain (\S+) \{\s*type filter hook input [^}]*?policy drop")
 
 
-def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
     """Look at each; what the job is not going to use is looked at all the same, except the firewall on one node."""
-    launch = taken_apart(plan.command)
+    launch = parse_command(plan.command)
     configuration, _ = configuration_of(machine, launch)
-    environment = settings_of(machine, plan)
+    environment = job_variables(machine, plan)
     interfaces = interfaces_of(machine)
     yield Interfaces, interfaces
-    own = resolved(machine, machine.node)
-    yield HostName, Look(None if own.found is None else HostName(machine.node, own.found), own.because, own.how)
+    own = resolve_host(machine, machine.node)
+    yield (
+        HostName,
+        InspectionResult(None if own.found is None else HostName(machine.node, own.found), own.because, own.how),
+    )
     yield RdmaPorts, rdma_ports(machine)
-    yield Plugins, Look(_plugins(machine, environment.get("LD_LIBRARY_PATH", "")))
-    nodes = planned_nodes(launch, environment)
-    yield PlannedNodes, Look(PlannedNodes(nodes))
+    yield NetworkPlugins, InspectionResult(_plugins(machine, environment.get("LD_LIBRARY_PATH", "")))
+    nodes = planned_node_count(launch, environment)
+    yield PlannedNodes, InspectionResult(PlannedNodes(nodes))
     if nodes is not None and nodes > 1:
         yield Firewall, _firewall(machine)
-    yield MeetingPoint, meeting_point(machine, launch, configuration, environment, interfaces.found)
+    yield RendezvousEndpoint, find_rendezvous_endpoint(machine, launch, configuration, environment, interfaces.found)
 
 
-def _plugins(machine: Machine, search: str) -> Plugins:
-    present = [row for row in fabrics() if _has(machine, row.path, row.vendor)]
+def _plugins(machine: Machine, search: str) -> NetworkPlugins:
+    present = [row for row in plugin_fabrics() if _has(machine, row.path, row.vendor)]
     folders = [folder for folder in search.split(":") if folder.startswith("/")]
     folders += [folder for row in present for folder in row.folders]
     for name in machine.entries("/etc/ld.so.conf.d").found or ():
@@ -75,7 +78,7 @@ def _plugins(machine: Machine, search: str) -> Plugins:
         for name in machine.entries(folder).found or ()
         if name.startswith("libnccl-net") and ".so" in name
     ]
-    return Plugins(tuple(row.name for row in present), tuple(files), tuple(folders))
+    return NetworkPlugins(tuple(row.name for row in present), tuple(files), tuple(folders))
 
 
 def _has(machine: Machine, path: str, vendor: str) -> bool:
@@ -85,15 +88,15 @@ def _has(machine: Machine, path: str, vendor: str) -> bool:
     )
 
 
-def _firewall(machine: Machine) -> Look[Firewall]:
+def _firewall(machine: Machine) -> InspectionResult[Firewall]:
     rules = machine.command(["iptables", "-S"])
     if rules.found is None and rules.because is None:
         tables = machine.command(["nft", "list", "ruleset"])
         if tables.found is None or tables.found.code:
-            return Look(because=say("neither iptables nor nft answers"), how="sudo nft list ruleset")
-        return Look(Firewall({}, {}, tuple(_DROPPING.findall(tables.found.text)), _listening(machine)))
+            return InspectionResult(because=say("neither iptables nor nft answers"), how="sudo nft list ruleset")
+        return InspectionResult(Firewall({}, {}, tuple(_DROPPING.findall(tables.found.text)), _listening(machine)))
     if rules.found is None or rules.found.code:
-        return Look(because=rules.because or say("only root may read the rules"), how="sudo iptables -S")
+        return InspectionResult(because=rules.because or say("only root may read the rules"), how="sudo iptables -S")
     tables = machine.command(["nft", "list", "ruleset"])
     chains: dict[str, list[str]] = {}
     for match in _RULE.finditer(rules.found.text):
@@ -103,10 +106,10 @@ def _firewall(machine: Machine) -> Look[Firewall]:
     policies = dict(_CHAIN.findall(rules.found.text))
     own = tuple(chain for chain in dropping if chain not in policies)
     found = {name: tuple(lines) for name, lines in chains.items()}
-    return Look(Firewall(found, policies, own, _listening(machine)))
+    return InspectionResult(Firewall(found, policies, own, _listening(machine)))
 
 
 def _listening(machine: Machine) -> tuple[int, int]:
     told = (machine.read("/proc/sys/net/ipv4/ip_local_port_range").found or "").split()
-    first, last = (*map(numbers.whole, told[:2]), None, None)[:2]
+    first, last = (*map(numbers.integer, told[:2]), None, None)[:2]
     return (32768, 60999) if first is None or last is None else (first, last)

@@ -15,23 +15,23 @@ _KNOWN_MATCHES = ("tcp", "comment", "state", "conntrack", "multiport")
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class FirewallDecision:
     """``verdict``: ``open``, ``closed``, or ``unsure`` (it depends on who asks); ``rule``: the one that decides."""
 
     verdict: str
     rule: str = ""
 
 
-def passage(firewall: Firewall, port: int) -> Passage:
+def firewall_decision(firewall: Firewall, port: int) -> FirewallDecision:
     """Follow the rules of INPUT for a new connection from another node to ``port``."""
     found = _walk(firewall, "INPUT", port, _DEPTH)
     if found is not None:
         return found
     policy = firewall.policies.get("INPUT", "ACCEPT")
-    return Passage(_VERDICTS.get(policy, "unsure"), f"-P INPUT {policy}")
+    return FirewallDecision(_VERDICTS.get(policy, "unsure"), f"-P INPUT {policy}")
 
 
-def _walk(firewall: Firewall, chain: str, port: int, depth: int) -> Passage | None:
+def _walk(firewall: Firewall, chain: str, port: int, depth: int) -> FirewallDecision | None:
     doubtful = False
     for rule in firewall.chains.get(chain, ()):
         words = _words(rule)
@@ -49,8 +49,8 @@ def _walk(firewall: Firewall, chain: str, port: int, depth: int) -> Passage | No
         if _some_only(words):
             doubtful = True
             continue
-        return Passage("unsure" if doubtful and verdict == "closed" else verdict, rule)
-    return Passage("unsure", f"-P {chain}") if doubtful and firewall.policies.get(chain) == "DROP" else None
+        return FirewallDecision("unsure" if doubtful and verdict == "closed" else verdict, rule)
+    return FirewallDecision("unsure", f"-P {chain}") if doubtful and firewall.policies.get(chain) == "DROP" else None
 
 
 def _words(rule: str) -> list[str]:
@@ -82,7 +82,7 @@ def _concerns(words: list[str], port: int) -> bool:
 
 def _holds(part: str, port: int) -> bool:
     low, _, high = part.partition(":")
-    first, last = numbers.whole(low), numbers.whole(high or low)
+    first, last = numbers.integer(low), numbers.integer(high or low)
     return first is not None and last is not None and first <= port <= last
 
 

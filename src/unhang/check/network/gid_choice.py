@@ -9,12 +9,12 @@ from __future__ import annotations
 import ipaddress
 
 from unhang.check.network.network import Gid, RdmaPort
-from unhang.program.launch.job_environment import Settings
+from unhang.program.launch.job_environment import JobEnvironment
 
 _FAMILIES = {"AF_INET": 4, "AF_INET6": 6}
 
 
-def forced_index(settings: Settings) -> int | None:
+def forced_index(settings: JobEnvironment) -> int | None:
     """``NCCL_IB_GID_INDEX``; None where NCCL chooses."""
     try:
         index = int((settings.value("NCCL_IB_GID_INDEX") or "-1").strip())
@@ -28,7 +28,7 @@ def gid_at(port: RdmaPort, index: int) -> Gid | None:
     return next((gid for gid in port.gids if gid.index == index), None)
 
 
-def chosen_gid(port: RdmaPort, settings: Settings) -> Gid | None:
+def chosen_gid(port: RdmaPort, settings: JobEnvironment) -> Gid | None:
     """The entry in force; None where there is none that could be used."""
     index = forced_index(settings)
     if index is not None:

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unhang.check.network.network import Address, HostName, Interface, Interfaces
+from unhang.check.network.network import Address, HostName, Interfaces, NetworkInterface
 from unhang.findings import Text, say
 from unhang.knowledge.hardware.interface_order import interface_order
-from unhang.program.launch.job_environment import Settings
+from unhang.program.launch.job_environment import JobEnvironment
 
 _FAMILIES = {"AF_INET": 4, "AF_INET6": 6}
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class InterfaceChoice:
     """``interfaces`` in the order in which they are used; empty when there is none. ``address`` of the first."""
 
-    interfaces: tuple[Interface, ...]
+    interfaces: tuple[NetworkInterface, ...]
     address: Address | None
     why: Text
     variable: str = ""
     """The one that made the choice; empty when the library chose by itself."""
 
 
-def nccl_choice(interfaces: Interfaces, settings: Settings, nccl: str | None) -> Choice:
+def nccl_choice(interfaces: Interfaces, settings: JobEnvironment, nccl: str | None) -> InterfaceChoice:
     """NCCL's choice for its first contact and for TCP sockets."""
     order = interface_order(nccl)
     family = _FAMILIES.get(settings.value("NCCL_SOCKET_FAMILY") or "")
@@ -33,33 +33,35 @@ def nccl_choice(interfaces: Interfaces, settings: Settings, nccl: str | None) ->
     if len(spec) > 1:
         found = _matching(spec, usable, family)
         why = say("NCCL_SOCKET_IFNAME={value} asks for it", value=spec)
-        return Choice(found, _address(found, family), why, "NCCL_SOCKET_IFNAME")
+        return InterfaceChoice(found, _address(found, family), why, "NCCL_SOCKET_IFNAME")
     for number, step in enumerate(order.steps):
         found = _matching(step, usable, family)
         if found:
-            return Choice(found, _address(found, family), _reason(step, number))
-    return Choice((), None, say("no interface has an address"))
+            return InterfaceChoice(found, _address(found, family), _reason(step, number))
+    return InterfaceChoice((), None, say("no interface has an address"))
 
 
-def gloo_choice(interfaces: Interfaces, settings: Settings, host: HostName | None) -> Choice:
+def gloo_choice(interfaces: Interfaces, settings: JobEnvironment, host: HostName | None) -> InterfaceChoice:
     """Gloo's choice, as torch makes it: exact names, else where the name of the node leads, else loopback."""
     spec = settings.value("GLOO_SOCKET_IFNAME") or ""
     if spec:
         names = [name for name in spec.split(",") if name]
         found = tuple(one for name in names if (one := interfaces.named(name)) is not None and one.addresses)
         why = say("GLOO_SOCKET_IFNAME={value} asks for it", value=spec)
-        return Choice(found if len(found) == len(names) else (), _address(found, None), why, "GLOO_SOCKET_IFNAME")
+        return InterfaceChoice(
+            found if len(found) == len(names) else (), _address(found, None), why, "GLOO_SOCKET_IFNAME"
+        )
     for text in host.addresses if host is not None else ():
         one = interfaces.with_address(text)
         if one is not None and host is not None:
             why = say("the node's name {name} resolves to {address}", name=host.name, address=text)
-            return Choice((one,), Address(text, 0), why)
+            return InterfaceChoice((one,), Address(text, 0), why)
     loopback = tuple(one for one in interfaces.all if one.kind == "loopback")
     why = say("the node's name does not resolve to an address of this node, and torch falls back to 127.0.0.1")
-    return Choice(loopback[:1], Address("127.0.0.1", 8), why)
+    return InterfaceChoice(loopback[:1], Address("127.0.0.1", 8), why)
 
 
-def matches(spec: str, name: str) -> bool:
+def interface_matches(spec: str, name: str) -> bool:
     """Whether a list of NCCL's (``eth,ib``, ``^docker``, ``=eth0``, ``^=eth0``) takes ``name``."""
     excluded = spec.startswith("^")
     spec = spec[excluded:]
@@ -69,16 +71,18 @@ def matches(spec: str, name: str) -> bool:
     return found is not excluded
 
 
-def _matching(spec: str, interfaces: Sequence[Interface], family: int | None) -> tuple[Interface, ...]:
-    return tuple(one for one in interfaces if _address((one,), family) is not None and matches(spec, one.name))
+def _matching(spec: str, interfaces: Sequence[NetworkInterface], family: int | None) -> tuple[NetworkInterface, ...]:
+    return tuple(
+        one for one in interfaces if _address((one,), family) is not None and interface_matches(spec, one.name)
+    )
 
 
-def _by_address(interfaces: Interfaces) -> list[Interface]:
+def _by_address(interfaces: Interfaces) -> list[NetworkInterface]:
     """Those with IPv4 first, as ``getifaddrs`` lists addresses."""
     return sorted(interfaces.all, key=lambda one: (all(a.family == 6 for a in one.addresses), one.index))
 
 
-def _address(found: Sequence[Interface], family: int | None) -> Address | None:
+def _address(found: Sequence[NetworkInterface], family: int | None) -> Address | None:
     """The address NCCL would take of the first; an IPv6 loopback is none."""
     for one in found[:1]:
         for address in one.addresses:

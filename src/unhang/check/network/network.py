@@ -37,7 +37,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Interface:
+class NetworkInterface:
     """``kind``: ``loopback``, ``infiniband``, ``ether``, or a virtual one as the kernel calls it (``bridge``, …)."""
 
     index: int
@@ -55,13 +55,13 @@ class Interface:
 class Interfaces:
     """``all``: by index."""
 
-    all: tuple[Interface, ...]
+    all: tuple[NetworkInterface, ...]
 
-    def named(self, name: str) -> Interface | None:
+    def named(self, name: str) -> NetworkInterface | None:
         """The interface of this name."""
         return next((one for one in self.all if one.name == name), None)
 
-    def with_address(self, text: str) -> Interface | None:
+    def with_address(self, text: str) -> NetworkInterface | None:
         """The interface that has this address; any loopback address is that of the loopback interface."""
         if is_loopback(text):
             return next((one for one in self.all if one.kind == "loopback"), None)
@@ -84,7 +84,7 @@ class HostName:
 
 
 @dataclass(frozen=True, slots=True)
-class MeetingPoint:
+class RendezvousEndpoint:
     """Where the ranks meet (``MASTER_ADDR:MASTER_PORT``). ``here``: the address is one of this node.
 
     ``answer``: ``open``, ``refused``, ``silent``, or what the system says, of a node elsewhere; ``free`` or ``taken``
@@ -136,7 +136,7 @@ class RdmaPorts:
 
 
 @dataclass(frozen=True, slots=True)
-class Plugins:
+class NetworkPlugins:
     """``fabrics``: names of fabrics that need a plug-in and whose devices are here; ``files``: network plug-ins found,
     by path; ``folders`` that were searched.
     """
@@ -166,15 +166,15 @@ def is_loopback(text: str) -> bool:
         return False
 
 
-def planned_nodes(launch: Launch, environment: Mapping[str, str]) -> int | None:
+def planned_node_count(launch: Launch, environment: Mapping[str, str]) -> int | None:
     """How many nodes the command, else the environment, asks for; None when neither says."""
     if launch.nodes:
         return launch.nodes
     told = (launch.options.get("nnodes", "").rpartition(":")[2], *(environment.get(name, "") for name in _NODE_COUNTS))
-    count = next((number for number in map(numbers.whole, told) if number is not None and number >= 0), None)
+    count = next((number for number in map(numbers.integer, told) if number is not None and number >= 0), None)
     if count is not None:
         return count
-    world, local = (numbers.whole(environment.get(name, "")) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
+    world, local = (numbers.integer(environment.get(name, "")) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
     if world is not None and local is not None and local > 0:
         return max(1, world // local)
     return 1 if launch.launcher == "torchrun" else None

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from unhang.check.network.network import Gid, RdmaPort, RdmaPorts
-from unhang.host.look import Look
+from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 
 ROOT = "/sys/class/infiniband"
@@ -16,11 +16,11 @@ MOST_GIDS = 32
 _EMPTY = re.compile(r"[0:]+|fe80:[0:]+")
 
 
-def rdma_ports(machine: Machine) -> Look[RdmaPorts]:
+def rdma_ports(machine: Machine) -> InspectionResult[RdmaPorts]:
     """Every port of every device."""
     devices = machine.entries(ROOT)
     found = [port for device in devices.found or () for port in _ports(machine, device)]
-    return Look(RdmaPorts(tuple(found)), devices.because)
+    return InspectionResult(RdmaPorts(tuple(found)), devices.because)
 
 
 def _ports(machine: Machine, device: str) -> Iterator[RdmaPort]:

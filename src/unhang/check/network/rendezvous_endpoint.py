@@ -14,9 +14,9 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from unhang.check.network import network_trial
-from unhang.check.network.network import Interfaces, MeetingPoint, is_loopback
+from unhang.check.network.network import Interfaces, RendezvousEndpoint, is_loopback
 from unhang.findings import Evidence, Source, say
-from unhang.host.look import Look
+from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.knowledge import numbers
 from unhang.program.launch.launch import Configuration, Launch
@@ -31,23 +31,23 @@ _HOST = re.compile(r"[\w.-]+")
 """What a shell works out (``$(…)``) and a place to fill in (``<HEAD>``) are none."""
 
 
-def meeting_point(
+def find_rendezvous_endpoint(
     machine: Machine,
     launch: Launch,
     configuration: Configuration,
     environment: Mapping[str, str],
     seen: Interfaces | None,
-) -> Look[MeetingPoint]:
+) -> InspectionResult[RendezvousEndpoint]:
     """Nothing where nothing says where they meet, or where the launcher takes any free port."""
     named = _named(launch, configuration, environment)
     if named is None:
-        return Look()
+        return InspectionResult()
     address, port, evidence = named
     if any(mark in address for mark in "$`"):  # a shell makes it; the way to the program is said to be unread there
-        return Look()
-    look = resolved(machine, address)
+        return InspectionResult()
+    look = resolve_host(machine, address)
     if look.found is None:
-        return Look(because=look.because, how=look.how)
+        return InspectionResult(because=look.because, how=look.how)
     addresses = look.found
     here = any(is_loopback(one) or (seen is not None and seen.with_address(one) is not None) for one in addresses)
     answer = ""
@@ -57,27 +57,31 @@ def meeting_point(
         answer = "taken" if _listens(machine, port) else "free"
     elif addresses:
         answer = _reached(machine, addresses[0], port)
-    return Look(MeetingPoint(address, port, evidence, addresses, here, answer))
+    return InspectionResult(RendezvousEndpoint(address, port, evidence, addresses, here, answer))
 
 
-def resolved(machine: Machine, name: str, limit_s: float = RESOLVE_S) -> Look[tuple[str, ...]]:
+def resolve_host(machine: Machine, name: str, limit_s: float = RESOLVE_S) -> InspectionResult[tuple[str, ...]]:
     """What the resolver of this node makes of ``name``, in its order; nothing when it does not know it.
 
     An address is its own answer. Without a resolver ``/etc/hosts`` tells where a name leads, not that it leads nowhere.
     """
     if _is_address(name):
-        return Look((name,))
+        return InspectionResult((name,))
     if _HOST.fullmatch(name) is None:
-        return Look(because=say("{name} is no name of a host: only running tells", name=name))
+        return InspectionResult(because=say("{name} is no name of a host: only running tells", name=name))
     look = machine.command(["getent", "ahosts", name], limit_s)
     if look.because is not None:
-        return Look(because=look.because, how=look.how)
+        return InspectionResult(because=look.because, how=look.how)
     if look.found is not None:
         lines = look.found.text.splitlines() if look.found.code == 0 else []
-        return Look(tuple(dict.fromkeys(line.split()[0] for line in lines if line.strip())))
+        return InspectionResult(tuple(dict.fromkeys(line.split()[0] for line in lines if line.strip())))
     hosts = (line.partition("#")[0].split() for line in (machine.read("/etc/hosts").found or "").splitlines())
     found = tuple(dict.fromkeys(words[0] for words in hosts if name in words[1:]))
-    return Look(found) if found else Look(because=say("there is no getent"), how=f"getent ahosts {name}")
+    return (
+        InspectionResult(found)
+        if found
+        else InspectionResult(because=say("there is no getent"), how=f"getent ahosts {name}")
+    )
 
 
 def _is_address(name: str) -> bool:
@@ -137,7 +141,7 @@ def _options(launch: Launch, environment: Mapping[str, str]) -> Mapping[str, str
 
 
 def _number(text: str | None) -> int | None:
-    number = numbers.whole(text or "")
+    number = numbers.integer(text or "")
     return number if number is not None and 0 <= number < 1 << 16 else None
 
 

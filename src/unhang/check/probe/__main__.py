@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 
-from unhang.check.probe_results.answer_line import refusal
+from unhang.check.probe_results.answer_line import refusal_line
 from unhang.errors import UnhangError
 
 _PR_SET_PDEATHSIG = 1
@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _refused(reason: str) -> int:
-    sys.stdout.write(refusal(reason))
+    sys.stdout.write(refusal_line(reason))
     return 1
 
 

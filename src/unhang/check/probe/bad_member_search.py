@@ -31,7 +31,7 @@ def second_round(groups: Sequence[Group], failed: Collection[Group]) -> tuple[Gr
     return tuple((suspect, partner) for suspect, partner in zip(suspects, fine, strict=False))
 
 
-def whole_rounds(members: Sequence[int]) -> tuple[tuple[tuple[int, int], ...], ...]:
+def all_pairs_rounds(members: Sequence[int]) -> tuple[tuple[tuple[int, int], ...], ...]:
     """Every pair once, in rounds of pairs that share nobody (the circle method)."""
     around: list[int | None] = list(members)
     if len(around) % 2:

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from unhang.check.probe.probe_jobs import Line
-from unhang.evidence.decode_errors import UNDECODABLE
+from unhang.check.probe.probe_jobs import StepReport
+from unhang.evidence.decode_errors import DECODE_ERRORS
 
 GRACE_S = 1.5
 """A rank may say itself that a step failed; it is ended when it has not by then."""
@@ -43,12 +43,12 @@ class _Child:
     """A file without a name that holds what its libraries print."""
     closed: bool = False
     """It ended, or closed its pipe, before we ended it."""
-    lines: list[Line] = field(default_factory=list)
+    lines: list[StepReport] = field(default_factory=list)
 
 
 def run_ranks(
-    ranks: Sequence[int], work: Callable[[int, Callable[[Line], None]], None], *, limit_s: float, whole_s: float
-) -> tuple[Line, ...]:
+    ranks: Sequence[int], work: Callable[[int, Callable[[StepReport], None]], None], *, limit_s: float, whole_s: float
+) -> tuple[StepReport, ...]:
     """What ``ranks`` said about their steps; none of their processes is left.
 
     Args:
@@ -64,13 +64,13 @@ def run_ranks(
     finally:
         ended = time.monotonic()
         _end(children)
-    lines = tuple(line for child in children for line in _said(child, ended - child.since > limit_s))
+    lines = tuple(line for child in children for line in _reported_lines(child, ended - child.since > limit_s))
     for child in children:
         os.close(child.printed)
     return lines
 
 
-def _start(rank: int, work: Callable[[int, Callable[[Line], None]], None], before: Sequence[_Child]) -> _Child:
+def _start(rank: int, work: Callable[[int, Callable[[StepReport], None]], None], before: Sequence[_Child]) -> _Child:
     ours, theirs = os.pipe()
     printed = os.memfd_create("unhang-rank")
     parent = os.getpid()
@@ -83,7 +83,7 @@ def _start(rank: int, work: Callable[[int, Callable[[Line], None]], None], befor
             work(rank, lambda line: _write(theirs, line))
         except BaseException as error:  # noqa: BLE001 - the process edge
             with contextlib.suppress(OSError):
-                _write(theirs, Line(rank, 0, error=f"{type(error).__name__}: {error}"[:300]))
+                _write(theirs, StepReport(rank, 0, error=f"{type(error).__name__}: {error}"[:300]))
         finally:
             os._exit(0)
     os.close(theirs)
@@ -102,7 +102,7 @@ def _settle(parent: int, printed: int) -> None:
     os.environ.setdefault("NCCL_DEBUG", "WARN")
 
 
-def _write(handle: int, line: Line) -> None:
+def _write(handle: int, line: StepReport) -> None:
     """One write a line: what a pipe takes at once stays whole."""
     os.write(handle, msgspec.json.encode(line) + b"\n")
 
@@ -139,8 +139,8 @@ def _read(child: _Child) -> bool:
     data = os.read(child.pipe, 1 << 16)
     *whole, child.rest = (child.rest + data).split(b"\n")
     for text in whole:
-        with contextlib.suppress(*UNDECODABLE):
-            line = msgspec.json.decode(text, type=Line)
+        with contextlib.suppress(*DECODE_ERRORS):
+            line = msgspec.json.decode(text, type=StepReport)
             child.lines.append(line)
             child.since, child.step = time.monotonic(), line.step if line.begun else -1
     child.closed = not data
@@ -169,16 +169,16 @@ def _ended(child: _Child) -> bool:
     return child.code is not None
 
 
-def _said(child: _Child, outlived: bool) -> Iterator[Line]:
+def _reported_lines(child: _Child, outlived: bool) -> Iterator[StepReport]:
     """Its lines. One whose process ended by itself in a step says so; a step that was only cut off is left out."""
     died = child.closed and child.code is not None and child.code < 0
     cut = child.step >= 0 and not outlived and not died and not any(line.error for line in child.lines)
     yield from (line for line in child.lines if not (cut and line.begun and line.step == child.step))
     if child.step >= 0 and died:
         name = signal.Signals(-(child.code or 0)).name
-        yield Line(child.rank, child.step, error=_warning(child) or f"its process ended by {name}")
+        yield StepReport(child.rank, child.step, error=_warning(child) or f"its process ended by {name}")
     elif child.step >= 0 and outlived and (warning := _warning(child)):
-        yield Line(child.rank, child.step, error=warning)
+        yield StepReport(child.rank, child.step, error=warning)
 
 
 def _warning(child: _Child) -> str:

@@ -15,23 +15,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unhang.findings import Text, say
-from unhang.program.launch.job_environment import Task
+from unhang.program.launch.job_environment import LauncherTask
 
 LIMIT_S = 60.0
-TICK_S = 0.1
-REST_S = 2.0
+POLL_S = 0.1
+SETTLE_S = 2.0
 MOST_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
+class GatheredAnswers:
     """Answers by rank, of those that came; ``because``: why nobody could meet, where that is so."""
 
     answers: Mapping[int, str]
     because: Text | None = None
 
 
-def meet(task: Task, answer: str, folder: Path | None, limit_s: float = LIMIT_S) -> Met | None:
+def exchange_answers(
+    task: LauncherTask, answer: str, folder: Path | None, limit_s: float = LIMIT_S
+) -> GatheredAnswers | None:
     """Hand ``answer`` over. Rank 0 gets every answer that came within ``limit_s``; the others get None, or their own
     answer back where nobody took it.
     """
@@ -39,27 +41,27 @@ def meet(task: Task, answer: str, folder: Path | None, limit_s: float = LIMIT_S)
         return _through_folder(task, answer, folder, limit_s)
     if not os.environ.get("MASTER_ADDR") or not os.environ.get("MASTER_PORT", "").isdecimal():
         because = say("there is no place to meet: neither --dir nor MASTER_ADDR and MASTER_PORT")
-        return Met({task.rank: answer}, because)
+        return GatheredAnswers({task.rank: answer}, because)
     return _through_store(task, answer, limit_s)
 
 
-def _through_folder(task: Task, answer: str, folder: Path, limit_s: float) -> Met | None:
+def _through_folder(task: LauncherTask, answer: str, folder: Path, limit_s: float) -> GatheredAnswers | None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if task.rank == 0:
-            return Met(_ask(task, answer, folder, limit_s))
+            return GatheredAnswers(_ask(task, answer, folder, limit_s))
         if _answer(task, answer, folder, limit_s):
             return None
-        return Met({task.rank: answer}, say("rank 0 did not ask in {seconds:.0f} s", seconds=limit_s))
+        return GatheredAnswers({task.rank: answer}, say("rank 0 did not ask in {seconds:.0f} s", seconds=limit_s))
     except OSError as error:
         because = say("{folder} cannot be used: {reason}", folder=str(folder), reason=error.strerror or str(error))
-        return Met({task.rank: answer}, because)
+        return GatheredAnswers({task.rank: answer}, because)
 
 
-def _ask(task: Task, answer: str, folder: Path, limit_s: float) -> dict[int, str]:
+def _ask(task: LauncherTask, answer: str, folder: Path, limit_s: float) -> dict[int, str]:
     word = secrets.token_hex(8)
     question, found = folder / f"unhang-asked-{word}", {0: answer}
-    _place(question, "")
+    _write_atomically(question, "")
     try:
         for rank in _until(limit_s, lambda: [r for r in range(1, task.count) if r not in found]):
             with suppress(FileNotFoundError):
@@ -73,7 +75,7 @@ def _ask(task: Task, answer: str, folder: Path, limit_s: float) -> dict[int, str
     return found
 
 
-def _answer(task: Task, answer: str, folder: Path, limit_s: float) -> bool:
+def _answer(task: LauncherTask, answer: str, folder: Path, limit_s: float) -> bool:
     """Answer every open question; True when one that was answered is gone, False when the time is over before."""
     answered: set[str] = set()
     open_words: set[str] = set()
@@ -81,29 +83,31 @@ def _answer(task: Task, answer: str, folder: Path, limit_s: float) -> bool:
     while time.monotonic() < deadline:
         open_words = {path.name.removeprefix("unhang-asked-") for path in folder.glob("unhang-asked-*")}
         for word in open_words - answered:
-            _place(folder / f"unhang-answer-{word}-{task.rank}", answer)
-            deadline = max(deadline, time.monotonic() + limit_s + REST_S)  # so long who asks may wait for the others
+            _write_atomically(folder / f"unhang-answer-{word}-{task.rank}", answer)
+            deadline = max(deadline, time.monotonic() + limit_s + SETTLE_S)  # so long who asks may wait for the others
         if answered - open_words:
             break
         answered |= open_words
-        time.sleep(TICK_S)
+        time.sleep(POLL_S)
     for word in answered | open_words:
         (folder / f"unhang-answer-{word}-{task.rank}").unlink(missing_ok=True)
     return bool(answered - open_words)
 
 
-def _through_store(task: Task, answer: str, limit_s: float) -> Met | None:
+def _through_store(task: LauncherTask, answer: str, limit_s: float) -> GatheredAnswers | None:
     try:
-        from unhang.check.probe.rendezvous import Meeting, Seat
+        from unhang.check.probe.rendezvous import LauncherRank, ProbeStore
     except ImportError:
         because = say("torch is not installed beside unhang, so that ranks meet in a folder only (--dir)")
-        return Met({task.rank: answer}, because)
+        return GatheredAnswers({task.rank: answer}, because)
     hosted = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     found = {task.rank: answer}
     deadline = time.monotonic() + limit_s
     try:
-        meeting = Meeting(Seat(task.rank, task.count, task.local_rank, address, port, hosted), limit_s=limit_s)
+        meeting = ProbeStore(
+            LauncherRank(task.rank, task.count, task.local_rank, address, port, hosted), limit_s=limit_s
+        )
         if task.rank != 0:
             meeting.put(f"check-{task.rank}", answer.encode())
             return None
@@ -114,8 +118,8 @@ def _through_store(task: Task, answer: str, limit_s: float) -> Met | None:
     except (RuntimeError, OSError, ValueError) as error:  # torch's DistStoreError and its kin are RuntimeErrors
         reason = str(error).split("\n", maxsplit=1)[0][:200]
         because = say("{address} does not answer: {reason}", address=f"{address}:{port}", reason=reason)
-        return Met(found, because)
-    return Met(found)
+        return GatheredAnswers(found, because)
+    return GatheredAnswers(found)
 
 
 def _until(limit_s: float, missing: Callable[[], list[int]]) -> Iterator[int]:
@@ -125,10 +129,10 @@ def _until(limit_s: float, missing: Callable[[], list[int]]) -> Iterator[int]:
         yield from missing()
         if not missing() or time.monotonic() > deadline:
             return
-        time.sleep(TICK_S)
+        time.sleep(POLL_S)
 
 
-def _place(path: Path, text: str) -> None:
+def _write_atomically(path: Path, text: str) -> None:
     """Write aside and move in place. Private to the user."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     number = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

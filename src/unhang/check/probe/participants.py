@@ -10,69 +10,71 @@ from typing import Any, Protocol
 import msgspec
 
 from unhang.check.probe.forked_ranks import GRACE_S, run_ranks
-from unhang.check.probe.network_place import Here, here, interfaces
-from unhang.check.probe.probe_jobs import Job, Line
-from unhang.check.probe.probe_rank import Rank
-from unhang.check.probe.rendezvous import Meeting, island_store, own_store
-from unhang.check.probe.step_outcomes import Outcome
-from unhang.knowledge.job.workarounds import NETWORK
+from unhang.check.probe.probe_jobs import ProbeJob, StepReport
+from unhang.check.probe.probe_rank import ProbeRank
+from unhang.check.probe.process_location import ProcessLocation, interfaces_by_network, locate_process
+from unhang.check.probe.rendezvous import ProbeStore, island_store, local_store
+from unhang.check.probe.step_outcomes import JobOutcome
+from unhang.knowledge.job.workarounds import NETWORK_PLACEHOLDER
 
-MEETING_S = 30.0
+RENDEZVOUS_LIMIT_S = 30.0
 WHOLE_S = 60.0
 """Of one job, unless something fails in it before."""
 _END = b"end"
 _SLACK_S = 3.0
 
 
-class Company(Protocol):
+class Participants(Protocol):
     """Runs a job on all ranks and brings home what they said."""
 
-    places: Sequence[Here]
+    places: Sequence[ProcessLocation]
     missing: tuple[int, ...]
 
-    def run(self, job: Job) -> Outcome:
+    def run(self, job: ProbeJob) -> JobOutcome:
         """Run ``job`` to its end, or until its limits end it."""
 
 
 @dataclass(slots=True)
-class Alone:
+class LocalParticipants:
     """All ranks on this machine, forked from this process."""
 
     count: int
-    places: Sequence[Here] = ()
+    places: Sequence[ProcessLocation] = ()
     missing: tuple[int, ...] = ()
     _store: Any = None
 
     def __post_init__(self) -> None:
-        self._store = own_store(MEETING_S)
-        self.places = (here("127.0.0.1"),) * self.count
+        self._store = local_store(RENDEZVOUS_LIMIT_S)
+        self.places = (locate_process("127.0.0.1"),) * self.count
 
-    def run(self, job: Job) -> Outcome:
+    def run(self, job: ProbeJob) -> JobOutcome:
         """Fork a process for every rank."""
-        return Outcome(job, _forked(job, job.ranks, "127.0.0.1", self._store.port))
+        return JobOutcome(job, _forked(job, job.ranks, "127.0.0.1", self._store.port))
 
 
 @dataclass(slots=True)
-class Leader:
+class RemoteParticipants:
     """Rank 0 of a company whose other ranks have processes of their own, on any node."""
 
-    meeting: Meeting
-    places: Sequence[Here] = ()
+    meeting: ProbeStore
+    places: Sequence[ProcessLocation] = ()
     missing: tuple[int, ...] = ()
     _jobs: int = field(default=0)
 
     def __post_init__(self) -> None:
         seat = self.meeting.seat
-        found = {0: here(seat.address)}
+        found = {0: locate_process(seat.address)}
         for rank in range(1, seat.world):
-            said = self.meeting.take(f"here/{rank}", limit_s=MEETING_S if rank not in found and not self.missing else 1)
+            said = self.meeting.take(
+                f"here/{rank}", limit_s=RENDEZVOUS_LIMIT_S if rank not in found and not self.missing else 1
+            )
             if said is None:
                 self.missing = (*self.missing, rank)
             else:
-                found[rank] = msgspec.json.decode(said, type=Here)
-        self.places = [found.get(rank, Here("", "")) for rank in range(seat.world)]
+                found[rank] = msgspec.json.decode(said, type=ProcessLocation)
+        self.places = [found.get(rank, ProcessLocation("", "")) for rank in range(seat.world)]
 
-    def run(self, job: Job) -> Outcome:
+    def run(self, job: ProbeJob) -> JobOutcome:
         """Hand it out, do our own part, gather the others' lines."""
         seat = self.meeting.seat
         self.meeting.put(f"job/{self._jobs}", msgspec.json.encode(job))
@@ -85,9 +87,9 @@ class Leader:
                 silent.append(rank)
                 wait_s = 1.0
             else:
-                lines += msgspec.json.decode(said, type=list[Line])
+                lines += msgspec.json.decode(said, type=list[StepReport])
         self._jobs += 1
-        return Outcome(job, tuple(lines), tuple(silent))
+        return JobOutcome(job, tuple(lines), tuple(silent))
 
     def end(self, answer: bytes) -> None:
         """Give everybody the answer and wait until they have it: the store ends with us."""
@@ -98,10 +100,10 @@ class Leader:
                 self.meeting.take(f"gone/{rank}", limit_s=1.0)
 
 
-def follow(meeting: Meeting, *, limit_s: float) -> bytes | None:
+def follow_jobs(meeting: ProbeStore, *, limit_s: float) -> bytes | None:
     """Do what the leader says until it ends; its answer, None when it fell silent for ``limit_s``."""
     seat = meeting.seat
-    meeting.put(f"here/{seat.rank}", msgspec.json.encode(here(seat.address)))
+    meeting.put(f"here/{seat.rank}", msgspec.json.encode(locate_process(seat.address)))
     for number in _numbers():
         said = meeting.take(f"job/{number}", limit_s=limit_s)
         if said is None:
@@ -110,7 +112,7 @@ def follow(meeting: Meeting, *, limit_s: float) -> bytes | None:
             answer = meeting.take("answer", limit_s=1.0)
             meeting.put(f"gone/{seat.rank}", b"1")
             return answer
-        job = msgspec.json.decode(said, type=Job)
+        job = msgspec.json.decode(said, type=ProbeJob)
         if seat.rank in job.ranks:
             lines = _forked(job, [seat.rank], seat.address, seat.port, seat.local_rank)
             meeting.put(f"lines/{number}/{seat.rank}", msgspec.json.encode(lines))
@@ -124,21 +126,23 @@ def _numbers() -> Iterator[int]:
         number += 1
 
 
-def _forked(job: Job, ranks: Sequence[int], address: str, port: int, local_rank: int | None = None) -> tuple[Line, ...]:
+def _forked(
+    job: ProbeJob, ranks: Sequence[int], address: str, port: int, local_rank: int | None = None
+) -> tuple[StepReport, ...]:
     def work(rank: int, report: Any) -> None:
         _change(job)
         island = next(island for island in job.islands if rank in island)
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         store = island_store(address, port, f"{attempt}/{job.number}/{island[0]}", job.limit_s)
-        Rank(job, rank, rank if local_rank is None else local_rank, store, report).work()
+        ProbeRank(job, rank, rank if local_rank is None else local_rank, store, report).work()
 
     return run_ranks(ranks, work, limit_s=job.limit_s, whole_s=WHOLE_S)
 
 
-def _change(job: Job) -> None:
-    own = interfaces() if any(NETWORK in value for value in job.set.values()) else {}
+def _change(job: ProbeJob) -> None:
+    own = interfaces_by_network() if any(NETWORK_PLACEHOLDER in value for value in job.set.values()) else {}
     for name, value in job.set.items():
-        before, sign, network = value.partition(NETWORK)
+        before, sign, network = value.partition(NETWORK_PLACEHOLDER)
         if sign:
             os.environ[name] = before + own.get(network, "no-interface-in-this-network")
         elif value:

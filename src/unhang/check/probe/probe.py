@@ -6,22 +6,22 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from unhang.check.probe.bad_member_search import first_round, second_round, whole_rounds
-from unhang.check.probe.network_place import node_names
-from unhang.check.probe.participants import Company
+from unhang.check.probe.bad_member_search import all_pairs_rounds, first_round, second_round
+from unhang.check.probe.participants import Participants
 from unhang.check.probe.probe_jobs import (
     CPU_SIZES,
     GPU_SIZES,
     Groups,
-    Job,
-    connect,
+    ProbeJob,
+    connect_step,
     pairs_alone,
     quick_steps,
     small_steps,
     world_steps,
 )
-from unhang.check.probe.step_outcomes import Outcome, pairs_of
-from unhang.check.probe_results.probe_results import Pair, Probed, Round, Step
+from unhang.check.probe.process_location import node_names
+from unhang.check.probe.step_outcomes import JobOutcome, pairs_of
+from unhang.check.probe_results.probe_results import PairSpeed, ProbeResult, ProbeStep, SuspectRound
 from unhang.check.probe_results.slow_pairs import slow_pairs
 
 LIMITS_S = {"gloo": 5.0, "nccl": 30.0}
@@ -29,10 +29,10 @@ LIMITS_S = {"gloo": 5.0, "nccl": 30.0}
 
 
 @dataclass(slots=True)
-class Probe:
+class ProbeRun:
     """One probe on ``company``. ``scopes``: ranks of a group by the setting they come from."""
 
-    company: Company
+    company: Participants
     backend: str
     limit_s: float
     scopes: Mapping[str, int] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Probe:
     address: str = ""
     _jobs: int = 0
 
-    def whole(self) -> Probed:
+    def whole(self) -> ProbeResult:
         """Every operation on every group, then whatever is needed to say who is to blame."""
         started = time.monotonic()
         nodes = node_names(list(self.company.places))
@@ -57,12 +57,12 @@ class Probe:
                 return replace(self._confirmed(again), failed_once=True, took_s=time.monotonic() - started)
         return replace(probed, rounds=rounds, took_s=time.monotonic() - started)
 
-    def _together(self, nodes: tuple[str, ...], started: float) -> Probed:
+    def _together(self, nodes: tuple[str, ...], started: float) -> ProbeResult:
         scopes = {**_node_scope(nodes), **self.scopes}
         outcome = self._run((tuple(range(len(nodes))),), world_steps(len(nodes), scopes, self._sizes))
         return self._probed(nodes, outcome.steps, started, outcome)
 
-    def quick(self, changes: Mapping[str, str]) -> Probed:
+    def run_quick(self, changes: Mapping[str, str]) -> ProbeResult:
         """Whether all ranks work together under ``changes`` of the environment, and how fast."""
         started = time.monotonic()
         nodes = node_names(list(self.company.places))
@@ -76,17 +76,19 @@ class Probe:
     def _sizes(self) -> Sequence[int]:
         return GPU_SIZES if self.backend == "nccl" else CPU_SIZES
 
-    def _run(self, islands: Groups, steps: tuple[Step, ...], changes: Mapping[str, str] | None = None) -> Outcome:
+    def _run(
+        self, islands: Groups, steps: tuple[ProbeStep, ...], changes: Mapping[str, str] | None = None
+    ) -> JobOutcome:
         self._jobs += 1
-        return self.company.run(Job(self._jobs, self.backend, islands, steps, self.limit_s, changes or {}))
+        return self.company.run(ProbeJob(self._jobs, self.backend, islands, steps, self.limit_s, changes or {}))
 
     def _probed(
-        self, nodes: tuple[str, ...], steps: tuple[Step, ...], started: float, outcome: Outcome | None = None
-    ) -> Probed:
+        self, nodes: tuple[str, ...], steps: tuple[ProbeStep, ...], started: float, outcome: JobOutcome | None = None
+    ) -> ProbeResult:
         between = len(set(nodes)) > 1
         links = [place.link for place in self.company.places if place.link is not None]
         devices = {line.rank: line.device for line in outcome.lines if line.device} if outcome else {}
-        return Probed(
+        return ProbeResult(
             backend=self.backend,
             nodes=nodes,
             steps=steps,
@@ -102,13 +104,13 @@ class Probe:
             took_s=time.monotonic() - started,
         )
 
-    def _apart(self, nodes: tuple[str, ...]) -> tuple[Round, ...]:
+    def _apart(self, nodes: tuple[str, ...]) -> tuple[SuspectRound, ...]:
         """Nodes, or the ranks of one node, tried in groups of their own: two rounds find one bad one of many."""
         units = _units(nodes)
         if len(units) < 3:
             return ()
         if len(units) == 3:
-            return tuple(self._round(units, groups) for groups in whole_rounds(range(3)))
+            return tuple(self._round(units, groups) for groups in all_pairs_rounds(range(3)))
         first_groups = first_round(range(len(units)))
         first = self._round(units, first_groups)
         failed = {group for group, ranks in zip(first_groups, first.groups, strict=True) if ranks in first.failed}
@@ -117,12 +119,12 @@ class Probe:
             return (first,)
         return (first, self._round(units, second_groups))
 
-    def _round(self, units: Sequence[tuple[int, ...]], groups: Sequence[tuple[int, ...]]) -> Round:
+    def _round(self, units: Sequence[tuple[int, ...]], groups: Sequence[tuple[int, ...]]) -> SuspectRound:
         islands = tuple(tuple(rank for unit in group for rank in units[unit]) for group in groups)
-        outcome = self._run(islands, (connect(islands), *small_steps(islands, self._sizes[:2])[1:]))
-        return Round(islands, outcome.failed_islands)
+        outcome = self._run(islands, (connect_step(islands), *small_steps(islands, self._sizes[:2])[1:]))
+        return SuspectRound(islands, outcome.failed_islands)
 
-    def _confirmed(self, probed: Probed) -> Probed:
+    def _confirmed(self, probed: ProbeResult) -> ProbeResult:
         """Slow pairs once more, alone: the better of the two times counts, since other traffic only ever slows."""
         suspects = _suspects(probed)
         if not suspects:
@@ -133,7 +135,7 @@ class Probe:
         return replace(probed, pairs=tuple(_better(pair, again.get(pair.ranks)) for pair in probed.pairs))
 
 
-def _suspects(probed: Probed) -> tuple[tuple[int, int], ...]:
+def _suspects(probed: ProbeResult) -> tuple[tuple[int, int], ...]:
     found: list[tuple[int, int]] = []
     for slow in slow_pairs(probed):
         of_ranks = [pair.ranks for pair in probed.pairs if set(pair.ranks) & set(slow.ranks)]
@@ -142,7 +144,7 @@ def _suspects(probed: Probed) -> tuple[tuple[int, int], ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _better(one: Pair, other: Pair | None) -> Pair:
+def _better(one: PairSpeed, other: PairSpeed | None) -> PairSpeed:
     return one if other is None or other.bandwidth <= one.bandwidth else other
 
 

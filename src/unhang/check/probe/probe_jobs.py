@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from unhang.check.probe.bad_member_search import neighbour_rounds, whole_rounds
-from unhang.check.probe_results.probe_results import Step
+from unhang.check.probe.bad_member_search import all_pairs_rounds, neighbour_rounds
+from unhang.check.probe_results.probe_results import ProbeStep
 
 Groups = tuple[tuple[int, ...], ...]
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast")
@@ -16,7 +16,7 @@ MOST_RANKS_ALL_PAIRS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ProbeJob:
     """``islands``: groups that know nothing of each other; each is a world of its own. ``set``: variables to change
     before the ranks start (an empty value takes the variable out). ``meeting_key`` keeps jobs apart in the store.
     """
@@ -24,7 +24,7 @@ class Job:
     number: int
     backend: str
     islands: Groups
-    steps: tuple[Step, ...]
+    steps: tuple[ProbeStep, ...]
     limit_s: float
     set: Mapping[str, str] = field(default_factory=dict)
 
@@ -35,7 +35,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class StepReport:
     """What a rank says about one step: that it ``begun``, or how it ended."""
 
     rank: int
@@ -49,12 +49,12 @@ class Line:
     device: str = ""
 
 
-def connect(groups: Groups, scope: str = "world") -> Step:
+def connect_step(groups: Groups, scope: str = "world") -> ProbeStep:
     """The step that makes ``groups``."""
-    return Step("connect", scope, groups)
+    return ProbeStep("connect", scope, groups)
 
 
-def world_steps(world: int, scopes: Mapping[str, int], sizes: Sequence[int]) -> tuple[Step, ...]:
+def world_steps(world: int, scopes: Mapping[str, int], sizes: Sequence[int]) -> tuple[ProbeStep, ...]:
     """Everything a healthy world is asked: all collectives on the world, two on every other group size, all pairs.
 
     Args:
@@ -63,15 +63,15 @@ def world_steps(world: int, scopes: Mapping[str, int], sizes: Sequence[int]) -> 
         sizes: bytes, ascending.
     """
     everyone: Groups = (tuple(range(world)),)
-    steps = [connect(everyone)]
-    steps += [Step(name, "world", everyone, size) for name in COLLECTIVES for size in sizes]
-    for scope, groups in blocks(world, scopes).items():
-        steps.append(connect(groups, scope))
-        steps += [Step(name, scope, groups, size) for name in ("all-reduce", "all-gather") for size in sizes]
+    steps = [connect_step(everyone)]
+    steps += [ProbeStep(name, "world", everyone, size) for name in COLLECTIVES for size in sizes]
+    for scope, groups in consecutive_groups(world, scopes).items():
+        steps.append(connect_step(groups, scope))
+        steps += [ProbeStep(name, scope, groups, size) for name in ("all-reduce", "all-gather") for size in sizes]
     return (*steps, *pair_steps(world, sizes))
 
 
-def blocks(world: int, scopes: Mapping[str, int]) -> dict[str, Groups]:
+def consecutive_groups(world: int, scopes: Mapping[str, int]) -> dict[str, Groups]:
     """Consecutive ranks in groups of each size, each size once."""
     found: dict[int, str] = {}
     for scope, size in scopes.items():
@@ -83,28 +83,28 @@ def blocks(world: int, scopes: Mapping[str, int]) -> dict[str, Groups]:
     }
 
 
-def pair_steps(world: int, sizes: Sequence[int]) -> tuple[Step, ...]:
+def pair_steps(world: int, sizes: Sequence[int]) -> tuple[ProbeStep, ...]:
     """Every pair up to 16 ranks, beyond that two neighbours each; the smallest message and the largest."""
     if world < 2:
         return ()
     members = range(world)
-    rounds = whole_rounds(members) if world <= MOST_RANKS_ALL_PAIRS else neighbour_rounds(members)
-    return tuple(Step("pair", "world", pairs, size) for pairs in rounds for size in (sizes[0], sizes[-1]))
+    rounds = all_pairs_rounds(members) if world <= MOST_RANKS_ALL_PAIRS else neighbour_rounds(members)
+    return tuple(ProbeStep("pair", "world", pairs, size) for pairs in rounds for size in (sizes[0], sizes[-1]))
 
 
-def pairs_alone(world: int, pairs: Sequence[tuple[int, int]], sizes: Sequence[int]) -> tuple[Step, ...]:
+def pairs_alone(world: int, pairs: Sequence[tuple[int, int]], sizes: Sequence[int]) -> tuple[ProbeStep, ...]:
     """The same pairs again, one at a time, so that no other traffic is in their way."""
     everyone: Groups = (tuple(range(world)),)
-    return (connect(everyone), *(Step("pair", "world", (pair,), size) for pair in pairs for size in sizes))
+    return (connect_step(everyone), *(ProbeStep("pair", "world", (pair,), size) for pair in pairs for size in sizes))
 
 
-def small_steps(islands: Groups, sizes: Sequence[int]) -> tuple[Step, ...]:
+def small_steps(islands: Groups, sizes: Sequence[int]) -> tuple[ProbeStep, ...]:
     """Whether these islands work at all, and how fast."""
-    return (connect(islands), *(Step("all-reduce", "world", islands, size) for size in sizes))
+    return (connect_step(islands), *(ProbeStep("all-reduce", "world", islands, size) for size in sizes))
 
 
-def quick_steps(world: int, sizes: Sequence[int]) -> tuple[Step, ...]:
+def quick_steps(world: int, sizes: Sequence[int]) -> tuple[ProbeStep, ...]:
     """All-reduce in every size, the other collectives in one, and one round of pairs."""
     everyone: Groups = (tuple(range(world)),)
-    others = [Step(name, "world", everyone, sizes[1]) for name in COLLECTIVES if name != "all-reduce"]
+    others = [ProbeStep(name, "world", everyone, sizes[1]) for name in COLLECTIVES if name != "all-reduce"]
     return (*small_steps(everyone, sizes), *others, *pair_steps(world, sizes[:2])[:2])

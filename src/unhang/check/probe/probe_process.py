@@ -11,11 +11,17 @@ import msgspec
 import torch
 import torch.distributed as dist
 
-from unhang.check.probe.participants import MEETING_S, Alone, Company, Leader, follow
-from unhang.check.probe.probe import LIMITS_S, Probe
-from unhang.check.probe.rendezvous import Meeting, Seat
-from unhang.check.probe_results.answer_line import answer, refusal
-from unhang.check.probe_results.probe_results import Probed
+from unhang.check.probe.participants import (
+    RENDEZVOUS_LIMIT_S,
+    LocalParticipants,
+    Participants,
+    RemoteParticipants,
+    follow_jobs,
+)
+from unhang.check.probe.probe import LIMITS_S, ProbeRun
+from unhang.check.probe.rendezvous import LauncherRank, ProbeStore
+from unhang.check.probe_results.answer_line import answer_line, refusal_line
+from unhang.check.probe_results.probe_results import ProbeResult
 
 SILENCE_S = {"probe": 180.0, "serve": 600.0}
 """How long a rank waits for the next word of rank 0."""
@@ -26,35 +32,35 @@ MOST_CPU_RANKS = 16
 
 def run(chosen: argparse.Namespace) -> int:
     """Do what was asked; 0 when there was an answer."""
-    seat = Seat.found(os.environ)
+    seat = LauncherRank.found(os.environ)
     if seat is None:
-        return _work(chosen, Alone(_count(chosen)), "", lambda _: None)
-    meeting = Meeting(seat, limit_s=MEETING_S)
+        return _work(chosen, LocalParticipants(_count(chosen)), "", lambda _: None)
+    meeting = ProbeStore(seat, limit_s=RENDEZVOUS_LIMIT_S)
     place = f"{seat.address}:{seat.port}"
     if seat.rank == 0:
-        leader = Leader(meeting)
+        leader = RemoteParticipants(meeting)
         return _work(chosen, leader, place, leader.end)
-    said = follow(meeting, limit_s=SILENCE_S[chosen.verb])
-    sys.stdout.write(said.decode() if said is not None else refusal(f"rank 0 fell silent at {place}"))
+    said = follow_jobs(meeting, limit_s=SILENCE_S[chosen.verb])
+    sys.stdout.write(said.decode() if said is not None else refusal_line(f"rank 0 fell silent at {place}"))
     return 0 if said is not None else 1
 
 
-def _work(chosen: argparse.Namespace, company: Company, place: str, end: Callable[[bytes], None]) -> int:
+def _work(chosen: argparse.Namespace, company: Participants, place: str, end: Callable[[bytes], None]) -> int:
     backend = chosen.backend or _backend()
     scopes = {name: int(ranks) for name, _, ranks in (word.rpartition(":") for word in chosen.scope)}
-    probe = Probe(company, backend, chosen.limit or LIMITS_S[backend], scopes, chosen.planned, place)
+    probe = ProbeRun(company, backend, chosen.limit or LIMITS_S[backend], scopes, chosen.planned, place)
     if chosen.verb == "probe":
         last = _give(probe.whole())
     else:
         last = ""
         for line in sys.stdin:
-            last = _give(probe.quick(msgspec.json.decode(line, type=dict[str, str])))
+            last = _give(probe.run_quick(msgspec.json.decode(line, type=dict[str, str])))
     end(last.encode())
     return 0
 
 
-def _give(probed: Probed) -> str:
-    text = answer(probed)
+def _give(probed: ProbeResult) -> str:
+    text = answer_line(probed)
     sys.stdout.write(text)
     sys.stdout.flush()
     return text

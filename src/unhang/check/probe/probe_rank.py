@@ -16,13 +16,13 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from unhang.check.probe.probe_jobs import Job, Line
-from unhang.check.probe.torch_operations import Operation, prepared
-from unhang.check.probe_results.probe_results import Step
+from unhang.check.probe.probe_jobs import ProbeJob, StepReport
+from unhang.check.probe.torch_operations import PreparedOperation, prepare_operation
+from unhang.check.probe_results.probe_results import ProbeStep
 
 MOST_CALLS = 20
 FIRST_CALLS = 3
-TELLING = 64 << 10
+MIN_TELLING_SIZE = 64 << 10
 BUDGET_S = 0.25
 """Timed calls of one step take about this long together."""
 _NO_SUCH = ("not support", "unsupported", "not implemented", "not been implemented", "no backend type")
@@ -30,14 +30,14 @@ _LAST_WORD_S = 1.0
 
 
 @dataclass(slots=True)
-class Rank:
+class ProbeRank:
     """This rank of ``job``; ``store`` is where its island meets, ``report`` takes what it says."""
 
-    job: Job
+    job: ProbeJob
     rank: int
     local_rank: int
     store: Any
-    report: Callable[[Line], None]
+    report: Callable[[StepReport], None]
     _island: tuple[int, ...] = ()
     _device: Any = None
     _groups: dict[tuple[int, ...], Any] = field(default_factory=dict)
@@ -53,44 +53,46 @@ class Rank:
             joins = members is not None or (step.operation == "connect" and len(step.groups) > 0)
             if not joins:
                 continue
-            self.report(Line(self.rank, number, begun=True))
+            self.report(StepReport(self.rank, number, begun=True))
             try:
                 line = self._do(number, step, members or ())
             except Exception as error:  # noqa: BLE001 - whatever a backend throws is the answer
-                self.report(Line(self.rank, number, error=_sentence(error)))
+                self.report(StepReport(self.rank, number, error=_sentence(error)))
                 return
             self.report(line)
         self._leave_together()
 
-    def _do(self, number: int, step: Step, members: tuple[int, ...]) -> Line:
+    def _do(self, number: int, step: ProbeStep, members: tuple[int, ...]) -> StepReport:
         if step.operation == "connect":
             return self._connect(number, step)
         key = (step.operation, step.scope)
         size, pace = self._pace.get(key) or self._pace.get(("all-reduce", step.scope), (0, None))
         if key in self._pace and pace is None:
-            return Line(self.rank, number, left_out=True)
+            return StepReport(self.rank, number, left_out=True)
         # What small messages take says nothing about large ones.
-        expected = pace * max(1.0, step.size / size) if pace is not None and size >= TELLING else 0.0
+        expected = pace * max(1.0, step.size / size) if pace is not None and size >= MIN_TELLING_SIZE else 0.0
         if expected * 3 > self.job.limit_s:
-            return Line(self.rank, number, left_out=True)
+            return StepReport(self.rank, number, left_out=True)
         group, places = self._group(step, members)
         try:
-            operation = prepared(step.operation, group, places, members.index(self.rank), step.size, self._device)
+            operation = prepare_operation(
+                step.operation, group, places, members.index(self.rank), step.size, self._device
+            )
             operation.clear()
             self._wait(operation.start())
         except RuntimeError as error:
             if not any(word in str(error).lower() for word in _NO_SUCH):
                 raise
             self._pace[key] = (step.size, None)
-            return Line(self.rank, number, unsupported=_sentence(error))
+            return StepReport(self.rank, number, unsupported=_sentence(error))
         right = operation.right()
         taken = self._timed(operation, expected)
         slowest = self._slowest(taken, group) if step.operation != "pair" else taken
         if step.operation != "pair":
             self._pace[key] = (step.size, slowest)
-        return Line(self.rank, number, call_s=slowest, wrong=not (right and operation.right()))
+        return StepReport(self.rank, number, call_s=slowest, wrong=not (right and operation.right()))
 
-    def _connect(self, number: int, step: Step) -> Line:
+    def _connect(self, number: int, step: ProbeStep) -> StepReport:
         device = ""
         if not dist.is_initialized():
             if self.job.backend == "nccl":
@@ -112,16 +114,16 @@ class Rank:
         members = next(group for group in step.groups if self.rank in group)
         group, places = self._group(step, members)
         # The first collective is what connects: NCCL makes its communicator there.
-        probe = prepared("all-reduce", group, places, members.index(self.rank), 16, self._device)
+        probe = prepare_operation("all-reduce", group, places, members.index(self.rank), 16, self._device)
         self._wait(probe.start())
-        return Line(self.rank, number, wrong=not probe.right(), device=device)
+        return StepReport(self.rank, number, wrong=not probe.right(), device=device)
 
-    def _group(self, step: Step, members: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
+    def _group(self, step: ProbeStep, members: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
         """The group of torch, and its members as ranks of the island."""
         places = tuple(self._island.index(rank) for rank in members)
         return (None if step.operation == "pair" else self._groups.get(members)), places
 
-    def _timed(self, operation: Operation, expected: float) -> float:
+    def _timed(self, operation: PreparedOperation, expected: float) -> float:
         """Seconds of one call. How many are timed follows from the size before, which all ranks know alike."""
         calls = FIRST_CALLS if not expected else max(1, min(MOST_CALLS, int(BUDGET_S / expected)))
         started = time.perf_counter()

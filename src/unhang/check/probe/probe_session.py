@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from unhang.check.probe_results.answer_line import MARK, ProbeAnswer, answer_in
+from unhang.check.probe_results.answer_line import LINE_MARK, ProbeAnswer, find_answer
 
 ANSWER_S = 100.0
 """The process ends every trial long before; this is for the process itself."""
@@ -21,7 +21,7 @@ START_S = 120.0
 _MOST_BYTES = 16 << 20
 
 
-class Session:
+class ProbeSession:
     """``python -m unhang.check.probe serve`` with ``words``, in a session of its own; ``closing`` ends it."""
 
     def __init__(self, words: Sequence[str], told: Mapping[str, str]) -> None:
@@ -82,10 +82,10 @@ class Session:
             data = os.read(handle, 1 << 16) if ready else b""
             self._read += data
             *whole, rest = self._read.split(b"\n")
-            marked = next((line for line in whole if line.startswith(MARK.encode())), None)
+            marked = next((line for line in whole if line.startswith(LINE_MARK.encode())), None)
             if marked is not None:
                 self._read = rest
-                return answer_in(marked.decode("utf-8", "replace"))
+                return find_answer(marked.decode("utf-8", "replace"))
             if ready and not data:
                 return None
         return None

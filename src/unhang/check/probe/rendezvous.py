@@ -15,14 +15,14 @@ from typing import Any
 from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]  # torch hides them from type checkers
 
 from unhang.errors import UsageError
-from unhang.program.launch.job_environment import task_of
+from unhang.program.launch.job_environment import find_task
 
 _PIECE_S = 1.0
 _NAME = "unhang/probe"
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class LauncherRank:
     """Our place among the processes a launcher started. ``hosted``: somebody else keeps the store (torchrun)."""
 
     rank: int
@@ -35,13 +35,13 @@ class Seat:
     """A store that outlives a restart holds what was said before it."""
 
     @classmethod
-    def found(cls, environment: Mapping[str, str]) -> Seat | None:
+    def found(cls, environment: Mapping[str, str]) -> LauncherRank | None:
         """From what launchers set; None when no launcher started us, or one that started only us.
 
         Raises:
             UsageError: nothing says where the processes meet.
         """
-        task = task_of(environment)
+        task = find_task(environment)
         if task is None:
             return None
         address, port = environment.get("MASTER_ADDR", ""), environment.get("MASTER_PORT", "29500")
@@ -54,10 +54,10 @@ class Seat:
         return cls(task.rank, task.count, task.local_rank, address, int(port), hosted, attempt)
 
 
-class Meeting:
+class ProbeStore:
     """The store, and what is put into it. Every wait has a limit."""
 
-    def __init__(self, seat: Seat, *, limit_s: float) -> None:
+    def __init__(self, seat: LauncherRank, *, limit_s: float) -> None:
         self.seat = seat
         self.tcp = TCPStore(
             seat.address,
@@ -87,7 +87,7 @@ class Meeting:
             return value
 
 
-def own_store(limit_s: float) -> Any:
+def local_store(limit_s: float) -> Any:
     """A store for the ranks of this machine alone, on a port the kernel chose."""
     return TCPStore(
         "127.0.0.1", 0, None, True, timeout=timedelta(seconds=limit_s), wait_for_workers=False, multi_tenant=False

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from unhang.check.probe.probe_jobs import Groups, Job, Line
-from unhang.check.probe_results.probe_results import Pair, Step
+from unhang.check.probe.probe_jobs import Groups, ProbeJob, StepReport
+from unhang.check.probe_results.probe_results import PairSpeed, ProbeStep
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class JobOutcome:
     """A job that ended: its steps as they went, up to the one at which it broke, and the ranks nobody heard of."""
 
-    job: Job
-    lines: tuple[Line, ...]
+    job: ProbeJob
+    lines: tuple[StepReport, ...]
     silent: tuple[int, ...] = ()
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[ProbeStep, ...]:
         """The steps that some rank began."""
-        by_step: dict[int, list[Line]] = {}
+        by_step: dict[int, list[StepReport]] = {}
         for line in self.lines:
             by_step.setdefault(line.step, []).append(line)
-        broken = {line.rank for line in self.lines if line.error} | self._cut_off()
+        broken = {line.rank for line in self.lines if line.error} | self._unfinished_ranks()
         return tuple(
             _filled(step, by_step[number], broken, self.silent)
             for number, step in enumerate(self.job.steps)
@@ -41,18 +41,18 @@ class Outcome:
         done = {line.rank for line in self.lines if line.step == len(self.job.steps) - 1 and _is_end(line)}
         return tuple(island for island in self.job.islands if not set(island) <= done)
 
-    def _cut_off(self) -> set[int]:
+    def _unfinished_ranks(self) -> set[int]:
         """Ranks that began a step and said nothing more."""
         begun = {(line.rank, line.step) for line in self.lines if line.begun}
         ended = {(line.rank, line.step) for line in self.lines if not line.begun}
         return {rank for rank, _ in begun - ended}
 
 
-def _is_end(line: Line) -> bool:
+def _is_end(line: StepReport) -> bool:
     return not line.begun and not line.error
 
 
-def _filled(step: Step, lines: Sequence[Line], broken: set[int], silent: Iterable[int]) -> Step:
+def _filled(step: ProbeStep, lines: Sequence[StepReport], broken: set[int], silent: Iterable[int]) -> ProbeStep:
     members = {rank for group in step.groups for rank in group}
     ended = {line.rank: line for line in lines if not line.begun}
     finished = {rank for rank, line in ended.items() if not line.error}
@@ -74,13 +74,13 @@ def _filled(step: Step, lines: Sequence[Line], broken: set[int], silent: Iterabl
     )
 
 
-def _by_blame(lines: Iterable[Line], broken: set[int]) -> Iterator[Line]:
+def _by_blame(lines: Iterable[StepReport], broken: set[int]) -> Iterator[StepReport]:
     """Errors, the ones that are not the mere end of a neighbour first."""
     said = [line for line in lines if line.error and line.rank in broken]
     return iter(sorted(said, key=lambda line: ("closed by peer" in line.error, line.rank)))
 
 
-def pairs_of(steps: Iterable[Step], lines: Iterable[Line]) -> Iterator[Pair]:
+def pairs_of(steps: Iterable[ProbeStep], lines: Iterable[StepReport]) -> Iterator[PairSpeed]:
     """Every pair that was measured; in steps on several pairs each has its own time."""
     steps = list(steps)
     times = {(line.step, line.rank): line.call_s for line in lines if line.call_s}
@@ -93,4 +93,4 @@ def pairs_of(steps: Iterable[Step], lines: Iterable[Line]) -> Iterator[Pair]:
     for ranks, measured in found.items():
         measured.sort()
         size, seconds = measured[-1]
-        yield Pair(ranks, measured[0][1], size / seconds)
+        yield PairSpeed(ranks, measured[0][1], size / seconds)

@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from unhang.check.environment import collect_environment
-from unhang.check.probe_results.answer_line import answer_in
-from unhang.check.probe_results.probe_results import Probed
+from unhang.check.probe_results.answer_line import find_answer
+from unhang.check.probe_results.probe_results import ProbeResult
 from unhang.findings import say
-from unhang.host.look import Look, Situation
+from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import Machine
-from unhang.program.launch.job_environment import Settings
+from unhang.program.launch.job_environment import JobEnvironment
 from unhang.program.launch.launch import Launch
-from unhang.program.launch.planned_job import Plan
+from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.settings import configuration_files
 from unhang.program.settings.job_values import job_value
 
@@ -25,7 +25,7 @@ NAME = "probe"
 LIMIT_S = 400.0
 """Of its own limits the sum: a meeting, everything once, two rounds apart, slow pairs once more."""
 DEFAULT = False
-_OURS_S = LIMIT_S - 10
+_PROBE_LIMIT_S = LIMIT_S - 10
 _DEGREES = {
     "tensor_parallel": ("parallelism.tensor_parallel_degree", "tensor_model_parallel_size", "tensor_parallel_size"),
     "context_parallel": ("parallelism.context_parallel_degree", "context_parallel_size"),
@@ -36,15 +36,15 @@ _DEGREES = {
 HOW = "unhang check --only probe"
 
 
-def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
     """Run the probe and read its answer."""
-    here = Situation(looks=dict(configuration_files.look(machine, plan)))
-    settings = dict(collect_environment.look(machine, plan))[Settings].found
+    here = NodeInspection(looks=dict(configuration_files.collect(machine, plan)))
+    settings = dict(collect_environment.collect(machine, plan))[JobEnvironment].found
     told = {one.name: one.value for one in settings.in_force.values() if one.origin == "command"} if settings else {}
-    yield Probed, _probed(machine, arguments(here), told)
+    yield ProbeResult, _probed(machine, probe_arguments(here), told)
 
 
-def arguments(here: Situation) -> list[str]:
+def probe_arguments(here: NodeInspection) -> list[str]:
     """How many ranks and which group sizes the planned job will have, as words for the probe."""
     words = ["probe"]
     launch = here.found(Launch) or Launch()
@@ -59,14 +59,14 @@ def arguments(here: Situation) -> list[str]:
     return words
 
 
-def _probed(machine: Machine, words: list[str], told: Mapping[str, str]) -> Look[Probed]:
-    printed = machine.experiment(words, told, limit_s=_OURS_S)
+def _probed(machine: Machine, words: list[str], told: Mapping[str, str]) -> InspectionResult[ProbeResult]:
+    printed = machine.experiment(words, told, limit_s=_PROBE_LIMIT_S)
     if printed.found is None:
-        return Look(because=printed.because or say("no probe is stored"), how=HOW)
-    answer = answer_in(printed.found.text)
+        return InspectionResult(because=printed.because or say("no probe is stored"), how=HOW)
+    answer = find_answer(printed.found.text)
     if answer is None:
         last = (printed.found.text.strip().splitlines() or [""])[-1]
-        return Look(because=say("the probe ended without an answer: {last}", last=last[-200:]), how=HOW)
+        return InspectionResult(because=say("the probe ended without an answer: {last}", last=last[-200:]), how=HOW)
     if answer.probed is None:
-        return Look(because=say("{reason}", reason=answer.refused), how=HOW)
-    return Look(answer.probed)
+        return InspectionResult(because=say("{reason}", reason=answer.refused), how=HOW)
+    return InspectionResult(answer.probed)

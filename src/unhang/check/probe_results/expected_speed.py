@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unhang.check.probe_results.probe_results import Probed, Step
+from unhang.check.probe_results.probe_results import ProbeResult, ProbeStep
 from unhang.knowledge.thresholds import threshold, whole_threshold
 
 MB = 1e6
@@ -21,15 +21,15 @@ SMALLEST = whole_threshold("expected_speed.smallest")
 
 
 @dataclass(frozen=True, slots=True)
-class Crawl:
+class SlowCollectives:
     """``step``: the fastest that was measured. ``floor``: what it should have reached, bytes a second."""
 
-    step: Step
+    step: ProbeStep
     bus: float
     floor: float
 
 
-def floor_of(probed: Probed) -> float:
+def min_bandwidth(probed: ProbeResult) -> float:
     """The least bus bandwidth of a healthy link of this kind."""
     if probed.link is None:
         between = NCCL_BETWEEN_FLOOR if probed.several_nodes else NCCL_INSIDE_FLOOR
@@ -38,7 +38,7 @@ def floor_of(probed: Probed) -> float:
     return min(share, GLOO_SINGLE_STREAM) if probed.backend == "gloo" else share
 
 
-def fastest(probed: Probed) -> tuple[Step, float] | None:
+def fastest(probed: ProbeResult) -> tuple[ProbeStep, float] | None:
     """The collective with the highest bus bandwidth on the world; None when none was measured."""
     found = [
         (step, step.bus)
@@ -48,10 +48,10 @@ def fastest(probed: Probed) -> tuple[Step, float] | None:
     return max(found, key=lambda pair: pair[1], default=None)
 
 
-def crawl_of(probed: Probed) -> Crawl | None:
+def find_slow_collectives(probed: ProbeResult) -> SlowCollectives | None:
     """Whether everything finished and even the fastest collective was too slow."""
     best = fastest(probed)
     if best is None or probed.failure is not None:
         return None
-    floor = floor_of(probed)
-    return Crawl(*best, floor) if best[1] < floor else None
+    floor = min_bandwidth(probed)
+    return SlowCollectives(*best, floor) if best[1] < floor else None

@@ -22,7 +22,7 @@ all-gather, reduce-scatter and all-to-all is that of the larger of their two buf
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ProbeStep:
     """One operation on one size, in all ``groups`` at the same time. ``connect`` is the making of the groups."""
 
     operation: str
@@ -63,7 +63,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class PairSpeed:
     """What one rank sent to another and back: the time of the smallest message, the bandwidth of the largest."""
 
     ranks: tuple[int, int]
@@ -72,7 +72,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class SuspectRound:
     """Groups tried apart after a failure, each in processes of its own, and those that failed again."""
 
     groups: tuple[tuple[int, ...], ...]
@@ -80,15 +80,15 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class Probed:
+class ProbeResult:
     """The whole probe. ``nodes``: name by rank. ``planned``: ranks the job will have, where the command says."""
 
     backend: str
     nodes: tuple[str, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[ProbeStep, ...]
     limit_s: float
-    pairs: tuple[Pair, ...] = ()
-    rounds: tuple[Round, ...] = ()
+    pairs: tuple[PairSpeed, ...] = ()
+    rounds: tuple[SuspectRound, ...] = ()
     missing: tuple[int, ...] = ()
     """Ranks that did not come to the meeting, so that nothing was tried with them."""
     place: str = ""
@@ -125,7 +125,7 @@ class Probed:
         return len(set(self.nodes)) > 1
 
     @property
-    def failure(self) -> Step | None:
+    def failure(self) -> ProbeStep | None:
         """The first step that not every rank finished."""
         return next((step for step in self.steps if step.failed), None)
 
@@ -150,7 +150,7 @@ class Probed:
             return {rank}
         return {other for other, node in enumerate(self.nodes) if node == self.nodes[rank]}
 
-    def measured(self, operation: str, scope: str = "world") -> Iterator[Step]:
+    def measured(self, operation: str, scope: str = "world") -> Iterator[ProbeStep]:
         """Finished steps of ``operation``, by size."""
         found = [step for step in self.steps if (step.operation, step.scope) == (operation, scope) and step.call_s]
         return iter(sorted(found, key=lambda step: step.size))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from unhang.check.probe_results.probe_results import Pair, Probed
+from unhang.check.probe_results.probe_results import PairSpeed, ProbeResult
 from unhang.knowledge.thresholds import threshold, whole_threshold
 
 FACTOR = threshold("slow_pairs.factor")
@@ -18,7 +18,7 @@ MOST_SLOW = threshold("slow_pairs.most_slow")
 
 
 @dataclass(frozen=True, slots=True)
-class Slow:
+class SlowPairs:
     """``ranks``: slow with every partner. ``pairs``: slow, and neither of their ranks is. ``usual``: of the rest."""
 
     ranks: tuple[int, ...] = ()
@@ -29,7 +29,7 @@ class Slow:
         return bool(self.ranks or self.pairs)
 
 
-def slow_of(pairs: Iterable[Pair]) -> Slow:
+def find_slow_pairs(pairs: Iterable[PairSpeed]) -> SlowPairs:
     """The slow ones among pairs of one kind (all within nodes, or all between nodes).
 
     Some pairs are needed, and most of them must be alike: a machine whose cards are joined in two ways has
@@ -37,21 +37,21 @@ def slow_of(pairs: Iterable[Pair]) -> Slow:
     """
     bandwidth = {tuple(sorted(pair.ranks)): pair.bandwidth for pair in pairs}
     if len(bandwidth) < LEAST_PAIRS:
-        return Slow()
+        return SlowPairs()
     slow = {pair for pair, own in bandwidth.items() if own * FACTOR < _median_without(bandwidth, pair)}
     ranks = _slow_with_all(list(bandwidth), slow)
     if not ranks and len(slow) > MOST_SLOW * len(bandwidth):
-        return Slow()
+        return SlowPairs()
     rest = [own for pair, own in bandwidth.items() if pair not in slow]
     alone = tuple(sorted((a, b) for a, b in slow if not {a, b} & set(ranks)))
-    return Slow(ranks, alone, median(rest)) if rest else Slow()
+    return SlowPairs(ranks, alone, median(rest)) if rest else SlowPairs()
 
 
-def slow_pairs(probed: Probed) -> tuple[Slow, ...]:
+def slow_pairs(probed: ProbeResult) -> tuple[SlowPairs, ...]:
     """Within nodes, then between nodes."""
     inside = [pair for pair in probed.pairs if len({probed.nodes[rank] for rank in pair.ranks}) == 1]
     between = [pair for pair in probed.pairs if pair not in inside]
-    return tuple(found for found in (slow_of(inside), slow_of(between)) if found)
+    return tuple(found for found in (find_slow_pairs(inside), find_slow_pairs(between)) if found)
 
 
 def _median_without(bandwidth: Mapping[tuple[int, ...], float], pair: tuple[int, ...]) -> float:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from unhang.findings import Cause, Certainty, Checked, Finding, NotChecked, Severity, Text
-from unhang.host.look import Look, Situation
+from unhang.findings import Cause, Certainty, Finding, NotChecked, PassedCheck, Severity, Text
+from unhang.host.inspection_result import InspectionResult, NodeInspection
 
-Answer = Finding | NotChecked | Checked
-Ask = Callable[[Situation], Iterator[Answer]]
-Compare = Callable[[Sequence[Situation]], Iterator[Answer]]
+Answer = Finding | NotChecked | PassedCheck
+Ask = Callable[[NodeInspection], Iterator[Answer]]
+Compare = Callable[[Sequence[NodeInspection]], Iterator[Answer]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def risk(check: str, subject: str, cause: Cause, summary: Text, **parts: Any) ->
     return Finding(cause, certainty, severity, summary, check=check, subject=subject, **parts)
 
 
-def could_not(check: str, what: Text, look: Look[Any]) -> NotChecked | None:
+def could_not(check: str, what: Text, look: InspectionResult[Any]) -> NotChecked | None:
     """The gap that ``look`` leaves in the question ``what``; None when it found something, or nothing to find."""
     if look.because is None:
         return None

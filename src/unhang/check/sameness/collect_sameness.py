@@ -14,15 +14,15 @@ from typing import Any
 from unhang.check.environment import collect_environment as environment
 from unhang.check.environment import collect_versions
 from unhang.check.environment.versions import Versions
-from unhang.check.sameness.sameness import Belongings
-from unhang.host.look import Look
+from unhang.check.sameness.sameness import NodeFingerprint
+from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.knowledge import numbers
 from unhang.program import collect_program
-from unhang.program.launch.command_words import taken_apart
-from unhang.program.launch.job_environment import Settings, of_families
+from unhang.program.launch.command_words import parse_command
+from unhang.program.launch.job_environment import JobEnvironment, comparable_variables
 from unhang.program.launch.launch import Configuration
-from unhang.program.launch.planned_job import Plan
+from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.program_source import ProgramSource
 from unhang.program.settings import configuration_files
 
@@ -33,21 +33,23 @@ DRIVER = "/proc/driver/nvidia/version"
 _RELEASE = re.compile(r"\s(\d{3,}\.\d+(?:\.\d+)*)\s")
 
 
-def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
     """Hashes of what the command leads to, and versions, and settings as they are here."""
-    source = _found(collect_program.look(machine, plan), ProgramSource)
-    files = _found(configuration_files.look(machine, plan), Configuration)
-    settings = _found(environment.look(machine, plan), Settings)
-    installed = _found(collect_versions.look(machine, plan), Versions)
-    launch = taken_apart(plan.command)
+    source = _found(collect_program.collect(machine, plan), ProgramSource)
+    files = _found(configuration_files.collect(machine, plan), Configuration)
+    settings = _found(environment.collect(machine, plan), JobEnvironment)
+    installed = _found(collect_versions.collect(machine, plan), Versions)
+    launch = parse_command(plan.command)
     nodes = max(launch.nodes or 1, *(_number(machine.environment, name) for name in ("SLURM_NNODES", "NNODES")))
     yield (
-        Belongings,
-        Look(
-            Belongings(
+        NodeFingerprint,
+        InspectionResult(
+            NodeFingerprint(
                 program={file.path: _hash(file.text) for file in source.whole} if source is not None else {},
                 configuration=_hashes(machine, [file.path for file in files.files] if files is not None else []),
-                environment=of_families({n: s.value for n, s in settings.in_force.items()}) if settings else {},
+                environment=comparable_variables({n: s.value for n, s in settings.in_force.items()})
+                if settings
+                else {},
                 versions={**_own_versions(machine), **(installed.of if installed is not None else {})},
                 others=nodes > 1,
             )
@@ -55,12 +57,12 @@ def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
     )
 
 
-def _found(answers: Iterable[tuple[type, Look[Any]]], kind: type) -> Any:
+def _found(answers: Iterable[tuple[type, InspectionResult[Any]]], kind: type) -> Any:
     return next((answer.found for answered, answer in answers if answered is kind), None)
 
 
 def _number(environment: Mapping[str, str], name: str) -> int:
-    return numbers.whole(environment.get(name, "")) or 1
+    return numbers.integer(environment.get(name, "")) or 1
 
 
 def _hash(text: str) -> str:

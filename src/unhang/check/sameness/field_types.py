@@ -20,7 +20,7 @@ _WIDTH = re.compile(r"\d{3,}")
 _PLAIN = (str, int, float, Text, tuple, list, frozenset, type(None))
 
 
-def holds_its_types(value: Any) -> bool:
+def has_valid_types(value: Any) -> bool:
     """Whether every field of the dataclass ``value`` holds what its type says; its own parts were asked before."""
     if isinstance(value, Text):
         return _can_be_said(value)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from unhang.findings import Text, rank_ranges
-from unhang.host.look import Situation
+from unhang.host.inspection_result import NodeInspection
 
 
 @dataclass(frozen=True, slots=True)
-class Belongings:
+class NodeFingerprint:
     """What one node would bring to the job. Hashes are SHA-256, shortened; by path as the command leads to it."""
 
     program: Mapping[str, str] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class LoaderStart:
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
+class ModelParameters:
     """What the optimizer changes. ``kind``: ``ddp``, ``sharded`` or ``plain``; ``rows``: (name, shape, hash of values),
     the first thousand.
     """
@@ -77,7 +77,7 @@ class RankStart:
     random: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """A hash by generator, when data was first read (``data``) and before the step (``step``)."""
     loaders: tuple[LoaderStart, ...] = ()
-    parameters: Parameters | None = None
+    parameters: ModelParameters | None = None
     step_s: tuple[float, ...] = ()
     memory: Mapping[str, int] = field(default_factory=dict)
     """Bytes: ``host`` and ``card`` at their most, ``card_size``, ``card_free``."""
@@ -101,7 +101,7 @@ class DryRun:
     last_words: tuple[str, ...] = ()
 
 
-def starts_of(situations: Iterable[Situation]) -> tuple[RankStart, ...]:
+def starts_of(situations: Iterable[NodeInspection]) -> tuple[RankStart, ...]:
     """Every rank that a dry run saw, by rank, each once."""
     found: dict[int, RankStart] = {}
     for situation in situations:
@@ -112,7 +112,7 @@ def starts_of(situations: Iterable[Situation]) -> tuple[RankStart, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class NodeDifference:
     """One thing that is not the same everywhere. ``places`` (nodes, ``node rank 3`` where only a rank differs) by
     value; an empty value: it is not there. ``odd``: the places that do not have what most have.
     """
@@ -123,12 +123,12 @@ class Difference:
 
 
 def differences(
-    situations: Sequence[Situation], of: Callable[[Belongings], Mapping[str, object]]
-) -> tuple[Difference, ...]:
+    situations: Sequence[NodeInspection], of: Callable[[NodeFingerprint], Mapping[str, object]]
+) -> tuple[NodeDifference, ...]:
     """What differs between nodes (or ranks of one), by name."""
     values: dict[tuple[str, int | None], Mapping[str, object]] = {}
     for situation in situations:
-        belongings = situation.found(Belongings)
+        belongings = situation.found(NodeFingerprint)
         if belongings is not None:
             values[situation.node, situation.rank] = of(belongings)
     names = sorted({name for held in values.values() for name in held})
@@ -136,7 +136,7 @@ def differences(
     return tuple(difference for difference in found if difference is not None)
 
 
-def _difference(name: str, values: Mapping[tuple[str, int | None], str]) -> Difference | None:
+def _difference(name: str, values: Mapping[tuple[str, int | None], str]) -> NodeDifference | None:
     if len(set(values.values())) < 2:
         return None
     of_node: dict[str, set[str]] = {}
@@ -149,15 +149,15 @@ def _difference(name: str, values: Mapping[tuple[str, int | None], str]) -> Diff
     counts = Counter(values.values())
     usual = max(counts, key=lambda value: counts[value])
     odd = tuple(place for value, held in places.items() if value != usual for place in held)
-    return Difference(name, {value: tuple(held) for value, held in places.items()}, odd)
+    return NodeDifference(name, {value: tuple(held) for value, held in places.items()}, odd)
 
 
-def compared(situations: Sequence[Situation]) -> int:
+def compared_count(situations: Sequence[NodeInspection]) -> int:
     """How many nodes (or ranks) said what they bring; 1 is nothing to compare with."""
-    return sum(situation.found(Belongings) is not None for situation in situations)
+    return sum(situation.found(NodeFingerprint) is not None for situation in situations)
 
 
-def of_each(starts: Sequence[RankStart], value: Callable[[RankStart], object]) -> str:
+def values_by_ranks(starts: Sequence[RankStart], value: Callable[[RankStart], object]) -> str:
     """``6 on ranks 0-2, 5 on rank 3``: what ranks have, the most frequent first."""
     by_value: dict[object, list[int]] = {}
     for start in starts:

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from unhang.check.storage import storage_trial
-from unhang.check.storage.storage import Measured, Place, Storage
-from unhang.check.storage.storage_paths import places_of
+from unhang.check.storage.storage import JobPath, Storage, StorageMeasurement
+from unhang.check.storage.storage_paths import find_job_paths
 from unhang.findings import Text, say
-from unhang.host.look import Look
+from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
-from unhang.program.launch.planned_job import Plan
+from unhang.program.launch.planned_job import PlannedJob
 
 NAME = "storage"
 LIMIT_S = 30.0
@@ -30,14 +30,14 @@ MOST_BYTES, MOST_BYTES_ONCE, MOST_SHARE = 256 << 20, 64 << 20, 0.05
 _TRIAL = Path(storage_trial.__file__)
 
 
-def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
     """Look at each place, then try each file system; what was found so far is given as it comes."""
     ends = time.monotonic() + ALL_STEPS_S
     mounts = _mounts(machine)
-    places: list[Place] = []
+    places: list[JobPath] = []
     memory = machine.space("/dev/shm").found
     storage = Storage(memory_free=memory.free if memory is not None else 0)
-    for place in places_of(machine, plan):
+    for place in find_job_paths(machine, plan):
         if time.monotonic() > ends:
             storage = replace(storage, left=(*storage.left, place.path))
             continue
@@ -45,16 +45,16 @@ def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
         if seen is not None:
             places.append(seen)
             storage = replace(storage, places=tuple(places))
-            yield Storage, Look(storage)
+            yield Storage, InspectionResult(storage)
     if not places:
-        yield Storage, Look(because=say("nothing is stored about its folders"))
+        yield Storage, InspectionResult(because=say("nothing is stored about its folders"))
     for step, folder, device in _steps(places):
         if time.monotonic() > ends:
             storage = replace(storage, left=tuple(dict.fromkeys((*storage.left, folder))))
         else:
             measured = _measured(machine, step, folder, device, storage, places)
             storage = replace(storage, measured=(*storage.measured, *measured))
-        yield Storage, Look(storage)
+        yield Storage, InspectionResult(storage)
 
 
 def _mounts(machine: Machine) -> dict[str, str]:
@@ -72,7 +72,7 @@ def _mount_of(path: str, mounts: dict[str, str]) -> str:
     return max((m for m in mounts if path == m or path.startswith(m.rstrip("/") + "/")), key=len, default="")
 
 
-def _looked_at(machine: Machine, place: Place, mounts: dict[str, str], dead: list[str]) -> Place | None:
+def _looked_at(machine: Machine, place: JobPath, mounts: dict[str, str], dead: list[str]) -> JobPath | None:
     """``place`` with what it lies on; None where nothing is stored of it."""
     mount = _mount_of(place.path, mounts)
     guessed = replace(place, mount=mount, type=mounts.get(mount, ""), folder=place.path)
@@ -87,7 +87,7 @@ def _looked_at(machine: Machine, place: Place, mounts: dict[str, str], dead: lis
     return replace(place, **answer, mount=mount, type=mounts.get(mount, ""))
 
 
-def _steps(places: list[Place]) -> Iterator[tuple[str, str, str]]:
+def _steps(places: list[JobPath]) -> Iterator[tuple[str, str, str]]:
     """Each step once a file system, in the folder of the first place it speaks for; the cheap steps first."""
     well = [place for place in places if place.device]
     for step, uses in (
@@ -105,8 +105,8 @@ def _steps(places: list[Place]) -> Iterator[tuple[str, str, str]]:
 
 
 def _measured(
-    machine: Machine, step: str, folder: str, device: str, storage: Storage, places: list[Place]
-) -> tuple[Measured, ...]:
+    machine: Machine, step: str, folder: str, device: str, storage: Storage, places: list[JobPath]
+) -> tuple[StorageMeasurement, ...]:
     if any(one.hung and one.device == device for one in storage.measured):
         return ()
     words = [folder]
@@ -121,9 +121,9 @@ def _measured(
         _tried(machine, "clean", folder, limit_s=1.0)
     if hung or because is not None or "trouble" in answer:
         trouble = str(because or answer.get("trouble", ""))
-        return (Measured(step, folder, device, trouble=trouble, hung=hung, limit_s=STEP_S),)
+        return (StorageMeasurement(step, folder, device, trouble=trouble, hung=hung, limit_s=STEP_S),)
     seconds = tuple(float(one) for one in answer.get("seconds", ()))
-    return (Measured(step, folder, device, seconds, int(answer.get("bytes", 0))),) if seconds else ()
+    return (StorageMeasurement(step, folder, device, seconds, int(answer.get("bytes", 0))),) if seconds else ()
 
 
 def _tried(machine: Machine, *words: str, limit_s: float) -> tuple[dict[str, Any], Text | None, bool]:

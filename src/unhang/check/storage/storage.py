@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from unhang.findings import Evidence
 
-WRITTEN = ("checkpoints", "logs", "dumps", "current", "named")
-READ = ("data", "named")
+WRITTEN_USES = ("checkpoints", "logs", "dumps", "current", "named")
+READ_USES = ("data", "named")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class JobPath:
     """One path of the job. ``use``: ``checkpoints``, ``logs``, ``dumps``, ``data``; ``named`` where the user
     gave it and did not say for what; ``current`` for the folder the job starts in where nothing names another one.
 
@@ -41,11 +41,11 @@ class Place:
     @property
     def written(self) -> bool:
         """The job writes there."""
-        return self.use in WRITTEN
+        return self.use in WRITTEN_USES
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class StorageMeasurement:
     """One step on one folder. ``step``: ``appends``, ``write``, ``files``, ``reads``; ``seconds`` of each operation (of
     the whole for ``write``).
     """
@@ -78,18 +78,18 @@ class Storage:
     not come. ``memory_free``: bytes free in ``/dev/shm``.
     """
 
-    places: tuple[Place, ...] = ()
-    measured: tuple[Measured, ...] = ()
+    places: tuple[JobPath, ...] = ()
+    measured: tuple[StorageMeasurement, ...] = ()
     left: tuple[str, ...] = ()
     memory_free: int = 0
 
-    def of(self, step: str) -> tuple[Measured, ...]:
+    def of(self, step: str) -> tuple[StorageMeasurement, ...]:
         """What was measured of one step."""
         return tuple(one for one in self.measured if one.step == step)
 
-    def places_on(self, measured: Measured) -> tuple[Place, ...]:
+    def places_on(self, measured: StorageMeasurement) -> tuple[JobPath, ...]:
         """The paths a measurement speaks for."""
-        uses = READ if measured.step == "reads" else WRITTEN
+        uses = READ_USES if measured.step == "reads" else WRITTEN_USES
         return tuple(place for place in self.places if place.device == measured.device and place.use in uses)
 
     @property

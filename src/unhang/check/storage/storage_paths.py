@@ -5,26 +5,26 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Mapping
 
-from unhang.check.storage.storage import Place
+from unhang.check.storage.storage import JobPath
 from unhang.findings import Evidence, Source
 from unhang.host.machine import Machine
 from unhang.knowledge.job.job_paths import PathName, path_names
 from unhang.knowledge.job.versions import version_numbers
-from unhang.program.launch.command_words import taken_apart
+from unhang.program.launch.command_words import parse_command
 from unhang.program.launch.launch import ConfigFile, Launch
-from unhang.program.launch.planned_job import Plan
+from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.settings.configuration_files import configuration_of
 
 MOST_PLACES = 24
 
 
-def places_of(machine: Machine, plan: Plan) -> tuple[Place, ...]:
+def find_job_paths(machine: Machine, plan: PlannedJob) -> tuple[JobPath, ...]:
     """Every path once; the current folder where nothing says where logs or checkpoints go."""
-    launch = taken_apart(plan.command)
+    launch = parse_command(plan.command)
     configuration, _ = configuration_of(machine, launch)
-    found: dict[tuple[str, bool], Place] = {}  # a folder that is read and written is two places
+    found: dict[tuple[str, bool], JobPath] = {}  # a folder that is read and written is two places
     for place in (
-        *(Place(path, "named", Evidence(Source("command"), f"--path {path}")) for path in plan.paths),
+        *(JobPath(path, "named", Evidence(Source("command"), f"--path {path}")) for path in plan.paths),
         *_of_command(launch),
         *(place for file in configuration.files for place in _of_file(file)),
         *(place for file in configuration.files for place in _inside_the_dump_folder(file)),
@@ -33,25 +33,25 @@ def places_of(machine: Machine, plan: Plan) -> tuple[Place, ...]:
     ):
         path = _absolute(machine, place.path)
         if path:
-            absolute = Place(path, place.use, place.evidence)
+            absolute = JobPath(path, place.use, place.evidence)
             found.setdefault((path, absolute.written), absolute)
     places = list(found.values())[:MOST_PLACES]
     if not any(place.use in ("checkpoints", "logs", "named") for place in places):
-        places.append(Place(machine.folder, "current"))
+        places.append(JobPath(machine.folder, "current"))
     return tuple(places)
 
 
-def _of_command(launch: Launch) -> Iterator[Place]:
+def _of_command(launch: Launch) -> Iterator[JobPath]:
     for name in path_names():
         if name.where == "argument" and name.name in launch.arguments:
             value = launch.arguments[name.name]
             yield from _place(name, value, Evidence(Source("command"), f"--{name.name} {value}"))
     if "log_dir" in launch.options:
         value = launch.options["log_dir"]
-        yield Place(value, "logs", Evidence(Source("command"), f"--log_dir {value}"))
+        yield JobPath(value, "logs", Evidence(Source("command"), f"--log_dir {value}"))
 
 
-def _of_file(file: ConfigFile) -> Iterator[Place]:
+def _of_file(file: ConfigFile) -> Iterator[JobPath]:
     for name in path_names():
         value = file.get(name.name) if name.where == "argument" else None
         for one in value if isinstance(value, list) else [value]:
@@ -59,23 +59,23 @@ def _of_file(file: ConfigFile) -> Iterator[Place]:
                 yield from _place(name, one, Evidence(Source(file.path), f"{name.name}: {one}"))
 
 
-def _inside_the_dump_folder(file: ConfigFile) -> Iterator[Place]:
+def _inside_the_dump_folder(file: ConfigFile) -> Iterator[JobPath]:
     """A log below the folder of checkpoints, as torchtitan writes it where a switch says so."""
     base = file.get("job.dump_folder") or file.get("dump_folder")
     if isinstance(base, str) and "://" not in base and file.get("metrics.enable_tensorboard") is True:
         below = str(file.get("metrics.save_tb_folder", "tb"))
         evidence = Evidence(Source(file.path), f"metrics.enable_tensorboard: true, save_tb_folder: {below}")
-        yield Place(posixpath.join(base, below), "logs", evidence)
+        yield JobPath(posixpath.join(base, below), "logs", evidence)
 
 
-def _of_environment(environment: Mapping[str, str], plan: Plan) -> Iterator[Place]:
+def _of_environment(environment: Mapping[str, str], plan: PlannedJob) -> Iterator[JobPath]:
     for name in path_names():
         value = environment.get(name.name, "") if name.where == "environment" else ""
         if value:
             yield from _place(name, value, Evidence(plan.set_at(name.name), f"{name.name}={value}"))
 
 
-def _default_dumps(machine: Machine, plan: Plan) -> Iterator[Place]:
+def _default_dumps(machine: Machine, plan: PlannedJob) -> Iterator[JobPath]:
     """Where torch writes its dumps when nobody says: ``/tmp`` up to 2.6, then its folder of the user's cache."""
     environment = machine.environment
     version = version_numbers(plan.assume.get("torch") or machine.installed("torch"))
@@ -85,14 +85,14 @@ def _default_dumps(machine: Machine, plan: Plan) -> Iterator[Place]:
     cache = environment.get("XDG_CACHE_HOME") or (f"{home}/.cache" if home else "")
     folder = "/tmp" if version < (2, 7) else f"{cache}/torch" if cache else ""
     if folder:
-        yield Place(folder, "dumps")
+        yield JobPath(folder, "dumps")
 
 
-def _place(name: PathName, value: str, evidence: Evidence) -> Iterator[Place]:
+def _place(name: PathName, value: str, evidence: Evidence) -> Iterator[JobPath]:
     """Nothing for addresses (``s3://…``) and, of data, for what may as well be the name of a data set on a hub."""
     if "://" in value or value in ("", "true") or (name.use == "data" and not value.startswith(("/", ".", "~"))):
         return
-    yield Place(posixpath.dirname(value) or "." if name.stem else value, name.use, evidence)
+    yield JobPath(posixpath.dirname(value) or "." if name.stem else value, name.use, evidence)
 
 
 def _absolute(machine: Machine, path: str) -> str:

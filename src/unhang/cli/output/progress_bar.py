@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-PATIENCE_S = 2.0
+SHOW_AFTER_S = 2.0
 
 
 class ReadingBar:
     """Context manager whose ``tell`` is the ``progress`` of ``read_evidence``."""
 
-    def __init__(self, *, patience_s: float = PATIENCE_S, doing: str = "reading") -> None:
+    def __init__(self, *, patience_s: float = SHOW_AFTER_S, doing: str = "reading") -> None:
         self._doing = doing
         self._wanted = sys.stderr.isatty()
         self._patience_s = patience_s

@@ -12,7 +12,7 @@ from typing import TextIO
 from unhang.errors import UsageError
 from unhang.facts.model import Facts
 from unhang.findings import Severity, Status, Verdict
-from unhang.report.layout.terminal import behind
+from unhang.report.layout.terminal import underlying_stream
 from unhang.report.redaction.redact import Redactor
 
 
@@ -65,7 +65,7 @@ class VerdictOutput:
             path.parent.mkdir(parents=True, exist_ok=True)
             page.write_html(verdict, facts, path, lang=self.lang, redactor=self._redactor(verdict, facts))
         except OSError as error:
-            raise _not_written(path, error) from error
+            raise _write_error(path, error) from error
         print(f"HTML report written to {path}", file=sys.stderr)
 
     def _print(self, verdict: Verdict, facts: Facts) -> None:
@@ -73,7 +73,7 @@ class VerdictOutput:
 
         if self.color is False:
             os.environ["NO_COLOR"] = "1"
-        file = AsTerminal(sys.stdout) if self.color else sys.stdout
+        file = TerminalStream(sys.stdout) if self.color else sys.stdout
         print_text(verdict, facts, lang=self.lang, file=file, redactor=self._redactor(verdict, facts))
 
     def _text(self, verdict: Verdict, facts: Facts) -> str:
@@ -99,12 +99,12 @@ class VerdictOutput:
         return redactor
 
 
-class AsTerminal(io.StringIO):
+class TerminalStream(io.StringIO):
     """Standard output that says it is a terminal: ``--color`` into a pipe."""
 
     def __init__(self, target: TextIO) -> None:
         super().__init__()
-        self._target = behind(target)
+        self._target = underlying_stream(target)
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
@@ -129,8 +129,8 @@ def write_private(path: Path, text: str) -> None:
             os.fchmod(handle, 0o600)
             file.write(text)
     except OSError as error:
-        raise _not_written(path, error) from error
+        raise _write_error(path, error) from error
 
 
-def _not_written(path: Path, error: OSError) -> UsageError:
+def _write_error(path: Path, error: OSError) -> UsageError:
     return UsageError(f"{path} cannot be written ({error.strerror or type(error).__name__})")

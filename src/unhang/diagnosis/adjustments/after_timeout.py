@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from unhang.facts.endings.crashes import Crash, first_timeouts, late_crashes, signal_name
+from unhang.facts.endings.crashes import Crash, crashes_after_timeout, first_timeouts, signal_name
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Consequence, Finding, Severity, Text, say
 
 
-def noting_late_ends(facts: Facts, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+def note_late_ends(facts: Facts, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """``findings``, the first with what ended only after the limit had passed as its consequence."""
-    late = late_crashes(facts)
+    late = crashes_after_timeout(facts)
     if not late or not findings or findings[0].severity is Severity.NOTE:
         return findings
     first = findings[0]
@@ -30,10 +30,10 @@ def _how(crash: Crash) -> str:
 
 def _consequence(facts: Facts, how: str, crashes: list[Crash]) -> Consequence:
     ranks = tuple(sorted({c.rank for c in crashes if c.rank is not None}))
-    return Consequence(Cause.RANK_CRASHED, ranks, len(crashes), _told(facts, how, crashes[0], ranks))
+    return Consequence(Cause.RANK_CRASHED, ranks, len(crashes), _summary(facts, how, crashes[0], ranks))
 
 
-def _told(facts: Facts, how: str, first: Crash, ranks: tuple[int, ...]) -> Text:
+def _summary(facts: Facts, how: str, first: Crash, ranks: tuple[int, ...]) -> Text:
     past_s = first_timeouts(facts).after_s(first.time_s, first.attempt)
     if past_s is None or past_s <= 0:
         if not ranks:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from unhang.facts.endings.reporting_ranks import are_all, ranks_behind, ranks_named
+from unhang.facts.endings.reporting_ranks import is_whole_job, ranks_named, reporting_ranks
 from unhang.facts.laggard.work_spanning_timeout import absent_rank
-from unhang.facts.logs.log_statements import saying
-from unhang.facts.logs.waits_in_logs import incident_of
+from unhang.facts.logs.log_statements import events_stating
+from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Finding, Grade, Text, say
 
@@ -35,27 +35,27 @@ _BY_ABSENCE = frozenset((*OF_ONE_RANK, Cause.RANK_CONDITIONAL_COLLECTIVE, Cause.
 """Causes of whoever did not come."""
 
 
-def naming_who_is_left(facts: Facts, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+def name_remaining_rank(facts: Facts, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """``findings``; the first, if it names no rank and lies with one, names the one that is left."""
     first = findings[0] if findings else None
-    if first is None or (first.ranks and not are_all(facts, first.ranks)):
+    if first is None or (first.ranks and not is_whole_job(facts, first.ranks)):
         return findings
     # What usually lies behind a line is not what the line is about.
-    who = ranks_named if first.ranks or first.grade is Grade.USUAL else ranks_behind
+    who = ranks_named if first.ranks or first.grade is Grade.BASE_RATE else reporting_ranks
     told = who(facts, first.evidence) if first.cause in _BY_A_PROCESS else ()
-    if told and not are_all(facts, told):
+    if told and not is_whole_job(facts, told):
         return (replace(first, ranks=told), *findings[1:])
     if first.ranks or first.cause not in _BY_ABSENCE:
         return findings
-    left = _left(facts) or _by_its_card(facts, first) or _main(facts, first)
+    left = _remaining_rank(facts) or _by_its_card(facts, first) or _main_process(facts, first)
     if left is None:
         return findings
     rank, because = left
     return (replace(first, ranks=(rank,), because=(*first.because, because)), *findings[1:])
 
 
-def _left(facts: Facts) -> tuple[int, Text] | None:
-    incident = incident_of(facts)
+def _remaining_rank(facts: Facts) -> tuple[int, Text] | None:
+    incident = logged_waits(facts)
     rank = absent_rank(facts, incident)
     if incident is None or rank is None or (len(incident.ranks) < 2 and facts.world_size != 2):
         return None
@@ -67,16 +67,16 @@ def _by_its_card(facts: Facts, finding: Finding) -> tuple[int, Text] | None:
     its own card calls it 0."""
     if finding.cause is not Cause.GPU_OOM or len({known.host for known in facts.ranks.values() if known.host}) > 1:
         return None
-    named = {event.values.get("device") for event in saying(facts, "oom")} - {None}
+    named = {event.values.get("device") for event in events_stating(facts, "oom")} - {None}
     card = named.pop() if len(named) == 1 else None
     if not isinstance(card, int) or card == 0 or card >= (facts.world_size or _MOST_CARDS):
         return None
     return card, say("its line names card {card}, which on one machine is rank {card}'s", card=card)
 
 
-def _main(facts: Facts, finding: Finding) -> tuple[int, Text] | None:
+def _main_process(facts: Facts, finding: Finding) -> tuple[int, Text] | None:
     """Work that one process shows a bar of is the main process' by the habit of all libraries."""
-    incident = incident_of(facts)
+    incident = logged_waits(facts)
     if finding.cause is not Cause.SINGLE_RANK_WORK or (incident is not None and 0 in incident.rank_set):
         return None
     return 0, say("bars and messages of work that one process does alone come from the main process")

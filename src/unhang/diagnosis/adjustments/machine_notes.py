@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from unhang.causes.wording import machine_reasons
-from unhang.facts.machine.machine_state import Sign, machine_signs, signs_of_rank, spinning, storage_signs
+from unhang.facts.machine.machine_state import MachineSign, machine_signs, signs_of_rank, spinning_cards, storage_signs
 from unhang.facts.model import Facts, RankState
 from unhang.findings import Cause, Finding, Phase, Severity, Text, say
 
@@ -26,12 +26,12 @@ _STORES = (Phase.SAVE, Phase.LOG, Phase.DATA)
 MOST_RANKS = 4
 
 
-def noting_machines(facts: Facts, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+def note_machine_state(facts: Facts, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """``findings``, the first with what the machines tell of it."""
     if not findings or findings[0].severity is Severity.NOTE:
         return findings
     lead = findings[0]
-    signs = (*_full_disks(facts, lead), *_held_up(facts, lead))
+    signs = (*_full_disks(facts, lead), *_signs_of_lead(facts, lead))
     notes = (*_spinning(facts, lead), *machine_reasons.because(signs))
     if not notes:
         return findings
@@ -48,7 +48,7 @@ def _spinning(facts: Facts, lead: Finding) -> Iterator[Text]:
     """A card that shows 100 % while nothing moves does no work: NCCL's kernel spins until its peers come."""
     if lead.severity is not Severity.STOPS:
         return
-    ranks = tuple(sorted({sign.rank for sign in spinning(facts) if sign.rank is not None} - set(lead.ranks)))
+    ranks = tuple(sorted({sign.rank for sign in spinning_cards(facts) if sign.rank is not None} - set(lead.ranks)))
     if ranks:
         yield say(
             "the cards of {ranks:who} show full use and do no work: a collective that waits keeps its card busy",
@@ -56,14 +56,14 @@ def _spinning(facts: Facts, lead: Finding) -> Iterator[Text]:
         )
 
 
-def _full_disks(facts: Facts, lead: Finding) -> Iterator[Sign]:
+def _full_disks(facts: Facts, lead: Finding) -> Iterator[MachineSign]:
     """The error speaks of no room, and the samples show where there is none."""
     text = f"{lead.summary} {' '.join(item.text for item in lead.evidence)}"
     if any(word in text for word in _NO_ROOM):
         yield from (sign for sign in machine_signs(facts) if sign.kind == "disk-full")
 
 
-def _held_up(facts: Facts, lead: Finding) -> Iterator[Sign]:
+def _signs_of_lead(facts: Facts, lead: Finding) -> Iterator[MachineSign]:
     """What the rule of a rank that takes long did not say itself of this rank's card, processors and disk."""
     if lead.cause not in _TAKES_LONG:
         return

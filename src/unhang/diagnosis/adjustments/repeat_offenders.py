@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from unhang.evidence.own_files.earlier_verdicts import Guilt, cards_named
+from unhang.evidence.own_files.earlier_verdicts import EarlierSuspect, gpus_named
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Finding, Restart, Severity, Text, say
-from unhang.knowledge.numbers import moment
+from unhang.knowledge.numbers import utc_time
 
 STAYS_WITH_HOST = (Cause.GPU_HARDWARE, Cause.NETWORK_FAULT, Cause.P2P_BROKEN, Cause.SLOW_RANK, Cause.HOST_MEMORY)
 _MAY_BE_THE_HOST = (*STAYS_WITH_HOST, Cause.RANK_FROZEN, Cause.RANK_CRASHED, Cause.UNKNOWN)
 
 
-def noting_repeats(facts: Facts, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+def note_repeats(facts: Facts, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """``findings``, the first with a reason more where its host or card was named before."""
     if not findings or findings[0].severity is Severity.NOTE or findings[0].cause not in _MAY_BE_THE_HOST:
         return findings
@@ -23,7 +23,7 @@ def noting_repeats(facts: Facts, findings: tuple[Finding, ...]) -> tuple[Finding
     return (replace(lead, because=(*lead.because, *notes)), *findings[1:]) if notes else findings
 
 
-def without_repeated(facts: Facts, findings: tuple[Finding, ...], restart: Restart) -> Restart:
+def exclude_repeated_host(facts: Facts, findings: tuple[Finding, ...], restart: Restart) -> Restart:
     """``restart`` without the host that was named again, in a job of several."""
     if not findings or findings[0].cause not in STAYS_WITH_HOST or restart.advice == "without-node":
         return restart
@@ -34,11 +34,11 @@ def without_repeated(facts: Facts, findings: tuple[Finding, ...], restart: Resta
     return replace(restart, advice="without-node", exclude_nodes=tuple(sorted(again)), because=because)
 
 
-def _named_before(facts: Facts, lead: Finding) -> Iterator[Guilt]:
+def _named_before(facts: Facts, lead: Finding) -> Iterator[EarlierSuspect]:
     hosts = set(lead.nodes) | {facts.ranks[r].host or "" for r in lead.ranks if r in facts.ranks}
     if lead.cause is Cause.UNKNOWN and not lead.ranks:
         hosts = _hosts(facts)
-    cards = cards_named(" ".join(item.text for item in lead.evidence), hosts)
+    cards = gpus_named(" ".join(item.text for item in lead.evidence), hosts)
     for guilt in facts.earlier:
         if (guilt.name in hosts) if guilt.kind == "host" else (guilt.name in cards):
             yield guilt
@@ -48,8 +48,8 @@ def _hosts(facts: Facts) -> set[str]:
     return {rank.host for rank in facts.ranks.values() if rank.host}
 
 
-def _note(guilt: Guilt) -> Text:
-    last = moment(guilt.last_s)
+def _note(guilt: EarlierSuspect) -> Text:
+    last = utc_time(guilt.last_s)
     return say(
         "verdicts have named {name} before (runs: {runs}; last on {day}: {cause})",
         name=guilt.name,

@@ -18,7 +18,7 @@ _NCCL_LINES = ("n.", "wd.", "hb.", "dump.", "tc.", "ncclerr", "uid.")
 _PROCESS_FACTS = {Cause.RANK_CRASHED, Cause.GPU_OOM, Cause.HOST_MEMORY, Cause.RANK_FROZEN, Cause.RENDEZVOUS}
 
 
-def cap_unproven(facts: Facts, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+def cap_unverified_claims(facts: Facts, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """``findings``, where they rest on such a library's records or lines, at most *likely*."""
     everything = _rests_on_records(facts)
     lines = {(e.source.path, e.source.line) for e in facts.events if e.kind.startswith(_NCCL_LINES)}

@@ -13,17 +13,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from unhang.evidence.items import LogEnding, Progress
-from unhang.evidence.logs.lines.prefixes import is_error_of_torch
-from unhang.facts.endings.good_endings import Ended, ended_well
-from unhang.facts.logs.job_stages import is_preparing
+from unhang.evidence.logs.lines.prefixes import is_cpp_error
+from unhang.facts.endings.good_endings import StatedEndings, good_endings
+from unhang.facts.logs.event_timing import is_preparing
 from unhang.facts.logs.last_log_lines import phase_of_line
 from unhang.facts.model import Facts, RankFacts, RankState
-from unhang.facts.world_size import world_is_told
-from unhang.findings import Checked, Phase, Text, say, shortened
+from unhang.facts.world_size import is_world_size_stated
+from unhang.findings import PassedCheck, Phase, Text, say, shortened
 from unhang.knowledge.messages import message_row
 
 ENDED, SAID, MOVES, STEPS = "ended", "said", "moves", "steps"
-_NOT_WELL = (RankState.CRASHED, RankState.STOPPED, RankState.FALLEN)
+_NOT_WELL = (RankState.CRASHED, RankState.STOPPED, RankState.ENDED_WITH_OTHERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,24 +34,24 @@ class Health:
     lacks: tuple[Text, ...] = ()
 
 
-def shown(proof: Iterable[Text]) -> tuple[Checked, ...]:
+def proof_as_checks(proof: Iterable[Text]) -> tuple[PassedCheck, ...]:
     """What a healthy verdict carries as its proof."""
-    return tuple(Checked("health", sentence) for sentence in proof)
+    return tuple(PassedCheck("health", sentence) for sentence in proof)
 
 
 def health_of(facts: Facts) -> Health:
     """What shows that the job is well, or what is missing to say so."""
-    stated = ended_well(facts)
+    stated = good_endings(facts)
     if stated.whole is not None and not any(known.state in _NOT_WELL for known in facts.ranks.values()):
         doubts = tuple(_doubts(facts))
-        return Health((), doubts) if doubts else Health((_told(stated.whole),))
-    if facts.world_size is None or not world_is_told(facts):
+        return Health((), doubts) if doubts else Health((_ending_text(stated.whole),))
+    if facts.world_size is None or not is_world_size_stated(facts):
         return Health((), (say("how many ranks the job has is not known"),))
     shown = {rank: _shown_by(known, facts, stated) for rank, known in facts.ranks.items()}
     open_ranks = [rank for rank in range(facts.world_size) if shown.get(rank) is None]
     if open_ranks:
         return Health((), tuple(_lacking(open_ranks, facts)))
-    looks = {_looks(facts.ranks[rank]) for rank, how in shown.items() if how == MOVES}
+    looks = {_sample_count(facts.ranks[rank]) for rank, how in shown.items() if how == MOVES}
     if len(looks) > 1 or 0 in looks:
         return Health((), (say("some ranks were looked at less often than others"),))
     by_steps = [rank for rank, how in shown.items() if how == STEPS]
@@ -69,12 +69,12 @@ def _doubts(facts: Facts) -> Iterable[Text]:
     restarts = facts.events_where(lambda kind: message_row(kind).says == "restart")
     if any(event.values.get("attempt") != 0 for event in restarts):
         yield say("processes had failed and were started again; no line that was read says why")
-    error = next((line for log in facts.logs for line in log.complaints if is_error_of_torch(line.text)), None)
+    error = next((line for log in facts.logs for line in log.unrecognized_failures if is_cpp_error(line.text)), None)
     if error is not None:
         yield say("torch printed an error that is not known: {line}", line=shortened(error.text.strip(), 120))
 
 
-def _shown_by(known: RankFacts, facts: Facts, stated: Ended) -> str | None:
+def _shown_by(known: RankFacts, facts: Facts, stated: StatedEndings) -> str | None:
     if known.exit is not None and not known.ended_by_recorder:
         return ENDED if known.exit.exit_code == 0 else None
     if known.state in _NOT_WELL:
@@ -88,7 +88,7 @@ def _shown_by(known: RankFacts, facts: Facts, stated: Ended) -> str | None:
     return STEPS if known.moving is None and _stepped_to_the_end(known) else None
 
 
-def _told(ending: LogEnding) -> Text:
+def _ending_text(ending: LogEnding) -> Text:
     place = f"{ending.source.path.rsplit('/', 1)[-1]}:{ending.source.line}"
     return say("all ranks ended well, by {place}: {line}", place=place, line=shortened(ending.text.strip(), 120))
 
@@ -98,7 +98,7 @@ def _planned(known: RankFacts) -> bool:
     return known.guard_wait is not None and bool(known.guard_wait.ranks)
 
 
-def _looks(known: RankFacts) -> int:
+def _sample_count(known: RankFacts) -> int:
     """How often its stack was seen. Of a bundle that lost a file, what that would tell is not known."""
     stacks = (known.stack, *known.earlier_stacks)
     return sum(any(thread.frames for thread in stack.threads) for stack in stacks if stack is not None)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.facts.endings.good_endings import ended_well
+from unhang.facts.endings.good_endings import good_endings
 from unhang.facts.model import Facts, RankState
 from unhang.findings import Cause, Certainty, Finding, NotChecked, Severity, say
 
 RECORDER_ON = "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_FR_BUFFER_SIZE=2000"
 
 
-def stacks_wanted(facts: Facts, findings: tuple[Finding, ...]) -> Iterator[NotChecked]:
+def missing_stacks(facts: Facts, findings: tuple[Finding, ...]) -> Iterator[NotChecked]:
     """Where ``unknown`` leads: laggards of which no stack was given."""
     if not findings or findings[0].cause is not Cause.UNKNOWN:
         return
@@ -24,11 +24,11 @@ def stacks_wanted(facts: Facts, findings: tuple[Finding, ...]) -> Iterator[NotCh
         )
 
 
-def end_wanted(facts: Facts, findings: tuple[Finding, ...]) -> Iterator[NotChecked]:
+def missing_end(facts: Facts, findings: tuple[Finding, ...]) -> Iterator[NotChecked]:
     """Where logs show a slow job, and no line behind its last step tells what became of it."""
     if not findings or findings[0].severity is not Severity.SLOWS or facts.manifests or not facts.logs:
         return
-    ended = ended_well(facts)
+    ended = good_endings(facts)
     if facts.exits or facts.tracebacks or ended.whole or ended.ranks or facts.events_of("te.", "slurm.", "k8s."):
         return
     yield NotChecked(
@@ -83,14 +83,14 @@ def _recorder_off(facts: Facts) -> Iterator[NotChecked]:
         )
 
 
-def _programs_said_something(facts: Facts) -> bool:
+def _has_program_lines(facts: Facts) -> bool:
     """Not only the kernel, which knows of cards and of no ranks."""
     return any(not event.kind.startswith("k.") for event in facts.events)
 
 
 def _no_world(facts: Facts) -> Iterator[NotChecked]:
     seen = facts.ranks_seen
-    if facts.world_size is None and not seen and (facts.tracebacks or _programs_said_something(facts)):
+    if facts.world_size is None and not seen and (facts.tracebacks or _has_program_lines(facts)):
         yield NotChecked(
             say("how many ranks there are"),
             say("no line that was read says of which rank it is"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from unhang.diagnosis.context.resume_checkpoints import last_whole, torn_since
+from unhang.diagnosis.context.resume_checkpoints import last_complete, torn_since
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
 from unhang.findings import Cause, Certainty, Ending, Finding, RemedyKind, Restart, Severity, say
 
@@ -28,7 +28,7 @@ _PROGRAM = {
 
 def restart_after(findings: tuple[Finding, ...], checkpoints: Sequence[Checkpoint] = ()) -> Restart:
     """The advice that follows from the leading finding, and from which of ``checkpoints`` (newest first) to go on."""
-    whole = last_whole(checkpoints)
+    whole = last_complete(checkpoints)
     return replace(
         _advice(findings),
         last_complete_checkpoint=whole.path if whole is not None else None,

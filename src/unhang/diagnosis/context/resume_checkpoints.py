@@ -19,7 +19,7 @@ _BECAUSE = {
 }
 
 
-def last_whole(found: Sequence[Checkpoint]) -> Checkpoint | None:
+def last_complete(found: Sequence[Checkpoint]) -> Checkpoint | None:
     """The newest whole one of ``found`` (newest first)."""
     return next((one for one in found if one.whole), None)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.facts.alignment.broadcast_roots import passed_by_some
-from unhang.facts.laggard.idle_at_line import stands_still
+from unhang.facts.alignment.broadcast_roots import partly_finished_call
+from unhang.facts.laggard.idle_at_line import is_idle_at_line
 from unhang.facts.model import CodeContext, Facts, RankFacts, Stall
 from unhang.facts.waiting.progress_from_stacks import in_collective
 from unhang.findings import Cause, Certainty, Finding, RuledOut, say
-from unhang.knowledge.single_rank_work_words import own_work
+from unhang.knowledge.single_rank_work_words import single_rank_work_words
 
 
 def ruled_out_by(facts: Facts, findings: tuple[Finding, ...], limit: Certainty) -> tuple[RuledOut, ...]:
@@ -35,7 +35,7 @@ def _contradicted(facts: Facts) -> Iterator[RuledOut]:
 
 def _transport(facts: Facts) -> Iterator[RuledOut]:
     """Data that was never sent cannot be lost: each laggard's own evidence shows that it is elsewhere."""
-    if not all(stall.reason == "not-entered" and _own_word(facts, stall) for stall in facts.stalls):
+    if not all(stall.reason == "not-entered" and _has_own_evidence(facts, stall) for stall in facts.stalls):
         return
     late = tuple(sorted({rank for stall in facts.stalls for rank in stall.laggards}))
     because = say("{late:who} never entered the collective the others wait in: nothing was on its way yet", late=late)
@@ -43,7 +43,7 @@ def _transport(facts: Facts) -> Iterator[RuledOut]:
     yield RuledOut(Cause.P2P_BROKEN, because)
 
 
-def _own_word(facts: Facts, stall: Stall) -> bool:
+def _has_own_evidence(facts: Facts, stall: Stall) -> bool:
     group = facts.groups.get(stall.group)
     return group is not None and all(
         rank in group.progress and not group.progress[rank].inferred for rank in stall.laggards
@@ -53,9 +53,9 @@ def _own_word(facts: Facts, stall: Stall) -> bool:
 def _mismatch(facts: Facts) -> Iterator[RuledOut]:
     """Every recording reaches the position, and nowhere did two ranks call something else."""
     group = facts.groups.get(facts.stalls[0].group)
-    if group is None or facts.disagreements or group.silent or set(group.entries) != set(group.members):
+    if group is None or facts.mismatches or group.silent or set(group.entries) != set(group.members):
         return
-    if passed_by_some(facts, facts.stalls[0]) is not None:
+    if partly_finished_call(facts, facts.stalls[0]) is not None:
         return  # no record tells which root each rank named
     if any(in_collective(facts.ranks[rank].activity) for stall in facts.stalls for rank in stall.laggards):
         return  # they are in another call, which no record of the group holds
@@ -85,13 +85,13 @@ def _frozen(facts: Facts) -> Iterator[RuledOut]:
         yield RuledOut(Cause.RANK_FROZEN, say("{late:who} moved between two looks", late=late))
 
 
-_ASKS = {what for what, kind in own_work().items() if kind.asks}
+_ASKS = {what for what, kind in single_rank_work_words().items() if kind.asks}
 _WAITS_FOR_SOMEBODY = _ASKS | {"lock-wait", "queue-wait", "socket", "join", "child-process"}
 """The other end of these may be a rank that waits for this one; no record tells."""
 
 
 def _waits_for_somebody(rank: RankFacts) -> bool:
-    return stands_still(rank) or (rank.activity is not None and rank.activity.what in _WAITS_FOR_SOMEBODY)
+    return is_idle_at_line(rank) or (rank.activity is not None and rank.activity.what in _WAITS_FOR_SOMEBODY)
 
 
 def _cycle(facts: Facts) -> Iterator[RuledOut]:

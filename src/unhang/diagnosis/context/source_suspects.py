@@ -6,19 +6,19 @@ from collections.abc import Mapping
 
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Text, say
-from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, splits_without_seed
+from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, unseeded_splits
 
 MOST = 2
 """Places named for a cause."""
 
 
-def suspects(facts: Facts) -> Mapping[Cause, tuple[Text, ...]]:
+def source_suspects(facts: Facts) -> Mapping[Cause, tuple[Text, ...]]:
     """Causes whose making stands in the source that was read, with the places."""
-    if facts.symmetric:
+    if facts.all_joined_stalls:
         return {}  # every rank joined: what each does by itself explains nothing
-    drawn = [(file.path, split) for file, split in splits_without_seed(facts.sources.values()) if _cuts(split)]
+    drawn = [(file.path, split) for file, split in unseeded_splits(facts.sources.values()) if _cuts(split)]
     drawn.sort(key=lambda found: not found[1].splits)
-    return {Cause.UNEVEN_DATA: tuple(_told(path, split) for path, split in drawn[:MOST])} if drawn else {}
+    return {Cause.UNEVEN_DATA: tuple(_split_sentence(path, split) for path, split in drawn[:MOST])} if drawn else {}
 
 
 def _cuts(split: UnseededSplit) -> bool:
@@ -26,7 +26,7 @@ def _cuts(split: UnseededSplit) -> bool:
     return split.splits or not split.call.endswith(("DataLoader", "Sampler"))
 
 
-def _told(path: str, split: UnseededSplit) -> Text:
+def _split_sentence(path: str, split: UnseededSplit) -> Text:
     if split.why == "seed-differs":
         return say(
             "{call} at {path}:{line} is seeded with the rank: every rank gets another split",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from unhang.evidence.own_files.recorder_items import RankProcess
+from unhang.evidence.own_files.run_items import RankProcess
 from unhang.facts.model import Facts
 from unhang.findings import Certainty, NotChecked, say
 
 
-def unseen_stacks(facts: Facts) -> Iterator[NotChecked]:
+def unreadable_stacks(facts: Facts) -> Iterator[NotChecked]:
     """One gap for each reason. What the ranks' own records name is one thread of several, so nothing is certain."""
     together: dict[tuple[str, bool], list[RankProcess]] = defaultdict(list)
     for manifest in facts.manifests:

@@ -55,13 +55,13 @@ class Flaw:
 _NUMBER = re.compile(r"\d{1,12}")
 
 
-def step_of(name: str) -> int | None:
+def step_in_name(name: str) -> int | None:
     """The last number in ``checkpoint-1500``, ``step-40``, ``global_step120``, ``epoch=1-step=300.ckpt``; else None."""
     numbers = _NUMBER.findall(name.rpartition("step")[2]) or _NUMBER.findall(name)
     return int(numbers[0] if "step" in name else numbers[-1]) if numbers else None
 
 
-def described(path: Path, layout: str, files: list[Path], flaw: Flaw | None) -> Checkpoint:
+def checkpoint_of_files(path: Path, layout: str, files: list[Path], flaw: Flaw | None) -> Checkpoint:
     """The checkpoint at ``path`` that consists of ``files``."""
     told = [file.stat() for file in files if file.exists()]
     found = Checkpoint(
@@ -69,6 +69,6 @@ def described(path: Path, layout: str, files: list[Path], flaw: Flaw | None) -> 
         layout,
         saved_s=max((one.st_mtime for one in told), default=0.0),
         size=sum(one.st_size for one in told),
-        step=step_of(path.stem if path.suffix and path.is_file() else path.name),
+        step=step_in_name(path.stem if path.suffix and path.is_file() else path.name),
     )
     return found if flaw is None else replace(found, flaw=flaw.kind, detail=flaw.detail[:200])

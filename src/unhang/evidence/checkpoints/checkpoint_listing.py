@@ -8,11 +8,11 @@ from collections.abc import Iterable
 import msgspec
 
 from unhang.evidence.checkpoints.checkpoint import FLAWS, LAYOUTS, Checkpoint
-from unhang.evidence.decode_errors import UNDECODABLE
+from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.findings import Source, Unread
 
 SCHEMA = "unhang.checkpoints/1"
-MOST = 1_024
+MAX_CHECKPOINTS = 1_024
 
 
 class _Listing(msgspec.Struct, frozen=True):
@@ -20,18 +20,22 @@ class _Listing(msgspec.Struct, frozen=True):
     checkpoints: tuple[Checkpoint, ...] = ()
 
 
-def listing_of(found: Iterable[Checkpoint]) -> bytes:
+def checkpoint_listing(found: Iterable[Checkpoint]) -> bytes:
     """What was found, as JSON."""
     return msgspec.json.encode(_Listing(SCHEMA, tuple(found))) + b"\n"
 
 
-def read_listing(raw: bytes, *, source: Source) -> tuple[Checkpoint, ...] | Unread:
+def read_checkpoint_listing(raw: bytes, *, source: Source) -> tuple[Checkpoint, ...] | Unread:
     """The checkpoints in a listing, or why it cannot be believed."""
     try:
         listing = msgspec.json.decode(raw, type=_Listing)
-    except UNDECODABLE as error:
+    except DECODE_ERRORS as error:
         return Unread(source, f"is no listing of checkpoints: {str(error)[:200]}")
-    if listing.schema != SCHEMA or len(listing.checkpoints) > MOST or not all(map(_possible, listing.checkpoints)):
+    if (
+        listing.schema != SCHEMA
+        or len(listing.checkpoints) > MAX_CHECKPOINTS
+        or not all(map(_possible, listing.checkpoints))
+    ):
         return Unread(source, "is a listing of checkpoints that cannot be right")
     return listing.checkpoints
 

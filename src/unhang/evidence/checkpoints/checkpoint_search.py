@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from unhang.evidence.checkpoints.checkpoint import Checkpoint, Flaw, described
+from unhang.evidence.checkpoints.checkpoint import Checkpoint, Flaw, checkpoint_of_files
 from unhang.evidence.checkpoints.deepspeed import deepspeed_checkpoint, is_tag
 from unhang.evidence.checkpoints.distributed import distributed_checkpoint, is_distributed
 from unhang.evidence.checkpoints.transformers import is_transformers, transformers_checkpoint
@@ -38,31 +38,31 @@ def _below(folder: Path, world_size: int | None, depth: int, left: list[int]) ->
     if left[0] < 0:
         return
     if folder.is_file():
-        yield from _single([folder])
+        yield from _file_checkpoints([folder])
         return
     names = _names(folder)
     one = _folder_checkpoint(folder, names, world_size)
     if one is not None:
         yield one
         return
-    yield from _single(folder / name for name in sorted(names))
+    yield from _file_checkpoints(folder / name for name in sorted(names))
     if depth > 0:
         inner = [folder / name for name in names if not name.startswith(".")]
-        for path in sorted((p for p in inner if p.is_dir() and not p.is_symlink()), key=_changed, reverse=True):
+        for path in sorted((p for p in inner if p.is_dir() and not p.is_symlink()), key=_modified_s, reverse=True):
             with suppress(OSError):
                 yield from _below(path, world_size, depth - 1, left)
 
 
 def _folder_checkpoint(folder: Path, names: set[str], world_size: int | None) -> Checkpoint | None:
     if is_transformers(folder, names):
-        flaw, has_inner = _inner(folder, names, world_size)
+        flaw, has_inner = _inner_flaw(folder, names, world_size)
         return transformers_checkpoint(folder, names, flaw, has_inner=has_inner)
     if is_distributed(names):
         return distributed_checkpoint(folder, names)
     return deepspeed_checkpoint(folder, names, world_size) if is_tag(names) else None
 
 
-def _inner(folder: Path, names: set[str], world_size: int | None) -> tuple[Flaw | None, bool]:
+def _inner_flaw(folder: Path, names: set[str], world_size: int | None) -> tuple[Flaw | None, bool]:
     """What is wrong with the sharded folder inside a Trainer's checkpoint, and whether there is one."""
     for name in sorted(names):
         path = folder / name
@@ -81,12 +81,12 @@ def _inner(folder: Path, names: set[str], world_size: int | None) -> tuple[Flaw 
     return None, False
 
 
-def _single(paths: Iterable[Path]) -> Iterator[Checkpoint]:
+def _file_checkpoints(paths: Iterable[Path]) -> Iterator[Checkpoint]:
     for path in paths:
         if path.suffix in (*TORCH_SUFFIXES, ".safetensors") and not _PARTS.search(path.name) and path.is_file():
             layout = "safetensors" if path.suffix == ".safetensors" else "torch"
             with suppress(OSError):
-                yield described(path, layout, [path], flaw_of_file(path))
+                yield checkpoint_of_files(path, layout, [path], flaw_of_file(path))
 
 
 def _names(folder: Path) -> set[str]:
@@ -94,7 +94,7 @@ def _names(folder: Path) -> set[str]:
         return {entry.name for entry in entries}
 
 
-def _changed(path: Path) -> float:
+def _modified_s(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError:

@@ -11,13 +11,21 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-from unhang.evidence.checkpoints.checkpoint import CUT_OFF, MISSING, REFUSED, UNFINISHED, Checkpoint, Flaw, described
+from unhang.evidence.checkpoints.checkpoint import (
+    CUT_OFF,
+    MISSING,
+    REFUSED,
+    UNFINISHED,
+    Checkpoint,
+    Flaw,
+    checkpoint_of_files,
+)
 
 METADATA = ".metadata"
 MOST_METADATA = 256 << 20
 
 
-class _Inert:
+class _InertObject:
     """Stands for every class and function that the pickle names: it takes anything and does nothing."""
 
     def __init__(self, *_: object, **__: object) -> None:
@@ -38,10 +46,10 @@ class _Inert:
 
 class _InertUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:  # noqa: ARG002
-        return _Inert
+        return _InertObject
 
     def persistent_load(self, pid: Any) -> Any:  # noqa: ARG002
-        return _Inert()
+        return _InertObject()
 
 
 def is_distributed(names: set[str]) -> bool:
@@ -53,7 +61,7 @@ def distributed_checkpoint(folder: Path, names: set[str]) -> Checkpoint:
     """The checkpoint in ``folder``."""
     parts = sorted(name for name in names if name.endswith(".distcp"))
     files = [folder / name for name in (*parts, METADATA) if name in names]
-    return described(folder, "dcp", files, _flaw(folder, names))
+    return checkpoint_of_files(folder, "dcp", files, _flaw(folder, names))
 
 
 def _flaw(folder: Path, names: set[str]) -> Flaw | None:

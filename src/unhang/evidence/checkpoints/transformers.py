@@ -9,9 +9,9 @@ import json
 import re
 from pathlib import Path
 
-from unhang.evidence.checkpoints.checkpoint import CUT_OFF, MISSING, UNFINISHED, Checkpoint, Flaw, described
+from unhang.evidence.checkpoints.checkpoint import CUT_OFF, MISSING, UNFINISHED, Checkpoint, Flaw, checkpoint_of_files
 from unhang.evidence.checkpoints.weight_files import flaw_of_index, flaw_of_parts
-from unhang.evidence.decode_errors import NO_JSON
+from unhang.evidence.decode_errors import JSON_ERRORS
 
 STATE = "trainer_state.json"
 _NAME = re.compile(r"(?:tmp-)?checkpoint-\d+$")
@@ -29,7 +29,7 @@ def is_transformers(folder: Path, names: set[str]) -> bool:
 def transformers_checkpoint(folder: Path, names: set[str], inner: Flaw | None, *, has_inner: bool) -> Checkpoint:
     """The checkpoint in ``folder``. ``inner``: what is wrong with a DeepSpeed or DCP folder in it (``has_inner``)."""
     files = [folder / name for name in sorted(names) if (folder / name).is_file()]
-    return described(folder, "transformers", files, _flaw(folder, names, inner, has_inner=has_inner))
+    return checkpoint_of_files(folder, "transformers", files, _flaw(folder, names, inner, has_inner=has_inner))
 
 
 def _weights(names: set[str]) -> list[str]:
@@ -56,6 +56,6 @@ def _flaw_of_state(folder: Path, names: set[str]) -> Flaw | None:
     try:
         with (folder / STATE).open("rb") as file:
             json.loads(file.read(_MOST_STATE))
-    except (OSError, *NO_JSON):
+    except (OSError, *JSON_ERRORS):
         return Flaw(CUT_OFF, STATE)
     return None

@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 from unhang.evidence.checkpoints.checkpoint import CUT_OFF, MISSING, NO_MARK, REFUSED, Flaw
-from unhang.evidence.decode_errors import NO_JSON
+from unhang.evidence.decode_errors import JSON_ERRORS
 
 TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
 MOST_HEADER = 100 << 20
@@ -53,7 +53,7 @@ def _of_safetensors(path: Path) -> Flaw | None:
             header = json.loads(file.read(length))
             ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
             whole = size >= 8 + length + max(ends, default=0)
-        except (*NO_JSON, KeyError, IndexError, TypeError, AttributeError):
+        except (*JSON_ERRORS, KeyError, IndexError, TypeError, AttributeError):
             return Flaw(CUT_OFF, path.name)
     return None if whole else Flaw(CUT_OFF, path.name)
 
@@ -66,7 +66,7 @@ def flaw_of_index(index: Path) -> Flaw | None:
         shards = sorted({str(name) for name in json.loads(index.read_bytes())["weight_map"].values()})
     except OSError as error:
         return Flaw(REFUSED, f"{index.name}: {error.strerror or error}")
-    except (*NO_JSON, KeyError, AttributeError, TypeError):
+    except (*JSON_ERRORS, KeyError, AttributeError, TypeError):
         return Flaw(CUT_OFF, index.name)
     return flaw_of_parts(index.parent, shards)
 

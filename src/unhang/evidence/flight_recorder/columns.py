@@ -17,9 +17,9 @@ from unhang.evidence.items import (
     STATE_COMPLETED,
     STATE_SCHEDULED,
     STATE_STARTED,
-    Entries,
     Frame,
     GroupConfig,
+    RecorderEntries,
     Signature,
 )
 from unhang.knowledge import numbers
@@ -35,7 +35,7 @@ _MAX_ENTRIES: Final = 1 << 20
 
 
 class Row(NamedTuple):
-    """One entry in numbers, in the order of the columns of :class:`~unhang.evidence.items.Entries`."""
+    """One entry in numbers, in the order of the columns of :class:`~unhang.evidence.items.RecorderEntries`."""
 
     record_id: int
     pg_id: int
@@ -95,7 +95,7 @@ class EntryColumns:
 
         Raises :class:`DumpError` for more entries than any ring has.
         """
-        check_count(len(self.rows) + 1)
+        check_entry_count(len(self.rows) + 1)
         self.rows.append(self.row(entry, byte, len(self.rows)))
 
     def row(self, entry: Mapping[str, Any], byte: int = -1, place: int = 0) -> Row:
@@ -106,24 +106,24 @@ class EntryColumns:
         is_p2p = get("is_p2p")
         if type(is_p2p) is not bool:
             is_p2p = operation[:_MAX_WORD].partition(":")[2].startswith(("send", "recv"))
-        position = whole(get("p2p_seq_id" if is_p2p else "collective_seq_id"), None)
+        position = int64_or_default(get("p2p_seq_id" if is_p2p else "collective_seq_id"), None)
         if position is None:
-            position = whole(get("seq_id"), -1)
-        created = whole(get("time_created_ns"), None)
+            position = int64_or_default(get("seq_id"), -1)
+        created = int64_or_default(get("time_created_ns"), None)
         if created is None:
-            created = whole(get("time_created_us"), 0) * 1000
+            created = int64_or_default(get("time_created_us"), 0) * 1000
         return Row(
-            whole(get("record_id"), place),
-            whole(get("pg_id"), -1),
+            int64_or_default(get("record_id"), place),
+            int64_or_default(get("pg_id"), -1),
             self.group(get("process_group"), get("pg_id")),
             position,
             self.signature(
                 operation, *[get(f"{side}_{what}") for side in ("input", "output") for what in ("sizes", "dtypes")]
             ),
-            whole(created, 0),
-            whole(get("time_discovered_started_ns"), 0),
-            whole(get("time_discovered_completed_ns"), 0),
-            whole(get("timeout_ms"), -1),
+            int64_or_default(created, 0),
+            int64_or_default(get("time_discovered_started_ns"), 0),
+            int64_or_default(get("time_discovered_completed_ns"), 0),
+            int64_or_default(get("timeout_ms"), -1),
             self.stack(get("frames")),
             byte,
             int(is_p2p),
@@ -146,13 +146,13 @@ class EntryColumns:
 
         return take
 
-    def entries(self) -> Entries:
+    def entries(self) -> RecorderEntries:
         """Everything added, as columns."""
         table = np.array(self.rows, dtype=np.int64).reshape(len(self.rows), len(Row._fields)).T.copy()
         columns: dict[str, Any] = dict(zip(Row._fields, table, strict=True))
         columns |= {name: columns[name].astype(np.bool_) for name in ("is_p2p", "retired")}
         columns["state"] = columns["state"].astype(np.int8)
-        return Entries(
+        return RecorderEntries(
             **columns,
             group_names=tuple(self._groups),
             signatures=tuple(self._signatures),
@@ -211,13 +211,13 @@ class EntryColumns:
         return frame
 
 
-def check_count(entries: int) -> None:
+def check_entry_count(entries: int) -> None:
     """Raise :class:`DumpError` for more entries than any ring has."""
     if entries > _MAX_ENTRIES:
         raise DumpError(f"refused: more than {_MAX_ENTRIES:,} entries")
 
 
-def whole(value: Any, default: Any) -> Any:
+def int64_or_default(value: Any, default: Any) -> Any:
     """``value`` if it is an integer that fits 64 bits, else ``default``."""
     return value if type(value) is int and -_INT64 <= value < _INT64 else default
 
@@ -242,7 +242,7 @@ def _sizes(raw: Any) -> tuple[tuple[int, ...], ...]:
         return ()
     return tuple(
         [
-            tuple([size for size in sizes[:64] if type(size) is int and abs(size) <= numbers.MOST])
+            tuple([size for size in sizes[:64] if type(size) is int and abs(size) <= numbers.MAX_INTEGER])
             if isinstance(sizes, list | tuple)
             else ()
             for sizes in raw[:_MAX_TENSORS]

@@ -16,7 +16,7 @@ from unhang.evidence.flight_recorder.columns import EntryColumns, Row, SharedTab
 from unhang.evidence.flight_recorder.entry_pattern import EntryPattern
 from unhang.evidence.flight_recorder.header import Header, read_header
 from unhang.evidence.flight_recorder.parsed_dump import ParsedDump
-from unhang.evidence.flight_recorder.ring_window import read_back, skipped_before
+from unhang.evidence.flight_recorder.ring_window import entries_before, read_back
 from unhang.evidence.pickles.plain_machine import CutShort, Memo, PlainMachine
 from unhang.evidence.pickles.safe_unpickle import run
 
@@ -27,19 +27,19 @@ _NEAR: Final = 1 << 14
 _TRIES: Final = 24
 
 
-class Irregular(Exception):
+class UnexpectedLayout(Exception):
     """The pickle is not laid out as torch does."""
 
 
 def read_tail(data: bytes, shared: SharedTables) -> ParsedDump | None:
     """The groups of the pickle ``data`` and its last entries; None when its layout asks for reading it whole."""
     try:
-        return _Tail(data, shared).read()
-    except (Irregular, DumpError, CutShort):
+        return _TailReader(data, shared).read()
+    except (UnexpectedLayout, DumpError, CutShort):
         return None
 
 
-class _Tail:
+class _TailReader:
     def __init__(self, data: bytes, shared: SharedTables) -> None:
         self.data = data
         self.shared = shared
@@ -57,15 +57,15 @@ class _Tail:
     def read(self) -> ParsedDump:
         self.first_end = run(self.machine, 0)
         if self.machine.finished or len(self.machine.marks) != 2:
-            raise Irregular
+            raise UnexpectedLayout
         first, first_byte = self.found.pop()
         header = self._header()
         if not header.status:
-            raise Irregular  # nothing tells how far back the stall reaches
+            raise UnexpectedLayout  # nothing tells how far back the stall reaches
         self.pattern = self._entry_start(first_byte)
         self.memo.skipped_from = self.first_end
         oldest = self.columns.row(first, first_byte)
-        self.state = _State(self.machine)
+        self.state = _MachineState(self.machine)
         self.machine.on_entry = self._take
         rows = read_back(header.status, self.columns.backend, self._earlier)
         reached_first = self.upper <= self.first_end
@@ -74,7 +74,7 @@ class _Tail:
             header,
             self.columns,
             whole=reached_first and not self.cut,
-            dropped=0 if reached_first else skipped_before(oldest, rows),
+            dropped=0 if reached_first else entries_before(oldest, rows),
             cut_at=len(self.data) if self.cut else None,
         )
 
@@ -89,14 +89,14 @@ class _Tail:
     def _header(self) -> Header:
         words = self.machine.stack[self.machine.marks[0] : self.machine.marks[1] - 2]
         if len(words) % 2 or not all(type(key) is str for key in words[::2]):
-            raise Irregular
+            raise UnexpectedLayout
         return read_header(dict(zip(words[::2], words[1::2], strict=True)), self.shared)
 
     def _entry_start(self, byte: int) -> bytes:
         """How every entry after the first starts: an open dict and a reference to the first key."""
         data, key = self.data, byte + 2
         if data[byte:key] != _DICT:
-            raise Irregular
+            raise UnexpectedLayout
         if data[key] == ord("X"):
             put = key + 5 + int.from_bytes(data[key + 1 : key + 5], "little")
             reference = _reference_to_put(data, put)
@@ -105,7 +105,7 @@ class _Tail:
         pattern = _DICT + reference
         following = data[self.first_end : self.first_end + len(pattern)]
         if following != pattern and following[:1] != b"e":
-            raise Irregular
+            raise UnexpectedLayout
         return pattern
 
     def _earlier(self, amount: int) -> list[Row]:
@@ -149,18 +149,18 @@ class _Tail:
             end = run(self.machine, start, stop)
         except CutShort:
             if stop is not None:
-                raise Irregular from None
+                raise UnexpectedLayout from None
             self.cut, end = True, len(self.data)
         whole_entries = [byte for _, byte in self.found]
         # each start must be an entry: the same bytes inside a text or a number are caught here
         if stop is not None and (end != stop or whole_entries != [start]):
-            raise Irregular
+            raise UnexpectedLayout
         if whole_entries not in ([], [start]):
-            raise Irregular
+            raise UnexpectedLayout
         return [self.columns.row(entry, byte) for entry, byte in self.found]
 
 
-class _State:
+class _MachineState:
     """The machine's state between two entries."""
 
     def __init__(self, machine: PlainMachine) -> None:
@@ -194,7 +194,7 @@ class _SkippedMemo(Memo):
             return super().__missing__(slot)
         self._depth += 1
         if self._depth > 4:
-            raise Irregular
+            raise UnexpectedLayout
         value = self._search(slot)
         self._depth -= 1
         self[slot] = value
@@ -219,7 +219,7 @@ class _SkippedMemo(Memo):
                 self._bytes.insert(at, byte)
                 return value
             byte += 1
-        raise Irregular
+        raise UnexpectedLayout
 
     def _text_ending_at(self, end: int, low: int) -> str | None:
         data, start = self.data, end
@@ -257,11 +257,11 @@ def _reference_to_put(data: bytes, byte: int) -> bytes:
         return b"h" + data[byte + 1 : byte + 2]
     if data[byte : byte + 1] == b"r":
         return b"j" + data[byte + 1 : byte + 5]
-    raise Irregular
+    raise UnexpectedLayout
 
 
 def _reference_itself(data: bytes, byte: int) -> bytes:
     size = {b"h": 2, b"j": 5}.get(data[byte : byte + 1])
     if size is None:
-        raise Irregular
+        raise UnexpectedLayout
     return data[byte : byte + size]

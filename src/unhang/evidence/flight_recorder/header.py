@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from unhang.evidence.flight_recorder.columns import SharedTables, whole
+from unhang.evidence.flight_recorder.columns import SharedTables, int64_or_default
 from unhang.evidence.items import GroupConfig, GroupStatus
 from unhang.knowledge import numbers
 
@@ -62,9 +62,9 @@ def read_ranks(raw: Any, shared: SharedTables) -> tuple[int, ...] | None:
     if (
         isinstance(raw, list | tuple)
         and raw
-        and all(type(r) is int and 0 <= r < numbers.MOST_RANKS for r in raw[: numbers.MOST_RANKS])
+        and all(type(r) is int and 0 <= r < numbers.MAX_RANKS for r in raw[: numbers.MAX_RANKS])
     ):
-        return shared.one(tuple(raw[: numbers.MOST_RANKS]))  # type: ignore[no-any-return]
+        return shared.one(tuple(raw[: numbers.MAX_RANKS]))  # type: ignore[no-any-return]
     return None
 
 
@@ -72,7 +72,7 @@ def _ranks_of_text(raw: str, shared: SharedTables) -> tuple[int, ...] | None:
     known = shared.ranks.get(raw)
     if known is not None:
         return known
-    if len(raw) > 12 * numbers.MOST_RANKS or raw.count(",") >= numbers.MOST_RANKS or _RANKS.fullmatch(raw) is None:
+    if len(raw) > 12 * numbers.MAX_RANKS or raw.count(",") >= numbers.MAX_RANKS or _RANKS.fullmatch(raw) is None:
         return None
     told = [numbers.rank(word) for word in re.findall(r"\d+", raw)]
     ranks = tuple(rank for rank in told if rank is not None)
@@ -91,7 +91,7 @@ def _status(raw: Any) -> dict[str, GroupStatus]:
 
 def _key(raw: Any) -> str:
     # another key than a text or a small number could be costly to spell
-    return raw if type(raw) is str else str(whole(raw, ""))
+    return raw if type(raw) is str else str(int64_or_default(raw, ""))
 
 
 def _one_status(pg_id: str, raw: Mapping[str, Any]) -> GroupStatus | None:
@@ -106,5 +106,5 @@ def _number(value: Any) -> int | None:
     # the JSON dump writes these numbers as text
     if type(value) is str and re.fullmatch(r"-?\d{1,18}", value):
         return int(value)
-    number = whole(value, None)
+    number = int64_or_default(value, None)
     return number if isinstance(number, int) else None

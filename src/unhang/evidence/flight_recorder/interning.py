@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from unhang.evidence.flight_recorder.columns import SharedTables
-from unhang.evidence.items import GroupConfig, Recording
+from unhang.evidence.items import GroupConfig, RecorderDump
 from unhang.findings import Unread
 
 
@@ -13,7 +13,7 @@ class _Sharer(Protocol):
     def __call__(self, value: Any, /) -> Any: ...
 
 
-def share(items: list[Recording | Unread], shared: SharedTables) -> list[Recording | Unread]:
+def intern_dumps(items: list[RecorderDump | Unread], shared: SharedTables) -> list[RecorderDump | Unread]:
     """``items`` of one batch with their equal values replaced by those of earlier batches.
 
     Within a batch equal values are one object already (a worker shares them), so each is compared once.
@@ -27,12 +27,12 @@ def share(items: list[Recording | Unread], shared: SharedTables) -> list[Recordi
         return found[0]
 
     for item in items:
-        if isinstance(item, Recording):
-            _share_recording(item, one)
+        if isinstance(item, RecorderDump):
+            _intern_dump(item, one)
     return items
 
 
-def _share_recording(recording: Recording, one: _Sharer) -> None:
+def _intern_dump(recording: RecorderDump, one: _Sharer) -> None:
     entries = recording.entries
     entries.stacks = tuple(map(one, entries.stacks))
     entries.signatures = tuple(map(one, entries.signatures))

@@ -11,7 +11,7 @@ from unhang.errors import DumpError
 from unhang.evidence.flight_recorder.columns import EntryColumns, SharedTables
 from unhang.evidence.flight_recorder.header import KNOWN_KEYS, read_header
 from unhang.evidence.flight_recorder.parsed_dump import ParsedDump
-from unhang.evidence.flight_recorder.ring_window import keep_end_of, read_objects
+from unhang.evidence.flight_recorder.ring_window import dump_of_columns, dump_of_objects
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _DECODER: Final = json.JSONDecoder()
@@ -40,7 +40,7 @@ def read_json(data: bytes, shared: SharedTables, *, whole: bool) -> ParsedDump:
             root = _DECODER.decode(text)
     if root is not None:
         _check_root(root)
-        return read_objects(root, shared, whole=whole)
+        return dump_of_objects(root, shared, whole=whole)
     return _read_in_pieces(text, len(data), shared, whole=whole)
 
 
@@ -56,7 +56,7 @@ def _read_in_pieces(text: str, size: int, shared: SharedTables, *, whole: bool) 
     header = read_header(reader.root, shared)
     if cut_at is not None:
         return ParsedDump(header, reader.columns, whole=False, cut_at=cut_at)
-    return keep_end_of(reader.columns, header, shared, whole=whole)
+    return dump_of_columns(reader.columns, header, shared, whole=whole)
 
 
 def _check_root(root: Any) -> None:

@@ -11,14 +11,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+from unhang.evidence.file_names import rank_from_name
 from unhang.evidence.flight_recorder.columns import SharedTables
-from unhang.evidence.flight_recorder.interning import share
+from unhang.evidence.flight_recorder.interning import intern_dumps
 from unhang.evidence.flight_recorder.json_text import looks_like_json
 from unhang.evidence.flight_recorder.parsed_dump import ParsedDump
-from unhang.evidence.flight_recorder.reading import read_other, read_recording
-from unhang.evidence.flight_recorder.workers import Dump, Item, Worker
-from unhang.evidence.found_files import Identity
-from unhang.evidence.rank_names import rank_from_name
+from unhang.evidence.flight_recorder.reading import read_fallback, read_recorder_dump
+from unhang.evidence.flight_recorder.workers import DumpInput, DumpItem, Worker
+from unhang.evidence.found_files import FileIdentity
 from unhang.findings import Source, Unread
 
 INLINE_FILES: Final = 96
@@ -29,44 +29,44 @@ _INLINE_BYTES: Final = 1 << 19
 """So much of pickles that torch did not lay out itself is read faster than a worker starts."""
 _JSON_IS_FASTER: Final = 8
 
-Batch = list[Dump]
+Batch = list[DumpInput]
 
 
-class LeftForWorker(Exception):
+class NeedsWorker(Exception):
     """This dump is better read by a worker."""
 
 
-class HereWhileShort:
+class InProcessReader:
     """Reads what torch did not lay out itself in this process, as long as all of it together is short."""
 
     def __init__(self) -> None:
         self._left = _INLINE_BYTES
 
     def __call__(self, data: bytes, shared: SharedTables, *, whole: bool) -> ParsedDump:
-        """The dump ``data``. Raises :class:`LeftForWorker` when it would take too long."""
+        """The dump ``data``. Raises :class:`NeedsWorker` when it would take too long."""
         cost = len(data) // _JSON_IS_FASTER if looks_like_json(data) else len(data)
         if cost > self._left:
-            raise LeftForWorker
+            raise NeedsWorker
         self._left -= cost
-        return read_other(data, shared, whole=whole)
+        return read_fallback(data, shared, whole=whole)
 
 
-def read_recordings(
+def read_recorder_dumps(
     paths: Iterable[str | Path],
     *,
     jobs: int | None = None,
     progress: Callable[[int], object] | None = None,
     whole: bool = False,
-    identities: Sequence[Identity | None] | None = None,
-) -> Iterator[Item]:
+    identities: Sequence[FileIdentity | None] | None = None,
+) -> Iterator[DumpItem]:
     """One item for each of ``paths``, in their order: a :class:`Recording`, or :class:`Unread` with the reason.
 
     ``jobs`` is the number of worker processes (default: the cores this process may use, at most 16); few files are
     read in this process. ``progress`` is called with the number of files done so far. ``whole`` as in
-    :func:`read_recording`, and so are ``identities``, one a path.
+    :func:`read_recorder_dump`, and so are ``identities``, one a path.
     """
     plain = [os.fspath(path) for path in paths]
-    names = [Dump(name, None, one) for name, one in zip(plain, identities or [None] * len(plain), strict=True)]
+    names = [DumpInput(name, None, one) for name, one in zip(plain, identities or [None] * len(plain), strict=True)]
     workers = min(jobs if jobs is not None else _cores(), MAX_JOBS, -(-len(names) // _BATCH))
     inline = workers <= 1 or (jobs is None and len(names) <= INLINE_FILES)
     shared = SharedTables()
@@ -81,12 +81,12 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _read_here(dumps: Sequence[Dump], workers: int, shared: SharedTables, whole: bool) -> Iterator[Item]:
-    others = read_other if whole else HereWhileShort()
+def _read_here(dumps: Sequence[DumpInput], workers: int, shared: SharedTables, whole: bool) -> Iterator[DumpItem]:
+    others = read_fallback if whole else InProcessReader()
     for index, dump in enumerate(dumps):
         try:
-            item = read_recording(dump.name, whole=whole, shared=shared, others=others, identity=dump.identity)
-        except LeftForWorker:
+            item = read_recorder_dump(dump.name, whole=whole, shared=shared, others=others, identity=dump.identity)
+        except NeedsWorker:
             yield from _read_spread(dumps[index:], workers, shared, whole)
             return
         except Exception as error:  # noqa: BLE001 - one dump that the reader fails on must not cost the others
@@ -94,17 +94,17 @@ def _read_here(dumps: Sequence[Dump], workers: int, shared: SharedTables, whole:
         yield item
 
 
-def _read_spread(names: Sequence[Dump], workers: int, shared: SharedTables, whole: bool) -> Iterator[Item]:
+def _read_spread(names: Sequence[DumpInput], workers: int, shared: SharedTables, whole: bool) -> Iterator[DumpItem]:
     waiting: deque[tuple[int, Batch]] = deque()
     size = max(1, min(_BATCH, -(-len(names) // (workers * 4))))
     for index in range(0, len(names), size):
         waiting.append((index, list(names[index : index + size])))
-    done: dict[int, list[Item]] = {}
+    done: dict[int, list[DumpItem]] = {}
     following = 0
-    with closing(_Crew(workers, waiting, whole)) as crew:
+    with closing(_WorkerPool(workers, waiting, whole)) as crew:
         while following < len(names):
             while following in done:
-                items = share(done.pop(following), shared)
+                items = intern_dumps(done.pop(following), shared)
                 following += len(items)
                 yield from items
             if following < len(names):
@@ -112,7 +112,7 @@ def _read_spread(names: Sequence[Dump], workers: int, shared: SharedTables, whol
                 done[start] = items
 
 
-class _Crew:
+class _WorkerPool:
     """Workers and what each is busy with."""
 
     def __init__(self, workers: int, waiting: deque[tuple[int, Batch]], whole: bool) -> None:
@@ -130,7 +130,7 @@ class _Crew:
         for worker in self.workers:
             worker.end()
 
-    def next_batch(self) -> tuple[int, list[Item]]:
+    def next_batch(self) -> tuple[int, list[DumpItem]]:
         """The next finished batch: index of its first file, and its items."""
         while self.busy:
             worker = self._ready()
@@ -145,7 +145,7 @@ class _Crew:
         start, batch = self.waiting.popleft()  # no worker could be started
         shared = SharedTables()
         return start, [
-            read_recording(one.name, whole=self.whole, shared=shared, identity=one.identity) for one in batch
+            read_recorder_dump(one.name, whole=self.whole, shared=shared, identity=one.identity) for one in batch
         ]
 
     def _ready(self) -> Worker:
@@ -173,10 +173,10 @@ class _Crew:
         self.busy[worker] = (start, batch)
         worker.ask(batch)
 
-    def _replace(self, worker: Worker, start: int, batch: Batch) -> Item | None:
+    def _replace(self, worker: Worker, start: int, batch: Batch) -> DumpItem | None:
         """After a worker's end: its files again one by one, or the verdict on the file that ends workers."""
         self.selector.unregister(worker.answers)
-        lost = worker.lost_over(batch[0]) if len(batch) == 1 else None
+        lost = worker.end_without_answer(batch[0]) if len(batch) == 1 else None
         if lost is None:
             self.waiting.extendleft((start + index, [one]) for index, one in reversed(list(enumerate(batch))))
         worker.end()
@@ -185,32 +185,32 @@ class _Crew:
         return lost
 
 
-class OneByOne:
+class SingleDumpReader:
     """Reads dumps that are no files, such as members of an archive, each as it comes. Close it in the end."""
 
     def __init__(self) -> None:
         self._shared = SharedTables()
-        self._here = HereWhileShort()
+        self._here = InProcessReader()
         self._worker: Worker | None = None
 
-    def read(self, content: bytes, *, source: str) -> Item:
+    def read(self, content: bytes, *, source: str) -> DumpItem:
         """The dump ``content``, which the report calls ``source``."""
         try:
-            return read_recording(content, source=source, shared=self._shared, others=self._here)
-        except LeftForWorker:
-            return self._with_worker(Dump(source, content))
+            return read_recorder_dump(content, source=source, shared=self._shared, others=self._here)
+        except NeedsWorker:
+            return self._with_worker(DumpInput(source, content))
 
-    def _with_worker(self, dump: Dump) -> Item:
+    def _with_worker(self, dump: DumpInput) -> DumpItem:
         if self._worker is None:
             try:
                 self._worker = Worker(whole=False)
             except OSError:
-                return read_recording(dump.content or b"", source=dump.name, shared=self._shared)
+                return read_recorder_dump(dump.content or b"", source=dump.name, shared=self._shared)
         self._worker.ask([dump])
         answer = self._worker.answer()
         if answer is not None:
-            return share(answer, self._shared)[0]
-        lost = self._worker.lost_over(dump)
+            return intern_dumps(answer, self._shared)[0]
+        lost = self._worker.end_without_answer(dump)
         self.close()
         return lost
 

@@ -29,7 +29,7 @@ _BYTES_PER_CPU_SECOND: Final = 2 << 20
 _PROBE: Final = 64 << 20
 
 
-def limits_hold() -> bool:
+def memory_limit_works() -> bool:
     """Whether this system refuses a process more memory than it allowed it: only Linux does, and not every sandbox."""
     if sys.platform != "linux":
         return False
@@ -46,14 +46,14 @@ def cpu_seconds(size: int) -> int:
     return _CPU_FLOOR_S + size // _BYTES_PER_CPU_SECOND
 
 
-def without_core_files() -> None:
+def disable_core_files() -> None:
     """Leave no image of this process behind should a dump end it."""
     if sys.platform != "win32":
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 @contextmanager
-def bounded(size: int) -> Iterator[None]:
+def limited_process(size: int) -> Iterator[None]:
     """Within it this process may take as much memory and processor time as a dump of ``size`` bytes can need.
 
     Too much memory is a ``MemoryError``; too much processor time ends the process (SIGXCPU).

@@ -7,34 +7,34 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from unhang.errors import DumpError
+from unhang.evidence.file_names import rank_from_name
 from unhang.evidence.flight_recorder.columns import SharedTables
 from unhang.evidence.flight_recorder.dump_tail import TORCH_START, read_tail
 from unhang.evidence.flight_recorder.json_text import looks_like_json, read_json
+from unhang.evidence.flight_recorder.nonstandard_pickle import read_nonstandard_pickle
 from unhang.evidence.flight_recorder.parsed_dump import ParsedDump
-from unhang.evidence.flight_recorder.pickled import read_in_pieces
-from unhang.evidence.found_files import NOT_THE_FILE, Identity, NotTheFileError, opened
-from unhang.evidence.items import STATE_COMPLETED, Recording
-from unhang.evidence.rank_names import rank_from_name
+from unhang.evidence.found_files import FILE_REPLACED, FileIdentity, FileReplacedError, open_regular_file
+from unhang.evidence.items import STATE_COMPLETED, RecorderDump
 from unhang.findings import Source, Unread
 
 MAX_BYTES: Final = 128 << 20
 """Larger dumps are refused: torch's own default is some hundred KB, twenty thousand entries are some MB."""
 
 
-class OtherReader(Protocol):
+class FallbackReader(Protocol):
     """What reads a dump whose layout is not torch's."""
 
     def __call__(self, data: bytes, shared: SharedTables, *, whole: bool) -> ParsedDump:
         """The dump ``data``. Raises :class:`DumpError` when it is none."""
 
 
-def read_other(data: bytes, shared: SharedTables, *, whole: bool) -> ParsedDump:
+def read_fallback(data: bytes, shared: SharedTables, *, whole: bool) -> ParsedDump:
     """JSON, and pickles with our own machine: safe in any process, and slow for long pickles."""
-    read = read_json if looks_like_json(data) else read_in_pieces
+    read = read_json if looks_like_json(data) else read_nonstandard_pickle
     return read(data, shared, whole=whole)
 
 
-def read_recording(
+def read_recorder_dump(
     data: str | Path | bytes,
     *,
     source: str | None = None,
@@ -42,14 +42,14 @@ def read_recording(
     whole: bool = False,
     written_s: float | None = None,
     shared: SharedTables | None = None,
-    others: OtherReader = read_other,
-    identity: Identity | None = None,
-) -> Recording | Unread:
+    others: FallbackReader = read_fallback,
+    identity: FileIdentity | None = None,
+) -> RecorderDump | Unread:
     """The flight-recorder dump in the file ``data`` (or in these bytes).
 
     ``source`` names it in the report (default: the path). ``rank`` is taken from the name when not given. Without
     ``whole`` only the end of the ring is read, at least 64 entries (256 for Gloo) and back to the oldest unfinished
-    position of every group; ``Recording.whole`` tells. ``shared`` keeps equal values of many dumps once. ``others``
+    position of every group; ``RecorderDump.whole`` tells. ``shared`` keeps equal values of many dumps once. ``others``
     reads what torch did not lay out itself. ``identity``: of the file that was found under this path; another one is
     not read. Never raises for bad input and never runs anything in the file.
     """
@@ -63,18 +63,18 @@ def read_recording(
         parsed = _parse(data, shared or SharedTables(), whole=whole, others=others)
     except (DumpError, OSError) as error:
         return Unread(place, _reason(error), rank)
-    return _recording(parsed, place, rank, written_s)
+    return _recorder_dump(parsed, place, rank, written_s)
 
 
-def _content(path: str | Path, identity: Identity | None) -> tuple[bytes, float]:
-    with opened(path, identity) as file:
+def _content(path: str | Path, identity: FileIdentity | None) -> tuple[bytes, float]:
+    with open_regular_file(path, identity) as file:
         told = os.fstat(file.fileno())
         if told.st_size > MAX_BYTES:
             raise DumpError(f"larger than {MAX_BYTES >> 20} MiB: no recorder writes that")
         return file.read(), told.st_mtime
 
 
-def _parse(data: bytes, shared: SharedTables, *, whole: bool, others: OtherReader) -> ParsedDump:
+def _parse(data: bytes, shared: SharedTables, *, whole: bool, others: FallbackReader) -> ParsedDump:
     if not data:
         raise DumpError("empty file: the process ended before it wrote its dump")
     if len(data) > MAX_BYTES:
@@ -86,19 +86,19 @@ def _parse(data: bytes, shared: SharedTables, *, whole: bool, others: OtherReade
 
 
 def _reason(error: DumpError | OSError) -> str:
-    if isinstance(error, NotTheFileError):
-        return NOT_THE_FILE
+    if isinstance(error, FileReplacedError):
+        return FILE_REPLACED
     if isinstance(error, DumpError):
         return str(error)
     return f"cannot be opened: {error.strerror or type(error).__name__}"
 
 
-def _recording(parsed: ParsedDump, place: Source, rank: int | None, written_s: float | None) -> Recording:
+def _recorder_dump(parsed: ParsedDump, place: Source, rank: int | None, written_s: float | None) -> RecorderDump:
     unread: tuple[Unread, ...] = ()
     if parsed.cut_at is not None:
         unread = (Unread(Source(place.path, byte=parsed.cut_at), f"dump cut short at byte {parsed.cut_at}", rank),)
     entries = parsed.columns.entries()
-    return Recording(
+    return RecorderDump(
         source=place,
         rank=rank,
         backend=parsed.columns.backend,

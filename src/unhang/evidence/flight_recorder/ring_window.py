@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from unhang.evidence.flight_recorder.columns import EntryColumns, Row, SharedTables, check_count
+from unhang.evidence.flight_recorder.columns import EntryColumns, Row, SharedTables, check_entry_count
 from unhang.evidence.flight_recorder.header import Header, read_header
 from unhang.evidence.flight_recorder.parsed_dump import ParsedDump
 from unhang.evidence.items import STATE_COMPLETED, GroupStatus
@@ -22,7 +22,7 @@ def read_back(status: Mapping[str, GroupStatus], backend: str, earlier: Callable
 
     ``earlier(amount)`` gives up to ``amount`` rows before those it gave last, and none when there are no more.
     """
-    missing = _Unfinished(status)
+    missing = _UnfinishedGroups(status)
     rows: list[Row] = []
     amount = KEPT_GLOO_ENTRIES if backend == "gloo" else KEPT_ENTRIES
     while chunk := earlier(amount):
@@ -34,7 +34,7 @@ def read_back(status: Mapping[str, GroupStatus], backend: str, earlier: Callable
     return rows
 
 
-def keep_end(
+def dump_of_ring(
     header: Header, columns: EntryColumns, count: int, between: Callable[[int, int], list[Row]], *, whole: bool
 ) -> ParsedDump:
     """The dump whose ring of ``count`` entries gives its rows ``between`` any two places; all of it when ``whole``.
@@ -58,26 +58,28 @@ def keep_end(
         columns.rows = [oldest, *rows]
         return ParsedDump(header, columns, whole=True, dropped=0)
     columns.rows = rows
-    return ParsedDump(header, columns, whole=False, dropped=skipped_before(oldest, rows))
+    return ParsedDump(header, columns, whole=False, dropped=entries_before(oldest, rows))
 
 
-def keep_end_of(columns: EntryColumns, header: Header, shared: SharedTables, *, whole: bool) -> ParsedDump:
+def dump_of_columns(columns: EntryColumns, header: Header, shared: SharedTables, *, whole: bool) -> ParsedDump:
     """The dump whose whole ring is in ``columns``."""
     rows, kept = columns.rows, EntryColumns(shared)
     take_over = kept.taking_over(columns)
-    return keep_end(header, kept, len(rows), lambda start, stop: list(map(take_over, rows[start:stop])), whole=whole)
+    return dump_of_ring(
+        header, kept, len(rows), lambda start, stop: list(map(take_over, rows[start:stop])), whole=whole
+    )
 
 
-def read_objects(root: Any, shared: SharedTables, *, whole: bool) -> ParsedDump:
+def dump_of_objects(root: Any, shared: SharedTables, *, whole: bool) -> ParsedDump:
     """The dump whose outermost value is ``root``; all of its ring when ``whole``."""
     columns = EntryColumns(shared)
     entries = recorded_entries(root)
-    check_count(len(entries))
+    check_entry_count(len(entries))
 
     def between(start: int, stop: int) -> list[Row]:
         return [columns.row(entry, place=place) for place, entry in enumerate(entries[start:stop], start)]
 
-    return keep_end(read_header(root, shared), columns, len(entries), between, whole=whole)
+    return dump_of_ring(read_header(root, shared), columns, len(entries), between, whole=whole)
 
 
 def recorded_entries(root: Any) -> list[dict[Any, Any]]:
@@ -86,14 +88,14 @@ def recorded_entries(root: Any) -> list[dict[Any, Any]]:
     return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
 
-def skipped_before(oldest: Row, rows: list[Row]) -> int | None:
+def entries_before(oldest: Row, rows: list[Row]) -> int | None:
     """How many entries stand before those read: the recorder counts them, unless finished ones were left out."""
     if not rows or rows[-1].record_id - rows[0].record_id + 1 != len(rows):
         return None
     return max(0, rows[0].record_id - oldest.record_id)
 
 
-class _Unfinished:
+class _UnfinishedGroups:
     """Groups whose oldest unfinished position has not been seen yet."""
 
     def __init__(self, status: Mapping[str, GroupStatus]) -> None:

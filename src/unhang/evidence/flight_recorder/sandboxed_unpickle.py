@@ -14,18 +14,18 @@ from typing import Any
 from unhang.errors import DumpError
 from unhang.evidence.flight_recorder.columns import SharedTables
 from unhang.evidence.flight_recorder.json_text import looks_like_json, read_json
+from unhang.evidence.flight_recorder.nonstandard_pickle import check_root, read_nonstandard_pickle
 from unhang.evidence.flight_recorder.parsed_dump import ParsedDump
-from unhang.evidence.flight_recorder.pickled import check_root, read_in_pieces
-from unhang.evidence.flight_recorder.process_limits import MEMORY_BYTES, bounded
-from unhang.evidence.flight_recorder.ring_window import read_objects
+from unhang.evidence.flight_recorder.process_limits import MEMORY_BYTES, limited_process
+from unhang.evidence.flight_recorder.ring_window import dump_of_objects
 
 
-def read_confined(data: bytes, shared: SharedTables, *, whole: bool) -> ParsedDump:
+def read_sandboxed(data: bytes, shared: SharedTables, *, whole: bool) -> ParsedDump:
     """The dump ``data`` in any layout, within bounds that hold; in a process that may be lost.
 
     Raises :class:`DumpError` when it is none, is refused, or needs more memory than any dump does.
     """
-    with bounded(len(data)):
+    with limited_process(len(data)):
         try:
             return _read(data, shared, whole=whole)
         except (MemoryError, RecursionError):
@@ -39,9 +39,9 @@ def _read(data: bytes, shared: SharedTables, *, whole: bool) -> ParsedDump:
         return read_json(data, shared, whole=whole)
     root = None if whole else unpickled(data)  # our own machine tells where each entry stands
     if root is None:
-        return read_in_pieces(data, shared, whole=whole)  # torn, or refused with a reason
+        return read_nonstandard_pickle(data, shared, whole=whole)  # torn, or refused with a reason
     check_root(root)
-    return read_objects(root, shared, whole=whole)
+    return dump_of_objects(root, shared, whole=whole)
 
 
 class _PlainUnpickler(pickle.Unpickler):

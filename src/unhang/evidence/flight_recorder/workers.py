@@ -20,27 +20,27 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, cast
 
+from unhang.evidence.file_names import rank_from_name
 from unhang.evidence.flight_recorder.columns import SharedTables
-from unhang.evidence.flight_recorder.process_limits import cpu_seconds, limits_hold, without_core_files
-from unhang.evidence.flight_recorder.reading import OtherReader, read_other, read_recording
-from unhang.evidence.flight_recorder.sandboxed_unpickle import read_confined
-from unhang.evidence.found_files import Identity
-from unhang.evidence.items import Recording
-from unhang.evidence.rank_names import rank_from_name
+from unhang.evidence.flight_recorder.process_limits import cpu_seconds, disable_core_files, memory_limit_works
+from unhang.evidence.flight_recorder.reading import FallbackReader, read_fallback, read_recorder_dump
+from unhang.evidence.flight_recorder.sandboxed_unpickle import read_sandboxed
+from unhang.evidence.found_files import FileIdentity
+from unhang.evidence.items import RecorderDump
 from unhang.findings import Source, Unread
 
-Item = Recording | Unread
+DumpItem = RecorderDump | Unread
 
 
-class Dump(NamedTuple):
+class DumpInput(NamedTuple):
     """A dump to read: its path or name, its content where it is no file, and which file was found at that path."""
 
     name: str
     content: bytes | None = None
-    identity: Identity | None = None
+    identity: FileIdentity | None = None
 
 
-_PATIENCE_S: Final = 30.0
+_ANSWER_LIMIT_S: Final = 30.0
 _LOADED: Final = 2  # how much longer than its processor time a dump may take
 _ANSWER_TYPES: Final = ("unhang.evidence.items", "unhang.findings")
 _ARRAYS: Final = frozenset(
@@ -56,8 +56,8 @@ _ARRAYS: Final = frozenset(
 WORKER: Final = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
-from unhang.evidence.flight_recorder.workers import serve
-serve(sys.stdin.buffer, sys.stdout.buffer, whole=sys.argv[2] == "1")
+from unhang.evidence.flight_recorder.workers import serve_requests
+serve_requests(sys.stdin.buffer, sys.stdout.buffer, whole=sys.argv[2] == "1")
 """
 
 
@@ -78,9 +78,9 @@ class Worker:
         self.deadline = 0.0
         """When (on the monotonic clock) its answer is no longer waited for."""
 
-    def ask(self, dumps: Sequence[Dump]) -> None:
+    def ask(self, dumps: Sequence[DumpInput]) -> None:
         """Let it read ``dumps``; one batch at a time."""
-        self.deadline = time.monotonic() + sum(map(_patience_s, dumps), _PATIENCE_S)
+        self.deadline = time.monotonic() + sum(map(_answer_limit_s, dumps), _ANSWER_LIMIT_S)
         heads = [[dump.name, None if dump.content is None else len(dump.content), dump.identity] for dump in dumps]
         with suppress(BrokenPipeError):  # it ended; its closed answers are noticed next
             self._questions.write(json.dumps(heads).encode() + b"\n")
@@ -89,7 +89,7 @@ class Worker:
                     self._questions.write(dump.content)
             self._questions.flush()
 
-    def answer(self) -> list[Item] | None:
+    def answer(self) -> list[DumpItem] | None:
         """Its answer, waited for until the deadline; None when it ended, or has to be ended."""
         with selectors.DefaultSelector() as selector:
             selector.register(self.answers, selectors.EVENT_READ)
@@ -101,27 +101,27 @@ class Worker:
         if not body or len(body) != size:
             return None
         try:
-            items: list[Item] = _Items(io.BytesIO(body)).load()
+            items: list[DumpItem] = _ItemUnpickler(io.BytesIO(body)).load()
         except Exception:  # noqa: BLE001 - what a harmed worker answers may raise anything
             self._process.kill()
             return None
         return items
 
-    def lost_over(self, dump: Dump) -> Unread:
+    def end_without_answer(self, dump: DumpInput) -> Unread:
         """End the process, which gave no answer for ``dump`` alone, and say why there is none."""
         late = time.monotonic() >= self.deadline
         return Unread(Source(dump.name), self._end_of(dump, late=late), rank_from_name(dump.name))
 
-    def _end_of(self, dump: Dump, *, late: bool) -> str:
+    def _end_of(self, dump: DumpInput, *, late: bool) -> str:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(0 if late else 10)
         code = self._process.returncode
         if code is None:
-            return f"not read within {_PATIENCE_S + _patience_s(dump):.0f} s"
-        if _spelt(code) == "signal SIGXCPU":
+            return f"not read within {_ANSWER_LIMIT_S + _answer_limit_s(dump):.0f} s"
+        if _exit_text(code) == "signal SIGXCPU":
             seconds = cpu_seconds(_size(dump))
             return f"refused: reading it takes more than {seconds} s of processor time, far more than a dump needs"
-        return f"the process reading it ended ({_spelt(code)})"
+        return f"the process reading it ended ({_exit_text(code)})"
 
     def end(self) -> None:
         """End the process, at once if need be."""
@@ -136,7 +136,7 @@ class Worker:
             self._process.wait(5)
 
 
-def _size(dump: Dump) -> int:
+def _size(dump: DumpInput) -> int:
     if dump.content is not None:
         return len(dump.content)
     try:
@@ -145,11 +145,11 @@ def _size(dump: Dump) -> int:
         return 0
 
 
-def _patience_s(dump: Dump) -> float:
+def _answer_limit_s(dump: DumpInput) -> float:
     return _LOADED * float(cpu_seconds(_size(dump)))
 
 
-def _spelt(code: int) -> str:
+def _exit_text(code: int) -> str:
     if code >= 0:
         return f"exit code {code}"
     with suppress(ValueError):
@@ -157,7 +157,7 @@ def _spelt(code: int) -> str:
     return f"signal {-code}"
 
 
-class _Items(pickle.Unpickler):
+class _ItemUnpickler(pickle.Unpickler):
     """A worker may have been harmed by what it read: of its answer only plain values, items and arrays are taken."""
 
     def find_class(self, module_name: str, global_name: str, /) -> Any:
@@ -170,11 +170,11 @@ class _Items(pickle.Unpickler):
         raise pickle.UnpicklingError(f"a worker answered with {module_name}.{global_name}")
 
 
-def serve(questions: BinaryIO, answers: BinaryIO, *, whole: bool) -> None:
+def serve_requests(questions: BinaryIO, answers: BinaryIO, *, whole: bool) -> None:
     """A worker's life: for each question one pickled list of items, its length in 8 bytes before it."""
-    without_core_files()
+    disable_core_files()
     shared = SharedTables()
-    others: OtherReader = read_confined if limits_hold() else read_other
+    others: FallbackReader = read_sandboxed if memory_limit_works() else read_fallback
     for line in questions:
         items = []
         for name, size, identity in json.loads(line):
@@ -182,7 +182,7 @@ def serve(questions: BinaryIO, answers: BinaryIO, *, whole: bool) -> None:
             found = None if identity is None else tuple(identity)
             try:
                 items.append(
-                    read_recording(content, source=name, whole=whole, shared=shared, others=others, identity=found)
+                    read_recorder_dump(content, source=name, whole=whole, shared=shared, others=others, identity=found)
                 )
             except Exception as error:  # noqa: BLE001 - one dump that the reader fails on must not cost the others
                 items.append(Unread.after(error, Source(name), rank_from_name(name)))

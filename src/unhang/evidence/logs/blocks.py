@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 BLOCK_BYTES = 1 << 20
-_HIGH = re.compile(rb"[\x80-\xff]+")
+_NON_ASCII = re.compile(rb"[\x80-\xff]+")
 LINE_BYTES = 1 << 16
 """Of a longer line (or a longer piece between two carriage returns) only this much is kept."""
 
@@ -124,7 +124,7 @@ def decoded(raw: bytes) -> str:
     text = raw.decode("utf-8", "replace")
     if text.count("\ufffd") <= 2 and any(ord(character) > 127 and character != "\ufffd" for character in text):
         return text  # a character torn at the cut of a line
-    if all(len(run) == 1 for run in _HIGH.findall(raw)):
+    if all(len(run) == 1 for run in _NON_ASCII.findall(raw)):
         return raw.decode("latin-1")  # accents stand alone, Chinese characters do not
     try:
         return raw.decode("gb18030")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from unhang.evidence.logs.lines.prefixes import Speaker
 
-STORY_LINES = 160
+CONTEXT_LINES = 160
 """So many are kept before the first trouble, and so many behind it."""
 _TEXT_CHARS = 2000
 _TROUBLE = frozenset(("timeout", "oom", "gpu-fault", "killed", "nccl-error", "async-error", "store-timeout", "aborted"))
@@ -16,7 +16,7 @@ _TROUBLE = frozenset(("timeout", "oom", "gpu-fault", "killed", "nccl-error", "as
 
 
 @dataclass(slots=True)
-class Told:
+class ContextLine:
     """An ordinary line before its rank is known; ``rank`` is the one it names itself."""
 
     speaker: Speaker
@@ -26,25 +26,25 @@ class Told:
     dated: str
 
 
-class StoryKeeper:
+class ContextLineKeeper:
     """Give it the ordinary lines of one log in order."""
 
     def __init__(self) -> None:
-        self._last: dict[tuple[Speaker, int | None], Told] = {}
+        self._last: dict[tuple[Speaker, int | None], ContextLine] = {}
         self._broke_off: dict[Speaker, int] = {}
-        self._latest: deque[Told] = deque(maxlen=STORY_LINES)
-        self._before: tuple[Told, ...] | None = None
+        self._latest: deque[ContextLine] = deque(maxlen=CONTEXT_LINES)
+        self._before: tuple[ContextLine, ...] | None = None
 
     def take(self, speaker: Speaker, rank: int | None, text: str, line: int, dated: str) -> None:
         """Keep a line."""
-        told = self._last[speaker, rank] = Told(speaker, rank, text[:_TEXT_CHARS], line, dated)
+        told = self._last[speaker, rank] = ContextLine(speaker, rank, text[:_TEXT_CHARS], line, dated)
         self._latest.append(told)
 
-    def broke_off(self, speaker: Speaker, line: int) -> None:
+    def note_stack_line(self, speaker: Speaker, line: int) -> None:
         """A line of an exception or a stack."""
         self._broke_off[speaker] = line
 
-    def is_followed(self, told: Told) -> bool:
+    def is_followed(self, told: ContextLine) -> bool:
         """Whether its speaker printed an exception or a stack behind it."""
         return self._broke_off.get(told.speaker, 0) > told.line
 
@@ -54,11 +54,11 @@ class StoryKeeper:
             self._before = tuple(self._latest)
             self._latest.clear()
 
-    def last_of_everybody(self) -> Iterator[Told]:
+    def last_of_everybody(self) -> Iterator[ContextLine]:
         """The last line of everybody."""
         return iter(self._last.values())
 
-    def lines(self) -> Iterator[Told]:
+    def lines(self) -> Iterator[ContextLine]:
         """Those before the first trouble and behind it, in order."""
         yield from self._before or ()
         yield from self._latest

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from unhang.evidence.items import LogEvent
-from unhang.evidence.logs.lines.prefixes import NOBODY, Speaker
-from unhang.evidence.logs.lines.speakers import Voices
+from unhang.evidence.logs.lines.prefixes import UNKNOWN_SPEAKER, Speaker
+from unhang.evidence.logs.lines.speakers import SpeakerRanks
 from unhang.findings import Source
 from unhang.knowledge import numbers
 from unhang.knowledge.messages import MessageMatch, MessageRow, bare_operation, message_row
@@ -17,20 +17,20 @@ from unhang.knowledge.numbers import TimeForm
 from unhang.knowledge.torch_release_by_line import torch_version_from_line
 from unhang.late_pattern import late_pattern
 
-EQUAL_EVENTS, EQUAL_PLAIN, EVENTS_OF_RANK, EVENTS_OF_KIND, EVENTS = 4, 1, 400, 60_000, 60_000
-FLOOD, FLOOD_BENIGN = EVENTS_OF_KIND, 2048
-NOTHING_NEW, NOTHING_NEW_BENIGN = 1024, 256
+MAX_EQUAL, MAX_EQUAL_PLAIN, MAX_EVENTS_OF_RANK, MAX_EVENTS_OF_KIND, MAX_EVENTS = 4, 1, 400, 60_000, 60_000
+FLOOD, FLOOD_BENIGN = MAX_EVENTS_OF_KIND, 2048
+REPEATS_UNTIL_SAMPLING, BENIGN_REPEATS_UNTIL_SAMPLING = 1024, 256
 """After so many lines of a kind, or so many in a row that were left out, only one of every block is looked at."""
-EQUAL_UNNAMED = 64
+MAX_EQUAL_UNNAMED = 64
 """Equal lines nobody is named in may come from as many ranks: more of them are kept."""
 _ONCE = frozenset(("timeout", "async-error", "aborted", "echo", "status"))
 """Statements that torch repeats inside the texts of exceptions: an equal one of the same rank is an echo."""
-PLAIN = frozenset(("init", "setting", "address", "version", "recorder-off"))
+PLAIN_STATEMENTS = frozenset(("init", "setting", "address", "version", "recorder-off"))
 """Statements of what is: said twice they tell no more."""
-_MEASURED = frozenset(("elapsed_ms", "waited_s"))
+_DURATION_FIELDS = frozenset(("elapsed_ms", "waited_s"))
 """How long a wait had lasted when it was told: the same wait is told of again a moment later."""
 
-_NOT_SAID = frozenset(
+_ORIGIN_FIELDS = frozenset(
     (
         "cpp_file",
         "cpp_line",
@@ -41,13 +41,13 @@ _NOT_SAID = frozenset(
         "group_description",
         "group_rank",
         "error",
-        *_MEASURED,
+        *_DURATION_FIELDS,
     )
 )
 
 
 @dataclass(slots=True)
-class Heard:
+class RecognizedLine:
     """An event before its rank is known."""
 
     match: MessageMatch
@@ -65,7 +65,7 @@ class EventKeeper:
 
     def __init__(self) -> None:
         self.folded: dict[str, int] = {}
-        self._heard: list[Heard] = []
+        self._heard: list[RecognizedLine] = []
         self._equal: dict[Hashable, int] = {}
         self._of_rank: dict[Hashable, int] = {}
         self._of_kind: dict[str, int] = {}
@@ -74,30 +74,36 @@ class EventKeeper:
     def __len__(self) -> int:
         return len(self._heard)
 
-    def add(self, heard: Heard) -> None:
+    def add(self, heard: RecognizedLine) -> None:
         """Keep a recognised line, unless there are enough like it."""
         row, told = heard.match.row, heard.told
         rank = told.get("rank", heard.speaker.rank)
         voice = (rank, heard.speaker, told.get("group_rank"), told.get("nccl_pid"), heard.attempt)
         told_once = row.says in _ONCE
         values = (
-            (name, _without_lengths(str(value)))
+            (name, _without_durations(str(value)))
             for name, value in heard.match.values.items()
-            if name not in _MEASURED or not told_once
+            if name not in _DURATION_FIELDS or not told_once
         )
         equal = (row.id, voice, tuple(sorted(values)))
-        if len(self._equal) > EVENTS:
+        if len(self._equal) > MAX_EVENTS:
             self._equal.clear()
         seen = self._equal[equal] = self._equal.get(equal, 0) + 1
         of_rank = self._of_rank[row.id, voice] = self._of_rank.get((row.id, voice), 0) + 1
         of_kind = self._of_kind[row.id] = self._of_kind.get(row.id, 0) + 1
-        named = voice[:4] != (None, NOBODY, None, None)
-        enough = EQUAL_UNNAMED if not named else EQUAL_PLAIN if row.benign or row.says in PLAIN else EQUAL_EVENTS
+        named = voice[:4] != (None, UNKNOWN_SPEAKER, None, None)
+        enough = (
+            MAX_EQUAL_UNNAMED
+            if not named
+            else MAX_EQUAL_PLAIN
+            if row.benign or row.says in PLAIN_STATEMENTS
+            else MAX_EQUAL
+        )
         if (
             seen > (1 if told_once or heard.match.inside else enough)
-            or of_rank > EVENTS_OF_RANK
-            or of_kind > EVENTS_OF_KIND
-            or len(self._heard) >= EVENTS
+            or of_rank > MAX_EVENTS_OF_RANK
+            or of_kind > MAX_EVENTS_OF_KIND
+            or len(self._heard) >= MAX_EVENTS
         ):
             self.folded[row.id] = self.folded.get(row.id, 0) + 1
             self._nothing_new[row.id] = self._nothing_new.get(row.id, 0) + 1
@@ -105,7 +111,7 @@ class EventKeeper:
         self._heard.append(heard)
         self._nothing_new[row.id] = 0
 
-    def told_nothing(self, row: MessageRow) -> None:
+    def note_false_match(self, row: MessageRow) -> None:
         """A line held a literal of this kind and was not of this kind."""
         self._nothing_new[row.id] = self._nothing_new.get(row.id, 0) + 1
 
@@ -113,14 +119,14 @@ class EventKeeper:
         """Whether one line of this kind is enough of every block from now on."""
         seen, nothing_new = self._of_kind.get(row.id, 0), self._nothing_new.get(row.id, 0)
         if row.benign:
-            return seen >= FLOOD_BENIGN or nothing_new >= NOTHING_NEW_BENIGN
-        return seen >= FLOOD or nothing_new >= NOTHING_NEW
+            return seen >= FLOOD_BENIGN or nothing_new >= BENIGN_REPEATS_UNTIL_SAMPLING
+        return seen >= FLOOD or nothing_new >= REPEATS_UNTIL_SAMPLING
 
     def leave_out(self, row: MessageRow) -> None:
         """Count a line of this kind that was not looked at."""
         self.folded[row.id] = self.folded.get(row.id, 0) + 1
 
-    def log_events(self, voices: Voices, source: str, host: str | None) -> tuple[LogEvent, ...]:
+    def log_events(self, voices: SpeakerRanks, source: str, host: str | None) -> tuple[LogEvent, ...]:
         """The events, now that ``voices`` knows who is which rank. ``host`` is the file's, if its name tells."""
         return tuple(self._without_echoes(_log_event(heard, voices, source, host) for heard in self._heard))
 
@@ -129,7 +135,7 @@ class EventKeeper:
         seen: set[Hashable] = set()
         for event in events:
             if message_row(event.kind).says in _ONCE:
-                values = ((name, str(value)) for name, value in event.values.items() if name not in _NOT_SAID)
+                values = ((name, str(value)) for name, value in event.values.items() if name not in _ORIGIN_FIELDS)
                 key = (event.kind, event.rank, event.attempt, tuple(sorted(values)))
                 if key in seen:
                     self.folded[event.kind] = self.folded.get(event.kind, 0) + 1
@@ -141,12 +147,12 @@ class EventKeeper:
 _LENGTH = late_pattern(r"\b\d+(?:\.\d+)?(?= ?(?:ms|milliseconds|s|sec|seconds)\b)")
 
 
-def _without_lengths(text: str) -> str:
+def _without_durations(text: str) -> str:
     """The text without how long something lasted: a wait told of again a moment later is the same wait."""
     return _LENGTH.sub("", text) if " " in text else text
 
 
-def _log_event(heard: Heard, voices: Voices, source: str, file_host: str | None) -> LogEvent:
+def _log_event(heard: RecognizedLine, voices: SpeakerRanks, source: str, file_host: str | None) -> LogEvent:
     row = heard.match.row
     told = {name: value for name, value in heard.told.items() if name not in ("rank", "nccl_host")}
     values: dict[str, Any] = {**told, **heard.match.values}
@@ -180,12 +186,12 @@ def _add_fingerprints(values: dict[str, Any]) -> None:
             continue
         fields = dict(_FINGERPRINT_FIELD.findall(str(values[name])))
         parsed: dict[str, Any] = {}
-        if (position := numbers.whole(fields.get("SequenceNumber", ""))) is not None:
+        if (position := numbers.integer(fields.get("SequenceNumber", ""))) is not None:
             parsed["position"] = position
         if "OpType" in fields:
             parsed["operation"] = bare_operation(fields["OpType"].strip())
         if "TensorShape" in fields:
-            parsed["shape"] = tuple(numbers.whole(size) or 0 for size in re.findall(r"\d+", fields["TensorShape"]))
+            parsed["shape"] = tuple(numbers.integer(size) or 0 for size in re.findall(r"\d+", fields["TensorShape"]))
         if "TensorDtypes" in fields:
             parsed["dtype"] = fields["TensorDtypes"].strip().lower()
         values[name] = parsed

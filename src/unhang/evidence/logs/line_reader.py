@@ -9,26 +9,32 @@ from typing import Any
 
 from unhang.evidence.items import LogReading
 from unhang.evidence.logs.blocks import LINE_BYTES, Blocks, decoded
-from unhang.evidence.logs.content.endings import KEPT, EndingReader, numbered_rank
+from unhang.evidence.logs.content.endings import MAX_ENDINGS, EndingReader, numbered_rank
 from unhang.evidence.logs.content.exits import TABLE_FIELDS, ExitReader
 from unhang.evidence.logs.content.tracebacks import TracebackReader
-from unhang.evidence.logs.context_lines import StoryKeeper
-from unhang.evidence.logs.events import EventKeeper, Heard
+from unhang.evidence.logs.context_lines import ContextLineKeeper
+from unhang.evidence.logs.events import EventKeeper, RecognizedLine
 from unhang.evidence.logs.line_shapes import LineShapes
-from unhang.evidence.logs.lines.line_parts import anchors_of, ends_of, parts_behind_bars, rows_in, within_reach
-from unhang.evidence.logs.lines.prefixes import NOBODY, PrefixReader, Speaker, kernel_host, origin_of
-from unhang.evidence.logs.lines.progress import ProgressReader, Step, pace_in, step_in, trainer_line
-from unhang.evidence.logs.lines.speakers import Voices
-from unhang.evidence.logs.lines.timestamps import Clock, year_in
-from unhang.evidence.logs.speaker_resolution import Ending, Resolver
-from unhang.evidence.logs.unrecognized_failures import ComplaintKeeper
+from unhang.evidence.logs.lines.line_parts import (
+    first_and_last_parts,
+    literals_of,
+    rows_matching,
+    searchable_part,
+    split_behind_bars,
+)
+from unhang.evidence.logs.lines.prefixes import UNKNOWN_SPEAKER, PrefixReader, Speaker, kernel_host, origin_fields
+from unhang.evidence.logs.lines.progress import LogStep, ProgressReader, find_step, find_step_time, is_trainer_line
+from unhang.evidence.logs.lines.speakers import SpeakerRanks
+from unhang.evidence.logs.lines.timestamps import TimestampReader, year_in
+from unhang.evidence.logs.speaker_resolution import LogItemBuilder, UnresolvedEnding
+from unhang.evidence.logs.unrecognized_failures import UnrecognizedFailureKeeper
 from unhang.findings import Source, Unread, shortened
 from unhang.knowledge import numbers
 from unhang.knowledge.messages import MessageMatch, MessageRow, match_rows
 from unhang.late_pattern import late_pattern
 
-MOST_ATTEMPTS = 1_000_000
-FAILED_NAMED = 3
+MAX_ATTEMPTS = 1_000_000
+MAX_FAILURES_NAMED = 3
 _TEXT_CHARS = 2000
 _ECHOED = late_pattern(r"(?:\^C)+(?=\S)")
 _HEAD = 160
@@ -44,19 +50,19 @@ class LineReader:
         self.attempt = self.first_attempt = attempt
         self.host = host
         self.modified_s = modified_s
-        self.clock = Clock(year=time.gmtime(modified_s if modified_s is not None else time.time()).tm_year)
+        self.clock = TimestampReader(year=time.gmtime(modified_s if modified_s is not None else time.time()).tm_year)
         self.prefixes = PrefixReader("")
         self.endings = EndingReader()
-        self.voices = Voices(rank, self.endings.sizes)
+        self.voices = SpeakerRanks(rank, self.endings.sizes)
         self.tracebacks = TracebackReader()
         self.tracebacks.attempt = attempt
         self.exits = ExitReader(self.clock)
         self.progress = ProgressReader()
         self.events = EventKeeper()
-        self.complaints = ComplaintKeeper()
-        self.story = StoryKeeper()
+        self.unrecognized_failures = UnrecognizedFailureKeeper()
+        self.story = ContextLineKeeper()
         self._shapes = LineShapes()
-        self._endings: deque[Ending] = deque(maxlen=KEPT)
+        self._endings: deque[UnresolvedEnding] = deque(maxlen=MAX_ENDINGS)
         self._trainer: dict[Speaker, int] = {}
         self._kernel = self._launcher = 0
         self._first_time_s: float | None = None
@@ -70,9 +76,9 @@ class LineReader:
         self.prefixes = PrefixReader(sample)
         year = year_in(sample)
         if year is not None:
-            self.clock.year, self.clock.year_told = year, True
+            self.clock.year, self.clock.has_year = year, True
         else:
-            self.clock = Clock(year=self.clock.year, latest_s=self.modified_s or time.time())
+            self.clock = TimestampReader(year=self.clock.year, latest_s=self.modified_s or time.time())
             self.exits = ExitReader(self.clock)
 
     def take(self, raw: bytes, line: int, rows: list[MessageRow]) -> None:
@@ -85,36 +91,36 @@ class LineReader:
     def failed(self, error: Exception, line: int) -> None:
         """Something in or behind ``line`` could not be read."""
         self._failed += 1
-        if self._failed <= FAILED_NAMED:
+        if self._failed <= MAX_FAILURES_NAMED:
             self._failures.append(Unread.after(error, Source(self.source, line), self.rank))
 
     def _take(self, raw: bytes, line: int, rows: list[MessageRow]) -> None:
         if raw.endswith(b"\r"):
             raw = raw[:-1]
         if b"\r" not in raw:
-            self._said_at_once(decoded(raw[:LINE_BYTES]), line, rows)
+            self._split_behind_bars(decoded(raw[:LINE_BYTES]), line, rows)
             return
         parts = [part for part in raw.split(b"\r") if part.strip()]
-        anchors = [anchor.encode("ascii") for anchor in anchors_of(rows)]
-        for part in ends_of(parts, lambda between: any(anchor in between for anchor in anchors)):
+        anchors = [anchor.encode("ascii") for anchor in literals_of(rows)]
+        for part in first_and_last_parts(parts, lambda between: any(anchor in between for anchor in anchors)):
             text = decoded(part[:LINE_BYTES])
-            self._said_at_once(text, line, rows_in(text, rows))
+            self._split_behind_bars(text, line, rows_matching(text, rows))
 
     # ---- lines
 
-    def _said_at_once(self, whole: str, line: int, rows: list[MessageRow]) -> None:
+    def _split_behind_bars(self, whole: str, line: int, rows: list[MessageRow]) -> None:
         """A progress bar ends without a new line: what is printed next stands behind it."""
-        parts = parts_behind_bars(whole)
+        parts = split_behind_bars(whole)
         if len(parts) == 1:
             self._line(whole, line, rows)
             return
-        for text in ends_of(parts, lambda between: bool(rows_in(between, rows))):
-            self._line(text, line, rows_in(text, rows))
+        for text in first_and_last_parts(parts, lambda between: bool(rows_matching(between, rows))):
+            self._line(text, line, rows_matching(text, rows))
 
     def _line(self, whole: str, line: int, rows: list[MessageRow]) -> None:
         if "^C" in whole[:_HEAD]:
             whole = _ECHOED.sub("", whole, count=1)
-        spoken = self.prefixes.read(within_reach(whole, rows))
+        spoken = self.prefixes.read(searchable_part(whole, rows))
         text = spoken.text
         if not text.strip():
             if self.tracebacks.busy:
@@ -135,7 +141,7 @@ class LineReader:
         # A literal of a message may stand in an ordinary line too.
         told = bool(rows) and self._events(text, line, rows, speaker, dated)
         if in_traceback:
-            self.story.broke_off(speaker, line)
+            self.story.note_stack_line(speaker, line)
         if in_traceback or in_table:
             return
         if told and "NCCL" not in text and any(row.says == "setting" for row in rows):
@@ -145,7 +151,7 @@ class LineReader:
 
     def _learn(self, speaker: Speaker, text: str) -> None:
         """What the line tells of who speaks."""
-        if speaker is not NOBODY:
+        if speaker is not UNKNOWN_SPEAKER:
             self.voices.learn(speaker, speaker.rank)
         if speaker.name is not None or "pid" in text or "Pid" in text or "PID" in text:
             self.voices.learn_named(speaker, text)
@@ -153,47 +159,51 @@ class LineReader:
     def _ordinary(self, text: str, line: int, speaker: Speaker, dated: str) -> None:
         shape = self._shapes.of(text)
         step = self._step(speaker, text, may_count=shape.step)
-        rank = _spoken_rank(text) if shape.rank else None
+        rank = _self_named_rank(text) if shape.rank else None
         if rank is not None:
             self.voices.learn_spoken(speaker, rank)
-        if (shape.start_or_end or self.endings.listens) and (step is None or "$ " in text or text.startswith("+ ")):
+        if (shape.start_or_end or self.endings.expects_continuation) and (
+            step is None or "$ " in text or text.startswith("+ ")
+        ):
             self._start_or_end(text, line, speaker)
         if step is not None:
             self.progress.take(speaker, rank, step, line, self.clock.time_of(dated), shortened(text, 300), self.attempt)
-        elif shape.complaint and self.complaints.wants(speaker, rank, shape.key, text):
-            self.complaints.keep(speaker, rank, text, line, self.clock.time_of(dated), self.attempt)
+        elif shape.complaint and self.unrecognized_failures.wants(speaker, rank, shape.key, text):
+            self.unrecognized_failures.keep(speaker, rank, text, line, self.clock.time_of(dated), self.attempt)
         if shape.words:
             self.story.take(speaker, rank, text, line, dated)
         elif shape.stack:
-            self.story.broke_off(speaker, line)
+            self.story.note_stack_line(speaker, line)
 
     def _start_or_end(self, text: str, line: int, speaker: Speaker) -> None:
         for said in self.endings.take(text, line):
             quoted, since = shortened(text, 300), self.endings.command_line
-            self._endings.append(Ending(said, speaker, _spoken_rank(text), quoted, line, self.attempt, since))
+            self._endings.append(
+                UnresolvedEnding(said, speaker, _self_named_rank(text), quoted, line, self.attempt, since)
+            )
 
-    def _step(self, speaker: Speaker, text: str, *, may_count: bool) -> Step | None:
-        if text.startswith("{'") and trainer_line(text):
+    def _step(self, speaker: Speaker, text: str, *, may_count: bool) -> LogStep | None:
+        if text.startswith("{'") and is_trainer_line(text):
             return self._trainer_step(speaker, text)
-        step = step_in(text) if may_count else None
+        step = find_step(text) if may_count else None
         told_less = step is None or step.unit == "epoch"
-        return self._trainer_step(speaker, text) if told_less and trainer_line(text) else step
+        return self._trainer_step(speaker, text) if told_less and is_trainer_line(text) else step
 
-    def _trainer_step(self, speaker: Speaker, text: str) -> Step:
+    def _trainer_step(self, speaker: Speaker, text: str) -> LogStep:
         """Lines of the transformers Trainer carry no step: they are counted."""
         count = self._trainer[speaker] = self._trainer.get(speaker, 0) + 1
-        return Step("trainer log", count, None, "log", pace_in(text))
+        return LogStep("trainer log", count, None, "log", find_step_time(text))
 
     def _events(self, text: str, line: int, rows: list[MessageRow], speaker: Speaker, dated: str) -> bool:
         """Keep what the line tells; False when it only looked like a message."""
         matches = match_rows(text, rows)
         for row in rows:
             if not any(match.row is row for match in matches):
-                self.events.told_nothing(row)
+                self.events.note_false_match(row)
         if not matches:
             return False
-        told = origin_of(text)
-        self.voices.learn(speaker, _rank_told(told))
+        told = origin_fields(text)
+        self.voices.learn(speaker, _stated_rank(told))
         for match in matches:
             self._event(match, text, line, speaker, told, dated)
         return True
@@ -209,8 +219,8 @@ class LineReader:
         self.exits.take_event(
             row.id, values, line=line, time_s=time_s, host=speaker.host, attempt=self.attempt, text=text
         )
-        form = self.clock.written_as(dated)
-        self.events.add(Heard(match, line, text[:_TEXT_CHARS], speaker, told, time_s, self.attempt, form))
+        form = self.clock.time_form(dated)
+        self.events.add(RecognizedLine(match, line, text[:_TEXT_CHARS], speaker, told, time_s, self.attempt, form))
 
     def _note(self, row: MessageRow, values: Any, told: dict[str, Any]) -> None:
         if row.id in ("n.init_start", "n.init_complete") and "nccl_pid" in told:
@@ -218,7 +228,7 @@ class LineReader:
         elif row.id == "te.restart":
             self.attempt += 1
         elif row.id == "te.restart_count":
-            self.attempt = max(self.attempt, min(values.get("attempt", 0), MOST_ATTEMPTS))
+            self.attempt = max(self.attempt, min(values.get("attempt", 0), MAX_ATTEMPTS))
         self.tracebacks.attempt = self.attempt
         if row.id.startswith("k."):
             self._kernel += 1
@@ -233,7 +243,7 @@ class LineReader:
 
     def reading(self, blocks: Blocks, lines: int) -> LogReading:
         """Everything the lines told, now that it is known who is which rank."""
-        made = Resolver(self.source, self.host, self.voices, self.clock)
+        made = LogItemBuilder(self.source, self.host, self.voices, self.clock)
         events = self.events.log_events(self.voices, self.source, self.host)
         tracebacks = tuple(map(made.traceback, sorted(self.tracebacks.done, key=lambda raw: raw.line)))
         last_lines = made.last_lines(self.story)
@@ -263,11 +273,11 @@ class LineReader:
             folded,
             tuple(self._unread(blocks, lines)),
             tuple(map(made.said, self.story.lines())),
-            tuple(self.complaints.events(self.voices, self.source, self.host)),
+            tuple(self.unrecognized_failures.events(self.voices, self.source, self.host)),
             tuple(map(made.ending, self._endings)),
             tuple(sorted(self.endings.sizes)),
             self.endings.started_line,
-            self.clock.year_told,
+            self.clock.has_year,
         )
 
     def _last_time_s(self) -> float | None:
@@ -284,8 +294,8 @@ class LineReader:
     def _unread(self, blocks: Blocks, lines: int) -> Iterable[Unread]:
         where = Source(self.source)
         yield from self._failures
-        if self._failed > FAILED_NAMED:
-            more = self._failed - FAILED_NAMED
+        if self._failed > MAX_FAILURES_NAMED:
+            more = self._failed - MAX_FAILURES_NAMED
             yield Unread(where, f"unhang failed on {more} more lines of it", self.rank, failed=True)
         if blocks.trouble:
             yield Unread(where, f"reading stopped after line {lines}: {blocks.trouble}", self.rank)
@@ -304,7 +314,7 @@ _SPOKEN_RANK = late_pattern(
 )
 
 
-def _spoken_rank(text: str) -> int | None:
+def _self_named_rank(text: str) -> int | None:
     """A rank that an ordinary line names itself by (``train, rank: 9, epoch …``)."""
     if (rank := numbered_rank(text)) is not None:
         return rank
@@ -312,7 +322,7 @@ def _spoken_rank(text: str) -> int | None:
     return numbers.rank(next(group for group in found.groups() if group)) if found else None
 
 
-def _rank_told(told: dict[str, Any]) -> int | None:
+def _stated_rank(told: dict[str, Any]) -> int | None:
     """The global rank a line names outright: its own prefix, or its rank in the default group."""
     in_default_group = "group" in told and str(told.get("group_description", "")).startswith("default")
     rank = told.get("rank", told.get("group_rank") if in_default_group else None)

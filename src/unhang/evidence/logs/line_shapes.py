@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from unhang.evidence.logs.content.endings import may_tell
-from unhang.evidence.logs.lines.prefixes import is_error_of_torch
-from unhang.evidence.logs.lines.progress import step_in
-from unhang.knowledge.failure_language import sounds_bad
+from unhang.evidence.logs.content.endings import may_state_end
+from unhang.evidence.logs.lines.prefixes import is_cpp_error
+from unhang.evidence.logs.lines.progress import find_step
+from unhang.knowledge.failure_language import may_state_failure
 from unhang.late_pattern import late_pattern
 
-KEPT, KEPT_CHARS = 4096, 512
+MAX_SHAPES, MAX_SHAPE_CHARS = 4096, 512
 """So many shapes are remembered, of lines no longer than this."""
 _DIGITS = str.maketrans("123456789", "000000000")
 _RANK_HINTS = ("ank", "RANK", "GPU", "gpu", "] (", "MEMBER: ", "Process index: ")
@@ -56,10 +56,10 @@ class LineShapes:
         zeros = text.translate(_DIGITS)
         shape = self._known.get(zeros)
         if shape is None:
-            shape = _looked_at(zeros)
-            if len(self._known) >= KEPT:
+            shape = _shape_of(zeros)
+            if len(self._known) >= MAX_SHAPES:
                 self._known.clear()
-            if len(zeros) <= KEPT_CHARS:
+            if len(zeros) <= MAX_SHAPE_CHARS:
                 self._known[zeros] = shape
         return shape
 
@@ -68,14 +68,14 @@ def _may_head_an_error(zeros: str) -> bool:
     return "E0000" in zeros or "F0000" in zeros or "[E " in zeros
 
 
-def _looked_at(zeros: str) -> LineShape:
+def _shape_of(zeros: str) -> LineShape:
     no_words = _NO_WORDS.match(zeros) is not None
     stack = not no_words and _STACK_LINE.match(zeros) is not None
     return LineShape(
-        start_or_end=may_tell(zeros),
-        complaint=sounds_bad(zeros, zeros=True) or (_may_head_an_error(zeros) and is_error_of_torch(zeros)),
+        start_or_end=may_state_end(zeros),
+        complaint=may_state_failure(zeros, zeros=True) or (_may_head_an_error(zeros) and is_cpp_error(zeros)),
         rank=any(hint in zeros for hint in _RANK_HINTS),
-        step=step_in(zeros) is not None,
+        step=find_step(zeros) is not None,
         words=not no_words and not stack,
         stack=stack,
         key=_NUMBERS.sub("#", zeros[:_KEY_CHARS]),

@@ -20,23 +20,23 @@ from typing import BinaryIO
 
 from unhang.evidence.items import LogReading
 from unhang.evidence.logs.blocks import Blocks, decoded
-from unhang.evidence.logs.content.own_verdicts import without_own_verdicts
-from unhang.evidence.logs.content.stacks_in_logs import STACK_MARKS, StackListener
-from unhang.evidence.logs.events import PLAIN
+from unhang.evidence.logs.content.stacks_in_logs import STACK_MARKS, LogStackReader
+from unhang.evidence.logs.content.unhang_verdicts import without_own_verdicts
+from unhang.evidence.logs.events import PLAIN_STATEMENTS
 from unhang.evidence.logs.line_reader import LineReader
-from unhang.evidence.logs.lines.progress import step_in
-from unhang.evidence.logs.lines.timestamps import Clock
-from unhang.evidence.logs.pasted.json_envelopes import unpacked
-from unhang.evidence.logs.pasted.pastes import PASTE_BYTES, mend_paste, renumbered
-from unhang.evidence.logs.scan.last_lines import last_words
+from unhang.evidence.logs.lines.progress import find_step
+from unhang.evidence.logs.lines.timestamps import TimestampReader
+from unhang.evidence.logs.pasted.json_envelopes import unwrap_json_lines
+from unhang.evidence.logs.pasted.pastes import PASTE_BYTES, restore_paste, with_paste_line_numbers
+from unhang.evidence.logs.scan.last_lines import last_lines_of_speakers
 from unhang.evidence.logs.scan.literal_positions import LiteralFinder, Literals
 from unhang.evidence.logs.scan.regions_to_read import (
     AFTER_TRACEBACK,
     Region,
-    first_of_lines,
-    newlines,
+    add_lines,
+    count_newlines,
+    first_in_each_line,
     regions_of,
-    with_lines,
 )
 from unhang.evidence.stacks import looks_like_stack
 from unhang.findings import Source, Unread
@@ -59,7 +59,7 @@ def read_log(
     attempt: int = 0,
     host: str | None = None,
     modified_s: float | None = None,
-    listener: StackListener | None = None,
+    listener: LogStackReader | None = None,
 ) -> LogReading:
     """Read a log of any size. ``rank``, ``attempt`` and ``host`` are what the file's name tells, if anything.
 
@@ -73,7 +73,7 @@ def read_log(
                 modified = os.fstat(opened.fileno()).st_mtime if modified_s is None else modified_s
                 return _LogReader(LineReader(source, rank, attempt, host, modified), listener).read(opened)
         except OSError as error:
-            return _nothing(source, rank, attempt, f"cannot be opened: {error.strerror or error}")
+            return _unreadable_log(source, rank, attempt, f"cannot be opened: {error.strerror or error}")
     return _LogReader(LineReader(source, rank, attempt, host, modified_s), listener).read(stream)
 
 
@@ -88,12 +88,12 @@ def looks_like_log(head: bytes) -> bool:
     if any(tag is not STACK for _, tag in _known_literals().places(data)):
         return True
     lines = [line for line in text.splitlines() if line.strip()][:200]
-    clock = Clock(year=2000)
-    spoken = [line for line in lines if clock.time_of(line) is not None or step_in(line) is not None]
+    clock = TimestampReader(year=2000)
+    spoken = [line for line in lines if clock.time_of(line) is not None or find_step(line) is not None]
     return bool(lines) and len(spoken) * 5 >= len(lines)
 
 
-def _nothing(source: str, rank: int | None, attempt: int, reason: str) -> LogReading:
+def _unreadable_log(source: str, rank: int | None, attempt: int, reason: str) -> LogReading:
     where = Source(source)
     return LogReading(where, rank, (), (), (), (), (), 0, (), attempt=attempt, unread=(Unread(where, reason, rank),))
 
@@ -105,7 +105,7 @@ _FAMILIAR_BYTES = 4096
 
 
 @dataclass(slots=True)
-class _Scanned:
+class _ScannedBlock:
     data: bytes
     places: list[tuple[int, MessageRow | None]]
     stack_marks: list[int]
@@ -113,8 +113,8 @@ class _Scanned:
     """Lines to be read because they are the last words of somebody."""
 
 
-def _mark_last_words(blocks: Sequence[_Scanned]) -> None:
-    for scanned, lines in zip(blocks, last_words([scanned.data for scanned in blocks]), strict=True):
+def _mark_last_lines(blocks: Sequence[_ScannedBlock]) -> None:
+    for scanned, lines in zip(blocks, last_lines_of_speakers([scanned.data for scanned in blocks]), strict=True):
         scanned.last_words = sorted({*scanned.last_words, *lines})
 
 
@@ -144,7 +144,7 @@ def _known_literals() -> Literals[MessageRow | _Stack | None]:
 
 
 class _LogReader:
-    def __init__(self, lines: LineReader, listener: StackListener | None) -> None:
+    def __init__(self, lines: LineReader, listener: LogStackReader | None) -> None:
         self.lines = lines
         self.listener = listener
         self.finder = LiteralFinder(_known_literals())
@@ -160,20 +160,20 @@ class _LogReader:
 
     def _read(self, stream: BinaryIO) -> LogReading:
         blocks = Blocks(stream)
-        parts = map(without_own_verdicts, unpacked(iter(blocks)))
+        parts = map(without_own_verdicts, unwrap_json_lines(iter(blocks)))
         head = b""
         for part in parts:
             head += part
             if len(head) > PASTE_BYTES:
                 break
-        paste = mend_paste(head)
+        paste = restore_paste(head)
         if paste is not None:
             if self.listener is not None and looks_like_stack(paste.data):
                 self.listener.hear_all(paste.data)
             if self.listener is not None:
                 self.listener.first_lines = paste.first_lines
             self._try_parts(iter((paste.data,)), b"")
-            return renumbered(self.lines.reading(blocks, len(paste.first_lines)), paste)
+            return with_paste_line_numbers(self.lines.reading(blocks, len(paste.first_lines)), paste)
         self._try_parts(parts, head)
         return self.lines.reading(blocks, self._line - blocks.ended)
 
@@ -184,7 +184,7 @@ class _LogReader:
             self.lines.failed(error, self._line)
 
     def _read_parts(self, parts: Iterator[bytes], head: bytes) -> None:
-        waiting: deque[_Scanned] = deque()
+        waiting: deque[_ScannedBlock] = deque()
         for count, data in enumerate(chain((head,) if head else (), parts)):
             if count == 0:
                 self.lines.look_ahead(data)
@@ -193,22 +193,22 @@ class _LogReader:
                 continue
             waiting.append(self._scan(data))
             if self._is_news(waiting[-1]):
-                _mark_last_words(waiting)
+                _mark_last_lines(waiting)
             if len(waiting) > _LOOK_BACK:
                 self._parts_of(waiting.popleft())
         if len(waiting) > LAST_BLOCKS:
-            _mark_last_words(waiting)
+            _mark_last_lines(waiting)
         while len(waiting) > LAST_BLOCKS:
             self._parts_of(waiting.popleft())
         for scanned in waiting:
             self._all_of(scanned)
         self.lines.tracebacks.gap()
 
-    def _scan(self, data: bytes) -> _Scanned:
-        scanned = _Scanned(data, [], [])
+    def _scan(self, data: bytes) -> _ScannedBlock:
+        scanned = _ScannedBlock(data, [], [])
         places = self.finder.places(data)
         if len(places) > len(data) // _DENSE_BYTES:
-            places = first_of_lines(data, places)
+            places = first_in_each_line(data, places)
         for at, tag in places:
             if tag is STACK:
                 scanned.stack_marks.append(at)
@@ -216,19 +216,19 @@ class _LogReader:
                 scanned.places.append((at, tag))
         return scanned
 
-    def _hear(self, scanned: _Scanned) -> None:
+    def _hear(self, scanned: _ScannedBlock) -> None:
         if self.listener is not None:
             self.listener.hear(scanned.data, self._line, scanned.stack_marks)
 
-    def _is_news(self, scanned: _Scanned) -> bool:
+    def _is_news(self, scanned: _ScannedBlock) -> bool:
         """Whether a kind of trouble stands in this block that was not heard of before."""
         rows = {row.id: row for _, row in scanned.places if row is not None}
-        kinds = {row.id for row in rows.values() if not (row.benign or row.fallback or row.says in PLAIN)}
+        kinds = {row.id for row in rows.values() if not (row.benign or row.fallback or row.says in PLAIN_STATEMENTS)}
         news = kinds - self._known_trouble
         self._known_trouble |= kinds
         return bool(news) and len(self._known_trouble) <= _TROUBLES
 
-    def _without_floods(self, scanned: _Scanned, tail_bytes: int) -> None:
+    def _without_floods(self, scanned: _ScannedBlock, tail_bytes: int) -> None:
         """Of kinds of which thousands were seen, only the first of a block stays."""
         seen: set[str] = set()
         kept: list[tuple[int, MessageRow | None]] = []
@@ -254,13 +254,13 @@ class _LogReader:
             kept.append((at, row))
         scanned.places = kept
 
-    def _all_of(self, scanned: _Scanned) -> None:
+    def _all_of(self, scanned: _ScannedBlock) -> None:
         end = len(scanned.data)
         self._hear(scanned)
         self._without_floods(scanned, end)
         self._read_regions(scanned, [Region(0, end, end)])
 
-    def _parts_of(self, scanned: _Scanned) -> None:
+    def _parts_of(self, scanned: _ScannedBlock) -> None:
         self._blocks += 1
         self._hear(scanned)
         tail_bytes = _TAIL_BYTES if self._blocks < _EARLY_BLOCKS else _LATER_TAIL_BYTES
@@ -269,16 +269,16 @@ class _LogReader:
         self._without_floods(scanned, tail_bytes)
         regions = regions_of(scanned.data, scanned.places, tail_bytes)
         if scanned.last_words:
-            regions = with_lines(regions, scanned.last_words)
+            regions = add_lines(regions, scanned.last_words)
         self._read_regions(scanned, regions)
 
-    def _read_regions(self, scanned: _Scanned, regions: Iterable[Region]) -> None:
+    def _read_regions(self, scanned: _ScannedBlock, regions: Iterable[Region]) -> None:
         data, places = scanned.data, scanned.places
         line, at, next_place, more = self._line, 0, 0, 0
         for region in regions:
             if region.start > at:
                 self.lines.tracebacks.gap()
-                line += newlines(data, at, region.start)
+                line += count_newlines(data, at, region.start)
                 at = region.start
             more = 0
             while at < region.stop or (at < region.until and (more := self._lines_more(more)) > 0):
@@ -297,7 +297,7 @@ class _LogReader:
                     self.lines.take(data[at:end], line, rows)
                 at = end + 1
                 line += 1
-        self._line = line + (newlines(data, at, len(data)) if at < len(data) else 0) - (at > len(data))
+        self._line = line + (count_newlines(data, at, len(data)) if at < len(data) else 0) - (at > len(data))
 
     def _lines_more(self, left: int) -> int:
         """How many lines still belong to a traceback: some after its end."""

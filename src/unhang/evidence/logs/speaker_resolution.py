@@ -6,22 +6,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from unhang.evidence.items import LastLine, LogEnding, ProcessExit, Progress, PythonTraceback
-from unhang.evidence.logs.content.endings import EndingReader, Said, Who
+from unhang.evidence.logs.content.endings import EndingReader, EndStatement, EndSubject
 from unhang.evidence.logs.content.exits import ExitReader
 from unhang.evidence.logs.content.tracebacks import RawTraceback
-from unhang.evidence.logs.context_lines import StoryKeeper, Told
+from unhang.evidence.logs.context_lines import ContextLine, ContextLineKeeper
 from unhang.evidence.logs.lines.prefixes import Speaker
-from unhang.evidence.logs.lines.progress import Run
-from unhang.evidence.logs.lines.speakers import Voices
-from unhang.evidence.logs.lines.timestamps import Clock
+from unhang.evidence.logs.lines.progress import StepRun
+from unhang.evidence.logs.lines.speakers import SpeakerRanks
+from unhang.evidence.logs.lines.timestamps import TimestampReader
 from unhang.findings import Source
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class UnresolvedEnding:
     """What a line tells of an end, before its rank is known."""
 
-    said: Said
+    said: EndStatement
     speaker: Speaker
     spoken: int | None
     text: str
@@ -31,13 +31,13 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
-class Resolver:
+class LogItemBuilder:
     """Makes items of one log."""
 
     source: str
     host: str | None
-    voices: Voices
-    clock: Clock
+    voices: SpeakerRanks
+    clock: TimestampReader
 
     def traceback(self, raw: RawTraceback) -> PythonTraceback:
         """A traceback of Python."""
@@ -84,11 +84,11 @@ class Resolver:
                 raw.text,
             )
 
-    def ending(self, heard: Ending) -> LogEnding:
+    def ending(self, heard: UnresolvedEnding) -> LogEnding:
         """How the job or a part of it says that it ended."""
         said = heard.said
         rank = self._rank(heard.speaker, heard.spoken)
-        own = (rank,) if said.who is Who.RANK and rank is not None else ()
+        own = (rank,) if said.who is EndSubject.RANK and rank is not None else ()
         return LogEnding(
             Source(self.source, heard.line),
             heard.text,
@@ -104,7 +104,7 @@ class Resolver:
             heard.since_line,
         )
 
-    def progress(self, run: Run) -> Progress:
+    def progress(self, run: StepRun) -> Progress:
         """Steps that only grow."""
         speaker = run.speaker
         assert isinstance(speaker, Speaker)
@@ -129,12 +129,12 @@ class Resolver:
             tuple(run.printed),
         )
 
-    def said(self, told: Told) -> LastLine:
+    def said(self, told: ContextLine) -> LastLine:
         """An ordinary line."""
         rank = self._rank(told.speaker, told.rank)
         return LastLine(Source(self.source, told.line), rank, told.text, self.clock.time_of(told.dated))
 
-    def last_lines(self, story: StoryKeeper) -> tuple[LastLine, ...]:
+    def last_lines(self, story: ContextLineKeeper) -> tuple[LastLine, ...]:
         """The last line of every rank, in the order of the lines."""
         newest: dict[int | None, LastLine] = {}
         for told in story.last_of_everybody():

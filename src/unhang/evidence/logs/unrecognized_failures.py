@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from unhang.evidence.items import LogEvent
-from unhang.evidence.logs.lines.prefixes import Speaker, is_error_of_torch
-from unhang.evidence.logs.lines.speakers import Voices
+from unhang.evidence.logs.lines.prefixes import Speaker, is_cpp_error
+from unhang.evidence.logs.lines.speakers import SpeakerRanks
 from unhang.findings import Source
-from unhang.knowledge.failure_language import ANY, sounds_bad, statement_in
+from unhang.knowledge.failure_language import ANY_SITUATION, find_failure_statement, may_state_failure
 
-COMPLAINTS = 400
+MAX_FAILURES = 400
 """So many different ones are kept of a log: the first failure is what counts, and it is among the first."""
-LOOKED_AT = 20_000
+MAX_LINES_READ = 20_000
 """After so many different lines with words of failure that told of none, no more are looked at."""
 TEXT_CHARS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class _Complaint:
+class _UnrecognizedFailure:
     speaker: Speaker
     rank: int | None
     text: str
@@ -28,31 +28,31 @@ class _Complaint:
     attempt: int
 
 
-class ComplaintKeeper:
+class UnrecognizedFailureKeeper:
     """Keeps each complaint of a speaker once: lines that differ in numbers alone are one."""
 
     def __init__(self) -> None:
-        self._kept: list[_Complaint] = []
+        self._kept: list[_UnrecognizedFailure] = []
         self._seen: set[tuple[Speaker, int | None, str]] = set()
 
     def wants(self, speaker: Speaker, rank: int | None, key: str, text: str) -> bool:
         """Whether an ordinary line is to be kept; ``key`` is the same for lines that differ in numbers alone."""
         voice = (speaker, rank, key)
-        if voice in self._seen or len(self._kept) >= COMPLAINTS or len(self._seen) >= LOOKED_AT:
+        if voice in self._seen or len(self._kept) >= MAX_FAILURES or len(self._seen) >= MAX_LINES_READ:
             return False
-        error = is_error_of_torch(text[:TEXT_CHARS])
-        if not error and not sounds_bad(text[:TEXT_CHARS]):
+        error = is_cpp_error(text[:TEXT_CHARS])
+        if not error and not may_state_failure(text[:TEXT_CHARS]):
             return False
         self._seen.add(voice)
-        return error or statement_in(text[:TEXT_CHARS], ANY) is not None
+        return error or find_failure_statement(text[:TEXT_CHARS], ANY_SITUATION) is not None
 
     def keep(
         self, speaker: Speaker, rank: int | None, text: str, line: int, time_s: float | None, attempt: int
     ) -> None:
         """Keep a line that is wanted."""
-        self._kept.append(_Complaint(speaker, rank, text[:TEXT_CHARS], line, time_s, attempt))
+        self._kept.append(_UnrecognizedFailure(speaker, rank, text[:TEXT_CHARS], line, time_s, attempt))
 
-    def events(self, voices: Voices, source: str, host: str | None) -> Iterator[LogEvent]:
+    def events(self, voices: SpeakerRanks, source: str, host: str | None) -> Iterator[LogEvent]:
         """All of them, now that ``voices`` knows who is which rank; they are of no kind."""
         for kept in self._kept:
             told = {} if kept.rank is None else {"rank": kept.rank}

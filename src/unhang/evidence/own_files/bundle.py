@@ -13,14 +13,14 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from unhang.evidence.decode_errors import UNDECODABLE
-from unhang.evidence.own_files.recorder_items import (
-    Awaits,
+from unhang.evidence.decode_errors import DECODE_ERRORS
+from unhang.evidence.own_files.run_items import (
     BundleManifest,
     EndedChild,
+    ExternalWaits,
     GuardWait,
     HeldLock,
-    MarkedWork,
+    MarkedPhase,
     RankProcess,
 )
 from unhang.findings import Source, Unread
@@ -35,7 +35,7 @@ _STACK = re.compile(r"stacks/rank_(?P<rank>\d{1,9})(?:\.\d{1,3})?(?:\.worker_\d{
 _LOG = re.compile(r"logs/attempt_\d{1,6}/(?P<local>\d{1,9})/(?:stdout|stderr)\.log")
 
 
-class _Marked(msgspec.Struct, frozen=True):
+class _MarkedPhase(msgspec.Struct, frozen=True):
     label: str
     gone_s: float
     phase: str = "other"
@@ -62,7 +62,7 @@ class _EndedChild(msgspec.Struct, frozen=True):
     exit_code: int = 0
 
 
-class _Awaits(msgspec.Struct, frozen=True):
+class _ExternalWaits(msgspec.Struct, frozen=True):
     peers: tuple[str, ...] = ()
     locks: tuple[_HeldLock, ...] = ()
     ended_children: tuple[_EndedChild, ...] = ()
@@ -83,10 +83,10 @@ class _Process(msgspec.Struct, frozen=True):
     not_seen: str = ""
     idle: bool = False
     from_record: bool = False
-    marked: _Marked | None = None
+    marked: _MarkedPhase | None = None
     guard_wait: _GuardWait | None = None
     unanswered: tuple[str, ...] = ()
-    awaits: _Awaits = _Awaits()
+    awaits: _ExternalWaits = _ExternalWaits()
     addresses: tuple[str, ...] = ()
     piled_up: tuple[str, ...] = ()
     partner: int | None = None
@@ -123,7 +123,7 @@ def read_manifest(content: Path | bytes, *, source: Source | str) -> BundleManif
         return Unread(source, raw)
     try:
         manifest = msgspec.json.decode(raw, type=_Manifest)
-    except UNDECODABLE as error:
+    except DECODE_ERRORS as error:
         return Unread(source, f"is not a bundle manifest: {str(error)[:200]}")
     problem = _problem(manifest)
     if problem:
@@ -150,10 +150,10 @@ def read_manifest(content: Path | bytes, *, source: Source | str) -> BundleManif
 def _process(told: _Process) -> RankProcess:
     values = msgspec.structs.asdict(told)
     if told.marked is not None:
-        values["marked"] = MarkedWork(**msgspec.structs.asdict(told.marked))
+        values["marked"] = MarkedPhase(**msgspec.structs.asdict(told.marked))
     if told.guard_wait is not None:
         values["guard_wait"] = GuardWait(**msgspec.structs.asdict(told.guard_wait))
-    values["awaits"] = Awaits(
+    values["awaits"] = ExternalWaits(
         told.awaits.peers,
         tuple(HeldLock(**msgspec.structs.asdict(lock)) for lock in told.awaits.locks),
         tuple(EndedChild(**msgspec.structs.asdict(child)) for child in told.awaits.ended_children),
@@ -183,7 +183,7 @@ def rank_of_file(manifest: BundleManifest, name: str) -> int | None:
     return None
 
 
-def bytes_of_log(manifests: Sequence[BundleManifest], name: str) -> int | None:
+def log_bytes_at_capture(manifests: Sequence[BundleManifest], name: str) -> int | None:
     """How many bytes of the log ``name`` (as the user would name it) are of the moment its bundle is of; None: all."""
     for manifest in manifests:
         folder = manifest.source.path.removesuffix("bundle.json")

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
-from unhang.evidence.decode_errors import UNDECODABLE
+from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.evidence.items import Frame, Signature
-from unhang.evidence.own_files.recorder_items import ComparedCall, Comparison
+from unhang.evidence.own_files.run_items import CallComparison, ComparedCall
 from unhang.findings import Source, Unread
 
 SCHEMA = "unhang.compared/1"
@@ -40,17 +40,18 @@ class _Compared(msgspec.Struct, frozen=True):
     groups: tuple[_Group, ...] = ()
 
 
-def read_compared(raw: bytes, *, source: Source) -> tuple[Comparison, ...] | Unread:
+def read_call_comparisons(raw: bytes, *, source: Source) -> tuple[CallComparison, ...] | Unread:
     """What the watcher wrote, or why it cannot be believed."""
     try:
         found = msgspec.json.decode(raw, type=_Compared)
-    except UNDECODABLE as error:
+    except DECODE_ERRORS as error:
         return Unread(source, f"is not a comparison of calls: {str(error)[:200]}")
     problem = _problem(found)
     if problem:
         return Unread(source, f"is a comparison of calls that cannot be right: {problem}")
     return tuple(
-        Comparison(source, g.group, g.position, g.times, tuple(map(_call, g.calls)), g.aligned) for g in found.groups
+        CallComparison(source, g.group, g.position, g.times, tuple(map(_call, g.calls)), g.aligned)
+        for g in found.groups
     )
 
 

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 import msgspec
 
-from unhang.evidence.decode_errors import UNDECODABLE
+from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.findings import Cause, Source, Unread
 
 SCHEMA = "unhang.history/1"
-MOST = 10_000
+MAX_SUSPECTS = 10_000
 KINDS = ("host", "card")
 
 
 @dataclass(frozen=True, slots=True)
-class Guilt:
+class EarlierSuspect:
     """A host or card (``kind``) that verdicts of earlier runs named. ``runs``: how many; ``cause``: the last one's.
 
     A card is called ``GPU-<uuid>`` or ``<host> <PCI address>``. ``last_s``: end of the last such run, since the epoch.
@@ -35,8 +35,8 @@ _PCI = re.compile(r"\b(?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(
 _UUID = re.compile(r"\bGPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
 
-def cards_named(text: str, hosts: Iterable[str]) -> set[str]:
-    """The cards a text names, as :class:`Guilt` calls them; PCI addresses only where there is one host."""
+def gpus_named(text: str, hosts: Iterable[str]) -> set[str]:
+    """The cards a text names, as :class:`EarlierSuspect` calls them; PCI addresses only where there is one host."""
     only = list(hosts)
     found = set(_UUID.findall(text))
     if len(only) == 1 and only[0]:
@@ -46,25 +46,25 @@ def cards_named(text: str, hosts: Iterable[str]) -> set[str]:
 
 class _Listing(msgspec.Struct, frozen=True):
     schema: str
-    guilty: tuple[Guilt, ...] = ()
+    guilty: tuple[EarlierSuspect, ...] = ()
 
 
-def listing_of(guilty: Iterable[Guilt]) -> bytes:
+def suspect_listing(guilty: Iterable[EarlierSuspect]) -> bytes:
     """The listing as JSON."""
     return msgspec.json.encode(_Listing(SCHEMA, tuple(guilty))) + b"\n"
 
 
-def read_listing(raw: bytes, *, source: Source) -> tuple[Guilt, ...] | Unread:
+def read_suspect_listing(raw: bytes, *, source: Source) -> tuple[EarlierSuspect, ...] | Unread:
     """What a listing holds, or why it cannot be believed."""
     try:
         listing = msgspec.json.decode(raw, type=_Listing)
-    except UNDECODABLE as error:
+    except DECODE_ERRORS as error:
         return Unread(source, f"is no listing of earlier runs: {str(error)[:200]}")
-    if listing.schema != SCHEMA or len(listing.guilty) > MOST or not all(map(_possible, listing.guilty)):
+    if listing.schema != SCHEMA or len(listing.guilty) > MAX_SUSPECTS or not all(map(_possible, listing.guilty)):
         return Unread(source, "is a listing of earlier runs that cannot be right")
     return listing.guilty
 
 
-def _possible(one: Guilt) -> bool:
+def _possible(one: EarlierSuspect) -> bool:
     named = one.kind in KINDS and 0 < len(one.name) <= 512 and one.name.isprintable()
     return named and one.cause in {cause.value for cause in Cause} and one.runs > 0 and math.isfinite(one.last_s)

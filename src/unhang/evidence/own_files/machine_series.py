@@ -12,7 +12,7 @@ from typing import Annotated
 
 import msgspec
 
-from unhang.evidence.decode_errors import UNDECODABLE
+from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.findings import Source, Unread
 
 SCHEMA = "unhang.machine/1"
@@ -26,14 +26,14 @@ _Whole = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
 _Name = Annotated[str, msgspec.Meta(max_length=512, pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*\Z")]
 
 
-class Shares(msgspec.Struct, frozen=True):
+class PressureShares(msgspec.Struct, frozen=True):
     """Share of the time some (all) processes stood still for it."""
 
     some: _Share = 0.0
     full: _Share = 0.0
 
 
-class Processors(msgspec.Struct, frozen=True):
+class CpuUse(msgspec.Struct, frozen=True):
     """Processors in use on the whole machine, waiting for disks, and taken by the host of a virtual machine."""
 
     processors: _Whole = 0
@@ -42,7 +42,7 @@ class Processors(msgspec.Struct, frozen=True):
     stolen: _Number = 0.0
 
 
-class Space(msgspec.Struct, frozen=True):
+class FileSystemSpace(msgspec.Struct, frozen=True):
     """A file system under a path of the run; bytes. ``unanswered_s``: it had not answered for so long."""
 
     use: _Name = ""
@@ -54,7 +54,7 @@ class Space(msgspec.Struct, frozen=True):
     unanswered_s: _Number = 0.0
 
 
-class Disk(msgspec.Struct, frozen=True):
+class DiskUse(msgspec.Struct, frozen=True):
     """A device: bytes a second, share of the time it was busy, mean seconds a request."""
 
     paths: tuple[_Name, ...] = ()
@@ -64,7 +64,7 @@ class Disk(msgspec.Struct, frozen=True):
     await_s: _Number = 0.0
 
 
-class Interface(msgspec.Struct, frozen=True):
+class InterfaceTraffic(msgspec.Struct, frozen=True):
     """A network interface, or a port of InfiniBand, since the sample before."""
 
     rx_bps: _Number = 0.0
@@ -75,14 +75,14 @@ class Interface(msgspec.Struct, frozen=True):
     state: _Name = ""
 
 
-class Segments(msgspec.Struct, frozen=True):
+class TcpSegments(msgspec.Struct, frozen=True):
     """TCP segments sent since the sample before, and those sent again."""
 
     sent: _Whole = 0
     sent_again: _Whole = 0
 
 
-class ControlGroup(msgspec.Struct, frozen=True):
+class ControlGroupUse(msgspec.Struct, frozen=True):
     """Limits above some ranks; ``throttled`` of ``periods`` used up their share of processors before their end."""
 
     ranks: tuple[_Whole, ...] = ()
@@ -107,7 +107,7 @@ class RankUse(msgspec.Struct, frozen=True):
     cards: tuple[_Name, ...] = ()
 
 
-class Other(msgspec.Struct, frozen=True):
+class OtherProcess(msgspec.Struct, frozen=True):
     """A process that is not the job's. ``user``: ``same``, ``another``, ``unknown``; ``uuid``: of the card it is on."""
 
     pid: _Whole = 0
@@ -119,7 +119,7 @@ class Other(msgspec.Struct, frozen=True):
     card_mem: _Whole = 0
 
 
-class Card(msgspec.Struct, frozen=True):
+class GpuSample(msgspec.Struct, frozen=True):
     """A card; ``util`` in percent, memory in bytes, links in bytes a second."""
 
     index: _Whole
@@ -144,7 +144,7 @@ class Card(msgspec.Struct, frozen=True):
     nvlink_tx_bps: _Number | None = None
 
 
-class XidSeen(msgspec.Struct, frozen=True):
+class ReportedXid(msgspec.Struct, frozen=True):
     """An Xid the driver reported since the sample before."""
 
     bus: _Name = ""
@@ -160,19 +160,19 @@ class MachineRow(msgspec.Struct, frozen=True):
     node: _Name = ""
     line: int = 0
     """Of the file; set by the reader."""
-    pressure: dict[_Name, Shares] = {}
-    cpu: Processors | None = None
+    pressure: dict[_Name, PressureShares] = {}
+    cpu: CpuUse | None = None
     job_cpus: _Number = 0.0
-    space: dict[_Name, Space] = {}
-    disk: dict[_Name, Disk] = {}
-    net: dict[_Name, Interface] = {}
-    tcp: Segments | None = None
-    ib: dict[_Name, Interface] = {}
-    cgroup: dict[_Name, ControlGroup] = {}
+    space: dict[_Name, FileSystemSpace] = {}
+    disk: dict[_Name, DiskUse] = {}
+    net: dict[_Name, InterfaceTraffic] = {}
+    tcp: TcpSegments | None = None
+    ib: dict[_Name, InterfaceTraffic] = {}
+    cgroup: dict[_Name, ControlGroupUse] = {}
     ranks: tuple[RankUse, ...] = ()
-    others: tuple[Other, ...] = ()
-    xids: tuple[XidSeen, ...] = ()
-    cards: tuple[Card, ...] = ()
+    others: tuple[OtherProcess, ...] = ()
+    xids: tuple[ReportedXid, ...] = ()
+    cards: tuple[GpuSample, ...] = ()
     cards_because: Annotated[str, msgspec.Meta(max_length=2_000)] = ""
 
 
@@ -193,7 +193,7 @@ def read_machine_series(raw: bytes, *, source: Source) -> MachineSeries | Unread
     lines = raw.splitlines()
     try:
         schema = msgspec.json.decode(lines[0][:MOST_LINE], type=_Head).schema if lines else ""
-    except UNDECODABLE as error:
+    except DECODE_ERRORS as error:
         return Unread(source, f"is no series of a machine: {str(error)[:200]}")
     if schema != SCHEMA:
         return Unread(source, f"is no series of a machine: its schema is {schema[:60]!r}, not {SCHEMA!r}")
@@ -212,6 +212,6 @@ def _rows(lines: list[bytes]) -> Iterator[MachineRow | None]:
             continue
         try:
             row = decoder.decode(line) if len(line) <= MOST_LINE else None
-        except UNDECODABLE:
+        except DECODE_ERRORS:
             row = None
         yield msgspec.structs.replace(row, line=number) if row is not None else None

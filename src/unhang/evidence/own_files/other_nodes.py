@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from unhang.evidence.decode_errors import UNDECODABLE
+from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.findings import Source, Unread
 
 SCHEMA = "unhang.nodes/1"
@@ -18,7 +18,7 @@ MAX_NODES, MAX_RANKS, MAX_TEXT = 65_536, 65_536, 512
 
 
 @dataclass(frozen=True, slots=True)
-class Positions:
+class GroupPositions:
     """How far ranks of one node had come in one group: columns of one length."""
 
     group: str
@@ -28,7 +28,7 @@ class Positions:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeSight:
+class ObservedNode:
     """One node as another saw it. ``silent_s``: since when its watcher said nothing, None: it spoke; ``answers``:
     whether its machine answered then, None: not asked; ``answered``: it had answered earlier; ``positions``: what its
     watcher told, where its evidence was not asked for."""
@@ -42,7 +42,7 @@ class NodeSight:
     answered: bool = False
     asked: bool = False
     came: bool = False
-    positions: tuple[Positions, ...] = ()
+    positions: tuple[GroupPositions, ...] = ()
 
 
 class _Node(msgspec.Struct, frozen=True):
@@ -54,7 +54,7 @@ class _Node(msgspec.Struct, frozen=True):
     answered: bool = False
     asked: bool = False
     came: bool = False
-    positions: tuple[Positions, ...] = ()
+    positions: tuple[GroupPositions, ...] = ()
 
 
 class _Nodes(msgspec.Struct, frozen=True):
@@ -62,15 +62,15 @@ class _Nodes(msgspec.Struct, frozen=True):
     nodes: tuple[_Node, ...] = ()
 
 
-def read_nodes(raw: bytes, *, source: Source) -> tuple[NodeSight, ...] | Unread:
+def read_nodes(raw: bytes, *, source: Source) -> tuple[ObservedNode, ...] | Unread:
     """What the watcher wrote, or why it cannot be believed."""
     try:
         found = msgspec.json.decode(raw, type=_Nodes)
-    except UNDECODABLE as error:
+    except DECODE_ERRORS as error:
         return Unread(source, f"is not a listing of nodes: {str(error)[:200]}")
     if found.schema != SCHEMA or len(found.nodes) > MAX_NODES or not all(map(_possible, found.nodes)):
         return Unread(source, "is a listing of nodes that cannot be right")
-    return tuple(NodeSight(source, **msgspec.structs.asdict(node)) for node in found.nodes)
+    return tuple(ObservedNode(source, **msgspec.structs.asdict(node)) for node in found.nodes)
 
 
 def _possible(node: _Node) -> bool:
@@ -80,7 +80,7 @@ def _possible(node: _Node) -> bool:
     return texts and bool(node.name) and ranks and silent and all(map(_whole, node.positions))
 
 
-def _whole(positions: Positions) -> bool:
+def _whole(positions: GroupPositions) -> bool:
     lengths = {len(positions.rank), len(positions.enqueued), len(positions.completed)}
     named = len(positions.group) <= MAX_TEXT and positions.group.isprintable()
     return named and len(lengths) == 1 and all(0 <= rank < 1_000_000 for rank in positions.rank)

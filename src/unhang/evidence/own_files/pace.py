@@ -9,9 +9,9 @@ import math
 
 import msgspec
 
-from unhang.evidence.decode_errors import UNDECODABLE
+from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.evidence.items import Frame
-from unhang.evidence.own_files.recorder_items import Pace, PacePlace, RankPace
+from unhang.evidence.own_files.run_items import Pace, PacePlace, RankPace
 from unhang.findings import Source, Unread
 
 SCHEMA = "unhang.pace/1"
@@ -41,7 +41,7 @@ def read_pace(raw: bytes, *, source: Source) -> Pace | Unread:
     """What the watcher wrote, or why it cannot be believed."""
     try:
         found = msgspec.json.decode(raw, type=_Pace)
-    except UNDECODABLE as error:
+    except DECODE_ERRORS as error:
         return Unread(source, f"is not a record of a job's pace: {str(error)[:200]}")
     problem = _problem(found)
     if problem:

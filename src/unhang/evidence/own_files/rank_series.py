@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from unhang.evidence.own_files.rank_series_columns import Stretch, rows_of
+from unhang.evidence.own_files.rank_series_columns import ColumnBlock, unpack_rows
 from unhang.evidence.own_files.rank_times import MAIN, OWN, WAITING, Activity, RankTimes
 from unhang.findings import Phase, Source, Unread, Where
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 SCHEMA = "unhang.series/1"
-PLACE = Path("series") / "ranks.jsonl"
+SERIES_PATH = Path("series") / "ranks.jsonl"
 MOST_BYTES = 256 << 20
 MOST_RANKS = 1 << 14
 MOST_ROWS = 1 << 20
@@ -44,10 +44,10 @@ class _Line(msgspec.Struct):
     calls_a_step: int = 0
     looks: int = 0
     doing: tuple[tuple[int, str, bool, int], ...] = ()
-    stretch: Stretch | None = None
+    stretch: ColumnBlock | None = None
 
 
-_OF_ROW = [name for name in _Line.__struct_fields__ if name in Stretch.__struct_fields__]
+_OF_ROW = [name for name in _Line.__struct_fields__ if name in ColumnBlock.__struct_fields__]
 
 
 def read_rank_series(path: Path, *, source: Source) -> tuple[RankTimes, ...] | Unread:
@@ -88,7 +88,7 @@ def _decoded(lines: list[bytes]) -> Iterator[_Line | None]:
             if found.stretch is None:
                 yield found
             else:
-                yield from [_Line(**{name: row[name] for name in _OF_ROW}) for row in rows_of(found.stretch)]
+                yield from [_Line(**{name: row[name] for name in _OF_ROW}) for row in unpack_rows(found.stretch)]
         except (ValueError, RecursionError):  # noqa: PERF203 - a torn line costs only itself
             yield None
 
@@ -107,7 +107,7 @@ def _where(place: tuple[str, int, str]) -> Where | None:
     return Where(file, line if line > 0 else None, function)
 
 
-def _counted(rows: list[_Line]) -> list[_Line]:
+def _collectives_only_rows(rows: list[_Line]) -> list[_Line]:
     """Before the watcher knew how many collectives make a step it counted collectives only; now it is known."""
     a_step = next((row.calls_a_step for row in reversed(rows) if row.calls_a_step > 0), 0)
     first = next((at for at, row in enumerate(rows) if row.step > 0), len(rows))
@@ -142,7 +142,7 @@ def _rank(
     import numpy as np
 
     last = max(row.attempt for row in rows)
-    kept = _whole_steps(_counted([row for row in rows if row.attempt == last]))
+    kept = _whole_steps(_collectives_only_rows([row for row in rows if row.attempt == last]))
     step_s = np.array([row.took_s / row.steps for row in kept])
     spent: dict[Activity, np.ndarray] = {}
     for at, row in enumerate(kept):

@@ -19,7 +19,7 @@ from unhang.knowledge import numbers
 MOST_ROWS = 1 << 14
 """Of one line."""
 Column = int | list[int]
-Seen = tuple[int, str, bool, int]
+ActivityCount = tuple[int, str, bool, int]
 SCALES = {
     "rank": 1,
     "attempt": 1,
@@ -39,7 +39,7 @@ SCALES = {
 _SUMS = ("steps", "took_s", "for_s", "looks", "waits")
 
 
-class Stretch(msgspec.Struct):
+class ColumnBlock(msgspec.Struct):
     """The columns of one line."""
 
     rows: int
@@ -56,10 +56,10 @@ class Stretch(msgspec.Struct):
     looks: Column
     waits: Column
     doing: Column
-    mixes: list[tuple[Seen, ...]]
+    mixes: list[tuple[ActivityCount, ...]]
 
 
-def packed(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def pack_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """At most ``MOST_ROWS`` rows as one document; those of neighbouring ranks in a row take least."""
     mixes: dict[tuple[Any, ...], int] = {}
     doing = [mixes.setdefault(tuple(tuple(seen) for seen in row["doing"]), len(mixes)) for row in rows]
@@ -69,7 +69,7 @@ def packed(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"stretch": {"rows": len(rows), **found, "doing": _column(doing), "mixes": list(mixes)}}
 
 
-def rows_of(stretch: Stretch) -> Iterator[dict[str, Any]]:
+def unpack_rows(stretch: ColumnBlock) -> Iterator[dict[str, Any]]:
     """The rows again.
 
     Raises:
@@ -90,7 +90,7 @@ def rows_of(stretch: Stretch) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def joined(first: Stretch, second: Stretch, most_seen: int) -> dict[str, Any] | None:
+def merge_blocks(first: ColumnBlock, second: ColumnBlock, most_seen: int) -> dict[str, Any] | None:
     """Two neighbouring lines as one; None where they are not of the same ranks, or one of these was started again.
 
     Raises:
@@ -114,7 +114,7 @@ def joined(first: Stretch, second: Stretch, most_seen: int) -> dict[str, Any] | 
     return {"stretch": found}
 
 
-def _mixed(first: tuple[Seen, ...], second: tuple[Seen, ...], most_seen: int) -> list[list[Any]]:
+def _mixed(first: tuple[ActivityCount, ...], second: tuple[ActivityCount, ...], most_seen: int) -> list[list[Any]]:
     looks: Counter[tuple[int, str, bool]] = Counter()
     for site, phase, waits, count in (*first, *second):
         looks[site, phase, waits] += count
@@ -130,7 +130,7 @@ def _values(column: Column, count: int) -> list[int]:
     if not 0 <= count <= MOST_ROWS:
         raise ValueError(f"{count} rows in one line")
     told = [column] if isinstance(column, int) else column
-    if told and not -numbers.MOST <= min(told) <= max(told) <= numbers.MOST:
+    if told and not -numbers.MAX_INTEGER <= min(told) <= max(told) <= numbers.MAX_INTEGER:
         raise ValueError("a number that no rank has")
     if isinstance(column, int):
         return told * count

@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from unhang.evidence.decode_errors import UNDECODABLE
+from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.findings import Source, Unread
 from unhang.knowledge.job.environment_variables import variable
 
@@ -30,13 +30,13 @@ _FAMILIES = (
     *("MASTER_", "LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONUNBUFFERED", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
     *("SLURM_JOB_PARTITION", "SLURM_JOB_NODELIST", "SLURM_NNODES", "SLURM_NTASKS", "SLURM_CPUS_PER_TASK", "NUMEXPR_"),
 )
-_EACH_START = re.compile(
+_VARIES_BY_START = re.compile(
     r"(?:\w+_)?RANK|MASTER_PORT|SLURM_(?:JOB_?ID|JOBID|STEP\w*|PROCID|LOCALID|NODEID|TASK_PID|GTIDS|SRUN_\w+|LAUNCH\w*)"
     r"|TORCHELASTIC_\w+|GROUP_WORLD_SIZE|ROLE_\w+|PMIX_\w+|OMPI_COMM_\w+|\w*_(?:PID|PORT)|TORCH_FR_DUMP_TEMP_FILE"
 )
 
 
-class Card(msgspec.Struct, frozen=True):
+class GpuDescription(msgspec.Struct, frozen=True):
     """A card as it was when the run began; ``memory`` in bytes."""
 
     index: int = 0
@@ -47,7 +47,7 @@ class Card(msgspec.Struct, frozen=True):
     uncorrected: int = 0
 
 
-class Node(msgspec.Struct, frozen=True):
+class NodeDescription(msgspec.Struct, frozen=True):
     """A machine of the run; ``memory`` in bytes."""
 
     name: str = ""
@@ -74,10 +74,10 @@ class RunSettings(msgspec.Struct, frozen=True):
     command: tuple[str, ...] = ()
     folder: str = ""
     world_size: int | None = None
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[NodeDescription, ...] = ()
     versions: dict[str, str] = {}
     environment: dict[str, str] = {}
-    cards: tuple[Card, ...] = ()
+    cards: tuple[GpuDescription, ...] = ()
     files: tuple[SettingsFile, ...] = ()
     program: dict[str, str] = {}
     not_looked: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ def read_run_settings(raw: bytes, *, source: Source) -> RunSettings | Unread:
         return Unread(source, f"is larger than {MOST_BYTES >> 20} MiB, too large for the settings of a run")
     try:
         found = msgspec.json.decode(raw, type=RunSettings)
-    except UNDECODABLE as error:
+    except DECODE_ERRORS as error:
         return Unread(source, f"is no record of a run's settings: {str(error)[:200]}")
     if found.schema != SCHEMA:
         return Unread(source, f"is no record of a run's settings: its schema is {found.schema[:60]!r}, not {SCHEMA!r}")
@@ -101,6 +101,6 @@ def is_relevant(name: str) -> bool:
     return name.startswith(_FAMILIES) or variable(name) is not None
 
 
-def is_of_each_start(name: str) -> bool:
+def varies_by_start(name: str) -> bool:
     """Whether a launcher gives it another value at every start, or to every rank."""
-    return _EACH_START.fullmatch(name) is not None
+    return _VARIES_BY_START.fullmatch(name) is not None

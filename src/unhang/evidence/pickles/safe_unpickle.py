@@ -24,14 +24,14 @@ _FREQUENT = b"hK"  # most opcodes of a dump: a stored value, a small number
 
 
 @dataclass(frozen=True, slots=True)
-class PlainReading:
+class PlainPickle:
     """What a pickle held. ``cut_at`` is the byte where a torn file ends, else None."""
 
     value: Any
     cut_at: int | None
 
 
-def read_plain(data: bytes) -> PlainReading:
+def read_plain(data: bytes) -> PlainPickle:
     """The value of the pickle ``data``; a torn one gives the containers that were open, without their last item.
 
     Raises :class:`DumpError` when the pickle asks for anything but plain containers, or is malformed.
@@ -40,8 +40,8 @@ def read_plain(data: bytes) -> PlainReading:
     try:
         run(machine, 0)
     except CutShort:
-        return PlainReading(machine.folded(), len(data))
-    return PlainReading(machine.result, None)
+        return PlainPickle(machine.folded(), len(data))
+    return PlainPickle(machine.result, None)
 
 
 def run(machine: PlainMachine, byte: int, stop: int | None = None) -> int:

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from unhang.evidence.items import Frame, StackDump, ThreadStack
-from unhang.evidence.stacks.stack_limits import MAX_LINE, Budget, FrameKeeper
+from unhang.evidence.stacks.stack_limits import MAX_LINE, FrameBudget, FrameKeeper
 from unhang.findings import Source
 from unhang.knowledge import numbers
 from unhang.late_pattern import late_pattern
@@ -51,7 +51,7 @@ class _Dump:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenThread:
     """The thread whose frames are being read."""
 
     thread_id: str
@@ -65,12 +65,12 @@ def looks_like(text: str) -> bool:
     return THREAD.search(text) is not None
 
 
-def read(text: str, *, source: str, rank: int | None, budget: Budget) -> Iterator[StackDump]:
+def read(text: str, *, source: str, rank: int | None, budget: FrameBudget) -> Iterator[StackDump]:
     """Every dump in ``text``: a timer with ``repeat=True`` and several crashes of one log give several.
 
     Lines that carry a launcher's prefix are kept apart by it, so that ranks that print at once stay whole.
     """
-    streams: dict[str, _Stream] = {}
+    streams: dict[str, _PrefixedStream] = {}
     order: list[_Dump] = []
     for number, line in enumerate(text.splitlines(), 1):
         prefix, body = _without_prefix(line[:MAX_LINE].rstrip())
@@ -81,7 +81,7 @@ def read(text: str, *, source: str, rank: int | None, budget: Budget) -> Iterato
             if len(streams) >= 100_000:
                 budget.note("too many different line prefixes; the rest was left out", number)
                 break
-            stream = streams[prefix] = _Stream(prefix, rank, order)
+            stream = streams[prefix] = _PrefixedStream(prefix, rank, order)
         stream.feed(body, number, budget)
     for stream in streams.values():
         stream.finish()
@@ -97,7 +97,7 @@ def _without_prefix(line: str) -> tuple[str, str]:
     return (found.group().strip(), line[found.end() :]) if found else ("", line)
 
 
-class _Stream:
+class _PrefixedStream:
     """The lines that share one prefix: one rank's own output."""
 
     def __init__(self, prefix: str, rank: int | None, order: list[_Dump]) -> None:
@@ -106,12 +106,12 @@ class _Stream:
         self._rank = rank if rank is not None else (numbers.rank(told) if told is not None else None)
         self._order = order
         self._dump: _Dump | None = None
-        self._open: _Open | None = None
+        self._open: _OpenThread | None = None
         self._fatal: tuple[int, str] | None = None
         self._in_c_stack = False
         self._current: int | None = None
 
-    def feed(self, line: str, number: int, budget: Budget) -> None:
+    def feed(self, line: str, number: int, budget: FrameBudget) -> None:
         if _C_STACK.search(line):
             self._close()
             self._in_c_stack = True
@@ -143,19 +143,19 @@ class _Stream:
         self._dump.ids.add(found["id"])
         if found["current"] == "Current thread":
             self._current = len(self._dump.threads)
-        self._open = _Open(found["id"], found["name"] or "", number)
+        self._open = _OpenThread(found["id"], found["name"] or "", number)
 
-    def _frame(self, line: str, number: int, budget: Budget) -> None:
+    def _frame(self, line: str, number: int, budget: FrameBudget) -> None:
         assert self._open is not None
         found = _FRAME.match(line)
         if found:
             if budget.take(number):
-                line_number = numbers.whole(found["line"])
+                line_number = numbers.integer(found["line"])
                 self._open.keeper.add(Frame(found["function"], found["file"], line_number))
         elif not _UNDERSTOOD.match(line):
             self._close()
 
-    def _c_frame(self, line: str, number: int, budget: Budget) -> None:
+    def _c_frame(self, line: str, number: int, budget: FrameBudget) -> None:
         found = _BINARY.match(line)
         if found is None:
             self._in_c_stack = not line.strip() or line.lstrip().startswith("<")
@@ -173,9 +173,11 @@ class _Stream:
     def _close(self) -> None:
         if self._open is not None and self._dump is not None:
             frames = self._open.keeper.frames()
-            name = self._open.name or ("MainThread" if is_main(frames) else "")
+            name = self._open.name or ("MainThread" if is_main_stack(frames) else "")
             fell = bool(self._dump.fatal) and self._current == len(self._dump.threads)
-            self._dump.threads.append(ThreadStack(name, self._open.thread_id, frames, line=self._open.line, fell=fell))
+            self._dump.threads.append(
+                ThreadStack(name, self._open.thread_id, frames, line=self._open.line, took_fatal_signal=fell)
+            )
         self._open = None
 
     def _end_dump(self) -> None:
@@ -183,7 +185,7 @@ class _Stream:
         self._dump, self._current, self._in_c_stack = None, None, False
 
 
-def is_main(frames: tuple[Frame, ...]) -> bool:
+def is_main_stack(frames: tuple[Frame, ...]) -> bool:
     """True when a stack starts at a module's first line, as only the first thread of a process does."""
     python = [frame for frame in frames if not frame.native]
     return bool(python) and python[-1].function in ("<module>", "_run_module_as_main")

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from unhang.evidence.items import Frame, StackDump, ThreadStack
-from unhang.evidence.stacks.stack_limits import MAX_LINE, Budget, FrameKeeper
+from unhang.evidence.stacks.stack_limits import MAX_LINE, FrameBudget, FrameKeeper
 from unhang.findings import Source
 from unhang.knowledge import numbers
 from unhang.late_pattern import late_pattern
@@ -45,7 +45,7 @@ class _Dump:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenThread:
     number: int
     thread_id: str
     name: str
@@ -63,7 +63,7 @@ def looks_like(text: str) -> bool:
     return numbered >= 2
 
 
-def read(text: str, *, source: str, rank: int | None, budget: Budget) -> Iterator[StackDump]:
+def read(text: str, *, source: str, rank: int | None, budget: FrameBudget) -> Iterator[StackDump]:
     """Every process in ``text``. Only py-bt knows Python frames; all others are native."""
     reader = _Reader(budget)
     for number, line in enumerate(text.splitlines(), 1):
@@ -74,21 +74,21 @@ def read(text: str, *, source: str, rank: int | None, budget: Budget) -> Iterato
 
 
 class _Reader:
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: FrameBudget) -> None:
         self._budget = budget
         self._dump: _Dump | None = None
-        self._open: _Open | None = None
+        self._open: _OpenThread | None = None
         self._done: list[_Dump] = []
 
     def feed(self, line: str, number: int) -> None:
         if found := THREAD.match(line):
-            self._start_thread(numbers.whole(found["number"]) or 0, found["lwp"], found["name"] or "", number)
+            self._start_thread(numbers.integer(found["number"]) or 0, found["lwp"], found["name"] or "", number)
         elif found := _TID.match(line):
             count = len(self._dump.threads) + 1 if self._dump else 1
             self._start_thread(count + (1 if self._open else 0), found["lwp"], "", number)
         elif found := (_PID.match(line) or _ATTACH.match(line)):
             self.end_dump()
-            self._dump = _Dump(number, numbers.whole(found["pid"]))
+            self._dump = _Dump(number, numbers.integer(found["pid"]))
         elif found := _PY_BT_FULL.match(line):
             self._python(found, number)
         elif found := _FRAME.match(line):
@@ -114,7 +114,7 @@ class _Reader:
         if self._dump is not None and number in self._dump.threads:
             self.end_dump()
         self._dump = self._dump or _Dump(line)
-        self._open = _Open(number, lwp, name, line)
+        self._open = _OpenThread(number, lwp, name, line)
 
     def _native(self, found: re.Match[str], line: int) -> None:
         if self._open is None or (found["number"].strip("0") == "" and self._open.keeper.frames()):
@@ -132,7 +132,7 @@ class _Reader:
         if self._dump is not None and number in self._dump.threads:
             self.end_dump()
         self._dump = self._dump or _Dump(line)
-        self._open = _Open(number, "", "", line)
+        self._open = _OpenThread(number, "", "", line)
 
     def _python(self, found: re.Match[str], line: int) -> None:
         if self._open is None:
@@ -140,7 +140,7 @@ class _Reader:
         assert self._open is not None
         self._open.python = True
         if self._budget.take(line):
-            self._open.keeper.add(Frame(found["function"], found["file"], numbers.whole(found["line"])))
+            self._open.keeper.add(Frame(found["function"], found["file"], numbers.integer(found["line"])))
 
     def _close(self) -> None:
         if self._open is not None and self._dump is not None:
@@ -182,4 +182,4 @@ def _pid(dump: _Dump) -> int | None:
     if dump.pid is not None:
         return dump.pid
     first = dump.threads.get(1)
-    return numbers.whole(first.thread_id) if first is not None else None
+    return numbers.integer(first.thread_id) if first is not None else None

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from unhang.evidence.items import Frame, StackDump, ThreadStack
-from unhang.evidence.stacks.stack_limits import MAX_LINE, Budget, FrameKeeper
+from unhang.evidence.stacks.stack_limits import MAX_LINE, FrameBudget, FrameKeeper
 from unhang.findings import Source
 from unhang.knowledge import numbers
 from unhang.late_pattern import late_pattern
@@ -70,7 +70,7 @@ def looks_like_json(text: str) -> bool:
     return start.startswith("[") and '"frames"' in start and ('"owns_gil"' in start or '"thread_name"' in start)
 
 
-def read_text(text: str, *, source: str, rank: int | None, budget: Budget) -> Iterator[StackDump]:
+def read_text(text: str, *, source: str, rank: int | None, budget: FrameBudget) -> Iterator[StackDump]:
     """Every process of a ``py-spy dump``; a file may hold several."""
     reader = _TextReader(budget)
     for number, line in enumerate(text.splitlines(), 1):
@@ -82,7 +82,7 @@ def read_text(text: str, *, source: str, rank: int | None, budget: Budget) -> It
 
 
 class _TextReader:
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: FrameBudget) -> None:
         self.processes: list[_Process] = []
         self._budget = budget
         self._thread: _Thread | None = None
@@ -115,7 +115,7 @@ class _TextReader:
         if head is not None and self.processes and not self.processes[-1].threads:
             self.processes.pop()  # the command that was typed for it
         command = head["command"].strip() if head is not None else ""
-        self.processes.append(_Process(numbers.whole(found["pid"]), command, number))
+        self.processes.append(_Process(numbers.integer(found["pid"]), command, number))
         return True
 
     def _is_of_another(self, header: re.Match[str]) -> bool:
@@ -147,7 +147,7 @@ def read_frame(line: str) -> Frame | None:
         return Frame(function, place, None, native=True)
     if file.rpartition(".")[2] in _COMPILED:
         return Frame(function, file, None, native=True)
-    return Frame(function, file, numbers.whole(number) or None)
+    return Frame(function, file, numbers.integer(number) or None)
 
 
 def _is_torn(line: str) -> bool:
@@ -202,7 +202,7 @@ def _dump(process: _Process, source: str, rank: int | None) -> StackDump:
 # JSON
 
 
-def read_json(text: str, *, source: str, rank: int | None, budget: Budget) -> Iterator[StackDump]:
+def read_json(text: str, *, source: str, rank: int | None, budget: FrameBudget) -> Iterator[StackDump]:
     """Every process of a ``py-spy dump --json``; a torn list gives the threads before the tear."""
     processes: dict[int | None, list[ThreadStack]] = {}
     commands: dict[int | None, str] = {}
@@ -219,7 +219,7 @@ def read_json(text: str, *, source: str, rank: int | None, budget: Budget) -> It
         yield StackDump(Source(source), rank, pid, tuple(threads), "py-spy-json", command=commands.get(pid, ""))
 
 
-def _objects(text: str, budget: Budget) -> Iterator[tuple[int, dict[str, Any]]]:
+def _objects(text: str, budget: FrameBudget) -> Iterator[tuple[int, dict[str, Any]]]:
     """The objects of one list, or of several lists one after the other, with their positions."""
     decoder = json.JSONDecoder()
     position, inside = 0, False
@@ -243,7 +243,7 @@ def _objects(text: str, budget: Budget) -> Iterator[tuple[int, dict[str, Any]]]:
         budget.note("the JSON ends before its list is closed; threads may be missing")
 
 
-def _json_thread(entry: dict[str, Any], position: int, budget: Budget) -> ThreadStack | None:
+def _json_thread(entry: dict[str, Any], position: int, budget: FrameBudget) -> ThreadStack | None:
     frames = entry.get("frames")
     if not isinstance(frames, list):
         return None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from unhang.evidence.items import StackDump
 from unhang.evidence.stacks import faulthandler, gdb, py_spy
-from unhang.evidence.stacks.own_frames import without_ours
-from unhang.evidence.stacks.stack_limits import MAX_BYTES, Budget, decode
+from unhang.evidence.stacks.stack_limits import MAX_BYTES, FrameBudget, decode
+from unhang.evidence.stacks.unhang_frames import without_unhang_frames
 from unhang.findings import Source, Unread
 
 _HEAD = 64 * 1024
@@ -32,7 +32,7 @@ def read_stacks(data: bytes, *, source: str, rank: int | None) -> list[StackDump
     read stands in ``unread`` of the first dump. When there is no stack at all, the list holds one dump without
     threads that says why.
     """
-    budget = Budget(source)
+    budget = FrameBudget(source)
     if len(data) > MAX_BYTES:
         budget.note(f"only the first {MAX_BYTES // 1024**2} MB of {len(data) // 1024**2} MB were read")
     text = decode(data[:MAX_BYTES])
@@ -40,15 +40,15 @@ def read_stacks(data: bytes, *, source: str, rank: int | None) -> list[StackDump
     if not dumps:
         if not budget.notes:
             budget.note("no stack in a known format (py-spy, faulthandler, gdb)")
-        return [StackDump(Source(source), rank, None, (), "", unread=_owned(budget.notes, rank))]
+        return [StackDump(Source(source), rank, None, (), "", unread=_with_rank(budget.notes, rank))]
     if not any(dump.threads for dump in dumps):
         budget.note("the dump ends before its first thread", dumps[0].source.line)
     if budget.notes:
-        dumps[0].unread = _owned(budget.notes, rank)
-    return without_ours(dumps)
+        dumps[0].unread = _with_rank(budget.notes, rank)
+    return without_unhang_frames(dumps)
 
 
-def _read(text: str, source: str, rank: int | None, budget: Budget) -> list[StackDump]:
+def _read(text: str, source: str, rank: int | None, budget: FrameBudget) -> list[StackDump]:
     if py_spy.looks_like_json(text):
         return list(py_spy.read_json(text, source=source, rank=rank, budget=budget))
     # Several tools' output is often put into one file: every text reader takes what is its own.
@@ -60,5 +60,5 @@ def _read(text: str, source: str, rank: int | None, budget: Budget) -> list[Stac
     return sorted(dumps, key=lambda dump: dump.source.line or 0)
 
 
-def _owned(notes: list[Unread], rank: int | None) -> tuple[Unread, ...]:
+def _with_rank(notes: list[Unread], rank: int | None) -> tuple[Unread, ...]:
     return tuple(Unread(note.source, note.reason, rank) for note in notes)

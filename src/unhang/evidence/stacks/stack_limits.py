@@ -15,7 +15,7 @@ MAX_LINE = 4_000
 """Characters of one line that are looked at (demangled C++ names are long)."""
 MAX_FRAMES = 100_000
 """Frames kept of one file."""
-INNERMOST, OUTERMOST = 1_500, 500
+INNERMOST_KEPT, OUTERMOST_KEPT = 1_500, 500
 """Frames kept of one thread: a runaway recursion keeps both of its ends."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -33,7 +33,7 @@ def decode(data: bytes) -> str:
 
 
 @dataclass(slots=True)
-class Budget:
+class FrameBudget:
     """Counts frames over a whole file and remembers what had to be left out."""
 
     source: str
@@ -63,13 +63,13 @@ class FrameKeeper:
 
     def __init__(self) -> None:
         self._first: list[Frame] = []
-        self._last: deque[Frame] = deque(maxlen=OUTERMOST)
+        self._last: deque[Frame] = deque(maxlen=OUTERMOST_KEPT)
         self._seen = 0
 
     def add(self, frame: Frame) -> None:
         """Add the next frame outwards."""
         self._seen += 1
-        if len(self._first) < INNERMOST:
+        if len(self._first) < INNERMOST_KEPT:
             self._first.append(frame)
         else:
             self._last.append(frame)

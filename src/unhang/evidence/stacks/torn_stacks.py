@@ -34,7 +34,7 @@ def is_torn_off(dump: StackDump, earlier: StackDump) -> bool:
     return bool(python) and _call(python[-1]) in inside
 
 
-def depth(dump: StackDump) -> int:
+def main_thread_depth(dump: StackDump) -> int:
     """Frames of the main thread."""
     main = _main_thread(dump)
     return len(main.frames) if main is not None else 0

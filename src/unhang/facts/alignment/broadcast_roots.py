@@ -9,14 +9,22 @@ from dataclasses import dataclass
 from unhang.evidence.items import SourceFile
 from unhang.facts.model import Facts, PendingCall, Stall
 from unhang.findings import Where
-from unhang.program.rank_dependence.rank_branches import spoken
-from unhang.program.rank_dependence.rank_invariant_values import decided_alone
+from unhang.program.rank_dependence.rank_branches import expression_text
+from unhang.program.rank_dependence.rank_invariant_values import may_differ_by_rank
 from unhang.program.rank_dependence.rank_values import rank_values
-from unhang.program.syntax.syntax_tree import Place, Program, call_name, program_of
+from unhang.program.syntax.syntax_tree import LinePosition, ParsedFile, call_name, find_parsed_file
 
-ROOTED = {"broadcast", "reduce", "gather", "scatter", "broadcast_object_list", "gather_object", "scatter_object_list"}
-_ROOTS = {"src", "dst", "root", "group_src", "group_dst"}
-_PLACE_OF_ROOT = {
+ROOTED_OPERATIONS = {
+    "broadcast",
+    "reduce",
+    "gather",
+    "scatter",
+    "broadcast_object_list",
+    "gather_object",
+    "scatter_object_list",
+}
+_ROOT_KEYWORDS = {"src", "dst", "root", "group_src", "group_dst"}
+_ROOT_ARGUMENT_INDEX = {
     "broadcast": 1,
     "broadcast_object_list": 1,
     "reduce": 1,
@@ -33,7 +41,7 @@ def rank_dependent_root(where: Where | None, sources: Mapping[str, SourceFile]) 
     told = _rooted_call(where, sources)
     for name, value in told.roots if told is not None else ():
         if told is not None and rank_values(told.program).value_depends(value, told.place.scopes):
-            return f"{name}={spoken(value)}"
+            return f"{name}={expression_text(value)}"
     return None
 
 
@@ -41,36 +49,36 @@ def computed_root(where: Where | None, sources: Mapping[str, SourceFile]) -> str
     """``src=best`` where nothing shows that each rank works out the same root."""
     told = _rooted_call(where, sources)
     for name, value in told.roots if told is not None else ():
-        if told is not None and decided_alone(told.program, value, told.place.scopes, getattr(value, "lineno", 1)):
-            return f"{name}={spoken(value)}"
+        if told is not None and may_differ_by_rank(told.program, value, told.place.scopes, getattr(value, "lineno", 1)):
+            return f"{name}={expression_text(value)}"
     return None
 
 
 @dataclass(frozen=True, slots=True)
-class _Rooted:
-    program: Program
-    place: Place
+class _RootedCall:
+    program: ParsedFile
+    place: LinePosition
     roots: tuple[tuple[str, ast.expr], ...]
 
 
-def _rooted_call(where: Where | None, sources: Mapping[str, SourceFile]) -> _Rooted | None:
-    program = program_of(sources, where.file) if where is not None else None
+def _rooted_call(where: Where | None, sources: Mapping[str, SourceFile]) -> _RootedCall | None:
+    program = find_parsed_file(sources, where.file) if where is not None else None
     place = program.place(where.line) if program is not None and where is not None and where.line is not None else None
     if program is None or place is None or not place.levels:
         return None
     nodes = ast.walk(place.levels[-1].statement)
-    calls = (node for node in nodes if isinstance(node, ast.Call) and call_name(node) in ROOTED)
-    return _Rooted(program, place, tuple(root for call in calls for root in _roots(call)))
+    calls = (node for node in nodes if isinstance(node, ast.Call) and call_name(node) in ROOTED_OPERATIONS)
+    return _RootedCall(program, place, tuple(root for call in calls for root in _root_arguments(call)))
 
 
-def _roots(call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
-    yield from ((keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg in _ROOTS)
-    at = _PLACE_OF_ROOT[call_name(call)]
+def _root_arguments(call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+    yield from ((keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg in _ROOT_KEYWORDS)
+    at = _ROOT_ARGUMENT_INDEX[call_name(call)]
     if len(call.args) > at:
         yield "dst" if "gather" in call_name(call) or call_name(call) == "reduce" else "src", call.args[at]
 
 
-def passed_by_some(facts: Facts, stall: Stall) -> PendingCall | None:
+def partly_finished_call(facts: Facts, stall: Stall) -> PendingCall | None:
     """The rooted call that all laggards are in, at one line and position, and that a member of the group has finished.
 
     Who gets its data from a root that the others do not name is done at once; who names another root waits.
@@ -83,6 +91,6 @@ def passed_by_some(facts: Facts, stall: Stall) -> PendingCall | None:
     first = calls[0]
     alike = all((c.operation, c.position, c.where) == (first.operation, first.position, first.where) for c in calls)
     position = first.position
-    if not alike or first.operation not in ROOTED or position is None:
+    if not alike or first.operation not in ROOTED_OPERATIONS or position is None:
         return None
     return first if any(known.completed >= position for known in group.progress.values()) else None

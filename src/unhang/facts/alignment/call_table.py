@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unhang.evidence.items import Signature
-from unhang.facts.collective_operations import differences
+from unhang.facts.collective_operations import signature_differences
 from unhang.facts.model import GroupFacts
 
 
@@ -58,7 +58,7 @@ class CallTable:
         """In what the calls at ``position`` differ."""
         ids = frozenset(int(i) for i in self.signature[self._rows_at(position)])
         if ids not in self._known:
-            self._known[ids] = differences([self.signatures[i] for i in ids])
+            self._known[ids] = signature_differences([self.signatures[i] for i in ids])
         return self._known[ids]
 
     def calls_at(self, position: int) -> dict[Signature, tuple[int, ...]]:
@@ -69,12 +69,12 @@ class CallTable:
             calls[self.signatures[signature]].add(rank)
         return {s: tuple(sorted(r)) for s, r in sorted(calls.items(), key=lambda item: (-len(item[1]), min(item[1])))}
 
-    def is_one_each(self, position: int) -> bool:
+    def has_unique_ranks(self, position: int) -> bool:
         """No rank has two records there, as the parts of a coalesced call have."""
         ranks = self.rank[self._rows_at(position)]
         return len(np.unique(ranks)) == len(ranks)
 
-    def overlap_before(self, position: int) -> bool:
+    def all_recorded_before(self, position: int) -> bool:
         """All these ranks have a record before ``position`` too, or recorded from the start: nobody is shifted."""
         here = self._rows_at(position)
         return all(self.first[rank] < position or position <= 1 for rank in self.rank[here].tolist())

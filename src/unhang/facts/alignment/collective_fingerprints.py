@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from unhang.evidence.items import LogEvent, PythonTraceback
-from unhang.facts.collective_operations import canonical
-from unhang.facts.logs.log_statements import first_attempt, quote
+from unhang.facts.collective_operations import canonical_operation
+from unhang.facts.logs.log_statements import first_attempt, quote_event
 from unhang.facts.model import Facts
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Call, Evidence, Phase, Where
@@ -24,13 +24,13 @@ _PHASES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Printed:
+class FingerprintCall:
     """One rank's call as printed; ``shape`` is empty and ``blank`` true where the rank posted nothing."""
 
     operation: str
     shape: tuple[int, ...]
     dtype: str
-    blank: bool
+    nothing_posted: bool
 
     @property
     def elements(self) -> int | None:
@@ -44,11 +44,11 @@ class Printed:
 
 
 @dataclass(frozen=True, slots=True)
-class PrintedMismatch:
+class FingerprintMismatch:
     """Ranks disagree at ``position``; ``differs_in`` among operation, size, dtype."""
 
     position: int | None
-    calls: Mapping[int, Printed]
+    calls: Mapping[int, FingerprintCall]
     differs_in: tuple[str, ...]
     odd: tuple[int, ...]
     """The minority by what they called; empty when it cannot be told."""
@@ -69,7 +69,7 @@ class PrintedMismatch:
         )
 
 
-def printed_mismatch(facts: Facts) -> PrintedMismatch | None:
+def fingerprint_mismatch(facts: Facts) -> FingerprintMismatch | None:
     """The first mismatch in order of position; None when nothing printed one, or a side is unknown."""
     events = first_attempt(facts.events_of("det.mis"))
     culprits = first_attempt(facts.events_of("fr.culprit"))
@@ -77,7 +77,7 @@ def printed_mismatch(facts: Facts) -> PrintedMismatch | None:
         return None
     positions = {p for e in events if (p := _field(e, "mine").get("position")) is not None}
     first = min((p for p in positions if p is not None), default=None)
-    calls: dict[int, Printed] = {}
+    calls: dict[int, FingerprintCall] = {}
     used = []
     for event in events:
         if _field(event, "mine").get("position") != first and first is not None:
@@ -86,19 +86,19 @@ def printed_mismatch(facts: Facts) -> PrintedMismatch | None:
         for name, rank in (("mine", "rank"), ("theirs", "other_rank")):
             parsed, who = _field(event, name), event.values.get(rank)
             if parsed and isinstance(who, int):
-                calls.setdefault(who, _printed(parsed, first))
+                calls.setdefault(who, _fingerprint_call(parsed, first))
     named = tuple(sorted({e.values["rank"] for e in culprits if "rank" in e.values}))
-    differs = _differs([c for c in calls.values() if not c.blank])
-    side = _in_side_work(facts, tuple(calls))
-    return PrintedMismatch(
+    differs = _differing_properties([c for c in calls.values() if not c.nothing_posted])
+    side = _ranks_in_side_work(facts, tuple(calls))
+    return FingerprintMismatch(
         position=first,
         calls=calls,
-        differs_in=differs or tuple(_told_difference(used)),
-        odd=named or _odd(calls),
+        differs_in=differs or tuple(_stated_differences(used)),
+        odd=named or _outlier_ranks(calls),
         side_work=tuple(sorted(side)),
         phase=next(iter(side.values()), (None, None))[0],
         where=next(iter(side.values()), (None, _first_where(facts)))[1],
-        evidence=tuple(quote(e) for e in (*used[:2], *culprits[:2])),
+        evidence=tuple(quote_event(e) for e in (*used[:2], *culprits[:2])),
     )
 
 
@@ -107,13 +107,15 @@ def _field(event: LogEvent, name: str) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _printed(parsed: Mapping[str, Any], position: int | None) -> Printed:
+def _fingerprint_call(parsed: Mapping[str, Any], position: int | None) -> FingerprintCall:
     shape = tuple(parsed.get("shape", ()))
     blank = parsed.get("position") == 0 and position not in (0, None) and not shape
-    return Printed(canonical(str(parsed.get("operation", ""))), shape, str(parsed.get("dtype", "")), blank)
+    return FingerprintCall(
+        canonical_operation(str(parsed.get("operation", ""))), shape, str(parsed.get("dtype", "")), blank
+    )
 
 
-def _differs(calls: list[Printed]) -> tuple[str, ...]:
+def _differing_properties(calls: list[FingerprintCall]) -> tuple[str, ...]:
     if len({c.operation for c in calls}) > 1:
         return ("operation",)
     found = []
@@ -124,22 +126,24 @@ def _differs(calls: list[Printed]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _told_difference(events: list[LogEvent]) -> list[str]:
+def _stated_differences(events: list[LogEvent]) -> list[str]:
     text = " ".join(str(e.values.get("differ", "")) for e in events)
     return [name for name, word in (("operation", "Op type"), ("size", "shapes"), ("dtype", "dtypes")) if word in text]
 
 
-def _odd(calls: Mapping[int, Printed]) -> tuple[int, ...]:
+def _outlier_ranks(calls: Mapping[int, FingerprintCall]) -> tuple[int, ...]:
     counts = Counter((c.operation, c.shape, c.dtype) for c in calls.values())
     if len(counts) < 2 or len(calls) < 3:
         return ()
     (_, most), *rest = counts.most_common()
     if rest[0][1] == most:
         return ()
-    return tuple(sorted(r for r, c in calls.items() if counts[c.operation, c.shape, c.dtype] < most and not c.blank))
+    return tuple(
+        sorted(r for r, c in calls.items() if counts[c.operation, c.shape, c.dtype] < most and not c.nothing_posted)
+    )
 
 
-def _in_side_work(facts: Facts, ranks: tuple[int, ...]) -> dict[int, tuple[Phase | None, Where | None]]:
+def _ranks_in_side_work(facts: Facts, ranks: tuple[int, ...]) -> dict[int, tuple[Phase | None, Where | None]]:
     """Ranks whose mismatch traceback goes through a function that saves, evaluates or logs."""
     found: dict[int, tuple[Phase | None, Where | None]] = {}
     for traceback in facts.tracebacks:

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from unhang.evidence.items import Entries, PythonTraceback
-from unhang.facts.alignment.entry_slices import rows
+from unhang.evidence.items import PythonTraceback, RecorderEntries
+from unhang.facts.alignment.entry_slices import select_rows
 from unhang.facts.alignment.group_table import pending_from_row
-from unhang.facts.collective_operations import canonical
+from unhang.facts.collective_operations import canonical_operation
 from unhang.facts.endings.traceback_echoes import is_echo
 from unhang.facts.model import GroupFacts, RankFacts
 from unhang.facts.stacks.user_frames import first_user_frame
 
 
-def reopen_failed(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> None:
+def reopen_failed_calls(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> None:
     """The last recorded call of a rank is its pending one where its timeout or lost partner was raised at that line."""
     for group in groups.values():
         for rank, progress in group.progress.items():
@@ -23,12 +23,12 @@ def reopen_failed(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFact
                 continue
             if progress.pending is not None or not any(_raised_in(t, entries) for t in known.tracebacks):
                 continue
-            last = rows(entries, [len(entries) - 1])
+            last = select_rows(entries, [len(entries) - 1])
             progress.pending = pending_from_row(rank, group.name, last, known.recording.source)
             progress.completed = min(progress.completed, int(entries.position[-1]) - 1)
 
 
-def _raised_in(traceback: PythonTraceback, entries: Entries) -> bool:
+def _raised_in(traceback: PythonTraceback, entries: RecorderEntries) -> bool:
     if not len(entries) or not is_echo(traceback):
         return False
     if int(entries.stack[-1]) < 0:
@@ -38,7 +38,9 @@ def _raised_in(traceback: PythonTraceback, entries: Entries) -> bool:
     return raised is not None and called is not None and (raised.file, raised.line) == (called.file, called.line)
 
 
-def _names_the_call(traceback: PythonTraceback, entries: Entries) -> bool:
+def _names_the_call(traceback: PythonTraceback, entries: RecorderEntries) -> bool:
     """A dump without frames: the failed call of torch.distributed is of the operation that was recorded last."""
-    last = canonical(entries.signatures[int(entries.signature[-1])].operation)
-    return any("torch/distributed/" in frame.file and canonical(frame.function) == last for frame in traceback.frames)
+    last = canonical_operation(entries.signatures[int(entries.signature[-1])].operation)
+    return any(
+        "torch/distributed/" in frame.file and canonical_operation(frame.function) == last for frame in traceback.frames
+    )

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from unhang.evidence.items import Entries, Signature
+from unhang.evidence.items import RecorderEntries, Signature
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Where
 
 _FARTHEST = 1024
 
 
-def start_of_slip(entries: Mapping[int, Entries], odd: Sequence[int], first: int) -> int:
+def first_extra_call(entries: Mapping[int, RecorderEntries], odd: Sequence[int], first: int) -> int:
     """The first of the extra calls that made the ``odd`` ranks disagree at ``first``; ``first`` where there are none.
 
     Extra calls come from another line than the others' at their positions; after them the odd ranks repeat what the
@@ -30,7 +30,7 @@ def start_of_slip(entries: Mapping[int, Entries], odd: Sequence[int], first: int
     while last > first - _FARTHEST and _site(mine, last) is not None and _site(mine, last) == _site(theirs, last):
         last -= 1
     start = last
-    while start > first - _FARTHEST and _elsewhere(mine, theirs, start):
+    while start > first - _FARTHEST and _is_other_call_site(mine, theirs, start):
         start -= 1
     start += 1
     if start > last:
@@ -39,19 +39,19 @@ def start_of_slip(entries: Mapping[int, Entries], odd: Sequence[int], first: int
     return start if repeated else first
 
 
-def _elsewhere(mine: Entries, theirs: Entries, position: int) -> bool:
+def _is_other_call_site(mine: RecorderEntries, theirs: RecorderEntries, position: int) -> bool:
     sites = _site(mine, position), _site(theirs, position)
     return None not in sites and sites[0] != sites[1]
 
 
-def _called(entries: Entries, position: int) -> tuple[Signature, Where | None] | None:
+def _called(entries: RecorderEntries, position: int) -> tuple[Signature, Where | None] | None:
     index = int(entries.position.searchsorted(position))
     if index >= len(entries) or int(entries.position[index]) != position:
         return None
     return entries.signatures[int(entries.signature[index])], _site(entries, position)
 
 
-def _site(entries: Entries, position: int) -> Where | None:
+def _site(entries: RecorderEntries, position: int) -> Where | None:
     index = int(entries.position.searchsorted(position))
     if index >= len(entries) or int(entries.position[index]) != position or int(entries.stack[index]) < 0:
         return None

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 
-from unhang.evidence.items import GroupStatus, Recording
+from unhang.evidence.items import GroupStatus, RecorderDump
 
 
-def statuses_by_group(recordings: Mapping[int, Recording]) -> dict[int, dict[str, tuple[GroupStatus, bool]]]:
+def statuses_by_group(recordings: Mapping[int, RecorderDump]) -> dict[int, dict[str, tuple[GroupStatus, bool]]]:
     """For each rank: group name → (status, inferred). A status that fits no group is left out.
 
     A dump without entries (nothing pending, or the recorder was off) does not name its statuses. Ranks of one job
     make their groups in the same order, so the key means the same kind of group on peers that hold the same keys.
     """
-    own = {rank: _own_names(recording) for rank, recording in recordings.items()}
+    own = {rank: _names_from_entries(recording) for rank, recording in recordings.items()}
     roles = _roles(recordings, own)
     told = {key for names in own.values() for key in names}
     one_role = len({Role(r.status) for r in recordings.values()}) == 1
     result: dict[int, dict[str, tuple[GroupStatus, bool]]] = {}
     for rank, recording in recordings.items():
-        from_peers = _FromPeers(rank, recording, roles)
+        from_peers = _PeerGroupNames(rank, recording, roles)
         named: dict[str, tuple[GroupStatus, bool]] = {}
         for key, status in recording.status.items():
             name = own[rank].get(key)
@@ -34,7 +34,7 @@ def statuses_by_group(recordings: Mapping[int, Recording]) -> dict[int, dict[str
     return result
 
 
-def _own_names(recording: Recording) -> dict[str, str]:
+def _names_from_entries(recording: RecorderDump) -> dict[str, str]:
     entries = recording.entries
     if not len(entries):
         return {}
@@ -42,7 +42,7 @@ def _own_names(recording: Recording) -> dict[str, str]:
     return {str(pg): entries.group_names[group][0] for pg, group in sorted(pairs) if pg >= 0}
 
 
-def _by_key(key: str, recording: Recording, *, one_role: bool, told: set[str]) -> str | None:
+def _by_key(key: str, recording: RecorderDump, *, one_role: bool, told: set[str]) -> str | None:
     """With the recorder off nobody names the statuses: the default group is made first, and where all ranks hold the
     same keys a key means the same group."""
     if key in told:
@@ -58,7 +58,7 @@ Descriptions = Mapping[str, Counter[str]]
 """By key: how it is described, and how often."""
 
 
-def _roles(recordings: Mapping[int, Recording], own: Mapping[int, Mapping[str, str]]) -> dict[Role, Descriptions]:
+def _roles(recordings: Mapping[int, RecorderDump], own: Mapping[int, Mapping[str, str]]) -> dict[Role, Descriptions]:
     """How peers with the same set of keys describe each key."""
     seen: dict[Role, dict[str, Counter[str]]] = {}
     for rank, recording in recordings.items():
@@ -69,10 +69,10 @@ def _roles(recordings: Mapping[int, Recording], own: Mapping[int, Mapping[str, s
     return dict(seen)
 
 
-class _FromPeers:
+class _PeerGroupNames:
     """The groups of one rank, as its peers describe theirs."""
 
-    def __init__(self, rank: int, recording: Recording, roles: Mapping[Role, Descriptions]) -> None:
+    def __init__(self, rank: int, recording: RecorderDump, roles: Mapping[Role, Descriptions]) -> None:
         self._told = roles.get(Role(recording.status), {})
         self._groups: dict[str, list[str]] = defaultdict(list)
         for group in recording.groups.values():

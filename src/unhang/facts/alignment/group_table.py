@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
 
-from unhang.evidence.items import Entries, Frame, GroupStatus, Recording
-from unhang.evidence.own_files.recorder_items import BundleManifest
-from unhang.facts.alignment.entry_slices import rows, split_by_group, unfinished
+from unhang.evidence.items import Frame, GroupStatus, RecorderDump, RecorderEntries
+from unhang.evidence.own_files.run_items import BundleManifest
+from unhang.facts.alignment.entry_slices import select_rows, split_by_group, unfinished_rows
 from unhang.facts.alignment.group_status import statuses_by_group
-from unhang.facts.collective_operations import canonical
+from unhang.facts.collective_operations import canonical_operation
 from unhang.facts.model import GroupFacts, GroupProgress, PendingCall
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Evidence, Source, rank_ranges
@@ -21,11 +21,11 @@ from unhang.findings import Evidence, Source, rank_ranges
 DEFAULT_DESCRIPTIONS = ("default_pg",)
 
 
-Told = Mapping[str, tuple[int, frozenset[int]]]
+DeclaredGroups = Mapping[str, tuple[int, frozenset[int]]]
 """What the ranks' own records tell of a group: how many members it has, and which ranks say that they are members."""
 
 
-def told_groups(manifests: Iterable[BundleManifest]) -> Told:
+def declared_groups(manifests: Iterable[BundleManifest]) -> DeclaredGroups:
     """The groups of all ranks; one of which ranks say different sizes goes by the largest."""
     sizes: dict[str, int] = defaultdict(int)
     members: dict[str, set[int]] = defaultdict(set)
@@ -37,7 +37,10 @@ def told_groups(manifests: Iterable[BundleManifest]) -> Told:
 
 
 def groups_from_recordings(
-    recordings: Mapping[int, Recording], world: tuple[int, ...], alive: Container[int], told: Told | None = None
+    recordings: Mapping[int, RecorderDump],
+    world: tuple[int, ...],
+    alive: Container[int],
+    told: DeclaredGroups | None = None,
 ) -> dict[str, GroupFacts]:
     """All groups that the dumps know, by key, with the progress of each rank; ``alive``: ranks that did not fail."""
     keys = _group_keys(recordings)
@@ -52,7 +55,7 @@ def groups_from_recordings(
     groups = _declare_groups(recordings, keys, parts, statuses, world)
     for name, (size, members) in (told or {}).items():
         if name in groups:
-            _complete(groups[name], size, members, world)
+            _add_silent_members(groups[name], size, members, world)
     p2p_groups = {name for by_group in parts.values() for name, (_, p2p) in by_group.items() if len(p2p)}
     p2p_groups |= _gloo_counts_p2p(recordings, parts, statuses)
     for name, group in groups.items():
@@ -69,11 +72,11 @@ def groups_from_recordings(
             if progress is not None:
                 group.progress[rank] = progress
         group.silent = tuple(rank for rank in group.members if rank not in group.progress)
-        _lift_gloo(group, recordings, alive)
+        _correct_gloo_progress(group, recordings, alive)
     return groups
 
 
-def _complete(group: GroupFacts, size: int, members: frozenset[int], world: tuple[int, ...]) -> None:
+def _add_silent_members(group: GroupFacts, size: int, members: frozenset[int], world: tuple[int, ...]) -> None:
     """Who has not come yet recorded nothing in the group; that it is a member stands in its own record."""
     group.size = size
     if group.members_known:
@@ -84,8 +87,8 @@ def _complete(group: GroupFacts, size: int, members: frozenset[int], world: tupl
 
 
 def _gloo_counts_p2p(
-    recordings: Mapping[int, Recording],
-    parts: Mapping[int, Mapping[str, tuple[Entries, Entries]]],
+    recordings: Mapping[int, RecorderDump],
+    parts: Mapping[int, Mapping[str, tuple[RecorderEntries, RecorderEntries]]],
     statuses: Mapping[int, Mapping[str, tuple[GroupStatus, bool]]],
 ) -> set[str]:
     """Groups in which Gloo has counted more calls than it has recorded: sends and receives, which it never records."""
@@ -98,7 +101,7 @@ def _gloo_counts_p2p(
     return found
 
 
-def _lift_gloo(group: GroupFacts, recordings: Mapping[int, Recording], alive: Container[int]) -> None:
+def _correct_gloo_progress(group: GroupFacts, recordings: Mapping[int, RecorderDump], alive: Container[int]) -> None:
     """Gloo's own count of finished collectives lags and goes back. What one member has finished, and all have
     entered, is finished for all. Ranks that failed count the failed collective as finished: theirs is not used."""
     counted = {r: p for r, p in group.progress.items() if recordings[r].backend == "gloo" and r in group.entries}
@@ -106,7 +109,7 @@ def _lift_gloo(group: GroupFacts, recordings: Mapping[int, Recording], alive: Co
         return
     finished = max((p.completed for r, p in counted.items() if r in alive), default=-1)
     floor = min(finished, *(p.enqueued for p in counted.values()))
-    floor = _while_they_agree(group, min(p.completed for p in counted.values()), floor)
+    floor = _last_agreed_position(group, min(p.completed for p in counted.values()), floor)
     for rank, progress in counted.items():
         if progress.completed < floor:
             progress.completed = floor
@@ -118,7 +121,7 @@ def _lift_gloo(group: GroupFacts, recordings: Mapping[int, Recording], alive: Co
 _FARTHEST_LIFT = 1000
 
 
-def _while_they_agree(group: GroupFacts, low: int, high: int) -> int:
+def _last_agreed_position(group: GroupFacts, low: int, high: int) -> int:
     """The last position of ``low .. high`` before members called different operations: that one is finished for
     nobody else when one member is through it."""
     if high - low > _FARTHEST_LIFT:
@@ -128,13 +131,13 @@ def _while_they_agree(group: GroupFacts, low: int, high: int) -> int:
     for entries in group.entries.values():
         for index in ((entries.position > low) & (entries.position <= high)).nonzero()[0].tolist():
             position = int(entries.position[index])
-            operation = canonical(entries.signatures[int(entries.signature[index])].operation)
+            operation = canonical_operation(entries.signatures[int(entries.signature[index])].operation)
             if called.setdefault(position, operation) != operation:
                 apart = min(apart, position)
     return apart - 1
 
 
-def _group_keys(recordings: Mapping[int, Recording]) -> dict[int, dict[str, str]]:
+def _group_keys(recordings: Mapping[int, RecorderDump]) -> dict[int, dict[str, str]]:
     """Rank → (name → key). The key is the name, unless ranks use one name for different groups (split_group,
     local synchronisation): then the members tell them apart."""
     memberships: dict[str, set[tuple[int, ...]]] = defaultdict(set)
@@ -154,9 +157,9 @@ def _group_keys(recordings: Mapping[int, Recording]) -> dict[int, dict[str, str]
 
 
 def _declare_groups(
-    recordings: Mapping[int, Recording],
+    recordings: Mapping[int, RecorderDump],
     keys: Mapping[int, Mapping[str, str]],
-    parts: Mapping[int, Mapping[str, tuple[Entries, Entries]]],
+    parts: Mapping[int, Mapping[str, tuple[RecorderEntries, RecorderEntries]]],
     statuses: Mapping[int, Mapping[str, tuple[GroupStatus, bool]]],
     world: tuple[int, ...],
 ) -> dict[str, GroupFacts]:
@@ -190,7 +193,7 @@ def _declare_groups(
 
 
 def _progress(
-    rank: int, group: GroupFacts, recording: Recording, status: tuple[GroupStatus, bool] | None, *, mixed: bool
+    rank: int, group: GroupFacts, recording: RecorderDump, status: tuple[GroupStatus, bool] | None, *, mixed: bool
 ) -> GroupProgress | None:
     """Progress of ``rank`` in ``group``; None when its dump says nothing about it.
 
@@ -198,7 +201,7 @@ def _progress(
     """
     entries = group.entries.get(rank)
     if entries is None and rank not in group.p2p and status is None:
-        return _never_used(rank, group, recording)
+        return _progress_if_unused(rank, group, recording)
     enqueued, completed, told_by, inferred = -1, -1, "dump", False
     gap = 0
     if status is not None:
@@ -215,7 +218,7 @@ def _progress(
     )
 
 
-def _never_used(rank: int, group: GroupFacts, recording: Recording) -> GroupProgress | None:
+def _progress_if_unused(rank: int, group: GroupFacts, recording: RecorderDump) -> GroupProgress | None:
     """A dump that records other groups but not this one, or lists its groups and no call in any: this rank has never
     called anything in it. Sends and receives over Gloo are in no dump."""
     if not recording.status and not (recording.whole and (len(recording.entries) or recording.groups)):
@@ -226,11 +229,11 @@ def _never_used(rank: int, group: GroupFacts, recording: Recording) -> GroupProg
     return GroupProgress(rank, group.name, -1, -1, None, "dump", inferred=bool(recording.status), evidence=source)
 
 
-def _completed_by_entries(entries: Entries, backend: str, has_status: bool, gap: int) -> int:
+def _completed_by_entries(entries: RecorderEntries, backend: str, has_status: bool, gap: int) -> int:
     if backend == "gloo":
         # Entries never say that they finished. The status' numbers may count P2P too, its distance does not lie.
         return int(entries.position[-1]) - gap if has_status else -1
-    done = ~unfinished(entries)
+    done = ~unfinished_rows(entries)
     if not done.all():
         # Finished without being discovered: what lies before the oldest entry that is still listed has completed.
         first_open = int(entries.position[int(done.argmin())])
@@ -242,20 +245,20 @@ def _completed_by_entries(entries: Entries, backend: str, has_status: bool, gap:
 def _pending(
     rank: int,
     group: GroupFacts,
-    entries: Entries | None,
-    recording: Recording,
+    entries: RecorderEntries | None,
+    recording: RecorderDump,
     enqueued: int,
     completed: int,
 ) -> PendingCall | None:
     if entries is not None:
-        open_rows = (unfinished(entries) & (entries.position > completed)).nonzero()[0]
+        open_rows = (unfinished_rows(entries) & (entries.position > completed)).nonzero()[0]
         if len(open_rows):
-            return pending_from_row(rank, group.name, rows(entries, open_rows[:1]), recording.source)
+            return pending_from_row(rank, group.name, select_rows(entries, open_rows[:1]), recording.source)
     p2p = group.p2p.get(rank)
     if p2p is not None and recording.backend != "gloo":
-        open_rows = (unfinished(p2p) & ~p2p.retired).nonzero()[0]
+        open_rows = (unfinished_rows(p2p) & ~p2p.retired).nonzero()[0]
         if len(open_rows):
-            return pending_from_row(rank, group.name, rows(p2p, open_rows[:1]), recording.source)
+            return pending_from_row(rank, group.name, select_rows(p2p, open_rows[:1]), recording.source)
     if enqueued > completed >= -1 and entries is None and p2p is None:
         # Only the status speaks (the recorder was off): position known, operation not.
         source = Evidence(recording.source, "", rank)
@@ -263,7 +266,7 @@ def _pending(
     return None
 
 
-def pending_from_row(rank: int, group: str, row: Entries, source: Source) -> PendingCall:
+def pending_from_row(rank: int, group: str, row: RecorderEntries, source: Source) -> PendingCall:
     """The call recorded in the single row of ``row``."""
     signature = row.signatures[int(row.signature[0])]
     stack: tuple[Frame, ...] = row.stacks[int(row.stack[0])] if int(row.stack[0]) >= 0 else ()
@@ -276,7 +279,7 @@ def pending_from_row(rank: int, group: str, row: Entries, source: Source) -> Pen
         group=group,
         position=position,
         signature=signature,
-        operation=canonical(signature.operation),
+        operation=canonical_operation(signature.operation),
         elements=signature.input_elements,
         dtype=signature.input_dtypes[0] if signature.input_dtypes else None,
         where=first_user_frame(stack),

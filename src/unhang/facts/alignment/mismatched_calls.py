@@ -11,11 +11,11 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from unhang.evidence.items import Recording, Signature
-from unhang.facts.alignment.first_divergent_call import start_of_slip
+from unhang.evidence.items import RecorderDump, Signature
+from unhang.facts.alignment.first_divergent_call import first_extra_call
 from unhang.facts.alignment.position_calls import calls_by_rank, minority
-from unhang.facts.collective_operations import POINT_TO_POINT, differences
-from unhang.facts.model import Disagreement, GroupFacts, PendingCall
+from unhang.facts.collective_operations import POINT_TO_POINT, signature_differences
+from unhang.facts.model import CallMismatch, GroupFacts, PendingCall
 from unhang.knowledge.thresholds import threshold
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 DENSITY = threshold("mismatched_calls.density")
 
 
-def find_disagreements(
-    groups: Mapping[str, GroupFacts], recordings: Mapping[int, Recording], *, failed: bool = False
-) -> tuple[Disagreement, ...]:
+def find_mismatches(
+    groups: Mapping[str, GroupFacts], recordings: Mapping[int, RecorderDump], *, failed: bool = False
+) -> tuple[CallMismatch, ...]:
     """The first position of the disagreement in each stalled group that has one.
 
     ``failed``: processes of the job have failed. Gloo aborts a size mismatch within milliseconds and counts it as
@@ -35,13 +35,13 @@ def find_disagreements(
     """
     found = []
     for _, group in sorted(groups.items()):
-        disagreement = _first_disagreement(group, recordings, failed=failed) or _by_pending(group)
+        disagreement = _first_mismatch(group, recordings, failed=failed) or _mismatch_of_pending(group)
         if disagreement is not None:
             found.append(disagreement)
     return tuple(found)
 
 
-def _first_disagreement(group: GroupFacts, recordings: Mapping[int, Recording], *, failed: bool) -> Disagreement | None:
+def _first_mismatch(group: GroupFacts, recordings: Mapping[int, RecorderDump], *, failed: bool) -> CallMismatch | None:
     pending = [p.pending.position for p in group.progress.values() if p.pending and p.pending.position is not None]
     if failed and not pending:
         pending = [int(entries.position[-1]) for entries in group.entries.values()]
@@ -54,35 +54,35 @@ def _first_disagreement(group: GroupFacts, recordings: Mapping[int, Recording], 
     wrong = {p: kinds for p in table.shared_positions() if (kinds := table.differences_at(p))}
     if not wrong:
         return None
-    first = _start_of_stretch(sorted(wrong), stall, table)
+    first = _start_of_mismatch(sorted(wrong), stall, table)
     if first is None:
         return None
-    odd, slip = _who_slipped(group, table.calls_at(first), first)
-    return Disagreement(
+    odd, slip = _outliers_and_start(group, table.calls_at(first), first)
+    return CallMismatch(
         group=group.name,
         position=slip,
         calls=table.calls_at(slip),
         pending=calls_by_rank(group, slip, recordings),
         differs_in=wrong[first] if slip == first else ("call-site",),
         odd=odd,
-        records_align=table.overlap_before(slip),
+        records_align=table.all_recorded_before(slip),
     )
 
 
-def _who_slipped(
+def _outliers_and_start(
     group: GroupFacts, calls: Mapping[Signature, tuple[int, ...]], first: int
 ) -> tuple[tuple[int, ...], int]:
     """(who is odd, from which position on): the minority; on a tie the one side whose earlier extra calls show it."""
     odd = minority(calls)
     if odd or len(calls) != 2:
-        return odd, start_of_slip(group.entries, odd, first)
+        return odd, first_extra_call(group.entries, odd, first)
     slipped = [
-        (ranks, slip) for ranks in calls.values() if (slip := start_of_slip(group.entries, ranks, first)) < first
+        (ranks, slip) for ranks in calls.values() if (slip := first_extra_call(group.entries, ranks, first)) < first
     ]
     return slipped[0] if len(slipped) == 1 else ((), first)
 
 
-def _by_pending(group: GroupFacts) -> Disagreement | None:
+def _mismatch_of_pending(group: GroupFacts) -> CallMismatch | None:
     """Without records (logs only): ranks that are pending at one position in calls that do not fit together."""
     if group.entries or group.p2p:
         return None
@@ -101,21 +101,21 @@ def _by_pending(group: GroupFacts) -> Disagreement | None:
             kinds = ("call-site",)
         if kinds:
             by_call = {signature: tuple(ranks) for signature, ranks in calls.items()}
-            odd = minority(by_call) or _odd_site(pending)
-            return Disagreement(group.name, position, by_call, pending, kinds, odd, records_align=not from_stacks)
+            odd = minority(by_call) or _outliers_by_call_site(pending)
+            return CallMismatch(group.name, position, by_call, pending, kinds, odd, records_align=not from_stacks)
     return None
 
 
 def _printed_differences(calls: list[Signature]) -> tuple[str, ...]:
-    """As :func:`differences`; a line without sizes (old releases, torn lines) does not disagree in size."""
-    kinds = differences(calls)
+    """As :func:`signature_differences`; a line without sizes (old releases, torn lines) does not disagree in size."""
+    kinds = signature_differences(calls)
     if kinds != ("size",):
         return kinds
     sized = [call for call in calls if call.input_sizes or call.output_sizes]
-    return differences(sized) if len(sized) > 1 else ()
+    return signature_differences(sized) if len(sized) > 1 else ()
 
 
-def _odd_site(pending: Mapping[int, PendingCall]) -> tuple[int, ...]:
+def _outliers_by_call_site(pending: Mapping[int, PendingCall]) -> tuple[int, ...]:
     """Ranks whose call site is not that of the majority; empty on a tie."""
     sites: dict[object, list[int]] = defaultdict(list)
     for rank, call in pending.items():
@@ -127,7 +127,7 @@ def _odd_site(pending: Mapping[int, PendingCall]) -> tuple[int, ...]:
     return tuple(sorted(rank for ranks in sites.values() if ranks is not majority for rank in ranks))
 
 
-def _start_of_stretch(wrong: list[int], stall: int, table: CallTable) -> int | None:
+def _start_of_mismatch(wrong: list[int], stall: int, table: CallTable) -> int | None:
     """The first position of the stretch of disagreement that reaches the stall; None when it ended before."""
     near = [p for p in wrong if p >= stall]
     if not near:

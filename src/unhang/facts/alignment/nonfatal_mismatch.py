@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from unhang.evidence.items import STATE_COMPLETED, Entries, Recording, Signature
-from unhang.evidence.own_files.recorder_items import Comparison
-from unhang.facts.alignment.entry_slices import rows
+from unhang.evidence.items import STATE_COMPLETED, RecorderDump, RecorderEntries, Signature
+from unhang.evidence.own_files.run_items import CallComparison
+from unhang.facts.alignment.entry_slices import select_rows
 from unhang.facts.alignment.position_calls import calls_by_rank, minority
-from unhang.facts.collective_operations import canonical, differences
-from unhang.facts.model import Disagreement, GroupFacts, PendingCall
+from unhang.facts.collective_operations import canonical_operation, signature_differences
+from unhang.facts.model import CallMismatch, GroupFacts, PendingCall
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Evidence
 from unhang.knowledge.thresholds import whole_threshold
@@ -22,7 +22,9 @@ from unhang.knowledge.thresholds import whole_threshold
 TOGETHER_S = whole_threshold("nonfatal_mismatch.together_s")
 
 
-def find_survived(groups: Mapping[str, GroupFacts], recordings: Mapping[int, Recording]) -> tuple[Disagreement, ...]:
+def find_nonfatal_mismatches(
+    groups: Mapping[str, GroupFacts], recordings: Mapping[int, RecorderDump]
+) -> tuple[CallMismatch, ...]:
     """In each group the first position that every rank has passed although they called different things there."""
     from unhang.facts.alignment.call_table import CallTable
 
@@ -30,46 +32,46 @@ def find_survived(groups: Mapping[str, GroupFacts], recordings: Mapping[int, Rec
     for _, recorded in sorted(groups.items()):
         if len(recorded.entries) < 2:
             continue
-        group = replace(recorded, entries={rank: of_this_group(e) for rank, e in recorded.entries.items()})
+        group = replace(recorded, entries={rank: entries_of_latest_group(e) for rank, e in recorded.entries.items()})
         table = CallTable(group)
         passed = min(int(entries.position[-1]) for entries in group.entries.values())
         wrong = {
             p: k
             for p in table.shared_positions()
-            if p < passed and table.is_one_each(p) and (k := table.differences_at(p))
+            if p < passed and table.has_unique_ranks(p) and (k := table.differences_at(p))
         }
-        first = next((p for p in sorted(wrong) if _together(group, p) and _finished(group, p, recordings)), None)
+        first = next((p for p in sorted(wrong) if _called_together(group, p) and _finished(group, p, recordings)), None)
         if first is None:
             continue
         calls = table.calls_at(first)
         found.append(
-            Disagreement(
+            CallMismatch(
                 group=group.name,
                 position=first,
                 calls=calls,
                 pending=calls_by_rank(group, first, recordings),
                 differs_in=wrong[first],
                 odd=minority(calls),
-                records_align=table.overlap_before(first),
+                records_align=table.all_recorded_before(first),
                 times=len(wrong),
             )
         )
     return tuple(found)
 
 
-def of_this_group(entries: Entries) -> Entries:
+def entries_of_latest_group(entries: RecorderEntries) -> RecorderEntries:
     """Without what an earlier group of the same name called: a job may tear its groups down and make them again."""
     again = (entries.position[1:] < entries.position[:-1]).nonzero()[0]
-    return rows(entries, range(int(again[-1]) + 1, len(entries))) if len(again) else entries
+    return select_rows(entries, range(int(again[-1]) + 1, len(entries))) if len(again) else entries
 
 
-def _together(group: GroupFacts, position: int) -> bool:
+def _called_together(group: GroupFacts, position: int) -> bool:
     """All ranks called within minutes: else one of them may have made the group anew already, and counts from 1."""
     created = [int(e.created_ns[at]) for e in group.entries.values() for at in (e.position == position).nonzero()[0]]
     return not created or max(created) - min(created) < TOGETHER_S * 1e9
 
 
-def _finished(group: GroupFacts, position: int, recordings: Mapping[int, Recording]) -> bool:
+def _finished(group: GroupFacts, position: int, recordings: Mapping[int, RecorderDump]) -> bool:
     """No rank is still in it. Gloo's records never say so, but its ranks have called something after it."""
     for rank, entries in group.entries.items():
         at = (entries.position == position).nonzero()[0]
@@ -79,29 +81,29 @@ def _finished(group: GroupFacts, position: int, recordings: Mapping[int, Recordi
     return True
 
 
-def survived_in(comparisons: list[Comparison]) -> tuple[Disagreement, ...]:
+def nonfatal_from_comparisons(comparisons: list[CallComparison]) -> tuple[CallMismatch, ...]:
     """What a watcher compared while the job went on."""
-    return tuple(_disagreement(comparison) for comparison in sorted(comparisons, key=lambda c: (c.group, c.position)))
+    return tuple(_mismatch(comparison) for comparison in sorted(comparisons, key=lambda c: (c.group, c.position)))
 
 
-def _disagreement(comparison: Comparison) -> Disagreement:
+def _mismatch(comparison: CallComparison) -> CallMismatch:
     by_call: dict[Signature, list[int]] = {}
     for call in comparison.calls:
         by_call.setdefault(call.signature, []).append(call.rank)
     calls = dict(sorted(((s, tuple(sorted(r))) for s, r in by_call.items()), key=lambda item: (-len(item[1]), item[1])))
-    return Disagreement(
+    return CallMismatch(
         group=comparison.group,
         position=comparison.position,
         calls=calls,
         pending={call.rank: _pending(comparison, call.rank) for call in comparison.calls},
-        differs_in=differences(list(calls)),
+        differs_in=signature_differences(list(calls)),
         odd=minority(calls),
         records_align=comparison.aligned,
         times=comparison.times,
     )
 
 
-def _pending(comparison: Comparison, rank: int) -> PendingCall:
+def _pending(comparison: CallComparison, rank: int) -> PendingCall:
     call = next(call for call in comparison.calls if call.rank == rank)
     signature = call.signature
     text = f"{signature.operation} #{comparison.position} in group {comparison.group}"
@@ -109,7 +111,7 @@ def _pending(comparison: Comparison, rank: int) -> PendingCall:
         group=comparison.group,
         position=comparison.position,
         signature=signature,
-        operation=canonical(signature.operation),
+        operation=canonical_operation(signature.operation),
         elements=signature.input_elements,
         dtype=signature.input_dtypes[0] if signature.input_dtypes else None,
         where=first_user_frame(call.frames),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from unhang.evidence.items import Recording, Signature
-from unhang.facts.alignment.entry_slices import rows
+from unhang.evidence.items import RecorderDump, Signature
+from unhang.facts.alignment.entry_slices import select_rows
 from unhang.facts.alignment.group_table import pending_from_row
 from unhang.facts.model import GroupFacts, PendingCall
 
@@ -19,11 +19,11 @@ def minority(calls: Mapping[Signature, tuple[int, ...]]) -> tuple[int, ...]:
     return tuple(sorted(rank for ranks in calls.values() if ranks is not majority for rank in ranks))
 
 
-def calls_by_rank(group: GroupFacts, position: int, recordings: Mapping[int, Recording]) -> dict[int, PendingCall]:
+def calls_by_rank(group: GroupFacts, position: int, recordings: Mapping[int, RecorderDump]) -> dict[int, PendingCall]:
     """What each rank called at ``position``."""
     calls = {}
     for rank, entries in group.entries.items():
         at = (entries.position == position).nonzero()[0]
         if len(at):
-            calls[rank] = pending_from_row(rank, group.name, rows(entries, at[:1]), recordings[rank].source)
+            calls[rank] = pending_from_row(rank, group.name, select_rows(entries, at[:1]), recordings[rank].source)
     return calls

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from unhang.facts.logs.progress_from_logs import FAR_APART
-from unhang.facts.logs.waits_in_logs import Incident, LogWait, incident_of
+from unhang.facts.logs.waits_in_logs import LoggedWaits, LogWait, logged_waits
 from unhang.facts.model import Facts
 
 # Nobody leaves these before everybody has come: a peer beyond them was in another call.
@@ -22,7 +22,7 @@ _NEEDS_ALL = {
 
 
 @dataclass(frozen=True, slots=True)
-class Shift:
+class SequenceOffset:
     """``behind`` waits at a position that ``ahead`` has passed, in calls of one kind."""
 
     behind: tuple[LogWait, ...]
@@ -30,14 +30,14 @@ class Shift:
     by: int
 
 
-def odd_side(shift: Shift) -> tuple[tuple[LogWait, ...], tuple[LogWait, ...]]:
+def minority_and_majority(shift: SequenceOffset) -> tuple[tuple[LogWait, ...], tuple[LogWait, ...]]:
     """(the few, the many); who is behind where both are as many: calls are off by one side, not by most ranks."""
     return (shift.ahead, shift.behind) if len(shift.ahead) < len(shift.behind) else (shift.behind, shift.ahead)
 
 
-def shifted(facts: Facts) -> Shift | None:
+def find_sequence_offset(facts: Facts) -> SequenceOffset | None:
     """The shift that logs show; None when all wait at one position or the call can end without the others."""
-    incident = incident_of(facts)
+    incident = logged_waits(facts)
     if incident is None:
         return None
     for group in sorted({w.group for w in incident.waits}):
@@ -47,7 +47,7 @@ def shifted(facts: Facts) -> Shift | None:
     return None
 
 
-def _in_group(incident: Incident, group: str) -> Shift | None:
+def _in_group(incident: LoggedWaits, group: str) -> SequenceOffset | None:
     waits = [w for w in incident.waits if w.group == group and w.position is not None and w.rank is not None]
     positions = sorted({w.position for w in waits if w.position is not None})
     if len(positions) != 2 or positions[1] - positions[0] > FAR_APART:
@@ -56,4 +56,4 @@ def _in_group(incident: Incident, group: str) -> Shift | None:
     ahead = tuple(w for w in waits if w.position == positions[1])
     if not all(w.operation in _NEEDS_ALL for w in behind):
         return None
-    return Shift(behind, ahead, positions[1] - positions[0])
+    return SequenceOffset(behind, ahead, positions[1] - positions[0])

@@ -25,7 +25,7 @@ class OrderSwap:
     second_ranks: tuple[int, ...]
 
 
-Records = Mapping[int, int]
+RecordIds = Mapping[int, int]
 """Record ids of the ranks' pending calls in one group."""
 
 
@@ -36,7 +36,7 @@ def swapped_groups(facts: Facts) -> OrderSwap | None:
         for name, group in sorted(facts.groups.items())
         if _all_joined(group)
     }
-    for one, other in combinations(_without_one_order(stuck), 2):
+    for one, other in combinations(_groups_in_conflict(stuck), 2):
         first, second = stuck[one], stuck[other]
         shared = sorted(first.keys() & second.keys())
         before = tuple(r for r in shared if first[r] < second[r])
@@ -46,7 +46,7 @@ def swapped_groups(facts: Facts) -> OrderSwap | None:
     return None
 
 
-def _without_one_order(stuck: Mapping[str, Records]) -> list[str]:
+def _groups_in_conflict(stuck: Mapping[str, RecordIds]) -> list[str]:
     """The groups that cannot be put into one order that suits every rank; a swapped pair is among them.
 
     Thousands of groups are millions of pairs, but each rank queued its own one after the other.

@@ -10,10 +10,10 @@ import signal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from unhang.evidence.items import LogEvent, Recording, Signature
+from unhang.evidence.items import LogEvent, RecorderDump, Signature
 from unhang.facts.alignment.position_calls import calls_by_rank, minority
-from unhang.facts.collective_operations import canonical
-from unhang.facts.model import Disagreement, GroupFacts, RankFacts
+from unhang.facts.collective_operations import canonical_operation
+from unhang.facts.model import CallMismatch, GroupFacts, RankFacts
 from unhang.facts.waiting.progress_from_stacks import waiting_activity
 
 _TOO_MUCH = "op.preamble.length <= op.nbytes"
@@ -25,26 +25,26 @@ _WIDTHS = {
 }
 
 
-def settle_aborted(
-    disagreements: tuple[Disagreement, ...],
+def assign_aborted_ranks(
+    disagreements: tuple[CallMismatch, ...],
     groups: Mapping[str, GroupFacts],
     ranks: Mapping[int, RankFacts],
-    recordings: Mapping[int, Recording],
+    recordings: Mapping[int, RecorderDump],
     events: Sequence[LogEvent],
-) -> tuple[Disagreement, ...]:
+) -> tuple[CallMismatch, ...]:
     """``disagreements`` with the ranks that Gloo ended on the side they were on; or, where all records agree and only
     such ranks have none, the disagreement that they show by it."""
-    aborted = aborted_by_gloo(ranks, events)
+    aborted = ranks_aborted_by_gloo(ranks, events)
     if not aborted:
         return disagreements
     if disagreements:
-        return tuple(_take_side(disagreement, aborted, ranks) for disagreement in disagreements)
+        return tuple(_add_to_side(disagreement, aborted, ranks) for disagreement in disagreements)
     found = [_by_elimination(group, aborted, ranks, recordings) for _, group in sorted(groups.items())]
     only = [disagreement for disagreement in found if disagreement is not None]
     return tuple(only) if len(only) == 1 else ()
 
 
-def aborted_by_gloo(ranks: Mapping[int, RankFacts], events: Iterable[LogEvent]) -> tuple[int, ...]:
+def ranks_aborted_by_gloo(ranks: Mapping[int, RankFacts], events: Iterable[LogEvent]) -> tuple[int, ...]:
     """Ranks of whose end Gloo said so, or that aborted inside one of its collectives, as their own dying words tell."""
     said = {event.rank for event in events if event.kind == "gloo.enforce" and _TOO_MUCH in event.text}
     gloo = any(known.recording is not None and known.recording.backend == "gloo" for known in ranks.values())
@@ -58,11 +58,15 @@ def _aborted_inside(known: RankFacts) -> bool:
     return ended and known.stack.fatal.startswith("Abort") and waiting_activity(known) is not None
 
 
-def _take_side(disagreement: Disagreement, aborted: tuple[int, ...], ranks: Mapping[int, RankFacts]) -> Disagreement:
+def _add_to_side(disagreement: CallMismatch, aborted: tuple[int, ...], ranks: Mapping[int, RankFacts]) -> CallMismatch:
     heard = {rank for side in disagreement.calls.values() for rank in side}
     calls = list(disagreement.calls)
     silent = tuple(rank for rank in aborted if rank not in heard and _in_call(ranks[rank], calls[0].operation))
-    if not silent or len(calls) != 2 or canonical(calls[0].operation) != canonical(calls[1].operation):
+    if (
+        not silent
+        or len(calls) != 2
+        or canonical_operation(calls[0].operation) != canonical_operation(calls[1].operation)
+    ):
         return disagreement
     amounts = [_bytes_of(call) for call in calls]
     if None in amounts or amounts[0] == amounts[1]:
@@ -73,8 +77,8 @@ def _take_side(disagreement: Disagreement, aborted: tuple[int, ...], ranks: Mapp
 
 
 def _by_elimination(
-    group: GroupFacts, aborted: tuple[int, ...], ranks: Mapping[int, RankFacts], recordings: Mapping[int, Recording]
-) -> Disagreement | None:
+    group: GroupFacts, aborted: tuple[int, ...], ranks: Mapping[int, RankFacts], recordings: Mapping[int, RecorderDump]
+) -> CallMismatch | None:
     """Every other rank of the group called alike, and whoever sent too much is one of them."""
     last = {rank: int(entries.position[-1]) for rank, entries in group.entries.items() if len(entries)}
     silent = tuple(rank for rank in aborted if rank not in last and rank in group.members)
@@ -92,7 +96,7 @@ def _by_elimination(
         return None
     pending = calls_by_rank(group, position, recordings)
     calls = {call: tuple(sorted(others))}
-    return Disagreement(group.name, position, calls, pending, ("bytes",), silent, records_align=True, aborted=silent)
+    return CallMismatch(group.name, position, calls, pending, ("bytes",), silent, records_align=True, aborted=silent)
 
 
 def _in_call(known: RankFacts, operation: str) -> bool:
@@ -100,9 +104,12 @@ def _in_call(known: RankFacts, operation: str) -> bool:
     activity = known.activity
     if activity is None or activity.operation is None:
         return True
-    return canonical(activity.operation) == canonical(operation) or {"all_gather", "all_gather_into_tensor"} >= {
-        canonical(activity.operation),
-        canonical(operation),
+    return canonical_operation(activity.operation) == canonical_operation(operation) or {
+        "all_gather",
+        "all_gather_into_tensor",
+    } >= {
+        canonical_operation(activity.operation),
+        canonical_operation(operation),
     }
 
 

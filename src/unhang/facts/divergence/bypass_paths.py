@@ -12,13 +12,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from unhang.evidence.items import SourceFile
-from unhang.facts.stacks.rank_cohorts import Camp
+from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.findings import Where
-from unhang.program.rank_dependence.rank_branches import spoken
-from unhang.program.rank_dependence.rank_invariant_values import decided_alone, same_rounds
+from unhang.program.rank_dependence.rank_branches import expression_text
+from unhang.program.rank_dependence.rank_invariant_values import has_equal_rounds, may_differ_by_rank
 from unhang.program.rank_dependence.step_loops import COLLECTIVE_CALLS, TRAINING_CALLS, step_loops
 from unhang.program.rank_dependence.value_for_rank import test_value
-from unhang.program.syntax.syntax_tree import Loop, Place, Program, blocks, call_name, last_line, own_nodes, program_of
+from unhang.program.syntax.syntax_tree import (
+    LinePosition,
+    Loop,
+    ParsedFile,
+    blocks,
+    call_name,
+    find_parsed_file,
+    last_line,
+    own_nodes,
+)
 
 _TAKES = {"next", "anext"}
 _END_OF_DATA = {"StopIteration", "StopAsyncIteration"}
@@ -27,7 +36,7 @@ _STEP_CALLS = COLLECTIVE_CALLS | TRAINING_CALLS
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class BypassPath:
     """One way out of the loop, or around the collectives of a round, that a rank takes by itself."""
 
     where: Where
@@ -42,10 +51,10 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class WaysAround:
+class BypassPaths:
     """The loops between those who have left and those who are still inside."""
 
-    same_rounds: bool
+    has_equal_rounds: bool
     """All of them run equally often on every rank, as the source tells."""
     over_data: bool
     """One of them may be shorter because its data are: it is no range, and no ``while`` on something else."""
@@ -53,38 +62,38 @@ class WaysAround:
     """So of the outermost of them, which those who have left it went out of."""
     loop: Where
     """The header of the outermost of them."""
-    ways: tuple[Way, ...]
+    ways: tuple[BypassPath, ...]
 
     @property
-    def out(self) -> tuple[Way, ...]:
+    def out(self) -> tuple[BypassPath, ...]:
         """Those that leave the loop."""
         return tuple(way for way in self.ways if way.leaves)
 
     @property
-    def jumps(self) -> tuple[Way, ...]:
+    def jumps(self) -> tuple[BypassPath, ...]:
         """Those that leave it in the middle, on what one rank finds by itself and is not the end of its data."""
         return tuple(way for way in self.out if way.kind != "while" and not way.at_the_end)
 
     @property
-    def skips(self) -> tuple[Way, ...]:
+    def iteration_skips(self) -> tuple[BypassPath, ...]:
         """Those that go around the calls of a round."""
         return tuple(way for way in self.ways if not way.leaves)
 
 
-def ways_around(past: Camp, inside: Camp, sources: Mapping[str, SourceFile]) -> WaysAround | None:
+def bypass_paths(past: RankCohort, inside: RankCohort, sources: Mapping[str, SourceFile]) -> BypassPaths | None:
     """How ``past`` may have come out before ``inside``; None where no loop with source lies between them."""
-    ways: list[Way] = []
+    ways: list[BypassPath] = []
     headers: list[Where] = []
     fixed, over_data, last_over_data = True, False, False
     for frame in inside.frames:
-        program = program_of(sources, frame.file) if frame.line is not None and not frame.native else None
+        program = find_parsed_file(sources, frame.file) if frame.line is not None and not frame.native else None
         place = program.place(frame.line) if program is not None and frame.line is not None else None
         if program is None or place is None or frame.line is None:
             continue
         crossed = _crossed(place, past)
-        finder = _Finder(program, place, frame.line, Where(frame.file, None, frame.function))
+        finder = _PathFinder(program, place, frame.line, Where(frame.file, None, frame.function))
         headers += [Where(frame.file, loop.lineno, frame.function) for loop in crossed]
-        fixed = fixed and all(same_rounds(program, loop, place.scopes) for loop in crossed)
+        fixed = fixed and all(has_equal_rounds(program, loop, place.scopes) for loop in crossed)
         for loop in crossed:
             last_over_data = finder.may_run_out(loop)
             over_data = over_data or last_over_data
@@ -95,15 +104,15 @@ def ways_around(past: Camp, inside: Camp, sources: Mapping[str, SourceFile]) -> 
     if not headers:
         return None
     ended = any(way.at_the_end and way.leaves for way in taken)
-    return WaysAround(fixed and not ended, over_data or ended, last_over_data or ended, headers[-1], taken)
+    return BypassPaths(fixed and not ended, over_data or ended, last_over_data or ended, headers[-1], taken)
 
 
-def _may_take(past: Camp, way: Way) -> bool:
+def _may_take(past: RankCohort, way: BypassPath) -> bool:
     """False where its test asks for the rank and lets none of ``past`` pass."""
     return not way.test or any(test_value(way.test, rank, None) is not False for rank in past.ranks)
 
 
-def _crossed(place: Place, past: Camp) -> list[Loop]:
+def _crossed(place: LinePosition, past: RankCohort) -> list[Loop]:
     """Loops around the line, innermost first, up to the one behind which ``past`` stands."""
     found: list[Loop] = []
     for level in reversed(place.levels):
@@ -114,28 +123,28 @@ def _crossed(place: Place, past: Camp) -> list[Loop]:
     return found
 
 
-def _is_left(loop: Loop, past: Camp) -> bool:
+def _is_left(loop: Loop, past: RankCohort) -> bool:
     return past.reading.after is not None and past.reading.after.line == loop.lineno
 
 
 @dataclass(frozen=True, slots=True)
-class _Finder:
-    program: Program
-    place: Place
+class _PathFinder:
+    program: ParsedFile
+    place: LinePosition
     line: int
     at: Where
 
-    def of_loops(self, loops: list[Loop]) -> Iterator[Way]:
+    def of_loops(self, loops: list[Loop]) -> Iterator[BypassPath]:
         for loop in loops:
             if isinstance(loop, ast.While) and self.ends_alone(loop):
-                yield Way(self._where(loop.lineno), "while", spoken(loop.test), leaves=True)
+                yield BypassPath(self._where(loop.lineno), "while", expression_text(loop.test), leaves=True)
             for statement in loop.body:
                 yield from self._in(statement, None, own_loop=True)
 
     def may_run_out(self, loop: Loop) -> bool:
         """It may be shorter because its data are: it is no range, no ``while`` on something else, and no ``while True``
         that takes no data and is left by a jump."""
-        if same_rounds(self.program, loop, self.place.scopes) or self.ends_alone(loop):
+        if has_equal_rounds(self.program, loop, self.place.scopes) or self.ends_alone(loop):
             return False
         endless = isinstance(loop, ast.While) and isinstance(loop.test, ast.Constant) and not self._takes_data(loop)
         return not (endless and any(way.leaves for way in self.of_loops([loop])))
@@ -144,13 +153,13 @@ class _Finder:
         """A ``while`` that takes no data and whose condition each rank finds by itself: a clock, a loss of its own."""
         if not isinstance(loop, ast.While) or isinstance(loop.test, ast.Constant) or self._takes_data(loop):
             return False
-        return decided_alone(self.program, loop.test, self.place.scopes, loop.lineno)
+        return may_differ_by_rank(self.program, loop.test, self.place.scopes, loop.lineno)
 
     def _takes_data(self, loop: Loop) -> bool:
         known = step_loops(self.program).facts(loop, self.place.scopes)
         return known is not None and known.iterates_data
 
-    def of_helper(self) -> Iterator[Way]:
+    def of_helper(self) -> Iterator[BypassPath]:
         """Returns above the line, of a function that a loop calls: they lead around the rest of the round."""
         body = getattr(self.place.function, "body", [])
         for statement in body if len(self.place.scopes) > 1 else ():
@@ -158,7 +167,7 @@ class _Finder:
                 if way.kind != "return" or (way.where.line or 0) < self.line:
                     yield way
 
-    def _in(self, node: ast.stmt, test: ast.expr | None, *, own_loop: bool | None) -> Iterator[Way]:
+    def _in(self, node: ast.stmt, test: ast.expr | None, *, own_loop: bool | None) -> Iterator[BypassPath]:
         """``own_loop``: jumps are the loop's own; None in a function without a loop that was left."""
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             return
@@ -176,15 +185,17 @@ class _Finder:
             for child in block:
                 yield from self._in(child, inner, own_loop=False if inside_other and own_loop else own_loop)
 
-    def _jump(self, jump: ast.stmt, test: ast.expr, *, own_loop: bool | None) -> Iterator[Way]:
+    def _jump(self, jump: ast.stmt, test: ast.expr, *, own_loop: bool | None) -> Iterator[BypassPath]:
         kind = _kind(jump)
         if not kind or (kind in ("break", "continue") and not own_loop):
             return
         if kind == "continue" and not self._steps_after(jump.lineno):
             return
-        if decided_alone(self.program, test, self.place.scopes, jump.lineno):
+        if may_differ_by_rank(self.program, test, self.place.scopes, jump.lineno):
             leaves = kind in ("break", "exit") or (kind == "return" and own_loop is not None)
-            yield Way(self._where(jump.lineno), kind, spoken(test), leaves, self._asks_for_the_end(test))
+            yield BypassPath(
+                self._where(jump.lineno), kind, expression_text(test), leaves, self._asks_for_the_end(test)
+            )
 
     def _asks_for_the_end(self, test: ast.expr) -> bool:
         given = (node for node in own_nodes(self.place.function) if isinstance(node, ast.Assign))
@@ -210,14 +221,14 @@ class _Finder:
         )
         return line < self.line or (loop is not None and any(n > line for n in _step_lines(loop)))
 
-    def _handlers(self, node: ast.Try) -> Iterator[Way]:
+    def _handlers(self, node: ast.Try) -> Iterator[BypassPath]:
         """An exception on one rank skips the rest of the ``try``; a handler that raises or leaves ends the rank."""
         first, last = node.body[0].lineno, last_line(node.body[-1])
         if not first <= self.line <= last and not any(_step_lines(part) for part in node.body):
             return
         for handler in node.handlers:
             if not any(_ends(statement) for statement in handler.body):
-                yield Way(self._where(handler.lineno), "except", "", leaves=False)
+                yield BypassPath(self._where(handler.lineno), "except", "", leaves=False)
 
     def _where(self, line: int) -> Where:
         return Where(self.at.file, line, self.at.function)

@@ -6,19 +6,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unhang.facts.logs.interleaved_progress_bars import BarsAtOnce, bars_at_once
+from unhang.facts.logs.interleaved_progress_bars import InterleavedBars, interleaved_bars
 from unhang.facts.logs.per_rank_counts import unequal_counts
 from unhang.facts.logs.step_counts import step_counts
 from unhang.facts.model import CodeContext, Facts
-from unhang.facts.stacks.rank_cohorts import Camp
-from unhang.facts.stacks.stack_divergence import where_they_part
+from unhang.facts.stacks.rank_cohorts import RankCohort
+from unhang.facts.stacks.stack_divergence import first_differing_frames
 from unhang.knowledge.activities import row_of_frame
 
 _STEP = {"backward", "forward", "optimizer"}
 
 
 @dataclass(frozen=True, slots=True)
-class Parted:
+class StackLoopExit:
     """``past``: further down, at ``line`` of the function they share. ``inside``: in a step, at ``step_line`` of it.
 
     Where nothing was read of their stacks the lines are None: ``past`` waits in a call of one number, as a barrier
@@ -27,53 +27,53 @@ class Parted:
     ``bars``: what tells the lengths where no rank's own bar is known.
     """
 
-    past: Camp
-    inside: Camp
+    past: RankCohort
+    inside: RankCohort
     line: int | None
     step_line: int | None
-    bars: BarsAtOnce | None
+    bars: InterleavedBars | None
 
 
-def left_the_loop(facts: Facts, camps: tuple[Camp, ...]) -> Parted | None:
+def loop_exit_from_stacks(facts: Facts, camps: tuple[RankCohort, ...]) -> StackLoopExit | None:
     """The camp that ran out of steps before the other; None where stacks or counts do not tell it."""
     if len(camps) != 2 or any(camp.context is not CodeContext.NO_SOURCE for camp in camps):
         return None
     if not camps[0].frames and not camps[1].frames:
-        return _told_by_calls(facts, camps)
-    parted = where_they_part(camps[0].frames, camps[1].frames)
+        return _loop_exit_from_calls(facts, camps)
+    parted = first_differing_frames(camps[0].frames, camps[1].frames)
     if parted is None:
         return None
     lines = (parted[0].line or 0, parted[1].line or 0)
     (line, past), (step_line, inside) = sorted(zip(lines, camps, strict=True), key=lambda one: -one[0])
     printed = unequal_counts(facts)
     if printed is not None and printed.announced and printed.short == past.ranks:
-        return Parted(past, inside, line, step_line, None)
+        return StackLoopExit(past, inside, line, step_line, None)
     if not _in_a_step(inside) or _in_a_step(past):
         return None
-    bars = bars_at_once(facts.logs)
+    bars = interleaved_bars(facts.logs)
     if step_counts(facts).short != past.ranks and (bars is None or not bars.one_is_done):
         return None
-    return Parted(past, inside, line, step_line, bars)
+    return StackLoopExit(past, inside, line, step_line, bars)
 
 
-def _told_by_calls(facts: Facts, camps: tuple[Camp, ...]) -> Parted | None:
+def _loop_exit_from_calls(facts: Facts, camps: tuple[RankCohort, ...]) -> StackLoopExit | None:
     """A watchdog names the calls only. Lengths of bars say that somebody ran out, the lone small call says who."""
-    small = [_of_one_number(camp) for camp in camps]
+    small = [_is_single_element(camp) for camp in camps]
     if small[0] == small[1]:
         return None
     past, inside = (camps[0], camps[1]) if small[0] else (camps[1], camps[0])
-    counts, bars = step_counts(facts), bars_at_once(facts.logs)
+    counts, bars = step_counts(facts), interleaved_bars(facts.logs)
     if counts.differ:
-        return Parted(past, inside, None, None, None) if counts.short == past.ranks else None
-    return Parted(past, inside, None, None, bars) if bars is not None and bars.one_is_done else None
+        return StackLoopExit(past, inside, None, None, None) if counts.short == past.ranks else None
+    return StackLoopExit(past, inside, None, None, bars) if bars is not None and bars.one_is_done else None
 
 
-def _of_one_number(camp: Camp) -> bool:
+def _is_single_element(camp: RankCohort) -> bool:
     """A barrier, which over NCCL is an all-reduce of one number."""
     call = camp.call
     return call is not None and (call.operation == "barrier" or (call.operation == "all_reduce" and call.elements == 1))
 
 
-def _in_a_step(camp: Camp) -> bool:
+def _in_a_step(camp: RankCohort) -> bool:
     rows = (row_of_frame(frame.function, frame.file, native=False) for frame in camp.frames if not frame.native)
     return any(row is not None and row.what in _STEP for row in rows)

@@ -12,13 +12,13 @@ from itertools import product
 
 from unhang.evidence.items import Frame
 from unhang.facts.model import Facts, PendingCall, WaitEdge
-from unhang.facts.stacks.stack_divergence import common_block, where_they_part
-from unhang.program.rank_dependence.rank_branches import spoken
-from unhang.program.syntax.syntax_tree import Place, Program, program_of
+from unhang.facts.stacks.stack_divergence import common_block, first_differing_frames
+from unhang.program.rank_dependence.rank_branches import expression_text
+from unhang.program.syntax.syntax_tree import LinePosition, ParsedFile, find_parsed_file
 
 
 @dataclass(frozen=True, slots=True)
-class GoneAround:
+class SkippedCollective:
     """``gone`` stand in ``call`` at ``gone_line``, below ``line`` where ``waiting`` are in ``left``."""
 
     gone: tuple[int, ...]
@@ -32,7 +32,7 @@ class GoneAround:
     test: str = ""
 
 
-def gone_around(facts: Facts, cycle: tuple[int, ...]) -> GoneAround | None:
+def skipped_collective(facts: Facts, cycle: tuple[int, ...]) -> SkippedCollective | None:
     """For a circle of collectives in the wait-for graph; None where their lines stand in different arms, or nothing
     tells."""
     edges = [e for e in facts.graph.edges if e.waiter in cycle and e.awaited in cycle]
@@ -49,16 +49,18 @@ def gone_around(facts: Facts, cycle: tuple[int, ...]) -> GoneAround | None:
     if not found or set(gone) & set(waiting) or {*gone, *waiting} != set(cycle):
         return None
     first = found[0]
-    return GoneAround(gone, first.call, first.gone_line, waiting, first.left, first.line, first.test_line, first.test)
+    return SkippedCollective(
+        gone, first.call, first.gone_line, waiting, first.left, first.line, first.test_line, first.test
+    )
 
 
-def _pair(facts: Facts, there: WaitEdge, back: WaitEdge) -> GoneAround | None:
+def _pair(facts: Facts, there: WaitEdge, back: WaitEdge) -> SkippedCollective | None:
     """``there``: who waits for whom may have gone around. ``back``: that one waits in another group."""
     left, call = _pending(facts, there), _pending(facts, back)
     if left is None or call is None:
         return None
     frames = _frames(facts, there.waiter, left)
-    parted = where_they_part(frames, _frames(facts, back.waiter, call))
+    parted = first_differing_frames(frames, _frames(facts, back.waiter, call))
     if parted is None or parted[0].line is None or parted[1].line is None:
         return None
     line, gone_line = parted[0].line, parted[1].line
@@ -68,7 +70,7 @@ def _pair(facts: Facts, there: WaitEdge, back: WaitEdge) -> GoneAround | None:
     if place is None or depth is None:
         return None
     test = _test(facts, frames, parted[0], place, depth)
-    return GoneAround(
+    return SkippedCollective(
         (back.waiter,),
         call,
         gone_line,
@@ -76,7 +78,7 @@ def _pair(facts: Facts, there: WaitEdge, back: WaitEdge) -> GoneAround | None:
         left,
         line,
         test.lineno if test is not None else None,
-        spoken(test) if test is not None else "",
+        expression_text(test) if test is not None else "",
     )
 
 
@@ -91,14 +93,14 @@ def _frames(facts: Facts, rank: int, call: PendingCall) -> tuple[Frame, ...]:
     return tuple(call.stack) or (activity.frames if activity is not None else ())
 
 
-def _place(facts: Facts, frame: Frame) -> tuple[Program | None, Place | None]:
-    program = program_of(facts.sources, frame.file)
+def _place(facts: Facts, frame: Frame) -> tuple[ParsedFile | None, LinePosition | None]:
+    program = find_parsed_file(facts.sources, frame.file)
     if program is None or frame.line is None:
         return None, None
     return program, program.place(frame.line)
 
 
-def _test(facts: Facts, frames: tuple[Frame, ...], parted: Frame, place: Place, depth: int) -> ast.expr | None:
+def _test(facts: Facts, frames: tuple[Frame, ...], parted: Frame, place: LinePosition, depth: int) -> ast.expr | None:
     """The innermost ``if`` around the waiters' call that is not around both."""
     for frame in frames:
         at_parting = frame == parted

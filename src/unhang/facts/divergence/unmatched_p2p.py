@@ -14,17 +14,17 @@ from unhang.evidence.items import Frame, SourceFile
 from unhang.facts.collective_operations import POINT_TO_POINT
 from unhang.facts.model import Activity, Facts, GroupFacts, PendingCall, RankState, Stall
 from unhang.facts.stacks.source_context import is_rank_conditional, stack_context
-from unhang.facts.stacks.stack_divergence import where_they_part
+from unhang.facts.stacks.stack_divergence import first_differing_frames
 from unhang.facts.stacks.user_frames import is_user_frame
-from unhang.program.rank_dependence.rank_branches import spoken
+from unhang.program.rank_dependence.rank_branches import expression_text
 from unhang.program.rank_dependence.step_loops import functions_that_call
-from unhang.program.syntax.syntax_tree import Place, Program, call_name, find_source, parse_program
+from unhang.program.syntax.syntax_tree import LinePosition, ParsedFile, call_name, find_source, parse_file
 
 _MOST_PLACES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class LeftPartners:
+class UnmatchedP2P:
     """``gone`` stand in ``operation`` (none where they have ended); ``waiting`` are in a send or receive with them."""
 
     gone: tuple[int, ...]
@@ -42,16 +42,16 @@ class LeftPartners:
     """The test on its own data under which that part stands."""
 
 
-def left_partners(facts: Facts) -> Iterator[LeftPartners]:
+def unmatched_p2p(facts: Facts) -> Iterator[UnmatchedP2P]:
     """For every circle of the wait-for graph, every stall of a send or receive, and ranks of which no line names the
     partner."""
-    found = [of_cycle(facts, cycle) for cycle in facts.graph.cycles]
-    found += [_of_stall(facts, stall) for stall in facts.stalls]
-    found += [of_unnamed(facts), _of_laggards(facts)]
+    found = [unmatched_in_cycle(facts, cycle) for cycle in facts.graph.cycles]
+    found += [_unmatched_in_stall(facts, stall) for stall in facts.stalls]
+    found += [unmatched_unnamed_partners(facts), _unmatched_laggards(facts)]
     yield from (one for one in found if one is not None)
 
 
-def of_cycle(facts: Facts, cycle: tuple[int, ...]) -> LeftPartners | None:
+def unmatched_in_cycle(facts: Facts, cycle: tuple[int, ...]) -> UnmatchedP2P | None:
     """None when partners wait for each other in sends and receives, and none is past its own."""
     edges = [e for e in facts.graph.edges if e.reason == "p2p-partner" and e.waiter in cycle and e.awaited in cycle]
     gone = tuple(sorted({e.awaited for e in edges}))
@@ -60,17 +60,17 @@ def of_cycle(facts: Facts, cycle: tuple[int, ...]) -> LeftPartners | None:
         return None
     if set(gone) & set(waiting):
         circle = (e for e in facts.graph.edges if e.waiter in cycle and e.awaited in cycle)
-        return _past_its_part(facts, [(e.waiter, e.awaited, e.group) for e in circle])
-    return _left(facts, gone, waiting, edges[0].group)
+        return _skipped_counterpart(facts, [(e.waiter, e.awaited, e.group) for e in circle])
+    return _unmatched(facts, gone, waiting, edges[0].group)
 
 
-def _of_stall(facts: Facts, stall: Stall) -> LeftPartners | None:
+def _unmatched_in_stall(facts: Facts, stall: Stall) -> UnmatchedP2P | None:
     if stall.call is None or stall.call.operation not in POINT_TO_POINT:
         return None
-    return _left(facts, stall.laggards, stall.direct_waiters, stall.group)
+    return _unmatched(facts, stall.laggards, stall.direct_waiters, stall.group)
 
 
-def _left(facts: Facts, gone: tuple[int, ...], waiting: tuple[int, ...], group: str) -> LeftPartners | None:
+def _unmatched(facts: Facts, gone: tuple[int, ...], waiting: tuple[int, ...], group: str) -> UnmatchedP2P | None:
     known = facts.groups[group].progress.get(waiting[0])
     left = known.pending if known is not None else None
     operations = [_collective_of(facts, rank) for rank in gone]
@@ -78,10 +78,10 @@ def _left(facts: Facts, gone: tuple[int, ...], waiting: tuple[int, ...], group: 
         return None
     operation, call = operations[0] or (None, None)
     frames = call.stack if call is not None else ()
-    return LeftPartners(gone, operation, call, waiting, left, group, _may_be_rounds(facts, left.stack, frames))
+    return UnmatchedP2P(gone, operation, call, waiting, left, group, _may_differ_in_rounds(facts, left.stack, frames))
 
 
-def _of_laggards(facts: Facts) -> LeftPartners | None:
+def _unmatched_laggards(facts: Facts) -> UnmatchedP2P | None:
     """Those awaited in a collective are all in sends and receives of which nothing names the partner: it is among those
     who have come to the collective, unless the others have each other."""
     waiting, gone = facts.graph.roots, facts.graph.waiters
@@ -96,7 +96,7 @@ def _of_laggards(facts: Facts) -> LeftPartners | None:
     kinds = {call.operation.removeprefix("i") for _, call in calls}
     if len(calls) != len(waiting) or kinds == {"send", "recv"}:
         return None
-    return _left(facts, gone, waiting, calls[0][0])
+    return _unmatched(facts, gone, waiting, calls[0][0])
 
 
 def _collective_of(facts: Facts, rank: int) -> tuple[str | None, PendingCall | None] | None:
@@ -120,12 +120,12 @@ def _pending(group: GroupFacts, rank: int) -> PendingCall | None:
     return progress.pending if progress is not None else None
 
 
-def _may_be_rounds(facts: Facts, left: tuple[Frame, ...], gone: tuple[Frame, ...]) -> bool:
+def _may_differ_in_rounds(facts: Facts, left: tuple[Frame, ...], gone: tuple[Frame, ...]) -> bool:
     """Those who wait go through rounds of it that the others do not share: in one loop with them, these went around it
     in the same round."""
     if stack_context(left, facts.sources).loop is None:
         return False
-    parted = where_they_part(left, gone)
+    parted = first_differing_frames(left, gone)
     if parted is None:
         return True
     below = left[: left.index(parted[0])]
@@ -139,7 +139,7 @@ def _may_be_rounds(facts: Facts, left: tuple[Frame, ...], gone: tuple[Frame, ...
 # all of them in sends and receives
 
 
-def of_unnamed(facts: Facts) -> LeftPartners | None:
+def unmatched_unnamed_partners(facts: Facts) -> UnmatchedP2P | None:
     """Of ranks that are all in sends and receives whose partners nothing names; one rank stands for a place."""
     if facts.graph.edges:
         return None
@@ -149,37 +149,37 @@ def of_unnamed(facts: Facts) -> LeftPartners | None:
             if progress.pending is not None and progress.pending.operation in POINT_TO_POINT:
                 places.setdefault(progress.pending.stack, (rank, name))
     seen = list(places.values())[:_MOST_PLACES]
-    return _past_its_part(facts, [(one, other, name) for one, name in seen for other, _ in seen if one != other])
+    return _skipped_counterpart(facts, [(one, other, name) for one, name in seen for other, _ in seen if one != other])
 
 
-def _past_its_part(facts: Facts, pairs: list[tuple[int, int, str]]) -> LeftPartners | None:
+def _skipped_counterpart(facts: Facts, pairs: list[tuple[int, int, str]]) -> UnmatchedP2P | None:
     """Of (waiter, awaited, group): one had its part above the line where it stands, in the block that both are in."""
     past = []
     for waiter, awaited, name in pairs:
         left, gone = _pending(facts.groups[name], waiter), facts.ranks[awaited].activity
-        part = _part_above(facts, left, gone) if left is not None and gone is not None else None
+        part = _counterpart_above(facts, left, gone) if left is not None and gone is not None else None
         if left is not None and gone is not None and part is not None:
             past.append((waiter, awaited, name, left, gone, part))
     gone_ranks, waiting = tuple(sorted({one[1] for one in past})), tuple(sorted({one[0] for one in past}))
     if not past or set(gone_ranks) & set(waiting):
         return None
     *_, name, left, activity, (line, test) = past[0]
-    rounds = not test and _may_be_rounds(facts, left.stack, activity.frames)
-    return LeftPartners(gone_ranks, activity.operation, None, waiting, left, name, rounds, line, test)
+    rounds = not test and _may_differ_in_rounds(facts, left.stack, activity.frames)
+    return UnmatchedP2P(gone_ranks, activity.operation, None, waiting, left, name, rounds, line, test)
 
 
-def _part_above(facts: Facts, left: PendingCall, gone: Activity) -> tuple[int, str] | None:
+def _counterpart_above(facts: Facts, left: PendingCall, gone: Activity) -> tuple[int, str] | None:
     """A statement, above where ``gone`` stands and from where the two part on, that makes the other half: its line, and
     the test on its own data that lets it."""
     wanted = {"recv", "irecv"} if left.operation.endswith("send") else {"send", "isend"}
-    parted = where_they_part(gone.frames, left.stack)
+    parted = first_differing_frames(gone.frames, left.stack)
     for frame in gone.frames if parted is not None else ():
         if not is_user_frame(frame, facts.sources):
             continue
         source = find_source(facts.sources, frame.file)
-        program = parse_program(source.text) if source is not None else ""
-        here = program.place(frame.line) if isinstance(program, Program) and frame.line is not None else None
-        if source is None or not isinstance(program, Program) or here is None:
+        program = parse_file(source.text) if source is not None else ""
+        here = program.place(frame.line) if isinstance(program, ParsedFile) and frame.line is not None else None
+        if source is None or not isinstance(program, ParsedFile) or here is None:
             return None
         first = _first_level(program, here, parted[1].line) if parted is not None and frame == parted[0] else 0
         above = (s for level in reversed(here.levels[first:]) for s in reversed(level.block[: level.index]))
@@ -191,7 +191,7 @@ def _part_above(facts: Facts, left: PendingCall, gone: Activity) -> tuple[int, s
     return None
 
 
-def _test_of(program: Program, source: SourceFile, part: ast.stmt, wanted: set[str]) -> str:
+def _test_of(program: ParsedFile, source: SourceFile, part: ast.stmt, wanted: set[str]) -> str:
     """The test of an ``if`` of which only one arm makes the call; empty where it asks for the rank."""
     if not isinstance(part, ast.If):
         return ""
@@ -201,10 +201,10 @@ def _test_of(program: Program, source: SourceFile, part: ast.stmt, wanted: set[s
         return ""
     if is_rank_conditional(source, made.lineno) != is_rank_conditional(source, part.lineno):
         return ""  # a test on the rank
-    return spoken(part.test)
+    return expression_text(part.test)
 
 
-def _first_level(program: Program, here: Place, other: int | None) -> int:
+def _first_level(program: ParsedFile, here: LinePosition, other: int | None) -> int:
     """The first level at which the two stand at different statements, or in different arms."""
     there = program.place(other) if other is not None else None
     for depth, (mine, theirs) in enumerate(zip(here.levels, there.levels if there is not None else (), strict=False)):
@@ -213,7 +213,7 @@ def _first_level(program: Program, here: Place, other: int | None) -> int:
     return len(here.levels)
 
 
-def _makes(program: Program, statement: ast.stmt, wanted: set[str]) -> bool:
+def _makes(program: ParsedFile, statement: ast.stmt, wanted: set[str]) -> bool:
     """It calls one of ``wanted``, itself or through functions of its file."""
     names = functions_that_call(program, wanted)
     return any(isinstance(node, ast.Call) and call_name(node) in names for node in ast.walk(statement))

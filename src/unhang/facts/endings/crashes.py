@@ -12,9 +12,15 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
 
 from unhang.evidence.items import LogEvent, ProcessExit, PythonTraceback
-from unhang.facts.endings.first_timeouts import FirstTimeouts, When
-from unhang.facts.endings.guard_errors import exception_in, guard_errors, read_guard_error
-from unhang.facts.endings.traceback_echoes import _ECHO_TEXT, _HOST_OOM, is_echo, is_gpu_memory, raised_by_launcher
+from unhang.facts.endings.first_timeouts import FirstTimeouts, TimeoutOrder
+from unhang.facts.endings.guard_errors import guard_errors, parse_guard_error, split_exception
+from unhang.facts.endings.traceback_echoes import (
+    _ECHO_TEXT,
+    _HOST_OOM,
+    is_echo,
+    is_gpu_out_of_memory,
+    raised_by_launcher,
+)
 from unhang.facts.evidence_quotes import quote_traceback
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.stacks.user_frames import first_user_frame
@@ -48,28 +54,28 @@ class Crash:
     evidence: Evidence
     time_s: float | None
     attempt: int
-    is_gpu_memory: bool
+    is_gpu_out_of_memory: bool
     is_host_memory: bool
     thread: str = ""
     """Thread that raised it, when not the main thread."""
     signal: int | None = None
     exit_code: int | None = None
-    when: When = When.BEFORE
+    when: TimeoutOrder = TimeoutOrder.BEFORE
     """Before or after the first timeout, or nothing tells."""
 
 
-def own_crashes(facts: Facts) -> tuple[Crash, ...]:
+def primary_crashes(facts: Facts) -> tuple[Crash, ...]:
     """Failures that are nobody's echo, first attempt first, then by time."""
-    return facts.once(_own_crashes)
+    return facts.once(_primary_crashes)
 
 
-def late_crashes(facts: Facts) -> tuple[Crash, ...]:
+def crashes_after_timeout(facts: Facts) -> tuple[Crash, ...]:
     """Failures of processes that were there when the first limit passed: nobody had waited because of them."""
-    return _sorted(crash for crash in facts.once(_failed) if crash.when is When.AFTER)
+    return _sorted(crash for crash in facts.once(_failed) if crash.when is TimeoutOrder.AFTER)
 
 
-def _own_crashes(facts: Facts) -> tuple[Crash, ...]:
-    return _sorted(crash for crash in facts.once(_failed) if crash.when is not When.AFTER)
+def _primary_crashes(facts: Facts) -> tuple[Crash, ...]:
+    return _sorted(crash for crash in facts.once(_failed) if crash.when is not TimeoutOrder.AFTER)
 
 
 def _sorted(crashes: Iterable[Crash]) -> tuple[Crash, ...]:
@@ -77,15 +83,17 @@ def _sorted(crashes: Iterable[Crash]) -> tuple[Crash, ...]:
 
 
 def _failed(facts: Facts) -> list[Crash]:
-    lived = [survived(t, facts) for t in facts.tracebacks]
+    lived = [was_handled(t, facts) for t in facts.tracebacks]
     handled = {(t.exception, t.frames) for t, on in zip(facts.tracebacks, lived, strict=True) if on}
     raised = [
-        t for t, on in zip(facts.tracebacks, lived, strict=True) if not on and not _handled_again(t, handled, facts)
+        t
+        for t, on in zip(facts.tracebacks, lived, strict=True)
+        if not on and not _is_handled_repeatedly(t, handled, facts)
     ]
-    return [*_from_tracebacks(raised, facts), *_told_by_guards(facts), *_from_exits(facts)]
+    return [*_from_tracebacks(raised, facts), *_crashes_from_guards(facts), *_from_exits(facts)]
 
 
-def survived(traceback: PythonTraceback, facts: Facts) -> bool:
+def was_handled(traceback: PythonTraceback, facts: Facts) -> bool:
     """The rank printed an exception of its main thread and went on: it stands in a collective, or its steps go on."""
     rank = facts.ranks.get(traceback.rank) if traceback.rank is not None else None
     if rank is None or traceback.thread not in ("", "MainThread"):
@@ -103,7 +111,7 @@ def survived(traceback: PythonTraceback, facts: Facts) -> bool:
     )
 
 
-def _handled_again(traceback: PythonTraceback, handled: Container[tuple[object, ...]], facts: Facts) -> bool:
+def _is_handled_repeatedly(traceback: PythonTraceback, handled: Container[tuple[object, ...]], facts: Facts) -> bool:
     """The same exception came up the same frames before and its rank went on: what was caught there then is caught
     there again, and nothing was left to say that this time. One that nobody catches has the frames of the whole
     program above it; an exit tells more than any of this."""
@@ -121,7 +129,7 @@ def _first_timeouts(facts: Facts) -> FirstTimeouts:
     return FirstTimeouts(facts.logs)
 
 
-def lone_last_lines(facts: Facts) -> tuple[LogEvent, ...]:
+def orphaned_exception_lines(facts: Facts) -> tuple[LogEvent, ...]:
     """Last lines of tracebacks whose other lines the log does not have: it was cut, or only a part was pasted."""
     whole = {t.rank for t in facts.tracebacks if not raised_by_launcher(t)}
     ends = {(t.source.path, t.raised_line) for t in facts.tracebacks}
@@ -135,7 +143,7 @@ def lone_last_lines(facts: Facts) -> tuple[LogEvent, ...]:
     )
 
 
-def fell_with_others(rank: RankFacts) -> bool:
+def is_collateral_exit(rank: RankFacts) -> bool:
     """The rank's end is an echo: ended by the launcher, or all it raised says that a partner is gone."""
     exit_ = rank.exit
     if exit_ is None or exit_.exit_code in (None, 0):
@@ -149,9 +157,9 @@ def fell_with_others(rank: RankFacts) -> bool:
 
 def ended_after_timeouts(rank: RankFacts, timeouts: FirstTimeouts) -> bool:
     """Ranks had waited in vain when it ended, and it told of no failure of its own before."""
-    if rank.exit is None or timeouts.of_exit(rank.exit, rank.rank) is not When.AFTER:
+    if rank.exit is None or timeouts.classify_exit(rank.exit, rank.rank) is not TimeoutOrder.AFTER:
         return False
-    return all(is_echo(t) or timeouts.of_exception(t) is When.AFTER for t in rank.tracebacks)
+    return all(is_echo(t) or timeouts.classify_exception(t) is TimeoutOrder.AFTER for t in rank.tracebacks)
 
 
 def signal_name(number: int) -> str:
@@ -178,24 +186,24 @@ def _from_tracebacks(tracebacks: Iterable[PythonTraceback], facts: Facts) -> lis
                 evidence=quote_traceback(traceback),
                 time_s=traceback.time_s if traceback.time_s is not None else _end_of(traceback, facts),
                 attempt=traceback.attempt,
-                is_gpu_memory=is_gpu_memory(traceback.exception, traceback.message),
+                is_gpu_out_of_memory=is_gpu_out_of_memory(traceback.exception, traceback.message),
                 is_host_memory=bool(_HOST_OOM.search(f"{traceback.exception} {traceback.message}")),
                 thread=traceback.thread if traceback.thread not in ("", "MainThread") else "",
-                when=first_timeouts(facts).of_exception(traceback, _end_of(traceback, facts)),
+                when=first_timeouts(facts).classify_exception(traceback, _end_of(traceback, facts)),
             )
         )
     return found
 
 
-def _told_by_guards(facts: Facts) -> list[Crash]:
+def _crashes_from_guards(facts: Facts) -> list[Crash]:
     """Failures of ranks whose own words the log does not have: a guard of another rank says what they died of."""
-    spoke: set[int | None] = {t.rank for t in facts.tracebacks if t.rank is not None and read_guard_error(t) is None}
+    spoke: set[int | None] = {t.rank for t in facts.tracebacks if t.rank is not None and parse_guard_error(t) is None}
     spoke |= {None} if any(t.rank is None and not is_echo(t) for t in facts.tracebacks) else set()
     found = []
     for error in guard_errors(facts.tracebacks):
         if error.kind != "failed" or spoke & {*error.ranks, None}:
             continue
-        exception, message = exception_in(error.detail)
+        exception, message = split_exception(error.detail)
         found.append(
             Crash(
                 rank=error.ranks[0],
@@ -205,7 +213,7 @@ def _told_by_guards(facts: Facts) -> list[Crash]:
                 evidence=error.evidence,
                 time_s=None,
                 attempt=0,
-                is_gpu_memory=is_gpu_memory(exception, message),
+                is_gpu_out_of_memory=is_gpu_out_of_memory(exception, message),
                 is_host_memory=bool(_HOST_OOM.search(f"{exception} {message}")),
             )
         )
@@ -223,12 +231,12 @@ def _end_of(traceback: PythonTraceback, facts: Facts) -> float | None:
 def _from_exits(facts: Facts) -> list[Crash]:
     found = []
     explained = {t.rank for t in facts.tracebacks if t.rank is not None}
-    explained |= {e.rank for e in lone_last_lines(facts) if e.rank is not None and _ECHO_TEXT.search(e.text)}
-    explained |= _explained_by_nobodys(facts)
+    explained |= {e.rank for e in orphaned_exception_lines(facts) if e.rank is not None and _ECHO_TEXT.search(e.text)}
+    explained |= _explained_by_unranked_echoes(facts)
     alone = _killed_alone(facts)
     timeouts = first_timeouts(facts)
     for rank in facts.ranks.values():
-        if rank.exit is None or rank.ended_by_recorder or fell_with_others(rank):
+        if rank.exit is None or rank.ended_by_recorder or is_collateral_exit(rank):
             continue
         crash = _crash_of_exit(
             rank.rank,
@@ -238,7 +246,7 @@ def _from_exits(facts: Facts) -> list[Crash]:
             by_itself=_ended_itself(rank),
         )
         if crash is not None:
-            found.append(replace(crash, when=timeouts.of_exit(rank.exit, rank.rank)))
+            found.append(replace(crash, when=timeouts.classify_exit(rank.exit, rank.rank)))
     placed = {(e.source.path, e.source.line) for r in facts.ranks.values() if (e := r.exit) is not None}
     for exit_ in facts.exits:
         # A launcher that names only the local rank: that somebody was killed is known, who is not.
@@ -246,11 +254,11 @@ def _from_exits(facts: Facts) -> list[Crash]:
             continue
         crash = _crash_of_exit(None, exit_, has_traceback=True)
         if crash is not None:
-            found.append(replace(crash, when=timeouts.of_exit(exit_)))
+            found.append(replace(crash, when=timeouts.classify_exit(exit_)))
     return found
 
 
-def _explained_by_nobodys(facts: Facts) -> set[int]:
+def _explained_by_unranked_echoes(facts: Facts) -> set[int]:
     """Ranks with a plain exit code whose exceptions, printed without a rank, all say that a partner could not be
     reached or is gone. One for each of them must be there: another may have failed without a word."""
     silent = {
@@ -262,7 +270,7 @@ def _explained_by_nobodys(facts: Facts) -> set[int]:
         and 0 < (rank.exit.exit_code or 0) <= _PLAIN_CODES
     }
     unsigned = [t for t in facts.tracebacks if t.rank is None and not raised_by_launcher(t)]
-    lone = [e for e in lone_last_lines(facts) if e.rank is None]
+    lone = [e for e in orphaned_exception_lines(facts) if e.rank is None]
     echoes = all(is_echo(t) for t in unsigned) and all(_ECHO_TEXT.search(e.text) for e in lone)
     return silent if len(unsigned) + len(lone) >= len(silent) and echoes else set()
 
@@ -281,7 +289,11 @@ def _killed_alone(facts: Facts) -> set[int | None]:
 def _ended_itself(rank: RankFacts) -> bool:
     """The signal came in a thread of the program that waited for nobody: a library that gave up in native code, or the
     program itself, did that. Watchdogs abort in threads of their own, in which no Python runs."""
-    fell = any(thread.fell and thread.frames for thread in rank.stack.threads) if rank.stack is not None else False
+    fell = (
+        any(thread.took_fatal_signal and thread.frames for thread in rank.stack.threads)
+        if rank.stack is not None
+        else False
+    )
     return fell and rank.activity is not None and rank.activity.operation is None
 
 
@@ -307,7 +319,7 @@ def _crash_of_exit(
         evidence=Evidence(exit_.source, text, rank),
         time_s=exit_.time_s,
         attempt=exit_.attempt,
-        is_gpu_memory=False,
+        is_gpu_out_of_memory=False,
         is_host_memory=False,
         signal=number,
         exit_code=code,

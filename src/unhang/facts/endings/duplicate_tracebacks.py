@@ -11,7 +11,7 @@ from unhang.evidence.items import Frame, PythonTraceback
 _Key = tuple[str, str, Frame | None]
 
 
-def told_once(tracebacks: Iterable[PythonTraceback]) -> tuple[PythonTraceback, ...]:
+def unique_tracebacks(tracebacks: Iterable[PythonTraceback]) -> tuple[PythonTraceback, ...]:
     """Each exception once: where the shared log names no rank and a rank's own file has the same, the log's place and
     the rank. A log orders what several ranks raised; which of them it was, only their own files tell."""
     every = tuple(tracebacks)

@@ -18,16 +18,16 @@ _FAILED = "te.failed"
 _SENT = {-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGQUIT, -signal.SIGKILL}
 
 
-def mark_closed(ranks: Mapping[int, RankFacts], events: Sequence[LogEvent]) -> None:
+def mark_ended_by_launcher(ranks: Mapping[int, RankFacts], events: Sequence[LogEvent]) -> None:
     """Exits by a signal are the launcher's doing in attempts in which it was told to end and had seen nobody fail."""
-    closed = _closed_attempts(events)
+    closed = _attempts_told_to_end(events)
     for rank in ranks.values():
         exit_ = rank.exit
         if exit_ is not None and exit_.attempt in closed and exit_.exit_code in _SENT:
             rank.exit = replace(exit_, terminated_by_launcher=True)
 
 
-def _closed_attempts(events: Iterable[LogEvent]) -> set[int]:
+def _attempts_told_to_end(events: Iterable[LogEvent]) -> set[int]:
     failed: set[int] = set()
     closed: set[int] = set()
     for event in sorted(events, key=_place):

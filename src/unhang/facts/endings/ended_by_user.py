@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from unhang.evidence.items import LogEvent, PythonTraceback, StackDump, ThreadStack
-from unhang.facts.endings.crashes import own_crashes
-from unhang.facts.logs.job_stages import is_preparing
-from unhang.facts.logs.log_statements import first_attempt, quote, saying
-from unhang.facts.logs.waits_in_logs import incident_of
+from unhang.facts.endings.crashes import primary_crashes
+from unhang.facts.logs.event_timing import is_preparing
+from unhang.facts.logs.log_statements import events_stating, first_attempt, quote_event
+from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts
 from unhang.facts.stacks.activity import activity_of
 from unhang.findings import Evidence, Source, shortened
@@ -19,7 +19,7 @@ _FIRST = "barrier"
 
 
 @dataclass(frozen=True, slots=True)
-class EndedByHand:
+class EndedByUser:
     """``joined``: ranks whose own lines tell that they had come to ``operation``, the job's first collective; empty
     where it had made steps, or they stood in different calls."""
 
@@ -40,28 +40,30 @@ def is_interrupt(event: LogEvent) -> bool:
     return event.kind in ("te.signal", "te.sigexc") and str(event.values.get("signal")) in _INTERRUPT
 
 
-def ended_by_hand(facts: Facts) -> EndedByHand | None:
+def ended_by_user(facts: Facts) -> EndedByUser | None:
     """None where nobody ended it by hand, or a rank had failed or given up before."""
-    return facts.once(_ended_by_hand)
+    return facts.once(_ended_by_user)
 
 
-def _ended_by_hand(facts: Facts) -> EndedByHand | None:
+def _ended_by_user(facts: Facts) -> EndedByUser | None:
     told = [event for event in first_attempt(facts.events_of("te.signal", "te.sigexc")) if is_interrupt(event)]
     raised = [t for t in facts.tracebacks if t.exception.endswith("KeyboardInterrupt") and not t.chained]
-    failed = any(crash.exception or crash.exit_code is not None for crash in own_crashes(facts))  # a torn one: nothing
-    if not (told or raised) or failed or incident_of(facts) is not None:
+    failed = any(
+        crash.exception or crash.exit_code is not None for crash in primary_crashes(facts)
+    )  # a torn one: nothing
+    if not (told or raised) or failed or logged_waits(facts) is not None:
         return None
-    evidence = (*map(quote, told[:1]), *map(_quoted, raised[:2]))
-    came = _came(facts, raised)
+    evidence = (*map(quote_event, told[:1]), *map(_quoted, raised[:2]))
+    came = _calls_entered(facts, raised)
     if _made_steps(facts) or len(set(came.values())) != 1 or facts.world_size is None:
-        return EndedByHand(evidence, (), "", ())
+        return EndedByUser(evidence, (), "", ())
     missing = tuple(rank for rank in range(facts.world_size) if rank not in came)
-    return EndedByHand(evidence, tuple(sorted(came)), next(iter(came.values())), missing)
+    return EndedByUser(evidence, tuple(sorted(came)), next(iter(came.values())), missing)
 
 
-def _came(facts: Facts, raised: list[PythonTraceback]) -> dict[int, str]:
+def _calls_entered(facts: Facts, raised: list[PythonTraceback]) -> dict[int, str]:
     """The call each rank stood in, by its own lines; what was interrupted elsewhere stood elsewhere."""
-    came = {event.rank: _FIRST for event in saying(facts, "device-guess") if event.rank is not None}
+    came = {event.rank: _FIRST for event in events_stating(facts, "device-guess") if event.rank is not None}
     for traceback in raised:
         if traceback.rank is not None:
             came[traceback.rank] = _call_of(traceback)

@@ -12,18 +12,18 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 
 from unhang.evidence.items import LogEvent, LogReading, ProcessExit, PythonTraceback
-from unhang.knowledge.numbers import moment
+from unhang.knowledge.numbers import utc_time
 
 _KINDS = ("wd.timeout", "gloo.to")
 
 
-class When(enum.Enum):
+class TimeoutOrder(enum.Enum):
     """Where an end stands in relation to the first timeout of its attempt."""
 
     BEFORE = "before"
     """Also where nobody had timed out."""
     AFTER = "after"
-    NOT_TOLD = "not-told"
+    UNKNOWN = "not-told"
 
 
 class FirstTimeouts:
@@ -32,7 +32,7 @@ class FirstTimeouts:
     def __init__(self, logs: Iterable[LogReading]) -> None:
         """Timeouts that the job went on after do not count."""
         logs = list(logs)
-        self._by_day = len({log.year_told for log in logs if log.first_time_s is not None}) > 1
+        self._by_day = len({log.has_year for log in logs if log.first_time_s is not None}) > 1
         self._time_s: dict[int, float] = {}
         self._attempts: set[int] = set()
         self._speakers: set[tuple[int, int | None]] = set()
@@ -41,7 +41,7 @@ class FirstTimeouts:
         for log in logs:
             counted_s = _last_step_s(log)
             for event in log.events:
-                if event.kind in _KINDS and not _went_on(counted_s, event):
+                if event.kind in _KINDS and not _steps_continued(counted_s, event):
                     self._add(event)
 
     def _add(self, event: LogEvent) -> None:
@@ -63,42 +63,44 @@ class FirstTimeouts:
             return None
         return _in_its_year(time_s) - _in_its_year(first_s) if self._by_day else time_s - first_s
 
-    def of_exception(self, raised: PythonTraceback, ended_s: float | None = None) -> When:
+    def classify_exception(self, raised: PythonTraceback, ended_s: float | None = None) -> TimeoutOrder:
         """``ended_s``: when its process had ended, which is the latest that it can have been raised."""
         if raised.attempt not in self._attempts:
-            return When.BEFORE
+            return TimeoutOrder.BEFORE
         line = self._lines.get((raised.attempt, raised.source.path, raised.rank if raised.rank is not None else -1))
         if line is not None and raised.source.line is not None:
-            return When.AFTER if line < raised.source.line else When.BEFORE
+            return TimeoutOrder.AFTER if line < raised.source.line else TimeoutOrder.BEFORE
         if raised.time_s is not None:
             return self._of_time(raised.time_s, raised.attempt)
         if (raised.source.line or 0) < self._first_lines.get((raised.attempt, raised.source.path), 0):
-            return When.BEFORE  # neither goes through a buffer: what stands in front of every timeout was said before
+            return (
+                TimeoutOrder.BEFORE
+            )  # neither goes through a buffer: what stands in front of every timeout was said before
         latest = self._of_time(ended_s, raised.attempt)
-        return When.BEFORE if latest is When.BEFORE else When.NOT_TOLD
+        return TimeoutOrder.BEFORE if latest is TimeoutOrder.BEFORE else TimeoutOrder.UNKNOWN
 
     def told_by(self, rank: int | None, attempt: int) -> bool:
         """The process of ``rank`` spoke of a timeout itself: it was there when the limit passed."""
         return (attempt, rank) in self._speakers
 
-    def of_exit(self, ended: ProcessExit, rank: int | None = None) -> When:
+    def classify_exit(self, ended: ProcessExit, rank: int | None = None) -> TimeoutOrder:
         """A process that spoke of a timeout was there. A bundle's clock counts from the epoch, that of log lines from
         wherever their machine stands: these two are not compared."""
         if ended.attempt not in self._attempts or ended.told_by == "bundle":
-            return When.BEFORE
+            return TimeoutOrder.BEFORE
         if self.told_by(rank, ended.attempt):
-            return When.AFTER
+            return TimeoutOrder.AFTER
         return self._of_time(ended.time_s, ended.attempt)
 
-    def _of_time(self, time_s: float | None, attempt: int) -> When:
+    def _of_time(self, time_s: float | None, attempt: int) -> TimeoutOrder:
         after_s = self.after_s(time_s, attempt)
         if not after_s:  # or in the same moment
-            return When.NOT_TOLD
-        return When.AFTER if after_s > 0 else When.BEFORE
+            return TimeoutOrder.UNKNOWN
+        return TimeoutOrder.AFTER if after_s > 0 else TimeoutOrder.BEFORE
 
 
 def _in_its_year(time_s: float) -> float:
-    told = moment(time_s)
+    told = utc_time(time_s)
     return time_s - datetime(told.year, 1, 1, tzinfo=timezone.utc).timestamp() if told is not None else time_s
 
 
@@ -111,7 +113,7 @@ def _last_step_s(log: LogReading) -> dict[int, float]:
     return latest
 
 
-def _went_on(counted_s: Mapping[int, float], event: LogEvent) -> bool:
+def _steps_continued(counted_s: Mapping[int, float], event: LogEvent) -> bool:
     """Steps were counted after it: by their times, as the lines of a rank that ends may come late."""
     last_s = counted_s.get(event.attempt)
     return last_s is not None and event.time_s is not None and last_s > event.time_s

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from unhang.evidence.items import LogEnding, LogReading, PythonTraceback
-from unhang.facts.logs.job_stages import is_preparing
+from unhang.facts.logs.event_timing import is_preparing
 from unhang.facts.model import Facts
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class StatedEndings:
     """``whole``: the line that tells it of all ranks. ``ranks``: of single ones. ``last``: the last line of each log
     that tells of an end; what stands before it did not stop the one that wrote it."""
 
@@ -24,23 +24,25 @@ class Ended:
     last: Mapping[str, LogEnding] = field(default_factory=dict)
 
 
-def ended_well(facts: Facts) -> Ended:
+def good_endings(facts: Facts) -> StatedEndings:
     """What is stated; nothing where a line contradicts it."""
-    return facts.once(_ended_well)
+    return facts.once(_good_endings)
 
 
-def _ended_well(facts: Facts) -> Ended:
+def _good_endings(facts: Facts) -> StatedEndings:
     if facts.manifests or any(r.stack is not None or r.recording is not None for r in facts.ranks.values()):
-        return Ended()
+        return StatedEndings()
     if any(is_uncaught(traceback) for traceback in facts.tracebacks):
-        return Ended()
+        return StatedEndings()
     attempts = [{*(e.attempt for e in log.endings), *(run.attempt for run in log.progress)} for log in facts.logs]
     attempt = max(set().union(*attempts), default=0)
     latest = [(log, e) for log in facts.logs for e in _last_of_each(log.endings) if e.attempt == attempt]
     if not all(e.well for _, e in latest):
-        return Ended()
-    final = [(log, e) for log, e in latest if _line(e) >= _goes_on_until(log, e)]
-    return Ended(_whole(facts, final), _by_rank(facts, final), {log.source.path: e for log, e in final})
+        return StatedEndings()
+    final = [(log, e) for log, e in latest if _line(e) >= _last_activity_line(log, e)]
+    return StatedEndings(
+        _whole_job_ending(facts, final), _by_rank(facts, final), {log.source.path: e for log, e in final}
+    )
 
 
 def _last_of_each(endings: Iterable[LogEnding]) -> Iterable[LogEnding]:
@@ -54,7 +56,7 @@ def is_uncaught(traceback: PythonTraceback) -> bool:
     return bool(traceback.frames) and traceback.frames[-1].function == "<module>"
 
 
-def _goes_on_until(log: LogReading, ending: LogEnding) -> int:
+def _last_activity_line(log: LogReading, ending: LogEnding) -> int:
     """The last line in which something starts, or the one whose end this is still counts."""
     counts = (run.last_line for run in log.progress if not ending.ranks or run.rank in (None, *ending.ranks))
     return max(log.started_line, *counts, 0)
@@ -64,7 +66,7 @@ def _line(ending: LogEnding) -> int:
     return ending.source.line or 0
 
 
-def _whole(facts: Facts, final: list[tuple[LogReading, LogEnding]]) -> LogEnding | None:
+def _whole_job_ending(facts: Facts, final: list[tuple[LogReading, LogEnding]]) -> LogEnding | None:
     """The line from which on all ranks are told of."""
     size = facts.world_size or 0
     by_launch: dict[str, tuple[LogEnding, int]] = {}

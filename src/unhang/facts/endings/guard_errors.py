@@ -15,7 +15,7 @@ from unhang.knowledge import numbers
 from unhang.knowledge.messages import rank_list
 from unhang.late_pattern import late_pattern
 
-Kind = Literal["missing", "differ", "apart", "slow", "failed"]
+GuardErrorKind = Literal["missing", "differ", "apart", "slow", "failed"]
 _RAISED = late_pattern(r"^unhang\.errors\.(RanksMissing|RanksDiffer|RankFailed)$")
 _WHAT = late_pattern(r"^(?P<what>(?:the end of )?\w+(?:\('[^']*'\))?)")
 _MISSING = late_pattern(r": ranks? (?P<ranks>\d[\d, -]*) did not come within .*?\(ranks? (?P<came>\d[\d, -]*) did\)")
@@ -46,11 +46,11 @@ _REASON = late_pattern(r"(?P<exception>[A-Za-z_][\w.]*)(?:: |\()(?P<message>.*)"
 
 
 @dataclass(frozen=True, slots=True)
-class GuardError:
+class ParsedGuardError:
     """One error. ``ranks``: those it names; ``came``: those that waited for them; ``branch``: the line that lets only
     some ranks come; ``at``: where a named rank was last seen; ``detail``: the first difference, or why one failed."""
 
-    kind: Kind
+    kind: GuardErrorKind
     what: str
     ranks: tuple[int, ...]
     evidence: Evidence
@@ -64,17 +64,17 @@ class GuardError:
     waited_s: float = 0.0
 
 
-def guard_errors(tracebacks: Iterable[PythonTraceback]) -> tuple[GuardError, ...]:
+def guard_errors(tracebacks: Iterable[PythonTraceback]) -> tuple[ParsedGuardError, ...]:
     """What guards said, one for each thing said; ranks of one job often say the same."""
-    found: dict[tuple[object, ...], GuardError] = {}
+    found: dict[tuple[object, ...], ParsedGuardError] = {}
     for traceback in tracebacks:
-        error = read_guard_error(traceback)
+        error = parse_guard_error(traceback)
         if error is not None:
             found.setdefault((error.kind, error.what, error.ranks), error)
     return tuple(found.values())
 
 
-def read_guard_error(traceback: PythonTraceback) -> GuardError | None:
+def parse_guard_error(traceback: PythonTraceback) -> ParsedGuardError | None:
     """The error, where it is a guard's and names a cause: None for settings that differ, which have none of ours."""
     raised = _RAISED.match(traceback.exception)
     if raised is None:
@@ -89,65 +89,69 @@ def _in_one_line(traceback: PythonTraceback) -> str:
     return " ".join(traceback.message.split())
 
 
-def _missing(traceback: PythonTraceback) -> GuardError | None:
+def _missing(traceback: PythonTraceback) -> ParsedGuardError | None:
     message = _in_one_line(traceback)
     said = _MISSING.search(message)
     if said is None:
         late = _LATE.search(message)
-        return _made(traceback, "missing", _ranks(late["ranks"])) if late is not None else None
+        return _error_of(traceback, "missing", _ranks(late["ranks"])) if late is not None else None
     branch = _BRANCH.search(traceback.message)
-    return _made(
+    return _error_of(
         traceback,
         "missing",
         _ranks(said["ranks"]),
         came=_ranks(said["came"]),
-        branch=Where(branch["file"], numbers.whole(branch["line"]), "") if branch is not None else None,
+        branch=Where(branch["file"], numbers.integer(branch["line"]), "") if branch is not None else None,
         test=branch["test"] if branch is not None else "",
         partner_died=bool(_SEE.search(message) or _GONE.search(message)),
     )
 
 
-def _failed(traceback: PythonTraceback) -> GuardError | None:
+def _failed(traceback: PythonTraceback) -> ParsedGuardError | None:
     message = _in_one_line(traceback)
     slow = _SLOW.search(message)
     if slow is not None:
-        at = Where(slow["file"], numbers.whole(slow["line"]), slow["function"] or "") if slow["file"] else None
-        return _made(
+        at = Where(slow["file"], numbers.integer(slow["line"]), slow["function"] or "") if slow["file"] else None
+        return _error_of(
             traceback, "slow", _ranks(slow["ranks"]), at=at, waited_s=numbers.duration_s(slow["waited"]) or 0.0
         )
     failed = _FAILED.search(message)
-    return _made(traceback, "failed", _ranks(failed["ranks"]), detail=failed["reason"].strip()) if failed else None
+    return _error_of(traceback, "failed", _ranks(failed["ranks"]), detail=failed["reason"].strip()) if failed else None
 
 
-def _differ(traceback: PythonTraceback) -> GuardError | None:
+def _differ(traceback: PythonTraceback) -> ParsedGuardError | None:
     message = _in_one_line(traceback)
     lengths = _LENGTHS.search(message)
     if lengths is not None:
         counts = {
-            rank: numbers.whole(each["count"]) or 0
+            rank: numbers.integer(each["count"]) or 0
             for each in _EACH.finditer(lengths["told"])
             for rank in _ranks(each["ranks"])
         }
-        return _made(traceback, "differ", _odd(counts), detail=lengths["told"].strip())
+        return _error_of(traceback, "differ", _outlier_ranks(counts), detail=lengths["told"].strip())
     apart = _APART.search(message)
     if apart is not None:
-        return _made(traceback, "apart", _ranks(apart["ranks"]))
+        return _error_of(traceback, "apart", _ranks(apart["ranks"]))
     named = _ODD.search(message) or _ALL.search(message)
     headline = message.partition("First difference:")[0]
     if named is None or not (_OF_DATA.search(headline) or _NO_SEED.search(message)):
         return None
     first = _FIRST.search(traceback.message)
-    return _made(traceback, "differ", _ranks(named["ranks"]), detail=(first["first"] if first else headline).strip())
+    return _error_of(
+        traceback, "differ", _ranks(named["ranks"]), detail=(first["first"] if first else headline).strip()
+    )
 
 
-def _made(traceback: PythonTraceback, kind: Kind, ranks: tuple[int, ...], **more: Any) -> GuardError:
+def _error_of(
+    traceback: PythonTraceback, kind: GuardErrorKind, ranks: tuple[int, ...], **more: Any
+) -> ParsedGuardError:
     what = _WHAT.match(traceback.message)
     evidence = quote_traceback(traceback)
     own = tuple(frame for frame in traceback.frames if "unhang/" not in frame.file.replace("\\", "/"))
-    return GuardError(kind, what["what"] if what else "", ranks, evidence, first_user_frame(own), **more)
+    return ParsedGuardError(kind, what["what"] if what else "", ranks, evidence, first_user_frame(own), **more)
 
 
-def _odd(counts: dict[int, int]) -> tuple[int, ...]:
+def _outlier_ranks(counts: dict[int, int]) -> tuple[int, ...]:
     """Ranks whose count is not that of most; all where there is no most."""
     values = list(counts.values())
     usual = max(set(values), key=values.count) if values else 0
@@ -160,7 +164,7 @@ def _ranks(told: str) -> tuple[int, ...]:
     return rank_list(told)
 
 
-def exception_in(reason: str) -> tuple[str, str]:
+def split_exception(reason: str) -> tuple[str, str]:
     """(exception, message) of the word another rank left, ``OSError: [Errno 28] …`` or ``OSError(28, …)``."""
     said = _REASON.match(reason)
     return (said["exception"], said["message"]) if said is not None else ("", reason)

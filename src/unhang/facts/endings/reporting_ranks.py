@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable
 
 from unhang.evidence.items import LogEvent
 from unhang.facts.endings.traceback_echoes import is_echo
-from unhang.facts.evidence_quotes import raised_at
-from unhang.facts.logs.log_statements import saying
+from unhang.facts.evidence_quotes import exception_source
+from unhang.facts.logs.log_statements import events_stating
 from unhang.facts.model import Facts
 from unhang.findings import Evidence, Source
 from unhang.knowledge.messages import message_row
@@ -20,21 +20,21 @@ _NAMING = ("rank", "ranks", "a_rank", "b_rank")
 """Values of a message that are the ranks it is about."""
 
 
-def ranks_behind(facts: Facts, evidence: Iterable[Evidence]) -> tuple[int, ...]:
+def reporting_ranks(facts: Facts, evidence: Iterable[Evidence]) -> tuple[int, ...]:
     """The ranks that say what ``evidence`` says or that it is about; of nobody's lines, the one rank that failed."""
     first = next(iter(evidence), None)
     if first is None:
         return ()
-    events = tuple(e for e in facts.events if _stand_at(e.source, first.source))
-    raised = tuple(t for t in facts.tracebacks if _stand_at(raised_at(t), first.source))
+    events = tuple(e for e in facts.events if _is_at(e.source, first.source))
+    raised = tuple(t for t in facts.tracebacks if _is_at(exception_source(t), first.source))
     if any(is_echo(t) for t in raised) or any(message_row(e.kind).says in _OF_WAITERS for e in events):
         return ()
-    alike = saying(facts, *{message_row(event.kind).says for event in events})
-    told = _told(facts, (*events, *alike))
+    alike = events_stating(facts, *{message_row(event.kind).says for event in events})
+    told = _ranks_of_events(facts, (*events, *alike))
     if first.rank is not None and not told:
         told.add(first.rank)
-    if are_all(facts, told):
-        told = _told(facts, events)  # everybody says it: the first to do so
+    if is_whole_job(facts, told):
+        told = _ranks_of_events(facts, events)  # everybody says it: the first to do so
     failed = _only_failed(facts) if events or raised else None
     if failed is not None and (not told or failed in told):
         return (failed,)
@@ -44,30 +44,30 @@ def ranks_behind(facts: Facts, evidence: Iterable[Evidence]) -> tuple[int, ...]:
 def ranks_named(facts: Facts, evidence: Iterable[Evidence]) -> tuple[int, ...]:
     """The ranks that the first line of ``evidence`` is about, by its own words."""
     first = next(iter(evidence), None)
-    events = (e for e in facts.events if first is not None and _stand_at(e.source, first.source))
-    return tuple(sorted({rank for event in events for rank in _about(event)}))
+    events = (e for e in facts.events if first is not None and _is_at(e.source, first.source))
+    return tuple(sorted({rank for event in events for rank in _ranks_named_in(event)}))
 
 
-def are_all(facts: Facts, ranks: Collection[int]) -> bool:
+def is_whole_job(facts: Facts, ranks: Collection[int]) -> bool:
     """Whether ``ranks`` are more than one, and all that there are as far as anything tells."""
     return len(ranks) > 1 and len(ranks) >= (facts.world_size or max(*facts.ranks, *ranks) + 1)
 
 
-def _stand_at(source: Source, place: Source) -> bool:
+def _is_at(source: Source, place: Source) -> bool:
     return (source.path, source.line) == (place.path, place.line)
 
 
-def _told(facts: Facts, events: Iterable[LogEvent]) -> set[int]:
+def _ranks_of_events(facts: Facts, events: Iterable[LogEvent]) -> set[int]:
     return {
         rank for event in events for rank in _ranks_of(event) if facts.world_size is None or rank < facts.world_size
     }
 
 
 def _ranks_of(event: LogEvent) -> set[int]:
-    return _about(event) or ({event.rank} if event.rank is not None else set())
+    return _ranks_named_in(event) or ({event.rank} if event.rank is not None else set())
 
 
-def _about(event: LogEvent) -> set[int]:
+def _ranks_named_in(event: LogEvent) -> set[int]:
     values = [event.values.get(name) for name in _NAMING]
     named = {rank for value in values for rank in (value if isinstance(value, tuple) else (value,))}
     return {rank for rank in named if isinstance(rank, int)}

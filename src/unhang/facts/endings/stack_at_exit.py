@@ -8,7 +8,7 @@ from unhang.facts.model import RankFacts
 from unhang.facts.stacks.user_frames import is_user_frame
 
 
-def stack_at_the_end(facts: RankFacts) -> StackDump | None:
+def stack_at_exit(facts: RankFacts) -> StackDump | None:
     """The rank's first echo as a stack; None when it has none, or failed by itself before."""
     first = next(iter(facts.tracebacks), None)
     if first is None or not first.frames or not is_echo(first) or is_user_frame(first.frames[0]):

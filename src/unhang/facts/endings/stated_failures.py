@@ -11,13 +11,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from unhang.evidence.items import LogEvent, PythonTraceback
-from unhang.facts.endings.crashes import Crash, own_crashes
-from unhang.facts.endings.failure_kinds import known_cause, port_of_the_job
-from unhang.facts.logs.job_stages import Stage, is_preparing, stage_of
-from unhang.facts.logs.waits_in_logs import incident_of
+from unhang.facts.endings.crashes import Crash, primary_crashes
+from unhang.facts.endings.failure_kinds import cause_of_messages, is_store_port
+from unhang.facts.logs.event_timing import EventTiming, is_preparing, timing_of
+from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Evidence, Source, Where, shortened
-from unhang.knowledge.failure_language import ELSEWHERE, HARMLESS, NAMES, VAGUE, Statement, statement_in
+from unhang.knowledge.failure_language import (
+    ELSEWHERE,
+    HARMLESS,
+    NAMES,
+    VAGUE,
+    FailureStatement,
+    find_failure_statement,
+)
 from unhang.knowledge.messages import message_row
 from unhang.late_pattern import late_pattern
 
@@ -33,14 +40,14 @@ _PLAIN = late_pattern(r"\b(?:INFO|DEBUG|TRACE|NOTICE)\b|\[I\b|^I\d{4} ")
 """The line says of itself that it is for information: what it tells stops nothing."""
 _UNREAD_KINDS = ("py.error", "n.warn")
 """Rows that know the mark of a line and not what it says."""
-_SITUATIONS = {Stage.FIRST_USE: "start", Stage.RUNNING: "running", Stage.UNKNOWN: ""}
+_SITUATIONS = {EventTiming.FIRST_USE: "start", EventTiming.RUNNING: "running", EventTiming.UNKNOWN: ""}
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class StatedFailure:
     """One failure, told by ``evidence``. ``statement`` is None where a message known by its shape tells it."""
 
-    statement: Statement | None
+    statement: FailureStatement | None
     cause: Cause | None
     """None for what says of no cause."""
     evidence: Evidence
@@ -74,15 +81,15 @@ class Failure:
         return self.statement is None or (self.marked and not self.late and self.statement.row.strength == NAMES)
 
 
-def failures_of(facts: Facts) -> tuple[Failure, ...]:
+def stated_failures(facts: Facts) -> tuple[StatedFailure, ...]:
     """Everything that tells of a failure, in order of attempt, then as it was said."""
-    return facts.once(_failures_of)
+    return facts.once(_stated_failures)
 
 
-def leading_failures(facts: Facts) -> tuple[Failure, ...]:
+def leading_failures(facts: Facts) -> tuple[StatedFailure, ...]:
     """The first failure of each cause that is named outright; where none is, the first that words hint at."""
-    own = [f for f in failures_of(facts) if f.cause and not f.elsewhere and f.statement is not None]
-    own = [f for f in own if f.marked or fails(facts)]
+    own = [f for f in stated_failures(facts) if f.cause and not f.elsewhere and f.statement is not None]
+    own = [f for f in own if f.marked or has_failed(facts)]
     own = [f for f in own if f.attempt == min(each.attempt for each in own)]
     named = {f.cause: f for f in reversed(own) if f.names_cause}
     if named:
@@ -90,91 +97,98 @@ def leading_failures(facts: Facts) -> tuple[Failure, ...]:
     return tuple(sorted((f for f in own if not f.late), key=lambda f: not f.marked))[:1]
 
 
-def fails(facts: Facts) -> bool:
+def has_failed(facts: Facts) -> bool:
     """The job ended badly or stands still, whatever such a line says."""
     ended = any(known.exit is not None and known.exit.exit_code for known in facts.ranks.values())
     return ended or bool(
-        facts.tracebacks or facts.stalls or facts.symmetric or facts.events_of("wd.timeout", "gloo.to")
+        facts.tracebacks or facts.stalls or facts.all_joined_stalls or facts.events_of("wd.timeout", "gloo.to")
     )
 
 
-def raised_at_last(facts: Facts) -> PythonTraceback | None:
+def last_exception(facts: Facts) -> PythonTraceback | None:
     """The last exception that a log tells of, where nobody counted a step after it in that log."""
     for traceback in reversed(facts.tracebacks):
         line = LogEvent(
             "", traceback.source, traceback.message, traceback.rank, traceback.time_s, attempt=traceback.attempt
         )
-        if not traceback.chained and not _went_on(line, facts):
+        if not traceback.chained and not _steps_continued(line, facts):
             return traceback
     return None
 
 
-def names_another(crash: Crash, facts: Facts) -> bool:
+def defers_to_other_failure(crash: Crash, facts: Facts) -> bool:
     """The crash says only that something below it failed, and another line says what."""
-    return any(not f.elsewhere and f.cause and f.evidence != crash.evidence for f in failures_of(facts))
+    return any(not f.elsewhere and f.cause and f.evidence != crash.evidence for f in stated_failures(facts))
 
 
-def _failures_of(facts: Facts) -> tuple[Failure, ...]:
-    found = [*_raised(facts), *_said(facts), *_known(facts)]
+def _stated_failures(facts: Facts) -> tuple[StatedFailure, ...]:
+    found = [*_raised(facts), *_failures_in_lines(facts), *_known(facts)]
     one_log = len({failure.evidence.source.path for failure in found}) == 1
-    gave_up = _gave_up(facts)
+    gave_up = _first_timeout_lines(facts)
     return tuple(replace(f, late=_is_late(f, gave_up)) for f in sorted(found, key=lambda f: _order(f, one_log)))
 
 
-def _raised(facts: Facts) -> Iterator[Failure]:
-    for crash in own_crashes(facts):
+def _raised(facts: Facts) -> Iterator[StatedFailure]:
+    for crash in primary_crashes(facts):
         text = f"{crash.exception}: {crash.message}".replace("\n", " ")
-        if crash.is_gpu_memory or crash.is_host_memory or not crash.message or known_cause(text) is not None:
+        if (
+            crash.is_gpu_out_of_memory
+            or crash.is_host_memory
+            or not crash.message
+            or cause_of_messages(text) is not None
+        ):
             continue  # read by its shape
         event = LogEvent(
             "", Source(crash.evidence.source.path, crash.evidence.source.line), text, crash.rank, crash.time_s
         )
-        said = statement_in(text, _SITUATIONS[stage_of(facts, event)], raised=True)
+        said = find_failure_statement(text, _SITUATIONS[timing_of(facts, event)], raised=True)
         # That a process died of an error of its own is what ``rank-crashed`` says.
-        if said is not None and said.row.cause is not Cause.RANK_CRASHED and not _another_port(said, facts):
-            yield Failure(
+        if said is not None and said.row.cause is not Cause.RANK_CRASHED and not _is_other_port(said, facts):
+            yield StatedFailure(
                 said, said.row.cause, crash.evidence, crash.rank, None, crash.time_s, crash.attempt, crash.where,
                 raised=True, elsewhere=said.row.strength in (ELSEWHERE, VAGUE),
             )  # fmt: skip
 
 
-def _another_port(said: Statement, facts: Facts) -> bool:
-    return said.row.id == "meet.port" and not port_of_the_job(facts.tracebacks)
+def _is_other_port(said: FailureStatement, facts: Facts) -> bool:
+    return said.row.id == "meet.port" and not is_store_port(facts.tracebacks)
 
 
-def _said(facts: Facts) -> Iterator[Failure]:
+def _failures_in_lines(facts: Facts) -> Iterator[StatedFailure]:
     raised: dict[str, set[str]] = {}
     for each in facts.tracebacks:
         if message := each.message.split("\n")[0]:
             raised.setdefault(each.source.path, set()).add(message[:60])
-    lines = [*(line for log in facts.logs for line in log.complaints), *facts.events_of(*_UNREAD_KINDS)]
+    lines = [*(line for log in facts.logs for line in log.unrecognized_failures), *facts.events_of(*_UNREAD_KINDS)]
     for line in lines:
         if any(map(line.text.__contains__, raised.get(line.source.path, ()))):
             continue
-        if _PLAIN.search(line.text[:160]) or known_cause(line.text) is not None or _went_on(line, facts):
+        if _PLAIN.search(line.text[:160]) or cause_of_messages(line.text) is not None or _steps_continued(line, facts):
             continue
-        said = statement_in(line.text, _SITUATIONS[stage_of(facts, line)])
+        said = find_failure_statement(line.text, _SITUATIONS[timing_of(facts, line)])
         if said is None or said.row.strength == HARMLESS:
             continue
         yield _failure(line, said, said.row.cause, elsewhere=said.row.strength in (ELSEWHERE, VAGUE))
 
 
-def _known(facts: Facts) -> Iterator[Failure]:
+def _known(facts: Facts) -> Iterator[StatedFailure]:
     for event in facts.events_where(lambda kind: message_row(kind).cause not in (None, Cause.UNKNOWN)):
         cause = message_row(event.kind).cause
-        if not _went_on(event, facts):
+        if not _steps_continued(event, facts):
             yield _failure(event, None, cause)
 
 
-def _failure(line: LogEvent, said: Statement | None, cause: Cause | None, *, elsewhere: bool = False) -> Failure:
+def _failure(
+    line: LogEvent, said: FailureStatement | None, cause: Cause | None, *, elsewhere: bool = False
+) -> StatedFailure:
     evidence = Evidence(Source(line.source.path, line.source.line), shortened(line.text), line.rank)
     marked = bool(line.kind) or (_MARK.search(line.text) is not None and _WARNED.search(line.text[:160]) is None)
-    return Failure(
+    return StatedFailure(
         said, cause, evidence, line.rank, line.host, line.time_s, line.attempt, marked=marked, elsewhere=elsewhere
     )
 
 
-def _went_on(line: LogEvent, facts: Facts) -> bool:
+def _steps_continued(line: LogEvent, facts: Facts) -> bool:
     """Steps were counted after it by whoever said it."""
     counted = facts.once(_last_counted)
     path, attempt, at = line.source.path, line.attempt, line.source.line or 0
@@ -197,9 +211,9 @@ def _last_counted(facts: Facts) -> dict[tuple[str, int, int | None], int]:
     return found
 
 
-def _gave_up(facts: Facts) -> tuple[tuple[str, int, float | None], ...]:
+def _first_timeout_lines(facts: Facts) -> tuple[tuple[str, int, float | None], ...]:
     """(path, line, time) of the first time that a rank waited in vain, in each log."""
-    if incident_of(facts) is None:
+    if logged_waits(facts) is None:
         return ()
     first: dict[str, tuple[str, int, float | None]] = {}
     for event in facts.events_of("wd.timeout", "gloo.to"):
@@ -208,7 +222,7 @@ def _gave_up(facts: Facts) -> tuple[tuple[str, int, float | None], ...]:
     return tuple(first.values())
 
 
-def _is_late(failure: Failure, gave_up: Iterable[tuple[str, int, float | None]]) -> bool:
+def _is_late(failure: StatedFailure, gave_up: Iterable[tuple[str, int, float | None]]) -> bool:
     source = failure.evidence.source
     for path, line, time_s in gave_up:
         if path == source.path:
@@ -219,6 +233,6 @@ def _is_late(failure: Failure, gave_up: Iterable[tuple[str, int, float | None]])
     return False
 
 
-def _order(failure: Failure, one_log: bool) -> tuple[int, float, str, int]:
+def _order(failure: StatedFailure, one_log: bool) -> tuple[int, float, str, int]:
     time_s = 0.0 if one_log or failure.time_s is None else failure.time_s
     return failure.attempt, time_s, failure.evidence.source.path, failure.evidence.source.line or 0

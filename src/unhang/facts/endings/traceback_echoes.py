@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from unhang.evidence.items import PythonTraceback
-from unhang.facts.endings.guard_errors import read_guard_error
-from unhang.knowledge.failure_language import ELSEWHERE, statement_in, without_guesses
+from unhang.facts.endings.guard_errors import parse_guard_error
+from unhang.knowledge.failure_language import ELSEWHERE, find_failure_statement, without_guesses
 from unhang.late_pattern import late_pattern
 
 # What the launcher raises for a rank that failed is known from its module too: a broken line ends inside of its name.
@@ -49,7 +49,7 @@ _HOST_OOM = late_pattern(
 
 def is_echo(traceback: PythonTraceback) -> bool:
     """The exception says that a partner is gone or that waiting took too long: a consequence, not a cause."""
-    if is_gpu_memory(traceback.exception, traceback.message):
+    if is_gpu_out_of_memory(traceback.exception, traceback.message):
         return False
     if traceback.exception in _PYTHON_CONNECTIONS and _from_own_connection(traceback):
         return False
@@ -57,13 +57,13 @@ def is_echo(traceback: PythonTraceback) -> bool:
         return True
     if traceback.exception == "Exception" and traceback.message.strip(" -")[:8] in ("", "Process "):
         return True  # what torch.multiprocessing raised for a child, whose own traceback follows
-    if read_guard_error(traceback) is not None:  # it waited for others and says why it waits no more
+    if parse_guard_error(traceback) is not None:  # it waited for others and says why it waits no more
         return True
     return bool(_ECHO_TEXT.search(without_guesses(traceback.message))) or _points_elsewhere(traceback)
 
 
 def _points_elsewhere(traceback: PythonTraceback) -> bool:
-    said = statement_in(f"{traceback.exception}: {traceback.message}".replace("\n", " "), raised=True)
+    said = find_failure_statement(f"{traceback.exception}: {traceback.message}".replace("\n", " "), raised=True)
     return said is not None and said.row.strength == ELSEWHERE
 
 
@@ -81,7 +81,7 @@ def _from_own_connection(traceback: PythonTraceback) -> bool:
     return any(_OWN_CONNECTIONS.search(frame.file.replace("\\", "/")) for frame in traceback.frames)
 
 
-def is_gpu_memory(exception: str, message: str) -> bool:
+def is_gpu_out_of_memory(exception: str, message: str) -> bool:
     """Accelerator memory ran out."""
     message = without_guesses(message)
     if _OOM_TYPES.search(exception):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from unhang.evidence.items import LastLine
 from unhang.facts.laggard.work_spanning_timeout import absent_rank
 from unhang.facts.logs.last_log_lines import phase_of_line
-from unhang.facts.logs.waits_in_logs import Incident, incident_of
+from unhang.facts.logs.waits_in_logs import LoggedWaits, logged_waits
 from unhang.facts.model import Facts
 from unhang.findings import Evidence, Phase, shortened
 from unhang.knowledge.thresholds import threshold
@@ -24,7 +24,7 @@ _NO_WORK = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class WentOn:
+class ActiveDuringWait:
     """``rank`` wrote its last line ``after_s`` into a wait of ``wait_s``; ``counts``: the line counts something."""
 
     rank: int
@@ -35,9 +35,9 @@ class WentOn:
     evidence: Evidence
 
 
-def went_on(facts: Facts) -> WentOn | None:
+def active_during_wait(facts: Facts) -> ActiveDuringWait | None:
     """That rank; None when several may be meant, lines carry no times, or it spoke of data it could not get."""
-    incident = incident_of(facts)
+    incident = logged_waits(facts)
     if incident is None or any(w.partner_gone for w in incident.waits):
         return None
     ended = max((w.ended_s for w in incident.waits if w.ended_s is not None), default=None)
@@ -47,7 +47,7 @@ def went_on(facts: Facts) -> WentOn | None:
     return found[0] if len({w.rank for w in found}) == 1 else None
 
 
-def _worked(facts: Facts, incident: Incident, line: LastLine, ended_s: float) -> WentOn | None:
+def _worked(facts: Facts, incident: LoggedWaits, line: LastLine, ended_s: float) -> ActiveDuringWait | None:
     rank = line.rank if line.rank is not None else absent_rank(facts, incident)
     if rank is None or rank in incident.rank_set or line.time_s is None or incident.began_s is None:
         return None
@@ -58,4 +58,4 @@ def _worked(facts: Facts, incident: Incident, line: LastLine, ended_s: float) ->
     counts = _COUNTS.search(line.text) is not None
     if line.rank is None and not counts:
         return None  # a launcher or a collector may have said it
-    return WentOn(rank, after, wait, counts, phase, Evidence(line.source, shortened(line.text), rank))
+    return ActiveDuringWait(rank, after, wait, counts, phase, Evidence(line.source, shortened(line.text), rank))

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from unhang.evidence.items import Frame
 from unhang.facts.model import Facts, Stall
 from unhang.facts.stacks.user_frames import is_user_frame
-from unhang.program.syntax.syntax_tree import Place, Program, call_name, own_nodes, program_of
+from unhang.program.syntax.syntax_tree import LinePosition, ParsedFile, call_name, find_parsed_file, own_nodes
 
 _ANSWERS_MORE = ("max_concurrency", "concurrency_groups")
 """Options with which an actor answers several calls at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class AskedActor:
+class ActorWait:
     """The ranks of a stall wait for ``method`` of an actor of class ``actor``, and the others stand in ``inside``."""
 
     actor: str
@@ -31,7 +31,7 @@ class AskedActor:
     """The method that asks for it, where the ranks ask for that one."""
 
 
-def asked_actor(facts: Facts, stall: Stall) -> AskedActor | None:
+def actor_wait(facts: Facts, stall: Stall) -> ActorWait | None:
     """None where the laggards are in no ``ray.get``, or ask for nothing that those who wait would have to answer."""
     activities = [facts.ranks[rank].activity for rank in stall.laggards]
     first = activities[0]
@@ -49,14 +49,14 @@ def asked_actor(facts: Facts, stall: Stall) -> AskedActor | None:
             own = rank in stall.laggards
             method = next((name for name in methods if name in asked and (asked[name] or not own)), None)
             if found is not None and method is not None:
-                return AskedActor(found[0], method, frame.function.rpartition(".")[2], rank, asked[method])
+                return ActorWait(found[0], method, frame.function.rpartition(".")[2], rank, asked[method])
     return None
 
 
 def _asked_inside(facts: Facts, method: str) -> Iterator[str]:
     """What a method of that name waits for itself."""
     for path in facts.sources:
-        program = program_of(facts.sources, path)
+        program = find_parsed_file(facts.sources, path)
         for function in program.owners if program is not None else ():
             if getattr(function, "name", "") != method:
                 continue
@@ -104,8 +104,8 @@ def _answers_more(node: ast.ClassDef) -> bool:
     return any(isinstance(word, ast.keyword) and word.arg in _ANSWERS_MORE for word in words)
 
 
-def _placed(facts: Facts, file: str, line: int | None) -> tuple[Program | None, Place | None]:
-    program = program_of(facts.sources, file)
+def _placed(facts: Facts, file: str, line: int | None) -> tuple[ParsedFile | None, LinePosition | None]:
+    program = find_parsed_file(facts.sources, file)
     if program is None or line is None:
         return None, None
     return program, program.place(line)

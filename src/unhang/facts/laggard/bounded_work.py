@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from unhang.evidence.items import Progress
 from unhang.facts.model import Facts, Stall
 from unhang.findings import Evidence, Source, Where
-from unhang.program.syntax.print_statements import printed_at
+from unhang.program.syntax.print_statements import find_print_statement
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedWork:
+class BoundedWork:
     """``rank`` had done ``done`` of ``total`` when the evidence ends; ``limit_s`` is the waiters' limit."""
 
     rank: int
@@ -25,7 +25,7 @@ class PlannedWork:
     """The line that printed the counter, when the source is there."""
 
 
-def planned_work(facts: Facts, stall: Stall) -> PlannedWork | None:
+def bounded_work(facts: Facts, stall: Stall) -> BoundedWork | None:
     """What the single laggard of ``stall`` was counting while the others' limit passed; None when it was not."""
     if len(stall.laggards) != 1:
         return None
@@ -42,9 +42,9 @@ def planned_work(facts: Facts, stall: Stall) -> PlannedWork | None:
         return None
     assert latest.total is not None
     activity = facts.ranks[rank].activity
-    where = activity.where if activity is not None else printed_at(latest.last_text, facts.sources)
+    where = activity.where if activity is not None else find_print_statement(latest.last_text, facts.sources)
     evidence = Evidence(Source(latest.source.path, latest.last_line), latest.last_text, rank)
-    return PlannedWork(rank, latest.label, latest.last_step, latest.total, limit_s, evidence, timeout, where)
+    return BoundedWork(rank, latest.label, latest.last_step, latest.total, limit_s, evidence, timeout, where)
 
 
 def passed_limit(facts: Facts, stall: Stall) -> tuple[float, Evidence] | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from unhang.facts.model import RankFacts
 from unhang.findings import Phase
-from unhang.knowledge.single_rank_work_words import own_work
+from unhang.knowledge.single_rank_work_words import single_rank_work_words
 
 
-def stands_still(known: RankFacts) -> bool:
+def is_idle_at_line(known: RankFacts) -> bool:
     """Asleep at one line of the user's in all looks, where nothing tells what it does: in no collective, and in no work
     or wait that has a name."""
     activity = known.activity
@@ -15,4 +15,4 @@ def stands_still(known: RankFacts) -> bool:
         return False
     if activity.thread is not None and activity.thread.active:
         return False  # py-spy saw it on a processor
-    return activity.phase is not Phase.COMMUNICATION and activity.what not in own_work()
+    return activity.phase is not Phase.COMMUNICATION and activity.what not in single_rank_work_words()

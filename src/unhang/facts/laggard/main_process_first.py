@@ -21,7 +21,7 @@ _WAITING = {"barrier", "wait_for_everyone", "monitored_barrier", "synchronize"}
 
 
 @dataclass(frozen=True, slots=True)
-class WaitsForMain:
+class MainProcessWait:
     """``waiter`` stands at ``where`` until the main process is done."""
 
     waiter: int | None
@@ -33,15 +33,15 @@ class WaitsForMain:
     evidence: Evidence
 
 
-def waits_for_main(facts: Facts) -> WaitsForMain | None:
+def main_process_wait(facts: Facts) -> MainProcessWait | None:
     """The first traceback that ended inside such a barrier."""
     for traceback in facts.tracebacks:
-        name = turnstile_in(traceback.frames)
+        name = main_first_in_frames(traceback.frames)
         if name is None:
             continue
         found = re.match(r"\[(\d+)\] is setting up NCCL communicator", traceback.message)
         waiter = traceback.rank if traceback.rank is not None else numbers.rank(found[1]) if found else None
-        return WaitsForMain(
+        return MainProcessWait(
             waiter,
             first_user_frame(traceback.frames),
             name,
@@ -51,27 +51,27 @@ def waits_for_main(facts: Facts) -> WaitsForMain | None:
     return None
 
 
-def turnstile_of(facts: Facts, stall: Stall) -> str | None:
+def main_first_of_stall(facts: Facts, stall: Stall) -> str | None:
     """The name of the turnstile in which a direct waiter of ``stall`` stands, or gave up; None when none does."""
     for rank in stall.direct_waiters:
         known = facts.ranks[rank]
         threads = known.stack.threads if known.stack is not None else ()
         stacks = [*(thread.frames for thread in threads), *(traceback.frames for traceback in known.tracebacks)]
-        found = (turnstile_in(frames) for frames in stacks)
+        found = (main_first_in_frames(frames) for frames in stacks)
         name = next((name for name in found if name is not None), None)
         if name is not None:
             return name
     return None
 
 
-def turnstile_in(frames: tuple[Frame, ...]) -> str | None:
+def main_first_in_frames(frames: tuple[Frame, ...]) -> str | None:
     """The context manager whose barrier ``frames`` (innermost first) end in."""
     waiting = any(frame.function in _WAITING for frame in frames[:3])
     names = [bare for frame in frames if _FIRST.search(bare := _bare(frame.function))]
     return names[0] if names and (waiting or _FIRST.search(_bare(frames[0].function))) else None
 
 
-def is_turnstile(name: str) -> bool:
+def is_main_first_name(name: str) -> bool:
     """Whether a context manager of this name lets the main process go first."""
     return bool(_FIRST.search(name))
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from unhang.facts.model import CodeContext, Facts
 from unhang.facts.stacks.activity import activity_of
-from unhang.facts.stacks.rank_cohorts import Camp
+from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.facts.stacks.source_context import line_context
 from unhang.program.syntax.syntax_tree import find_source
 
-LOADING = ("dataloader", "dataset-item", "collate", "pin-memory")
+LOADING_ACTIVITIES = ("dataloader", "dataset-item", "collate", "pin-memory")
 """Waiting in the loader's queue, or (without workers) inside the data set's own reading."""
 
 
-def runs_a_loop_of_its_own(facts: Facts, lag: Camp, wait: Camp) -> bool:
+def runs_own_loop(facts: Facts, lag: RankCohort, wait: RankCohort) -> bool:
     """The source shows a loop under a test of the rank that the waiters do not pass; or the rank was seen at other work
     between its batches while the others stood in one call."""
     if _loops_under_a_test(facts, lag, wait):
@@ -24,7 +24,7 @@ def runs_a_loop_of_its_own(facts: Facts, lag: Camp, wait: Camp) -> bool:
     return stand and all(_got_its_batch(facts, rank) for rank in lag.ranks)
 
 
-def _loops_under_a_test(facts: Facts, lag: Camp, wait: Camp) -> bool:
+def _loops_under_a_test(facts: Facts, lag: RankCohort, wait: RankCohort) -> bool:
     decides, branch = lag.reading.where, lag.reading.branch
     if lag.context is not CodeContext.RANK_BRANCH or decides is None or branch is None:
         return False
@@ -45,4 +45,6 @@ def _loops_under_a_test(facts: Facts, lag: Camp, wait: Camp) -> bool:
 def _got_its_batch(facts: Facts, rank: int) -> bool:
     known = facts.ranks[rank]
     looks = [activity_of(stack, facts.sources)[0] for stack in known.earlier_stacks]
-    return bool(known.moving) and any(look is not None and not look.what.startswith(LOADING) for look in looks)
+    return bool(known.moving) and any(
+        look is not None and not look.what.startswith(LOADING_ACTIVITIES) for look in looks
+    )

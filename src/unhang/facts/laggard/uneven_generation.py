@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from unhang.evidence.items import Frame
 from unhang.facts.evidence_quotes import quote_traceback
-from unhang.facts.logs.waits_in_logs import Incident, incident_of
+from unhang.facts.logs.waits_in_logs import LoggedWaits, logged_waits
 from unhang.facts.model import Facts, Stall
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Evidence, Where
@@ -48,14 +48,14 @@ def longer_generation(facts: Facts, stall: Stall) -> LongerGeneration | None:
             evidence = (first.evidence, activity.evidence)
             # A stack that was cut short lacks the user's frames; the call both are in came from the same line.
             where, waits = first.where or activity.where, activity.where
-            limit = _limit(incident_of(facts))
+            limit = _limit(logged_waits(facts))
             return LongerGeneration(stall.laggards, stall.waiters, shared, where, waits, limit, evidence, seen=True)
     return None
 
 
 def longer_generation_printed(facts: Facts) -> LongerGeneration | None:
     """From logs alone: who gave up stands behind the generation in a trainer's own function, others did not give up."""
-    incident = incident_of(facts)
+    incident = logged_waits(facts)
     if incident is None or any(known.stack is not None for known in facts.ranks.values()):
         return None
     for trace in facts.tracebacks:
@@ -73,7 +73,7 @@ def longer_generation_printed(facts: Facts) -> LongerGeneration | None:
     return None
 
 
-def _limit(incident: Incident | None) -> float | None:
+def _limit(incident: LoggedWaits | None) -> float | None:
     return min(incident.limits, default=None) if incident is not None else None
 
 

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from unhang.evidence.own_files.recorder_items import MarkedWork
+from unhang.evidence.own_files.run_items import MarkedPhase
 from unhang.facts.laggard.bounded_work import passed_limit
 from unhang.facts.model import Facts, RankState, Stall
-from unhang.facts.waiting.near_timeout import is_near, left_s, look_at_life
+from unhang.facts.waiting.near_timeout import is_limit_near, live_manifest, until_limit_s
 from unhang.findings import Evidence
 
 
 @dataclass(frozen=True, slots=True)
-class OutlastsLimit:
-    """``rank`` is inside ``work``, which may take longer than the others wait. ``left_s``: until their limit; None when
-    it has passed. ``limit_s`` is that limit."""
+class MarkedWorkBeyondLimit:
+    """``rank`` is inside ``work``, which may take longer than the others wait. ``until_limit_s``: until their limit; None
+    when     it has passed. ``limit_s`` is that limit."""
 
     rank: int
-    work: MarkedWork
+    work: MarkedPhase
     limit_s: float
-    left_s: float | None
+    until_limit_s: float | None
     evidence: tuple[Evidence, ...]
 
 
-def marked_work(facts: Facts, ranks: Iterable[int]) -> dict[int, MarkedWork]:
+def marked_work(facts: Facts, ranks: Iterable[int]) -> dict[int, MarkedPhase]:
     """What each of ``ranks`` marked; empty where one of them marked nothing, or cannot go on."""
     found = {}
     for rank in ranks:
@@ -35,7 +35,7 @@ def marked_work(facts: Facts, ranks: Iterable[int]) -> dict[int, MarkedWork]:
     return found
 
 
-def is_overlong(work: MarkedWork) -> bool:
+def is_overlong(work: MarkedPhase) -> bool:
     """It took longer than its author allowed."""
     return work.at_most_s is not None and work.gone_s > work.at_most_s
 
@@ -45,38 +45,38 @@ def is_planned(facts: Facts, ranks: Iterable[int]) -> bool:
     may as well be stuck."""
     marked = marked_work(facts, ranks)
     return bool(marked) and all(
-        not is_overlong(work) and (work.at_most_s is not None or not _stands(facts, rank))
+        not is_overlong(work) and (work.at_most_s is not None or not _is_idle(facts, rank))
         for rank, work in marked.items()
     )
 
 
-def _stands(facts: Facts, rank: int) -> bool:
+def _is_idle(facts: Facts, rank: int) -> bool:
     known = facts.ranks[rank]
     return known.moving is False and known.process_state == "S"
 
 
-def outlasts_limit(facts: Facts, stall: Stall) -> OutlastsLimit | None:
+def marked_work_beyond_limit(facts: Facts, stall: Stall) -> MarkedWorkBeyondLimit | None:
     """The marked work of the laggards may go on when the others' limit passes, which is soon, or has passed."""
     if not is_planned(facts, stall.laggards):
         return None
     marked = marked_work(facts, stall.laggards)
     rank = max(marked, key=lambda rank: (_may_take_s(marked[rank]), -rank))
     work = marked[rank]
-    if not facts.ranks[rank].outlived_the_others:
+    if not facts.ranks[rank].was_seen_alive:
         return None
-    looked = look_at_life(facts)
+    looked = live_manifest(facts)
     if looked is None:
         passed = passed_limit(facts, stall)
-        return OutlastsLimit(rank, work, passed[0], None, (passed[1],)) if passed is not None else None
-    left = left_s(looked, facts)
+        return MarkedWorkBeyondLimit(rank, work, passed[0], None, (passed[1],)) if passed is not None else None
+    left = until_limit_s(looked, facts)
     call = stall.call
-    if left is None or call is None or call.timeout_ms is None or not is_near(looked, facts):
+    if left is None or call is None or call.timeout_ms is None or not is_limit_near(looked, facts):
         return None
     if _may_take_s(work) <= left:
         return None
-    return OutlastsLimit(rank, work, call.timeout_ms / 1000, left, (call.evidence,))
+    return MarkedWorkBeyondLimit(rank, work, call.timeout_ms / 1000, left, (call.evidence,))
 
 
-def _may_take_s(work: MarkedWork) -> float:
+def _may_take_s(work: MarkedPhase) -> float:
     """From the look on."""
     return work.at_most_s - work.gone_s if work.at_most_s is not None else float("inf")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unhang.evidence.items import LogEvent, Progress
-from unhang.facts.logs.job_stages import is_preparing, is_training
-from unhang.facts.logs.waits_in_logs import Incident, incident_of
+from unhang.facts.logs.event_timing import is_preparing, is_training
+from unhang.facts.logs.waits_in_logs import LoggedWaits, logged_waits
 from unhang.facts.model import Facts
 from unhang.findings import Evidence, Source
 from unhang.knowledge.thresholds import threshold, whole_threshold
@@ -40,7 +40,7 @@ class SpanningWork:
 
 def spanning_work(facts: Facts) -> SpanningWork | None:
     """The unfinished bar whose own clock stands at the limit of the others; None when there is none."""
-    incident = incident_of(facts)
+    incident = logged_waits(facts)
     if incident is None and not facts.tracebacks:
         return None
     seen = incident.limits if incident is not None else ()
@@ -74,7 +74,7 @@ def spanning_work(facts: Facts) -> SpanningWork | None:
 
 def unfinished_work(facts: Facts) -> Progress | None:
     """The last bar of preparing work that was not done and that no rank that gave up waiting shows."""
-    incident = incident_of(facts)
+    incident = logged_waits(facts)
     bars = [
         bar
         for log in facts.logs
@@ -126,16 +126,16 @@ def _same_log(event: LogEvent, progress: Progress) -> bool:
     return event.source.path == progress.source.path and event.attempt == progress.attempt
 
 
-def _said_by_several(progress: Progress) -> bool:
+def _is_from_several_ranks(progress: Progress) -> bool:
     """Nobody's bar, three times the same on lines that follow each other: the ranks' prefixes were lost."""
     between = progress.last_line - (progress.source.line or progress.last_line)
     return progress.rank is None and len(progress.recent) == 1 and 2 <= between <= _SIDE_BY_SIDE
 
 
-def _everybody_counts(facts: Facts, progress: Progress, incident: Incident | None) -> bool:
+def _everybody_counts(facts: Facts, progress: Progress, incident: LoggedWaits | None) -> bool:
     """A rank that gave up waiting shows the same bar: it is work of all, and not what the others waited for."""
     waiters = set(incident.ranks) if incident is not None else set()
-    return _said_by_several(progress) or any(
+    return _is_from_several_ranks(progress) or any(
         other.label == progress.label and other.rank in waiters and other.last_step > 0
         for log in facts.logs
         for other in log.progress
@@ -143,7 +143,7 @@ def _everybody_counts(facts: Facts, progress: Progress, incident: Incident | Non
     )
 
 
-def absent_rank(facts: Facts, incident: Incident | None) -> int | None:
+def absent_rank(facts: Facts, incident: LoggedWaits | None) -> int | None:
     """The one rank that did not give up, or the one the others name; None when it cannot be told."""
     if incident is None:
         return None

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from unhang.evidence.items import LogReading, Progress
-from unhang.facts.logs.job_stages import is_preparing
+from unhang.facts.logs.event_timing import is_preparing
 from unhang.findings import Evidence
 from unhang.knowledge.thresholds import whole_threshold
 
@@ -16,7 +16,7 @@ _TELLING = whole_threshold("interleaved_progress_bars.telling_letters")
 
 
 @dataclass(frozen=True, slots=True)
-class BarsAtOnce:
+class InterleavedBars:
     """One bar that runs with several lengths at a time: that many processes count to other ends.
 
     ``reached``: the last step seen of each length. ``evidence``: the last line of the longest.
@@ -37,7 +37,7 @@ class BarsAtOnce:
         return ", ".join(f"{step}/{total}" for total, step in sorted(self.reached.items()))
 
 
-def bars_at_once(logs: Iterable[LogReading]) -> BarsAtOnce | None:
+def interleaved_bars(logs: Iterable[LogReading]) -> InterleavedBars | None:
     """The first bar of which one length goes on after another has shown up in between; None where none does.
 
     A bar that starts anew with another length (the next epoch) comes after the one before, and is none; nor is work
@@ -54,7 +54,7 @@ def bars_at_once(logs: Iterable[LogReading]) -> BarsAtOnce | None:
         for runs in by_label.values():
             if _goes_on(runs):
                 last = {run.total: run for run in runs if run.total is not None}
-                return BarsAtOnce({total: run.last_step for total, run in last.items()}, _quote(last[max(last)]))
+                return InterleavedBars({total: run.last_step for total, run in last.items()}, _quote(last[max(last)]))
     return None
 
 

@@ -49,7 +49,7 @@ _BAR = re.compile(r"\b(\d{1,12})/(\d{1,12}) \[\d")
 
 
 @dataclass(frozen=True, slots=True)
-class LastWords:
+class LastLinePhase:
     """``rank``'s last line and what it speaks of."""
 
     rank: int | None
@@ -65,20 +65,22 @@ def phase_of_line(text: str) -> Phase | None:
     return next((phase for phase, pattern in _WORDS if pattern.search(text)), None)
 
 
-def last_words(facts: Facts) -> tuple[LastWords, ...]:
+def last_line_phases(facts: Facts) -> tuple[LastLinePhase, ...]:
     """Last lines that speak of one of these, by rank."""
     found = []
     for log in facts.logs:
         for line in log.last_lines:
             phase = phase_of_line(line.text)
             if phase is not None:
-                found.append(LastWords(line.rank, phase, line.time_s, _evidence(line), _is_unfinished_bar(line.text)))
+                found.append(
+                    LastLinePhase(line.rank, phase, line.time_s, _evidence(line), _is_unfinished_bar(line.text))
+                )
     return tuple(sorted(found, key=lambda w: (w.rank is None, w.rank or 0, w.evidence.source.path)))
 
 
 def _is_unfinished_bar(text: str) -> bool:
     bar = _BAR.search(text)
-    return bar is not None and (numbers.whole(bar[1]) or 0) < (numbers.whole(bar[2]) or 0)
+    return bar is not None and (numbers.integer(bar[1]) or 0) < (numbers.integer(bar[2]) or 0)
 
 
 def _evidence(line: LastLine) -> Evidence:

@@ -15,7 +15,7 @@ _HEAD = re.compile(r"^.*(?:NCCL WARN |terminated with exception: |kernel: )")
 _NUMBERS = re.compile(r"\d+")
 
 
-def saying(facts: Facts, *statements: str) -> tuple[LogEvent, ...]:
+def events_stating(facts: Facts, *statements: str) -> tuple[LogEvent, ...]:
     """Events whose message makes one of these statements (``network``, ``shm``, …); never benign ones.
 
     Only of the first attempt that makes one: what a restarted job prints echoes it.
@@ -31,36 +31,36 @@ def first_attempt(events: Iterable[LogEvent]) -> tuple[LogEvent, ...]:
     return tuple(e for e in kept if e.attempt == first)
 
 
-def quote(event: LogEvent) -> Evidence:
+def quote_event(event: LogEvent) -> Evidence:
     """The line as evidence."""
     return Evidence(Source(event.source.path, event.source.line), shortened(event.text), event.rank)
 
 
-def quotes(events: Iterable[LogEvent], most: int = MOST_QUOTES) -> tuple[Evidence, ...]:
+def quote_events(events: Iterable[LogEvent], most: int = MOST_QUOTES) -> tuple[Evidence, ...]:
     """A few lines as evidence, none twice: lines that differ in numbers alone are one."""
     kept: dict[tuple[int | None, str], Evidence] = {}
     for event in events:
-        kept.setdefault((event.rank, _NUMBERS.sub("#", event.text[:200])), quote(event))
+        kept.setdefault((event.rank, _NUMBERS.sub("#", event.text[:200])), quote_event(event))
         if len(kept) >= most:
             break
     return tuple(kept.values())
 
 
-def in_short(event: LogEvent, most: int = 100) -> str:
+def short_message(event: LogEvent, most: int = 100) -> str:
     """The line without what stands before its message: host, process, file."""
     return shortened(_HEAD.sub("", event.text.strip()), most).strip()
 
 
-def ranks_in(events: Iterable[LogEvent]) -> tuple[int, ...]:
+def ranks_of_events(events: Iterable[LogEvent]) -> tuple[int, ...]:
     """The ranks that spoke these lines, each once."""
     return tuple(sorted({e.rank for e in events if e.rank is not None}))
 
 
-def hosts_in(events: Iterable[LogEvent]) -> tuple[str, ...]:
+def hosts_of_events(events: Iterable[LogEvent]) -> tuple[str, ...]:
     """The nodes these lines came from, each once."""
     return tuple(sorted({e.host for e in events if e.host}))
 
 
-def value_of(event: LogEvent, name: str) -> str:
+def field_text(event: LogEvent, name: str) -> str:
     """A field of the message as text; empty when the line does not tell it."""
     return str(event.values.get(name, ""))

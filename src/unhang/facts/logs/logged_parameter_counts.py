@@ -18,7 +18,7 @@ def parameter_counts(facts: Facts) -> dict[int, int]:
     return {int(rank): int(count) for text in texts for rank, count in _COUNTS.findall(text)}
 
 
-def odd_models(counts: dict[int, int]) -> tuple[int, ...]:
+def outlier_models(counts: dict[int, int]) -> tuple[int, ...]:
     """Ranks whose number is not that of the majority; all of them when there is none; empty when all agree."""
     sizes = Counter(counts.values()).most_common(2)
     if len(sizes) < 2:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from unhang.evidence.items import LogEvent
-from unhang.facts.logs.log_statements import first_attempt, quote
+from unhang.facts.logs.log_statements import first_attempt, quote_event
 from unhang.facts.model import Facts
 from unhang.findings import Evidence
 
@@ -14,7 +14,7 @@ _KINDS = (*_PACKAGE_OF, "v.pip", "v.hf", "ncclerr")
 
 
 @dataclass(frozen=True, slots=True)
-class PrintedVersion:
+class LoggedVersion:
     """One version of one package; ``rank`` and ``host`` of the first line that says it, where known."""
 
     package: str
@@ -24,13 +24,15 @@ class PrintedVersion:
     evidence: Evidence
 
 
-def printed_versions(facts: Facts) -> tuple[PrintedVersion, ...]:
+def logged_versions(facts: Facts) -> tuple[LoggedVersion, ...]:
     """Every package and version that the first attempt prints, in the order of the lines."""
-    found: dict[tuple[str, str], PrintedVersion] = {}
+    found: dict[tuple[str, str], LoggedVersion] = {}
     for event in first_attempt(facts.events_of(*_KINDS)):
         package, version = _package(event), _version(event)
         if package and version:
-            found.setdefault((package, version), PrintedVersion(package, version, event.rank, event.host, quote(event)))
+            found.setdefault(
+                (package, version), LoggedVersion(package, version, event.rank, event.host, quote_event(event))
+            )
     return tuple(found.values())
 
 

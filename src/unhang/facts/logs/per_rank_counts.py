@@ -6,9 +6,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from unhang.evidence.items import Progress
-from unhang.facts.logs.log_statements import first_attempt, quote
+from unhang.facts.logs.log_statements import first_attempt, quote_event
 from unhang.facts.logs.step_counts import step_counts
-from unhang.facts.logs.waits_in_logs import incident_of
+from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts
 from unhang.findings import Evidence, Source, rank_ranges
 from unhang.knowledge.thresholds import threshold, whole_threshold
@@ -37,17 +37,17 @@ class UnequalCounts:
 
 def unequal_counts(facts: Facts) -> UnequalCounts | None:
     """Printed counts, announced totals, then counters that stopped apart; None when they agree."""
-    return _printed(facts) or _announced(facts) or _stopped_apart(facts)
+    return _printed_counts(facts) or _announced_totals(facts) or _stopped_apart(facts)
 
 
-def _printed(facts: Facts) -> UnequalCounts | None:
+def _printed_counts(facts: Facts) -> UnequalCounts | None:
     by_what: dict[str, list[tuple[int | None, int, Evidence]]] = defaultdict(list)
     for event in first_attempt(facts.events_of("run.count", "run.loader_len")):
         count = event.values.get("count")
         if isinstance(count, int):
             named = event.values.get("rank")
             rank = event.rank if event.rank is not None or not isinstance(named, int) else named
-            by_what[str(event.values.get("what"))].append((rank, count, quote(event)))
+            by_what[str(event.values.get("what"))].append((rank, count, quote_event(event)))
     for what, said in sorted(by_what.items()):
         ranks = [rank for rank, _, _ in said]
         # One rank that prints several numbers tells of several epochs, not of several ranks.
@@ -59,11 +59,11 @@ def _printed(facts: Facts) -> UnequalCounts | None:
             short = tuple(sorted({r for r, count, _ in said if count == least and r is not None}))
             told = " and ".join(str(count) for count in sorted({count for _, count, _ in said})[:4])
             evidence = tuple(e for _, _, e in said[:4])
-            return UnequalCounts(what, told, short, True, evidence, _went_on(facts, said))
+            return UnequalCounts(what, told, short, True, evidence, _steps_continued(facts, said))
     return None
 
 
-def _went_on(facts: Facts, said: list[tuple[int | None, int, Evidence]]) -> bool:
+def _steps_continued(facts: Facts, said: list[tuple[int | None, int, Evidence]]) -> bool:
     """Steps were counted behind the last of these lines, by all who said one: it was no loop that parted them."""
     last = {(rank, evidence.source.path): evidence.source.line or 0 for rank, _, evidence in said}
     return all(
@@ -83,7 +83,7 @@ def _one_wave(said: list[tuple[int | None, int, Evidence]]) -> bool:
     return len(lines) > 1 and lines[-1] - lines[0] <= 2 * len(lines)
 
 
-def _announced(facts: Facts) -> UnequalCounts | None:
+def _announced_totals(facts: Facts) -> UnequalCounts | None:
     counts = step_counts(facts)
     if not counts.differ or max(counts.totals.values()) > min(counts.totals.values()) * NEAR:
         return None
@@ -100,7 +100,7 @@ def _stopped_apart(facts: Facts) -> UnequalCounts | None:
     """Several ranks' last line is the same counter, and they stand further apart than lockstep allows.
 
     Where ranks say in which collective they waited, that tells more than their counters."""
-    if incident_of(facts) is not None:
+    if logged_waits(facts) is not None:
         return None
     by_label: dict[str, dict[int, Progress]] = defaultdict(dict)
     for rank, known in facts.ranks.items():

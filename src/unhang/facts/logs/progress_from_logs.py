@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from unhang.evidence.items import LogEvent, Signature
-from unhang.facts.collective_operations import canonical
+from unhang.facts.collective_operations import canonical_operation
 from unhang.facts.model import GroupFacts, GroupProgress, PendingCall
 from unhang.findings import Evidence
 from unhang.knowledge.thresholds import whole_threshold
@@ -53,22 +53,22 @@ def add_progress_from_logs(
         if progress is not None:
             group.progress[rank] = progress
     names = {name for name, _ in told}
-    went_down = _went_down(first) if len(names) == 1 else set()
+    went_down = _ranks_that_gave_up(first) if len(names) == 1 else set()
     for name in names:
         group = groups[name]
-        if _of_several_groups(group):
+        if _mixes_groups(group):
             group.progress.clear()
         group.silent = tuple(rank for rank in group.members if rank not in group.progress and rank not in went_down)
 
 
-def _of_several_groups(group: GroupFacts) -> bool:
+def _mixes_groups(group: GroupFacts) -> bool:
     """Old lines name no group: positions this far apart cannot be of one, since nobody passes a collective alone."""
     positions = [p.pending.position for p in group.progress.values() if p.pending is not None and p.pending.position]
     only_logs = all(p.told_by == "log" for p in group.progress.values())
     return group.is_default and only_logs and bool(positions) and max(positions) - min(positions) > FAR_APART
 
 
-def _went_down(events: Iterable[LogEvent]) -> set[int]:
+def _ranks_that_gave_up(events: Iterable[LogEvent]) -> set[int]:
     """Ranks that gave up as well, in a line that does not tell where: nobody waits for them more than they do."""
     return {event.rank for event in events if event.kind in WENT_DOWN and event.rank is not None}
 
@@ -146,7 +146,7 @@ def _progress(name: str, rank: int, lines: list[LogEvent]) -> GroupProgress | No
 def _call(name: str, rank: int, event: LogEvent) -> PendingCall:
     values = event.values
     elements, gathered = values.get("elements_in"), values.get("elements_out")
-    operation = canonical(str(values.get("operation", "")))
+    operation = canonical_operation(str(values.get("operation", "")))
     elapsed = values.get("elapsed_ms")
     signature = None
     if isinstance(elements, int) and isinstance(gathered, int):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unhang.facts.logs.log_statements import first_attempt, quotes
+from unhang.facts.logs.log_statements import first_attempt, quote_events
 from unhang.facts.model import Facts
 from unhang.findings import Evidence
 from unhang.knowledge.messages import rank_list
@@ -18,7 +18,7 @@ _REPORTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class NamedLate:
+class ReportedMissing:
     """``ranks`` did not come; ``told_by`` says which report names them."""
 
     ranks: tuple[int, ...]
@@ -26,7 +26,7 @@ class NamedLate:
     evidence: tuple[Evidence, ...]
 
 
-def named_late(facts: Facts) -> NamedLate | None:
+def reported_missing_ranks(facts: Facts) -> ReportedMissing | None:
     """The first report that names ranks: monitored barrier, desync debug, Horovod, JAX."""
     for kinds, told_by in _REPORTS:
         events = first_attempt(facts.events_of(*kinds))
@@ -35,5 +35,5 @@ def named_late(facts: Facts) -> NamedLate | None:
             value = event.values.get("ranks", ())
             ranks.update(value if isinstance(value, tuple) else rank_list(str(value)))
         if ranks:
-            return NamedLate(tuple(sorted(ranks)), told_by, quotes(events))
+            return ReportedMissing(tuple(sorted(ranks)), told_by, quote_events(events))
     return None

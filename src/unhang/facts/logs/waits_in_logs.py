@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import Any
 
 from unhang.evidence.items import LogEvent
-from unhang.facts.collective_operations import canonical, is_barrier
-from unhang.facts.logs.log_statements import first_attempt, quote
+from unhang.facts.collective_operations import canonical_operation, is_barrier
+from unhang.facts.logs.log_statements import first_attempt, quote_event
 from unhang.facts.logs.progress_from_logs import groups_by_position
 from unhang.facts.model import Facts
 from unhang.findings import Evidence
@@ -54,7 +54,7 @@ class LogWait:
 
 
 @dataclass(frozen=True)
-class Incident:
+class LoggedWaits:
     """All waits of one run."""
 
     waits: tuple[LogWait, ...]
@@ -77,10 +77,10 @@ class Incident:
     @cached_property
     def began_s(self) -> float | None:
         """When the first of them entered its call."""
-        return self.began.since_s if self.began is not None else None
+        return self.first_wait.since_s if self.first_wait is not None else None
 
     @cached_property
-    def began(self) -> LogWait | None:
+    def first_wait(self) -> LogWait | None:
         """The wait of whoever entered its call first."""
         dated = (w for w in self.waits if w.since_s is not None)
         return min(dated, key=lambda w: (w.since_s or 0.0, w.time_form), default=None)
@@ -91,12 +91,12 @@ class Incident:
         return frozenset(w.position for w in self.waits)
 
 
-def incident_of(facts: Facts) -> Incident | None:
+def logged_waits(facts: Facts) -> LoggedWaits | None:
     """The first incident that logs tell of; None when nobody gave up waiting."""
-    return facts.once(_incident_of)
+    return facts.once(_logged_waits)
 
 
-def _incident_of(facts: Facts) -> Incident | None:
+def _logged_waits(facts: Facts) -> LoggedWaits | None:
     events = first_attempt(facts.events_of("wd.timeout", "uid.wait", "store.wait", "gloo.to"))
     inside = {(e.source.path, e.source.line) for e in events if e.kind == "uid.wait"}
     groups = groups_by_position(first_attempt(facts.events_of("wd.fail")))
@@ -105,10 +105,10 @@ def _incident_of(facts: Facts) -> Incident | None:
         for e in events
         if not (e.kind == "store.wait" and (e.source.path, e.source.line) in inside)
     ]
-    return Incident(_once(waits)) if waits else None
+    return LoggedWaits(_without_repeats(waits)) if waits else None
 
 
-def _once(waits: list[LogWait]) -> tuple[LogWait, ...]:
+def _without_repeats(waits: list[LogWait]) -> tuple[LogWait, ...]:
     """Torch says one timeout many times over."""
     kept: dict[tuple[Any, ...], LogWait] = {}
     for wait in waits:
@@ -125,7 +125,7 @@ def _wait(event: LogEvent, group: str | None) -> LogWait:
     limit = values.get("limit_ms")
     if not isinstance(limit, int):
         found = re.search(r"after (\d+) ?ms", event.text)
-        limit = numbers.whole(found[1]) if found else None
+        limit = numbers.integer(found[1]) if found else None
     ran = values.get("elapsed_ms")
     if event.kind != "wd.timeout":
         ran = limit
@@ -135,7 +135,7 @@ def _wait(event: LogEvent, group: str | None) -> LogWait:
     elements = values.get("elements_in")
     return LogWait(
         rank=rank,
-        operation=canonical(str(values.get("operation", ""))),
+        operation=canonical_operation(str(values.get("operation", ""))),
         elements=elements if isinstance(elements, int) else None,
         position=values.get("position"),
         group=str(values.get("group") or values.get("group_id") or group or "0"),
@@ -144,6 +144,6 @@ def _wait(event: LogEvent, group: str | None) -> LogWait:
         ended_s=event.time_s,
         awaited=values.get("from_rank"),
         partner_gone=bool(_GONE.search(error)) and not _RAN_OUT.search(error),
-        evidence=quote(event),
+        evidence=quote_event(event),
         time_form=event.time_form,
     )

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from unhang.evidence.items import LogEvent
-from unhang.facts.logs.log_statements import quotes
+from unhang.facts.logs.log_statements import quote_events
 from unhang.facts.model import Facts
 from unhang.findings import Evidence
 
@@ -14,7 +14,7 @@ FAMILIES = ("P2P", "SHM", "NET")
 
 
 @dataclass(frozen=True, slots=True)
-class TransportChosen:
+class ChosenTransports:
     """``ways``: family (``P2P``, ``SHM``, ``NET/IB``, ``NET/Socket``) of the channels, the most used first.
 
     ``network``: its own name for it, empty where it said none. ``all_told``: lines of every rank were read.
@@ -31,12 +31,12 @@ class TransportChosen:
         return any(way.split("/")[0] == family for way in self.ways)
 
 
-def transport_chosen(facts: Facts) -> TransportChosen | None:
+def chosen_transports(facts: Facts) -> ChosenTransports | None:
     """None where no line of a channel was read; asked once."""
-    return facts.once(_transport_chosen)
+    return facts.once(_chosen_transports)
 
 
-def _transport_chosen(facts: Facts) -> TransportChosen | None:
+def _chosen_transports(facts: Facts) -> ChosenTransports | None:
     channels = facts.events_of("n.channel")
     if not channels:
         return None
@@ -46,12 +46,12 @@ def _transport_chosen(facts: Facts) -> TransportChosen | None:
     first: dict[str, LogEvent] = {}
     for event in channels:
         first.setdefault(_family(event), event)
-    return TransportChosen(
+    return ChosenTransports(
         tuple(way for way, _ in counted.most_common() if way),
         networks[-1][:60] if networks else "",
         bool(facts.events_of("n.nvls_on")),
         facts.world_size is not None and told >= set(range(facts.world_size)),
-        quotes(first.values()),
+        quote_events(first.values()),
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unhang.facts.logs.log_statements import quote, value_of
-from unhang.facts.logs.waits_in_logs import incident_of
+from unhang.facts.logs.log_statements import field_text, quote_event
+from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts
 from unhang.findings import Evidence
 from unhang.knowledge.thresholds import whole_threshold
@@ -39,15 +39,15 @@ def ports_down(facts: Facts) -> tuple[PortDown, ...]:
         name = ""
         for event in log.events:
             if event.kind == "look.ibdev":
-                name = f"{value_of(event, 'hca')}:{value_of(event, 'port')}"
+                name = f"{field_text(event, 'hca')}:{field_text(event, 'port')}"
             elif event.kind == "look.ibstate" and name and str(event.values["state"]) in ("DOWN", "Down", "Disabled"):
-                found.setdefault(name, PortDown(name, quote(event)))
+                found.setdefault(name, PortDown(name, quote_event(event)))
     return tuple(found.values())
 
 
 def first_use_stall(facts: Facts) -> FirstUseStall | None:
     """All that reported wait in their first collectives, on several nodes, over a plugin, and no rank is absent."""
-    incident = incident_of(facts)
+    incident = logged_waits(facts)
     if incident is None or len(incident.ranks) < 2:
         return None
     positions = [p for p in incident.positions if p is not None]
@@ -60,7 +60,7 @@ def first_use_stall(facts: Facts) -> FirstUseStall | None:
     if all(w.barrier for w in incident.waits) or _somebody_is_absent(facts, incident.ranks):
         return None
     network = str(plugin.values.get("provider") or plugin.values.get("network"))
-    return FirstUseStall(network, incident.ranks, (quote(plugin), *(w.evidence for w in incident.waits[:2])))
+    return FirstUseStall(network, incident.ranks, (quote_event(plugin), *(w.evidence for w in incident.waits[:2])))
 
 
 def _is_external(values: object) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unhang.facts.logs.log_statements import quote
+from unhang.facts.logs.log_statements import quote_event
 from unhang.facts.model import Facts
 from unhang.findings import Evidence
 
 
 @dataclass(frozen=True, slots=True)
-class OneMachine:
+class SharedHostIdentity:
     """``first`` on ``first_host`` and ``second`` on ``second_host`` exchange over P2P or shared memory."""
 
     first: int
@@ -20,7 +20,7 @@ class OneMachine:
     evidence: Evidence
 
 
-def machines_taken_for_one(facts: Facts) -> OneMachine | None:
+def shared_host_identity(facts: Facts) -> SharedHostIdentity | None:
     """The first channel inside a machine between ranks whose own lines name different hosts; None without one."""
     hosts: dict[int, str] = {}
     for event in facts.events_of("n.init_start", "n.init_complete", "n.boot"):
@@ -32,5 +32,5 @@ def machines_taken_for_one(facts: Facts) -> OneMachine | None:
             continue
         first, second = event.values.get("from_rank", -1), event.values.get("to_rank", -1)
         if hosts.get(first) and hosts.get(second) and hosts[first] != hosts[second]:
-            return OneMachine(first, hosts[first], second, hosts[second], quote(event))
+            return SharedHostIdentity(first, hosts[first], second, hosts[second], quote_event(event))
     return None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 
-from unhang.facts.collective_operations import canonical
-from unhang.facts.logs.logged_settings import settings_of
-from unhang.facts.logs.waits_in_logs import incident_of
+from unhang.facts.collective_operations import canonical_operation
+from unhang.facts.logs.logged_settings import logged_settings
+from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts
 from unhang.knowledge.thresholds import whole_threshold
 
@@ -15,17 +15,17 @@ START_POSITIONS = whole_threshold("known_defect_signs.start_positions")
 _SOCKET_FRAMES = {"ncclSocketTest", "netRecvProxy", "socketProgress"}
 
 
-def seen_signs(facts: Facts) -> frozenset[str]:
+def defect_signs(facts: Facts) -> frozenset[str]:
     """The signs that this job shows."""
-    return frozenset(sign for sign, look in _LOOKS.items() if look(facts))
+    return frozenset(sign for sign, look in _SIGN_TESTS.items() if look(facts))
 
 
 def _stalled(facts: Facts) -> bool:
-    return incident_of(facts) is not None or bool(facts.events_of("look.native")) or bool(facts.symmetric)
+    return logged_waits(facts) is not None or bool(facts.events_of("look.native")) or bool(facts.all_joined_stalls)
 
 
 def _at_start(facts: Facts) -> bool:
-    incident = incident_of(facts)
+    incident = logged_waits(facts)
     positions = [p for p in incident.positions if p is not None] if incident is not None else []
     if positions:
         return max(positions) <= START_POSITIONS
@@ -34,8 +34,10 @@ def _at_start(facts: Facts) -> bool:
 
 
 def _all_to_all(facts: Facts) -> bool:
-    incident = incident_of(facts)
-    return incident is not None and any(canonical(w.operation).startswith("all_to_all") for w in incident.waits)
+    incident = logged_waits(facts)
+    return incident is not None and any(
+        canonical_operation(w.operation).startswith("all_to_all") for w in incident.waits
+    )
 
 
 def _nvls(facts: Facts) -> bool:
@@ -55,7 +57,7 @@ def _non_blocking(facts: Facts) -> bool:
 
 
 def _set(facts: Facts, name: str, value: str) -> bool:
-    setting = settings_of(facts).get(name)
+    setting = logged_settings(facts).get(name)
     return setting is not None and setting.value == value
 
 
@@ -77,10 +79,10 @@ def _aarch64(facts: Facts) -> bool:
 
 
 def _all_joined(facts: Facts) -> bool:
-    return bool(facts.symmetric)
+    return bool(facts.all_joined_stalls)
 
 
-_LOOKS: dict[str, Callable[[Facts], bool]] = {
+_SIGN_TESTS: dict[str, Callable[[Facts], bool]] = {
     "stalled": _stalled,
     "at-start": _at_start,
     "all-to-all": _all_to_all,

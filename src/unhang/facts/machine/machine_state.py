@@ -13,7 +13,7 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-from unhang.evidence.own_files.machine_series import Card, MachineRow, RankUse
+from unhang.evidence.own_files.machine_series import GpuSample, MachineRow, RankUse
 from unhang.facts.model import Facts
 from unhang.findings import Evidence, Source
 from unhang.knowledge.thresholds import threshold, whole_threshold
@@ -49,7 +49,7 @@ OF_RANK = ("card-slowed", "card-clocks", "card-shared", "cpu-limit", "cpu-starve
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
+class MachineSign:
     """One thing a machine did. ``rank``: whom it concerns, more than its peers; None for the whole node.
 
     ``values`` by kind: see the function that finds it.
@@ -70,25 +70,25 @@ class _Window:
     path: str
     rows: tuple[MachineRow, ...]
 
-    def sign(self, kind: str, row: MachineRow, text: str, rank: int | None = None, **values: Any) -> Sign:
-        return Sign(kind, self.node, Evidence(Source(self.path, row.line), text, rank), rank, values)
+    def sign(self, kind: str, row: MachineRow, text: str, rank: int | None = None, **values: Any) -> MachineSign:
+        return MachineSign(kind, self.node, Evidence(Source(self.path, row.line), text, rank), rank, values)
 
     def median(self, tell: Callable[[MachineRow], float | None]) -> float | None:
         told = [value for row in self.rows if (value := tell(row)) is not None]
         return median(told) if told else None
 
 
-def machine_signs(facts: Facts) -> tuple[Sign, ...]:
+def machine_signs(facts: Facts) -> tuple[MachineSign, ...]:
     """All signs, of all nodes; asked once."""
     return facts.once(_signs)
 
 
-def signs_of_rank(facts: Facts, rank: int) -> tuple[Sign, ...]:
+def signs_of_rank(facts: Facts, rank: int) -> tuple[MachineSign, ...]:
     """What holds this rank up and not its peers."""
     return tuple(s for s in machine_signs(facts) if s.rank == rank and s.kind in OF_RANK)
 
 
-def storage_signs(facts: Facts, ranks: Iterable[int]) -> tuple[Sign, ...]:
+def storage_signs(facts: Facts, ranks: Iterable[int]) -> tuple[MachineSign, ...]:
     """What the storage of these ranks' nodes did, and which of them waited for it."""
     wanted = tuple(ranks)
     nodes = {node for rank in wanted for node in _nodes_of(facts, rank)}
@@ -96,12 +96,12 @@ def storage_signs(facts: Facts, ranks: Iterable[int]) -> tuple[Sign, ...]:
     return tuple(s for s in signs if s.rank is None or s.rank in wanted)
 
 
-def network_signs(facts: Facts) -> tuple[Sign, ...]:
+def network_signs(facts: Facts) -> tuple[MachineSign, ...]:
     """What the network did, on every node."""
     return tuple(s for s in machine_signs(facts) if s.kind in NETWORK)
 
 
-def spinning(facts: Facts) -> tuple[Sign, ...]:
+def spinning_cards(facts: Facts) -> tuple[MachineSign, ...]:
     """Ranks whose card is busy all the time while nothing moves."""
     return tuple(s for s in machine_signs(facts) if s.kind == "spins")
 
@@ -113,26 +113,26 @@ def _nodes_of(facts: Facts, rank: int) -> set[str]:
     return told or ({host} if host else set())
 
 
-def _signs(facts: Facts) -> tuple[Sign, ...]:
+def _signs(facts: Facts) -> tuple[MachineSign, ...]:
     windows = _windows(facts)
-    peers = [_of_ranks(window) for window in windows]
-    everyone: dict[int, _OfRank] = {rank: known for found in peers for rank, known in found.items()}
-    found: list[Sign] = []
+    peers = [_usage_by_rank(window) for window in windows]
+    everyone: dict[int, _RankUsage] = {rank: known for found in peers for rank, known in found.items()}
+    found: list[MachineSign] = []
     for window, mine in zip(windows, peers, strict=True):
-        found += _of_storage(window)
-        found += _of_network(window)
+        found += _storage_signs(window)
+        found += _network_signs(window)
         found += _blocked(window)
         for rank, known in mine.items():
             others = [one for other, one in everyone.items() if other != rank]
-            found += _of_card(window, rank, known, others)
-            found += _of_processors(window, rank, known, others)
-            if _stands_still(facts) and (known.util or 0) >= SPINS_PERCENT:
+            found += _card_signs(window, rank, known, others)
+            found += _processor_signs(window, rank, known, others)
+            if _is_stalled(facts) and (known.util or 0) >= SPINS_PERCENT:
                 found.append(window.sign("spins", known.row, f"card {known.card_name}: {known.util:.0f} %", rank))
     return tuple(found)
 
 
-def _stands_still(facts: Facts) -> bool:
-    return bool(facts.stalls or facts.symmetric)
+def _is_stalled(facts: Facts) -> bool:
+    return bool(facts.stalls or facts.all_joined_stalls)
 
 
 def _windows(facts: Facts) -> list[_Window]:
@@ -159,20 +159,20 @@ def _span(facts: Facts) -> tuple[float, float]:
     """From when to when it is about, seconds since the epoch: infinite where nothing tells."""
     taken = max((m.taken_s for m in facts.manifests if m.taken_s), default=math.inf)
     since = min((m.stalled_since_s for m in facts.manifests if m.stalled_since_s is not None), default=math.inf)
-    if math.isfinite(since) and _stands_still(facts):
+    if math.isfinite(since) and _is_stalled(facts):
         return since, taken
     return taken - MOVING_S, taken
 
 
 @dataclass(frozen=True, slots=True)
-class _OfRank:
+class _RankUsage:
     """One rank over the window. ``slowed``: share of the samples in which its card's clocks were held down."""
 
     row: MachineRow
     """The last that tells of it."""
     use: RankUse
     starved: float | None
-    card: Card | None = None
+    card: GpuSample | None = None
     util: float | None = None
     clock: float | None = None
     slowed: float = 0.0
@@ -192,20 +192,20 @@ def _busy(disk: str, row: MachineRow) -> float | None:
     return row.disk[disk].busy if disk in row.disk else None
 
 
-def _of_ranks(window: _Window) -> dict[int, _OfRank]:
-    found: dict[int, _OfRank] = {}
+def _usage_by_rank(window: _Window) -> dict[int, _RankUsage]:
+    found: dict[int, _RankUsage] = {}
     last = {use.rank: (row, use) for row in window.rows for use in row.ranks}
     for rank, (row, use) in sorted(last.items()):
         starved = window.median(partial(_starved, rank))
         card = _card_of(row, use)
         if card is None:
-            found[rank] = _OfRank(row, use, starved, limited=_limiting(window, rank))
+            found[rank] = _RankUsage(row, use, starved, limited=_limiting(window, rank))
             continue
         seen = [one for r in window.rows for one in r.cards if one.uuid == card.uuid]
         utils = [one.util for one in seen if one.util is not None]
         clocks = [one.sm_mhz for one in seen if one.sm_mhz is not None]
         slowed = sum(bool(set(SLOWED) & set(one.throttle)) for one in seen) / max(1, len(seen))
-        found[rank] = _OfRank(
+        found[rank] = _RankUsage(
             row,
             use,
             starved,
@@ -218,14 +218,14 @@ def _of_ranks(window: _Window) -> dict[int, _OfRank]:
     return found
 
 
-def _card_of(row: MachineRow, use: RankUse) -> Card | None:
+def _card_of(row: MachineRow, use: RankUse) -> GpuSample | None:
     """The card its process is on; where nobody tells, or it is on several, there is none to speak of."""
     if len(use.cards) != 1:
         return None
     return next((card for card in row.cards if card.uuid == use.cards[0]), None)
 
 
-def _of_card(window: _Window, rank: int, known: _OfRank, others: list[_OfRank]) -> Iterator[Sign]:
+def _card_signs(window: _Window, rank: int, known: _RankUsage, others: list[_RankUsage]) -> Iterator[MachineSign]:
     """``card-slowed`` (card, reasons, temp_c, mhz, peers_mhz), ``card-clocks`` (card, mhz, peers_mhz),
     ``card-shared`` (card, pid, user, mem)."""
     card = known.card
@@ -265,7 +265,7 @@ def _limiting(window: _Window, rank: int) -> str:
     return worst[1] if worst[0] >= THROTTLED else ""
 
 
-def _of_processors(window: _Window, rank: int, known: _OfRank, others: list[_OfRank]) -> Iterator[Sign]:
+def _processor_signs(window: _Window, rank: int, known: _RankUsage, others: list[_RankUsage]) -> Iterator[MachineSign]:
     """``cpu-limit`` (group, limit, percent), ``cpu-starved`` (percent, peers_percent, pid, user, cpus: of the greatest
     stranger or None; elsewhere: processors that others than the job used, of ``processors``), ``memory-stalls``."""
     told: dict[str, Any]
@@ -294,7 +294,7 @@ def _of_processors(window: _Window, rank: int, known: _OfRank, others: list[_OfR
         yield window.sign("memory-stalls", known.row, text, rank, percent=round(100 * stalls))
 
 
-def _of_storage(window: _Window) -> Iterator[Sign]:
+def _storage_signs(window: _Window) -> Iterator[MachineSign]:
     """``disk-silent`` (path, seconds), ``disk-full`` (path, free_mib, size_mib), ``disk-busy`` (disk, path, percent,
     await_s), ``io-pressure`` (percent)."""
     last = window.rows[-1]
@@ -321,7 +321,7 @@ def _of_storage(window: _Window) -> Iterator[Sign]:
         yield window.sign("io-pressure", last, f"I/O pressure: some {waits:.0%}", percent=round(100 * waits))
 
 
-def _blocked(window: _Window) -> Iterator[Sign]:
+def _blocked(window: _Window) -> Iterator[MachineSign]:
     """``rank-blocked`` (times, of): in at least half of the samples. Pressure on a machine with many busy processors
     hides one rank that waits for its disk."""
     for rank in sorted({use.rank for row in window.rows for use in row.ranks}):
@@ -332,7 +332,7 @@ def _blocked(window: _Window) -> Iterator[Sign]:
             yield window.sign("rank-blocked", blocked[-1], text, rank, times=len(blocked), of=len(seen))
 
 
-def _of_network(window: _Window) -> Iterator[Sign]:
+def _network_signs(window: _Window) -> Iterator[MachineSign]:
     """``link-lost`` (link), ``link-errors`` (link, count), ``sent-again`` (count, percent)."""
     last = window.rows[-1]
     for name in dict.fromkeys(name for row in window.rows for name in (*row.net, *row.ib)):

@@ -11,7 +11,7 @@ NO_SUCH_FILE, NOT_PERMITTED = 2, 13
 _OPENING = ("n.shmseg", "n.shmopen")
 
 
-class SegmentTrouble(str, enum.Enum):
+class SegmentFailure(str, enum.Enum):
     """What stood against it."""
 
     NO_ROOM = "no-room"
@@ -21,15 +21,15 @@ class SegmentTrouble(str, enum.Enum):
     """The name that a peer sent is none: NCCL read another kind of handle as a path."""
 
 
-def trouble_with(events: Iterable[LogEvent]) -> SegmentTrouble:
+def segment_failure(events: Iterable[LogEvent]) -> SegmentFailure:
     """Of lines about shared memory; a full /dev/shm where no line tells another reason."""
     opening = [event for event in events if event.kind in _OPENING]
     if any(_says(event, NOT_PERMITTED, "Permission denied") for event in opening):
-        return SegmentTrouble.NO_RIGHT
+        return SegmentFailure.NO_RIGHT
     absent = [event for event in opening if _says(event, NO_SUCH_FILE, "No such file")]
     if any(_is_no_name(event) for event in absent):
-        return SegmentTrouble.NO_NAME
-    return SegmentTrouble.NOT_THERE if absent else SegmentTrouble.NO_ROOM
+        return SegmentFailure.NO_NAME
+    return SegmentFailure.NOT_THERE if absent else SegmentFailure.NO_ROOM
 
 
 def _says(event: LogEvent, errno: int, words: str) -> bool:

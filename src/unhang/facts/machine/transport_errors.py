@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from unhang.evidence.items import LogEvent
-from unhang.facts.logs.job_stages import Stage, stage_of
+from unhang.facts.logs.event_timing import EventTiming, timing_of
 from unhang.facts.logs.log_statements import first_attempt
 from unhang.facts.model import Facts
 from unhang.knowledge.thresholds import threshold, whole_threshold
@@ -27,11 +27,11 @@ MANY_RANKS = whole_threshold("transport_errors.many_ranks")
 
 
 @dataclass(frozen=True, slots=True)
-class TransportTrouble:
+class TransportErrors:
     """Lines of the network that speak of the way."""
 
     events: tuple[LogEvent, ...]
-    stage: Stage
+    stage: EventTiming
     one_peer: str | None
     """All lines of several ranks name this one address: it is that side, not the way there."""
     few_of_many: bool
@@ -42,16 +42,16 @@ class TransportTrouble:
     """The lines only say that a partner ended."""
 
 
-def transport_trouble(facts: Facts) -> TransportTrouble | None:
+def transport_errors(facts: Facts) -> TransportErrors | None:
     """What remains of the network's complaints; None when it did not complain."""
-    events = [e for e in first_attempt(facts.events_of(*_KINDS)) if _speaks_of_the_way(e)]
+    events = [e for e in first_attempt(facts.events_of(*_KINDS)) if _is_transport_error(e)]
     if not events:
         return None
     world = facts.world_size or 0
     speakers = {e.rank for e in events if e.rank is not None}
-    return TransportTrouble(
+    return TransportErrors(
         events=tuple(events),
-        stage=stage_of(facts, events[0]),
+        stage=timing_of(facts, events[0]),
         one_peer=_one_peer(events),
         few_of_many=world >= MANY_RANKS and 0 < len(speakers) <= world * FEW and bool(set(facts.ranks_seen) - speakers),
         connecting=all(e.kind == "n.ibcall" and e.values.get("call") == "ibv_modify_qp" for e in events),
@@ -59,7 +59,7 @@ def transport_trouble(facts: Facts) -> TransportTrouble | None:
     )
 
 
-def _speaks_of_the_way(event: LogEvent) -> bool:
+def _is_transport_error(event: LogEvent) -> bool:
     if event.kind == "n.ibwc":
         return event.values.get("status") not in (*MEMORY_STATUS, FLUSHED)
     if event.kind == "n.ibcall":

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from unhang.evidence.items import LogEvent
-from unhang.evidence.own_files.machine_series import MachineRow, MachineSeries, XidSeen
+from unhang.evidence.own_files.machine_series import MachineRow, MachineSeries, ReportedXid
 from unhang.facts.model import Facts
 from unhang.findings import Source
 from unhang.knowledge.thresholds import threshold
@@ -41,23 +41,23 @@ class _Node:
         return len(self.indices) > len(self.ranks)
 
 
-def with_xids(events: Sequence[LogEvent], machines: Iterable[MachineSeries]) -> tuple[LogEvent, ...]:
+def add_sampled_xids(events: Sequence[LogEvent], machines: Iterable[MachineSeries]) -> tuple[LogEvent, ...]:
     """``events`` and the Xids that only samples tell of; each with its node and its rank, where one rank is on it."""
     series = tuple(machines)
     if not series:
         return tuple(events)
     nodes = _nodes(series)
-    told = [_placed(event, nodes) if event.kind == KIND else event for event in events]
+    told = [_with_rank_and_node(event, nodes) if event.kind == KIND else event for event in events]
     logged = [event for event in told if event.kind == KIND]
     for one, row, seen in _first_and_last(series):
         if not any(_is_same(event, row, seen) for event in logged):
-            told.append(_placed(_event(one.source, row, seen, nodes[row.node]), nodes))
+            told.append(_with_rank_and_node(_event(one.source, row, seen, nodes[row.node]), nodes))
     return tuple(told)
 
 
-def _first_and_last(series: Iterable[MachineSeries]) -> list[tuple[MachineSeries, MachineRow, XidSeen]]:
+def _first_and_last(series: Iterable[MachineSeries]) -> list[tuple[MachineSeries, MachineRow, ReportedXid]]:
     """Of each code of each card: a sick one repeats itself for hours."""
-    found: dict[tuple[str, str, int], list[tuple[MachineSeries, MachineRow, XidSeen]]] = {}
+    found: dict[tuple[str, str, int], list[tuple[MachineSeries, MachineRow, ReportedXid]]] = {}
     every = ((one, row, seen) for one in series for row in one.rows for seen in row.xids)
     for told in sorted(every, key=lambda told: told[1].t_s):
         _, row, seen = told
@@ -65,7 +65,7 @@ def _first_and_last(series: Iterable[MachineSeries]) -> list[tuple[MachineSeries
     return [told for same in found.values() for told in (same[0], *same[1:][-1:])]
 
 
-def users_of(facts: Facts, event: LogEvent) -> tuple[int, ...] | None:
+def ranks_on_card(facts: Facts, event: LogEvent) -> tuple[int, ...] | None:
     """The ranks on the card this Xid is about; none: another job's card; None: nobody can tell."""
     nodes = facts.once(_nodes_of)
     name = _node_of(event, nodes)
@@ -74,14 +74,14 @@ def users_of(facts: Facts, event: LogEvent) -> tuple[int, ...] | None:
 
 def is_of_another_job(facts: Facts, event: LogEvent) -> bool:
     """No rank uses the card it is about."""
-    return event.kind in (KIND, OFF_THE_BUS) and users_of(facts, event) == ()
+    return event.kind in (KIND, OFF_THE_BUS) and ranks_on_card(facts, event) == ()
 
 
 def may_be_of_another_job(facts: Facts, event: LogEvent) -> bool:
     """Nobody can tell who uses the card, and there are more cards than ranks."""
     nodes = facts.once(_nodes_of)
     name = _node_of(event, nodes)
-    unknown = name is not None and nodes[name].has_more_cards and users_of(facts, event) is None
+    unknown = name is not None and nodes[name].has_more_cards and ranks_on_card(facts, event) is None
     return event.kind in (KIND, OFF_THE_BUS) and unknown
 
 
@@ -101,7 +101,7 @@ def _nodes(machines: Iterable[MachineSeries]) -> dict[str, _Node]:
     return nodes
 
 
-def _event(source: Source, row: MachineRow, seen: XidSeen, node: _Node) -> LogEvent:
+def _event(source: Source, row: MachineRow, seen: ReportedXid, node: _Node) -> LogEvent:
     uuid = node.uuids.get(_bus(seen.bus))
     card = f", card {node.indices[uuid]} ({uuid})" if uuid is not None else ""
     text = f"NVRM: Xid (PCI:{seen.bus}): {seen.code}{card}"
@@ -109,7 +109,7 @@ def _event(source: Source, row: MachineRow, seen: XidSeen, node: _Node) -> LogEv
     return LogEvent(KIND, replace(source, line=row.line), text, None, row.t_s, values, host=row.node)
 
 
-def _placed(event: LogEvent, nodes: dict[str, _Node]) -> LogEvent:
+def _with_rank_and_node(event: LogEvent, nodes: dict[str, _Node]) -> LogEvent:
     name = _node_of(event, nodes)
     if name is None or event.rank is not None:
         return event
@@ -123,7 +123,7 @@ def _node_of(event: LogEvent, nodes: dict[str, _Node]) -> str | None:
     return next((name for name in nodes if name.partition(".")[0] == event.host.partition(".")[0]), None)
 
 
-def _is_same(event: LogEvent, row: MachineRow, seen: XidSeen) -> bool:
+def _is_same(event: LogEvent, row: MachineRow, seen: ReportedXid) -> bool:
     if event.values.get("xid") != seen.code or _bus(str(event.values.get("bus", ""))) != _bus(seen.bus):
         return False
     if event.host is not None and event.host.partition(".")[0] != row.node.partition(".")[0]:

@@ -19,7 +19,7 @@ LEAST_WAITS = whole_threshold("data_wait_share.least_waits")
 
 
 @dataclass(frozen=True, slots=True)
-class DataPace:
+class DataWaitShare:
     """``share`` of the time of ``steps`` steps went into waiting for data; ``waits`` of them waited longer than they
     computed, the longest ``longest_s``, while computing takes ``compute_s``. ``every``: lines between two such steps,
     where it is always the same number."""
@@ -34,13 +34,13 @@ class DataPace:
     evidence: Evidence
 
 
-def data_pace(facts: Facts) -> DataPace | None:
+def data_wait_share(facts: Facts) -> DataWaitShare | None:
     """The loop that waits most for its data; None where no loop does, or no line tells."""
     found = [pace for log in facts.logs for progress in log.progress if (pace := _pace(progress)) is not None]
     return max(found, key=lambda pace: pace.share * pace.steps, default=None)
 
 
-def _pace(progress: Progress) -> DataPace | None:
+def _pace(progress: Progress) -> DataWaitShare | None:
     loads = progress.loads[1:]  # the first step always waits for the workers to start
     total_s = sum(all_s for _, _, all_s in loads)
     slow = [place for place, (_, waited_s, all_s) in enumerate(loads) if waited_s > all_s - waited_s]
@@ -50,7 +50,7 @@ def _pace(progress: Progress) -> DataPace | None:
     if share < MOST_OF_THE_TIME:
         return None
     gaps = {later - earlier for earlier, later in pairwise(slow)}
-    return DataPace(
+    return DataWaitShare(
         rank=progress.rank,
         share=share,
         steps=len(loads),

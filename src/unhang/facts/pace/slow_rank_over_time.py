@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from unhang.evidence.items import SourceFile, StackDump, ThreadStack
-from unhang.evidence.own_files.recorder_items import Pace, PacePlace, RankPace
+from unhang.evidence.own_files.run_items import Pace, PacePlace, RankPace
 from unhang.facts.model import Activity, AllWait
 from unhang.facts.pace_change import StepChange, find_step_change
 from unhang.facts.stacks.activity import activity_of
@@ -34,7 +34,7 @@ _PHASES = {phase.value for phase in Phase}
 
 
 @dataclass(frozen=True, slots=True)
-class SlowPace:
+class SlowRankPace:
     """``rank`` waited in the share ``waits`` of ``looks`` looks, every other one in at least ``others``.
 
     ``excess``: where it stood more often than they did; ``waiting``: another rank, and where that waited most.
@@ -49,7 +49,7 @@ class SlowPace:
     waiting: tuple[int, PacePlace] | None
 
 
-def slow_pace(pace: Pace) -> SlowPace | None:
+def slow_rank_pace(pace: Pace) -> SlowRankPace | None:
     """The one rank that holds the others up; None where the looks are few, or no rank does."""
     if pace.looks < LEAST_LOOKS or len(pace.ranks) < 2:
         return None
@@ -63,7 +63,9 @@ def slow_pace(pace: Pace) -> SlowPace | None:
         change = None
     if not holds_up(laggard.waits, usual, change.lost_share if change is not None else 0.0):
         return None
-    return SlowPace(laggard.rank, laggard.waits, usual, pace.looks, change, _excess(laggard, others), _waiting(others))
+    return SlowRankPace(
+        laggard.rank, laggard.waits, usual, pace.looks, change, _excess(laggard, others), _waiting(others)
+    )
 
 
 def holds_up(waits: float, usual: float, lost_share: float) -> bool:
@@ -76,7 +78,7 @@ def holds_up(waits: float, usual: float, lost_share: float) -> bool:
 
 def find_all_wait(paces: Sequence[Pace]) -> AllWait | None:
     """None where a rank does not wait much, or the steps are as they were."""
-    pace = pace_of_all(paces)
+    pace = merged_pace(paces)
     if pace is None or pace.looks < LEAST_LOOKS or len(pace.ranks) < 2:
         return None
     changes = [find_step_change(rank.steps) for rank in pace.ranks if rank.steps]
@@ -87,7 +89,7 @@ def find_all_wait(paces: Sequence[Pace]) -> AllWait | None:
     return AllWait(least, pace.looks, known[0])
 
 
-def pace_of_all(paces: Sequence[Pace]) -> Pace | None:
+def merged_pace(paces: Sequence[Pace]) -> Pace | None:
     """One record of all ranks of all nodes; of a rank that several tell of, what tells most. None without any."""
     if not paces:
         return None

@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import median
 
 from unhang.evidence.items import Progress
-from unhang.facts.logs.job_stages import is_preparing
+from unhang.facts.logs.event_timing import is_preparing
 from unhang.facts.logs.log_statements import first_attempt
 from unhang.facts.model import Facts
 from unhang.facts.pace_change import LEAST, find_step_change
@@ -24,7 +24,7 @@ TRAINER_LINES = "log"
 
 
 @dataclass(frozen=True, slots=True)
-class GrowingSteps:
+class StepSlowdown:
     """Steps took ``before_s`` at first and ``now_s`` at last; they have been longer since ``since_step``."""
 
     label: str
@@ -43,33 +43,33 @@ class GrowingSteps:
         return self.now_s / self.before_s
 
 
-def growing_steps(facts: Facts) -> GrowingSteps | None:
+def step_slowdown(facts: Facts) -> StepSlowdown | None:
     """The loop that slowed most; None when all keep their pace or too few steps carry a time."""
     return facts.once(_slowed_most)
 
 
-def _slowed_most(facts: Facts) -> GrowingSteps | None:
-    found = [g for log in facts.logs for p in log.progress if (g := _growing(p)) is not None]
+def _slowed_most(facts: Facts) -> StepSlowdown | None:
+    found = [g for log in facts.logs for p in log.progress if (g := _slowdown(p)) is not None]
     return max(found, key=lambda g: (g.unit != TRAINER_LINES, g.times), default=None)
 
 
-def slowed_to_its_end(facts: Facts) -> GrowingSteps | None:
+def slowdown_until_end(facts: Facts) -> StepSlowdown | None:
     """The loop that had grown slow and still moved when somebody ended the job; None where it may have stood still."""
     ends = [e.time_s for e in first_attempt(facts.events_of("te.signal", "slurm.cancel")) if e.time_s is not None]
-    growing = growing_steps(facts) if ends else None
+    growing = step_slowdown(facts) if ends else None
     if growing is None or growing.last_s is None:
         return None
     return growing if 0 <= ends[0] - growing.last_s <= STILL_MOVES * growing.now_s else None
 
 
-def _growing(progress: Progress) -> GrowingSteps | None:
+def _slowdown(progress: Progress) -> StepSlowdown | None:
     if is_preparing(progress):
         return None
     paces = _paces(progress)
     change = find_step_change(paces)
     if change is None or change.since_s < SLOWER * change.before_s:
         return None
-    return GrowingSteps(
+    return StepSlowdown(
         label=progress.label,
         unit=progress.unit,
         rank=progress.rank,

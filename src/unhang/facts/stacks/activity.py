@@ -56,11 +56,11 @@ def activity_of(stack: StackDump, sources: _Sources) -> tuple[Activity | None, t
         return None, ()
     chosen = max(readings, key=_precedence)
     main = next((reading for reading in readings if reading.is_main), None)
-    others = [reading for reading in readings if reading is not chosen and _worth_a_word(reading)]
+    others = [reading for reading in readings if reading is not chosen and _is_notable(reading)]
     return _activity(stack, chosen, sources, main), tuple(_activity(stack, reading, sources) for reading in others)
 
 
-def own_life(frames: Sequence[Frame]) -> tuple[Frame, ...]:
+def frames_since_fork(frames: Sequence[Frame]) -> tuple[Frame, ...]:
     """Without the frames a forked process inherited from its parent: they end where its own life began."""
     for index, frame in enumerate(frames):
         born = bare_function(frame.function) == "_bootstrap"
@@ -75,14 +75,14 @@ def own_life(frames: Sequence[Frame]) -> tuple[Frame, ...]:
 
 def _read_thread(stack: StackDump, thread: ThreadStack, sources: _Sources) -> _Reading:
     table = activity_table()
-    thread = replace(thread, frames=own_life(thread.frames))
+    thread = replace(thread, frames=frames_since_fork(thread.frames))
     row, operation = _best_row(thread.frames, sources)
     where = first_user_frame(thread.frames, sources)
     what, phase = (row.what, row.phase) if row is not None else ("unknown", Phase.OTHER)
     if what == "queue-wait" and _feeds_an_iterator(thread.frames):
         what, phase = "dataloader-wait", Phase.DATA
     elif row is None or row.priority < _PLAIN_WAITS:
-        told = _from_the_line(thread, table, sources)
+        told = _activity_on_line(thread, table, sources)
         if told is not None:
             what, phase, operation = told
         elif row is None and where is not None:
@@ -143,7 +143,7 @@ def _row_of(frame: Frame, sources: _Sources) -> ActivityRow | None:
     return row_of_frame(frame.function, frame.file, native=frame.native)
 
 
-def _from_the_line(
+def _activity_on_line(
     thread: ThreadStack, table: ActivityTable, sources: _Sources
 ) -> tuple[str, Phase, str | None] | None:
     """Built-in and native calls leave no Python frame: the user's own innermost line names them."""
@@ -213,7 +213,7 @@ def _is_plumbing(reading: _Reading) -> bool:
     return reading.where is None and not reading.is_main and all(frame.native for frame in reading.thread.frames)
 
 
-def _worth_a_word(reading: _Reading) -> bool:
+def _is_notable(reading: _Reading) -> bool:
     if reading.where is not None:
         return True
     if reading.thread.name.startswith(_BACKGROUND_NAMES) and reading.what in _BACKGROUND | _NATIVE_PLUMBING | {
@@ -253,13 +253,13 @@ def _text(frames: Sequence[Frame], where: Where | None) -> str:
     """The innermost Python frames down to the user's own, as one line: ``wait (…) < main (train.py:18)``."""
     python = [frame for frame in frames if not frame.native] or list(frames)
     shown = python[:_EVIDENCE_FRAMES]
-    parts = [_spoken(frame) for frame in shown]
+    parts = [_frame_text(frame) for frame in shown]
     if where is not None and not any((f.file, f.line) == (where.file, where.line) for f in shown):
         parts += ["…", f"{where.function} ({where.file}:{where.line})"]
     return " < ".join(parts)
 
 
-def _spoken(frame: Frame) -> str:
+def _frame_text(frame: Frame) -> str:
     return (
         f"{frame.function} ({frame.file}:{frame.line})"
         if frame.line is not None

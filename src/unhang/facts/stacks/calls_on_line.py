@@ -6,7 +6,7 @@ import ast
 
 from unhang.evidence.items import SourceFile
 from unhang.program.rank_dependence.step_loops import COLLECTIVE_CALLS
-from unhang.program.syntax.syntax_tree import Place, call_name, dotted, own_nodes, parse_program
+from unhang.program.syntax.syntax_tree import LinePosition, call_name, dotted, own_nodes, parse_file
 
 _RETURNS_WORK = COLLECTIVE_CALLS | {"all_gather_single", "reduce_scatter_single", "all_reduce_coalesced"}
 
@@ -99,6 +99,6 @@ def _gives_handle(call: ast.Call) -> bool:
     )
 
 
-def _place(source: SourceFile, line: int) -> Place | None:
-    program = parse_program(source.text)
+def _place(source: SourceFile, line: int) -> LinePosition | None:
+    program = parse_file(source.text)
     return None if isinstance(program, str) else program.place(line)

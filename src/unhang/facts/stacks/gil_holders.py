@@ -11,7 +11,7 @@ from unhang.facts.stacks.user_frames import is_user_frame
 from unhang.findings import Certainty, Phase
 
 # Native frames of a thread that wants the interpreter lock (CPython 3.10-3.14, pybind11).
-WANTS_LOCK = (
+WANTS_GIL = (
     "take_gil",
     "PyEval_RestoreThread",
     "PyEval_AcquireThread",
@@ -23,7 +23,7 @@ _INTERPRETER = re.compile(r"(libpython|/python)\d|/(Python|Modules|Objects)/[\w/
 """A frame of CPython itself: its library or program, or with debugging symbols its C files."""
 
 
-def holds_lock(facts: Facts, rank: RankFacts) -> Certainty | None:
+def certainty_of_gil_hold(facts: Facts, rank: RankFacts) -> Certainty | None:
     """How sure it is that a thread of this rank keeps the interpreter lock and does not move; None when it does not.
 
     A loop in pure Python holds the lock too, but gives it up many times a second, so that the rank still answers the
@@ -32,42 +32,42 @@ def holds_lock(facts: Facts, rank: RankFacts) -> Certainty | None:
     """
     if rank.stack is None or rank.beats or (rank.activity is not None and rank.activity.phase is Phase.SAVE):
         return None
-    holder = lock_holder(rank.stack)
+    holder = gil_holder(rank.stack)
     if holder is None:
         return None
     if rank.recording is not None:
         return None
     others_answered = any(other.recording is not None for other in facts.ranks.values())
-    if not others_answered and not sleeps_with_lock(holder):
+    if not others_answered and not sleeps_with_gil(holder):
         return None
-    looks = [lock_holder(look) for look in rank.earlier_stacks]
+    looks = [gil_holder(look) for look in rank.earlier_stacks]
     same = [look for look in looks if look is not None and _user_place(look) == _user_place(holder)]
     # a dump that is not there may have been lost: what tells for sure is a thread that sleeps with the lock, or our own
     # thread in the rank, which does not run
-    told = sleeps_with_lock(holder) or rank.beats is False
+    told = sleeps_with_gil(holder) or rank.beats is False
     return Certainty.CERTAIN if told and same and len(same) == len(looks) else Certainty.LIKELY
 
 
-def lock_holder(stack: StackDump) -> ThreadStack | None:
+def gil_holder(stack: StackDump) -> ThreadStack | None:
     """The thread that has the lock: marked so, or the only Python thread while another one waits for the lock."""
     marked = next((t for t in stack.threads if t.holds_gil and t.frames), None)
     if marked is not None:
         return marked
-    if not any(_wants_lock(thread) for thread in stack.threads):
+    if not any(_wants_gil(thread) for thread in stack.threads):
         return None
-    running = [t for t in stack.threads if not _wants_lock(t) and any(is_user_frame(f) for f in t.frames)]
+    running = [t for t in stack.threads if not _wants_gil(t) and any(is_user_frame(f) for f in t.frames)]
     return running[0] if len(running) == 1 else None
 
 
-def sleeps_with_lock(thread: ThreadStack) -> bool:
+def sleeps_with_gil(thread: ThreadStack) -> bool:
     """The thread has the lock and does not run: it sleeps below Python. Only py-spy's JSON tells that of idle threads;
     a loop in Python would be running, and whoever waits in Python has given the lock up."""
     return thread.holds_gil is True and thread.active is False
 
 
-def _wants_lock(thread: ThreadStack) -> bool:
+def _wants_gil(thread: ThreadStack) -> bool:
     inner = thread.frames[:12]
-    if any(any(name in frame.function for name in WANTS_LOCK) for frame in inner):
+    if any(any(name in frame.function for name in WANTS_GIL) for frame in inner):
         return True
     # Where the compiler has inlined take_gil only its timed wait is left; CPython's other locks wait on semaphores.
     return any(f.function == "pthread_cond_timedwait" and _INTERPRETER.search(g.file) for f, g in pairwise(inner))

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from unhang.evidence.items import StackDump, ThreadStack
 from unhang.facts.model import Facts, RankFacts
-from unhang.facts.stacks.activity import own_life
+from unhang.facts.stacks.activity import frames_since_fork
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Evidence, Where
-from unhang.program.syntax.syntax_tree import dotted, program_of
+from unhang.program.syntax.syntax_tree import dotted, find_parsed_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ def inherited_lock(facts: Facts, known: RankFacts) -> InheritedLock | None:
         if child.pid is None or len(child.threads) != 1 or not _is_forked(child):
             continue
         thread = child.threads[0]
-        where = first_user_frame(own_life(thread.frames), facts.sources)
+        where = first_user_frame(frames_since_fork(thread.frames), facts.sources)
         name = _lock_at(facts, where) if where is not None else None
         if where is None or name is None:
             continue
@@ -44,7 +44,7 @@ def inherited_lock(facts: Facts, known: RankFacts) -> InheritedLock | None:
 def _is_forked(child: StackDump) -> bool:
     """Frames of the parent lie below its own: a process that was spawned has none."""
     frames = child.threads[0].frames
-    return len(own_life(frames)) < len(frames)
+    return len(frames_since_fork(frames)) < len(frames)
 
 
 def _others(stack: StackDump | None) -> tuple[ThreadStack, ...]:
@@ -54,7 +54,7 @@ def _others(stack: StackDump | None) -> tuple[ThreadStack, ...]:
 def _lock_at(facts: Facts, where: Where) -> str | None:
     """What the line takes: ``with NAME:`` or ``NAME.acquire()``; its first line inside counts, which is where the
     interpreter is while it waits in some versions."""
-    program = program_of(facts.sources, where.file)
+    program = find_parsed_file(facts.sources, where.file)
     if program is None or where.line is None:
         return None
     place = program.place(where.line)
@@ -72,7 +72,7 @@ def _lock_at(facts: Facts, where: Where) -> str | None:
 def _uses(facts: Facts, thread: ThreadStack, name: str) -> bool:
     """It stands in a function that takes the same lock."""
     where = first_user_frame(thread.frames, facts.sources)
-    program = program_of(facts.sources, where.file) if where is not None else None
+    program = find_parsed_file(facts.sources, where.file) if where is not None else None
     if program is None or where is None or where.line is None:
         return False
     place = program.place(where.line)

@@ -11,20 +11,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from unhang.evidence.items import Frame
-from unhang.facts.model import CodeContext, Disagreement, Facts, PendingCall, Stall
+from unhang.facts.model import CallMismatch, CodeContext, Facts, PendingCall, Stall
 from unhang.facts.stacks.source_context import StackContext, stack_context
-from unhang.facts.stacks.stack_divergence import common_block, where_they_part
+from unhang.facts.stacks.stack_divergence import common_block, first_differing_frames
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Evidence, Phase, Where
-from unhang.program.rank_dependence.value_for_rank import singled_out, test_value
-from unhang.program.syntax.syntax_tree import program_of
+from unhang.program.rank_dependence.value_for_rank import singled_out_ranks, test_value
+from unhang.program.syntax.syntax_tree import find_parsed_file
 
 _LEAVE = ("break", "return", "exit")
 _NEGATED = {"else", "return", "continue", "break", "raise", "exit"}
 
 
 @dataclass(frozen=True, slots=True)
-class Camp:
+class RankCohort:
     """Ranks that stand at one place."""
 
     ranks: tuple[int, ...]
@@ -54,14 +54,14 @@ class Camp:
         return self.reading.loop.line if self.reading.loop is not None else None
 
 
-def camps_of_stall(facts: Facts, stall: Stall) -> tuple[Camp, Camp]:
+def cohorts_of_stall(facts: Facts, stall: Stall) -> tuple[RankCohort, RankCohort]:
     """(laggards, direct waiters)."""
-    lag = _camp(facts, stall.laggards, None)
-    wait = _camp(facts, stall.direct_waiters, stall.call)
-    return lag, _without_jumps_of_others(wait, lag.ranks)
+    lag = _cohort(facts, stall.laggards, None)
+    wait = _cohort(facts, stall.direct_waiters, stall.call)
+    return lag, _ignore_jumps_of_others(wait, lag.ranks)
 
 
-def camps_of_disagreement(facts: Facts, disagreement: Disagreement) -> tuple[Camp, ...]:
+def cohorts_of_mismatch(facts: Facts, disagreement: CallMismatch) -> tuple[RankCohort, ...]:
     """One camp per call site or signature, biggest first (ties by lowest rank)."""
     by_place: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for signature, ranks in disagreement.calls.items():
@@ -71,51 +71,53 @@ def camps_of_disagreement(facts: Facts, disagreement: Disagreement) -> tuple[Cam
             by_place[signature, where].append(rank)
     for rank in disagreement.aborted:
         by_place["aborted", None].append(rank)
-    camps = [_camp(facts, tuple(sorted(r)), disagreement.pending.get(min(r))) for r in by_place.values()]
-    camps = [_past_a_call(facts, c, camps) for c in camps]
+    camps = [_cohort(facts, tuple(sorted(r)), disagreement.pending.get(min(r))) for r in by_place.values()]
+    camps = [_mark_past_loop(facts, c, camps) for c in camps]
     past = [c for c in camps if c.context is CodeContext.AFTER_LOOP]
     if len(past) == 1:
-        camps = [c if c is past[0] else _without_jumps_of_others(c, past[0].ranks) for c in camps]
+        camps = [c if c is past[0] else _ignore_jumps_of_others(c, past[0].ranks) for c in camps]
     return tuple(sorted(camps, key=lambda c: (-len(c.ranks), c.ranks)))
 
 
-def with_a_place_of_its_own(camps: tuple[Camp, ...]) -> Camp | None:
+def cohort_outside_library(camps: tuple[RankCohort, ...]) -> RankCohort | None:
     """The one camp whose line the others do not come by: the others are in a library below a call of all of them
     (``trainer.fit()``). None where several stand at lines of their own, or none does."""
-    own = [c for c in camps if c.where is not None and not any(_comes_by(o, c.where) for o in camps if o is not c)]
+    own = [
+        c for c in camps if c.where is not None and not any(_passes_through(o, c.where) for o in camps if o is not c)
+    ]
     return own[0] if len(own) == 1 else None
 
 
-def below_the_others(facts: Facts, camps: tuple[Camp, ...]) -> tuple[Camp, int] | None:
+def cohort_past_shared_call(facts: Facts, camps: tuple[RankCohort, ...]) -> tuple[RankCohort, int] | None:
     """The one camp that has come through the call in which the others still are, and the line of that call: of one
     block, ``trainer.fit()`` and, below it, ``trainer.save_checkpoint()``. None where nobody is."""
     for camp in camps:
-        passed = [_passed(facts, camp, other) for other in camps if other is not camp]
+        passed = [_line_passed(facts, camp, other) for other in camps if other is not camp]
         if passed and passed[0] is not None and all(passed):
             return camp, passed[0]
     return None
 
 
-def _passed(facts: Facts, camp: Camp, other: Camp) -> int | None:
+def _line_passed(facts: Facts, camp: RankCohort, other: RankCohort) -> int | None:
     """The line of ``other`` that ``camp`` stands below. In a loop the other may as well be a round ahead."""
-    parted = where_they_part(camp.frames, other.frames)
+    parted = first_differing_frames(camp.frames, other.frames)
     if parted is None or stack_context(camp.frames[camp.frames.index(parted[0]) :], facts.sources).loop is not None:
         return None
     return parted[1].line if _below(facts, parted[1], parted[0]) else None
 
 
-def _comes_by(camp: Camp, where: Where) -> bool:
+def _passes_through(camp: RankCohort, where: Where) -> bool:
     return any((frame.file, frame.line) == (where.file, where.line) for frame in camp.frames)
 
 
-def _past_a_call(facts: Facts, camp: Camp, camps: list[Camp]) -> Camp:
+def _mark_past_loop(facts: Facts, camp: RankCohort, camps: list[RankCohort]) -> RankCohort:
     """``camp`` as past the loop, where it stands below the call of a function in whose loop of steps others are:
     ``train_epoch(loader)`` and, below it, ``dist.barrier()``."""
     if camp.context not in (CodeContext.INSIDE_LOOP, CodeContext.PLAIN):
         return camp
     for other in camps:
         loop, at = other.reading.loop, other.reading.where
-        parted = where_they_part(camp.frames, other.frames)
+        parted = first_differing_frames(camp.frames, other.frames)
         if other.context is not CodeContext.INSIDE_LOOP or loop is None or not loop.makes_steps or parted is None:
             continue
         mine, theirs = parted
@@ -127,14 +129,14 @@ def _past_a_call(facts: Facts, camp: Camp, camps: list[Camp]) -> Camp:
 
 
 def _below(facts: Facts, above: Frame, below: Frame) -> bool:
-    program = program_of(facts.sources, above.file)
+    program = find_parsed_file(facts.sources, above.file)
     if program is None or above.line is None or below.line is None:
         return False
     first, second = program.place(above.line), program.place(below.line)
     return first is not None and second is not None and common_block(first, second) is not None
 
 
-def _without_jumps_of_others(camp: Camp, gone: tuple[int, ...]) -> Camp:
+def _ignore_jumps_of_others(camp: RankCohort, gone: tuple[int, ...]) -> RankCohort:
     """``camp`` as it stands in its loop, where the jump on the rank before it lets none of those out that are gone."""
     branch = camp.reading.branch
     if camp.context is not CodeContext.RANK_BRANCH or branch is None or branch.kind not in _LEAVE or not gone:
@@ -144,7 +146,7 @@ def _without_jumps_of_others(camp: Camp, gone: tuple[int, ...]) -> Camp:
     return replace(camp, reading=replace(camp.reading, context=CodeContext.INSIDE_LOOP, branch=None))
 
 
-def past_and_inside(camps: tuple[Camp, ...]) -> tuple[Camp, Camp] | None:
+def split_by_loop(camps: tuple[RankCohort, ...]) -> tuple[RankCohort, RankCohort] | None:
     """(past the loop, inside it) when the camps divide that way and no branch on the rank explains it."""
     if any(c.context is CodeContext.RANK_BRANCH for c in camps):
         return None
@@ -155,18 +157,18 @@ def past_and_inside(camps: tuple[Camp, ...]) -> tuple[Camp, Camp] | None:
     return None
 
 
-def is_past(lag: Camp, wait: Camp) -> bool:
+def has_left_loop(lag: RankCohort, wait: RankCohort) -> bool:
     """The laggards have left the loop in which the waiters wait."""
     if CodeContext.RANK_BRANCH in (lag.context, wait.context) or lag.context is CodeContext.EXCEPT_HANDLER:
         return False
     left = lag.ended or lag.phase is Phase.SHUTDOWN
-    left = left or (lag.context is CodeContext.AFTER_LOOP and not _may_come_again(lag))
+    left = left or (lag.context is CodeContext.AFTER_LOOP and not _may_be_iteration_behind(lag))
     return (
         left and wait.context in (CodeContext.INSIDE_LOOP, CodeContext.NO_SOURCE) and wait.phase is not Phase.SHUTDOWN
     )
 
 
-def _may_come_again(lag: Camp) -> bool:
+def _may_be_iteration_behind(lag: RankCohort) -> bool:
     """It does something of its own behind the loop, and a loop around both leads back into it: it may be a round behind
     as well, and the others in the next epoch already."""
     around, after = lag.reading.loop, lag.reading.after
@@ -174,14 +176,16 @@ def _may_come_again(lag: Camp) -> bool:
     return returns and lag.phase is not Phase.COMMUNICATION
 
 
-def entered_alone(inside: Camp, outside: Camp, world_size: int | None = None) -> bool:
+def is_minority_inside(inside: RankCohort, outside: RankCohort, world_size: int | None = None) -> bool:
     """Those inside the branch are the few: they call what the others never call.
 
     The test tells it where it singles out some ranks of the job, also when not all ranks were seen. Else the smaller
     camp is odd; with as many inside as outside, a test for inequality (``rank != 1``) means to leave somebody out, any
     other to let somebody in.
     """
-    odd = singled_out(inside.reading.branch.test, world_size) if inside.reading.branch is not None else frozenset()
+    odd = (
+        singled_out_ranks(inside.reading.branch.test, world_size) if inside.reading.branch is not None else frozenset()
+    )
     if odd and len({odd.issuperset(inside.ranks), odd.issuperset(outside.ranks)}) == 2:
         return odd.issuperset(inside.ranks) and not odd & set(outside.ranks)
     if len(inside.ranks) != len(outside.ranks):
@@ -190,7 +194,7 @@ def entered_alone(inside: Camp, outside: Camp, world_size: int | None = None) ->
     return branch is None or "!=" not in branch.test
 
 
-def excludes(inside: Camp, ranks: Sequence[int], world_size: int | None) -> bool:
+def branch_excludes(inside: RankCohort, ranks: Sequence[int], world_size: int | None) -> bool:
     """The branch around ``inside`` keeps ``ranks`` out, as far as its test can be worked out; True when it cannot."""
     branch = inside.reading.branch
     if branch is None:
@@ -204,7 +208,7 @@ def excludes(inside: Camp, ranks: Sequence[int], world_size: int | None) -> bool
     return True
 
 
-def _camp(facts: Facts, ranks: tuple[int, ...], call: PendingCall | None) -> Camp:
+def _cohort(facts: Facts, ranks: tuple[int, ...], call: PendingCall | None) -> RankCohort:
     first = facts.ranks.get(min(ranks)) if ranks else None
     activity = first.activity if first is not None else None
     frames: tuple[Frame, ...] = ()
@@ -214,7 +218,7 @@ def _camp(facts: Facts, ranks: tuple[int, ...], call: PendingCall | None) -> Cam
         frames = activity.frames
     where = first_user_frame(frames) or (call.where if call else None)
     evidence = call.evidence if call is not None else activity.evidence if activity is not None else None
-    return Camp(
+    return RankCohort(
         ranks=ranks,
         where=where,
         reading=stack_context(frames, facts.sources),

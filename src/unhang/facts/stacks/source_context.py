@@ -17,8 +17,8 @@ from unhang.findings import Where
 from unhang.knowledge.activities import bare_function
 from unhang.knowledge.libraries import is_library_file
 from unhang.program.rank_dependence.rank_branches import RankBranch, rank_branch_at
-from unhang.program.rank_dependence.step_loops import LoopFacts, StepLoops, step_loops
-from unhang.program.syntax.syntax_tree import Place, Program, find_source, parse_program
+from unhang.program.rank_dependence.step_loops import LoopPurpose, StepLoops, step_loops
+from unhang.program.syntax.syntax_tree import LinePosition, ParsedFile, find_source, parse_file
 
 _NAMELESS = ("<module>", "<lambda>", "<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 
@@ -34,9 +34,9 @@ class LineContext:
     """Line of the ``except`` around it."""
     tried_again: int | None = None
     """Line of what a loop around it tries again and again: its ``except`` ends nothing."""
-    loop: LoopFacts | None = None
+    loop: LoopPurpose | None = None
     """The loop of steps around it, else the innermost loop."""
-    after: LoopFacts | None = None
+    after: LoopPurpose | None = None
     """The loop of steps that has ended before it."""
     reason: str = ""
     """For NO_SOURCE: why."""
@@ -52,8 +52,8 @@ class StackContext:
     branch: RankBranch | None = None
     handler: int | None = None
     tried_again: int | None = None
-    loop: LoopFacts | None = None
-    after: LoopFacts | None = None
+    loop: LoopPurpose | None = None
+    after: LoopPurpose | None = None
     reason: str = ""
     whole: bool = True
     """False when some user frames had no source."""
@@ -154,12 +154,12 @@ def _deciding(seen: Sequence[tuple[Where, LineContext]]) -> tuple[Where, LineCon
     return (*seen[0], CodeContext.PLAIN)
 
 
-def _first_loop(seen: Sequence[tuple[Where, LineContext]]) -> LoopFacts | None:
+def _first_loop(seen: Sequence[tuple[Where, LineContext]]) -> LoopPurpose | None:
     loops = [context.loop for _, context in seen if context.loop is not None]
     return next((loop for loop in loops if loop.makes_steps), loops[0] if loops else None)
 
 
-def _handler(place: Place, loops: StepLoops) -> tuple[int | None, int | None]:
+def _handler(place: LinePosition, loops: StepLoops) -> tuple[int | None, int | None]:
     """(line of the innermost handler around the line that ends what was tried, line of a ``try`` that is repeated)."""
     tried_again = None
     for depth in range(len(place.levels) - 1, -1, -1):
@@ -173,7 +173,7 @@ def _handler(place: Place, loops: StepLoops) -> tuple[int | None, int | None]:
     return None, tried_again
 
 
-def _goes_round(place: Place, depth: int, loops: StepLoops) -> bool:
+def _goes_round(place: LinePosition, depth: int, loops: StepLoops) -> bool:
     """The handler at ``depth`` stands in a loop that tries again, and nothing below the line leaves that loop. A step
     that an exception cut short is no such thing: its collectives are missing."""
     around = next(
@@ -191,8 +191,8 @@ def _goes_round(place: Place, depth: int, loops: StepLoops) -> bool:
     return not any(isinstance(statement, ast.Raise | ast.Return | ast.Break) for statement in to_come)
 
 
-def _placed(path: str, text: str, line: int, function: str) -> tuple[Program, Place] | str:
-    program = parse_program(text)
+def _placed(path: str, text: str, line: int, function: str) -> tuple[ParsedFile, LinePosition] | str:
+    program = parse_file(text)
     if isinstance(program, str):
         return f"{path}: {program}"
     place = program.place(line)
@@ -206,7 +206,7 @@ def _placed(path: str, text: str, line: int, function: str) -> tuple[Program, Pl
     return program, place
 
 
-def _names(place: Place, name: str) -> bool:
+def _names(place: LinePosition, name: str) -> bool:
     """``name`` is a function or class around the line."""
     if any(getattr(scope, "name", "") == name for scope in place.scopes):
         return True

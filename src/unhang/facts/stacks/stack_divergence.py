@@ -5,10 +5,10 @@ from __future__ import annotations
 from unhang.evidence.items import Frame
 from unhang.facts.stacks.user_frames import is_user_frame
 from unhang.knowledge.activities import bare_function
-from unhang.program.syntax.syntax_tree import Place
+from unhang.program.syntax.syntax_tree import LinePosition
 
 
-def where_they_part(first: tuple[Frame, ...], second: tuple[Frame, ...]) -> tuple[Frame, Frame] | None:
+def first_differing_frames(first: tuple[Frame, ...], second: tuple[Frame, ...]) -> tuple[Frame, Frame] | None:
     """The first frames that differ, from the outside in; they are the user's, of one function, and have lines."""
     parted = _first_that_differ(first, second)
     if parted is None:
@@ -20,10 +20,10 @@ def where_they_part(first: tuple[Frame, ...], second: tuple[Frame, ...]) -> tupl
     return one, other
 
 
-def part_unseen(first: tuple[Frame, ...], second: tuple[Frame, ...]) -> bool:
+def diverge_in_library(first: tuple[Frame, ...], second: tuple[Frame, ...]) -> bool:
     """They part, and no line of the user's tells why: in a library, whose loop may have ended for one of them or gone
     on; or in functions that nothing calls in common, as where a stack is torn."""
-    return _first_that_differ(first, second) is not None and where_they_part(first, second) is None
+    return _first_that_differ(first, second) is not None and first_differing_frames(first, second) is None
 
 
 def _first_that_differ(first: tuple[Frame, ...], second: tuple[Frame, ...]) -> tuple[Frame, Frame] | None:
@@ -31,7 +31,7 @@ def _first_that_differ(first: tuple[Frame, ...], second: tuple[Frame, ...]) -> t
     return next(((one, other) for one, other in pairs if one != other), None)
 
 
-def common_block(above: Place, below: Place) -> int | None:
+def common_block(above: LinePosition, below: LinePosition) -> int | None:
     """Depth of the block in which one line's statement comes before the other's; None in different arms."""
     if above.scopes != below.scopes:
         return None

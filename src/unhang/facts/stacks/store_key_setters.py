@@ -11,7 +11,7 @@ from unhang.facts.stacks.source_context import is_rank_conditional
 from unhang.findings import Where
 from unhang.program.rank_dependence.rank_branches import RankBranch
 from unhang.program.rank_dependence.value_for_rank import test_value
-from unhang.program.syntax.syntax_tree import Program, call_name, program_of
+from unhang.program.syntax.syntax_tree import ParsedFile, call_name, find_parsed_file
 
 _WAITS = {"get", "wait", "multi_get"}
 _SETS = {"set", "compare_set", "multi_set", "append", "add"}
@@ -42,7 +42,7 @@ def unset_key(facts: Facts, stall: Stall) -> UnsetKey | None:
 
 
 def _keys(facts: Facts, where: Where) -> Iterator[ast.expr]:
-    program = program_of(facts.sources, where.file)
+    program = find_parsed_file(facts.sources, where.file)
     place = program.place(where.line) if program is not None and where.line is not None else None
     for node in ast.walk(place.levels[-1].statement) if place is not None and place.levels else ():
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and call_name(node) in _WAITS:
@@ -51,7 +51,7 @@ def _keys(facts: Facts, where: Where) -> Iterator[ast.expr]:
 
 def _set_at(facts: Facts, key: ast.expr) -> Iterator[tuple[Where, RankBranch | None]]:
     for path, source in sorted(facts.sources.items()):
-        program = program_of(facts.sources, path)
+        program = find_parsed_file(facts.sources, path)
         if program is None:
             continue
         for node in ast.walk(program.tree):
@@ -60,7 +60,7 @@ def _set_at(facts: Facts, key: ast.expr) -> Iterator[tuple[Where, RankBranch | N
                 yield _where(program, path, node.lineno), is_rank_conditional(source, node.lineno)
 
 
-def _where(program: Program, path: str, line: int) -> Where:
+def _where(program: ParsedFile, path: str, line: int) -> Where:
     place = program.place(line)
     return Where(path, line, getattr(place.function, "name", "<module>") if place is not None else "<module>")
 

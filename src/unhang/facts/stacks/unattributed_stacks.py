@@ -18,7 +18,7 @@ _MAIN = "MainThread"
 
 
 @dataclass(frozen=True, slots=True)
-class StrayCamp:
+class UnattributedCohort:
     """``count`` processes stood in the same kind of place."""
 
     what: str
@@ -26,12 +26,12 @@ class StrayCamp:
     activity: Activity
 
 
-def stray_camps(facts: Facts) -> tuple[StrayCamp, ...]:
+def unattributed_cohorts(facts: Facts) -> tuple[UnattributedCohort, ...]:
     """Camps of main threads over all stacks without a rank, biggest first; empty when there is one process only."""
     counted: dict[str, int] = {}
     first: dict[str, Activity] = {}
     seen: set[int] = set()
-    for dump in facts.stray_stacks:
+    for dump in facts.unattributed_stacks:
         if dump.pid in seen:
             continue  # a later look at the same process
         if dump.pid is not None:
@@ -50,7 +50,7 @@ def stray_camps(facts: Facts) -> tuple[StrayCamp, ...]:
             shared = 1
     if sum(counted.values()) < LEAST_PROCESSES:
         return ()
-    camps = [StrayCamp(what, count, first[what]) for what, count in counted.items()]
+    camps = [UnattributedCohort(what, count, first[what]) for what, count in counted.items()]
     return tuple(sorted(camps, key=lambda camp: (-camp.count, camp.what)))
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from unhang.facts.alignment.entry_slices import rows
+from unhang.facts.alignment.entry_slices import select_rows
 from unhang.facts.alignment.group_table import pending_from_row
-from unhang.facts.collective_operations import POINT_TO_POINT, canonical
+from unhang.facts.collective_operations import POINT_TO_POINT, canonical_operation
 from unhang.facts.model import Activity, Facts, GroupFacts, RankFacts
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP, in_collective
 
@@ -19,7 +19,7 @@ _MOST_RECENT = 8
 
 
 @dataclass(frozen=True, slots=True)
-class TwoThreads:
+class ConcurrentCollectives:
     """``ranks`` have both threads; ``main`` and ``other`` are those of the first of them."""
 
     ranks: tuple[int, ...]
@@ -29,9 +29,9 @@ class TwoThreads:
     """In which records show both calls; None where stacks alone tell, of a job with a single group."""
 
 
-def two_threads(facts: Facts) -> TwoThreads | None:
+def concurrent_collectives(facts: Facts) -> ConcurrentCollectives | None:
     """None where nobody waits, no rank has two such threads, or the two are in groups of their own."""
-    if not facts.graph.edges and not facts.disagreements and not facts.stalled_groups():
+    if not facts.graph.edges and not facts.mismatches and not facts.stalled_groups():
         return None
     found = {
         rank: pair
@@ -45,7 +45,7 @@ def two_threads(facts: Facts) -> TwoThreads | None:
     if any(name is None for names in groups.values() for name in names) or len(told) > 1:
         return None
     main, other = found[min(found)]
-    return TwoThreads(tuple(found), main, other, next(iter(told), None))
+    return ConcurrentCollectives(tuple(found), main, other, next(iter(told), None))
 
 
 def _pair(known: RankFacts) -> tuple[Activity, Activity] | None:
@@ -73,8 +73,8 @@ def _has_called(group: GroupFacts, rank: int, call: Activity) -> bool:
     if entries is None or not len(entries):
         return False
     for index in range(max(0, len(entries) - _MOST_RECENT), len(entries)):
-        recorded = pending_from_row(rank, group.name, rows(entries, [index]), call.evidence.source)
+        recorded = pending_from_row(rank, group.name, select_rows(entries, [index]), call.evidence.source)
         same_line = recorded.where is None or call.where is None or recorded.where.line == call.where.line
-        if same_line and canonical(recorded.operation) == canonical(call.operation or ""):
+        if same_line and canonical_operation(recorded.operation) == canonical_operation(call.operation or ""):
             return True
     return False

@@ -29,7 +29,7 @@ def in_guard(activity: Activity | None) -> bool:
     return activity is not None and activity.what == GUARD_WAIT
 
 
-def is_guard(call: PendingCall | None) -> bool:
+def is_guard_call(call: PendingCall | None) -> bool:
     """It is a wait in a guard: on the store, where no limit of a collective applies."""
     return call is not None and call.group == call.operation and call.operation.startswith("unhang")
 
@@ -44,12 +44,12 @@ def add_guard_waits(groups: dict[str, GroupFacts], ranks: Mapping[int, RankFacts
     for rank, facts in sorted(ranks.items()):
         activity = next((a for a in (facts.activity, *facts.threads) if a is not None and in_guard(a)), None)
         if activity is not None and facts.alive and facts.process_state != "T" and rank not in in_calls:
-            inside[guard_of(facts)][rank] = activity
+            inside[awaited_guard(facts)][rank] = activity
     for name, waiting in inside.items():
         groups[name] = _group(name, waiting, {r: known for r, known in ranks.items() if r not in in_calls})
 
 
-def guard_of(facts: RankFacts) -> str:
+def awaited_guard(facts: RankFacts) -> str:
     """The guard in which a rank waits, as the program calls it: its own mark says more than its stack."""
     if facts.guard_wait is not None and facts.guard_wait.what:
         return f"unhang.{facts.guard_wait.what}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unhang.facts.alignment.entry_slices import rows
+from unhang.facts.alignment.entry_slices import select_rows
 from unhang.facts.alignment.group_table import pending_from_row
 from unhang.facts.model import PendingCall, RankFacts
 
@@ -15,4 +15,4 @@ def last_recorded_call(rank: RankFacts) -> PendingCall | None:
     entries = recording.entries
     newest = int(entries.record_id.argmax())
     name = entries.group_names[int(entries.group[newest])][0]
-    return pending_from_row(rank.rank, name, rows(entries, [newest]), recording.source)
+    return pending_from_row(rank.rank, name, select_rows(entries, [newest]), recording.source)

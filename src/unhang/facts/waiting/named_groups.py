@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from unhang.evidence.items import Frame, SourceFile
 from unhang.facts.model import Activity
 from unhang.facts.stacks.user_frames import is_user_frame
-from unhang.program.syntax.syntax_tree import Function, Place, call_name, own_nodes, program_of
+from unhang.program.syntax.syntax_tree import Function, LinePosition, call_name, find_parsed_file, own_nodes
 
 MOST_FRAMES = 8
-_Named = tuple[str, str, str]
+_GroupName = tuple[str, str, str]
 """File, function, and the name in it."""
 
 
@@ -24,9 +24,9 @@ def groups_by_name(waiting: Mapping[int, Activity], sources: Mapping[str, Source
 
     Names of different functions are not compared: two of them may be the same group.
     """
-    found: dict[int, _Named] = {}
+    found: dict[int, _GroupName] = {}
     for rank, activity in waiting.items():
-        named = _named(activity, sources)
+        named = _group_name(activity, sources)
         if named is None:
             return {}
         found[rank] = named
@@ -36,7 +36,7 @@ def groups_by_name(waiting: Mapping[int, Activity], sources: Mapping[str, Source
     return {rank: name for rank, (_, _, name) in found.items()}
 
 
-def _named(activity: Activity, sources: Mapping[str, SourceFile]) -> _Named | None:
+def _group_name(activity: Activity, sources: Mapping[str, SourceFile]) -> _GroupName | None:
     frames = [f for f in activity.frames if not f.native and f.line is not None and is_user_frame(f, sources)]
     wanted, parameter, position = activity.operation or "", "group", None
     for frame, place in _places(frames[:MOST_FRAMES], sources):
@@ -57,16 +57,16 @@ def _named(activity: Activity, sources: Mapping[str, SourceFile]) -> _Named | No
     return None
 
 
-def _places(frames: Sequence[Frame], sources: Mapping[str, SourceFile]) -> Iterator[tuple[Frame, Place]]:
+def _places(frames: Sequence[Frame], sources: Mapping[str, SourceFile]) -> Iterator[tuple[Frame, LinePosition]]:
     for frame in frames:
-        program = program_of(sources, frame.file)
+        program = find_parsed_file(sources, frame.file)
         place = program.place(frame.line or 0) if program is not None else None
         if place is None or not place.levels:
             return
         yield frame, place
 
 
-def _call_on(place: Place, line: int, name: str) -> ast.Call | None:
+def _call_on(place: LinePosition, line: int, name: str) -> ast.Call | None:
     calls = [
         node
         for node in ast.walk(place.levels[-1].statement)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unhang.evidence.own_files.recorder_items import BundleManifest
+from unhang.evidence.own_files.run_items import BundleManifest
 from unhang.facts.model import Facts
 from unhang.facts.waiting.pending_timeouts import limit_at_s
 from unhang.knowledge.thresholds import threshold
@@ -12,20 +12,20 @@ NEAR_SHARE = threshold("near_timeout.near_share")
 """The limit is near when no more than so many seconds, or so much of the whole wait, is left."""
 
 
-def look_at_life(facts: Facts) -> BundleManifest | None:
+def live_manifest(facts: Facts) -> BundleManifest | None:
     """The manifest of a look at a job that went on; None where there was none."""
     return next((manifest for manifest in facts.manifests if manifest.live and manifest.taken_s is not None), None)
 
 
-def left_s(looked: BundleManifest, facts: Facts) -> float | None:
+def until_limit_s(looked: BundleManifest, facts: Facts) -> float | None:
     """Seconds from the look to the first limit that passes; None where no pending call tells one."""
     at_s = limit_at_s(facts, looked.stalled_since_s)
     return at_s - looked.taken_s if at_s is not None and looked.taken_s is not None else None
 
 
-def is_near(looked: BundleManifest, facts: Facts) -> bool:
+def is_limit_near(looked: BundleManifest, facts: Facts) -> bool:
     """The end of the job is close enough to speak of it as one."""
-    left = left_s(looked, facts)
+    left = until_limit_s(looked, facts)
     if left is None or looked.taken_s is None:
         return False
     waited_s = max(0.0, looked.taken_s - (looked.stalled_since_s or looked.taken_s))

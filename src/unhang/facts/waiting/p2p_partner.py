@@ -13,7 +13,7 @@ from unhang.evidence.items import SourceFile
 from unhang.facts.collective_operations import POINT_TO_POINT
 from unhang.findings import Where
 from unhang.program.rank_dependence.value_for_rank import number_value
-from unhang.program.syntax.syntax_tree import call_name, find_source, parse_program
+from unhang.program.syntax.syntax_tree import call_name, find_source, parse_file
 
 
 def partner_on_line(
@@ -23,7 +23,7 @@ def partner_on_line(
     source = find_source(sources, where.file) if where is not None else None
     if source is None or where is None or where.line is None:
         return None
-    program = parse_program(source.text)
+    program = parse_file(source.text)
     place = None if isinstance(program, str) else program.place(where.line)
     if place is None or not place.levels:
         return None

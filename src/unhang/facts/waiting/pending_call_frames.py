@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from unhang.facts.collective_operations import canonical
+from unhang.facts.collective_operations import canonical_operation
 from unhang.facts.model import GroupFacts, RankFacts
 from unhang.facts.waiting.progress_from_stacks import waiting_activity
 
 
-def place_calls(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> None:
+def add_call_frames(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> None:
     """Give pending calls without frames the line their rank waits at, where it waits in that very operation."""
     for group in groups.values():
         for rank, progress in group.progress.items():
@@ -21,5 +21,5 @@ def place_calls(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]
             if activity is None or activity.where is None:
                 continue
             unnamed = activity.operation is None and facts.alive
-            if unnamed or canonical(activity.operation or "") == canonical(call.operation):
+            if unnamed or canonical_operation(activity.operation or "") == canonical_operation(call.operation):
                 progress.pending = replace(call, where=activity.where, stack=activity.frames)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unhang.facts.model import Facts
-from unhang.facts.waiting.guard_waits import guard_of
+from unhang.facts.waiting.guard_waits import awaited_guard
 
 
 def limit_at_s(facts: Facts, stalled_since_s: float | None = None) -> float | None:
@@ -30,6 +30,8 @@ def guard_limit(facts: Facts) -> tuple[float, str] | None:
         return None
     waits = [(rank, rank.guard_wait) for rank in facts.ranks.values() if rank.guard_wait is not None]
     limits = [
-        (taken_s - wait.waited_s + wait.limit_s, guard_of(rank)) for rank, wait in waits if wait.limit_s is not None
+        (taken_s - wait.waited_s + wait.limit_s, awaited_guard(rank))
+        for rank, wait in waits
+        if wait.limit_s is not None
     ]
     return min(limits, default=None)

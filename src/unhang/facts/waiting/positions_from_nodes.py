@@ -5,13 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 
-from unhang.evidence.own_files.other_nodes import NodeSight
+from unhang.evidence.own_files.other_nodes import ObservedNode
 from unhang.facts.model import GroupFacts, GroupProgress, PendingCall, RankFacts
 from unhang.findings import Evidence
 
 
-def add_told_positions(
-    groups: Mapping[str, GroupFacts], ranks: dict[int, RankFacts], nodes: Iterable[NodeSight]
+def add_node_positions(
+    groups: Mapping[str, GroupFacts], ranks: dict[int, RankFacts], nodes: Iterable[ObservedNode]
 ) -> None:
     """Progress for ranks that have none in groups that dumps of other ranks name.
 

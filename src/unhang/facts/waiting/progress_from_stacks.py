@@ -10,10 +10,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from unhang.evidence.items import Frame, Signature, SourceFile
-from unhang.facts.alignment.entry_slices import rows
+from unhang.facts.alignment.entry_slices import select_rows
 from unhang.facts.alignment.group_table import pending_from_row
-from unhang.facts.collective_operations import POINT_TO_POINT, canonical, is_recorded_as
-from unhang.facts.endings.crashes import fell_with_others
+from unhang.facts.collective_operations import POINT_TO_POINT, canonical_operation, may_be_recorded_as
+from unhang.facts.endings.crashes import is_collateral_exit
 from unhang.facts.model import Activity, GroupFacts, GroupProgress, PendingCall, RankFacts
 from unhang.facts.waiting.guard_waits import in_guard
 from unhang.facts.waiting.named_groups import groups_by_name
@@ -26,7 +26,7 @@ STACK_GROUP = "(group not recorded)"
 """Where the program's names tell several such groups apart, each is this with its name behind."""
 
 
-def settle_with_stacks(
+def reconcile_with_stacks(
     groups: dict[str, GroupFacts],
     ranks: Mapping[int, RankFacts],
     world: tuple[int, ...],
@@ -37,35 +37,35 @@ def settle_with_stacks(
         if facts.activity is None or facts.recording is None or facts.recording.backend != "gloo":
             continue
         if facts.alive:
-            _settle_gloo(rank, facts, groups)
+            _reconcile_gloo(rank, facts, groups)
         else:
-            _settle_where_it_died(rank, facts, groups)
+            _reconcile_with_traceback(rank, facts, groups)
     _from_stacks_alone(groups, ranks, world, sources)
 
 
-def forget_moving(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> None:
+def clear_moving_ranks(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> None:
     """A rank whose stack moves between looks is not stuck in what it was in when its dump was taken."""
     for group in groups.values():
         for rank, progress in group.progress.items():
             if progress.pending is not None and rank in ranks and ranks[rank].moving:
-                _settled(progress)
+                _mark_finished(progress)
 
 
-def forget_ended(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> None:
+def clear_ended_ranks(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> None:
     """A process that ended with exit code 0 waits for nothing, whatever its last dump said."""
     for group in groups.values():
         for rank, progress in group.progress.items():
             exit_ = ranks[rank].exit if rank in ranks else None
             ended = exit_ is not None and exit_.exit_code == 0 and not ranks[rank].ended_by_recorder
             if progress.pending is not None and ended:
-                _settled(progress)
+                _mark_finished(progress)
 
 
 def waiting_activity(facts: RankFacts) -> Activity | None:
     """What the rank waits in, whichever thread issues it: a collective call, the making of a group, or backward with
     its hooks; else None."""
     everything = [a for a in (facts.activity, *facts.threads) if a is not None]
-    calls = [a for a in everything if in_collective(a) or in_meeting(a) or in_guard(a)]
+    calls = [a for a in everything if in_collective(a) or is_creating_group(a) or in_guard(a)]
     backward = [a for a in everything if a.what == "backward"]
     return next(iter(calls or backward), None)
 
@@ -75,57 +75,61 @@ def in_collective(activity: Activity | None) -> bool:
     return activity is not None and activity.phase is Phase.COMMUNICATION and activity.operation is not None
 
 
-MEETINGS = {"init-process-group": "init_process_group", "rendezvous": "init_process_group", "group-setup": "new_group"}
+GROUP_CREATION_CALLS = {
+    "init-process-group": "init_process_group",
+    "rendezvous": "init_process_group",
+    "group-setup": "new_group",
+}
 """Activities in which ranks meet at the store and wait for all others; recorded by nobody."""
 
 
-def in_meeting(activity: Activity | None) -> bool:
+def is_creating_group(activity: Activity | None) -> bool:
     """The thread makes a group: it returns when every other rank has come to make it too."""
-    return activity is not None and activity.what in MEETINGS
+    return activity is not None and activity.what in GROUP_CREATION_CALLS
 
 
-def _settle_gloo(rank: int, facts: RankFacts, groups: Mapping[str, GroupFacts]) -> None:
+def _reconcile_gloo(rank: int, facts: RankFacts, groups: Mapping[str, GroupFacts]) -> None:
     mine = [g for _, g in sorted(groups.items()) if rank in g.progress]
     pending = [g for g in mine if g.progress[rank].pending is not None]
     activity = waiting_activity(facts)
     if activity is None or not in_collective(activity):
-        if activity is None or in_meeting(activity) or in_guard(activity):
-            _settle_what_it_left(rank, facts, pending)
+        if activity is None or is_creating_group(activity) or in_guard(activity):
+            _clear_left_calls(rank, facts, pending)
         for group in pending if activity is not None else ():
-            if _stands_where_it_called(group, rank, facts):
-                _settle_lag(group, rank, facts)
+            if _is_at_last_call(group, rank, facts):
+                _reconcile_lagging_count(group, rank, facts)
         return
     assert activity.operation is not None
     if activity.operation in POINT_TO_POINT:
         # Gloo counts sends and receives and records none: only the stack tells.
         for group in pending:
-            _settled(group.progress[rank])
+            _mark_finished(group.progress[rank])
         return
     standing = [g for g in mine if _last_call_is(g, rank, activity)]
     if len(standing) != 1:
         return
-    _settle_lag(standing[0], rank, facts)
+    _reconcile_lagging_count(standing[0], rank, facts)
     for other in pending:
         if other is not standing[0]:
-            _settled(other.progress[rank])
+            _mark_finished(other.progress[rank])
 
 
-def _settle_where_it_died(rank: int, facts: RankFacts, groups: Mapping[str, GroupFacts]) -> None:
+def _reconcile_with_traceback(rank: int, facts: RankFacts, groups: Mapping[str, GroupFacts]) -> None:
     """What it was in when it gave up is the call that its traceback stands in."""
     activity = waiting_activity(facts)
     for _, group in sorted(groups.items()):
         waits = rank in group.progress and group.progress[rank].pending is not None
         if waits and activity is not None and in_collective(activity) and _last_call_is(group, rank, activity):
-            _settle_lag(group, rank, facts)
+            _reconcile_lagging_count(group, rank, facts)
 
 
-def _settle_lag(group: GroupFacts, rank: int, facts: RankFacts) -> None:
+def _reconcile_lagging_count(group: GroupFacts, rank: int, facts: RankFacts) -> None:
     """The rank stands in the group's last recorded call: that is what it waits in, and not in one before it that
     Gloo's count, which lags, has open."""
     progress, entries, activity = group.progress[rank], group.entries[rank], waiting_activity(facts)
     assert facts.recording is not None
     assert activity is not None
-    last = pending_from_row(rank, group.name, rows(entries, [len(entries) - 1]), facts.recording.source)
+    last = pending_from_row(rank, group.name, select_rows(entries, [len(entries) - 1]), facts.recording.source)
     open_ = progress.pending
     collective = in_collective(activity)
     if open_ is None or (collective and _is_stale(group, open_, last)) or _has_returned(open_, last, activity):
@@ -150,14 +154,14 @@ def _has_returned(pending: PendingCall, last: PendingCall, activity: Activity) -
     return in_pass and _place(pending.where) not in {_place_of(frame) for frame in activity.frames}
 
 
-def _settle_what_it_left(rank: int, facts: RankFacts, pending: list[GroupFacts]) -> None:
+def _clear_left_calls(rank: int, facts: RankFacts, pending: list[GroupFacts]) -> None:
     """Gloo counts a failed collective as open for ever; a rank that has left the call does not wait in it."""
     for group in pending:
-        if not _stands_where_it_called(group, rank, facts):
-            _settled(group.progress[rank])
+        if not _is_at_last_call(group, rank, facts):
+            _mark_finished(group.progress[rank])
 
 
-def _stands_where_it_called(group: GroupFacts, rank: int, facts: RankFacts) -> bool:
+def _is_at_last_call(group: GroupFacts, rank: int, facts: RankFacts) -> bool:
     """All Python frames, the library's too, are those of the group's last recorded call: it is still inside, in C++
     (a wrapper's forward, an optimizer), although no frame is named after a collective."""
     entries, activity = group.entries.get(rank), facts.activity
@@ -175,7 +179,7 @@ def _tail(path: str) -> str:
     return path.replace("\\", "/").rsplit("/", 1)[-1]
 
 
-def _settled(progress: GroupProgress) -> None:
+def _mark_finished(progress: GroupProgress) -> None:
     progress.pending = None
     progress.completed = max(progress.completed, progress.enqueued)
 
@@ -189,7 +193,7 @@ def _last_call_is(group: GroupFacts, rank: int, activity: Activity) -> bool:
     assert activity.operation is not None
     stack_index = int(entries.stack[-1])
     if stack_index < 0 or activity.where is None:
-        return is_recorded_as(activity.operation, signature.operation)
+        return may_be_recorded_as(activity.operation, signature.operation)
     recorded = [(f.file.rsplit("/", 1)[-1], f.line) for f in entries.stacks[stack_index]]
     return _place(activity.where) in recorded
 
@@ -213,10 +217,10 @@ def _from_stacks_alone(
     lost = {
         rank: activity
         for rank, facts in sorted(ranks.items())
-        if rank not in explained and _tells(facts) and (activity := waiting_activity(facts)) is not None
+        if rank not in explained and _shows_position(facts) and (activity := waiting_activity(facts)) is not None
         if not in_guard(activity)
     }
-    surely = (in_collective(a) or in_meeting(a) or _stands_in_backward(ranks[r], a) for r, a in lost.items())
+    surely = (in_collective(a) or is_creating_group(a) or _is_in_backward(ranks[r], a) for r, a in lost.items())
     if not any(surely):
         return
     members = tuple(sorted(set(world) | set(ranks)))
@@ -243,7 +247,7 @@ def _exchanges_apart(lost: Mapping[int, Activity]) -> dict[int, str]:
 
 
 def _is_new_group(activities: Collection[Activity]) -> bool:
-    return bool(activities) and all(MEETINGS.get(activity.what) == "new_group" for activity in activities)
+    return bool(activities) and all(GROUP_CREATION_CALLS.get(activity.what) == "new_group" for activity in activities)
 
 
 def _waits_with(groups: Mapping[str, GroupFacts], rank: int, others: Collection[int]) -> bool:
@@ -263,7 +267,7 @@ def _group_from_stacks(
     group = GroupFacts(known_as, name, members, members_known=False, is_default=not name, progress={}, silent=())
     for rank in members:
         facts = ranks.get(rank)
-        if facts is None or (facts.activity is None and (facts.alive or fell_with_others(facts))):
+        if facts is None or (facts.activity is None and (facts.alive or is_collateral_exit(facts))):
             continue
         activity = inside.get(rank)
         told = facts.partner if facts is not None else None
@@ -277,12 +281,12 @@ def _group_from_stacks(
     return group
 
 
-def _stands_in_backward(facts: RankFacts, activity: Activity) -> bool:
+def _is_in_backward(facts: RankFacts, activity: Activity) -> bool:
     """It sleeps in backward in every look: that is a hook's all-reduce, since computing would use the processor."""
     return activity.what == "backward" and facts.moving is False and facts.process_state in ("S", "D")
 
 
-def _tells(facts: RankFacts) -> bool:
+def _shows_position(facts: RankFacts) -> bool:
     """Its stack says where it stands: it lives, or its traceback shows where it gave up and no dump can tell better."""
     if facts.process_state == "T":
         return False  # whatever call it stands in, it is not there to take part
@@ -300,7 +304,7 @@ def _call_from_stack(
 ) -> PendingCall:
     """``told``: the partner that the rank's own record names."""
     # Backward waits in the gradients' all-reduce, issued by hooks that no Python frame shows.
-    operation = MEETINGS.get(activity.what) or canonical(activity.operation or "all_reduce")
+    operation = GROUP_CREATION_CALLS.get(activity.what) or canonical_operation(activity.operation or "all_reduce")
     partner = told if operation in POINT_TO_POINT and told in range(world_size) else None
     if partner is None:
         partner = partner_on_line(activity.where, operation, rank, world_size, sources)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from unhang.evidence.items import LogEvent
-from unhang.facts.logs.log_statements import quote
-from unhang.facts.logs.waits_in_logs import incident_of
+from unhang.facts.logs.log_statements import quote_event
+from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts
 from unhang.findings import Evidence
 from unhang.knowledge import numbers
@@ -29,7 +29,7 @@ class LimitNotInForce:
 
 def limit_not_in_force(facts: Facts) -> LimitNotInForce | None:
     """The first limit that was set longer than the one that passed; None when they agree or nobody set one."""
-    incident = incident_of(facts)
+    incident = logged_waits(facts)
     if incident is None or not incident.limits:
         return None
     passed = min(incident.limits)
@@ -37,7 +37,7 @@ def limit_not_in_force(facts: Facts) -> LimitNotInForce | None:
     for event in facts.events_of("run.limit_set"):
         seconds = _seconds(event)
         if seconds is not None and seconds > passed * SAME and line is not None:
-            return LimitNotInForce(str(event.values.get("name")), seconds, passed, (quote(event), line))
+            return LimitNotInForce(str(event.values.get("name")), seconds, passed, (quote_event(event), line))
     return None
 
 

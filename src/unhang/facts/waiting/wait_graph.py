@@ -16,15 +16,15 @@ MAX_SILENT_EDGES = 200_000
 SAMPLE = 16
 
 
-def build_wait_for(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> WaitForGraph:
+def build_wait_graph(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> WaitForGraph:
     """The graph of all groups; independent of the order of groups and ranks."""
     edges: set[WaitEdge] = set()
     for _, group in sorted(groups.items()):
         edges.update(_edges_of(group, ranks))
-    return graph_of(edges)
+    return wait_graph_of(edges)
 
 
-def graph_of(edges: Iterable[WaitEdge]) -> WaitForGraph:
+def wait_graph_of(edges: Iterable[WaitEdge]) -> WaitForGraph:
     """Roots, cycles and waiters of a set of edges."""
     ordered = tuple(sorted(edges, key=lambda e: (e.waiter, e.awaited, e.group, e.position or -1, e.reason)))
     out: dict[int, set[int]] = defaultdict(set)
@@ -41,7 +41,7 @@ def graph_of(edges: Iterable[WaitEdge]) -> WaitForGraph:
 
 def _edges_of(group: GroupFacts, ranks: Mapping[int, RankFacts]) -> set[WaitEdge]:
     edges: set[WaitEdge] = set()
-    order = _Order(group)
+    order = _MembersByProgress(group)
     for rank, progress in group.progress.items():
         call = progress.pending
         if call is None:
@@ -53,7 +53,7 @@ def _edges_of(group: GroupFacts, ranks: Mapping[int, RankFacts]) -> set[WaitEdge
     return edges
 
 
-class _Order:
+class _MembersByProgress:
     """Members sorted by how far they are: thousands of ranks stay cheap, since only those behind are ever looked at."""
 
     def __init__(self, group: GroupFacts) -> None:
@@ -74,7 +74,7 @@ def _collective_edges(
     position: int,
     group: GroupFacts,
     ranks: Mapping[int, RankFacts],
-    order: _Order,
+    order: _MembersByProgress,
 ) -> set[WaitEdge]:
     edges = set()
     for enqueued, other in order.reach:
@@ -100,17 +100,17 @@ def _p2p_edges(rank: int, call: PendingCall, group: GroupFacts, ranks: Mapping[i
     if peer is None or not 0 <= peer < len(group.members):
         return set()
     partner = group.members[peer]
-    if partner == rank or _answers(partner, rank, call.operation, group):
+    if partner == rank or _has_matching_call(partner, rank, call.operation, group):
         return set()
     reason = "silent" if partner in group.silent else _reason(partner, ranks, "p2p-partner")
     return {WaitEdge(rank, partner, group.name, call.position, reason)}
 
 
-def _answers(partner: int, rank: int, operation: str, group: GroupFacts) -> bool:
+def _has_matching_call(partner: int, rank: int, operation: str, group: GroupFacts) -> bool:
     """``partner`` has an unfinished call towards ``rank`` that matches ``operation``."""
     entries = group.p2p.get(partner)
     if entries is None:
-        return _stands_answering(partner, rank, operation, group)
+        return _stack_matches_call(partner, rank, operation, group)
     wanted = "recv" if operation.endswith("send") else "send"
     me = group.members.index(rank)
     for index in range(len(entries)):
@@ -120,7 +120,7 @@ def _answers(partner: int, rank: int, operation: str, group: GroupFacts) -> bool
     return False
 
 
-def _stands_answering(partner: int, rank: int, operation: str, group: GroupFacts) -> bool:
+def _stack_matches_call(partner: int, rank: int, operation: str, group: GroupFacts) -> bool:
     """Without records: its stack stands in the matching call, towards ``rank`` as far as its line tells."""
     progress = group.progress.get(partner)
     call = progress.pending if progress is not None else None
@@ -133,7 +133,7 @@ def _stands_answering(partner: int, rank: int, operation: str, group: GroupFacts
 
 def _reason(rank: int, ranks: Mapping[int, RankFacts], otherwise: str) -> str:
     facts = ranks.get(rank)
-    if facts is not None and facts.state in (RankState.CRASHED, RankState.FALLEN, RankState.ENDED):
+    if facts is not None and facts.state in (RankState.CRASHED, RankState.ENDED_WITH_OTHERS, RankState.ENDED):
         return "dead"
     return otherwise
 

@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from unhang.errors import GuardError, RankFailed, RanksDiffer
-from unhang.guards.batches.batch_source import Failed, is_trouble
-from unhang.guards.batches.batch_windows import LARGEST_WINDOW, Decision, decide, due, window_for
-from unhang.guards.batches.even_epoch import ANSWER_LIMIT_S, Epoch, gather, told_lengths
-from unhang.guards.batches.loader_lengths import must_not_run_ahead
-from unhang.guards.exchange.agreement import Agreed, Pending, agreements
-from unhang.guards.exchange.alarms import Word
-from unhang.guards.exchange.missing_ranks import ranks_missing
-from unhang.guards.exchange.printing import tell
-from unhang.guards.exchange.rank_sentence import who
+from unhang.guards.batches.batch_source import LoaderFailure, is_end_or_failure
+from unhang.guards.batches.batch_windows import LARGEST_WINDOW, WindowDecision, batches_due, decide_window, window_for
+from unhang.guards.batches.even_epoch import ANSWER_LIMIT_S, EvenEpoch, gather_all, lengths_text
+from unhang.guards.batches.loader_lengths import is_stateful_loader
+from unhang.guards.exchange.agreement import AgreedWindow, PendingAgreement, agreements
+from unhang.guards.exchange.missing_ranks import ranks_missing_error
+from unhang.guards.exchange.printing import print_message
+from unhang.guards.exchange.rank_sentence import ranks_text
+from unhang.guards.exchange.stop_notices import StopNotice
 from unhang.inprocess import annotations as marked
 
 _CREATE_S = 300.0
@@ -27,7 +27,7 @@ _CREATE_S = 300.0
 class AgreedEpoch:
     """One epoch, window by window."""
 
-    def __init__(self, epoch: Epoch) -> None:
+    def __init__(self, epoch: EvenEpoch) -> None:
         self._epoch = epoch
         self._pace = _Pace()
         self._key = zlib.crc32(epoch.alarm.key.encode())
@@ -43,14 +43,14 @@ class AgreedEpoch:
         pending = self._say(found, window)
         while not last:
             agreed = self._hear(pending)
-            decision = decide(agreed.fewest, agreed.most, window, epoch.mode)
+            decision = decide_window(agreed.fewest, agreed.most, window, epoch.mode)
             last, uneven = decision.last, uneven or decision.uneven
             self._refuse(agreed, decision)
             batches, found = found, []
             window = agreed.window
             for place in range(decision.take):
                 if not last:
-                    self._read(found, due(window, place, decision.take))
+                    self._read(found, batches_due(window, place, decision.take))
                     if place + 1 == decision.take:
                         pending = self._say(found, window)
                 batch = batches[place] if place < len(batches) else self._padding()
@@ -62,9 +62,9 @@ class AgreedEpoch:
 
     def _warn_of_reading_ahead(self) -> None:
         epoch = self._epoch
-        if epoch.met.rank == 0 and epoch.name not in _warned and must_not_run_ahead(epoch.loader):
+        if epoch.met.rank == 0 and epoch.name not in _warned and is_stateful_loader(epoch.loader):
             _warned.add(epoch.name)
-            tell(
+            print_message(
                 f"{epoch.name}: the loader is read up to {2 * LARGEST_WINDOW} batches ahead, and so is the "
                 "state it keeps (state_dict; Accelerate's last batch, which keeps its streams even by itself)."
             )
@@ -74,7 +74,7 @@ class AgreedEpoch:
         if all(start.ready for start in epoch.starts.values()):
             return
         why = agreements.make(max(epoch.timeout_s, _CREATE_S))
-        told = gather(epoch.met, f"{epoch.name}/group", json.dumps(why), _CREATE_S)
+        told = gather_all(epoch.met, f"{epoch.name}/group", json.dumps(why), _CREATE_S)
         reasons = {rank: json.loads(reason) for rank, reason in told.items() if json.loads(reason)}
         if reasons:
             agreements.drop()
@@ -91,18 +91,18 @@ class AgreedEpoch:
         epoch = self._epoch
         while len(found) < wanted and not epoch.source.ended:
             batch = epoch.source.take()
-            if is_trouble(batch):
+            if is_end_or_failure(batch):
                 return
             found.append(batch)
 
-    def _say(self, found: list[Any], window: int) -> Pending:
+    def _say(self, found: list[Any], window: int) -> PendingAgreement:
         """Fill the window and begin the agreement on it."""
         epoch = self._epoch
         self._read(found, window)
         failed = epoch.source.failed
         if failed is not None and not epoch.alarm.told:
-            epoch.alarm.ring(
-                Word(epoch.met.rank, sys.maxsize, f"its loader raised {failed!r}", failed=True), wait=False
+            epoch.alarm.announce_stop(
+                StopNotice(epoch.met.rank, sys.maxsize, f"its loader raised {failed!r}", failed=True), wait=False
             )
         began = time.perf_counter()
         pending = agreements.say(
@@ -117,7 +117,7 @@ class AgreedEpoch:
         self._pace.cost(time.perf_counter() - began)
         return pending
 
-    def _hear(self, pending: Pending) -> Agreed:
+    def _hear(self, pending: PendingAgreement) -> AgreedWindow:
         epoch = self._epoch
         waits = False
         asked_at = epoch.timeout_s
@@ -126,10 +126,10 @@ class AgreedEpoch:
             nonlocal waits, asked_at
             if not waits:
                 waits = True
-                marked.waiting_for(epoch.name)
+                marked.begin_wait(epoch.name)
             word = epoch.alarm.heard
             if word is not None and word.rank != epoch.met.rank and not word.failed:
-                raise epoch.went_apart(word)
+                raise epoch.stop_error(word)
             if waited_s >= asked_at:
                 asked_at = waited_s + epoch.timeout_s
                 self._who_is_missing(waited_s)
@@ -140,12 +140,12 @@ class AgreedEpoch:
         except GuardError as error:
             word = epoch.alarm.heard or epoch.alarm.word()
             if word is not None and word.rank != epoch.met.rank:
-                raise epoch.went_apart(word) from error
+                raise epoch.stop_error(word) from error
             ended = epoch.met.ended_ranks()
             if not ended:
                 raise
             raise RankFailed(
-                f"{epoch.name}: the process of {who(ended)} has ended, after about {epoch.taken} batches. "
+                f"{epoch.name}: the process of {ranks_text(ended)} has ended, after about {epoch.taken} batches. "
                 "See its output first: what ended there came before this.",
                 rank=ended[0],
                 reason="its process has ended",
@@ -153,16 +153,16 @@ class AgreedEpoch:
         finally:
             self._pace.not_a_step(time.perf_counter() - began)
             if waits:
-                marked.wait_over()
+                marked.end_wait()
 
     def _who_is_missing(self, waited_s: float) -> None:
         epoch = self._epoch
         what = f"{epoch.name}, batch {epoch.taken + 1}"
         gathered = epoch.met.gather(f"{epoch.name}/missing", b"", timeout_s=ANSWER_LIMIT_S)
         if gathered.missing:
-            raise ranks_missing(epoch.met, what, gathered, waited_s)
+            raise ranks_missing_error(epoch.met, what, gathered, waited_s)
 
-    def _refuse(self, agreed: Agreed, decision: Decision) -> None:
+    def _refuse(self, agreed: AgreedWindow, decision: WindowDecision) -> None:
         epoch = self._epoch
         if agreed.apart:
             raise RanksDiffer(f"{epoch.name}: the ranks are in different loops, or in different epochs of it", ranks=())
@@ -173,7 +173,7 @@ class AgreedEpoch:
             epoch.over = True
             raise RanksDiffer(
                 f"{epoch.name}: after {epoch.taken + decision.take} batches some ranks have no more: "
-                f"{told_lengths(found, more=True)}",
+                f"{lengths_text(found, more=True)}",
                 ranks=tuple(rank for rank, own in found.items() if own < max(found.values())),
             )
 
@@ -192,8 +192,8 @@ class AgreedEpoch:
     def _padding(self) -> Any:
         epoch = self._epoch
         batch = epoch.source.pad()
-        if isinstance(batch, Failed):
-            epoch.ring(epoch.taken, batch)
+        if isinstance(batch, LoaderFailure):
+            epoch.announce_stop(epoch.taken, batch)
             raise batch.error
         return batch
 

@@ -7,28 +7,28 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from unhang.guards.exchange.exception_text import told
+from unhang.guards.exchange.exception_text import exception_text
 
 END: Final = object()
 """There is no further batch."""
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class LoaderFailure:
     """The loader raised instead of giving a batch."""
 
     error: Exception
 
     def __repr__(self) -> str:
-        return told(self.error, 300)
+        return exception_text(self.error, 300)
 
 
-def is_trouble(batch: Any) -> bool:
+def is_end_or_failure(batch: Any) -> bool:
     """Whether ``batch`` is no batch: the end, or a failure."""
-    return batch is END or isinstance(batch, Failed)
+    return batch is END or isinstance(batch, LoaderFailure)
 
 
-class Source:
+class BatchSource:
     """The batches of one epoch. ``taken``: how many of the loader's own were given out."""
 
     def __init__(self, loader: Iterable[Any], *, keep_first: bool) -> None:
@@ -40,41 +40,41 @@ class Source:
         self._keep_first = keep_first
         self.taken = 0
         self.ended = False
-        self.failed: Failed | None = None
+        self.failed: LoaderFailure | None = None
 
     def peek(self) -> Any:
-        """The next batch, without taking it; ``END``, or ``Failed``."""
+        """The next batch, without taking it; ``END``, or ``LoaderFailure``."""
         if not self._ahead:
             self._ahead.append(self._read())
         return self._ahead[0]
 
     def take(self) -> Any:
-        """The next batch; ``END``, or ``Failed``."""
+        """The next batch; ``END``, or ``LoaderFailure``."""
         batch = self._ahead.pop() if self._ahead else self._read()
-        if is_trouble(batch):
+        if is_end_or_failure(batch):
             self.ended = True
-            self.failed = batch if isinstance(batch, Failed) else None
+            self.failed = batch if isinstance(batch, LoaderFailure) else None
             self._ahead.append(batch)
         else:
             self.taken += 1
         return batch
 
     def pad(self) -> Any:
-        """A batch from the beginning once more; ``Failed`` where the loader cannot give one."""
+        """A batch from the beginning once more; ``LoaderFailure`` where the loader cannot give one."""
         if self._first is not END:
             return _copy(self._first)
         batch = self._from_the_beginning() if self._again is None else _next(self._again)
         if batch is END:
             batch = self._from_the_beginning()
         if batch is END:
-            return Failed(RuntimeError("the loader gives no batch when it is iterated again"))
+            return LoaderFailure(RuntimeError("the loader gives no batch when it is iterated again"))
         return batch
 
     def _from_the_beginning(self) -> Any:
         try:
             self._again = iter(self._loader)
         except Exception as error:  # noqa: BLE001 - the user's loader; the other ranks have to hear of it
-            return Failed(error)
+            return LoaderFailure(error)
         return _next(self._again)
 
     def _read(self) -> Any:
@@ -82,11 +82,11 @@ class Source:
             try:
                 self._batches = iter(self._loader)
             except Exception as error:  # noqa: BLE001 - the user's loader; raised where the loop gets to it
-                return Failed(error)
+                return LoaderFailure(error)
             # What is its own iterator cannot begin again: its first batch is kept, as the loop may change it.
             self._keep_first = self._keep_first and self._batches is self._loader
         batch = _next(self._batches)
-        if self._keep_first and not is_trouble(batch):
+        if self._keep_first and not is_end_or_failure(batch):
             self._first, self._keep_first = _copy(batch), False
         return batch
 
@@ -105,4 +105,4 @@ def _next(batches: Iterator[Any]) -> Any:
     except StopIteration:
         return END
     except Exception as error:  # noqa: BLE001 - the user's loader; raised where the loop gets to it
-        return Failed(error)
+        return LoaderFailure(error)

@@ -18,7 +18,7 @@ _PART_OF_A_STEP = 0.002
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class WindowDecision:
     """``take`` batches from this window; ``last``: no window follows; ``uneven``: some rank had fewer than another."""
 
     take: int
@@ -26,15 +26,15 @@ class Decision:
     uneven: bool
 
 
-def decide(fewest: int, most: int, window: int, when_uneven: WhenUneven) -> Decision:
+def decide_window(fewest: int, most: int, window: int, when_uneven: WhenUneven) -> WindowDecision:
     """From the fewest and the most batches that any rank found for a window of size ``window``."""
     uneven = fewest < most
     if when_uneven == "pad":
-        return Decision(most, most < window, uneven)
-    return Decision(fewest, fewest < window, uneven)
+        return WindowDecision(most, most < window, uneven)
+    return WindowDecision(fewest, fewest < window, uneven)
 
 
-def total(lengths: list[int], when_uneven: WhenUneven) -> int:
+def total_batches(lengths: list[int], when_uneven: WhenUneven) -> int:
     """Batches every rank takes where all lengths are known."""
     return max(lengths) if when_uneven == "pad" else min(lengths)
 
@@ -46,6 +46,6 @@ def window_for(cost_s: float, step_s: float) -> int:
     return max(1, math.ceil(cost_s / (_PART_OF_A_STEP * step_s)))
 
 
-def due(window: int, place: int, taken: int) -> int:
+def batches_due(window: int, place: int, taken: int) -> int:
     """How much of the next window is read before batch ``place`` of the ``taken`` batches of this one."""
     return window if place + 1 >= taken else window * (place + 1) // taken

@@ -11,22 +11,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from unhang.errors import GuardError, RankFailed, RanksDiffer, StoreLost
-from unhang.guards.batches.batch_source import END, Failed, Source
+from unhang.guards.batches.batch_source import END, BatchSource, LoaderFailure
 from unhang.guards.batches.batch_windows import WhenUneven
 from unhang.guards.batches.loader_lengths import exact_length
 from unhang.guards.exchange.agreement import agreements
-from unhang.guards.exchange.alarms import Alarm, Word, went
-from unhang.guards.exchange.meeting import Meeting
-from unhang.guards.exchange.missing_ranks import ranks_missing
-from unhang.guards.exchange.printing import tell
-from unhang.guards.exchange.rank_sentence import who
+from unhang.guards.exchange.missing_ranks import ranks_missing_error
+from unhang.guards.exchange.printing import print_message
+from unhang.guards.exchange.rank_exchange import RankExchange
+from unhang.guards.exchange.rank_sentence import ranks_text
+from unhang.guards.exchange.stop_notices import StopNotice, StopNotices, notice_text
 from unhang.inprocess import annotations as marked
 
 ANSWER_LIMIT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class EpochStart:
     """What a rank says at the start of an epoch."""
 
     exact: int | None
@@ -36,27 +36,27 @@ class Start:
     ready: bool
 
 
-class Epoch:
+class EvenEpoch:
     """What every kind of epoch has. ``taken``: batches this rank has given to the loop; ``over``: it ended as it
     should, or every rank knows already that it did not."""
 
-    def __init__(self, loader: Any, when_uneven: WhenUneven, met: Meeting, name: str, timeout_s: float) -> None:
+    def __init__(self, loader: Any, when_uneven: WhenUneven, met: RankExchange, name: str, timeout_s: float) -> None:
         self.loader, self.met, self.name, self.timeout_s = loader, met, name, timeout_s
         self.mode: WhenUneven = when_uneven
-        self.source = Source(loader, keep_first=when_uneven == "pad")
-        self.starts: dict[int, Start] = {}
-        self.alarm = Alarm(met, "", name)
+        self.source = BatchSource(loader, keep_first=when_uneven == "pad")
+        self.starts: dict[int, EpochStart] = {}
+        self.alarm = StopNotices(met, "", name)
         self.taken = 0
         self.over = False
 
     def begin(self) -> None:
         """Read the first batch and hear how the others start."""
         first = self.source.peek()
-        told = "end" if first is END else repr(first) if isinstance(first, Failed) else "batch"
-        mine = Start(exact_length(self.loader), self.mode, told, agreements.ready())
+        told = "end" if first is END else repr(first) if isinstance(first, LoaderFailure) else "batch"
+        mine = EpochStart(exact_length(self.loader), self.mode, told, agreements.ready())
         said = [mine.exact, mine.when_uneven, mine.first, mine.ready]
-        heard = gather(self.met, f"{self.name}/epoch", json.dumps(said), self.timeout_s)
-        self.starts = {rank: Start(*json.loads(start)) for rank, start in heard.items()}
+        heard = gather_all(self.met, f"{self.name}/epoch", json.dumps(said), self.timeout_s)
+        self.starts = {rank: EpochStart(*json.loads(start)) for rank, start in heard.items()}
         self.alarm.key = f"alarm/{self.met.turn(f'{self.name}/alarm')}"
         self._refuse_bad_start(first)
         self.alarm.listen()
@@ -69,8 +69,10 @@ class Epoch:
         agreements.drop()
         if self.alarm.heard is None and not self.alarm.told:
             try:
-                word = Word(self.met.rank, self.taken, "it left the loop (break, return or an exception)", failed=False)
-                self.alarm.ring(word, wait=False)
+                word = StopNotice(
+                    self.met.rank, self.taken, "it left the loop (break, return or an exception)", failed=False
+                )
+                self.alarm.announce_stop(word, wait=False)
             except StoreLost:
                 return
 
@@ -98,17 +100,17 @@ class Epoch:
         self._refuse_to_go_past(ended=True)
         self.over = True
 
-    def ring(self, after: int, batch: Any) -> None:
+    def announce_stop(self, after: int, batch: Any) -> None:
         """Tell the others in time: they hear it while they are in the batch before."""
-        failed = isinstance(batch, Failed)
+        failed = isinstance(batch, LoaderFailure)
         reason = f"its loader raised {batch!r}" if failed else "its loader ended before its length"
-        self.alarm.ring(Word(self.met.rank, after, reason, failed), wait=True)
+        self.alarm.announce_stop(StopNotice(self.met.rank, after, reason, failed), wait=True)
 
-    def went_apart(self, word: Word) -> GuardError:
+    def stop_error(self, word: StopNotice) -> GuardError:
         """The error for a rank that goes no further."""
         if word.failed:
-            return RankFailed(f"{self.name}: {went(word)}", rank=word.rank, reason=word.reason)
-        return RanksDiffer(f"{self.name}: {went(word)}, while this rank goes on", ranks=(word.rank,))
+            return RankFailed(f"{self.name}: {notice_text(word)}", rank=word.rank, reason=word.reason)
+        return RanksDiffer(f"{self.name}: {notice_text(word)}, while this rank goes on", ranks=(word.rank,))
 
     def counts(self) -> dict[int, tuple[int, int]]:
         """(taken, own batches known of) by rank; ranks that do not come in time are left out."""
@@ -123,14 +125,14 @@ class Epoch:
         if self.met.rank != 0 or not (dropped or padded):
             return
         least = "" if exact else "at least "
-        parts = [f"{who(ranks)} dropped {least}{n}" for n, ranks in by_number(dropped)]
-        parts += [f"{who(ranks)} repeated {n}" for n, ranks in by_number(padded)]
-        tell(f"{self.name}: {self.taken} batches on every rank; {', '.join(parts)}")
+        parts = [f"{ranks_text(ranks)} dropped {least}{n}" for n, ranks in ranks_by_number(dropped)]
+        parts += [f"{ranks_text(ranks)} repeated {n}" for n, ranks in ranks_by_number(padded)]
+        print_message(f"{self.name}: {self.taken} batches on every rank; {', '.join(parts)}")
 
     def _refuse_to_go_past(self, *, ended: bool = False) -> None:
         word = self.alarm.heard
         if word is not None and word.rank != self.met.rank and self.taken - ended >= word.after:
-            raise self.went_apart(word)
+            raise self.stop_error(word)
 
     def _refuse_bad_start(self, first: Any) -> None:
         modes = {start.when_uneven for start in self.starts.values()}
@@ -143,7 +145,7 @@ class Epoch:
         failed = [(rank, start.first) for rank, start in self.starts.items() if start.first not in ("batch", "end")]
         if failed:
             self.over = True
-            if isinstance(first, Failed):
+            if isinstance(first, LoaderFailure):
                 raise first.error
             rank, reason = failed[0]
             raise RankFailed(
@@ -153,11 +155,11 @@ class Epoch:
         if empty and len(empty) < len(self.starts) and self.mode == "pad":
             self.over = True
             raise RanksDiffer(
-                f"{self.name}: {who(empty)} has no batch at all, so there is nothing to pad with", ranks=empty
+                f"{self.name}: {ranks_text(empty)} has no batch at all, so there is nothing to pad with", ranks=empty
             )
 
 
-def gather(met: Meeting, what: str, said: str, timeout_s: float) -> dict[int, bytes]:
+def gather_all(met: RankExchange, what: str, said: str, timeout_s: float) -> dict[int, bytes]:
     """What every rank said.
 
     Raises:
@@ -168,19 +170,19 @@ def gather(met: Meeting, what: str, said: str, timeout_s: float) -> dict[int, by
     def progress(_: float, absent: Iterable[int]) -> None:
         nonlocal waits
         waits = True
-        marked.waiting_for(what, absent, limit_s=timeout_s)
+        marked.begin_wait(what, absent, limit_s=timeout_s)
 
     try:
         gathered = met.gather(what, said.encode(), timeout_s=timeout_s, progress=progress)
         if gathered.missing:
-            raise ranks_missing(met, what, gathered, time.monotonic() - since)
+            raise ranks_missing_error(met, what, gathered, time.monotonic() - since)
         return gathered.values
     finally:
         if waits:
-            marked.wait_over()
+            marked.end_wait()
 
 
-def by_number(numbers: dict[int, int]) -> list[tuple[int, list[int]]]:
+def ranks_by_number(numbers: dict[int, int]) -> list[tuple[int, list[int]]]:
     """Each number with the ranks that have it."""
     ranks_of: dict[int, list[int]] = {}
     for rank, number in sorted(numbers.items()):
@@ -188,15 +190,15 @@ def by_number(numbers: dict[int, int]) -> list[tuple[int, list[int]]]:
     return sorted(ranks_of.items())
 
 
-def told_lengths(lengths: dict[int, int], *, more: bool = False) -> str:
+def lengths_text(lengths: dict[int, int], *, more: bool = False) -> str:
     """Which ranks have how many batches; ``more``: the largest number may be larger still."""
-    groups = by_number(lengths)
+    groups = ranks_by_number(lengths)
     most = max(lengths.values(), default=0)
-    said = (f"{who(ranks)} {n}{' or more' if more and n == most else ''}" for n, ranks in groups)
+    said = (f"{ranks_text(ranks)} {n}{' or more' if more and n == most else ''}" for n, ranks in groups)
     return "numbers of batches differ: " + ", ".join(said)
 
 
-def odd_ones(lengths: dict[int, int]) -> tuple[int, ...]:
+def minority_ranks(lengths: dict[int, int]) -> tuple[int, ...]:
     """The ranks that differ from most; all where none are most."""
     usual, *others = Counter(lengths.values()).most_common()
     if others and others[0][1] == usual[1]:

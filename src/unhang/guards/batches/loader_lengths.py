@@ -33,7 +33,7 @@ def _defined_in(kind: type) -> str:
     return kind.__module__
 
 
-def told_length(loader: Any) -> int | None:
+def reported_length(loader: Any) -> int | None:
     """What ``len(loader)`` says; None where it says nothing."""
     try:
         return len(loader)
@@ -41,7 +41,7 @@ def told_length(loader: Any) -> int | None:
         return None
 
 
-def must_not_run_ahead(loader: Any) -> bool:
+def is_stateful_loader(loader: Any) -> bool:
     """Whether the loader keeps a state that says which batch the training is at.
 
     A stateful loader would be saved one batch too far; Accelerate's says by it which batch is the last.

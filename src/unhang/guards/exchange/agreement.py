@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from unhang.errors import GuardError
-from unhang.guards.exchange.store_connection import OURS
+from unhang.guards.exchange.store_connection import GROUP_PREFIX
 
 if TYPE_CHECKING:
     import torch  # without it there are no ranks, and a loop is as it is
@@ -22,7 +22,7 @@ _SLICE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Agreed:
+class AgreedWindow:
     """What all ranks said. ``failed``: a rank whose loader raised, or None; ``apart``: they speak of other rounds."""
 
     fewest: int
@@ -32,7 +32,7 @@ class Agreed:
     apart: bool
 
 
-class Pending:
+class PendingAgreement:
     """One agreement under way."""
 
     def __init__(self, group: Any, numbers: torch.Tensor) -> None:
@@ -41,7 +41,7 @@ class Pending:
         self._numbers = numbers
         self._work = dist.all_reduce(numbers, op=dist.ReduceOp.MAX, group=group, async_op=True)
 
-    def result(self, while_waiting: Callable[[float], None]) -> Agreed:
+    def result(self, while_waiting: Callable[[float], None]) -> AgreedWindow:
         """What was agreed; ``while_waiting(waited_s)`` is called twice a second and may raise.
 
         Raises:
@@ -62,12 +62,12 @@ class Pending:
         return _agreed(self._numbers.tolist())
 
 
-def _agreed(numbers: list[int]) -> Agreed:
+def _agreed(numbers: list[int]) -> AgreedWindow:
     most, less, window, failed, key, other_key, turn, other_turn = numbers
-    return Agreed(-less, most, window, failed - 1 if failed else None, key != -other_key or turn != -other_turn)
+    return AgreedWindow(-less, most, window, failed - 1 if failed else None, key != -other_key or turn != -other_turn)
 
 
-class Agreements:
+class AgreementGroup:
     """The group of this process, made once and again after ranks went apart on it."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class Agreements:
 
         try:
             self._group = dist.new_group(
-                backend="gloo", timeout=timedelta(seconds=timeout_s), group_desc=f"{OURS}even_batches"
+                backend="gloo", timeout=timedelta(seconds=timeout_s), group_desc=f"{GROUP_PREFIX}even_batches"
             )
         except (RuntimeError, ValueError) as error:
             self._group = None
@@ -98,12 +98,12 @@ class Agreements:
         """Use this group no more: ranks may have spoken of different rounds on it."""
         self._group = None
 
-    def say(self, *, have: int, window: int, failed: bool, rank: int, key: int, turn: int) -> Pending:
+    def say(self, *, have: int, window: int, failed: bool, rank: int, key: int, turn: int) -> PendingAgreement:
         """Begin an agreement: ``have`` batches found, ``window`` wished for the next; ``key`` and ``turn`` name it."""
         import torch
 
         numbers = [have, -have, window, rank + 1 if failed else 0, key, -key, turn, -turn]
-        return Pending(self._group, torch.tensor(numbers, dtype=torch.int64))
+        return PendingAgreement(self._group, torch.tensor(numbers, dtype=torch.int64))
 
 
-agreements = Agreements()
+agreements = AgreementGroup()

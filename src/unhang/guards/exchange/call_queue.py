@@ -12,7 +12,7 @@ from typing import Any
 
 
 @dataclass(slots=True)
-class Call:
+class QueuedCall:
     """One call. ``key``: calls of one key are values of one curve."""
 
     name: str
@@ -28,7 +28,7 @@ class Call:
     """Left out."""
 
 
-class WaitingCalls:
+class CallQueue:
     """Put by the program, taken by the writer's thread. ``max_calls``, ``max_bytes``: what may wait at most.
 
     When that is reached, every second of the waiting values of each curve is left out, and again as long as it helps;
@@ -43,15 +43,15 @@ class WaitingCalls:
         self.newest = 0
         """Number of the last call that was put."""
         self._newest_only = newest_only
-        self._calls: deque[Call] = deque()
-        self._last: dict[Hashable, Call] = {}
+        self._calls: deque[QueuedCall] = deque()
+        self._last: dict[Hashable, QueuedCall] = {}
         self._gone = 0
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._calls) - self._gone
 
-    def put(self, call: Call) -> int:
+    def put(self, call: QueuedCall) -> int:
         """Add one at the end; since when the oldest waits (``at_ns``)."""
         with self._lock:
             self.newest = call.number = self.newest + 1
@@ -63,7 +63,7 @@ class WaitingCalls:
                 self._thin()
             return self._calls[0].at_ns
 
-    def take(self) -> Call | None:
+    def take(self) -> QueuedCall | None:
         """The oldest; None where none waits."""
         with self._lock:
             while self._calls:
@@ -109,13 +109,13 @@ class WaitingCalls:
                     self.thinned += 1
                 seen.add(call.key)
 
-    def _supersede(self, call: Call) -> None:
+    def _supersede(self, call: QueuedCall) -> None:
         older = self._last.get(call.key)
         self._last[call.key] = call
         if older is not None and not older.gone:
             self._leave_out(older)
 
-    def _leave_out(self, call: Call) -> None:
+    def _leave_out(self, call: QueuedCall) -> None:
         call.gone, call.args, call.kwargs = True, (), {}
         self.held -= call.held
         self._gone += 1
@@ -149,7 +149,7 @@ class WaitingCalls:
         return self.thinned - before
 
 
-def key_of(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
+def curve_key(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
     """What curve a call belongs to: the tag of ``add_scalar(tag, …)``, the keys of ``log({…})``, else its name."""
     first = args[0] if args else kwargs.get("tag", kwargs.get("key"))
     if type(first) is str:
@@ -164,7 +164,7 @@ MOST_KEYS = 64
 MOST_TAGS = 10_000
 
 
-def matcher(newest_only: bool | tuple[str, ...]) -> Callable[[Hashable], bool]:
+def newest_only_matcher(newest_only: bool | tuple[str, ...]) -> Callable[[Hashable], bool]:
     """Whether a curve keeps only its newest waiting value: all, none, or those whose tag fits a pattern."""
     if isinstance(newest_only, bool):
         return lambda _: newest_only

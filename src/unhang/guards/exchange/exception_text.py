@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 
-def told(error: BaseException, longest: int = 2000) -> str:
+def exception_text(error: BaseException, longest: int = 2000) -> str:
     """Type and words of ``error``. An exception that cannot be told must not hide itself: then its type alone."""
     said = ""
     with suppress(Exception):  # a __str__ of the program's own

@@ -16,7 +16,7 @@ Exchange = Callable[[bytes], dict[int, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ValueDifference:
     """Where two ranks first differ. ``place`` is written as Python would: ``['train'][17]``; empty for the value."""
 
     place: str
@@ -25,7 +25,7 @@ class Difference:
 
 def first_difference(
     node: Node | None, limits: Limits, mine: int, pair: tuple[int, int], exchange: Exchange
-) -> Difference:
+) -> ValueDifference:
     """The first difference between the two ranks of ``pair``. Every rank calls this, and learns the same answer.
 
     ``exchange`` is called equally often on every rank; only the pair says anything.
@@ -36,12 +36,12 @@ def first_difference(
         said = exchange(json.dumps(own).encode())
         left, right = (_heard(said.get(rank)) for rank in pair)
         found = _at_this_level(place, left, right, pair)
-        if isinstance(found, Difference):
+        if isinstance(found, ValueDifference):
             return found
         place += "" if found.startswith("~") else found
         if mine in pair and node is not None:
             node = _descend(node, found)
-    return Difference(place, "too deep to say more")
+    return ValueDifference(place, "too deep to say more")
 
 
 def _say(node: Node | None, limits: Limits) -> dict[str, Any]:
@@ -59,24 +59,30 @@ def _heard(said: bytes | None) -> dict[str, Any]:
     return dict(json.loads(said)) if said else {}
 
 
-def _at_this_level(place: str, left: dict[str, Any], right: dict[str, Any], pair: tuple[int, int]) -> Difference | str:
+def _at_this_level(
+    place: str, left: dict[str, Any], right: dict[str, Any], pair: tuple[int, int]
+) -> ValueDifference | str:
     """The difference, or the label of the part to look into."""
     if not left or not right:
-        return Difference(place, "could not be read a second time")
+        return ValueDifference(place, "could not be read a second time")
     if left["size"] != right["size"] and None not in (left["size"], right["size"]):
-        return Difference(place, _lengths(left, right, pair))
+        return ValueDifference(place, _lengths(left, right, pair))
     if left["kind"] != right["kind"]:
-        return Difference(place, _kinds(left, right, pair))
+        return ValueDifference(place, _kinds(left, right, pair))
     if left["parts"] is None or right["parts"] is None:
-        return Difference(place, _values(left, right, pair))
+        return ValueDifference(place, _values(left, right, pair))
     ours, theirs = dict(left["parts"]), dict(right["parts"])
     for label, digest in ours.items():
         if label not in theirs and not label.startswith("~"):
-            return Difference(place + label, f"only on rank {pair[0]}")
+            return ValueDifference(place + label, f"only on rank {pair[0]}")
         if label in theirs and theirs[label] != digest:
             return str(label)
     extra = next((label for label in theirs if label not in ours and not label.startswith("~")), None)
-    return Difference(place, "other parts") if extra is None else Difference(place + extra, f"only on rank {pair[1]}")
+    return (
+        ValueDifference(place, "other parts")
+        if extra is None
+        else ValueDifference(place + extra, f"only on rank {pair[1]}")
+    )
 
 
 def _lengths(left: dict[str, Any], right: dict[str, Any], pair: tuple[int, int]) -> str:

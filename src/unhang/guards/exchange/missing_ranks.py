@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from unhang.errors import RanksMissing, StoreLost
 from unhang.guards.call_site import called_from, why_some_ranks
-from unhang.guards.exchange.meeting import Gathered, Meeting
-from unhang.guards.exchange.packed import spans
+from unhang.guards.exchange.packed import rank_spans
+from unhang.guards.exchange.rank_exchange import GatheredValues, RankExchange
 
 STACKS_LIMIT_S = 8.0
 MOST_NAMED = 8
 
 
-def ranks_missing(here: Meeting, what: str, gathered: Gathered, waited_s: float) -> RanksMissing:
+def ranks_missing_error(here: RankExchange, what: str, gathered: GatheredValues, waited_s: float) -> RanksMissing:
     """The error of a round of ``what`` (``together('save')``) in which ranks are missing, made in the caller's thread.
 
     Asks the missing ranks for their stacks: takes a second, 8 s at most (20 s and more where only their own machine
@@ -57,7 +57,7 @@ def _usual(branch: str) -> str:
     )
 
 
-def _last_seen(here: Meeting, rank: int) -> str:
+def _last_seen(here: RankExchange, rank: int) -> str:
     try:
         last = here.position_of(rank)
     except StoreLost:
@@ -76,4 +76,4 @@ def _doing(stack: str | None) -> str:
 
 
 def _ranks(ranks: tuple[int, ...] | list[int]) -> str:
-    return ("rank " if len(ranks) == 1 else "ranks ") + spans(ranks).replace(",", ", ")
+    return ("rank " if len(ranks) == 1 else "ranks ") + rank_spans(ranks).replace(",", ", ")

@@ -24,9 +24,9 @@ def pack(values: Mapping[int, bytes], world_size: int) -> str:
         if room < 0:
             left_out += ranks
         else:
-            said.append((spans(ranks), b64encode(value).decode()))
+            said.append((rank_spans(ranks), b64encode(value).decode()))
     missing = [rank for rank in range(world_size) if rank not in values]
-    return json.dumps({"said": said, "missing": spans(missing), "left_out": spans(sorted(left_out))})
+    return json.dumps({"said": said, "missing": rank_spans(missing), "left_out": rank_spans(sorted(left_out))})
 
 
 def unpack(text: bytes) -> tuple[dict[int, bytes], tuple[int, ...], tuple[int, ...]]:
@@ -36,7 +36,7 @@ def unpack(text: bytes) -> tuple[dict[int, bytes], tuple[int, ...], tuple[int, .
     return dict(sorted(values.items())), _ranks(held["missing"]), _ranks(held["left_out"])
 
 
-def spans(ranks: Iterable[int]) -> str:
+def rank_spans(ranks: Iterable[int]) -> str:
     """``0-3,7``: thousands of ranks in a few letters."""
     spans: list[list[int]] = []
     for rank in ranks:

@@ -21,22 +21,22 @@ from pathlib import Path
 
 from unhang.errors import StoreLost
 from unhang.guards.call_site import stack_of
-from unhang.guards.exchange.store_connection import Connection
+from unhang.guards.exchange.store_connection import StoreConnection
 
 ANSWER_LIMIT_S = 1.0
 STACK_BYTES = 1 << 16
 ASK_EVERY_S = 5.0
 ASKED_A_SECOND = 200
 SEARCH_S = 2.0
-FOR_EVER_S = 1e6
+NO_LIMIT_S = 1e6
 MOST_LOOKED_AT = 8
 """Stacks of so many ranks are fetched; the others are named."""
 _PEER = struct.Struct("3i")
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
-    """A rank's process. ``host``: the same for processes that see each other; ``started``: ticks, tells pids apart."""
+class PeerProcess:
+    """A rank's process. ``host_identity``: alike where processes see each other; ``started``: ticks, tells pids apart."""
 
     host: str
     machine: str
@@ -46,29 +46,29 @@ class Peer:
 
     def is_alive(self) -> bool | None:
         """None: it is on another host, nobody here can tell."""
-        return _started(self.pid) == self.started if self.host == host() else None
+        return _started(self.pid) == self.started if self.host == host_identity() else None
 
 
-class Peers:
+class PeerProcesses:
     """The processes of a job's ranks, as they introduced themselves on the store."""
 
-    def __init__(self, connection: Connection, rank: int, world_size: int, server: tuple[str, int] | None) -> None:
+    def __init__(self, connection: StoreConnection, rank: int, world_size: int, server: tuple[str, int] | None) -> None:
         self._connection = connection
         self._rank = rank
         self._server = server
-        self._seen: dict[int, Peer] = {}
+        self._seen: dict[int, PeerProcess] = {}
         self._every_s = max(ASK_EVERY_S, world_size / ASKED_A_SECOND)
         self._main = threading.main_thread().ident
         listener, name = _listen()
-        me = Peer(host(), socket.gethostname(), os.getpid(), _started(os.getpid()), name)
+        me = PeerProcess(host_identity(), socket.gethostname(), os.getpid(), _started(os.getpid()), name)
         said = json.dumps([me.host, me.machine, me.pid, me.started, me.name])
-        connection.later(lambda store: store.set(f"peer/{rank}", said))
+        connection.schedule(lambda store: store.set(f"peer/{rank}", said))
         threading.Thread(target=self._serve, args=(listener,), name="unhang-peers", daemon=True).start()
 
-    def known(self, rank: int) -> Peer | None:
+    def known(self, rank: int) -> PeerProcess | None:
         """The process of ``rank``; None while it never came to a guard."""
         said = self._connection.do(lambda store: store.get(f"peer/{rank}") if store.check([f"peer/{rank}"]) else None)
-        return Peer(*json.loads(said)) if said is not None else None
+        return PeerProcess(*json.loads(said)) if said is not None else None
 
     def is_dead(self, rank: int) -> bool:
         """True once the process of ``rank`` has ended, where this rank can tell."""
@@ -81,7 +81,7 @@ class Peers:
         alive = None if peer is None else peer.is_alive()
         return alive if peer is None or not alive else _state(peer.pid) not in ("T", "t")
 
-    def _of(self, rank: int) -> Peer | None:
+    def _of(self, rank: int) -> PeerProcess | None:
         peer = self._seen.get(rank) or self.known(rank)
         if peer is not None:
             self._seen[rank] = peer
@@ -111,9 +111,9 @@ class Peers:
             pid = _pid_here(rank)
             if pid is None:
                 return False
-            self._look(turn, rank, lambda: _seen_from_outside(pid))
-        elif peer.host == host():
-            self._look(turn, rank, lambda: _told(peer) or _seen_from_outside(peer.pid, peer))
+            self._look(turn, rank, lambda: _stack_from_outside(pid))
+        elif peer.host == host_identity():
+            self._look(turn, rank, lambda: _stack_from_rank(peer) or _stack_from_outside(peer.pid, peer))
         else:
             self._connection.do(lambda store: store.set(f"wanted/{rank}", turn))
         return True
@@ -143,7 +143,7 @@ class Peers:
                 time.sleep(0.1)
             if time.monotonic() >= ask_at:
                 if not self._answer_on_store():
-                    self._every_s = FOR_EVER_S
+                    self._every_s = NO_LIMIT_S
                 ask_at = time.monotonic() + self._every_s
 
     def _answer(self, line: socket.socket) -> None:
@@ -171,7 +171,7 @@ class Peers:
         return False
 
 
-def neighbours(rank: int) -> range:
+def ranks_on_machine(rank: int) -> range:
     """The ranks of this machine, as the launcher numbers them; without a launcher this one."""
     local, size = (os.environ.get(name, "") for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
     if local.isdigit() and size.isdigit() and int(local) <= rank:
@@ -179,7 +179,7 @@ def neighbours(rank: int) -> range:
     return range(rank, rank + 1)
 
 
-def host() -> str:
+def host_identity() -> str:
     """The same in all processes that can reach each other's sockets and see each other's pids."""
     parts = [socket.gethostname()]
     with suppress(OSError):
@@ -199,7 +199,7 @@ def _listen() -> tuple[socket.socket | None, str]:
     return listener, name
 
 
-def _told(peer: Peer) -> str:
+def _stack_from_rank(peer: PeerProcess) -> str:
     """The stack, as the rank itself tells it; empty where it does not answer."""
     said = b""
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
@@ -210,12 +210,12 @@ def _told(peer: Peer) -> str:
     return said.decode(errors="replace")
 
 
-def _seen_from_outside(pid: int, peer: Peer | None = None) -> str:
-    from unhang.watch.process_state.stack_collection import look_at
+def _stack_from_outside(pid: int, peer: PeerProcess | None = None) -> str:
+    from unhang.watch.process_state.stack_collection import sample_process
 
     if peer is not None and not peer.is_alive():
         return f"its process (pid {pid}) has ended"
-    look = look_at(pid)
+    look = sample_process(pid)
     state = "is stopped (SIGSTOP, or a debugger)" if look.kernel.state in ("T", "t") else "does not answer"
     if look.dump is None:
         return f"its process (pid {pid}) {state}; no stack: {look.refused}"
@@ -226,11 +226,11 @@ def _seen_from_outside(pid: int, peer: Peer | None = None) -> str:
 
 def _pid_here(rank: int) -> int | None:
     """The process of ``rank`` of this job on this machine, found by its environment."""
-    from unhang.watch.process_state.proc_processes import Machine
+    from unhang.watch.process_state.proc_processes import ProcessTable
     from unhang.watch.process_state.rank_processes import ranks_of
 
     mine = [os.environ.get(name, "") for name in ("MASTER_ADDR", "MASTER_PORT")]
-    for live in ranks_of(Machine.seen_now()):
+    for live in ranks_of(ProcessTable.snapshot()):
         theirs = [live.environment.get(name, "") for name in ("MASTER_ADDR", "MASTER_PORT")]
         if live.rank == rank and theirs == mine and live.process.uid == os.getuid():
             return live.pid

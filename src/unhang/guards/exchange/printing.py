@@ -9,7 +9,7 @@ from unhang.report.printable import printable
 from unhang.secrets import without_secrets
 
 
-def tell(text: str) -> None:
+def print_message(text: str) -> None:
     """``text`` on standard error, without what acts on a terminal and without secrets; a closed stream stops nobody."""
     with suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(f"[unhang] {printable(without_secrets(text))}\n")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from unhang.findings import rank_ranges
 
 
-def who(ranks: Iterable[int]) -> str:
+def ranks_text(ranks: Iterable[int]) -> str:
     """``rank 3``, ``ranks 0-3, 7``."""
     named = tuple(ranks)
     return f"rank {named[0]}" if len(named) == 1 else f"ranks {rank_ranges(named)}"

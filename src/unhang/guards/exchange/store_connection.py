@@ -21,9 +21,9 @@ from unhang.errors import StoreLost
 LIMIT_S = 15.0
 """One operation takes about 20 µs; a server that says nothing for so long is stopped or gone."""
 CLOSE_LIMIT_S = 1.0
-OURS = "unhang "
+GROUP_PREFIX = "unhang "
 """So the descriptions begin of the process groups that guards make for themselves."""
-ENDING = "this process is about to end"
+ENDING_REASON = "this process is about to end"
 T = TypeVar("T")
 
 
@@ -41,7 +41,7 @@ class Store(Protocol):
     def multi_set(self, keys: list[str], values: list[bytes], /) -> None: ...  # noqa: D102
 
 
-class Connection:
+class StoreConnection:
     """Operations on a store, one after the other. Usable from any thread; ``store`` is used by no one else of ours."""
 
     def __init__(self, make: Callable[[], Store], *, limit_s: float = LIMIT_S) -> None:
@@ -60,7 +60,7 @@ class Connection:
         self._closed = True
         self._work.put(None)
         self._thread.join(CLOSE_LIMIT_S)
-        self._lost = self._lost or ENDING
+        self._lost = self._lost or ENDING_REASON
         self._thread.join(CLOSE_LIMIT_S)
 
     def do(self, operation: Callable[[Store], T], *, limit_s: float | None = None) -> T:
@@ -70,7 +70,7 @@ class Connection:
             StoreLost: the store is gone, or did not answer within the limit.
         """
         if self._lost is not None or self._closed:
-            raise StoreLost(self._lost or ENDING)
+            raise StoreLost(self._lost or ENDING_REASON)
         asked = _Operation(operation)
         self._work.put(asked)
         limit_s = self._limit_s if limit_s is None else limit_s
@@ -82,7 +82,7 @@ class Connection:
         assert asked.answer is not None
         return asked.answer[0]
 
-    def later(self, operation: Callable[[Store], object]) -> None:
+    def schedule(self, operation: Callable[[Store], object]) -> None:
         """Do it after what is under way; nobody waits, a failure is found by the next who asks."""
         if self._lost is None and not self._closed:
             self._work.put(_Operation(operation))
@@ -126,7 +126,7 @@ class _Operation(Generic[T]):
         self.done.acquire()
 
 
-def connect(store: Store) -> Store:
+def connect_store(store: Store) -> Store:
     """A store like ``store``, on a connection of our own, in a corner that no other job or attempt shares.
 
     Other stores than TCPStore have no connection: their operations are short, and they are used as they are.
@@ -136,7 +136,7 @@ def connect(store: Store) -> Store:
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     # Prefixes cannot be read back; whoever comes first gives this one's job a name on the shared server.
     name = store.compare_set(f"unhang/name/{attempt}", "", uuid.uuid4().hex).decode()
-    server = server_behind(store)
+    server = unwrap_prefixes(store)
     if isinstance(server, TCPStore):
         limit = timedelta(seconds=LIMIT_S)
         own = TCPStore(server.host, server.port, None, False, limit, wait_for_workers=False)
@@ -144,21 +144,21 @@ def connect(store: Store) -> Store:
     return cast("Store", PrefixStore(f"unhang/{name}", cast("Any", store)))
 
 
-def server_behind(store: Store) -> Store:
+def unwrap_prefixes(store: Store) -> Store:
     """``store`` without its prefixes."""
     while (inner := getattr(store, "underlying_store", None)) is not None:
         store = inner
     return store
 
 
-def kept_by_a_rank(store: Store) -> bool:
+def is_served_by_rank(store: Store) -> bool:
     """The server of ``store`` ends with a rank (the first), not with the launcher."""
-    return address_of(store) is not None and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+    return store_address(store) is not None and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
 
 
-def address_of(store: Store) -> tuple[str, int] | None:
+def store_address(store: Store) -> tuple[str, int] | None:
     """Where the server behind ``store`` listens; None where it has none."""
-    server = server_behind(store)
+    server = unwrap_prefixes(store)
     host, port = getattr(server, "host", None), getattr(server, "port", None)
     return (host, port) if isinstance(host, str) and isinstance(port, int) else None
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from unhang.guards.fingerprints.nodes import Branch, Leaf, Look, Node, digest_of
+from unhang.guards.fingerprints.nodes import Branch, FingerprintBudget, Leaf, Node, digest_of
 
 _BLOCKS = 256
 _HEAD = 128 << 10
@@ -14,7 +14,7 @@ _HEAD = 128 << 10
 Read = Callable[..., Node]
 
 
-def array_node(value: Any, look: Look, path: str, read: Read) -> Node | None:
+def array_node(value: Any, look: FingerprintBudget, path: str, read: Read) -> Node | None:
     """A tree for NumPy arrays, scalars and generators, pandas and images; None for anything else."""
     np = sys.modules.get("numpy")
     if np is None:
@@ -39,7 +39,7 @@ def array_node(value: Any, look: Look, path: str, read: Read) -> Node | None:
     return None
 
 
-def _array(value: Any, look: Look, path: str, read: Read) -> Node:
+def _array(value: Any, look: FingerprintBudget, path: str, read: Read) -> Node:
     if value.dtype.hasobject:
         return read(value.tolist(), path=path)
     kind = f"array {value.dtype} {tuple(value.shape)}"
@@ -70,7 +70,7 @@ class Elements:
         content: Callable[[int, int], bytes],
         total: Callable[[int, int], bytes],
         show: Callable[[int], str],
-        look: Look,
+        look: FingerprintBudget,
         path: str,
     ) -> None:
         count = 1

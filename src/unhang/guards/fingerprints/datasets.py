@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from unhang.guards.fingerprints.arrays import Read
-from unhang.guards.fingerprints.nodes import Branch, Leaf, Look, Node, positions
+from unhang.guards.fingerprints.nodes import Branch, FingerprintBudget, Leaf, Node, positions
 
 _TRIED_TWICE = 3
 
 
-def dataset_node(value: Any, look: Look, path: str, read: Read) -> Node | None:
+def dataset_node(value: Any, look: FingerprintBudget, path: str, read: Read) -> Node | None:
     """A tree for data sets, samplers and loaders; None for anything else."""
     datasets = sys.modules.get("datasets")
     if datasets is not None:
@@ -31,7 +31,7 @@ def dataset_node(value: Any, look: Look, path: str, read: Read) -> Node | None:
     return None if torch is None else _torch_data(torch.utils.data, value, look, path, read)
 
 
-def own_dataset_node(value: Any, look: Look, path: str, read: Read) -> Node | None:
+def own_dataset_node(value: Any, look: FingerprintBudget, path: str, read: Read) -> Node | None:
     """A tree for an object we know nothing about that is a data set all the same; None where it is not."""
     return _rows(value, len(value), positions(len(value)), look, path, read) if _gives_rows(value) else None
 
@@ -48,7 +48,7 @@ def _gives_rows(value: Any) -> bool:
         return False
 
 
-def _torch_data(data: Any, value: Any, look: Look, path: str, read: Read) -> Node | None:
+def _torch_data(data: Any, value: Any, look: FingerprintBudget, path: str, read: Read) -> Node | None:
     if isinstance(value, data.DataLoader):
         return _loader(value, look, path, read)
     if isinstance(value, data.TensorDataset):
@@ -69,14 +69,14 @@ def _branch(value: Any, path: str, read: Read, *, size: int | None = None, **par
     return Branch(type(value).__name__, children, size=size)
 
 
-def _loader(value: Any, look: Look, path: str, read: Read) -> Node:
+def _loader(value: Any, look: FingerprintBudget, path: str, read: Read) -> Node:
     """A data loader: its data set and how it is cut. Its sampler may well belong to the rank."""
     look.note(f"{path}.sampler, which may be the rank's own")
     cut = {"batch_size": value.batch_size, "drop_last": value.drop_last, "sampler": type(value.sampler).__name__}
     return _branch(value, path, read, dataset=value.dataset, cut=cut)
 
 
-def _subset(value: Any, look: Look, path: str, read: Read) -> Node:
+def _subset(value: Any, look: FingerprintBudget, path: str, read: Read) -> Node:
     indices = value.indices
     inner = value.dataset
     children = {".indices": read(indices, path=f"{path}.indices")}
@@ -86,7 +86,7 @@ def _subset(value: Any, look: Look, path: str, read: Read) -> Node:
     return Branch("Subset", children, size=len(indices))
 
 
-def _rows(data: Any, size: int, chosen: list[int], look: Look, path: str, read: Read) -> Node:
+def _rows(data: Any, size: int, chosen: list[int], look: FingerprintBudget, path: str, read: Read) -> Node:
     """Rows ``chosen`` of a data set whose ``__getitem__`` is the user's own code."""
     kind = type(data).__name__
 
@@ -101,7 +101,7 @@ def _rows(data: Any, size: int, chosen: list[int], look: Look, path: str, read: 
     return look.series(kind, size, path, [f"[{n}]" for n in chosen], row)
 
 
-def _hugging_face(value: Any, look: Look, path: str, read: Read) -> Node:
+def _hugging_face(value: Any, look: FingerprintBudget, path: str, read: Read) -> Node:
     # The arrow form: no image or sound is decoded, no transform of the user's runs.
     table = value.with_format("arrow")
     chosen = positions(len(value))
@@ -119,13 +119,13 @@ def _hugging_face(value: Any, look: Look, path: str, read: Read) -> Node:
     return Branch("Dataset", children, f"fingerprint {getattr(value, '_fingerprint', '')}", len(value))
 
 
-def _hugging_face_stream(value: Any, look: Look, path: str, read: Read) -> Node:
+def _hugging_face_stream(value: Any, look: FingerprintBudget, path: str, read: Read) -> Node:
     look.note(f"not the rows of {path or 'the stream'}")
     features = {name: str(kind) for name, kind in (value.features or {}).items()}
     return _branch(value, path, read, features=features, shards=getattr(value, "num_shards", None))
 
 
-def _stream(value: Any, look: Look, path: str, read: Read) -> Node:
+def _stream(value: Any, look: FingerprintBudget, path: str, read: Read) -> Node:
     look.note(f"not the rows of {path or 'the stream'}")
     pipeline = getattr(value, "pipeline", None)
     if isinstance(pipeline, list):  # webdataset: what each stage was given

@@ -122,7 +122,7 @@ class Branch:
 
 
 @dataclass(slots=True)
-class Series:
+class SampledSeries:
     """A long value, read unit by unit in an order that covers it evenly, until the time for it is up.
 
     ``read(position)`` gives the node of one unit and is called again when a difference is looked for.
@@ -175,7 +175,7 @@ def positions(length: int) -> list[int]:
 
 
 @dataclass(slots=True)
-class Look:
+class FingerprintBudget:
     """One look at a value: how long it may take, and what was left out."""
 
     series_s: float = 2.0
@@ -192,9 +192,9 @@ class Look:
 
     def series(
         self, kind: str, size: int, path: str, labels: Sequence[str], read: Callable[[int], Node], *, covers: int = 1
-    ) -> Series:
+    ) -> SampledSeries:
         """A series, read as far as time allows; a unit ``covers`` so many entries. Inside another one it is whole."""
-        found = Series(kind, size, path, labels, read)
+        found = SampledSeries(kind, size, path, labels, read)
         outer, self.nested = self.nested, True
         try:
             now = time.monotonic()

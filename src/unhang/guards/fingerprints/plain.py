@@ -17,7 +17,7 @@ from typing import Any
 
 from unhang.guards.fingerprints.arrays import array_node
 from unhang.guards.fingerprints.datasets import dataset_node, own_dataset_node
-from unhang.guards.fingerprints.nodes import Branch, Leaf, Look, Node, digest_of, label_of, positions
+from unhang.guards.fingerprints.nodes import Branch, FingerprintBudget, Leaf, Node, digest_of, label_of, positions
 from unhang.guards.fingerprints.tensors import tensor_node
 from unhang.guards.fingerprints.texts import text_node
 
@@ -44,7 +44,7 @@ _LONG_NUMBER = 1000
 _SCALARS = (bool, int, float, complex, str, bytes, bytearray, type(None))
 
 
-def fingerprint(value: Any, look: Look, path: str = "") -> Node:
+def fingerprint(value: Any, look: FingerprintBudget, path: str = "") -> Node:
     """The tree of digests of ``value``. Reads it, never changes it, and leaves iterators alone."""
     if isinstance(value, _SCALARS):
         return _scalar(value)
@@ -57,7 +57,7 @@ def fingerprint(value: Any, look: Look, path: str = "") -> Node:
         look.open_ids.pop()
 
 
-def _composed(value: Any, look: Look, path: str) -> Node:
+def _composed(value: Any, look: FingerprintBudget, path: str) -> Node:
     read = functools.partial(fingerprint, look=look)
     for known in (tensor_node, dataset_node, array_node):
         node = known(value, look, path, read)
@@ -127,7 +127,7 @@ def _scalar(value: Any) -> Node:
     return Leaf.of(kind, shown.encode(), shown)
 
 
-def _mapping(kind: str, value: Mapping[Any, Any], look: Look, path: str) -> Node:
+def _mapping(kind: str, value: Mapping[Any, Any], look: FingerprintBudget, path: str) -> Node:
     keys = sorted(value, key=lambda key: (type(key).__name__, str(key)))
     if len(keys) <= 16 * _FEW:
         children = {label_of(key): _entry(key, value[key], look, path + label_of(key)) for key in keys}
@@ -141,7 +141,7 @@ def _mapping(kind: str, value: Mapping[Any, Any], look: Look, path: str) -> Node
     return look.series(kind, len(keys), path, [f"~{n}" for n in chosen], read)
 
 
-def _entry(name: Any, value: Any, look: Look, path: str) -> Node:
+def _entry(name: Any, value: Any, look: FingerprintBudget, path: str) -> Node:
     """The value under ``name``; what is each rank's own number is not compared, nor are numbers of devices."""
     if isinstance(value, int) and str(name).lower() in _RANKS_OWN:
         look.note(f"not {path}, a rank's own number")
@@ -149,13 +149,13 @@ def _entry(name: Any, value: Any, look: Look, path: str) -> Node:
     return fingerprint(value, look, path)
 
 
-def _set(value: AbstractSet[Any], look: Look) -> Node:
+def _set(value: AbstractSet[Any], look: FingerprintBudget) -> Node:
     nodes = [fingerprint(item, look) for item in value]
     by_digest = {node.digest({}): node for node in nodes}
     return Branch(type(value).__name__, {f" entry {d}": by_digest[d] for d in sorted(by_digest)}, size=len(value))
 
 
-def _sequence(value: Sequence[Any], look: Look, path: str, low: int, high: int, *, top: bool) -> Node:
+def _sequence(value: Sequence[Any], look: FingerprintBudget, path: str, low: int, high: int, *, top: bool) -> Node:
     """``value[low:high]``: each entry a part where there are few, else blocks of entries."""
     kind, size = (type(value).__name__ if top else "entries"), high - low
     if (not top or _FEW_SCALARS < size <= _MANY) and (alike := _alike(value[low:high])) is not None:
@@ -209,7 +209,7 @@ def _alike(entries: Sequence[Any]) -> str | None:
     return digest_of([repr(list(entries)).encode("utf-8", "surrogatepass")])
 
 
-def _other(value: Any, look: Look, path: str) -> Node:
+def _other(value: Any, look: FingerprintBudget, path: str) -> Node:
     """An object we know nothing about: its type, and what it holds in plain sight."""
     if isinstance(value, type) or callable(getattr(value, "__code__", None) or None):
         return Leaf.of("type", _name(value).encode(), _name(value))

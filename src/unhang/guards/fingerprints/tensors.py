@@ -7,12 +7,12 @@ import sys
 from typing import Any
 
 from unhang.guards.fingerprints.arrays import Elements, Read
-from unhang.guards.fingerprints.nodes import Branch, Leaf, Look, Node, label_of
+from unhang.guards.fingerprints.nodes import Branch, FingerprintBudget, Leaf, Node, label_of
 
 _CHUNK = 1 << 24
 
 
-def tensor_node(value: Any, look: Look, path: str, read: Read) -> Node | None:
+def tensor_node(value: Any, look: FingerprintBudget, path: str, read: Read) -> Node | None:
     """A tree for what torch defines, and for Python's own random generators; None for anything else."""
     if isinstance(value, random.Random):
         return Leaf.of("random state", repr(value.getstate()).encode(), "random.Random")
@@ -41,7 +41,7 @@ def _module(value: Any, path: str, read: Read) -> Node:
     return Branch(f"module {type(value).__name__}", children, size=len(named))
 
 
-def _tensor(torch: Any, value: Any, look: Look, path: str) -> Node:
+def _tensor(torch: Any, value: Any, look: FingerprintBudget, path: str) -> Node:
     kind = f"tensor {str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
     if hasattr(value, "placements") or getattr(value, "_is_flat_param", False):
         look.note(f"only the layout of {path or 'the tensor'}, a shard")
@@ -59,7 +59,7 @@ def _tensor(torch: Any, value: Any, look: Look, path: str) -> Node:
     return _elements(torch, kind, value, look, path)
 
 
-def _elements(torch: Any, kind: str, value: Any, look: Look, path: str) -> Node:
+def _elements(torch: Any, kind: str, value: Any, look: FingerprintBudget, path: str) -> Node:
     flat = value.resolve_conj().reshape(-1) if value.is_conj() else value.reshape(-1)
     item = flat.element_size()
     ints = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[item]

@@ -23,17 +23,17 @@ from types import TracebackType
 from typing import Any
 
 from unhang.inprocess import code_phases, crash_ownership
-from unhang.inprocess.capture.high_files import OpenFile
-from unhang.inprocess.internal_errors import tell
+from unhang.inprocess.capture.high_descriptors import OpenFile
+from unhang.inprocess.internal_errors import log_internal_error
 
-LOOK_EVERY_NS = 1_000_000_000
+CHECK_INTERVAL_NS = 1_000_000_000
 _MESSAGE = 500
-_LOOKED_AT = 4000
+_MAX_SCANNED = 4000
 """A secret that is cut shows no longer that it is one: more is looked at than is kept."""
 _FRAMES = 48
 
 
-def _real(function: Callable[..., Any]) -> Callable[..., Any]:
+def _unpatched(function: Callable[..., Any]) -> Callable[..., Any]:
     """Faulthandler's own function behind the one that stands in its place."""
     return getattr(function, "__wrapped__", function)
 
@@ -45,9 +45,9 @@ class CrashEvidence:
         """``falls`` is called in the main thread when an exception ends it, after the line was written."""
         self.pid = os.getpid()
         self.stem = f"{folder}/crash/rank_{rank}"
-        self._falls = falls
+        self._on_uncaught_exception = falls
         self._faults: OpenFile | None = None
-        self._looked_ns = 0
+        self._checked_ns = 0
         self._hooks: tuple[Any, Any] | None = None
         self._before: tuple[Any, Any] | None = None
 
@@ -56,9 +56,9 @@ class CrashEvidence:
         os.makedirs(os.path.dirname(self.stem), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120
         self._chain_hooks()
         self._faults = self._open("faulthandler")
-        if not crash_ownership.users_reports_crashes and not _real(faulthandler.is_enabled)():
-            _real(faulthandler.enable)(file=self._faults.number, all_threads=True)
-            crash_ownership.ours_reports_crashes = True
+        if not crash_ownership.user_reports_crashes and not _unpatched(faulthandler.is_enabled)():
+            _unpatched(faulthandler.enable)(file=self._faults.number, all_threads=True)
+            crash_ownership.unhang_reports_crashes = True
 
     def _open(self, ending: str) -> OpenFile:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -66,18 +66,18 @@ class CrashEvidence:
 
     def beat(self, now_ns: int) -> None:
         """Let go of a file that the program closed under us; looked at once a second."""
-        if now_ns - self._looked_ns < LOOK_EVERY_NS:
+        if now_ns - self._checked_ns < CHECK_INTERVAL_NS:
             return
-        self._looked_ns = now_ns
-        if crash_ownership.ours_reports_crashes and (self._faults is None or not self._faults.still_ours()):
-            _real(faulthandler.disable)()
-            crash_ownership.ours_reports_crashes = False
+        self._checked_ns = now_ns
+        if crash_ownership.unhang_reports_crashes and (self._faults is None or not self._faults.is_still_ours()):
+            _unpatched(faulthandler.disable)()
+            crash_ownership.unhang_reports_crashes = False
 
     def leave_child(self) -> None:
         """In a forked child: nothing of it goes into its parent's files."""
-        if crash_ownership.ours_reports_crashes:
-            _real(faulthandler.disable)()
-            crash_ownership.ours_reports_crashes = False
+        if crash_ownership.unhang_reports_crashes:
+            _unpatched(faulthandler.disable)()
+            crash_ownership.unhang_reports_crashes = False
         if self._faults is not None:
             self._faults.close()
 
@@ -86,7 +86,7 @@ class CrashEvidence:
         self._give_hooks_back()
         with suppress(OSError):
             faults = self._faults
-            if faults is not None and faults.still_ours() and not os.fstat(faults.number).st_size:
+            if faults is not None and faults.is_still_ours() and not os.fstat(faults.number).st_size:
                 os.unlink(f"{self.stem}.faulthandler")  # noqa: PTH108
 
     def _chain_hooks(self) -> None:
@@ -95,7 +95,7 @@ class CrashEvidence:
         def excepthook(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> Any:
             self._note("MainThread", kind, value, trace)
             if os.getpid() == self.pid and threading.current_thread() is threading.main_thread():
-                self._falls(trace)
+                self._on_uncaught_exception(trace)
             return before(kind, value, trace)
 
         def thread_excepthook(args: threading.ExceptHookArgs, /) -> Any:
@@ -121,7 +121,7 @@ class CrashEvidence:
         try:
             if os.getpid() != self.pid:
                 return
-            lines = lines_of(trace)
+            lines = traceback_lines(trace)
             path, line, function = _place(lines)
             said = {
                 "time_s": round(time.time(), 3),
@@ -140,7 +140,7 @@ class CrashEvidence:
             finally:
                 os.close(number)
         except Exception as error:  # noqa: BLE001  the edge to the user's program
-            tell("could not note an exception", error)
+            log_internal_error("could not note an exception", error)
 
 
 def _without_secrets(message: str) -> str:
@@ -148,13 +148,13 @@ def _without_secrets(message: str) -> str:
     try:
         from unhang.secrets import without_secrets
 
-        return without_secrets(message[:_LOOKED_AT])[:_MESSAGE]
+        return without_secrets(message[:_MAX_SCANNED])[:_MESSAGE]
     except Exception as error:  # noqa: BLE001  memory may be short, or the interpreter is on its way out
-        tell("left the words of an exception out", error)
+        log_internal_error("left the words of an exception out", error)
         return ""
 
 
-def lines_of(trace: TracebackType | None) -> list[tuple[str, int, str]]:
+def traceback_lines(trace: TracebackType | None) -> list[tuple[str, int, str]]:
     """(file, line, function) of a traceback, innermost last, as Python prints it."""
     lines: list[tuple[str, int, str]] = []
     while trace is not None:
@@ -166,7 +166,7 @@ def lines_of(trace: TracebackType | None) -> list[tuple[str, int, str]]:
 
 def _place(lines: list[tuple[str, int, str]]) -> tuple[str, int, str]:
     """The innermost line of the user's own, else the innermost line."""
-    own = next((line for line in reversed(lines) if code_phases.of_file(line[0])[0]), None)
+    own = next((line for line in reversed(lines) if code_phases.classify_file(line[0])[0]), None)
     return own or (lines[-1] if lines else ("", 0, ""))
 
 
@@ -183,4 +183,4 @@ def allow_watcher(pid: int) -> None:
 
         ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(pid), 0, 0, 0)
     except (OSError, AttributeError, ImportError) as error:
-        tell("the watcher may not look into this process", error)
+        log_internal_error("the watcher may not look into this process", error)

@@ -11,16 +11,16 @@ from contextlib import suppress
 from types import TracebackType
 
 from unhang.inprocess.capture import last_call
-from unhang.inprocess.capture.recorder import Recorder
-from unhang.inprocess.internal_errors import tell
+from unhang.inprocess.capture.recorder import FlightRecorder
+from unhang.inprocess.internal_errors import log_internal_error
 from unhang.records.control import Control
-from unhang.records.record import Record
+from unhang.records.record import RecordWriter
 
 
-class Dumps:
+class DumpWriter:
     """Writes ``folder``/dumps/rank_<N> and says in the record how it went."""
 
-    def __init__(self, record: Record, recorder: Recorder, folder: str, issuer: int) -> None:
+    def __init__(self, record: RecordWriter, recorder: FlightRecorder, folder: str, issuer: int) -> None:
         self._record, self._view = record, record.now
         self._recorder, self._folder, self._issuer = recorder, folder, issuer
 
@@ -30,7 +30,7 @@ class Dumps:
         view = self._view
         try:
             if control.dump_request > view.dump_served:
-                self._keep_call(last_call.of_thread(sys._current_frames().get(self._issuer)))  # noqa: SLF001
+                self._keep_call(last_call.frames_of_thread(sys._current_frames().get(self._issuer)))  # noqa: SLF001
                 self._write(stacks=False)
                 view.dump_served = control.dump_request
                 self._record.publish()
@@ -39,15 +39,15 @@ class Dumps:
                 view.stacks_served = control.stacks_request
                 self._record.publish()
         except Exception as error:  # noqa: BLE001  never asked twice, never in the way of the next beat
-            tell("no dump", error)
+            log_internal_error("no dump", error)
             view.dump_result = "failed"
             view.dump_served, view.stacks_served = control.dump_request, control.stacks_request
             self._record.publish()
 
-    def keep_fall(self, trace: TracebackType) -> None:
+    def write_crashed_call(self, trace: TracebackType) -> None:
         """Write the call the rank fell in; from the thread that falls, which need not wait for ours to get its turn on
         a busy machine. Raises what torch raises."""
-        self._keep_call(last_call.of_traceback(trace))
+        self._keep_call(last_call.frames_of_traceback(trace))
 
     def keep_everything(self) -> None:
         """Then, if the launcher leaves it the time, write everything recorded. Raises what torch raises."""
@@ -57,7 +57,7 @@ class Dumps:
     def _keep_call(self, frames: last_call.Frames) -> None:
         if not self._folder or not last_call.is_collective(frames):
             return
-        data = last_call.dump_of(frames, self._recorder)
+        data = last_call.dump_of_call(frames, self._recorder)
         if data is not None:
             with suppress(OSError):  # the whole dump that follows says so
                 self._place(data)
@@ -75,7 +75,7 @@ class Dumps:
         try:
             self._place(data)
         except OSError as error:
-            tell("could not write a dump", error)
+            log_internal_error("could not write a dump", error)
             view.dump_result = "could not write"
             return
         view.dumped_ns = time.monotonic_ns()

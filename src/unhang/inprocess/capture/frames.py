@@ -10,7 +10,7 @@ from types import FrameType
 from unhang.inprocess import code_phases
 from unhang.inprocess.capture.p2p_partner import partner_of
 from unhang.records.layout import STACK_BYTES
-from unhang.records.record_views import Place, RecordView
+from unhang.records.record_views import CodeLine, RecordView
 
 _DEPTH = 64
 """Of the inner frames, by which two looks are compared."""
@@ -18,7 +18,7 @@ _MOST_FRAMES = 256
 _OTHERS = 32
 
 
-class Looking:
+class StackSampler:
     """Looks at one thread at every beat: the one that entered init_process_group, unless it only waits for others."""
 
     def __init__(self, issuer: int, native_id: int) -> None:
@@ -40,15 +40,15 @@ class Looking:
 
     def _look(self, frames: dict[int, FrameType], view: RecordView, now_ns: int) -> int:
         """The thread that was looked at."""
-        view.threads, view.looked_ns = len(frames), now_ns
+        view.threads, view.sampled_ns = len(frames), now_ns
         ident = self.issuer
         digest = _digest(ident, frames.get(ident))
         if digest == self._hash:
             return ident
         lines = _lines(frames.get(ident))
-        if not lines or _only_waits(lines):
+        if not lines or _is_only_waiting(lines):
             self._hash = 0
-            ident, lines, digest = _who_works(frames, self.issuer) or (ident, lines, digest)
+            ident, lines, digest = _find_working_thread(frames, self.issuer) or (ident, lines, digest)
             if digest == view.stack_hash:
                 return ident
         else:
@@ -59,11 +59,13 @@ class Looking:
     def _write(self, view: RecordView, ident: int, lines: list[tuple[str, int, str]], digest: int, now_ns: int) -> None:
         view.thread_id = self.native_id if ident == self.issuer else _native_id(ident)
         view.stack_hash, view.since_ns = digest, now_ns
-        self.phase = "init" if view.in_init else code_phases.of_stack([(path, function) for path, _, function in lines])
+        self.phase = (
+            "init" if view.in_init else code_phases.phase_of_stack([(path, function) for path, _, function in lines])
+        )
         view.phase = self.phase
-        view.top = Place(*lines[0]) if lines else Place()
-        view.user = next((Place(*line) for line in lines if code_phases.of_file(line[0])[0]), Place())
-        view.stack = _text(lines)
+        view.top = CodeLine(*lines[0]) if lines else CodeLine()
+        view.user = next((CodeLine(*line) for line in lines if code_phases.classify_file(line[0])[0]), CodeLine())
+        view.stack = _stack_text(lines)
 
 
 def _digest(ident: int, frame: FrameType | None) -> int:
@@ -88,23 +90,23 @@ def _lines(frame: FrameType | None) -> list[tuple[str, int, str]]:
     return lines
 
 
-def _only_waits(lines: list[tuple[str, int, str]]) -> bool:
+def _is_only_waiting(lines: list[tuple[str, int, str]]) -> bool:
     """The stack waits for another thread and no library frame says what for."""
     return (
         bool(lines)
-        and code_phases.of_file(lines[0][0])[2]
-        and code_phases.of_stack([(path, function) for path, _, function in lines]) == "other"
+        and code_phases.classify_file(lines[0][0])[2]
+        and code_phases.phase_of_stack([(path, function) for path, _, function in lines]) == "other"
     )
 
 
-def _who_works(frames: dict[int, FrameType], but: int) -> tuple[int, list[tuple[str, int, str]], int] | None:
+def _find_working_thread(frames: dict[int, FrameType], but: int) -> tuple[int, list[tuple[str, int, str]], int] | None:
     """The thread that communicates, else the one that computes, of all but one."""
     best, best_rank = None, 0
     for ident, frame in list(frames.items())[:_OTHERS]:
         if ident == but:
             continue
         lines = _lines(frame)
-        phase = code_phases.of_stack([(path, function) for path, _, function in lines])
+        phase = code_phases.phase_of_stack([(path, function) for path, _, function in lines])
         rank = {"communication": 3, "compute": 2, "other": 0}.get(phase, 1)
         if rank > best_rank:
             best, best_rank = (ident, lines, _digest(ident, frame)), rank
@@ -116,7 +118,7 @@ def _native_id(ident: int) -> int:
     return getattr(thread, "native_id", None) or 0
 
 
-def _text(lines: list[tuple[str, int, str]]) -> str:
+def _stack_text(lines: list[tuple[str, int, str]]) -> str:
     """One ``file:line:function`` a line. Where not all fit into a record, those between are left out: the inner ones
     say what it does, the outer ones from where the program called it."""
     parts = [f"{path}:{line}:{function}\n" for path, line, function in lines]
@@ -124,8 +126,8 @@ def _text(lines: list[tuple[str, int, str]]) -> str:
     if _size(text) <= STACK_BYTES:
         return text
     sizes = [_size(part) for part in parts]
-    inner = _that_fit(sizes, STACK_BYTES // 3)
-    outer = _that_fit(sizes[inner:][::-1], STACK_BYTES - sum(sizes[:inner]))
+    inner = _count_fitting(sizes, STACK_BYTES // 3)
+    outer = _count_fitting(sizes[inner:][::-1], STACK_BYTES - sum(sizes[:inner]))
     return "".join(parts[:inner] + parts[len(parts) - outer :])
 
 
@@ -133,6 +135,6 @@ def _size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "backslashreplace"))
 
 
-def _that_fit(sizes: list[int], room: int) -> int:
+def _count_fitting(sizes: list[int], room: int) -> int:
     """How many of the first ones."""
     return sum(total <= room for total in accumulate(sizes))

@@ -14,13 +14,13 @@ import time
 from types import FrameType, TracebackType
 from typing import Any
 
-from unhang.inprocess.capture.recorder import Recorder
-from unhang.records.record_views import GroupCount
+from unhang.inprocess.capture.recorder import FlightRecorder
+from unhang.records.record_views import GroupProgress
 
 _FILE = "/torch/distributed/distributed_c10d.py"
 _ONE = ("tensor", "tensor")
 _GATHERED = ("input_tensor", "")
-CALLS = {
+COLLECTIVE_SIGNATURES = {
     "all_reduce": ("all_reduce", *_ONE),
     "broadcast": ("broadcast", *_ONE),
     "reduce": ("reduce", *_ONE),
@@ -50,7 +50,7 @@ Frames = list[tuple[FrameType, int]]
 """Frames and the lines they are at, innermost first."""
 
 
-def of_traceback(trace: TracebackType | None) -> Frames:
+def frames_of_traceback(trace: TracebackType | None) -> Frames:
     """The frames of an exception."""
     frames: Frames = []
     while trace is not None:
@@ -59,7 +59,7 @@ def of_traceback(trace: TracebackType | None) -> Frames:
     return frames[: -_DEPTH - 1 : -1]
 
 
-def of_thread(frame: FrameType | None) -> Frames:
+def frames_of_thread(frame: FrameType | None) -> Frames:
     """The frames of a thread that runs."""
     frames: Frames = []
     while frame is not None and len(frames) < _DEPTH:
@@ -73,10 +73,10 @@ def is_collective(frames: Frames) -> bool:
     if not frames:
         return False
     code = frames[0][0].f_code
-    return code.co_name in CALLS and code.co_filename.endswith(_FILE)
+    return code.co_name in COLLECTIVE_SIGNATURES and code.co_filename.endswith(_FILE)
 
 
-def dump_of(frames: Frames, recorder: Recorder) -> bytes | None:
+def dump_of_call(frames: Frames, recorder: FlightRecorder) -> bytes | None:
     """A dump of the one call whose frame is the innermost; None where Gloo was not asked for it yet."""
     if not is_collective(frames):
         return None
@@ -86,7 +86,7 @@ def dump_of(frames: Frames, recorder: Recorder) -> bytes | None:
     found = _group_of(values.get("group"), recorder)
     if found is None or found[1] < 1:
         return None
-    name, given, returned = CALLS[frames[0][0].f_code.co_name]
+    name, given, returned = COLLECTIVE_SIGNATURES[frames[0][0].f_code.co_name]
     inputs = [values[given]] if given else []
     sizes = [list(tensor.shape) for tensor in inputs]
     outputs = sizes if returned else [[found[0].size, *size] for size in sizes]
@@ -94,7 +94,7 @@ def dump_of(frames: Frames, recorder: Recorder) -> bytes | None:
     return _pickled(found[0].name, found[1], name, sizes, outputs, types, frames)
 
 
-def _group_of(group: Any, recorder: Recorder) -> tuple[GroupCount, int] | None:
+def _group_of(group: Any, recorder: FlightRecorder) -> tuple[GroupProgress, int] | None:
     """The call's group and how far it is; None where that is not told."""
     world = getattr(sys.modules.get("torch.distributed.distributed_c10d"), "_world", None)
     if world is None:

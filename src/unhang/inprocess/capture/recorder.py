@@ -13,42 +13,44 @@ from contextlib import suppress
 from typing import Any
 
 from unhang.inprocess.import_hooks import DISTRIBUTED
-from unhang.records.record_views import GroupCount
+from unhang.records.record_views import GroupProgress
 
 MODULE = "torch._C._distributed_c10d"
-KINDS = {"nccl": "_dump_nccl_trace", "other": "_dump_fr_trace"}
+DUMP_FUNCTIONS = {"nccl": "_dump_nccl_trace", "other": "_dump_fr_trace"}
 """Two recorders in one process: NCCL's, and the one of every other backend. Ids are counted in each."""
 _LEARN_BELOW = 40
 """Entries: reading so few takes well under a millisecond."""
 
 
-def kind_of(backend: str) -> str:
+def recorder_kind(backend: str) -> str:
     """Which recorder follows ``backend``."""
     return "nccl" if "nccl" in backend else "other"
 
 
-class Groups:
+class GroupNames:
     """Names of groups, in the order in which they were made: the recorder's ids are handed out in that order."""
 
     def __init__(self) -> None:
-        self.made: dict[str, list[GroupCount | None]] = {"nccl": [], "other": []}
+        self.made: dict[str, list[GroupProgress | None]] = {"nccl": [], "other": []}
 
     def add(self, name: str, size: int, config: str, *, wrapped: bool) -> None:
         """A group was made; ``config`` is like ``cpu:gloo,cuda:nccl``; ``wrapped``: each backend got a Gloo helper."""
         for backend in dict.fromkeys(part.rpartition(":")[2] for part in config.split(",")):
             if backend not in ("gloo", "nccl"):
                 continue
-            self.made[kind_of(backend)].append(GroupCount(name, size, enqueued=0, completed=0, backend=backend))
+            self.made[recorder_kind(backend)].append(
+                GroupProgress(name, size, enqueued=0, completed=0, backend=backend)
+            )
             if wrapped:
                 self.made["other"].append(None)
 
 
-class Recorder:
+class FlightRecorder:
     """Reads the recorder at every beat. ``counts`` is what it said last, newest group last."""
 
-    def __init__(self, groups: Groups) -> None:
+    def __init__(self, groups: GroupNames) -> None:
         self.groups = groups
-        self.counts: dict[tuple[str, int], GroupCount] = {}
+        self.counts: dict[tuple[str, int], GroupProgress] = {}
         self.on = False
         self._calls: dict[str, Callable[..., bytes]] | None = None
         self._last: dict[str, bytes] = {}
@@ -62,7 +64,7 @@ class Recorder:
             module = sys.modules.get(MODULE)
             if module is None:
                 return False
-            found = {kind: getattr(module, name, None) for kind, name in KINDS.items()}
+            found = {kind: getattr(module, name, None) for kind, name in DUMP_FUNCTIONS.items()}
             self._calls = {kind: call for kind, call in found.items() if call is not None}
         return bool(self._calls)
 
@@ -89,11 +91,11 @@ class Recorder:
             at = ("gloo", number)
             if at not in self.counts or self.counts[at].name != name:
                 known = next(group for group in self.groups.made["other"] if group is not None and group.name == name)
-                self.counts[at] = GroupCount(name, known.size, backend="gloo", sure=True)
+                self.counts[at] = GroupProgress(name, known.size, backend="gloo", sure=True)
             told = {"last_enqueued_collective": position, "last_completed_collective": position - in_a_call}
             _move(self.counts[at], told, now_ns)
 
-    def enqueued_now(self, name: str) -> tuple[GroupCount, int] | None:
+    def enqueued_now(self, name: str) -> tuple[GroupProgress, int] | None:
         """Gloo's group ``name`` and its last position this moment, from any thread: nothing is kept. None when several
         groups or none have that name. Raises what torch raises."""
         self.available()
@@ -107,11 +109,11 @@ class Recorder:
         found = [(group, int(status["last_enqueued_collective"])) for group, status in groups if group.name == name]
         return found[0] if len(found) == 1 and found[0][0].backend == "gloo" else None
 
-    def _known(self, at: tuple[str, int]) -> GroupCount:
+    def _known(self, at: tuple[str, int]) -> GroupProgress:
         """What is known of a group, also before our thread has seen it."""
         made = self.groups.made[at[0]]
         known = self.counts.get(at) or (made[at[1]] if at[1] < len(made) else None)
-        return known or GroupCount(f"?{at[1]}")
+        return known or GroupProgress(f"?{at[1]}")
 
     def leave(self) -> None:
         """This torch answers differently: ask no more."""
@@ -128,14 +130,14 @@ class Recorder:
             if group is not None:
                 _move(group, counts, now_ns)
 
-    def _new(self, at: tuple[str, int]) -> GroupCount | None:
+    def _new(self, at: tuple[str, int]) -> GroupProgress | None:
         kind, number = at
         made = self.groups.made[kind]
-        known = made[number] if number < len(made) else GroupCount(f"?{number}")
+        known = made[number] if number < len(made) else GroupProgress(f"?{number}")
         if known is None:  # the helper of a wrapped group
             return None
         name = self._sure.get(at)
-        group = GroupCount(name or known.name, known.size, backend=known.backend, sure=name is not None)
+        group = GroupProgress(name or known.name, known.size, backend=known.backend, sure=name is not None)
         self.counts[at] = group
         return group
 
@@ -156,10 +158,10 @@ class Recorder:
             if at in self._sure:
                 self.counts[at].name, self.counts[at].sure = self._sure[at], True
 
-    def living(self, names: list[str]) -> list[GroupCount]:
+    def living(self, names: list[str]) -> list[GroupProgress]:
         """The newest group of every name that still exists, also before anything was called in it; groups of unknown
         name too."""
-        newest: dict[str, GroupCount] = {}
+        newest: dict[str, GroupProgress] = {}
         for at in sorted(self.counts):
             group = self.counts[at]
             key = f"{at[0]} {group.name}"
@@ -182,11 +184,11 @@ class Recorder:
         call = self._calls["nccl" if busy or "other" not in self._calls else "other"]
         return call(includeCollectives=True, includeStackTraces=stacks, onlyActive=False)
 
-    def _all(self) -> list[tuple[tuple[str, int], GroupCount]]:
+    def _all(self) -> list[tuple[tuple[str, int], GroupProgress]]:
         return list(self.counts.items())
 
 
-def _gloo_positions(groups: Groups) -> list[tuple[str, int]]:
+def _gloo_positions(groups: GroupNames) -> list[tuple[str, int]]:
     """Group names and positions of the groups that Gloo alone carries."""
     world = getattr(sys.modules.get(DISTRIBUTED), "_world", None)
     ours = {group.name for group in groups.made["other"] if group is not None}
@@ -199,7 +201,7 @@ def _gloo_positions(groups: Groups) -> list[tuple[str, int]]:
     return found
 
 
-def _move(group: GroupCount, said: dict[str, Any], now_ns: int) -> None:
+def _move(group: GroupProgress, said: dict[str, Any], now_ns: int) -> None:
     """Take over counts; Gloo's last completed may go back, the largest is kept."""
     enqueued = int(said.get("last_enqueued_collective", -1))
     started = int(said.get("last_started_collective", -1))

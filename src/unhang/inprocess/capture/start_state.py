@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Any
 
 from unhang.inprocess import code_phases
-from unhang.inprocess.internal_errors import number
+from unhang.inprocess.internal_errors import environment_number
 
 MOST_PARAMETERS, MOST_LOADERS = 1000, 64
 SAMPLE = 256
@@ -28,7 +28,7 @@ def rank_and_world() -> tuple[int, int]:
     with suppress(Exception):
         if distributed is not None and distributed.is_initialized():
             return distributed.get_rank(), distributed.get_world_size()
-    return max(0, number("RANK", 0)), max(1, number("WORLD_SIZE", 1))
+    return max(0, environment_number("RANK", 0)), max(1, environment_number("WORLD_SIZE", 1))
 
 
 def versions() -> dict[str, str]:
@@ -81,7 +81,7 @@ def memory() -> dict[str, int]:
     return found
 
 
-def finish_device() -> None:
+def synchronize_device() -> None:
     """Wait until the card has done what was asked of it, so that a step's time is its own."""
     torch: Any = sys.modules.get("torch")
     with suppress(Exception):
@@ -89,7 +89,7 @@ def finish_device() -> None:
             torch.cuda.synchronize()
 
 
-class Loaders:
+class DataLoaders:
     """The data loaders of this process, in the order in which they were made. None is kept alive."""
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class Loaders:
         for at, (kept, *_) in enumerate(self._known):
             if kept() is loader and at not in self._order:
                 self._order[at] = len(self._order)
-                self._told[at] = _told(loader)
+                self._told[at] = _loader_document(loader)
                 return True
         return False
 
@@ -121,13 +121,13 @@ class Loaders:
         found = []
         for at, (kept, file, line, nth) in enumerate(self._known):
             loader = kept()
-            known = self._told.get(at) or (_told(loader) if loader is not None else None)
+            known = self._told.get(at) or (_loader_document(loader) if loader is not None else None)
             if known is not None:
                 found.append({"file": file, "line": line, "nth": nth, "read": self._order.get(at), **known})
         return found
 
 
-def _told(loader: Any) -> dict[str, Any]:
+def _loader_document(loader: Any) -> dict[str, Any]:
     dataset, sampler = getattr(loader, "dataset", None), getattr(loader, "sampler", None)
     batches = getattr(loader, "batch_sampler", None)
     return {
@@ -225,7 +225,7 @@ def _values(tensor: Any) -> str:
 
 def _users_line(frame: FrameType | None) -> tuple[str, int]:
     while frame is not None:
-        if code_phases.of_file(frame.f_code.co_filename)[0]:
+        if code_phases.classify_file(frame.f_code.co_filename)[0]:
             here = f"{os.getcwd()}/"  # noqa: PTH109  as short as the user would name it
             return frame.f_code.co_filename.removeprefix(here), frame.f_lineno or 0
         frame = frame.f_back

@@ -1,15 +1,15 @@
-"""Network devices that NCCL needs a plug-in for (``fabrics.toml``)."""
+"""Network devices that NCCL needs a plug-in for (``plugin_fabrics.toml``)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
 
-from unhang.knowledge.tables import rows_of
+from unhang.knowledge.tables import read_rows
 
 
 @dataclass(frozen=True, slots=True)
-class Fabric:
+class PluginFabric:
     """One kind of device. ``suffix``: what ``NCCL_NET_PLUGIN`` calls its plug-in; ``folders``: where that may lie."""
 
     name: str
@@ -22,10 +22,10 @@ class Fabric:
 
 
 @cache
-def fabrics() -> tuple[Fabric, ...]:
+def plugin_fabrics() -> tuple[PluginFabric, ...]:
     """All rows."""
     return tuple(
-        Fabric(
+        PluginFabric(
             row["name"],
             row["path"],
             row.get("vendor", ""),
@@ -34,5 +34,5 @@ def fabrics() -> tuple[Fabric, ...]:
             tuple(row["folders"]),
             row["source"],
         )
-        for row in rows_of("fabrics.toml", "fabric", ("name", "path", "plugin", "suffix", "source"))
+        for row in read_rows("fabrics.toml", "fabric", ("name", "path", "plugin", "suffix", "source"))
     )

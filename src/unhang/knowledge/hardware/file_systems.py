@@ -1,4 +1,4 @@
-"""What a type of file system means for a job (``file_systems.toml``)."""
+"""What a type of file system means for a job (``file_system_rows.toml``)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import cache
 
 from unhang.errors import KnowledgeError
-from unhang.knowledge.tables import rows_of
+from unhang.knowledge.tables import read_rows
 
 KINDS = ("shared", "memory", "container")
 
 
 @dataclass(frozen=True, slots=True)
-class FileSystem:
+class FileSystemRow:
     """One kind of file system. ``kind``: ``shared`` (on other machines), ``memory``, ``container``."""
 
     types: tuple[str, ...]
@@ -25,22 +25,22 @@ class FileSystem:
     """An append writes the whole file again: what only grows takes longer and longer."""
 
 
-def file_system(kind: str) -> FileSystem | None:
+def file_system_row(kind: str) -> FileSystemRow | None:
     """The row of a type as ``/proc/self/mountinfo`` writes it; None for local disks and what nobody knows."""
     return _by_type().get(kind)
 
 
-def file_systems() -> tuple[FileSystem, ...]:
+def file_system_rows() -> tuple[FileSystemRow, ...]:
     """All rows."""
     return tuple(dict.fromkeys(_by_type().values()))
 
 
 @cache
-def _by_type() -> Mapping[str, FileSystem]:
-    found: dict[str, FileSystem] = {}
-    for row in rows_of("file_systems.toml", "file_system", ("types", "name", "kind", "effect", "source")):
+def _by_type() -> Mapping[str, FileSystemRow]:
+    found: dict[str, FileSystemRow] = {}
+    for row in read_rows("file_systems.toml", "file_system", ("types", "name", "kind", "effect", "source")):
         parts = (tuple(row["types"]), row["name"], row["kind"], row["effect"], row["source"])
-        one = FileSystem(*parts, rewrites=row.get("rewrites", False))
+        one = FileSystemRow(*parts, rewrites=row.get("rewrites", False))
         if one.kind not in KINDS:
             raise KnowledgeError(f"file_systems.toml: {one.name} has no known kind")
         found.update(dict.fromkeys(one.types, one))

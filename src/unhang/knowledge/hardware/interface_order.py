@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from unhang.knowledge.job.versions import version_numbers
-from unhang.knowledge.tables import rows_of
+from unhang.knowledge.tables import read_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,5 +36,5 @@ def _rows() -> tuple[InterfaceOrder, ...]:
     """Oldest first."""
     return tuple(
         InterfaceOrder(tuple(row["steps"]), row["running"], row["since"], row["until"], row["source"])
-        for row in rows_of("interface_order.toml", "order", ("steps", "source"))
+        for row in read_rows("interface_order.toml", "order", ("steps", "source"))
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from unhang.errors import KnowledgeError
-from unhang.knowledge.tables import rows_of
+from unhang.knowledge.tables import read_rows
 
 KINDS = ("gpu", "link", "program", "echo", "note")
 _LINE = re.compile(r"NVRM: Xid \(PCI:(?P<bus>[0-9a-fA-F:.]+)\): (?P<code>\d{1,6})(?:, pid='?(?P<pid>\d{1,9}))?")
@@ -32,7 +32,7 @@ class XidRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldXid:
+class KernelLogXid:
     """An Xid as the kernel log tells it. ``pid``: of the process, where the driver names one."""
 
     code: int
@@ -41,12 +41,12 @@ class ToldXid:
     pid: int | None = None
 
 
-def xid_in(line: str) -> ToldXid | None:
+def find_xid(line: str) -> KernelLogXid | None:
     """The Xid that a line of the kernel log tells of."""
     found = _LINE.search(line)
     if found is None:
         return None
-    return ToldXid(int(found["code"]), found["bus"].lower(), int(found["pid"]) if found["pid"] else None)
+    return KernelLogXid(int(found["code"]), found["bus"].lower(), int(found["pid"]) if found["pid"] else None)
 
 
 def xid_row(code: int) -> XidRow | None:
@@ -62,7 +62,7 @@ def xid_rows() -> tuple[XidRow, ...]:
 @cache
 def _rows() -> dict[int, XidRow]:
     rows: dict[int, XidRow] = {}
-    for table in rows_of("xid.toml", "xid", ("code", "name", "kind", "meaning", "example", "source", "checked")):
+    for table in read_rows("xid.toml", "xid", ("code", "name", "kind", "meaning", "example", "source", "checked")):
         row = XidRow(**{**table, "checked": str(table["checked"])})
         if row.kind not in KINDS or row.code in rows:
             raise KnowledgeError(f"xid.toml: code {row.code} has no known kind or stands twice")

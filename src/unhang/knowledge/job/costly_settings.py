@@ -1,4 +1,4 @@
-"""Settings that work and cost more than people who copy them know (``costly.toml``)."""
+"""Settings that work and cost more than people who copy them know (``find_costly_setting.toml``)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from unhang.knowledge.tables import rows_of
+from unhang.knowledge.tables import read_rows
 
 
 @dataclass(frozen=True, slots=True)
-class Costly:
+class CostlySetting:
     """One such setting. ``cause`` is the id of the stall it would lead to or hide."""
 
     names: tuple[str, ...]
@@ -23,22 +23,24 @@ class Costly:
     source: str
 
 
-def costly(name: str, value: str) -> Costly | None:
+def find_costly_setting(name: str, value: str) -> CostlySetting | None:
     """What ``name`` set to ``value`` (as its owner reads it) costs; None when it is no such setting."""
     row = _by_name().get(name)
     return row if row is not None and value.upper() in row.values else None
 
 
-def costly_rows() -> tuple[Costly, ...]:
+def costly_settings() -> tuple[CostlySetting, ...]:
     """All rows."""
     return tuple(dict.fromkeys(_by_name().values()))
 
 
 @cache
-def _by_name() -> Mapping[str, Costly]:
+def _by_name() -> Mapping[str, CostlySetting]:
     fields = ("names", "values", "cause", "effect", "unless", "source")
     rows = [
-        Costly(tuple(row["names"]), tuple(row["values"]), row["cause"], row["effect"], row["unless"], row["source"])
-        for row in rows_of("costly.toml", "costly", fields)
+        CostlySetting(
+            tuple(row["names"]), tuple(row["values"]), row["cause"], row["effect"], row["unless"], row["source"]
+        )
+        for row in read_rows("costly.toml", "costly", fields)
     ]
     return {name: row for row in rows for name in row.names}

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from unhang.errors import KnowledgeError
-from unhang.knowledge.tables import rows_of
+from unhang.knowledge.tables import read_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ def timeout_rows() -> tuple[TimeoutRow, ...]:
     return _rows()
 
 
-def defaults_of(seconds: float) -> tuple[TimeoutRow, ...]:
+def timeouts_with_default(seconds: float) -> tuple[TimeoutRow, ...]:
     """Components whose default is exactly ``seconds``: where a limit in a log may come from."""
     return tuple(row for row in _rows() if row.default_s is not None and row.default_s == seconds)
 
@@ -40,7 +40,7 @@ def defaults_of(seconds: float) -> tuple[TimeoutRow, ...]:
 @cache
 def _rows() -> tuple[TimeoutRow, ...]:
     needed = ("component", "versions", "default", "source", "checked")
-    return tuple(_row(table) for table in rows_of("timeouts.toml", "timeout", needed))
+    return tuple(_row(table) for table in read_rows("timeouts.toml", "timeout", needed))
 
 
 def _row(table: Mapping[str, Any]) -> TimeoutRow:

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from unhang.errors import KnowledgeError
-from unhang.knowledge.tables import rows_of
+from unhang.knowledge.tables import read_rows
 
 OWNER_FILES = ("cluster", "cuda", "gloo", "launchers", "nccl", "nccl_contrib", "nobody", "torch")
 STATUSES = ("current", "deprecated", "renamed", "removed", "unread")
@@ -17,7 +17,7 @@ STATUSES = ("current", "deprecated", "renamed", "removed", "unread")
 
 
 @dataclass(frozen=True, slots=True)
-class Default:
+class VariableDefault:
     """The default from version ``since`` of the owner on, as the owner spells it."""
 
     since: str
@@ -25,7 +25,7 @@ class Default:
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class VariableConflict:
     """Another setting that this one gets in the way of, and how."""
 
     other: str
@@ -33,7 +33,7 @@ class Conflict:
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class EnvironmentVariable:
     """One environment variable. Versions are the owner's own; empty texts are not known."""
 
     name: str
@@ -51,21 +51,21 @@ class Variable:
     type: str = ""
     values: str = ""
     default: str = ""
-    defaults: tuple[Default, ...] = ()
+    defaults: tuple[VariableDefault, ...] = ()
     cost: str = ""
-    conflicts: tuple[Conflict, ...] = ()
+    conflicts: tuple[VariableConflict, ...] = ()
     guess: bool = False
     """Name, span and default stand in the source; ``effect`` is read from the name and its place only."""
     verified: bool = True
     """False: general knowledge of the owner, not read in its source."""
 
 
-def variable(name: str) -> Variable | None:
+def variable(name: str) -> EnvironmentVariable | None:
     """The variable of this name, whatever its case; None when no row knows it."""
     return _by_name().get(name.strip().upper())
 
 
-def variables() -> tuple[Variable, ...]:
+def variables() -> tuple[EnvironmentVariable, ...]:
     """All rows, file by file."""
     return tuple(_by_name().values())
 
@@ -77,10 +77,10 @@ def similar_names(name: str, count: int = 3) -> tuple[str, ...]:
 
 
 @cache
-def _by_name() -> dict[str, Variable]:
-    found: dict[str, Variable] = {}
+def _by_name() -> dict[str, EnvironmentVariable]:
+    found: dict[str, EnvironmentVariable] = {}
     for file in OWNER_FILES:
-        for row in rows_of(
+        for row in read_rows(
             f"environment/{file}.toml", "variable", ("name", "owner", "status", "effect", "source", "checked")
         ):
             one = _variable(row)
@@ -90,14 +90,14 @@ def _by_name() -> dict[str, Variable]:
     return found
 
 
-def _variable(row: Mapping[str, Any]) -> Variable:
+def _variable(row: Mapping[str, Any]) -> EnvironmentVariable:
     plain = {key: value for key, value in row.items() if key not in ("defaults", "conflicts", "checked")}
     try:
-        return Variable(
+        return EnvironmentVariable(
             **plain,
             checked=str(row["checked"]),
-            defaults=tuple(Default(item["since"], item["value"]) for item in row.get("defaults", ())),
-            conflicts=tuple(Conflict(item["with"], item["why"]) for item in row.get("conflicts", ())),
+            defaults=tuple(VariableDefault(item["since"], item["value"]) for item in row.get("defaults", ())),
+            conflicts=tuple(VariableConflict(item["with"], item["why"]) for item in row.get("conflicts", ())),
         )
     except (TypeError, KeyError) as error:
         raise KnowledgeError(f"environment: {row['name']} has a field that is not known: {error}") from error

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from unhang.errors import KnowledgeError
-from unhang.knowledge.tables import rows_of
+from unhang.knowledge.tables import read_rows
 
-USES = ("checkpoints", "logs", "dumps", "data")
-PLACES = ("argument", "environment")
+PATH_USES = ("checkpoints", "logs", "dumps", "data")
+NAME_PLACES = ("argument", "environment")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class PathName:
 def path_names() -> tuple[PathName, ...]:
     """All of them."""
     found = []
-    for row in rows_of("job_paths.toml", "path", ("names", "where", "use", "source")):
-        if row["where"] not in PLACES or row["use"] not in USES:
+    for row in read_rows("job_paths.toml", "path", ("names", "where", "use", "source")):
+        if row["where"] not in NAME_PLACES or row["use"] not in PATH_USES:
             raise KnowledgeError(f"job_paths.toml: {row['names'][0]} has no known use or place")
         found += [PathName(name, row["where"], row["use"], bool(row.get("stem"))) for name in row["names"]]
     return tuple(found)

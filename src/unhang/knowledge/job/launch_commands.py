@@ -6,12 +6,12 @@ from functools import cache
 
 import msgspec
 
-from unhang.knowledge.tables import typed
+from unhang.knowledge.tables import read_typed
 
 _FILE = "launch_commands.toml"
 
 
-class Wrapper(msgspec.Struct, frozen=True, rename={"sets": "set"}):
+class CommandWrapper(msgspec.Struct, frozen=True, rename={"sets": "set"}):
     """``names [verbs] OPTIONS words COMMAND``; the fields are told in the file."""
 
     names: tuple[str, ...]
@@ -54,16 +54,16 @@ class TrainingCommand(msgspec.Struct, frozen=True):
 
 
 class _File(msgspec.Struct, frozen=True):
-    wrapper: tuple[Wrapper, ...]
+    wrapper: tuple[CommandWrapper, ...]
     program: tuple[TrainingCommand, ...]
 
 
 @cache
 def _rows() -> _File:
-    return typed(_FILE, _File)
+    return read_typed(_FILE, _File)
 
 
-def wrapper_of(name: str, verb: str) -> Wrapper | None:
+def wrapper_of(name: str, verb: str) -> CommandWrapper | None:
     """The row of a command that starts another one."""
     rows = (row for row in _rows().wrapper if name in row.names)
     return next((row for row in rows if not row.verbs or verb in row.verbs or "" in row.verbs), None)

@@ -13,7 +13,7 @@ def package_name(package: str) -> str:
     return _NAMES.get(package, package)
 
 
-def which_have_it(row: VersionRow) -> Text:
+def affected_releases(row: VersionRow) -> Text:
     """Which releases have the defect of ``row``, as far as is known."""
     if row.single:
         return say("seen in {version}", version=row.affects.removeprefix("==").strip())
@@ -26,7 +26,7 @@ def which_have_it(row: VersionRow) -> Text:
     return say("in {versions}", versions=row.affects or "*")
 
 
-def release_to_take(row: VersionRow) -> Text:
+def recommended_release(row: VersionRow) -> Text:
     """The title of the remedy: never a release that has the defect."""
     package = package_name(row.package)
     older = row.last_good

@@ -7,16 +7,16 @@ import re
 from collections.abc import Mapping
 from functools import cache
 
-from unhang.knowledge.job.environment_variables import Variable
+from unhang.knowledge.job.environment_variables import EnvironmentVariable
 from unhang.knowledge.job.versions import version_numbers
-from unhang.knowledge.tables import rows_of
+from unhang.knowledge.tables import read_rows
 
 _FIRST_NUMBER = re.compile(r"\d+(?:\.\d+)+")
 _EVER_SINCE = ("<=", "or earlier")
 _STILL_READ = "still read"
 
 
-class Standing(str, enum.Enum):
+class VariableSupport(str, enum.Enum):
     """What becomes of a variable that is set."""
 
     READ = "read"
@@ -29,26 +29,26 @@ class Standing(str, enum.Enum):
     """The backend in force was rewritten, and nothing says whether it reads this."""
 
 
-def standing(variable: Variable, version: str | None, *, nccl2: bool = False) -> Standing:
+def variable_support(variable: EnvironmentVariable, version: str | None, *, nccl2: bool = False) -> VariableSupport:
     """How ``variable`` stands in ``version`` of its owner; None (not known) counts as the newest that reads it.
 
     ``nccl2``: the job uses torch's rewritten NCCL backend.
     """
-    found = _standing(variable, version_numbers(version) if version else None)
-    read = found in (Standing.READ, Standing.OLD_NAME, Standing.DEPRECATED)
-    return Standing.NOT_KNOWN if nccl2 and read and not _nccl2_reads(variable) else found
+    found = _support_in_version(variable, version_numbers(version) if version else None)
+    read = found in (VariableSupport.READ, VariableSupport.OLD_NAME, VariableSupport.DEPRECATED)
+    return VariableSupport.NOT_KNOWN if nccl2 and read and not _nccl2_reads(variable) else found
 
 
-def _standing(variable: Variable, version: tuple[int, ...] | None) -> Standing:
+def _support_in_version(variable: EnvironmentVariable, version: tuple[int, ...] | None) -> VariableSupport:
     if variable.status == "unread":
-        return Standing.NOBODY
+        return VariableSupport.NOBODY
     if version is not None and _before(version, variable.since):
-        return Standing.NOT_YET
+        return VariableSupport.NOT_YET
     if variable.status == "current" or (version is not None and _before(version, variable.until)):
-        return Standing.READ
+        return VariableSupport.READ
     if variable.status == "deprecated":
-        return Standing.DEPRECATED
-    return Standing.OLD_NAME if _STILL_READ in variable.until else Standing.GONE
+        return VariableSupport.DEPRECATED
+    return VariableSupport.OLD_NAME if _STILL_READ in variable.until else VariableSupport.GONE
 
 
 def nccl2_effect(name: str) -> str:
@@ -70,7 +70,7 @@ def _before(version: tuple[int, ...], bound: str) -> bool:
     return numbers is not None and version < numbers
 
 
-def _nccl2_reads(variable: Variable) -> bool:
+def _nccl2_reads(variable: EnvironmentVariable) -> bool:
     """Only variables of the legacy backend's own family are in doubt; the rest of torch is the same."""
     if variable.owner != "torch" or not variable.name.startswith(("TORCH_NCCL_", "NCCL_", "TORCH_FR_")):
         return True
@@ -79,4 +79,4 @@ def _nccl2_reads(variable: Variable) -> bool:
 
 @cache
 def _nccl2() -> Mapping[str, str]:
-    return {row["name"]: row["effect"] for row in rows_of("nccl2.toml", "variable", ("name", "effect", "source"))}
+    return {row["name"]: row["effect"] for row in read_rows("nccl2.toml", "variable", ("name", "effect", "source"))}

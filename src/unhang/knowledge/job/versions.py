@@ -1,8 +1,8 @@
 """What is known of single versions (``versions.toml``), which versions a row affects, and which way leads out.
 
 A defect is suspected in a log only where its ``signs`` are seen: that a version is affected says little by itself.
-``affects`` is a list of conditions that all hold, in the spelling of ``pip``: ``>=2.19, <2.22.3``, ``==2.7.*``. Where a
-row does not give it, it follows from ``introduced`` and ``fixed``, which say on which side of a release the defect is.
+``version_matches`` is a list of conditions that all hold, in the spelling of ``pip``: ``>=2.19, <2.22.3``, ``==2.7.*``. Where
+a row does not give it, it follows from ``introduced`` and ``fixed``, which say on which side of a release the defect is.
 Versions are compared as tuples of numbers; what follows the numbers (``+cu128``, ``rc1``) does not count.
 """
 
@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from unhang.errors import KnowledgeError
-from unhang.knowledge.tables import rows_of
+from unhang.knowledge.tables import read_rows
 
 KINDS = ("fact", "bad", "trap", "unverified")
 SIGNS = (
@@ -70,16 +70,18 @@ def version_rows() -> tuple[VersionRow, ...]:
     return _rows()
 
 
-def known_of(package: str, version: str, kinds: tuple[str, ...] = KINDS) -> tuple[VersionRow, ...]:
+def rows_affecting(package: str, version: str, kinds: tuple[str, ...] = KINDS) -> tuple[VersionRow, ...]:
     """Rows of ``package`` that affect ``version``; none when ``version`` has no number."""
     numbers = version_numbers(version)
     if numbers is None:
         return ()
     name = package.lower()
-    return tuple(row for row in _rows() if row.package == name and row.kind in kinds and affects(row.affects, numbers))
+    return tuple(
+        row for row in _rows() if row.package == name and row.kind in kinds and version_matches(row.affects, numbers)
+    )
 
 
-def helped_by(package: str, version: str) -> tuple[VersionRow, ...]:
+def rows_fixed_in(package: str, version: str) -> tuple[VersionRow, ...]:
     """Defects that ``version`` is the way out of: it is the release that fixed them, or the last one before them."""
     numbers = version_numbers(version)
     return tuple(
@@ -97,7 +99,7 @@ def version_numbers(version: str) -> tuple[int, ...] | None:
     return tuple(int(part[:9]) for part in found[1].split(".")) if found else None
 
 
-def affects(conditions: str, version: tuple[int, ...]) -> bool:
+def version_matches(conditions: str, version: tuple[int, ...]) -> bool:
     """Whether all ``conditions`` hold for ``version``. Raises :class:`KnowledgeError` for one that cannot be read."""
     return all(_holds(condition.strip(), version) for condition in conditions.split(",") if condition.strip())
 
@@ -124,7 +126,7 @@ def _compared(sign: str, version: tuple[int, ...], limit: tuple[int, ...]) -> bo
 def _rows() -> tuple[VersionRow, ...]:
     needed = ("package", "kind", "symptom", "confirmed_by", "source", "checked")
     rows = []
-    for table in rows_of("versions.toml", "version", needed):
+    for table in read_rows("versions.toml", "version", needed):
         try:
             lists = {key: tuple(table.get(key, ())) for key in ("signs", "telling")}
             told = {"affects": _between(table), **table, **lists, "checked": str(table["checked"])}
@@ -135,7 +137,7 @@ def _rows() -> tuple[VersionRow, ...]:
             raise KnowledgeError(f"versions.toml: {row.symptom} has no known kind")
         if not set(row.signs) | set(row.telling) <= set(SIGNS):
             raise KnowledgeError(f"versions.toml: {row.symptom} needs a sign that nothing looks for")
-        affects(row.affects, (0,))
+        version_matches(row.affects, (0,))
         if not _is_in_order(row):
             raise KnowledgeError(f"versions.toml: {row.symptom}: introduced, fixed and affects contradict each other")
         rows.append(row)
@@ -151,4 +153,4 @@ def _is_in_order(row: VersionRow) -> bool:
     """The release that introduced it has it; the one before and the one that fixed it have it not."""
     wanted = ((row.introduced, True), (row.fixed, False), (row.last_good, False))
     told = ((version_numbers(release), has_it) for release, has_it in wanted if release)
-    return all(numbers is not None and affects(row.affects, numbers) is has_it for numbers, has_it in told)
+    return all(numbers is not None and version_matches(row.affects, numbers) is has_it for numbers, has_it in told)

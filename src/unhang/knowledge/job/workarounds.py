@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from unhang.knowledge.tables import rows_of
+from unhang.knowledge.tables import read_rows
 
-NETWORK = "@"
+NETWORK_PLACEHOLDER = "@"
 _FIELDS = ("id", "backend", "where", "set", "switches_off", "reason", "repair", "cause", "source", "checked")
 
 
@@ -32,7 +32,7 @@ class Workaround:
         if not self.network:
             return dict(self.set)
         row = next(row for row in workarounds() if row.id == self.id)
-        return {name: value.format(interface=NETWORK + self.network) for name, value in row.set.items()}
+        return {name: value.format(interface=NETWORK_PLACEHOLDER + self.network) for name, value in row.set.items()}
 
     def __hash__(self) -> int:  # ``set`` is a dict; one id with one value is one setting
         return hash((self.id, *self.set.items()))
@@ -42,11 +42,12 @@ def workarounds() -> tuple[Workaround, ...]:
     """All rows, in order of what they cost."""
     names = ("id", "backend", "where", "set", "switches_off", "reason", "repair", "cause")
     return tuple(
-        Workaround(**{name: row[name] for name in names}) for row in rows_of("workarounds.toml", "workaround", _FIELDS)
+        Workaround(**{name: row[name] for name in names})
+        for row in read_rows("workarounds.toml", "workaround", _FIELDS)
     )
 
 
-def set_already(backend: str, environment: Mapping[str, str]) -> tuple[Workaround, ...]:
+def workarounds_to_unset(backend: str, environment: Mapping[str, str]) -> tuple[Workaround, ...]:
     """The variables of these rows that ``environment`` holds, each as the setting that takes it out (value ``""``)."""
     row = next(row for row in workarounds() if row.id == "unset")
     of_backend = (setting for setting in workarounds() if setting.backend == backend)
@@ -60,7 +61,7 @@ def set_already(backend: str, environment: Mapping[str, str]) -> tuple[Workaroun
     )
 
 
-def to_try(backend: str, *, several_nodes: bool, interfaces: Mapping[str, str]) -> Iterator[Workaround]:
+def applicable_workarounds(backend: str, *, several_nodes: bool, interfaces: Mapping[str, str]) -> Iterator[Workaround]:
     """Those that can matter here; ``interfaces`` (name by network) in turn where a row has a place for one."""
     wheres = {"any", "network"} if several_nodes else {"any", "node"}
     if several_nodes and backend == "nccl":

@@ -1,8 +1,8 @@
 """How often each cause lies behind a stall of which nothing is known: counted incidents, with published studies beside.
 
 An incident is what somebody wrote about; broken cards and networks are mended, not posted. So every cause has
-:data:`PSEUDO` pseudo-incidents, spread as if all were alike, but those that studies of whole clusters counted divide
-their part as the studies divide it, each study having one vote.
+:data:`PRIOR_INCIDENTS` pseudo-incidents, spread as if all were alike, but those that studies of whole clusters counted
+divide their part as the studies divide it, each study having one vote.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import msgspec
 
 from unhang.findings import Cause
 from unhang.knowledge.known_incidents.incidents import Incident, incidents
-from unhang.knowledge.tables import typed
+from unhang.knowledge.tables import read_typed
 
-PSEUDO = 32.0
+PRIOR_INCIDENTS = 32.0
 """Pseudo-incidents of all causes together: a tenth of the library."""
 _CAUSES = tuple(cause for cause in Cause if cause is not Cause.UNKNOWN)
 
 
-class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StudyRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One line of a published table. Without ``cause``, ``why`` says why it maps to none."""
 
     name: str
@@ -40,7 +40,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     link: str
     what: str
     unit: str
-    rows: tuple[Row, ...]
+    rows: tuple[StudyRow, ...]
 
     def shares(self) -> dict[Cause, float]:
         """Of the rows that map to a cause: the share of each cause."""
@@ -52,7 +52,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return {cause: number / whole for cause, number in numbers.items()}
 
 
-class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StudiesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The whole file: the day it was looked at, and its studies."""
 
     checked: datetime.date
@@ -62,24 +62,24 @@ class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def studies() -> tuple[Study, ...]:
     """The studies of ``base_rates.toml``."""
-    return typed("base_rates.toml", File).study
+    return read_typed("base_rates.toml", StudiesFile).study
 
 
 @cache
 def library_shares() -> Mapping[Cause, float]:
     """The share of every cause in the library of incidents; they add up to 1."""
-    return shares(incidents())
+    return shares_among(incidents())
 
 
-def shares(among: Iterable[Incident]) -> Mapping[Cause, float]:
+def shares_among(among: Iterable[Incident]) -> Mapping[Cause, float]:
     """The same, counted from these incidents."""
     counted = Counter(row.cause for row in among)
-    whole = counted.total() + PSEUDO
-    return {cause: (counted[cause] + PSEUDO * before_counting()[cause]) / whole for cause in _CAUSES}
+    whole = counted.total() + PRIOR_INCIDENTS
+    return {cause: (counted[cause] + PRIOR_INCIDENTS * prior_shares()[cause]) / whole for cause in _CAUSES}
 
 
 @cache
-def before_counting() -> Mapping[Cause, float]:
+def prior_shares() -> Mapping[Cause, float]:
     """The share of each cause before an incident is counted: alike, but studied causes as the studies divide them."""
     of_studies: dict[Cause, float] = defaultdict(float)
     for study in studies():

@@ -1,7 +1,7 @@
 """What the logs of known incidents looked like: counts behind the differential (``situations.tsv``).
 
 A line is one public incident with an established cause: its id, cause, link, and the features its log showed
-(``facts/incident_features.py``), written by ``scripts/count_situations.py``. :func:`shares` weighs a new
+(``facts/incident_features.py``), written by ``scripts/count_situations.py``. :func:`cause_shares` weighs a new
 log by them: naive Bayes over the features that tell most, whose constants are chosen by leaving one incident out
 (docs/reasoning.md).
 """
@@ -16,9 +16,9 @@ from functools import cache
 
 from unhang.findings import Cause
 from unhang.knowledge.known_incidents.base_rates import library_shares
-from unhang.knowledge.tables import text_of
+from unhang.knowledge.tables import read_text
 
-WORDS_OF_WORK: tuple[tuple[str, str], ...] = (
+WORK_WORDS: tuple[tuple[str, str], ...] = (
     ("save", r"\bsav(?:e|ing|ed)\b|checkpoint.{0,20}(?:to|writ)|state.?dict|保存"),
     ("eval", r"evaluat|validat|\beval\b|\bval\b|predict|\btest(?:ing)?\b|inference|generat|评估|验证"),
     (
@@ -54,18 +54,18 @@ STACKS: tuple[tuple[str, str], ...] = tuple(
 )  # fmt: skip
 """Programs, ways and cards, by the word that names them."""
 
-TELLING = 10
+MAX_FEATURES = 10
 """So many features of a log are weighed: those that change the odds most. More repeat each other."""
-TRUST = 0.5
+FEATURE_WEIGHT = 0.5
 """Features of one log hang together: their log-odds count by half."""
-PRIOR = 12.0
+PRIOR_INCIDENTS = 12.0
 """Incidents of average looks that each cause is thought to have had besides the counted ones."""
-SEEN = 3
+MIN_INCIDENTS = 3
 """Features of fewer incidents are not weighed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class CountedIncident:
     """One counted incident."""
 
     id: str
@@ -75,7 +75,7 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class CauseShare:
     """How much of what looks like this had ``cause``, from 0 to 1. ``telling``: the features that speak most for it,
     each with how many incidents showed it and how many of these had this cause."""
 
@@ -92,58 +92,58 @@ class _Counts:
 
 
 @cache
-def load_situations() -> tuple[Situation, ...]:
+def load_counted_incidents() -> tuple[CountedIncident, ...]:
     """All counted incidents, in the order of their ids."""
-    text = text_of("situations.tsv")
+    text = read_text("situations.tsv")
     rows = (line.split("\t") for line in text.splitlines() if line and not line.startswith("#"))
-    return tuple(Situation(name, cause, link, frozenset(shown.split(" "))) for name, cause, link, shown in rows)
+    return tuple(CountedIncident(name, cause, link, frozenset(shown.split(" "))) for name, cause, link, shown in rows)
 
 
 @cache
 def _counted() -> _Counts:
-    return count(load_situations())
+    return count_features(load_counted_incidents())
 
 
-def count(situations: tuple[Situation, ...]) -> _Counts:
+def count_features(situations: tuple[CountedIncident, ...]) -> _Counts:
     """How often each feature went with each cause."""
     counts = _Counts(Counter(), Counter(), Counter())
     for situation in situations:
         counts.causes[situation.cause] += 1
-        for feature in situation.features | unnamed(situation.features):
+        for feature in situation.features | unmentioned_causes(situation.features):
             counts.features[feature] += 1
             counts.both[situation.cause, feature] += 1
     return counts
 
 
-def unnamed(features: AbstractSet[str]) -> frozenset[str]:
+def unmentioned_causes(features: AbstractSet[str]) -> frozenset[str]:
     """The causes that lines can name and that neither words nor a detector named: silence, where the cause speaks."""
     named = {feature.split(":")[1] for feature in features if feature.startswith(("words:", "found:"))}
-    return frozenset(f"unnamed:{cause}" for cause in _spoken_of() - named)
+    return frozenset(f"unnamed:{cause}" for cause in _mentionable_causes() - named)
 
 
 @cache
-def _spoken_of() -> frozenset[str]:
-    shown = (feature for situation in load_situations() for feature in situation.features)
+def _mentionable_causes() -> frozenset[str]:
+    shown = (feature for situation in load_counted_incidents() for feature in situation.features)
     return frozenset(feature.split(":")[1] for feature in shown if feature.startswith("words:"))
 
 
-def shares(features: AbstractSet[str], counts: _Counts | None = None) -> tuple[Share, ...]:
+def cause_shares(features: AbstractSet[str], counts: _Counts | None = None) -> tuple[CauseShare, ...]:
     """Every cause that was ever counted, the largest share first; they add up to 1."""
     counts = counts or _counted()
     if not counts.causes:
         return ()
-    shown = features | unnamed(features)
-    known = sorted(feature for feature in shown if counts.features[feature] >= SEEN)
+    shown = features | unmentioned_causes(features)
+    known = sorted(feature for feature in shown if counts.features[feature] >= MIN_INCIDENTS)
     weighed = {cause: _telling(cause, known, counts) for cause in sorted(counts.causes)}
     odds = {
-        cause: math.log(_before(cause, counts)) + TRUST * sum(weight for weight, _ in telling)
+        cause: math.log(_prior_share(cause, counts)) + FEATURE_WEIGHT * sum(weight for weight, _ in telling)
         for cause, telling in weighed.items()
     }
     most = max(odds.values())
     parts = {cause: math.exp(odd - most) for cause, odd in odds.items()}
     whole = sum(parts.values())
     found = (
-        Share(
+        CauseShare(
             cause,
             part / whole,
             tuple((f, counts.features[f], counts.both[cause, f]) for weight, f in weighed[cause] if weight > 0),
@@ -153,7 +153,7 @@ def shares(features: AbstractSet[str], counts: _Counts | None = None) -> tuple[S
     return tuple(sorted(found, key=lambda share: (-share.share, share.cause)))
 
 
-def _before(cause: str, counts: _Counts) -> float:
+def _prior_share(cause: str, counts: _Counts) -> float:
     """The share of a cause before anything is seen: between that of the counted logs and that of the library."""
     return math.sqrt(counts.causes[cause] / counts.causes.total() * library_shares()[Cause(cause)])
 
@@ -164,6 +164,6 @@ def _telling(cause: str, features: list[str], counts: _Counts) -> list[tuple[flo
     weights = []
     for feature in features:
         usual = counts.features[feature] / total
-        here = (counts.both[cause, feature] + PRIOR * usual) / (own + PRIOR)
+        here = (counts.both[cause, feature] + PRIOR_INCIDENTS * usual) / (own + PRIOR_INCIDENTS)
         weights.append((math.log(here / usual), feature))
-    return sorted(weights, key=lambda item: (-abs(item[0]), item[1]))[:TELLING]
+    return sorted(weights, key=lambda item: (-abs(item[0]), item[1]))[:MAX_FEATURES]

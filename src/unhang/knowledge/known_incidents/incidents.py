@@ -13,12 +13,14 @@ from typing import Annotated, Literal
 import msgspec
 
 from unhang.findings import Cause
-from unhang.knowledge.tables import files_in, typed
+from unhang.knowledge.tables import list_toml_files, read_typed
 
-Text = Annotated[str, msgspec.Meta(min_length=3, max_length=400)]
+IncidentText = Annotated[str, msgspec.Meta(min_length=3, max_length=400)]
 Word = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9.+_-]*$")]
-Phase = Literal["start", "first-step", "steps", "evaluation", "saving", "end", "between-jobs", "serving", "unknown"]
-After = Literal["none", "minutes", "hours", "days", "unknown"]
+StallPhase = Literal[
+    "start", "first-step", "steps", "evaluation", "saving", "end", "between-jobs", "serving", "unknown"
+]
+StallDelay = Literal["none", "minutes", "hours", "days", "unknown"]
 # fmt: off
 Operation = Literal[
     "all_reduce", "all_gather", "broadcast", "barrier", "reduce_scatter", "all_to_all", "send", "recv", "gather",
@@ -26,40 +28,40 @@ Operation = Literal[
 ]
 # fmt: on
 Backend = Literal["nccl", "gloo", "hccl", "rccl", "mpi", "xla", "oneccl", "none", "unknown"]
-Nodes = Literal["one", "many", "unknown"]
+NodeCount = Literal["one", "many", "unknown"]
 
 
-class Situation(msgspec.Struct, frozen=True, kw_only=True):
+class StallSituation(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a stall before anybody knows its cause; ``unknown`` and an empty ``framework`` say nothing."""
 
-    phase: Phase = "unknown"
-    after: After = "unknown"
+    phase: StallPhase = "unknown"
+    after: StallDelay = "unknown"
     """How long the job had run well."""
     operation: Operation = "unknown"
     """The collective or wait that was seen hanging."""
     backend: Backend = "unknown"
-    nodes: Nodes = "unknown"
+    nodes: NodeCount = "unknown"
     framework: tuple[Word, ...] = ()
     """Training and launch programs that matter, in lower case."""
 
 
-class Incident(Situation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Incident(StallSituation, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One stall or crash of a distributed job, restated from its public report."""
 
     id: Word
     link: Annotated[str, msgspec.Meta(pattern=r"^https://\S+$")]
     year: Annotated[int, msgspec.Meta(ge=2015, le=2100)]
     cause: Cause
-    signs: Annotated[tuple[Text, ...], msgspec.Meta(min_length=1, max_length=4)]
+    signs: Annotated[tuple[IncidentText, ...], msgspec.Meta(min_length=1, max_length=4)]
     """What one sees, in short phrases with the distinctive words of the messages."""
-    happened: Text
-    fixed: Text
+    happened: IncidentText
+    fixed: IncidentText
     """What ended it."""
     established: Literal["fix", "reporter", "maintainer", "report"]
     """Who found the cause: a merged fix, the person it happened to, a maintainer, or a published report."""
 
 
-class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class IncidentsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One file: the day its links were looked at, and its rows."""
 
     checked: datetime.date
@@ -78,5 +80,5 @@ def incidents() -> tuple[Incident, ...]:
 
 def files_by_cause() -> Iterator[tuple[str, tuple[Incident, ...]]]:
     """The name of each file without its ending, and its rows."""
-    for name in files_in("incidents"):
-        yield name.removesuffix(".toml"), typed(f"incidents/{name}", File).incident
+    for name in list_toml_files("incidents"):
+        yield name.removesuffix(".toml"), read_typed(f"incidents/{name}", IncidentsFile).incident

@@ -14,17 +14,17 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
 
-from unhang.knowledge.known_incidents.incidents import Incident, Situation, incidents
+from unhang.knowledge.known_incidents.incidents import Incident, StallSituation, incidents
 
-FLOOR = 20.0
+MIN_SIMILARITY = 20.0
 """Likeness below which nothing is shown. Leaving each incident out in turn and asking with its signs and situation, at
 least six of ten incidents above it are of the same cause (``docs/benchmarks.md`` has the curve)."""
-FEWEST_WORDS = 3
+MIN_WORDS = 3
 """Fewer words cannot reach the floor, so nothing is counted for them."""
-SHOWN = 3
-LONGEST_QUESTION = 24
+MAX_SHOWN = 3
+MAX_QUERY_WORDS = 24
 """Words of a question that count, the rarest first: the signs and the situation of an incident have about as many."""
-TOO_COMMON = 0.1
+MAX_WORD_SHARE = 0.1
 """Words that stand together in more than this part of the library tell nothing about a question."""
 _TERM_WEIGHT, _LENGTH_WEIGHT = 1.2, 0.75
 _KEYS = ("phase", "after", "operation", "backend", "nodes")
@@ -32,26 +32,28 @@ _WORD = re.compile(r"[a-z0-9]+(?:[_-][a-z0-9]+)*")
 _ENDING = re.compile(r"(?:ing|ed|es|s|e)$")
 
 
-def similar(situation: Situation, words: str) -> list[Incident]:
+def similar_incidents(situation: StallSituation, words: str) -> list[Incident]:
     """At most three incidents that look like ``words`` in ``situation``, the most alike first; often none.
 
     ``words`` are what is seen: messages, signs, a headline.
     """
-    if len({*_words(words), *_known(situation)}) < FEWEST_WORDS:
+    if len({*_words(words), *_known(situation)}) < MIN_WORDS:
         return []
-    return [row for score, row in likeness(situation, words)[:SHOWN] if score >= FLOOR]
+    return [row for score, row in incidents_by_similarity(situation, words)[:MAX_SHOWN] if score >= MIN_SIMILARITY]
 
 
-def with_words(text: str) -> list[Incident]:
+def incidents_with_words(text: str) -> list[Incident]:
     """At most three incidents that hold every word of ``text``, the newest; none where words so common mean nothing."""
     asked = set(_words(text))
     held = [row for row in incidents() if asked and _holds(row, asked)]
-    if len(held) > TOO_COMMON * len(incidents()):
+    if len(held) > MAX_WORD_SHARE * len(incidents()):
         return []
-    return sorted(held, key=lambda row: (-row.year, row.id))[:SHOWN]
+    return sorted(held, key=lambda row: (-row.year, row.id))[:MAX_SHOWN]
 
 
-def likeness(situation: Situation, words: str, among: Sequence[Incident] | None = None) -> list[tuple[float, Incident]]:
+def incidents_by_similarity(
+    situation: StallSituation, words: str, among: Sequence[Incident] | None = None
+) -> list[tuple[float, Incident]]:
     """Every incident with its likeness, the most alike first; ``among`` replaces the library."""
     index = _library_index() if among is None else _Index(among)
     scores = index.scores({*_words(words), *_known(situation)})
@@ -68,7 +70,7 @@ class _Index:
 
     def scores(self, asked: Iterable[str]) -> list[tuple[Incident, float]]:
         met = sorted(filter(self._in_rows.__contains__, asked), key=lambda word: (self._in_rows[word], word))
-        rarity = {word: self._rarity(word) for word in met[:LONGEST_QUESTION]}
+        rarity = {word: self._rarity(word) for word in met[:MAX_QUERY_WORDS]}
         return [(row, self._score(counts, rarity)) for row, counts in self._rows]
 
     def _rarity(self, word: str) -> float:
@@ -98,7 +100,7 @@ def _holds(row: Incident, asked: set[str]) -> bool:
     return all(word in pressed for word in asked) and asked <= set(_words(text))  # the first is quick, and seldom true
 
 
-def _known(situation: Situation) -> list[str]:
+def _known(situation: StallSituation) -> list[str]:
     known = [f"{key}={value}" for key in _KEYS if (value := getattr(situation, key)) != "unknown"]
     return known + [f"framework={name}" for name in situation.framework]
 

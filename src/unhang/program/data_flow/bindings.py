@@ -5,32 +5,32 @@ from __future__ import annotations
 import ast
 
 from unhang.knowledge.collectives import collectives_by_name
-from unhang.program.data_flow.call_kinds import Recogniser
+from unhang.program.data_flow.call_kinds import CallClassifier
 from unhang.program.data_flow.function_steps import BATCH, CHANCE, DATA, ORDER, PARTLY, RANK
-from unhang.program.data_flow.rank_dependent_values import SHOW, Values
+from unhang.program.data_flow.rank_dependent_values import PROGRESS_WRAPPERS, RankDependentValues
 from unhang.program.data_flow.value_origins import (
     EQUAL,
     FILLED,
+    GROUP_RANK,
     LOOP,
-    NONE,
-    OTHER,
-    PLAIN,
-    RANKS,
+    NO_ORIGINS,
+    PLAIN_VALUE,
+    RANK_ORIGINS,
     SIFTED,
-    Known,
-    Value,
-    joined,
+    ProgramKnowledge,
+    ValueOrigin,
+    either_value,
 )
-from unhang.program.syntax.definitions import Defined
+from unhang.program.syntax.definitions import FunctionDefinition
 from unhang.program.syntax.syntax_tree import call_name
 
 _ONE_HOLDS = {"reduce", "scatter", "gather_object", "scatter_object_list", "reduce_scatter", "reduce_scatter_tensor"}
 
 
-class Binding:
+class NameBindings:
     """Keeps the values of one function while it is read, and tells ``learned`` what others need."""
 
-    def __init__(self, values: Values, what: Recogniser, learned: Known) -> None:
+    def __init__(self, values: RankDependentValues, what: CallClassifier, learned: ProgramKnowledge) -> None:
         self.values, self.what, self.learned = values, what, learned
         self.here, self.calls = what.here, what.calls
         self.sets = values.known.sets
@@ -45,7 +45,7 @@ class Binding:
                 continue
             if isinstance(filled, ast.Name) and filled.id in self.values.names:
                 held = self.values.names[filled.id]
-                self.values.names[filled.id] = Value(held.kinds | {ORDER}, only=held.only)
+                self.values.names[filled.id] = ValueOrigin(held.kinds | {ORDER}, only=held.only)
 
     def bind(self, target: ast.expr, value: ast.expr) -> None:
         """``target = value``."""
@@ -58,27 +58,27 @@ class Binding:
                 else:
                     self.bind(part, one)
             return
-        if isinstance(value, ast.Call) and call_name(value) in SHOW and _first_is(value, target):
+        if isinstance(value, ast.Call) and call_name(value) in PROGRESS_WRAPPERS and _first_is(value, target):
             return  # ``bar = tqdm(bar)``: gone through as before
         if self.equal_result(value):
-            self.give(target, Value(made=EQUAL))
+            self.give(target, ValueOrigin(made=EQUAL))
             return
         held = self.values.of(value)
-        self.give(target, Value(held.kinds, held.key, held.made, held.only))
+        self.give(target, ValueOrigin(held.kinds, held.key, held.made, held.only))
 
-    def give(self, target: ast.expr, value: Value) -> None:
+    def give(self, target: ast.expr, value: ValueOrigin) -> None:
         """``target`` holds ``value`` from here on."""
         if isinstance(target, ast.Name):
             by_name = self.values.of(ast.Name(target.id, ast.Load())) if target.id not in self.values.names else None
-            kinds = by_name.kinds & RANKS if by_name is not None and not value.kinds else NONE
+            kinds = by_name.kinds & RANK_ORIGINS if by_name is not None and not value.kinds else NO_ORIGINS
             called = bool(kinds) and not target.id.islower()
-            self.values.names[target.id] = value if not called else Value(value.kinds | kinds, value.key)
+            self.values.names[target.id] = value if not called else ValueOrigin(value.kinds | kinds, value.key)
         elif isinstance(target, ast.Attribute):
             owner = self.values.owner_of(target)
             kinds = frozenset(kind for kind in value.kinds if kind[0] != "=") - {BATCH}
             if owner is None:
                 kinds -= {DATA}
-            self.learned.learn_attribute(owner, target.attr, Value(kinds, value.key, None, value.only))
+            self.learned.learn_attribute(owner, target.attr, ValueOrigin(kinds, value.key, None, value.only))
         elif isinstance(target, ast.Tuple | ast.List):
             for part in target.elts:
                 self.give(part, value)
@@ -87,12 +87,12 @@ class Binding:
         elif isinstance(target, ast.Subscript):
             self.fill(target.value, value)
 
-    def fill(self, container: ast.expr, value: Value) -> None:
+    def fill(self, container: ast.expr, value: ValueOrigin) -> None:
         """``container[...] = value``, ``container.update(value)``."""
         if isinstance(container, ast.Name) and container.id in self.values.names:
             held = self.values.names[container.id]
             kinds = held.kinds | (value.kinds & {PARTLY})
-            self.values.names[container.id] = Value(kinds, held.key, FILLED, held.only)
+            self.values.names[container.id] = ValueOrigin(kinds, held.key, FILLED, held.only)
 
     def equal_result(self, value: ast.expr) -> bool:
         """Whether ``value`` comes out of a collective that gives all ranks the same."""
@@ -121,7 +121,7 @@ class Binding:
         lists = [inner for one in given if isinstance(one, ast.List | ast.Tuple) for inner in one.elts]
         for one in (*given, *lists):
             if isinstance(one, ast.Name) and one.id in self.values.names:
-                self.values.names[one.id] = Value(made=EQUAL)
+                self.values.names[one.id] = ValueOrigin(made=EQUAL)
 
     def pass_on(self, node: ast.Call) -> None:
         """What the functions it calls are given."""
@@ -133,13 +133,13 @@ class Binding:
         if name in ("spawn", "start_processes"):
             started = next((w.value for w in node.keywords if w.arg == "fn"), node.args[0] if node.args else None)
             for found in self.calls.referred(started, self.here) if started is not None else ():
-                if isinstance(found, Defined) and found.parameters:
+                if isinstance(found, FunctionDefinition) and found.parameters:
                     known.learn_parameter(found, found.parameters[0], frozenset({RANK}))
         for target in self.calls.given(node, self.here):
             for name, value in zip(target.parameters, node.args, strict=False):
                 self.given_to(target, name, value)
 
-    def given_to(self, target: Defined, name: str, node: ast.expr) -> None:
+    def given_to(self, target: FunctionDefinition, name: str, node: ast.expr) -> None:
         """A parameter of a function gets ``node``."""
         value, known = self.values.of(node), self.learned
         own = frozenset(kind for kind in value.kinds if kind[0] != "=")
@@ -155,13 +155,13 @@ def _first_is(call: ast.Call, target: ast.expr) -> bool:
     return isinstance(first, ast.Name) and isinstance(target, ast.Name) and first.id == target.id
 
 
-def after_branch(
-    one: dict[str, Value], other: dict[str, Value], kinds: frozenset[str], ends: bool, other_ends: bool
-) -> dict[str, Value]:
+def merge_branches(
+    one: dict[str, ValueOrigin], other: dict[str, ValueOrigin], kinds: frozenset[str], ends: bool, other_ends: bool
+) -> dict[str, ValueOrigin]:
     """What names hold after a test: on the way through ``one``, through ``other``, or on either where both go on."""
     if ends or other_ends:
         return other if ends else one
-    only = frozenset(kind for kind in kinds if kind[0] != "=" and (kind in RANKS or "rank" in kind))
+    only = frozenset(kind for kind in kinds if kind[0] != "=" and (kind in RANK_ORIGINS or "rank" in kind))
     found = dict(other)
     for name in one.keys() | other.keys():
         left, right = one.get(name), other.get(name)
@@ -171,10 +171,10 @@ def after_branch(
         if equal is not None:
             found[name] = equal  # a collective gives the value on this way; the other may not use it
             continue
-        value = joined(left or PLAIN, right or PLAIN)
+        value = either_value(left or PLAIN_VALUE, right or PLAIN_VALUE)
         if any(v is not None and v.made == FILLED for v in (left, right)):
-            partly = frozenset({PARTLY}) if kinds & (RANKS | {OTHER, DATA, CHANCE}) else NONE
-            found[name] = Value(value.kinds | partly, value.key, FILLED, value.only)
+            partly = frozenset({PARTLY}) if kinds & (RANK_ORIGINS | {GROUP_RANK, DATA, CHANCE}) else NO_ORIGINS
+            found[name] = ValueOrigin(value.kinds | partly, value.key, FILLED, value.only)
             continue
-        found[name] = Value(value.kinds | only, None, None, value.only or bool(only)) if only else value
+        found[name] = ValueOrigin(value.kinds | only, None, None, value.only or bool(only)) if only else value
     return found

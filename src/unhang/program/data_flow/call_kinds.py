@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from unhang.knowledge.collectives import Collective, collective_attributes, collectives_by_name, works_by_name
-from unhang.program.data_flow.function_steps import Forward, Op, Part, Work
-from unhang.program.data_flow.model_parts import has_parameters, parts_called
-from unhang.program.data_flow.value_origins import Known
-from unhang.program.data_flow.wrapped_models import Wrapped
-from unhang.program.rank_dependence.rank_branches import spoken
-from unhang.program.syntax.definitions import Defined
+from unhang.knowledge.collectives import Collective, collective_attributes, collectives_by_name, long_work_by_name
+from unhang.program.data_flow.function_steps import CollectiveStep, ForwardStep, ModelPartStep, WorkStep
+from unhang.program.data_flow.model_parts import called_model_parts, has_parameters
+from unhang.program.data_flow.value_origins import ProgramKnowledge
+from unhang.program.data_flow.wrapped_models import WrappedModels
+from unhang.program.rank_dependence.rank_branches import expression_text
+from unhang.program.syntax.definitions import FunctionDefinition
 from unhang.program.syntax.syntax_tree import call_name, dotted
 
 _GROUPS = {"group", "process_group", "pg", "group_name"}
@@ -22,16 +22,16 @@ _BACKWARD_OF = {"accelerator", "fabric", "engine", "model_engine", "deepspeed_en
 
 
 @dataclass(slots=True)
-class Around:
+class ProgramContext:
     """What reading needs to know of the whole program."""
 
-    known: Known
-    wrapped: Wrapped
+    known: ProgramKnowledge
+    wrapped: WrappedModels
     packages: set[str]
     """Libraries that any file imports."""
     given: frozenset[str] = frozenset()
     """Names of arguments that are given anywhere, and not as False."""
-    forwards: set[Defined] = field(default_factory=set)
+    forwards: set[FunctionDefinition] = field(default_factory=set)
     """Functions in which a model that is spread over ranks is called, there or further down."""
 
     @property
@@ -40,22 +40,22 @@ class Around:
         return self.wrapped.any_sharded or (self.wrapped.any_shared and "find_unused_parameters=True" not in self.given)
 
 
-class Recogniser:
+class CallClassifier:
     """Recognises the calls of one function."""
 
-    def __init__(self, around: Around, here: Defined) -> None:
+    def __init__(self, around: ProgramContext, here: FunctionDefinition) -> None:
         self.around, self.here, self.calls = around, here, around.known.calls
 
-    def work(self, node: ast.Call) -> Work | None:
+    def work(self, node: ast.Call) -> WorkStep | None:
         """The long work that ``node`` is."""
         owner = _owner(node)
-        for row in works_by_name().get(call_name(node), ()):
+        for row in long_work_by_name().get(call_name(node), ()):
             said = " ".join(_texts(node, self.here)) if row.says else ""
             if (not row.of or owner in row.of) and (not row.says or any(word in said for word in row.says)):
-                return Work(row.kind, dotted(node.func), node.lineno, self.here)
+                return WorkStep(row.kind, dotted(node.func), node.lineno, self.here)
         return None
 
-    def op(self, node: ast.Call) -> Op | None:
+    def op(self, node: ast.Call) -> CollectiveStep | None:
         """The collective that ``node`` is."""
         name, text = call_name(node), dotted(node.func)
         held = (
@@ -64,40 +64,40 @@ class Recogniser:
         if not held and name in ("forward", "generate", "__call__") and isinstance(node.func, ast.Attribute):
             held = self.around.wrapped.holds(node.func.value, self.here)
         if held:
-            return Op("forward", text, node.lineno, self.here, sure=held == "sharded")
+            return CollectiveStep("forward", text, node.lineno, self.here, sure=held == "sharded")
         if name in _TRAINS and isinstance(node.func, ast.Attribute):
             wrapped = self.around.wrapped
             if wrapped.any_shared or wrapped.any_sharded:
                 sure = self.here in self.around.forwards or _owner(node) in _BACKWARD_OF
-                return Op("backward", text, node.lineno, self.here, sure=sure)
+                return CollectiveStep("backward", text, node.lineno, self.here, sure=sure)
             return None
         for row in collectives_by_name().get(name, ()):
             fits = self.fits(row, node)
             if fits is not None:
-                return Op(name, text, node.lineno, self.here, self._group(node), fits)
+                return CollectiveStep(name, text, node.lineno, self.here, self._group(node), fits)
         return None
 
-    def forward(self, node: ast.Call) -> Forward | None:
+    def forward(self, node: ast.Call) -> ForwardStep | None:
         """The call of a model of which it was not followed whether it is the sharded one."""
         func = node.func.value if isinstance(node.func, ast.Subscript) else node.func
-        if not self.around.wrapped.any_sharded or not end_of(func).lower().endswith(("model", "model_parts")):
+        if not self.around.wrapped.any_sharded or not last_name_of(func).lower().endswith(("model", "model_parts")):
             return None
-        return Forward(spoken(node.func), node.lineno, self.here) if node.args or node.keywords else None
+        return ForwardStep(expression_text(node.func), node.lineno, self.here) if node.args or node.keywords else None
 
-    def part(self, node: ast.Call) -> Part | None:
+    def part(self, node: ast.Call) -> ModelPartStep | None:
         """The part of a model that ``node`` calls: an attribute of it, also where a caller handed it over."""
-        for attribute, owner in parts_called(node, self.here, self.calls):
+        for attribute, owner in called_model_parts(node, self.here, self.calls):
             if has_parameters(owner, attribute, self.calls):
-                return Part(f"self.{attribute}", node.lineno, self.here)
+                return ModelPartStep(f"self.{attribute}", node.lineno, self.here)
         return None
 
-    def attribute(self, node: ast.Attribute) -> Op | None:
+    def attribute(self, node: ast.Attribute) -> CollectiveStep | None:
         """The collective that reading ``node`` may be."""
-        owner = end_of(node.value).strip("_")
+        owner = last_name_of(node.value).strip("_")
         for row in collective_attributes().get(node.attr, ()):
             known = any(one in self.around.packages for one in row.outside) or not row.outside
             if known and owner in row.of and (not row.given or row.given in self.around.given):
-                return Op(node.attr, dotted(node), node.lineno, self.here, sure=False)
+                return CollectiveStep(node.attr, dotted(node), node.lineno, self.here, sure=False)
         return None
 
     def fits(self, row: Collective, node: ast.Call) -> bool | None:
@@ -156,16 +156,16 @@ class Recogniser:
     def _group(self, node: ast.Call) -> str:
         given = next((word.value for word in node.keywords if word.arg in _GROUPS), None)
         if given is None:
-            given = next((one for one in node.args if "group" in end_of(one).lower()), None)
+            given = next((one for one in node.args if "group" in last_name_of(one).lower()), None)
         if given is None:
             owner = _owner(node)
             return owner if "group" in owner and "world" not in owner else ""
-        if isinstance(given, ast.Constant) or "WORLD" in end_of(given) or "world" in end_of(given):
+        if isinstance(given, ast.Constant) or "WORLD" in last_name_of(given) or "world" in last_name_of(given):
             return ""
-        return spoken(given)
+        return expression_text(given)
 
 
-def _texts(node: ast.AST, here: Defined, deep: int = 2) -> Iterable[str]:
+def _texts(node: ast.AST, here: FunctionDefinition, deep: int = 2) -> Iterable[str]:
     """The texts that stand in an expression, and in what its names were given in this function."""
     for inner in ast.walk(node):
         if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
@@ -175,7 +175,7 @@ def _texts(node: ast.AST, here: Defined, deep: int = 2) -> Iterable[str]:
                 yield from _texts(value, here, deep - 1)
 
 
-def end_of(node: ast.expr) -> str:
+def last_name_of(node: ast.expr) -> str:
     """The last name of an expression, also of what it calls."""
     if isinstance(node, ast.Call):
         return call_name(node)
@@ -186,7 +186,7 @@ def _owner(node: ast.Call) -> str:
     """The last part before the dot, without underscores at its start."""
     if not isinstance(node.func, ast.Attribute):
         return ""
-    return end_of(node.func.value).strip("_")
+    return last_name_of(node.func.value).strip("_")
 
 
 def _given(scope: ast.AST, name: str) -> Iterable[ast.expr]:

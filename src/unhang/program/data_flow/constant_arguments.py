@@ -11,21 +11,23 @@ from functools import lru_cache
 
 from unhang.program.settings.branch_conditions import COMPARE
 from unhang.program.settings.declared_options import UNKNOWN
-from unhang.program.syntax.assignments import assigned_to
-from unhang.program.syntax.call_graph import ProgramCalls
-from unhang.program.syntax.definitions import Defined
+from unhang.program.syntax.assignments import assigned_values
+from unhang.program.syntax.call_graph import CallGraph
+from unhang.program.syntax.definitions import FunctionDefinition
 from unhang.program.syntax.syntax_tree import Function, Scope, own_nodes
 
 Constants = frozenset[tuple[str, object]]
 """Parameters of a function, with the constant each holds."""
 NO_CONSTANTS: Constants = frozenset()
-Handed = tuple[tuple[str, object], ...]
+ConstantArguments = tuple[tuple[str, object], ...]
 """Parameters with what they get: a constant, or the name of a parameter of the caller (``ast.Name``)."""
 
 
-def handed_over(node: ast.Call, here: Defined, calls: ProgramCalls) -> Mapping[Defined, Handed]:
+def constant_arguments(
+    node: ast.Call, here: FunctionDefinition, calls: CallGraph
+) -> Mapping[FunctionDefinition, ConstantArguments]:
     """What ``node`` in ``here`` hands to each function it leads to, for parameters that decide something there."""
-    found: dict[Defined, Handed] = {}
+    found: dict[FunctionDefinition, ConstantArguments] = {}
     for target, given in calls.arguments(node, here):
         asked = _deciding(target.node)
         if asked:
@@ -37,7 +39,7 @@ def handed_over(node: ast.Call, here: Defined, calls: ProgramCalls) -> Mapping[D
     return found
 
 
-def known_in(handed: Handed, constants: Constants) -> Constants:
+def callee_constants(handed: ConstantArguments, constants: Constants) -> Constants:
     """The constants that a called function's parameters hold, where its caller's hold ``constants``."""
     if not handed:
         return NO_CONSTANTS
@@ -46,7 +48,7 @@ def known_in(handed: Handed, constants: Constants) -> Constants:
     return frozenset(pair for pair in found if pair[1] is not UNKNOWN)
 
 
-def says(text: str, constants: Constants) -> bool | None:
+def evaluate_test(text: str, constants: Constants) -> bool | None:
     """What a test, as the source spells it, says where its names hold ``constants``; None where that is not known."""
     test = _parsed(text)
     if test is None:
@@ -55,9 +57,9 @@ def says(text: str, constants: Constants) -> bool | None:
     return None if value is UNKNOWN else bool(value)
 
 
-def _handed(value: ast.expr, here: Defined) -> object:
+def _handed(value: ast.expr, here: FunctionDefinition) -> object:
     if isinstance(value, ast.Name):
-        plain = value.id in _names_of_parameters(here.node) and not assigned_to(here.node, value.id)
+        plain = value.id in _names_of_parameters(here.node) and not assigned_values(here.node, value.id)
         return value if plain else UNKNOWN
     return _value(value, {})
 
@@ -107,7 +109,7 @@ def _deciding(scope: Scope) -> frozenset[str]:
         elif isinstance(node, ast.Call):
             given = (*node.args, *(word.value for word in node.keywords))
             found |= {one.id for one in given if isinstance(one, ast.Name)}
-    return frozenset(name for name in found & parameters if not assigned_to(scope, name))
+    return frozenset(name for name in found & parameters if not assigned_values(scope, name))
 
 
 @lru_cache(maxsize=20_000)

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from unhang.program.data_flow.bindings import Binding, after_branch
-from unhang.program.data_flow.call_kinds import Around, Recogniser, end_of
-from unhang.program.data_flow.constant_arguments import handed_over
+from unhang.program.data_flow.bindings import NameBindings, merge_branches
+from unhang.program.data_flow.call_kinds import CallClassifier, ProgramContext, last_name_of
+from unhang.program.data_flow.constant_arguments import constant_arguments
 from unhang.program.data_flow.function_steps import (
     BATCH,
     CHANCE,
@@ -22,27 +22,43 @@ from unhang.program.data_flow.function_steps import (
     RANK_ZERO,
     TIME,
     Block,
-    Branch,
-    Called,
-    Guarded,
-    Leaf,
-    Leave,
-    Loop,
-    Op,
+    BranchStep,
+    BranchTest,
+    CallStep,
+    CollectiveStep,
+    ExitStep,
+    LoopStep,
     Step,
-    Test,
-    Work,
-    leaves,
+    TestTerm,
+    TryStep,
+    WorkStep,
     steps_of,
+    test_terms,
 )
 from unhang.program.data_flow.model_parts import batch_parameters
 from unhang.program.data_flow.per_process_ranks import differs_by_process
-from unhang.program.data_flow.rank_dependent_values import Values
-from unhang.program.data_flow.statement_kinds import catches_all, ends, goes_on, is_context_manager, looped_over, sleeps
-from unhang.program.data_flow.value_origins import BY_ITSELF, LOOP, NONE, OTHER, PLAIN, RANKS, Value, joined
-from unhang.program.rank_dependence.rank_branches import spoken
+from unhang.program.data_flow.rank_dependent_values import RankDependentValues
+from unhang.program.data_flow.statement_kinds import (
+    always_exits,
+    catches_all,
+    is_context_manager,
+    is_polling_loop,
+    looped_over,
+    may_fall_through,
+)
+from unhang.program.data_flow.value_origins import (
+    GROUP_RANK,
+    LOOP,
+    NO_ORIGINS,
+    PER_RANK_ORIGINS,
+    PLAIN_VALUE,
+    RANK_ORIGINS,
+    ValueOrigin,
+    either_value,
+)
+from unhang.program.rank_dependence.rank_branches import expression_text
 from unhang.program.rank_dependence.rank_values import rank_decorator
-from unhang.program.syntax.definitions import Defined
+from unhang.program.syntax.definitions import FunctionDefinition
 from unhang.program.syntax.syntax_tree import call_name, dotted
 
 if sys.version_info >= (3, 11):
@@ -56,37 +72,37 @@ _EXITS = {"exit", "_exit", "quit", "abort"}
 
 
 @dataclass(slots=True)
-class Read:
+class FunctionReading:
     """What was read of one function."""
 
-    here: Defined
+    here: FunctionDefinition
     steps: Block
-    unused: list[tuple[ast.Call, Defined]] = field(default_factory=list)
+    unused: list[tuple[ast.Call, FunctionDefinition]] = field(default_factory=list)
     """Context managers that are called and not entered."""
     ranks_given: list[tuple[ast.Call, ast.expr, frozenset[str]]] = field(default_factory=list)
     """What is given to ``init_process_group`` as the rank, and why it differs."""
-    own_groups: list[tuple[Op, str]] = field(default_factory=list)
+    own_groups: list[tuple[CollectiveStep, str]] = field(default_factory=list)
     """Groups that are made of ranks which differ from process to process, and how these are spelled."""
 
 
-class Reader:
+class FunctionReader:
     """One function, read once."""
 
-    def __init__(self, around: Around, here: Defined) -> None:
+    def __init__(self, around: ProgramContext, here: FunctionDefinition) -> None:
         self.around, self.here = around, here
         self.learned = around.known.learned or around.known
         self.calls = around.known.calls
-        self.what = Recogniser(around, here)
-        self.values = Values(around.known, here)
-        self.names = Binding(self.values, self.what, self.learned)
-        self.back: list[Value] = []
-        self.unused: list[tuple[ast.Call, Defined]] = []
+        self.what = CallClassifier(around, here)
+        self.values = RankDependentValues(around.known, here)
+        self.names = NameBindings(self.values, self.what, self.learned)
+        self.back: list[ValueOrigin] = []
+        self.unused: list[tuple[ast.Call, FunctionDefinition]] = []
         self.ranks_given: list[tuple[ast.Call, ast.expr, frozenset[str]]] = []
-        self.own_groups: list[tuple[Op, str]] = []
+        self.own_groups: list[tuple[CollectiveStep, str]] = []
         self.under: list[frozenset[str]] = []
         """Why not every rank may come to the statement that is read: tests around it, and exits before it."""
 
-    def read(self) -> Read:
+    def read(self) -> FunctionReading:
         """Its steps; what it returns and leaves in its names is noted for the others."""
         node, known = self.here.node, self.around.known
         if not isinstance(node, ast.Module):
@@ -96,31 +112,35 @@ class Reader:
         if self.back:
             value = self.back[0]
             for one in self.back[1:]:
-                value = joined(value, one)
+                value = either_value(value, one)
             known.returns[self.here] = value
         else:
-            known.returns.setdefault(self.here, PLAIN)
+            known.returns.setdefault(self.here, PLAIN_VALUE)
         for step in steps_of(steps):
-            if (isinstance(step, Op) and step.name == "forward") or (
-                isinstance(step, Called) and not self.around.forwards.isdisjoint(step.targets)
+            if (isinstance(step, CollectiveStep) and step.name == "forward") or (
+                isinstance(step, CallStep) and not self.around.forwards.isdisjoint(step.targets)
             ):
                 self.around.forwards.add(self.here)
         decorator = rank_decorator(node)
         if decorator is not None and steps:
-            test = Test("leaf", (), Leaf(RANK_ZERO, True, spoken(decorator), frozenset({RANK})))
-            steps = (Branch(test, spoken(decorator), decorator.lineno, steps, ()),)
-        return Read(self.here, steps, self.unused, self.ranks_given, self.own_groups)
+            test = BranchTest("leaf", (), TestTerm(RANK_ZERO, True, expression_text(decorator), frozenset({RANK})))
+            steps = (BranchStep(test, expression_text(decorator), decorator.lineno, steps, ()),)
+        return FunctionReading(self.here, steps, self.unused, self.ranks_given, self.own_groups)
 
     def _parameters(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         every = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
         batch = batch_parameters(self.here, self.calls)
         for one in every:
             told = self.around.known.parameters.get((self.here, one.arg))
-            named = self.values.of(ast.Name(id=one.arg, ctx=ast.Load())) if one.arg != "self" else PLAIN
-            kinds = (told or NONE) | (named.kinds if not (told or NONE) & RANKS else NONE) | {"=" + one.arg}
-            kinds |= {BATCH} if one.arg in batch else NONE
+            named = self.values.of(ast.Name(id=one.arg, ctx=ast.Load())) if one.arg != "self" else PLAIN_VALUE
+            kinds = (
+                (told or NO_ORIGINS)
+                | (named.kinds if not (told or NO_ORIGINS) & RANK_ORIGINS else NO_ORIGINS)
+                | {"=" + one.arg}
+            )
+            kinds |= {BATCH} if one.arg in batch else NO_ORIGINS
             made = LOOP if BATCH in kinds else None
-            self.values.names[one.arg] = Value(frozenset(kinds), named.key, made)
+            self.values.names[one.arg] = ValueOrigin(frozenset(kinds), named.key, made)
 
     # -- statements
 
@@ -131,8 +151,10 @@ class Reader:
             found = self._statement(statement)
             steps += found
             for step in found if isinstance(statement, ast.If) else ():
-                if isinstance(step, Branch) and goes_on(step.then) != goes_on(step.other):
-                    self.under.append(BY_ITSELF & {kind for leaf in leaves(step.test) for kind in leaf.kinds})
+                if isinstance(step, BranchStep) and may_fall_through(step.then) != may_fall_through(step.other):
+                    self.under.append(
+                        PER_RANK_ORIGINS & {kind for leaf in test_terms(step.test) for kind in leaf.kinds}
+                    )
         del self.under[depth:]
         return tuple(steps)
 
@@ -157,29 +179,29 @@ class Reader:
             self._assign(node)
         elif isinstance(node, ast.Return):
             self.back.append(self._returned(node.value))
-            steps.append(Leave("return", node.lineno))
+            steps.append(ExitStep("return", node.lineno))
         elif isinstance(node, ast.Raise):
-            steps.append(Leave("raise", node.lineno))
+            steps.append(ExitStep("raise", node.lineno))
         elif isinstance(node, ast.Break | ast.Continue):
-            steps.append(Leave(type(node).__name__.lower(), node.lineno))
+            steps.append(ExitStep(type(node).__name__.lower(), node.lineno))
         elif isinstance(node, ast.Expr):
             if isinstance(node.value, ast.Yield | ast.YieldFrom):
-                steps.append(Leave("yield", node.lineno))
+                steps.append(ExitStep("yield", node.lineno))
             elif isinstance(node.value, ast.Call):
                 self._called_alone(node.value, steps)
         return steps
 
-    def _returned(self, value: ast.expr | None) -> Value:
+    def _returned(self, value: ast.expr | None) -> ValueOrigin:
         """What is returned; a plain yes or no tells what led there."""
         found = self.values.of(value)
         if not isinstance(value, ast.Constant):
             return found
-        return Value(found.kinds.union(*self.under), found.key, found.made, found.only, found.parts)
+        return ValueOrigin(found.kinds.union(*self.under), found.key, found.made, found.only, found.parts)
 
     def _assign(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
         if isinstance(node, ast.AugAssign):
-            both = joined(self.values.of(node.target), self.values.of(node.value))
-            self.names.give(node.target, Value(both.kinds, None, None, both.only))
+            both = either_value(self.values.of(node.target), self.values.of(node.value))
+            self.names.give(node.target, ValueOrigin(both.kinds, None, None, both.only))
             self._set_by_some(node.target)
             return
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
@@ -189,19 +211,19 @@ class Reader:
 
     def _set_by_some(self, target: ast.expr) -> None:
         """An attribute that only some ranks come to set."""
-        kinds = NONE.union(*self.under) & (RANKS | {OTHER})
+        kinds = NO_ORIGINS.union(*self.under) & (RANK_ORIGINS | {GROUP_RANK})
         if isinstance(target, ast.Attribute) and kinds:
-            self.learned.learn_attribute(self.values.owner_of(target), target.attr, Value(kinds, only=True))
+            self.learned.learn_attribute(self.values.owner_of(target), target.attr, ValueOrigin(kinds, only=True))
 
     def _called_alone(self, call: ast.Call, steps: list[Step]) -> None:
         sorts = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr == "sort" else None
         if isinstance(sorts, ast.Name) and sorts.id in self.values.names:
             held = self.values.names[sorts.id]
-            self.values.names[sorts.id] = Value(held.kinds - {ORDER}, only=held.only)
+            self.values.names[sorts.id] = ValueOrigin(held.kinds - {ORDER}, only=held.only)
         if call_name(call) in _FILLS and isinstance(call.func, ast.Attribute):
             self.names.fill(call.func.value, self.values.of(call.args[0] if call.args else None))
         if call_name(call) in _EXITS:
-            steps.append(Leave("raise", call.lineno))
+            steps.append(ExitStep("raise", call.lineno))
         for target in self.calls.called(call, self.here):
             if is_context_manager(target):
                 self.unused.append((call, target))
@@ -209,20 +231,22 @@ class Reader:
     def _if(self, node: ast.If) -> list[Step]:
         steps = list(self._expression(node.test))
         test = self.values.test(node.test)
-        kinds: frozenset[str] = frozenset(kind for leaf in leaves(test) for kind in leaf.kinds)
+        kinds: frozenset[str] = frozenset(kind for leaf in test_terms(test) for kind in leaf.kinds)
         says = self.values.says(test)
         if says is not None:
             return [*steps, *self._block(node.body if says else node.orelse)]
         before = dict(self.values.names)
-        self.under.append(kinds & BY_ITSELF)
+        self.under.append(kinds & PER_RANK_ORIGINS)
         then = self._block(node.body)
         after_then = self.values.names
         self.values.names = before.copy()
         other = self._block(node.orelse)
         self.under.pop()
-        self.values.names = after_branch(after_then, self.values.names, kinds, ends(then), ends(other))
+        self.values.names = merge_branches(
+            after_then, self.values.names, kinds, always_exits(then), always_exits(other)
+        )
         if then or other:
-            steps.append(Branch(test, spoken(node.test), node.lineno, then, other))
+            steps.append(BranchStep(test, expression_text(node.test), node.lineno, then, other))
         return steps
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While) -> list[Step]:
@@ -231,10 +255,10 @@ class Reader:
         for name, value in self.around.known.loops.get(node, {}).items():
             old = self.values.names.get(name)
             if old is None or old.kinds != value.kinds or old.only != value.only:
-                self.values.names[name] = joined(old or PLAIN, value)
+                self.values.names[name] = either_value(old or PLAIN_VALUE, value)
         # The condition of a `while` is asked anew in every round: ranks leave it where their own data or clocks say so.
-        asked = {DATA, CHANCE, TIME} if isinstance(node, ast.While) else NONE
-        kinds = self.values.of(head).kinds & (RANKS | {OTHER, ORDER, PARTLY} | asked)
+        asked = {DATA, CHANCE, TIME} if isinstance(node, ast.While) else NO_ORIGINS
+        kinds = self.values.of(head).kinds & (RANK_ORIGINS | {GROUP_RANK, ORDER, PARTLY} | asked)
         if isinstance(node, ast.For | ast.AsyncFor):
             self._loop_target(node.target, node.iter)
         before = dict(self.values.names)
@@ -242,44 +266,46 @@ class Reader:
         if ORDER in kinds:
             self.names.filled_in_order(node)
         self.learned.loops[node] = dict(self.values.names)
-        self.values.names = after_branch(self.values.names, before, NONE, ends=False, other_ends=False)
+        self.values.names = merge_branches(self.values.names, before, NO_ORIGINS, ends=False, other_ends=False)
         orelse = self._block(node.orelse)
-        if isinstance(node, ast.While) and sleeps(node):
-            steps.append(Work(POLL, spoken(head), node.lineno, self.here))
+        if isinstance(node, ast.While) and is_polling_loop(node):
+            steps.append(WorkStep(POLL, expression_text(head), node.lineno, self.here))
         endless = isinstance(node, ast.While) and isinstance(node.test, ast.Constant)
         if body or orelse:
             over = frozenset(kind for kind in kinds if kind[0] != "=")
-            steps.append(Loop(head, spoken(head), node.lineno, body, orelse, over, endless))
+            steps.append(LoopStep(head, expression_text(head), node.lineno, body, orelse, over, endless))
         return steps
 
     def _loop_target(self, target: ast.expr, over: ast.expr) -> None:
         name = call_name(over) if isinstance(over, ast.Call) else ""
         if name == "enumerate" and isinstance(target, ast.Tuple) and isinstance(over, ast.Call) and over.args:
-            self.names.give(target.elts[0], PLAIN)
+            self.names.give(target.elts[0], PLAIN_VALUE)
             self._loop_target(target.elts[1], over.args[0])
             return
         inner = self.values.of(over)
-        loads = end_of(looped_over(over)).lower().endswith(_LOADERS)
-        kinds = (inner.kinds & {DATA, BATCH}) | ({DATA} if loads else NONE)
-        self.names.give(target, Value(frozenset(kinds), None, LOOP) if kinds else Value())
+        loads = last_name_of(looped_over(over)).lower().endswith(_LOADERS)
+        kinds = (inner.kinds & {DATA, BATCH}) | ({DATA} if loads else NO_ORIGINS)
+        self.names.give(target, ValueOrigin(frozenset(kinds), None, LOOP) if kinds else ValueOrigin())
 
     def _match(self, node: ast.Match) -> list[Step]:
         steps = list(self._expression(node.subject))
         before, ends = dict(self.values.names), []
-        branches: list[Branch] = []
+        branches: list[BranchStep] = []
         for case in node.cases:
             self.values.names = before.copy()
             test = self.values.test(node.subject)
-            text = f"{spoken(node.subject)} is {ast.unparse(case.pattern)}"
-            part = Test(
-                "leaf", (), Leaf(text, True, text, frozenset(k for x in leaves(test) for k in x.kinds), None, "given")
+            text = f"{expression_text(node.subject)} is {ast.unparse(case.pattern)}"
+            part = BranchTest(
+                "leaf",
+                (),
+                TestTerm(text, True, text, frozenset(k for x in test_terms(test) for k in x.kinds), None, "given"),
             )
-            branches.append(Branch(part, text, node.lineno, self._block(case.body), ()))
+            branches.append(BranchStep(part, text, node.lineno, self._block(case.body), ()))
             ends.append(self.values.names)
         self.values.names = before
         chain: Block = ()
         for one in reversed(branches):
-            chain = (Branch(one.test, one.text, one.line, one.then, chain),) if one.then or chain else ()
+            chain = (BranchStep(one.test, one.text, one.line, one.then, chain),) if one.then or chain else ()
         return [*steps, *chain]
 
     def _try(self, node: _Try) -> list[Step]:
@@ -297,7 +323,7 @@ class Reader:
         final = self._block(node.finalbody)
         if not (body or orelse or final or any(handlers)):
             return []
-        return [Guarded(node.lineno, body, tuple(handlers), orelse, final, swallows)]
+        return [TryStep(node.lineno, body, tuple(handlers), orelse, final, swallows)]
 
     def _with(self, items: Sequence[ast.withitem], body: Sequence[ast.stmt]) -> list[Step]:
         if not items:
@@ -315,8 +341,10 @@ class Reader:
                 return steps
         return [*steps, *inner]
 
-    def _entered(self, managers: tuple[Defined, ...], call: ast.Call, inner: Block) -> Called:
-        return Called(managers, call.lineno, dotted(call.func), inner, handed=handed_over(call, self.here, self.calls))
+    def _entered(self, managers: tuple[FunctionDefinition, ...], call: ast.Call, inner: Block) -> CallStep:
+        return CallStep(
+            managers, call.lineno, dotted(call.func), inner, handed=constant_arguments(call, self.here, self.calls)
+        )
 
     # -- expressions
 
@@ -331,12 +359,14 @@ class Reader:
             how = "and" if isinstance(node.op, ast.And) else "or"
             test = self.values.test(node.values[0])
             sides = (tuple(rest), ()) if how == "and" else ((), tuple(rest))
-            return [*first, Branch(test, spoken(node.values[0]), node.lineno, *sides)]
+            return [*first, BranchStep(test, expression_text(node.values[0]), node.lineno, *sides)]
         if isinstance(node, ast.IfExp):
             steps = self._expression(node.test)
             then, other = tuple(self._expression(node.body)), tuple(self._expression(node.orelse))
             if then or other:
-                steps.append(Branch(self.values.test(node.test), spoken(node.test), node.lineno, then, other))
+                steps.append(
+                    BranchStep(self.values.test(node.test), expression_text(node.test), node.lineno, then, other)
+                )
             return steps
         if isinstance(node, ast.NamedExpr):
             steps = self._expression(node.value)
@@ -360,7 +390,7 @@ class Reader:
         if body:
             first = node.generators[0].iter
             kinds = self.values.of(first).kinds & {ORDER}
-            steps.append(Loop(first, spoken(first), node.lineno, body, (), kinds))
+            steps.append(LoopStep(first, expression_text(first), node.lineno, body, (), kinds))
         return steps
 
     def _call(self, node: ast.Call) -> list[Step]:
@@ -372,8 +402,8 @@ class Reader:
             if not entering:
                 return []
             perhaps = self.calls.perhaps(node, self.here)
-            handed = handed_over(node, self.here, self.calls)
-            return [Called(tuple(entering), node.lineno, dotted(node.func), perhaps=perhaps, handed=handed)]
+            handed = constant_arguments(node, self.here, self.calls)
+            return [CallStep(tuple(entering), node.lineno, dotted(node.func), perhaps=perhaps, handed=handed)]
         part = self.what.part(node)
         if part is not None:
             return [part]
@@ -384,7 +414,7 @@ class Reader:
             elif op.name == "new_group":
                 ranks = next((w.value for w in node.keywords if w.arg == "ranks"), next(iter(node.args), None))
                 if ranks is not None and differs_by_process(ranks, self.values):
-                    self.own_groups.append((op, spoken(ranks)))
+                    self.own_groups.append((op, expression_text(ranks)))
             self.names.made_equal(node, own=False)
             return [op]
         other = self.what.work(node) or self.what.forward(node)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from unhang.program.data_flow.constant_arguments import Handed
-from unhang.program.syntax.definitions import Defined
+from unhang.program.data_flow.constant_arguments import ConstantArguments
+from unhang.program.syntax.definitions import FunctionDefinition
 
 RANK, NAMED, LOCAL, DATA, TIME, FILES = "rank", "named rank", "local rank", "data", "time", "files"
 ERRORS = "errors"
@@ -29,52 +29,52 @@ RANK_ZERO, LOCAL_ZERO = "<global rank 0>", "<local rank 0>"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Op:
+class CollectiveStep:
     """A collective at ``line``. ``sure``: it is one in any case; ``group``: a group is named."""
 
     name: str
     text: str
     line: int
-    here: Defined
+    here: FunctionDefinition
     group: str = ""
     sure: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Called:
+class CallStep:
     """A call of the program's own functions; ``inside``: what runs in the middle of a context manager."""
 
-    targets: tuple[Defined, ...]
+    targets: tuple[FunctionDefinition, ...]
     line: int
     text: str
     inside: Block | None = None
     perhaps: bool = False
     """The name that is called holds something else on another way."""
-    handed: Mapping[Defined, Handed] = field(default_factory=dict)
+    handed: Mapping[FunctionDefinition, ConstantArguments] = field(default_factory=dict)
     """What of its parameters each function gets."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Work:
+class WorkStep:
     """A call that may take minutes."""
 
     kind: str
     text: str
     line: int
-    here: Defined
+    here: FunctionDefinition
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class ModelPartStep:
     """A part of the model, with parameters of its own, is called: its gradients are ready only where it was."""
 
     name: str
     line: int
-    here: Defined
+    here: FunctionDefinition
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class TestTerm:
     """A part of a test. ``key``: the same for tests that always say the same (``positive``) or the opposite;
     ``kinds``: why ranks may differ; ``known``: what it says in a job of several ranks."""
 
@@ -90,19 +90,19 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
+class BranchTest:
     """``and``, ``or``, ``not`` of tests, or a leaf."""
 
     how: str
-    parts: tuple[Test, ...] = ()
-    leaf: Leaf | None = None
+    parts: tuple[BranchTest, ...] = ()
+    leaf: TestTerm | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Branch:
+class BranchStep:
     """``then`` where ``test`` holds, else ``other``."""
 
-    test: Test
+    test: BranchTest
     text: str
     line: int
     then: Block
@@ -110,7 +110,7 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Loop:
+class LoopStep:
     """``body`` as often as ``over`` says. ``kinds``: why ranks may go round another number of times."""
 
     over: ast.expr
@@ -124,7 +124,7 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Guarded:
+class TryStep:
     """``try``: an exception in ``body`` leads to one of ``handlers``."""
 
     line: int
@@ -137,7 +137,7 @@ class Guarded:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Leave:
+class ExitStep:
     """``return``, ``raise``, ``break``, ``continue``; ``yield`` stands for what runs inside a context manager."""
 
     kind: str
@@ -145,34 +145,36 @@ class Leave:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Forward:
+class ForwardStep:
     """A call of what is named like a model, in a program that shards one: perhaps a collective."""
 
     text: str
     line: int
-    here: Defined
+    here: FunctionDefinition
 
 
-Step: TypeAlias = "Op | Forward | Called | Work | Part | Branch | Loop | Guarded | Leave"
+Step: TypeAlias = (
+    "CollectiveStep | ForwardStep | CallStep | WorkStep | ModelPartStep | BranchStep | LoopStep | TryStep | ExitStep"
+)
 Block: TypeAlias = "tuple[Step, ...]"
 
 
-def leaves(test: Test) -> tuple[Leaf, ...]:
+def test_terms(test: BranchTest) -> tuple[TestTerm, ...]:
     """All parts of a test."""
     if test.leaf is not None:
         return (test.leaf,)
-    return tuple(leaf for part in test.parts for leaf in leaves(part))
+    return tuple(leaf for part in test.parts for leaf in test_terms(part))
 
 
 def inner_blocks(step: Step) -> tuple[Block, ...]:
     """The blocks of a step."""
-    if isinstance(step, Branch):
+    if isinstance(step, BranchStep):
         return step.then, step.other
-    if isinstance(step, Loop):
+    if isinstance(step, LoopStep):
         return step.body, step.orelse
-    if isinstance(step, Guarded):
+    if isinstance(step, TryStep):
         return step.body, *step.handlers, step.orelse, step.final
-    if isinstance(step, Called) and step.inside is not None:
+    if isinstance(step, CallStep) and step.inside is not None:
         return (step.inside,)
     return ()
 

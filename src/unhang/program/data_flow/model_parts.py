@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from unhang.knowledge.collectives import layers, optional_inputs
-from unhang.program.syntax.assignments import assigned_to
-from unhang.program.syntax.call_graph import ProgramCalls
-from unhang.program.syntax.definitions import Class, Defined
+from unhang.program.syntax.assignments import assigned_values
+from unhang.program.syntax.call_graph import CallGraph
+from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition
 from unhang.program.syntax.syntax_tree import call_name
 
 _MODULES = frozenset({"Module", "PreTrainedModel", "LightningModule", "Sequential", "ModuleList"})
@@ -17,16 +17,16 @@ _FORWARDS = {"forward", "training_step"}
 _SETTINGS = ("use_", "output_", "return_", "is_", "do_")
 
 
-def has_parameters(owner: Class, attribute: str, calls: ProgramCalls) -> bool:
+def has_parameters(owner: ClassDefinition, attribute: str, calls: CallGraph) -> bool:
     """Whether an attribute of a model holds a layer, or a module of the program, that learns."""
     return _has_parameters(owner, attribute, calls)
 
 
 @lru_cache(maxsize=4096)
-def _has_parameters(owner: Class, attribute: str, calls: ProgramCalls) -> bool:
+def _has_parameters(owner: ClassDefinition, attribute: str, calls: CallGraph) -> bool:
     for kind in calls.table.lineage(owner):
         for method in kind.methods.values():
-            for value in assigned_to(method.node, f"self.{attribute}"):
+            for value in assigned_values(method.node, f"self.{attribute}"):
                 if not isinstance(value, ast.Call):
                     continue
                 made = calls.made(value, method)
@@ -36,7 +36,9 @@ def _has_parameters(owner: Class, attribute: str, calls: ProgramCalls) -> bool:
     return False
 
 
-def parts_called(node: ast.Call, here: Defined, calls: ProgramCalls) -> Iterator[tuple[str, Class]]:
+def called_model_parts(
+    node: ast.Call, here: FunctionDefinition, calls: CallGraph
+) -> Iterator[tuple[str, ClassDefinition]]:
     """Attributes of models that ``node`` may call: ``self.x(...)``, or a parameter that a caller gave ``self.x``."""
     func = node.func
     if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "self":
@@ -51,12 +53,12 @@ def parts_called(node: ast.Call, here: Defined, calls: ProgramCalls) -> Iterator
 
 
 @lru_cache(maxsize=4096)
-def is_model(kind: Class, calls: ProgramCalls) -> bool:
+def is_model(kind: ClassDefinition, calls: CallGraph) -> bool:
     """Whether it is a module of torch."""
     return calls.table.derives_from(kind, _MODULES)
 
 
-def batch_parameters(here: Defined, calls: ProgramCalls) -> frozenset[str]:
+def batch_parameters(here: FunctionDefinition, calls: CallGraph) -> frozenset[str]:
     """Parameters of a model's forward that hold what its rank's batch holds."""
     if here.owner is None or here.name not in _FORWARDS or not is_model(here.owner, calls):
         return frozenset()

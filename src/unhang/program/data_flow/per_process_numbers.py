@@ -21,11 +21,11 @@ _NUMBERS = {
     "numpy.random": {"rand", "random", "random_sample", "uniform", "randint", "choice", "binomial", "beta"},
     "torch": {"rand", "randint"},
 }
-DRAWN = frozenset(name for names in _NUMBERS.values() for name in names)
+RANDOM_FUNCTIONS = frozenset(name for names in _NUMBERS.values() for name in names)
 """Names of functions that may give a random number."""
 
 
-def makes_order(node: ast.expr, kinds: Collection[str]) -> bool:
+def iterates_over_set(node: ast.expr, kinds: Collection[str]) -> bool:
     """Whether iterating over ``node`` follows the order of a set; ``kinds``: of what it is made of."""
     if isinstance(node, ast.Set):
         return not all(isinstance(one, ast.Constant) and isinstance(one.value, int) for one in node.elts)
@@ -37,7 +37,7 @@ def makes_order(node: ast.expr, kinds: Collection[str]) -> bool:
     return isinstance(node, ast.ListComp | ast.GeneratorExp | ast.DictComp) and ORDER in kinds
 
 
-def calls_for_order(node: ast.Call, given: Collection[str], behind: Collection[str]) -> bool:
+def returns_set_order(node: ast.Call, given: Collection[str], behind: Collection[str]) -> bool:
     """The same of what a library's function gives; ``given``, ``behind``: of its arguments and what it is called of."""
     name = call_name(node)
     if name in _SETS:
@@ -50,7 +50,7 @@ def _counts(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and call_name(node) == "range"
 
 
-def is_drawn(node: ast.Call, full_name: str, seeded: Collection[str]) -> bool:
+def is_random_number(node: ast.Call, full_name: str, seeded: Collection[str]) -> bool:
     """Whether ``node`` gives a random number from a generator that is not among those ``seeded`` alike everywhere."""
     module, _, name = full_name.rpartition(".")
     if name not in _NUMBERS.get(module, ()) or _GENERATORS[module] in seeded:

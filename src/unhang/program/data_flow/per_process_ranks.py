@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 from unhang.knowledge.collectives import lists_own_group
 from unhang.program.data_flow.function_steps import LOCAL, NAMED, RANK
-from unhang.program.data_flow.rank_dependent_values import Values
+from unhang.program.data_flow.rank_dependent_values import RankDependentValues
 from unhang.program.syntax.syntax_tree import call_name, dotted, own_nodes
 
 _OWN = frozenset({RANK, LOCAL, NAMED, "rank of a group"})
 _MOST_DEEP = 4
 
 
-def differs_by_process(node: ast.expr, values: Values, deep: int = _MOST_DEEP) -> bool:
+def differs_by_process(node: ast.expr, values: RankDependentValues, deep: int = _MOST_DEEP) -> bool:
     """Whether ranks that are listed in ``node`` are made of the asking process's own number."""
     for inner in ast.walk(node):
         if not isinstance(inner, ast.Name | ast.Attribute | ast.Call):

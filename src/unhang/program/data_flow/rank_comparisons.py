@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 
 
-def of_rank(operator: ast.cmpop, right: ast.expr, number: int | None) -> bool | None:
+def rank_test_result(operator: ast.cmpop, right: ast.expr, number: int | None) -> bool | None:
     """What a test of the rank says on every rank of a job: ``rank == "cpu"``, ``rank == -1``, ``rank is None``."""
     nothing = isinstance(right, ast.Constant) and (right.value is None or isinstance(right.value, str))
     if nothing or number == -1:
@@ -19,10 +19,10 @@ def of_rank(operator: ast.cmpop, right: ast.expr, number: int | None) -> bool | 
     return None
 
 
-def asks_for_first(operator: ast.cmpop, right: ast.expr, number: int | None) -> bool | None:
+def selects_rank_zero(operator: ast.cmpop, right: ast.expr, number: int | None) -> bool | None:
     """Whether ``rank OPERATOR right`` holds on rank 0 only (True), on all others (False), or neither (None)."""
     if isinstance(operator, ast.In | ast.NotIn) and isinstance(right, ast.List | ast.Tuple | ast.Set):
-        numbers = {number_of(one) for one in right.elts}
+        numbers = {integer_literal(one) for one in right.elts}
         return isinstance(operator, ast.In) if numbers <= {0, -1} and 0 in numbers else None
     if number == 0 and isinstance(operator, ast.Eq | ast.LtE | ast.NotEq | ast.Gt):
         return isinstance(operator, ast.Eq | ast.LtE)
@@ -31,7 +31,7 @@ def asks_for_first(operator: ast.cmpop, right: ast.expr, number: int | None) -> 
     return None
 
 
-def world_is(operator: ast.cmpop, number: int) -> bool | None:
+def world_size_test_result(operator: ast.cmpop, number: int) -> bool | None:
     """What a test of the number of ranks says where there are several."""
     if number > 1 and not (number == 2 and isinstance(operator, ast.GtE | ast.Lt)):
         return None
@@ -39,7 +39,7 @@ def world_is(operator: ast.cmpop, number: int) -> bool | None:
     return truths.get(type(operator), False)
 
 
-def number_of(node: ast.expr) -> int | None:
+def integer_literal(node: ast.expr) -> int | None:
     """The whole number that is written there."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
         return -node.operand.value if isinstance(node.operand.value, int) else None

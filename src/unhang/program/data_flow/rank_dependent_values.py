@@ -19,21 +19,42 @@ from unhang.program.data_flow.function_steps import (
     RANK,
     SETTING,
     TIME,
-    Leaf,
-    Test,
+    BranchTest,
+    TestTerm,
 )
 from unhang.program.data_flow.model_parts import is_optional_input
-from unhang.program.data_flow.per_process_numbers import DRAWN, calls_for_order, is_drawn, makes_order
-from unhang.program.data_flow.rank_comparisons import asks_for_first, number_of, of_rank, world_is
-from unhang.program.data_flow.rank_names import by_call, by_name, first_of, of_environment
-from unhang.program.data_flow.value_origins import EQUAL, LOOP, NONE, OTHER, PLAIN, RANKS, SIFTED, Known, Value, joined
-from unhang.program.rank_dependence.rank_branches import spoken
+from unhang.program.data_flow.per_process_numbers import (
+    RANDOM_FUNCTIONS,
+    is_random_number,
+    iterates_over_set,
+    returns_set_order,
+)
+from unhang.program.data_flow.rank_comparisons import (
+    integer_literal,
+    rank_test_result,
+    selects_rank_zero,
+    world_size_test_result,
+)
+from unhang.program.data_flow.rank_names import rank_zero_key, value_of_call, value_of_name, value_of_variable
+from unhang.program.data_flow.value_origins import (
+    EQUAL,
+    GROUP_RANK,
+    LOOP,
+    NO_ORIGINS,
+    PLAIN_VALUE,
+    RANK_ORIGINS,
+    SIFTED,
+    ProgramKnowledge,
+    ValueOrigin,
+    either_value,
+)
+from unhang.program.rank_dependence.rank_branches import expression_text
 from unhang.program.rank_dependence.rank_values import asks_environment, is_environ
 from unhang.program.rank_dependence.rank_vocabulary import PASSES_ON, RANK_CALLS
-from unhang.program.syntax.definitions import Class, Defined
+from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition
 from unhang.program.syntax.syntax_tree import call_name, dotted
 
-SHOW = {"tqdm", "track"}
+PROGRESS_WRAPPERS = {"tqdm", "track"}
 """Their other arguments say whether a bar is drawn."""
 _FILES = {"exists", "isfile", "isdir", "islink", "is_file", "is_dir", "is_symlink", "lexists", "iterdir"}
 _TIMES = {"time", "monotonic", "perf_counter", "process_time", "time_ns"}
@@ -70,19 +91,19 @@ _FLIPPED = {ast.NotEq: "==", ast.NotIn: "in", ast.IsNot: "is"}
 _SAME = {ast.Eq: "==", ast.In: "in", ast.Is: "is"}
 
 
-class Values:
+class RankDependentValues:
     """The values of one function while it is read."""
 
-    def __init__(self, known: Known, here: Defined) -> None:
+    def __init__(self, known: ProgramKnowledge, here: FunctionDefinition) -> None:
         self.known, self.here = known, here
-        self.names: dict[str, Value] = {}
+        self.names: dict[str, ValueOrigin] = {}
 
     # -- values
 
-    def of(self, node: ast.expr | None) -> Value:
+    def of(self, node: ast.expr | None) -> ValueOrigin:
         """Why ``node`` may differ from rank to rank."""
         if node is None or isinstance(node, ast.Constant | ast.Lambda | ast.JoinedStr | ast.FormattedValue):
-            return PLAIN
+            return PLAIN_VALUE
         if isinstance(node, ast.Name):
             return self._name(node.id)
         if isinstance(node, ast.Attribute):
@@ -93,26 +114,26 @@ class Values:
             return self._subscript(node)
         return self._put_together(node)
 
-    def _put_together(self, node: ast.expr) -> Value:
+    def _put_together(self, node: ast.expr) -> ValueOrigin:
         if isinstance(node, ast.Compare | ast.BoolOp) or (
             isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
         ):
             return self._truth(node)
         if isinstance(node, ast.IfExp):
             test = self._truth(node.test)
-            both = joined(self.of(node.body), self.of(node.orelse))
-            return Value(both.kinds | test.kinds, None, None, both.only or bool(test.kinds & RANKS))
+            both = either_value(self.of(node.body), self.of(node.orelse))
+            return ValueOrigin(both.kinds | test.kinds, None, None, both.only or bool(test.kinds & RANK_ORIGINS))
         if isinstance(node, ast.Tuple):
             parts = tuple(self.of(one) for one in node.elts)
-            return Value(frozenset(kind for one in parts for kind in one.kinds), parts=parts)
-        kinds = NONE
+            return ValueOrigin(frozenset(kind for one in parts for kind in one.kinds), parts=parts)
+        kinds = NO_ORIGINS
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 kinds |= self.of(child).kinds
-        over = self.of(node.generators[0].iter).kinds if isinstance(node, _COMPREHENSIONS) else NONE
+        over = self.of(node.generators[0].iter).kinds if isinstance(node, _COMPREHENSIONS) else NO_ORIGINS
         sifted = self._sifted(node)
         kinds |= sifted
-        if makes_order(node, kinds | over):
+        if iterates_over_set(node, kinds | over):
             kinds |= {ORDER}
         elif not isinstance(node, ast.BinOp | ast.Starred | ast.NamedExpr | ast.Await):
             kinds -= {ORDER}
@@ -120,47 +141,51 @@ class Values:
             kinds = kinds - {PARTLY} | ((over | self._spread(node)) & {PARTLY})
         if isinstance(node, ast.BinOp) and LOCAL in kinds:
             kinds = kinds - {LOCAL} | {RANK}  # node * ranks of a node + local rank
-        return Value(kinds, made=SIFTED if sifted else None) if kinds else PLAIN
+        return ValueOrigin(kinds, made=SIFTED if sifted else None) if kinds else PLAIN_VALUE
 
     def _sifted(self, node: ast.expr) -> frozenset[str]:
         """``[p.grad for p in parameters if p.grad is not None]``: how many are left is this rank's own."""
         tests = [test for one in node.generators for test in one.ifs] if isinstance(node, _COMPREHENSIONS) else []
-        kinds = NONE.union(*(self._truth(test).kinds for test in tests))
-        return frozenset({DATA}) if kinds & {DATA, CHANCE} else NONE
+        kinds = NO_ORIGINS.union(*(self._truth(test).kinds for test in tests))
+        return frozenset({DATA}) if kinds & {DATA, CHANCE} else NO_ORIGINS
 
     def _spread(self, node: ast.expr) -> frozenset[str]:
         """Of what is in ``{**some}`` as a whole."""
         if not isinstance(node, ast.Dict):
-            return NONE
+            return NO_ORIGINS
         whole = [one for key, one in zip(node.keys, node.values, strict=True) if key is None]
-        return NONE.union(*(self.of(one).kinds for one in whole))
+        return NO_ORIGINS.union(*(self.of(one).kinds for one in whole))
 
-    def _truth(self, node: ast.expr) -> Value:
+    def _truth(self, node: ast.expr) -> ValueOrigin:
         test = self.test(node)
-        kinds: frozenset[str] = NONE
+        kinds: frozenset[str] = NO_ORIGINS
         for leaf in _leaves(test):
             kinds |= leaf.kinds
-        if test.how == "or" and kinds & RANKS and any(not leaf.kinds and leaf.known is None for leaf in _leaves(test)):
+        if (
+            test.how == "or"
+            and kinds & RANK_ORIGINS
+            and any(not leaf.kinds and leaf.known is None for leaf in _leaves(test))
+        ):
             kinds |= {SETTING}
         key = (test.leaf.key, test.leaf.positive) if test.leaf is not None and test.leaf.key[0] == "<" else None
         if test.how == "not" and test.parts[0].leaf is not None and test.parts[0].leaf.key[0] == "<":
             key = (test.parts[0].leaf.key, not test.parts[0].leaf.positive)
-        return Value(kinds, key)
+        return ValueOrigin(kinds, key)
 
-    def _name(self, name: str) -> Value:
+    def _name(self, name: str) -> ValueOrigin:
         if name in self.names:
             return self.names[name]
         for scope in reversed(self.here.scopes[:-1]):
             if name in (final := self.known.finals.get(scope, {})):
                 return final[name]
-        return by_name(name)
+        return value_of_name(name)
 
-    def _attribute(self, node: ast.Attribute) -> Value:
+    def _attribute(self, node: ast.Attribute) -> ValueOrigin:
         if node.attr in _STRUCTURES:
-            return PLAIN
+            return PLAIN_VALUE
         owner = self.owner_of(node)
         known = self._learned_of(owner, node.attr)
-        named = by_name(node.attr)
+        named = value_of_name(node.attr)
         if known is not None and (known.kinds or owner is not None):
             return known if known.kinds or named.key is None else named
         got = self._property(node)
@@ -170,16 +195,16 @@ class Values:
             return named
         inner = self.of(node.value)
         if BATCH in inner.kinds and inner.made == LOOP and node.attr != "shape":
-            return Value(inner.kinds & {DATA, BATCH}, made=LOOP)
-        kinds = inner.kinds & {DATA} if node.attr in _NUMBERS_OF else NONE
-        return Value(kinds) if kinds else PLAIN
+            return ValueOrigin(inner.kinds & {DATA, BATCH}, made=LOOP)
+        kinds = inner.kinds & {DATA} if node.attr in _NUMBERS_OF else NO_ORIGINS
+        return ValueOrigin(kinds) if kinds else PLAIN_VALUE
 
-    def _learned_of(self, owner: Class | None, name: str) -> Value | None:
+    def _learned_of(self, owner: ClassDefinition | None, name: str) -> ValueOrigin | None:
         """What is known of an attribute; a class above may have set it."""
         kinds = self.known.calls.table.lineage(owner) if owner is not None else (None,)
         return next((held for kind in kinds if (held := self.known.attributes.get((kind, name))) is not None), None)
 
-    def owner_of(self, node: ast.Attribute) -> Class | None:
+    def owner_of(self, node: ast.Attribute) -> ClassDefinition | None:
         """The class that keeps the attribute; None where several may, or none is known."""
         if not isinstance(node.value, ast.Name):
             return None
@@ -188,104 +213,106 @@ class Values:
         kinds = self.known.calls.kinds_of(node.value, self.here)
         return kinds[0] if len(kinds) == 1 else None
 
-    def _property(self, node: ast.Attribute) -> Value:
+    def _property(self, node: ast.Attribute) -> ValueOrigin:
         """What the properties of the program give that may be meant."""
-        found = [self.known.returns.get(one, PLAIN) for one in self.known.calls.property_of(node, self.here)]
+        found = [self.known.returns.get(one, PLAIN_VALUE) for one in self.known.calls.property_of(node, self.here)]
         if not found or any(one.key != found[0].key for one in found):
-            return PLAIN
+            return PLAIN_VALUE
         kinds = frozenset(kind for one in found for kind in one.kinds if kind[0] != "=")
-        return Value(kinds, found[0].key, None, found[0].only)
+        return ValueOrigin(kinds, found[0].key, None, found[0].only)
 
-    def _subscript(self, node: ast.Subscript) -> Value:
+    def _subscript(self, node: ast.Subscript) -> ValueOrigin:
         if is_environ(node.value):
             name = node.slice.value if isinstance(node.slice, ast.Constant) else ""
-            return of_environment(str(name))
-        base, index = self.of(node.value), self.of(node.slice) if isinstance(node.slice, ast.expr) else PLAIN
+            return value_of_variable(str(name))
+        base, index = self.of(node.value), self.of(node.slice) if isinstance(node.slice, ast.expr) else PLAIN_VALUE
         if base.made == EQUAL and not index.kinds:
             return base  # of a list that was broadcast
         masked = isinstance(node.slice, ast.Compare) or (
             isinstance(node.slice, ast.Call) and call_name(node.slice) in _MASKED
         )
-        kinds = (base.kinds - {PARTLY, ORDER}) | (index.kinds & RANKS) | ({DATA} if masked else NONE)
-        return Value(frozenset(kinds)) if kinds else PLAIN
+        kinds = (base.kinds - {PARTLY, ORDER}) | (index.kinds & RANK_ORIGINS) | ({DATA} if masked else NO_ORIGINS)
+        return ValueOrigin(frozenset(kinds)) if kinds else PLAIN_VALUE
 
-    def _call(self, node: ast.Call) -> Value:
+    def _call(self, node: ast.Call) -> ValueOrigin:
         name = call_name(node)
         if asks_environment(node):
             word = node.args[0].value if isinstance(node.args[0], ast.Constant) else ""
-            return of_environment(str(word))
+            return value_of_variable(str(word))
         own = self._own(node)
         if own is not None:
             return own
         if name in RANK_CALLS:
-            return by_call(name, node)
+            return value_of_call(name, node)
         if name in _STRUCTURE:
-            return PLAIN
-        if name in DRAWN and is_drawn(node, self.known.calls.outside(node.func, self.here), self.known.seeds):
-            return Value(frozenset({CHANCE}))
+            return PLAIN_VALUE
+        if name in RANDOM_FUNCTIONS and is_random_number(
+            node, self.known.calls.outside(node.func, self.here), self.known.seeds
+        ):
+            return ValueOrigin(frozenset({CHANCE}))
         if name in _FILES or (name in _TIMES and dotted(node.func) in (name, f"time.{name}")):
-            return Value(frozenset({FILES if name in _FILES else TIME}))
+            return ValueOrigin(frozenset({FILES if name in _FILES else TIME}))
         return self._of_library(node, name)
 
-    def _of_library(self, node: ast.Call, name: str) -> Value:
-        if name in SHOW and node.args:
+    def _of_library(self, node: ast.Call, name: str) -> ValueOrigin:
+        if name in PROGRESS_WRAPPERS and node.args:
             return self.of(node.args[0])  # what is shown while it is gone through is gone through as before
         given = [*node.args, *(word.value for word in node.keywords)]
-        kinds: frozenset[str] = NONE
+        kinds: frozenset[str] = NO_ORIGINS
         for one in given:
             kinds |= self.of(one.value if isinstance(one, ast.Starred) else one).kinds
-        behind = self.of(node.func.value).kinds if isinstance(node.func, ast.Attribute) else NONE
+        behind = self.of(node.func.value).kinds if isinstance(node.func, ast.Attribute) else NO_ORIGINS
         if name in ("get", "pop") and PARTLY in behind:
-            return Value(frozenset({OTHER}), only=True)
-        order = frozenset({ORDER}) if calls_for_order(node, kinds, behind) else NONE
+            return ValueOrigin(frozenset({GROUP_RANK}), only=True)
+        order = frozenset({ORDER}) if returns_set_order(node, kinds, behind) else NO_ORIGINS
         if name not in _TENSORS:
-            passed = {DATA, BATCH, PARTLY} | RANKS if name in _SAME_MEMBERS else {DATA, BATCH}
+            passed = {DATA, BATCH, PARTLY} | RANK_ORIGINS if name in _SAME_MEMBERS else {DATA, BATCH}
             kinds, behind = kinds & passed, behind & passed
-        kinds, behind = kinds - {ORDER} | order, behind - {ORDER} - ({BATCH} if name == "size" else NONE)
+        kinds, behind = kinds - {ORDER} | order, behind - {ORDER} - ({BATCH} if name == "size" else NO_ORIGINS)
         if name in _LOCAL_NUMBERS | {"nonzero", "masked_select", "argwhere"} or is_own_data(name, _last_owner(node)):
             behind |= {DATA}
         if kinds | behind:
-            return Value(kinds | behind)
+            return ValueOrigin(kinds | behind)
         equal = isinstance(node.func, ast.Attribute) and self.of(node.func.value).made == EQUAL
-        return Value(made=EQUAL) if equal else PLAIN
+        return ValueOrigin(made=EQUAL) if equal else PLAIN_VALUE
 
-    def _own(self, node: ast.Call) -> Value | None:
+    def _own(self, node: ast.Call) -> ValueOrigin | None:
         targets = self.known.calls.called(node, self.here)
         if not targets or targets[0].name == "__init__":
             return None
-        found: Value | None = None
+        found: ValueOrigin | None = None
         for target, given in self.known.calls.arguments(node, self.here):
             told = self.known.returns.get(target)
             if told is None:
                 continue
             one = self._filled_in(told, given)
-            found = one if found is None else joined(found, one)
+            found = one if found is None else either_value(found, one)
         if found is None:
-            return PLAIN
-        named = by_call(call_name(node), node)
+            return PLAIN_VALUE
+        named = value_of_call(call_name(node), node)
         return named if not found.kinds and named.kinds and call_name(node) in RANK_CALLS else found
 
-    def _filled_in(self, told: Value, given: Mapping[str, ast.expr]) -> Value:
+    def _filled_in(self, told: ValueOrigin, given: Mapping[str, ast.expr]) -> ValueOrigin:
         """What a function returns, with what it was given here."""
         kinds = frozenset(kind for kind in told.kinds if kind[0] != "=")
         for kind in told.kinds - kinds:
             value = given.get(kind[1:])
-            kinds |= self.of(value).kinds if value is not None else NONE
+            kinds |= self.of(value).kinds if value is not None else NO_ORIGINS
         parts = tuple(self._filled_in(one, given) for one in told.parts)
-        return Value(kinds, told.key, told.made if told.made in (EQUAL, SIFTED) else None, told.only, parts)
+        return ValueOrigin(kinds, told.key, told.made if told.made in (EQUAL, SIFTED) else None, told.only, parts)
 
     # -- tests
 
-    def test(self, node: ast.expr) -> Test:
+    def test(self, node: ast.expr) -> BranchTest:
         """``node`` as a test, with what is known of each part."""
         if isinstance(node, ast.BoolOp):
             how = "and" if isinstance(node.op, ast.And) else "or"
-            return Test(how, tuple(self.test(one) for one in node.values))
+            return BranchTest(how, tuple(self.test(one) for one in node.values))
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            return Test("not", (self.test(node.operand),))
-        return Test("leaf", (), self._leaf(node))
+            return BranchTest("not", (self.test(node.operand),))
+        return BranchTest("leaf", (), self._leaf(node))
 
-    def says(self, test: Test) -> bool | None:
+    def says(self, test: BranchTest) -> bool | None:
         """What a test says in every job of several ranks."""
         if test.leaf is not None:
             return test.leaf.known
@@ -295,70 +322,70 @@ class Values:
         decides = test.how == "or"
         return decides if decides in each else None if None in each else not decides
 
-    def _leaf(self, node: ast.expr) -> Leaf:
-        text = spoken(node)
+    def _leaf(self, node: ast.expr) -> TestTerm:
+        text = expression_text(node)
         if isinstance(node, ast.Constant):
-            return Leaf(text, True, text, known=bool(node.value))
+            return TestTerm(text, True, text, known=bool(node.value))
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
             return self._compared(node, text)
         if isinstance(node, ast.Compare):
             kinds = frozenset(kind for one in (node.left, *node.comparators) for kind in self.of(one).kinds)
-            return Leaf(text, True, text, kinds, setting=_setting_of(node))
+            return TestTerm(text, True, text, kinds, setting=_setting_of(node))
         value = self.of(node)
         if PARTLY in value.kinds:
-            return Leaf(text, True, text, frozenset({OTHER}))
+            return TestTerm(text, True, text, frozenset({GROUP_RANK}))
         if _last(node).strip("_") in _DISTRIBUTED and "cuda" not in text and not value.kinds:
-            return Leaf(text, True, text, known=True)
-        path = spoken(_path_of(node)) if FILES in value.kinds and isinstance(node, ast.Call) else ""
+            return TestTerm(text, True, text, known=True)
+        path = expression_text(_path_of(node)) if FILES in value.kinds and isinstance(node, ast.Call) else ""
         if value.key is not None:
-            return Leaf(value.key[0], value.key[1], text, value.kinds)
+            return TestTerm(value.key[0], value.key[1], text, value.kinds)
         if value.kinds & {RANK, NAMED, LOCAL} and not value.only and isinstance(node, ast.Name | ast.Attribute):
-            key = first_of(value.kinds)  # ``if rank:`` is true on every rank but the first
-            return Leaf(key or text, key == "", text, value.kinds)
-        return Leaf(text, True, text, value.kinds, setting=_setting_of(node), path=path)
+            key = rank_zero_key(value.kinds)  # ``if rank:`` is true on every rank but the first
+            return TestTerm(key or text, key == "", text, value.kinds)
+        return TestTerm(text, True, text, value.kinds, setting=_setting_of(node), path=path)
 
-    def _compared(self, node: ast.Compare, text: str) -> Leaf:
+    def _compared(self, node: ast.Compare, text: str) -> TestTerm:
         operator, left, right = node.ops[0], node.left, node.comparators[0]
         if _last(left).strip("_") in _ENGINES and isinstance(right, ast.Constant) and right.value is None:
-            return Leaf(text, True, text, known=isinstance(operator, ast.IsNot | ast.NotEq))
+            return TestTerm(text, True, text, known=isinstance(operator, ast.IsNot | ast.NotEq))
         one, other = self.of(left), self.of(right)
         kinds = one.kinds | other.kinds
-        number = number_of(right)
+        number = integer_literal(right)
         if _last(left) in _WORLD and number is not None and not kinds & {DATA}:
-            return Leaf(text, True, text, known=world_is(operator, number))
+            return TestTerm(text, True, text, known=world_size_test_result(operator, number))
         if isinstance(operator, ast.In | ast.NotIn) and isinstance(left, ast.Constant):
-            partly = frozenset({OTHER}) if PARTLY in other.kinds else NONE
-            return Leaf(text, True, text, other.kinds - {DATA, PARTLY} | partly, setting="given")
-        if kinds & {RANK, NAMED, LOCAL, OTHER} and not (one.only or other.only):
-            known = of_rank(operator, right, number)
+            partly = frozenset({GROUP_RANK}) if PARTLY in other.kinds else NO_ORIGINS
+            return TestTerm(text, True, text, other.kinds - {DATA, PARTLY} | partly, setting="given")
+        if kinds & {RANK, NAMED, LOCAL, GROUP_RANK} and not (one.only or other.only):
+            known = rank_test_result(operator, right, number)
             if known is not None:
-                return Leaf(text, True, text, known=known)
-            zero = asks_for_first(operator, right, number)
-            key = first_of(kinds) if zero is not None else ""
+                return TestTerm(text, True, text, known=known)
+            zero = selects_rank_zero(operator, right, number)
+            key = rank_zero_key(kinds) if zero is not None else ""
             if key and zero is not None:
-                return Leaf(key, zero, text, kinds)
+                return TestTerm(key, zero, text, kinds)
         elif isinstance(operator, ast.Is | ast.IsNot) and not (one.only or other.only):
             kinds = _of_presence(left, one, kinds)
         if isinstance(operator, ast.In | ast.NotIn) and not isinstance(right, ast.List | ast.Tuple | ast.Set):
-            member = bool(kinds & (RANKS | {OTHER}))  # of a group, or of what it was put into itself
-            kinds = (kinds - RANKS - {OTHER}) | ({MEMBER} if member else NONE)
+            member = bool(kinds & (RANK_ORIGINS | {GROUP_RANK}))  # of a group, or of what it was put into itself
+            kinds = (kinds - RANK_ORIGINS - {GROUP_RANK}) | ({MEMBER} if member else NO_ORIGINS)
         flipped = _FLIPPED.get(type(operator))
         if flipped is not None or type(operator) in _SAME:
-            same = f"{spoken(left)} {flipped or _SAME[type(operator)]} {spoken(right)}"
-            return Leaf(same, flipped is None, text, kinds, setting=_setting_of(node))
-        return Leaf(text, True, text, kinds, setting=_setting_of(node))
+            same = f"{expression_text(left)} {flipped or _SAME[type(operator)]} {expression_text(right)}"
+            return TestTerm(same, flipped is None, text, kinds, setting=_setting_of(node))
+        return TestTerm(text, True, text, kinds, setting=_setting_of(node))
 
 
-def _of_presence(node: ast.expr, value: Value, kinds: frozenset[str]) -> frozenset[str]:
+def _of_presence(node: ast.expr, value: ValueOrigin, kinds: frozenset[str]) -> frozenset[str]:
     """Why ranks may differ in ``node is None``: a batch of this rank's own, or a parameter it did not use."""
     if isinstance(node, ast.Attribute) and node.attr == "grad":
         return frozenset({DATA})
     if value.made != LOOP:
-        return NONE
+        return NO_ORIGINS
     return kinds & ({DATA, BATCH} if is_optional_input(_last(node)) else {DATA})
 
 
-def _leaves(test: Test) -> list[Leaf]:
+def _leaves(test: BranchTest) -> list[TestTerm]:
     return [test.leaf] if test.leaf is not None else [leaf for part in test.parts for leaf in _leaves(part)]
 
 

@@ -5,50 +5,50 @@ from __future__ import annotations
 import ast
 
 from unhang.program.data_flow.function_steps import LOCAL, LOCAL_ZERO, NAMED, RANK, RANK_ZERO
-from unhang.program.data_flow.value_origins import OTHER, PLAIN, Value
+from unhang.program.data_flow.value_origins import GROUP_RANK, PLAIN_VALUE, ValueOrigin
 from unhang.program.rank_dependence.rank_vocabulary import LIKELY_NAMES, RANK_CALLS, RANK_ENVIRONMENT, SURE_NAMES
 
 _MAINS = ("main", "master", "zero", "chief", "primary", "rank_0", "rank0", "is_first_rank")
 
 
-def by_name(name: str) -> Value:
+def value_of_name(name: str) -> ValueOrigin:
     """What a name alone tells."""
     if name not in SURE_NAMES and name not in LIKELY_NAMES:
-        return PLAIN
+        return PLAIN_VALUE
     local = "local" in name.lower()
     if any(word in name for word in _MAINS):
         sure = name in SURE_NAMES
-        return Value(frozenset({RANK if sure else NAMED}), (LOCAL_ZERO if local else RANK_ZERO, True))
+        return ValueOrigin(frozenset({RANK if sure else NAMED}), (LOCAL_ZERO if local else RANK_ZERO, True))
     if local:
-        return Value(frozenset({LOCAL}))
+        return ValueOrigin(frozenset({LOCAL}))
     whole = name in ("rank", "RANK", "my_rank", "myrank", "proc_id", "process_id", "global_rank", "world_rank")
     if name in SURE_NAMES and not whole and not name.startswith(("process", "dist", "ddp", "GLOBAL")):
-        return Value(frozenset({OTHER}))
-    return Value(frozenset({RANK if name in SURE_NAMES else NAMED}))
+        return ValueOrigin(frozenset({GROUP_RANK}))
+    return ValueOrigin(frozenset({RANK if name in SURE_NAMES else NAMED}))
 
 
-def by_call(name: str, node: ast.Call) -> Value:
+def value_of_call(name: str, node: ast.Call) -> ValueOrigin:
     """What the name of a call tells."""
     if any(word in name for word in _MAINS):
-        return Value(frozenset({RANK}), (LOCAL_ZERO if "local" in name else RANK_ZERO, True))
+        return ValueOrigin(frozenset({RANK}), (LOCAL_ZERO if "local" in name else RANK_ZERO, True))
     if "local" in name:
-        return Value(frozenset({LOCAL}))
+        return ValueOrigin(frozenset({LOCAL}))
     if name in ("get_rank", "Get_rank", "get_global_rank", "get_world_rank", "get_process_index") and not node.args:
-        return Value(frozenset({RANK}) if not node.keywords else frozenset({OTHER}))
-    return Value(frozenset({OTHER})) if name in RANK_CALLS else PLAIN
+        return ValueOrigin(frozenset({RANK}) if not node.keywords else frozenset({GROUP_RANK}))
+    return ValueOrigin(frozenset({GROUP_RANK})) if name in RANK_CALLS else PLAIN_VALUE
 
 
-def of_environment(name: str) -> Value:
+def value_of_variable(name: str) -> ValueOrigin:
     """What a variable of the environment tells."""
     if name not in RANK_ENVIRONMENT:
-        return PLAIN
+        return PLAIN_VALUE
     if name in ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "GLOBAL_RANK"):
-        return Value(frozenset({RANK}))
-    return Value(frozenset({LOCAL if "LOCAL" in name else OTHER}))
+        return ValueOrigin(frozenset({RANK}))
+    return ValueOrigin(frozenset({LOCAL if "LOCAL" in name else GROUP_RANK}))
 
 
-def first_of(kinds: frozenset[str]) -> str:
+def rank_zero_key(kinds: frozenset[str]) -> str:
     """The key of ``rank == 0``; empty where another number than that of the whole job takes part."""
-    if OTHER in kinds:
+    if GROUP_RANK in kinds:
         return ""
     return LOCAL_ZERO if LOCAL in kinds else RANK_ZERO

@@ -7,9 +7,9 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from unhang.knowledge.collectives import wrappers
-from unhang.program.syntax.call_graph import ProgramCalls
-from unhang.program.syntax.definitions import Defined
+from unhang.knowledge.collectives import model_wrappers
+from unhang.program.syntax.call_graph import CallGraph
+from unhang.program.syntax.definitions import FunctionDefinition
 from unhang.program.syntax.syntax_tree import Function, Scope, call_name, dotted, own_nodes
 
 _LIBRARIES = {"accelerate", "deepspeed", "lightning", "pytorch_lightning"}
@@ -17,16 +17,16 @@ _SAME = {"compile", "cast", "to", "cuda", "train", "eval", "requires_grad_"}
 
 
 @dataclass(slots=True)
-class Wrapped:
+class WrappedModels:
     """``shared``: gradients are; ``sharded``: parameters are. Names by function, attributes by name alone."""
 
     shared: set[Hashable] = field(default_factory=set)
     sharded: set[Hashable] = field(default_factory=set)
     any_sharded: bool = False
     any_shared: bool = False
-    calls: ProgramCalls | None = None
+    calls: CallGraph | None = None
 
-    def holds(self, node: ast.expr, here: Defined) -> str:
+    def holds(self, node: ast.expr, here: FunctionDefinition) -> str:
         """``sharded``, ``shared``, or nothing."""
         keys = list(_keys(node, here, self.calls))
         if any(key in self.sharded for key in keys):
@@ -34,30 +34,30 @@ class Wrapped:
         return "shared" if any(key in self.shared for key in keys) else ""
 
 
-def wrapped_models(calls: ProgramCalls) -> Wrapped:
+def find_wrapped_models(calls: CallGraph) -> WrappedModels:
     """Follows what wraps a model through assignments, arguments and returns."""
-    following = _Following(calls)
+    following = _WrapperTracking(calls)
     for here in calls.defined:
         for node in own_nodes(here.node):
             following.follow(node, here)
     return following.result()
 
 
-class _Following:
-    def __init__(self, calls: ProgramCalls) -> None:
-        self.calls, self.found = calls, Wrapped(calls=calls)
+class _WrapperTracking:
+    def __init__(self, calls: CallGraph) -> None:
+        self.calls, self.found = calls, WrappedModels(calls=calls)
         self.flows: dict[Hashable, set[Hashable]] = {}
         self.behind: dict[Hashable, set[Hashable]] = {}
         self.inside: set[Hashable] = set()
         """Names of what was wrapped in place: the callers' names hold it too."""
 
-    def result(self) -> Wrapped:
+    def result(self) -> WrappedModels:
         found = self.found
         found.sharded = _spread(_spread(self.inside, self.behind) | found.sharded, self.flows)
         found.shared = _spread(found.shared, self.flows)
         return found
 
-    def follow(self, node: ast.AST, here: Defined) -> None:
+    def follow(self, node: ast.AST, here: FunctionDefinition) -> None:
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
             self._assigned(node.targets[0], node.value, here)
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
@@ -65,7 +65,7 @@ class _Following:
         elif isinstance(node, ast.ImportFrom | ast.Import):
             modules = {one.name.partition(".")[0] for one in node.names}
             modules |= {(getattr(node, "module", "") or "").partition(".")[0], *(one.name for one in node.names)}
-            self.found.any_shared |= bool(modules & (wrappers().keys() | _LIBRARIES))
+            self.found.any_shared |= bool(modules & (model_wrappers().keys() | _LIBRARIES))
         elif isinstance(node, ast.Return) and node.value is not None:
             self._hold(node.value, here, [("returns", here.node)])
             for at, part in enumerate(node.value.elts if isinstance(node.value, ast.Tuple) else ()):
@@ -76,7 +76,7 @@ class _Following:
     def _flow(self, source: Hashable, target: Hashable) -> None:
         self.flows.setdefault(source, set()).add(target)
 
-    def _called(self, node: ast.Call, here: Defined) -> None:
+    def _called(self, node: ast.Call, here: FunctionDefinition) -> None:
         for target, given in self.calls.arguments(node, here):
             for name, value in given.items():
                 self._hold(value, here, [(target.node, name)])
@@ -86,7 +86,7 @@ class _Following:
             self.inside |= set(_keys(node.args[0], here, self.calls))
             self.found.any_sharded = True
 
-    def _assigned(self, target: ast.expr, value: ast.expr, here: Defined) -> None:
+    def _assigned(self, target: ast.expr, value: ast.expr, here: FunctionDefinition) -> None:
         if not isinstance(target, ast.Tuple):
             self._hold(value, here, list(_keys(target, here, self.calls)))
             return
@@ -99,7 +99,7 @@ class _Following:
                 for one in self.calls.called(value, here):
                     self._flows(("returns", one.node, at), names)
 
-    def _hold(self, value: ast.expr, here: Defined, names: list[Hashable]) -> None:
+    def _hold(self, value: ast.expr, here: FunctionDefinition, names: list[Hashable]) -> None:
         """``names`` hold ``value`` from here on."""
         if isinstance(value, ast.IfExp):
             self._hold(value.body, here, names)
@@ -124,9 +124,9 @@ class _Following:
     def _made(self, names: list[Hashable], value: ast.Call, at: int = 0) -> None:
         """``names`` hold the part ``at`` of what a library's call makes."""
         name, found = call_name(value), self.found
-        if name in wrappers():
-            (found.sharded if wrappers()[name] else found.shared).update(names)
-            found.any_sharded |= wrappers()[name]
+        if name in model_wrappers():
+            (found.sharded if model_wrappers()[name] else found.shared).update(names)
+            found.any_sharded |= model_wrappers()[name]
             found.any_shared = True
         elif name == "initialize" and dotted(value.func).startswith("deepspeed") and at == 0:
             found.sharded.update(names)
@@ -137,7 +137,7 @@ class _Following:
                 found.shared.update(names)
 
 
-def _keys(node: ast.expr, here: Defined, calls: ProgramCalls | None) -> Iterator[Hashable]:
+def _keys(node: ast.expr, here: FunctionDefinition, calls: CallGraph | None) -> Iterator[Hashable]:
     if isinstance(node, ast.Name):
         scope = next((s for s in reversed(here.scopes) if node.id in _names(s)), here.node)
         yield (scope, node.id)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from unhang.program.imports.folder_listing import Folders
+from unhang.program.imports.folder_listing import FolderListing
 from unhang.program.imports.module_finder import ModuleFinder
 from unhang.program.launch.launch import Configuration, Launch
 
@@ -29,7 +29,7 @@ class NamedCode:
 
 
 def named_code(
-    folders: Folders, finder: ModuleFinder, launch: Launch, configuration: Configuration
+    folders: FolderListing, finder: ModuleFinder, launch: Launch, configuration: Configuration
 ) -> Iterator[NamedCode]:
     """Every value of the launch that is code, or should be and is not found."""
     values = [(name, text) for name, text in launch.arguments.items()]
@@ -55,7 +55,7 @@ def _leaves(tree: Any, name: str = "") -> Iterator[tuple[str, str]]:
         yield name, str(tree)
 
 
-def _code(folders: Folders, finder: ModuleFinder, name: str, text: str, *, trusted: bool) -> Iterator[NamedCode]:
+def _code(folders: FolderListing, finder: ModuleFinder, name: str, text: str, *, trusted: bool) -> Iterator[NamedCode]:
     if (file := _FILE.match(text)) is not None:
         path = folders.absolute(file.group())
         there = folders.is_file(path)
@@ -79,7 +79,7 @@ def _code(folders: Folders, finder: ModuleFinder, name: str, text: str, *, trust
             yield NamedCode(name, text, (), "not found")
 
 
-def _model_code(folders: Folders, name: str, text: str) -> Iterator[NamedCode]:
+def _model_code(folders: FolderListing, name: str, text: str) -> Iterator[NamedCode]:
     """``trust_remote_code``: the Python files of a model's folder; those of a model on a hub are not here."""
     folder = folders.absolute(text)
     inside = folders.names(folder)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import posixpath
 
-from unhang.host.look import Look
+from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 
 
-class Folders:
+class FolderListing:
     """Absolute paths in, answers out. Relative ones start at the folder of the job."""
 
     def __init__(self, machine: Machine) -> None:
@@ -45,6 +45,6 @@ class Folders:
         inside = self.names(posixpath.dirname(path))
         return inside is not None and posixpath.basename(path) in inside and not self.is_folder(path)
 
-    def read(self, path: str) -> Look[str]:
+    def read(self, path: str) -> InspectionResult[str]:
         """The text of a file."""
         return self.machine.read(path)

@@ -9,19 +9,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from unhang.knowledge.libraries import is_library_file, is_training_library
-from unhang.program.imports.folder_listing import Folders
-from unhang.program.imports.import_statements import Import, imports_of
-from unhang.program.imports.launch_entry import Start
-from unhang.program.imports.module_finder import Found
-from unhang.program.imports.sys_path_changes import added_to_path
+from unhang.program.imports.folder_listing import FolderListing
+from unhang.program.imports.import_statements import ImportStatement, imports_of
+from unhang.program.imports.launch_entry import LaunchEntry
+from unhang.program.imports.module_finder import FoundModule
+from unhang.program.imports.sys_path_changes import added_path_folders
 from unhang.program.settings.untaken_branches import statically_live
-from unhang.program.syntax.syntax_tree import parse_program
+from unhang.program.syntax.syntax_tree import parse_file
 
 MOST_FILES, MOST_CHARACTERS = 1500, 16_000_000
 
 
 @dataclass(slots=True)
-class Followed:
+class FollowedImports:
     """``files``: texts by absolute path, in the order they were met. ``absent``: imports that lead nowhere.
     ``computed``: places that import what only running tells. ``unreadable``: files that are there and no Python, or
     that may not be read. ``libraries``: training libraries that are called, with the names imported from each module.
@@ -36,19 +36,19 @@ class Followed:
 
 
 @dataclass(slots=True)
-class Follower:
+class ImportFollower:
     """One walk; ``until`` is a time of :func:`time.monotonic`."""
 
-    folders: Folders
-    start: Start
+    folders: FolderListing
+    start: LaunchEntry
     until: float
-    done: Followed = field(default_factory=Followed)
+    done: FollowedImports = field(default_factory=FollowedImports)
     _waiting: deque[str] = field(default_factory=deque)
     _asked: set[str] = field(default_factory=set)
-    _lost: list[tuple[Import, str]] = field(default_factory=list)
+    _lost: list[tuple[ImportStatement, str]] = field(default_factory=list)
     _read: int = 0
 
-    def follow(self, entries: Iterable[str]) -> Followed:
+    def follow(self, entries: Iterable[str]) -> FollowedImports:
         """Everything of the user's that ``entries`` lead to. May be called again with more of them."""
         self._enqueue(entries)
         while self._waiting:
@@ -57,7 +57,7 @@ class Follower:
                 break
             self._visit(self._waiting.popleft())
             if not self._waiting:
-                self._look_again()
+                self._retry_lost_imports()
         for one, path in self._lost:
             if not any(self._is_there(other, path) for other in one.instead):
                 names = (other.name for other in sorted((one, *one.instead), key=lambda other: other.line))
@@ -87,26 +87,26 @@ class Follower:
             return
         self.done.files[path] = look.found
         self._read += len(look.found)
-        program = parse_program(statically_live(look.found, is_main=path == self.start.script))
+        program = parse_file(statically_live(look.found, is_main=path == self.start.script))
         if isinstance(program, str):
             self.done.unreadable.append(self.folders.shown(path))
             return
         before = len(self.start.finder.added)
-        for folder in added_to_path(program.tree, look.found, path, self.folders.absolute("")):
+        for folder in added_path_folders(program.tree, look.found, path, self.folders.absolute("")):
             if folder not in self.start.finder.added:
                 self.start.finder.added.append(folder)
         if len(self.start.finder.added) > before:
-            self._look_again()
+            self._retry_lost_imports()
         for one in imports_of(program.tree, look.found):
             self._import(one, path)
 
-    def _look_again(self) -> None:
+    def _retry_lost_imports(self) -> None:
         """The program has put more folders on its path since these imports led nowhere."""
         lost, self._lost = self._lost, []
         for one, path in lost:
             self._import(one, path)
 
-    def _import(self, one: Import, path: str) -> None:
+    def _import(self, one: ImportStatement, path: str) -> None:
         if one.every and not one.module and not one.level:
             self.done.computed.append(f"{self.folders.shown(path)}:{one.line}")
             return
@@ -124,11 +124,11 @@ class Follower:
         if not own and one.package:
             self._not_own(one, found, bare=not files)
 
-    def _is_there(self, one: Import, path: str) -> bool:
+    def _is_there(self, one: ImportStatement, path: str) -> bool:
         found = self.found(one, path)
         return found is not None and not found.rest
 
-    def found(self, one: Import, path: str) -> Found | None:
+    def found(self, one: ImportStatement, path: str) -> FoundModule | None:
         """The module that ``one``, standing in ``path``, names: as far as its parts are modules, None if none is."""
         finder = self.start.finder
         if not one.level:
@@ -138,18 +138,18 @@ class Follower:
             folder = posixpath.dirname(folder)
         return finder.inside(finder.package(folder), one.module.split(".") if one.module else [])
 
-    def _inner_names(self, one: Import, found: Found) -> Iterable[str]:
+    def _inner_names(self, one: ImportStatement, found: FoundModule) -> Iterable[str]:
         if one.every:
             return tuple(self.start.finder.submodules(found))
         return one.names
 
-    def _not_found(self, one: Import, path: str) -> None:
+    def _not_found(self, one: ImportStatement, path: str) -> None:
         if is_training_library(one.package):
             self.done.libraries.setdefault(one.module, set()).update(one.names)
         elif not one.optional and not self._is_library(one.package):
             self._lost.append((one, path))
 
-    def _not_own(self, one: Import, found: Found, *, bare: bool) -> None:
+    def _not_own(self, one: ImportStatement, found: FoundModule, *, bare: bool) -> None:
         if is_training_library(one.package):
             self.done.libraries.setdefault(one.module, set()).update(one.names)
         elif bare and found.folders and one.names and not one.optional and not self._is_library(one.package):

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from unhang.program.imports.optional_imports import stand_ins
-from unhang.program.syntax.syntax_tree import call_name, parse_program, statements
+from unhang.program.imports.optional_imports import import_fallbacks
+from unhang.program.syntax.syntax_tree import call_name, parse_file, statements
 
 _IMPORTERS = {"import_module", "__import__", "run_module"}
 _RUNNERS = {"run_path", "exec_module", "exec"}
@@ -17,7 +17,7 @@ _LAZY = ("__getattr__", "_LazyModule", "LazyModule", "attach", "attach_stub")
 
 
 @dataclass(frozen=True, slots=True)
-class Import:
+class ImportStatement:
     """``from .a.b import c, d``: ``module`` is ``a.b``, ``level`` 1, ``names`` c and d (a star is left out)."""
 
     module: str
@@ -26,7 +26,7 @@ class Import:
     names: tuple[str, ...] = ()
     optional: bool = False
     """The program goes on without it."""
-    instead: tuple[Import, ...] = ()
+    instead: tuple[ImportStatement, ...] = ()
     """Where one of these is there, it is not needed."""
     every: bool = False
     """Some module inside ``module``; which one is computed while it runs."""
@@ -42,12 +42,12 @@ class Import:
         return "" if self.level else self.module.partition(".")[0]
 
 
-def imports_of(tree: ast.Module, text: str) -> Iterator[Import]:
+def imports_of(tree: ast.Module, text: str) -> Iterator[ImportStatement]:
     """Every import in a module (``tree`` of ``text``), wherever it stands.
 
     One without a name and a level is computed and cannot be followed.
     """
-    known = stand_ins(tree)
+    known = import_fallbacks(tree)
     for node in statements(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             others = known.get(id(node), ())
@@ -58,22 +58,22 @@ def imports_of(tree: ast.Module, text: str) -> Iterator[Import]:
         yield from (_called(call) for call in calls if call.args or call.keywords)
     if any(word in text for word in _RUNNERS):
         calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and _runs(node))
-        yield from (Import("", call.lineno, every=True) for call in calls)
+        yield from (ImportStatement("", call.lineno, every=True) for call in calls)
     if any(word in text for word in _LAZY) and _is_lazy(tree):
-        yield from (Import(text, line, 1, optional=True) for text, line in _table(tree))
+        yield from (ImportStatement(text, line, 1, optional=True) for text, line in _table(tree))
 
 
-def _named(node: ast.Import | ast.ImportFrom) -> Iterator[Import]:
+def _named(node: ast.Import | ast.ImportFrom) -> Iterator[ImportStatement]:
     if isinstance(node, ast.Import):
-        yield from (Import(alias.name, node.lineno) for alias in node.names)
+        yield from (ImportStatement(alias.name, node.lineno) for alias in node.names)
     else:
         names = tuple(alias.name for alias in node.names if alias.name != "*")
-        yield Import(node.module or "", node.lineno, node.level, names)
+        yield ImportStatement(node.module or "", node.lineno, node.level, names)
 
 
 def imported_files(text: str, folder: PurePosixPath) -> Iterator[str]:
     """Files below ``folder`` that ``text``, a module there or the script itself, may import; empty where unreadable."""
-    program = parse_program(text)
+    program = parse_file(text)
     for one in () if isinstance(program, str) else imports_of(program.tree, text):
         parents = [folder, *folder.parents]
         start = parents[min(max(one.level - 1, 0), len(parents) - 1)]
@@ -83,16 +83,16 @@ def imported_files(text: str, folder: PurePosixPath) -> Iterator[str]:
             yield from (f"{path}.py", f"{path}/__init__.py") if name else (f"{path}/__init__.py",)
 
 
-def _called(call: ast.Call) -> Import:
+def _called(call: ast.Call) -> ImportStatement:
     """``import_module(…)``: a literal, ``f"models.{name}"`` or ``"models." + name``; else nothing to follow."""
     name = call.args[0] if call.args else call.keywords[0].value
     if isinstance(name, ast.Constant) and isinstance(name.value, str):
         module = name.value.lstrip(".")
-        return Import(module, call.lineno, len(name.value) - len(module))
+        return ImportStatement(module, call.lineno, len(name.value) - len(module))
     before = _literal_start(name)
     module = before.rpartition(".")[0] if before.rpartition(".")[0].strip(".") else ""
     level = len(module) - len(module.lstrip("."))
-    return Import(module.lstrip("."), call.lineno, level, every=True)
+    return ImportStatement(module.lstrip("."), call.lineno, level, every=True)
 
 
 def _runs(call: ast.Call) -> bool:

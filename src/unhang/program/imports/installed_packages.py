@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from unhang.program.imports.folder_listing import Folders
+from unhang.program.imports.folder_listing import FolderListing
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
+class InstalledPackages:
     """``python``: the interpreter, empty where none was found. ``folders``: its ``site-packages`` and what ``.pth``
     files add. ``mapped``: editable packages by name."""
 
@@ -23,11 +23,11 @@ class Installed:
     """By the command or by the active environment, not only the first one on PATH."""
 
 
-def installed_for(folders: Folders, words: Sequence[str], environment: Mapping[str, str]) -> Installed:
+def installed_for(folders: FolderListing, words: Sequence[str], environment: Mapping[str, str]) -> InstalledPackages:
     """Of the interpreter that the command names, else of the active environment, else of the one on PATH."""
     python, named = next(iter(_interpreters(folders, words, environment)), ("", False))
     if not python:
-        return Installed()
+        return InstalledPackages()
     prefix = posixpath.dirname(posixpath.dirname(python))
     found: list[str] = []
     mapped: dict[str, str] = {}
@@ -38,10 +38,12 @@ def installed_for(folders: Folders, words: Sequence[str], environment: Mapping[s
                 found += _added_by(folders, site, name)
             elif name.startswith("__editable__") and name.endswith("_finder.py"):
                 mapped |= _mapping(folders.read(f"{site}/{name}").found or "")
-    return Installed(python, tuple(dict.fromkeys(found)), mapped, named)
+    return InstalledPackages(python, tuple(dict.fromkeys(found)), mapped, named)
 
 
-def _interpreters(folders: Folders, words: Sequence[str], environment: Mapping[str, str]) -> Iterator[tuple[str, bool]]:
+def _interpreters(
+    folders: FolderListing, words: Sequence[str], environment: Mapping[str, str]
+) -> Iterator[tuple[str, bool]]:
     """Each with whether something names it."""
     places = [place for place in environment.get("PATH", "").split(":") if place]
     for word in words[:1]:
@@ -56,11 +58,11 @@ def _interpreters(folders: Folders, words: Sequence[str], environment: Mapping[s
     yield from ((path, False) for word in ("python", "python3") if (path := _on_path(folders, word, places)))
 
 
-def _on_path(folders: Folders, word: str, places: Sequence[str]) -> str:
+def _on_path(folders: FolderListing, word: str, places: Sequence[str]) -> str:
     return next((f"{place}/{word}" for place in places if folders.is_file(f"{place}/{word}")), "")
 
 
-def _shebang(text: str, folders: Folders, places: Sequence[str]) -> str:
+def _shebang(text: str, folders: FolderListing, places: Sequence[str]) -> str:
     """The Python that a console script starts with: ``#!/v/bin/python``, ``#!/usr/bin/env python3``."""
     first = text.partition("\n")[0]
     words = first.removeprefix("#!").split() if first.startswith("#!") else []
@@ -69,7 +71,7 @@ def _shebang(text: str, folders: Folders, places: Sequence[str]) -> str:
     return words[0] if words and posixpath.basename(words[0]).startswith("python") else ""
 
 
-def _site_folders(folders: Folders, prefix: str, environment: Mapping[str, str]) -> Iterator[str]:
+def _site_folders(folders: FolderListing, prefix: str, environment: Mapping[str, str]) -> Iterator[str]:
     """Those of the prefix; behind them those of the system and the user, where the environment lets them in."""
     yield from _below(folders, prefix)
     told = folders.read(f"{prefix}/pyvenv.cfg").found
@@ -82,7 +84,7 @@ def _site_folders(folders: Folders, prefix: str, environment: Mapping[str, str])
         yield from _below(folders, f"{home}/.local")
 
 
-def _below(folders: Folders, prefix: str) -> Iterator[str]:
+def _below(folders: FolderListing, prefix: str) -> Iterator[str]:
     for above in (f"{prefix}/lib", f"{prefix}/local/lib", f"{prefix}/lib64"):
         for name in sorted(folders.names(above) or (), reverse=True):
             if re.fullmatch(r"python3(\.\d+t?)?", name):
@@ -90,7 +92,7 @@ def _below(folders: Folders, prefix: str) -> Iterator[str]:
                 yield from (folder for folder in inner if folders.names(folder) is not None)
 
 
-def _added_by(folders: Folders, site: str, name: str) -> list[str]:
+def _added_by(folders: FolderListing, site: str, name: str) -> list[str]:
     """Folders that a ``.pth`` or ``.egg-link`` file puts on the path; its lines of code are not run."""
     lines = (folders.read(f"{site}/{name}").found or "").splitlines()
     lines = lines[:1] if name.endswith(".egg-link") else lines

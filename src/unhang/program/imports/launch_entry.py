@@ -6,8 +6,8 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from unhang.program.imports.folder_listing import Folders
-from unhang.program.imports.installed_packages import Installed, installed_for
+from unhang.program.imports.folder_listing import FolderListing
+from unhang.program.imports.installed_packages import InstalledPackages, installed_for
 from unhang.program.imports.module_finder import ModuleFinder
 
 PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
@@ -16,16 +16,18 @@ _MOST_ABOVE = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class LaunchEntry:
     """``script``: absolute, empty where the program leads to no file. ``roots``: folders whose files are the user's."""
 
     script: str
     roots: tuple[str, ...]
-    installed: Installed
+    installed: InstalledPackages
     finder: ModuleFinder
 
 
-def start_of(folders: Folders, program: str, words: Sequence[str], environment: Mapping[str, str]) -> Start:
+def find_launch_entry(
+    folders: FolderListing, program: str, words: Sequence[str], environment: Mapping[str, str]
+) -> LaunchEntry:
     """Of ``program`` (``train.py``, ``-m pkg.train`` or a module's bare name) that ``words`` would start."""
     told = {**environment, **dict(_assignments(words))}
     installed = interpreter_of(folders, words, environment)
@@ -44,10 +46,10 @@ def start_of(folders: Folders, program: str, words: Sequence[str], environment: 
     if script:
         top = _above_packages(folders, posixpath.dirname(script))
         finder.assumed = tuple(dict.fromkeys((top, *_project_folders(folders, top), *_project_folders(folders, here))))
-    return Start(script, tuple(_roots(folders, script, here)), installed, finder)
+    return LaunchEntry(script, tuple(_roots(folders, script, here)), installed, finder)
 
 
-def interpreter_of(folders: Folders, words: Sequence[str], environment: Mapping[str, str]) -> Installed:
+def interpreter_of(folders: FolderListing, words: Sequence[str], environment: Mapping[str, str]) -> InstalledPackages:
     """The interpreter that ``words`` would start, and what is installed for it."""
     told = {**environment, **dict(_assignments(words))}
     return installed_for(folders, [word for word in words if "=" not in word], told)
@@ -75,14 +77,14 @@ def _main_of(finder: ModuleFinder, name: str) -> str:
     return found.files[-1] if found.files else ""
 
 
-def _above_packages(folders: Folders, folder: str) -> str:
+def _above_packages(folders: FolderListing, folder: str) -> str:
     """The folder from which the package around ``folder`` is imported."""
     while folder != "/" and folders.is_file(f"{folder}/__init__.py"):
         folder = posixpath.dirname(folder)
     return folder
 
 
-def pinning_folders(folders: Folders, script: str, asked_in: str) -> Iterator[str]:
+def pinning_folders(folders: FolderListing, script: str, asked_in: str) -> Iterator[str]:
     """Where a project may say which releases it needs: from the script's folder up to the outermost folder that is a
     project, and the folder that the command is given in. The nearest comes first."""
     way = [posixpath.dirname(script)] if script else []
@@ -94,7 +96,7 @@ def pinning_folders(folders: Folders, script: str, asked_in: str) -> Iterator[st
     yield asked_in
 
 
-def project_of(folders: Folders, folder: str) -> str:
+def project_of(folders: FolderListing, folder: str) -> str:
     """The nearest folder at or above ``folder`` that says it is a project; empty where none does."""
     for _ in range(_MOST_ABOVE):
         if any(name in (folders.names(folder) or ()) for name in PROJECT_FILES):
@@ -105,7 +107,7 @@ def project_of(folders: Folders, folder: str) -> str:
     return ""
 
 
-def _project_folders(folders: Folders, folder: str) -> Iterator[str]:
+def _project_folders(folders: FolderListing, folder: str) -> Iterator[str]:
     """Where a project keeps what it would install."""
     for project in dict.fromkeys((folder, project_of(folders, folder) or folder)):
         for inner in _SOURCE_FOLDERS:
@@ -114,7 +116,7 @@ def _project_folders(folders: Folders, folder: str) -> Iterator[str]:
                 yield path
 
 
-def _roots(folders: Folders, script: str, here: str) -> Iterator[str]:
+def _roots(folders: FolderListing, script: str, here: str) -> Iterator[str]:
     if script:
         top = _above_packages(folders, posixpath.dirname(script))
         if "site-packages" in script or "dist-packages" in script:

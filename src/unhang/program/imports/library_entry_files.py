@@ -8,23 +8,23 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 
-from unhang.program.imports.import_graph import Follower
-from unhang.program.imports.import_statements import Import, imports_of
-from unhang.program.syntax.syntax_tree import dotted, own_nodes, parse_program
+from unhang.program.imports.import_graph import ImportFollower
+from unhang.program.imports.import_statements import ImportStatement, imports_of
+from unhang.program.syntax.syntax_tree import dotted, own_nodes, parse_file
 
 MOST_FILES, MOST_CHARACTERS, MOST_CALLS = 150, 6_000_000, 3
 
 
 @dataclass(slots=True)
 class _Search:
-    follower: Follower
+    follower: ImportFollower
     files: dict[str, str] = field(default_factory=dict)
     asked: set[tuple[str, str]] = field(default_factory=set)
     waiting: deque[tuple[str, str, int]] = field(default_factory=deque)
     """Files, names wanted of them, and how many calls away from the program."""
     texts: dict[str, str] = field(default_factory=dict)
 
-    def add(self, one: Import, path: str, deep: int) -> None:
+    def add(self, one: ImportStatement, path: str, deep: int) -> None:
         """What ``one``, imported in ``path``, brings: names of a module, or modules."""
         found = self.follower.found(one, path)
         if found is None or found.rest or found.standard or not found.files or deep > MOST_CALLS:
@@ -39,7 +39,7 @@ class _Search:
     def visit(self, path: str, name: str, deep: int) -> None:
         """Where ``name`` of the module at ``path`` is defined, and what that definition calls."""
         text = self.texts.setdefault(path, self.follower.folders.read(path).found or "")
-        program = parse_program(text)
+        program = parse_file(text)
         if isinstance(program, str) or not name:
             return
         imported = [one for one in imports_of(program.tree, text) if not one.every]
@@ -50,20 +50,24 @@ class _Search:
                 return
         for one in imported:
             if name in one.names:
-                self.add(Import(one.module, one.line, one.level, (name,)), path, deep)
+                self.add(ImportStatement(one.module, one.line, one.level, (name,)), path, deep)
                 return
         module = _lazy_home(program.tree, name)
         if module:
-            self.add(Import(module, 0, 1, (name,)), path, deep)
+            self.add(ImportStatement(module, 0, 1, (name,)), path, deep)
 
-    def _called_by(self, node: ast.ClassDef | ast.FunctionDef, imported: list[Import], path: str, deep: int) -> None:
+    def _called_by(
+        self, node: ast.ClassDef | ast.FunctionDef, imported: list[ImportStatement], path: str, deep: int
+    ) -> None:
         bases = {dotted(base).rpartition(".")[2] for base in getattr(node, "bases", ())}
         called = {dotted(one.func).partition(".")[0] for one in own_nodes(node) if isinstance(one, ast.Call)}
         for one in imported:
             for name in one.names:
                 if name in bases or name in called:
                     self.add(
-                        Import(one.module, one.line, one.level, (name,)), path, deep if name in called else deep - 1
+                        ImportStatement(one.module, one.line, one.level, (name,)),
+                        path,
+                        deep if name in called else deep - 1,
                     )
         for name in bases | called:
             if (path, name) not in self.asked:
@@ -71,11 +75,11 @@ class _Search:
                 self.waiting.append((path, name, deep))
 
 
-def called_in_libraries(follower: Follower) -> dict[str, str]:
+def reached_library_files(follower: ImportFollower) -> dict[str, str]:
     """Texts by path. What is reached by more than a few calls is not read."""
     search = _Search(follower)
     for module, names in follower.done.libraries.items():
-        search.add(Import(module, 0, names=tuple(sorted(names))), follower.start.script, 0)
+        search.add(ImportStatement(module, 0, names=tuple(sorted(names))), follower.start.script, 0)
     while search.waiting and len(search.files) < MOST_FILES and time.monotonic() < follower.until:
         if sum(map(len, search.files.values())) > MOST_CHARACTERS:
             break

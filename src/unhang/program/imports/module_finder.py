@@ -6,13 +6,13 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from unhang.program.imports.folder_listing import Folders
+from unhang.program.imports.folder_listing import FolderListing
 
 _NATIVE = (".so", ".pyd")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundModule:
     """``files``: the ``__init__.py`` of each package on the way, then the module's own. ``folders``: where its
     submodules lie, for a package. ``rest``: parts of the name that are no module (``pkg.mod.Class``)."""
 
@@ -29,7 +29,7 @@ class ModuleFinder:
     sends elsewhere. ``assumed``: folders of the project from which it would be installed; nothing leads there yet.
     """
 
-    folders: Folders
+    folders: FolderListing
     first: Sequence[str] = ()
     after: Sequence[str] = ()
     mapped: Mapping[str, str] = field(default_factory=dict)
@@ -37,28 +37,28 @@ class ModuleFinder:
     added: list[str] = field(default_factory=list)
     """What the program itself puts on its path."""
 
-    def find(self, name: str) -> Found | None:
+    def find(self, name: str) -> FoundModule | None:
         """The module ``name``, as far as its parts are modules; None where not even the first is one."""
         parts = name.split(".")
         top = self._top(parts[0])
         return None if top is None else top if top.standard else self.inside(top, parts[1:])
 
-    def inside(self, package: Found, parts: Sequence[str]) -> Found:
+    def inside(self, package: FoundModule, parts: Sequence[str]) -> FoundModule:
         """``parts`` below ``package``; what is no module there is its ``rest``."""
         found = package
         for at, part in enumerate(parts):
             one = self._in_folders(part, found.folders)
             if one is None:
-                return Found(found.files, found.folders, tuple(parts[at:]))
-            found = Found((*found.files, *one.files), one.folders)
+                return FoundModule(found.files, found.folders, tuple(parts[at:]))
+            found = FoundModule((*found.files, *one.files), one.folders)
         return found
 
-    def package(self, folder: str) -> Found:
+    def package(self, folder: str) -> FoundModule:
         """The package that ``folder`` is."""
         init = f"{folder}/__init__.py"
-        return Found((init,) if self.folders.is_file(init) else (), (folder,))
+        return FoundModule((init,) if self.folders.is_file(init) else (), (folder,))
 
-    def submodules(self, package: Found) -> Iterator[str]:
+    def submodules(self, package: FoundModule) -> Iterator[str]:
         """Names of the modules right inside ``package``."""
         for folder in package.folders:
             for name in sorted(self.folders.names(folder) or ()):
@@ -68,19 +68,19 @@ class ModuleFinder:
                 elif name.isidentifier() and self.folders.is_file(f"{folder}/{name}/__init__.py"):
                     yield name
 
-    def _top(self, name: str) -> Found | None:
+    def _top(self, name: str) -> FoundModule | None:
         if name in sys.builtin_module_names:
-            return Found(standard=True)
+            return FoundModule(standard=True)
         first, after = (*self.added, *self.first), self.after
         named = self._in_folders(name, first, namespaces=False)
         if named is None and name in sys.stdlib_module_names:
-            return Found(standard=True)
+            return FoundModule(standard=True)
         if named is None and name in self.mapped:
             target = self.mapped[name]
-            named = Found((target,)) if target.endswith(".py") else self.package(target)
+            named = FoundModule((target,)) if target.endswith(".py") else self.package(target)
         return named or self._in_folders(name, (*first, *after)) or self._in_folders(name, self.assumed)
 
-    def _in_folders(self, name: str, folders: Sequence[str], *, namespaces: bool = True) -> Found | None:
+    def _in_folders(self, name: str, folders: Sequence[str], *, namespaces: bool = True) -> FoundModule | None:
         portions: list[str] = []
         for folder in folders:
             inside = self.folders.names(folder)
@@ -88,11 +88,11 @@ class ModuleFinder:
                 continue
             path = f"{folder.rstrip('/')}/{name}"
             if name in inside and self.folders.is_file(f"{path}/__init__.py"):
-                return Found((f"{path}/__init__.py",), (path,))
+                return FoundModule((f"{path}/__init__.py",), (path,))
             if f"{name}.py" in inside:
-                return Found((f"{path}.py",))
+                return FoundModule((f"{path}.py",))
             if any(one.startswith(f"{name}.") and one.endswith(_NATIVE) for one in inside):
-                return Found()
+                return FoundModule()
             if name in inside and self.folders.is_folder(path):
                 portions.append(path)
-        return Found((), tuple(portions)) if portions and namespaces else None
+        return FoundModule((), tuple(portions)) if portions and namespaces else None

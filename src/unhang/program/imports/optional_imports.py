@@ -8,15 +8,15 @@ from typing import TypeAlias
 
 from unhang.program.syntax.syntax_tree import blocks, call_name, statements
 
-Statement: TypeAlias = "ast.Import | ast.ImportFrom"
+AnyImport: TypeAlias = "ast.Import | ast.ImportFrom"
 _ABSENT_IS_FINE = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
 _OF_THE_MACHINE = {"version_info", "hexversion", "python_version", "python_version_tuple", "platform", "__version__"}
 """What a test asks of the interpreter, the system or a library's release, of which the program knows several."""
 
 
-def stand_ins(tree: ast.Module) -> dict[int, tuple[Statement, ...] | None]:
+def import_fallbacks(tree: ast.Module) -> dict[int, tuple[AnyImport, ...] | None]:
     """By the ``id`` of an import: what may stand in for it, or None where nothing has to. Others are needed."""
-    found: dict[int, tuple[Statement, ...] | None] = {}
+    found: dict[int, tuple[AnyImport, ...] | None] = {}
     for node in statements(tree):
         if isinstance(node, ast.Try) and any(_survives(handler) for handler in node.handlers):
             tried = _imports(node.body)
@@ -34,7 +34,7 @@ def stand_ins(tree: ast.Module) -> dict[int, tuple[Statement, ...] | None]:
 
 
 def _set(
-    found: dict[int, tuple[Statement, ...] | None], imports: Sequence[Statement], instead: Sequence[Statement] | None
+    found: dict[int, tuple[AnyImport, ...] | None], imports: Sequence[AnyImport], instead: Sequence[AnyImport] | None
 ) -> None:
     """Outer statements come first: what stands in for an inner import stands beside what is known already."""
     for one in imports:
@@ -42,7 +42,7 @@ def _set(
         found[id(one)] = None if not instead or known is None else (*known, *instead)
 
 
-def _imports(block: Sequence[ast.stmt]) -> tuple[Statement, ...]:
+def _imports(block: Sequence[ast.stmt]) -> tuple[AnyImport, ...]:
     return tuple(node for node in _inside(block) if isinstance(node, ast.Import | ast.ImportFrom))
 
 

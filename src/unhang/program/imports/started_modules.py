@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Mapping
 
-from unhang.program.syntax.syntax_tree import parse_program
+from unhang.program.syntax.syntax_tree import parse_file
 
 
 def modules_started(texts: Mapping[str, str], words: Collection[str]) -> Iterator[str]:
@@ -13,7 +13,7 @@ def modules_started(texts: Mapping[str, str], words: Collection[str]) -> Iterato
     if not words or not any('"-m"' in text or "'-m'" in text for text in texts.values()):
         return
     for text in texts.values():
-        program = parse_program(text) if any(word in text for word in words) else ""
+        program = parse_file(text) if any(word in text for word in words) else ""
         if isinstance(program, str):
             continue
         for node in ast.walk(program.tree):

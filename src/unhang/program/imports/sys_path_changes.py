@@ -15,7 +15,7 @@ _MOST_DEEP = 12
 _Inner: TypeAlias = Callable[[ast.expr], "str | None"]
 
 
-def added_to_path(tree: ast.Module, text: str, file: str, folder: str) -> Iterator[str]:
+def added_path_folders(tree: ast.Module, text: str, file: str, folder: str) -> Iterator[str]:
     """Absolute folders of ``sys.path.insert(0, …)``, ``append``, ``extend`` and ``+=`` in the module at ``file``.
 
     Args:

@@ -19,7 +19,7 @@ import yaml
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from unhang.program.imports.folder_listing import Folders
+from unhang.program.imports.folder_listing import FolderListing
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -32,7 +32,7 @@ _OTHER_NAMES = {"pytorch": "torch", "pytorch-lightning": "lightning"}
 
 
 @dataclass(frozen=True, slots=True)
-class Pin:
+class VersionPin:
     """What ``path`` asks for on ``line``. ``optional``: of an extra that may not be installed."""
 
     package: str
@@ -53,14 +53,14 @@ class Pin:
         return str(self.requirement.specifier) or self.requirement.url or ""
 
 
-def pins_in(folders: Folders, where: Iterable[str]) -> dict[str, Pin]:
+def find_version_pins(folders: FolderListing, where: Iterable[str]) -> dict[str, VersionPin]:
     """By package, what counts: of the first folder that says something, one release before several.
 
     An extra counts where nothing else names the package and all extras that do ask for the same.
     """
-    found: dict[str, list[Pin]] = {}
+    found: dict[str, list[VersionPin]] = {}
     for folder in dict.fromkeys(where):
-        here: dict[str, list[Pin]] = {}
+        here: dict[str, list[VersionPin]] = {}
         for pin in _of_folder(folders, folder):
             if pin.allowed and (pin.requirement.marker is None or pin.requirement.marker.evaluate()):
                 here.setdefault(pin.package, []).append(pin)
@@ -69,7 +69,7 @@ def pins_in(folders: Folders, where: Iterable[str]) -> dict[str, Pin]:
     return {package: _counts(pins) for package, pins in found.items()}
 
 
-def _counts(pins: list[Pin]) -> Pin:
+def _counts(pins: list[VersionPin]) -> VersionPin:
     firm = [pin for pin in pins if not pin.optional]
     if firm:
         return next((pin for pin in firm if pin.release), firm[0])
@@ -77,7 +77,7 @@ def _counts(pins: list[Pin]) -> Pin:
     return several[0] if several else pins[0]
 
 
-def _of_folder(folders: Folders, folder: str) -> Iterator[Pin]:
+def _of_folder(folders: FolderListing, folder: str) -> Iterator[VersionPin]:
     """Scripts first: they run after what a project declares, and what they install stays."""
     names = sorted(folders.names(folder) or ())
     for pattern, read in _READERS:
@@ -88,7 +88,7 @@ def _of_folder(folders: Folders, folder: str) -> Iterator[Pin]:
                 yield from read(folders, path, text)
 
 
-def _of_requirements(folders: Folders, path: str, text: str, deep: int = 3) -> Iterator[Pin]:
+def _of_requirements(folders: FolderListing, path: str, text: str, deep: int = 3) -> Iterator[VersionPin]:
     for number, line in enumerate(text.splitlines(), 1):
         word = re.split(r"\s#|\s--hash", line.strip())[0].rstrip("\\").strip()
         other = re.fullmatch(r"(?:-r|--requirement)[ =]?\s*(\S+)", word)
@@ -99,7 +99,7 @@ def _of_requirements(folders: Folders, path: str, text: str, deep: int = 3) -> I
             yield pin
 
 
-def _of_scripts(folders: Folders, path: str, text: str) -> Iterator[Pin]:
+def _of_scripts(folders: FolderListing, path: str, text: str) -> Iterator[VersionPin]:
     """``pip install torch==2.5.1 …``, also behind ``RUN`` or ``python -m``, over several lines."""
     joined, start = "", 1
     for number, line in enumerate(text.splitlines(), 1):
@@ -129,7 +129,7 @@ def _installed_words(line: str) -> Iterator[str]:
         return  # a quote that is not closed: what stands before it was read
 
 
-def _of_setup(folders: Folders, path: str, text: str) -> Iterator[Pin]:
+def _of_setup(folders: FolderListing, path: str, text: str) -> Iterator[VersionPin]:
     """Texts in lists and tuples that read as requirements; those in a dictionary are extras."""
     try:
         tree = ast.parse(text)
@@ -144,7 +144,7 @@ def _of_setup(folders: Folders, path: str, text: str) -> Iterator[Pin]:
                     yield pin
 
 
-def _of_setup_cfg(folders: Folders, path: str, text: str) -> Iterator[Pin]:
+def _of_setup_cfg(folders: FolderListing, path: str, text: str) -> Iterator[VersionPin]:
     parser = configparser.ConfigParser(interpolation=None, strict=False)
     try:
         parser.read_string(text)
@@ -157,7 +157,7 @@ def _of_setup_cfg(folders: Folders, path: str, text: str) -> Iterator[Pin]:
         yield from _found_in(folders, path, text, lines.splitlines(), optional=True)
 
 
-def _of_pyproject(folders: Folders, path: str, text: str) -> Iterator[Pin]:
+def _of_pyproject(folders: FolderListing, path: str, text: str) -> Iterator[VersionPin]:
     try:
         tree: Mapping[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
@@ -182,7 +182,7 @@ def _of_poetry(name: str, told: Any) -> str:
     return f"{name}=={version}" if version[:1].isdigit() else f"{name}{version}"
 
 
-def _of_conda(folders: Folders, path: str, text: str) -> Iterator[Pin]:
+def _of_conda(folders: FolderListing, path: str, text: str) -> Iterator[VersionPin]:
     try:
         tree = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError):
@@ -203,8 +203,8 @@ def _as_pip(text: str) -> str:
 
 
 def _found_in(
-    folders: Folders, path: str, text: str, wanted: Iterable[str], *, optional: bool = False, written: str = ""
-) -> Iterator[Pin]:
+    folders: FolderListing, path: str, text: str, wanted: Iterable[str], *, optional: bool = False, written: str = ""
+) -> Iterator[VersionPin]:
     """Each of ``wanted``, on the first line of ``text`` that holds it as it is ``written``."""
     for one in wanted:
         line = text.count("\n", 0, max(text.find(written or one.strip()), 0)) + 1
@@ -212,13 +212,13 @@ def _found_in(
             yield pin
 
 
-def _pin(folders: Folders, path: str, word: str, line: int, *, optional: bool = False) -> Pin | None:
+def _pin(folders: FolderListing, path: str, word: str, line: int, *, optional: bool = False) -> VersionPin | None:
     try:
         requirement = Requirement(word)
     except InvalidRequirement:
         return None
     name = canonicalize_name(requirement.name)
-    return Pin(_OTHER_NAMES.get(name, name), requirement, folders.shown_as_asked(path), line, optional)
+    return VersionPin(_OTHER_NAMES.get(name, name), requirement, folders.shown_as_asked(path), line, optional)
 
 
 def _table(value: Any) -> Mapping[str, Any]:

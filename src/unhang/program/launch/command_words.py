@@ -63,7 +63,7 @@ _NODES = ("nnodes", "num_machines", "num_nodes", "nodes", "N")
 _RUNNERS = {"coverage": ("run",), "cProfile": (), "pdb": (), "ipdb": (), "debugpy": (), "kernprof": (), "viztracer": ()}
 
 
-def taken_apart(command: Sequence[str]) -> Launch:
+def parse_command(command: Sequence[str]) -> Launch:
     """The parts of ``command``; an empty :class:`Launch` for no words."""
     words = _without_wrappers(list(command))
     if not words:
@@ -71,7 +71,7 @@ def taken_apart(command: Sequence[str]) -> Launch:
     launcher, rest = _launcher(words)
     if launcher in ("srun", "mpirun"):
         outer, inner = _options(rest, _FLAGS[launcher])
-        within = taken_apart(inner)
+        within = parse_command(inner)
         processes = within.processes if within.launcher not in ("", "python") else _number(outer, _PROCESSES)
         name = launcher if within.launcher in ("", "python") else within.launcher
         nodes = _number(outer, _NODES) or within.nodes
@@ -194,5 +194,5 @@ def _is_number(word: str) -> bool:
 
 
 def _number(options: dict[str, str], names: Sequence[str]) -> int | None:
-    counts = (numbers.whole(options.get(name, "")) for name in names)
+    counts = (numbers.integer(options.get(name, "")) for name in names)
     return next((count for count in counts if count is not None and count >= 0), None)

@@ -7,23 +7,23 @@ import re
 from collections.abc import Callable, Sequence
 
 from unhang.findings import Source, Text, say
-from unhang.knowledge.job.launch_commands import Wrapper, wrapper_of
+from unhang.knowledge.job.launch_commands import CommandWrapper, wrapper_of
 from unhang.program.launch import kubernetes_manifests, slurm_scripts
-from unhang.program.launch.follow_session import MOST_DEPTH, Session, Start
+from unhang.program.launch.follow_session import MOST_DEPTH, FollowSession, ProgramStart
 from unhang.program.launch.python_commands import LAUNCHERS, program_words
 from unhang.program.launch.shell.partly_known_text import is_known
-from unhang.program.launch.shell.state import Outer, State
+from unhang.program.launch.shell.state import OuterLauncher, ShellState
 from unhang.program.launch.shell.statements import run_file, run_text
 
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh", "ash"})
-Follow = Callable[[Session, State, list[str], Source | None, str | None], None]
+Follow = Callable[[FollowSession, ShellState, list[str], Source | None, str | None], None]
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _TYPED = Source("command")
 
 
-def started(
-    session: Session,
-    state: State,
+def follow_words(
+    session: FollowSession,
+    state: ShellState,
     words: Sequence[str],
     source: Source | None,
     *,
@@ -53,7 +53,7 @@ def started(
     _last(session, state, rest, source)
 
 
-def _without_unset(session: Session, words: list[str]) -> list[str]:
+def _without_unset(session: FollowSession, words: list[str]) -> list[str]:
     """``$LAUNCHER python …`` where nobody set it."""
     while words and session.parts.is_only_unset(words[0]):
         for part in session.parts.inside(words[0]) if len(words) > 1 else ():
@@ -62,7 +62,7 @@ def _without_unset(session: Session, words: list[str]) -> list[str]:
     return words
 
 
-def _last(session: Session, state: State, words: list[str], source: Source | None) -> None:
+def _last(session: FollowSession, state: ShellState, words: list[str], source: Source | None) -> None:
     """What is left: a script of the shell, or the program."""
     if not words:
         return
@@ -71,19 +71,19 @@ def _last(session: Session, state: State, words: list[str], source: Source | Non
     text = session.read(path) if is_path and not words[0].endswith(".py") else None
     if text is not None and _is_shell(words[0], text):
         _script(session, state, words[0], words[1:], text)
-    elif (found := program_words(session, state, words, source, text)) is not None and not _hands_on(found):
+    elif (found := program_words(session, state, words, source, text)) is not None and not _passes_command_on(found):
         if posixpath.basename(found[0]) != name and not name.startswith("python"):
             state.trail = (*state.trail, words[0])
-        session.starts.append(Start(tuple(found), state, source))
+        session.starts.append(ProgramStart(tuple(found), state, source))
     elif "--" in words and _starts_training(words[words.index("--") + 1 :]):
-        _elsewhere(session, state, words, source)
+        _note_remote_run(session, state, words, source)
     elif text is None and words[0].endswith(".sh"):
         session.note(_absent(session, path), source)
     elif state.outer and state.outer[-1].name != "sbatch":
         session.note(say("{program} is no program of Python", program=session.parts.as_written(words[0])), source)
 
 
-def _absent(session: Session, path: str) -> Text:
+def _absent(session: FollowSession, path: str) -> Text:
     written = session.parts.as_written(path)
     if is_known(path):
         return say("{path} is not there", path=path)
@@ -95,16 +95,16 @@ def _starts_training(words: list[str]) -> bool:
     return any(posixpath.basename(word) in LAUNCHERS or word == "torch.distributed.run" for word in words[:6])
 
 
-def _hands_on(words: list[str]) -> bool:
+def _passes_command_on(words: list[str]) -> bool:
     """``python submit.py --gpus 8 -- torchrun train.py``: a program that has the command behind it run somewhere."""
     return words[0].startswith("python") and "--" in words and _starts_training(words[words.index("--") + 1 :])
 
 
-def _elsewhere(session: Session, state: State, words: list[str], source: Source | None) -> None:
+def _note_remote_run(session: FollowSession, state: ShellState, words: list[str], source: Source | None) -> None:
     name = " ".join(words[: 2 if words[0].startswith("python") else 1])
     session.note(say("{name} has the program run elsewhere; what it sets there is not known", name=name), source)
     state.trail, state.image = (*state.trail, name), name
-    started(session, state, words[words.index("--") + 1 :], source or _TYPED)
+    follow_words(session, state, words[words.index("--") + 1 :], source or _TYPED)
 
 
 def _is_shell(name: str, text: str) -> bool:
@@ -113,7 +113,7 @@ def _is_shell(name: str, text: str) -> bool:
     return named if first.startswith("#!") else name.endswith((".sh", ".bash", ".slurm", ".sbatch"))
 
 
-def _assigned(state: State, words: list[str], source: Source | None) -> list[str]:
+def _assigned(state: ShellState, words: list[str], source: Source | None) -> list[str]:
     """Words before the command set variables: ``A=b torchrun …``."""
     while words and (found := _ASSIGNMENT.fullmatch(words[0])):
         state.assign(found[1], found[2], source or _TYPED, export=True)
@@ -121,7 +121,9 @@ def _assigned(state: State, words: list[str], source: Source | None) -> list[str
     return words
 
 
-def _shell(session: Session, state: State, words: list[str], source: Source | None, stdin: str | None) -> None:
+def _shell(
+    session: FollowSession, state: ShellState, words: list[str], source: Source | None, stdin: str | None
+) -> None:
     """``bash -x run.sh ARGS``, ``sh -c TEXT``, ``bash < job.sh``."""
     rest = words[1:]
     while rest and rest[0].startswith(("-", "+")) and not rest[0].endswith("c"):
@@ -142,12 +144,12 @@ def _shell(session: Session, state: State, words: list[str], source: Source | No
         run_text(session, state.child("", []), stdin, source)
 
 
-def _script(session: Session, state: State, name: str, arguments: list[str], text: str) -> None:
+def _script(session: FollowSession, state: ShellState, name: str, arguments: list[str], text: str) -> None:
     child = state.child(name, arguments)
     run_file(session, child, state.place(name), text)
 
 
-def _image(wrapper: Wrapper, words: list[str]) -> str:
+def _image(wrapper: CommandWrapper, words: list[str]) -> str:
     """The container's image, or the host, whose contents are not looked at."""
     if not wrapper.apart:
         return ""
@@ -155,12 +157,14 @@ def _image(wrapper: Wrapper, words: list[str]) -> str:
     return f"{wrapper.apart}: {rest[0]}" if wrapper.words and rest else wrapper.apart
 
 
-def _behind_verb(wrapper: Wrapper, words: list[str]) -> list[str]:
+def _behind_verb(wrapper: CommandWrapper, words: list[str]) -> list[str]:
     verb = words[1] if len(words) > 1 and words[1] in wrapper.verbs else ""
     return words[2:] if verb else words[1:]
 
 
-def _unwrapped(session: Session, state: State, wrapper: Wrapper, words: list[str], source: Source | None) -> list[str]:
+def _unwrapped(
+    session: FollowSession, state: ShellState, wrapper: CommandWrapper, words: list[str], source: Source | None
+) -> list[str]:
     if wrapper.ends:
         return words[words.index(wrapper.ends) + 1 :] if wrapper.ends in words else []
     options, rest = _behind_options(wrapper, _behind_verb(wrapper, words))
@@ -179,11 +183,11 @@ def _unwrapped(session: Session, state: State, wrapper: Wrapper, words: list[str
         state.folder = state.place(folder)
     if wrapper.outer:
         told = {name.lstrip("-").replace("-", "_"): session.parts.as_written(value) for name, value in options}
-        state.outer = (*state.outer, Outer(posixpath.basename(words[0]), told))
+        state.outer = (*state.outer, OuterLauncher(posixpath.basename(words[0]), told))
     return rest[wrapper.words :]
 
 
-def _inside(state: State, folder: str, mounts: list[str]) -> None:
+def _inside(state: ShellState, folder: str, mounts: list[str]) -> None:
     """A folder of the container that is one of ours, mounted there."""
     for mount in mounts:
         ours, _, theirs = mount.partition(":")
@@ -194,7 +198,7 @@ def _inside(state: State, folder: str, mounts: list[str]) -> None:
     state.folder = folder or state.folder
 
 
-def _behind_options(wrapper: Wrapper, words: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
+def _behind_options(wrapper: CommandWrapper, words: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
     """The options in front, with their values, and the rest."""
     found: list[tuple[str, str]] = []
     while words and words[0].startswith("-") and words[0] != "-":
@@ -221,6 +225,6 @@ def _behind_options(wrapper: Wrapper, words: list[str]) -> tuple[list[tuple[str,
 
 _FOLLOWED_APART: tuple[tuple[frozenset[str], Follow], ...] = (
     (SHELLS, _shell),
-    (frozenset({"sbatch"}), slurm_scripts.submitted),
-    (frozenset({"kubectl", "oc"}), kubernetes_manifests.applied),
+    (frozenset({"sbatch"}), slurm_scripts.follow_sbatch),
+    (frozenset({"kubectl", "oc"}), kubernetes_manifests.follow_manifests),
 )

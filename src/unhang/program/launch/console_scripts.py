@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from unhang.program.launch.follow_session import Session
-from unhang.program.launch.shell.state import State
+from unhang.program.launch.follow_session import FollowSession
+from unhang.program.launch.shell.state import ShellState
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -40,7 +40,7 @@ class EntryPoint:
             yield posixpath.normpath(posixpath.join(root, path, "__init__.py"))
 
 
-def entry_point(session: Session, state: State, name: str) -> EntryPoint | None:
+def entry_point(session: FollowSession, state: ShellState, name: str) -> EntryPoint | None:
     """What the command ``name`` calls; None where it is no console script of Python."""
     folder = state.folder
     for _ in range(MOST_ABOVE):
@@ -52,7 +52,7 @@ def entry_point(session: Session, state: State, name: str) -> EntryPoint | None:
     return _installed(session, state, name)
 
 
-def _of_project(session: Session, folder: str) -> Mapping[str, tuple[str, str]]:
+def _of_project(session: FollowSession, folder: str) -> Mapping[str, tuple[str, str]]:
     texts = {name: session.read(posixpath.join(folder, name)) for name in ("pyproject.toml", "setup.cfg", "setup.py")}
     told = [
         *_in_pyproject(texts["pyproject.toml"] or ""),
@@ -95,7 +95,7 @@ def _in_setup_py(text: str) -> Iterator[str]:
             yield from node.value.splitlines()
 
 
-def _installed(session: Session, state: State, name: str) -> EntryPoint | None:
+def _installed(session: FollowSession, state: ShellState, name: str) -> EntryPoint | None:
     """The file that an installer wrote: ``from pkg.cli import main`` behind the first line with its Python."""
     path = state.value("PATH")
     for folder in (path if isinstance(path, str) else "").split(":"):
@@ -110,7 +110,7 @@ def _installed(session: Session, state: State, name: str) -> EntryPoint | None:
     return None
 
 
-def _of_script(session: Session, text: str, prefix: str) -> EntryPoint | None:
+def _of_script(session: FollowSession, text: str, prefix: str) -> EntryPoint | None:
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

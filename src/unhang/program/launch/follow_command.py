@@ -8,49 +8,51 @@ from dataclasses import replace
 
 from unhang.findings import say
 from unhang.host.machine import Machine
-from unhang.program.launch.command_words import taken_apart
-from unhang.program.launch.command_wrappers import started
-from unhang.program.launch.follow_session import Session, Start
-from unhang.program.launch.job_environment import Setting, of_families
-from unhang.program.launch.launch import Followed, Launch, NotUnderstood
-from unhang.program.launch.planned_job import Plan
-from unhang.program.launch.shell.partly_known_text import Unknown, is_known
-from unhang.program.launch.shell.state import State
+from unhang.program.launch.command_words import parse_command
+from unhang.program.launch.command_wrappers import follow_words
+from unhang.program.launch.follow_session import FollowSession, ProgramStart
+from unhang.program.launch.job_environment import VariableSetting, comparable_variables
+from unhang.program.launch.launch import FollowedLaunch, Launch, NotUnderstood
+from unhang.program.launch.planned_job import PlannedJob
+from unhang.program.launch.shell.partly_known_text import UnknownPart, is_known
+from unhang.program.launch.shell.state import ShellState
 
 MOST_NOTES, MOST_OTHERS, MOST_NAMES = 12, 3, 4
 _WEIGHT = {"torchrun": 3, "accelerate": 3, "deepspeed": 3, "llamafactory": 3, "composer": 3, "tune": 3, "colossalai": 3}
-_MEETING = ("MASTER_", "WORLD_SIZE", "RANK", "NODE_RANK", "PYTHONPATH", "CUDA_", "NPROC")
+_RENDEZVOUS_VARIABLES = ("MASTER_", "WORLD_SIZE", "RANK", "NODE_RANK", "PYTHONPATH", "CUDA_", "NPROC")
 
 
-def followed(machine: Machine, plan: Plan) -> tuple[Machine, Plan]:
+def follow_command(machine: Machine, plan: PlannedJob) -> tuple[Machine, PlannedJob]:
     """The machine as the job will see it (its variables, its folder), and the command that starts the program."""
     if not plan.command or plan.followed is not None:
         return machine, plan
-    session = Session(machine)
-    started(session, State(machine.environment), list(plan.command), None)
-    start = chosen(session)
+    session = FollowSession(machine)
+    follow_words(session, ShellState(machine.environment), list(plan.command), None)
+    start = choose_training_start(session)
     if start is None:
         ends = (NotUnderstood(say("the script ends itself here, as it is started"), one) for one in session.exits[-1:])
         none = NotUnderstood(say("no program of Python was found that it starts"))
-        return machine, replace(plan, followed=Followed(not_understood=_fewer([*session.notes, *ends, none])))
+        return machine, replace(plan, followed=FollowedLaunch(not_understood=_fewer([*session.notes, *ends, none])))
     told = _followed(session, start)
-    environment = {name: value for name, value in machine.environment.items() if name not in _gone(start, told)}
+    environment = {
+        name: value for name, value in machine.environment.items() if name not in _unset_variables(start, told)
+    }
     environment.update({name: setting.value for name, setting in told.environment.items()})
     words = tuple(session.parts.as_written(word) for word in (*_outer(start), *_with_files(session, start)))
-    return machine.as_job(told.folder, environment), replace(plan, command=words, followed=told)
+    return machine.for_job(told.folder, environment), replace(plan, command=words, followed=told)
 
 
-def chosen(session: Session) -> Start | None:
+def choose_training_start(session: FollowSession) -> ProgramStart | None:
     """The start that trains: a launcher of several processes before a program alone, the first of its kind."""
     return max(session.starts, key=lambda start: _weight(session, start), default=None)
 
 
-def _weight(session: Session, start: Start) -> int:
-    launch = taken_apart([session.parts.as_written(word) for word in (*_outer(start), *start.words)])
+def _weight(session: FollowSession, start: ProgramStart) -> int:
+    launch = parse_command([session.parts.as_written(word) for word in (*_outer(start), *start.words)])
     return _WEIGHT.get(launch.launcher, 2 if launch.outer else 1)
 
 
-def _followed(session: Session, start: Start) -> Followed:
+def _followed(session: FollowSession, start: ProgramStart) -> FollowedLaunch:
     state = start.state
     environment, unknown = {}, {}
     for name, one in state.variables.items():
@@ -58,12 +60,12 @@ def _followed(session: Session, start: Start) -> Followed:
             continue
         if is_known(one.value):
             path = one.source.path
-            environment[name] = Setting(name, one.value, path, one.source.line)
+            environment[name] = VariableSetting(name, one.value, path, one.source.line)
         else:
             unknown[name] = one.source
     folder = state.folder if is_known(state.folder) else ""
     notes = [*session.notes, *_of_start(session, start), *_of_variables(session, start), *_others(session, start)]
-    return Followed(environment, unknown, folder, state.trail, start.source, state.image, _fewer(notes))
+    return FollowedLaunch(environment, unknown, folder, state.trail, start.source, state.image, _fewer(notes))
 
 
 def _fewer(notes: Sequence[NotUnderstood]) -> tuple[NotUnderstood, ...]:
@@ -74,7 +76,7 @@ def _fewer(notes: Sequence[NotUnderstood]) -> tuple[NotUnderstood, ...]:
     return (*once[:MOST_NOTES], *rest)
 
 
-def _with_files(session: Session, start: Start) -> Iterator[str]:
+def _with_files(session: FollowSession, start: ProgramStart) -> Iterator[str]:
     """``@args.txt`` as the arguments that stand in the file, as ``argparse`` reads it; a line may hold several."""
     for at, word in enumerate(start.words):
         text = session.read(start.state.place(word[1:])) if at and word.startswith("@") and len(word) > 1 else None
@@ -85,11 +87,11 @@ def _with_files(session: Session, start: Start) -> Iterator[str]:
             yield from line.split() if line.startswith("-") else [line] if line else []
 
 
-def _gone(start: Start, told: Followed) -> set[str]:
+def _unset_variables(start: ProgramStart, told: FollowedLaunch) -> set[str]:
     return {*start.state.removed, *told.unknown}
 
 
-def _outer(start: Start) -> list[str]:
+def _outer(start: ProgramStart) -> list[str]:
     """``srun`` or ``mpirun`` with its options; those of ``sbatch`` count below it."""
     outers = [one for one in start.state.outer if one.name not in ("sbatch", "salloc")]
     if not outers:
@@ -101,10 +103,10 @@ def _outer(start: Start) -> list[str]:
     return [outers[-1].name, *kept, "--"] if kept else [outers[-1].name]
 
 
-def _of_start(session: Session, start: Start) -> Iterator[NotUnderstood]:
+def _of_start(session: FollowSession, start: ProgramStart) -> Iterator[NotUnderstood]:
     """Words of the command that only running tells, each reason once, and conditions it depends on."""
     words = start.words
-    named: dict[Unknown, list[str]] = {}
+    named: dict[UnknownPart, list[str]] = {}
     for at, word in enumerate(words):
         for part in session.parts.inside(word):
             name, sign, _ = word.partition("=")
@@ -116,17 +118,19 @@ def _of_start(session: Session, start: Start) -> Iterator[NotUnderstood]:
         yield NotUnderstood(because, source)
 
 
-def _of_variables(session: Session, start: Start) -> Iterator[NotUnderstood]:
-    named: dict[Unknown, list[str]] = {}
+def _of_variables(session: FollowSession, start: ProgramStart) -> Iterator[NotUnderstood]:
+    named: dict[UnknownPart, list[str]] = {}
     for name, one in start.state.variables.items():
-        told = isinstance(one.value, str) and (of_families({name: ""}) or name.startswith(_MEETING))
+        told = isinstance(one.value, str) and (
+            comparable_variables({name: ""}) or name.startswith(_RENDEZVOUS_VARIABLES)
+        )
         if one.exported and told and isinstance(one.value, str):
             for part in session.parts.inside(one.value):
                 named.setdefault(part, []).append(name)
     yield from _joined(named)
 
 
-def _joined(named: Mapping[Unknown, Sequence[str]]) -> Iterator[NotUnderstood]:
+def _joined(named: Mapping[UnknownPart, Sequence[str]]) -> Iterator[NotUnderstood]:
     """``--nnodes, --node_rank $NODES: …``; the same reason is told once."""
     for part, names in named.items():
         once = list(dict.fromkeys(name for name in names if name != part.text))
@@ -135,7 +139,7 @@ def _joined(named: Mapping[Unknown, Sequence[str]]) -> Iterator[NotUnderstood]:
         yield NotUnderstood(say("{what}: {because}", what=what, because=part.because), part.source)
 
 
-def _others(session: Session, start: Start) -> Iterator[NotUnderstood]:
+def _others(session: FollowSession, start: ProgramStart) -> Iterator[NotUnderstood]:
     """Programs of the same kind that the scripts start as well."""
     weight = _weight(session, start)
     seen = {_program(session, start)}
@@ -148,6 +152,6 @@ def _others(session: Session, start: Start) -> Iterator[NotUnderstood]:
             )
 
 
-def _program(session: Session, start: Start) -> str:
-    launch: Launch = taken_apart([session.parts.as_written(word) for word in start.words])
+def _program(session: FollowSession, start: ProgramStart) -> str:
+    launch: Launch = parse_command([session.parts.as_written(word) for word in start.words])
     return posixpath.normpath(launch.program) if launch.program.endswith(".py") else launch.program

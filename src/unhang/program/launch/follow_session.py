@@ -11,27 +11,27 @@ from unhang.findings import Source, Text, say
 from unhang.host.machine import Machine
 from unhang.program.launch.launch import NotUnderstood
 from unhang.program.launch.shell.partly_known_text import UnknownParts, is_known, without_marks
-from unhang.program.launch.shell.state import State
+from unhang.program.launch.shell.state import ShellState
 
 MOST_STEPS, MOST_DEPTH = 20_000, 24
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class ProgramStart:
     """A program is started: its words from the launcher on, by ``state``, at ``source``."""
 
     words: tuple[str, ...]
-    state: State
+    state: ShellState
     source: Source | None
 
 
 @dataclass(slots=True)
-class Session:
+class FollowSession:
     """One command, followed."""
 
     machine: Machine
     parts: UnknownParts = field(default_factory=UnknownParts)
-    starts: list[Start] = field(default_factory=list)
+    starts: list[ProgramStart] = field(default_factory=list)
     notes: dict[NotUnderstood, None] = field(default_factory=dict)
     written: dict[str, str] = field(default_factory=dict)
     """Files that the scripts themselves make."""
@@ -73,7 +73,7 @@ class Session:
         look = self.machine.entries(self.absolute(path))
         return None if look.because is not None else look.found is not None
 
-    def folder_that_has(self, path: str) -> str:
+    def find_folder_with(self, path: str) -> str:
         """The nearest folder above the user's in which ``path`` is a folder; empty where there is none."""
         above = posixpath.normpath(self.machine.folder)
         while above != posixpath.dirname(above):
@@ -91,14 +91,14 @@ class Session:
 
 
 @dataclass(slots=True)
-class Frame:
+class ScriptFrame:
     """One script (or function, or substitution) at work."""
 
-    session: Session
-    state: State
+    session: FollowSession
+    state: ShellState
     file: str
     code: bytes
-    run: Callable[[Frame, Any], bool | None]
+    run: Callable[[ScriptFrame, Any], bool | None]
     stdin: str | None = None
     output: list[str] | None = None
     """What is printed; None where nobody reads it."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class VariableSetting:
     """One variable. ``origin``: ``environment``, ``command``, or a file's path; ``line`` counts from 1 in files."""
 
     name: str
@@ -17,11 +17,11 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class JobEnvironment:
     """``in_force`` by name; ``shadowed``: (in force, set elsewhere to another value and without effect)."""
 
-    in_force: Mapping[str, Setting]
-    shadowed: tuple[tuple[Setting, Setting], ...] = ()
+    in_force: Mapping[str, VariableSetting]
+    shadowed: tuple[tuple[VariableSetting, VariableSetting], ...] = ()
 
     def value(self, name: str) -> str | None:
         """The value of ``name``, None when it is not set."""
@@ -45,7 +45,7 @@ FAMILIES = (
 _SECRETS = ("TOKEN", "KEY", "SECRET", "PASSWORD", "CREDENTIAL")
 
 
-def of_families(environment: Mapping[str, str]) -> dict[str, str]:
+def comparable_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Variables that every rank should have alike; nothing that may be a secret."""
     return {
         name: value
@@ -63,7 +63,7 @@ _LAUNCHERS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class LauncherTask:
     """This process among those the launcher started."""
 
     rank: int
@@ -71,10 +71,10 @@ class Task:
     local_rank: int = 0
 
 
-def task_of(environment: Mapping[str, str]) -> Task | None:
+def find_task(environment: Mapping[str, str]) -> LauncherTask | None:
     """What the launcher says; None where this process was started alone."""
     for names in _LAUNCHERS:
         rank, count, local = (environment.get(name, "") for name in names)
         if rank.isdecimal() and count.isdecimal() and int(count) > 1:
-            return Task(int(rank), int(count), int(local) if local.isdecimal() else 0)
+            return LauncherTask(int(rank), int(count), int(local) if local.isdecimal() else 0)
     return None

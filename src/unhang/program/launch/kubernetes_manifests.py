@@ -8,14 +8,16 @@ from typing import Any
 import yaml
 
 from unhang.findings import Source, say
-from unhang.program.launch.follow_session import Session
+from unhang.program.launch.follow_session import FollowSession
 from unhang.program.launch.shell.partly_known_text import without_marks
-from unhang.program.launch.shell.state import State
+from unhang.program.launch.shell.state import ShellState
 
 MOST_DEEP = 24
 
 
-def applied(session: Session, state: State, words: list[str], source: Source | None, stdin: str | None) -> None:
+def follow_manifests(
+    session: FollowSession, state: ShellState, words: list[str], source: Source | None, stdin: str | None
+) -> None:
     """Follow the containers of every manifest that ``words`` name."""
     names = [words[at + 1] for at, word in enumerate(words[:-1]) if word in ("-f", "--filename")]
     names += [word.partition("=")[2] for word in words if word.startswith(("-f=", "--filename="))]
@@ -34,7 +36,7 @@ def applied(session: Session, state: State, words: list[str], source: Source | N
             _document(session, state, document, name)
 
 
-def _document(session: Session, state: State, document: Any, name: str) -> None:
+def _document(session: FollowSession, state: ShellState, document: Any, name: str) -> None:
     if not isinstance(document, Mapping):
         return
     seen: set[tuple[str, ...]] = set()
@@ -47,9 +49,14 @@ def _document(session: Session, state: State, document: Any, name: str) -> None:
 
 
 def _container(
-    session: Session, state: State, container: Mapping[str, Any], words: tuple[str, ...], name: str, replicas: int
+    session: FollowSession,
+    state: ShellState,
+    container: Mapping[str, Any],
+    words: tuple[str, ...],
+    name: str,
+    replicas: int,
 ) -> None:
-    from unhang.program.launch.command_wrappers import started
+    from unhang.program.launch.command_wrappers import follow_words
 
     child, source = state.child(f"kubectl {name}", []), Source(state.place(name))
     for row in _list(container, "env"):
@@ -66,7 +73,7 @@ def _container(
     if replicas > 1 and child.value("WORLD_SIZE") is None:
         child.assign("WORLD_SIZE", str(replicas), source, export=True)
     child.image = f"image: {container.get('image', '?')}"
-    started(session, child, words, source)
+    follow_words(session, child, words, source)
 
 
 def _containers(node: Any, replicas: int, depth: int) -> Iterator[tuple[Mapping[str, Any], int]]:

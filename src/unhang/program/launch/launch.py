@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from unhang.findings import Source, Text
-from unhang.program.launch.job_environment import Setting
+from unhang.program.launch.job_environment import VariableSetting
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class NotUnderstood:
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class FollowedLaunch:
     """The way from the command that is typed to the one that starts the program.
 
     ``environment``: what the command and its scripts set, each with its place. ``unknown``: variables they set to
@@ -27,7 +27,7 @@ class Followed:
     for that folder. ``trail``: the scripts and containers on the way. ``place``: where the program's command stands.
     """
 
-    environment: Mapping[str, Setting] = field(default_factory=dict)
+    environment: Mapping[str, VariableSetting] = field(default_factory=dict)
     unknown: Mapping[str, Source] = field(default_factory=dict)
     folder: str = ""
     trail: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class Launch:
     nodes: int | None = None
     outer: str = ""
     """``srun`` or ``mpirun`` where one of them starts the launcher."""
-    followed: Followed = Followed()
+    followed: FollowedLaunch = FollowedLaunch()
     """How the command led here."""
 
     @property

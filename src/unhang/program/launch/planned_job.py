@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from unhang.findings import Source
-from unhang.program.launch.launch import Followed
+from unhang.program.launch.launch import FollowedLaunch
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PlannedJob:
     """``command``: the words after ``--``, empty when none were given. ``assume``: versions by package, which count
     instead of those installed. ``paths``: folders the job will write to or read from, as far as the user named them.
     """
@@ -18,7 +18,7 @@ class Plan:
     command: tuple[str, ...] = ()
     assume: Mapping[str, str] = field(default_factory=dict)
     paths: tuple[str, ...] = ()
-    followed: Followed | None = None
+    followed: FollowedLaunch | None = None
     """How ``command`` was found in the words that the user typed; None: these are they."""
 
     def set_at(self, name: str) -> Source:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from unhang.findings import Source, say
 from unhang.knowledge.job.launch_commands import TrainingCommand, training_command
 from unhang.program.launch.console_scripts import EntryPoint, entry_point
-from unhang.program.launch.follow_session import Session
+from unhang.program.launch.follow_session import FollowSession
 from unhang.program.launch.shell.partly_known_text import is_known
-from unhang.program.launch.shell.state import State
-from unhang.program.launch.subprocess_calls import words_started
+from unhang.program.launch.shell.state import ShellState
+from unhang.program.launch.subprocess_calls import find_started_command
 
 LAUNCHERS = {
     "torchrun": (),
@@ -30,7 +30,7 @@ _NO_TRAINING = frozenset(("pip", "venv", "ensurepip", "json.tool", "http.server"
 
 
 def program_words(
-    session: Session, state: State, words: Sequence[str], source: Source | None, text: str | None
+    session: FollowSession, state: ShellState, words: Sequence[str], source: Source | None, text: str | None
 ) -> list[str] | None:
     """``words`` as what they come to in the end; None where they start no program of Python.
 
@@ -64,7 +64,7 @@ def _python(words: list[str]) -> list[str] | None:
     return words
 
 
-def _not_known(session: Session, first: str, rest: list[str], source: Source | None) -> list[str] | None:
+def _not_known(session: FollowSession, first: str, rest: list[str], source: Source | None) -> list[str] | None:
     at = next((at for at, word in enumerate(rest) if word.endswith(".py")), None)
     written = session.parts.as_written(first)
     if at is None:
@@ -73,14 +73,14 @@ def _not_known(session: Session, first: str, rest: list[str], source: Source | N
     return ["python", *rest[at:]]
 
 
-def _console_script(session: Session, state: State, name: str, rest: list[str]) -> list[str] | None:
+def _console_script(session: FollowSession, state: ShellState, name: str, rest: list[str]) -> list[str] | None:
     row = training_command(name, rest[0] if rest else "")
     entry = entry_point(session, state, name) if row is not None or not _is_plain(name) else None
     if entry is not None:
         for path in entry.files():
             text = session.read(path)
             if text is not None:
-                found = words_started(session, state, entry, path, text, rest)
+                found = find_started_command(session, state, entry, path, text, rest)
                 return found or (_of_row(state, row, rest) if row is not None else _function(entry, rest))
     if row is not None:
         return _of_row(state, row, rest)
@@ -96,7 +96,7 @@ def _function(entry: EntryPoint, rest: list[str]) -> list[str]:
     return ["python", "-m", entry.module, *rest]
 
 
-def _of_row(state: State, row: TrainingCommand, rest: list[str]) -> list[str]:
+def _of_row(state: ShellState, row: TrainingCommand, rest: list[str]) -> list[str]:
     module = row.module.replace("{verb}", rest[0])
     if row.launcher == "accelerate":
         return ["accelerate", "launch", "-m", module, *rest[1:]]

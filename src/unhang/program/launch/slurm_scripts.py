@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 from unhang.findings import Source, say
 from unhang.knowledge import numbers
-from unhang.program.launch.follow_session import Session
+from unhang.program.launch.follow_session import FollowSession
 from unhang.program.launch.shell.partly_known_text import is_known
-from unhang.program.launch.shell.state import Outer, State
+from unhang.program.launch.shell.state import OuterLauncher, ShellState
 from unhang.program.launch.shell.statements import run_file, run_text
 
 _LINE = re.compile(r"#SBATCH\s+(.*)")
@@ -20,7 +20,9 @@ _FLAGS = frozenset(
 )
 
 
-def submitted(session: Session, state: State, words: list[str], source: Source | None, stdin: str | None) -> None:
+def follow_sbatch(
+    session: FollowSession, state: ShellState, words: list[str], source: Source | None, stdin: str | None
+) -> None:
     """Follow ``words``, which begin with ``sbatch``."""
     options, rest = _options(words[1:])
     if "wrap" in options:
@@ -34,11 +36,11 @@ def submitted(session: Session, state: State, words: list[str], source: Source |
         return
     child = state.child(name, rest[1:])
     child.trail = (*state.trail, f"sbatch {name}".strip())
-    _as_job(child, in_lines(text), options)
+    _as_job(child, sbatch_options(text), options)
     run_file(session, child, state.place(name) if name else "sbatch", text)
 
 
-def in_lines(text: str) -> dict[str, str]:
+def sbatch_options(text: str) -> dict[str, str]:
     """Options of the ``#SBATCH`` lines, which end at the first command."""
     found: dict[str, str] = {}
     for line in text.splitlines():
@@ -67,21 +69,24 @@ def _options(words: list[str]) -> tuple[dict[str, str], list[str]]:
     return found, words
 
 
-def _as_job(state: State, lines: Mapping[str, str], typed: Mapping[str, str]) -> None:
+def _as_job(state: ShellState, lines: Mapping[str, str], typed: Mapping[str, str]) -> None:
     options = {**lines, **typed}
-    state.outer = (*state.outer, Outer("sbatch", {name.replace("-", "_"): value for name, value in options.items()}))
+    state.outer = (
+        *state.outer,
+        OuterLauncher("sbatch", {name.replace("-", "_"): value for name, value in options.items()}),
+    )
     if options.get("chdir"):
         state.folder = state.place(options["chdir"])
     source = Source(state.script or "sbatch")
-    nodes = numbers.whole(options.get("nodes", "1").partition("-")[0])
-    tasks = numbers.whole(options.get("ntasks-per-node", ""))
-    gpus = cards_of(options)
+    nodes = numbers.integer(options.get("nodes", "1").partition("-")[0])
+    tasks = numbers.integer(options.get("ntasks-per-node", ""))
+    gpus = gpus_per_node(options)
     told = {
         "SLURM_NNODES": nodes,
         "SLURM_JOB_NUM_NODES": nodes,
         "SLURM_NTASKS_PER_NODE": tasks,
-        "SLURM_NTASKS": numbers.whole(options.get("ntasks", "")) or (tasks * nodes if tasks and nodes else None),
-        "SLURM_CPUS_PER_TASK": numbers.whole(options.get("cpus-per-task", "")),
+        "SLURM_NTASKS": numbers.integer(options.get("ntasks", "")) or (tasks * nodes if tasks and nodes else None),
+        "SLURM_CPUS_PER_TASK": numbers.integer(options.get("cpus-per-task", "")),
         "SLURM_GPUS_ON_NODE": gpus,
         "SLURM_GPUS_PER_NODE": gpus if "gpus-per-node" in options else None,
     }
@@ -95,7 +100,7 @@ def _as_job(state: State, lines: Mapping[str, str], typed: Mapping[str, str]) ->
             state.assign(name, value, source, export=True)
 
 
-def cards_of(options: Mapping[str, str]) -> int | None:
+def gpus_per_node(options: Mapping[str, str]) -> int | None:
     """Cards of a node that the job asks for."""
     for name in ("gpus-per-node", "gres"):
         found = re.search(r"(?:^|gpu:)(?:[\w.-]+:)?(\d+)$", options.get(name, "").partition(",")[0])

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from unhang.findings import Source, say
 from unhang.program.launch.console_scripts import EntryPoint
-from unhang.program.launch.follow_session import Session
+from unhang.program.launch.follow_session import FollowSession
 from unhang.program.launch.shell.partly_known_text import is_known
-from unhang.program.launch.shell.state import State
+from unhang.program.launch.shell.state import ShellState
 
 _STARTS = frozenset(
     ("run", "Popen", "call", "check_call", "check_output", "system", "execvp", "execvpe", "execv", "execlp", "popen")
@@ -20,8 +20,8 @@ _LAUNCHERS = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "
 MOST_DEEP = 12
 
 
-def words_started(
-    session: Session, state: State, entry: EntryPoint, path: str, text: str, arguments: Sequence[str]
+def find_started_command(
+    session: FollowSession, state: ShellState, entry: EntryPoint, path: str, text: str, arguments: Sequence[str]
 ) -> list[str] | None:
     """The command that the source at ``path`` starts with ``arguments``; None where it starts no launcher."""
     try:
@@ -50,8 +50,8 @@ def _name(node: ast.expr) -> str:
 class _Reader:
     """Values of expressions, as far as they can be told; marks for the rest."""
 
-    session: Session
-    state: State
+    session: FollowSession
+    state: ShellState
     entry: EntryPoint
     path: str
     arguments: list[str]

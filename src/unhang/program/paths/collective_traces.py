@@ -9,24 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from unhang.program.data_flow.constant_arguments import NO_CONSTANTS, Constants, known_in, says
-from unhang.program.data_flow.function_reader import Read
+from unhang.program.data_flow.constant_arguments import NO_CONSTANTS, Constants, callee_constants, evaluate_test
+from unhang.program.data_flow.function_reader import FunctionReading
 from unhang.program.data_flow.function_steps import (
     LOCAL_ZERO,
     RANK_ZERO,
     Block,
-    Branch,
-    Called,
-    Guarded,
-    Leaf,
-    Leave,
-    Loop,
-    Op,
-    Part,
+    BranchStep,
+    BranchTest,
+    CallStep,
+    CollectiveStep,
+    ExitStep,
+    LoopStep,
+    ModelPartStep,
     Step,
-    Test,
+    TestTerm,
+    TryStep,
 )
-from unhang.program.syntax.definitions import Defined
+from unhang.program.syntax.definitions import FunctionDefinition
 
 END, RAISE, NEXT, BREAK, RETURN, MARK = range(6)
 _MOST_SPLICED = 12
@@ -34,7 +34,7 @@ _MOST_DEEP = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Assumed:
+class PathAssumptions:
     """What a test with this ``key`` says; ``groups``: collectives of named groups count too; ``unsure``: also what is
     a collective only perhaps; ``parts``: parts of the model count, and nothing else."""
 
@@ -46,25 +46,25 @@ class Assumed:
     constants: Constants = NO_CONSTANTS
     """What parameters of the function hold on the way that leads here."""
 
-    def counts(self, op: Op) -> bool:
+    def counts(self, op: CollectiveStep) -> bool:
         """Whether this collective takes part."""
         if self.parts:
             return False
         perhaps = op.sure or (self.unsure and op.name != "backward")
         return perhaps and (self.groups or not op.group)
 
-    def in_call(self, step: Called, target: Defined) -> Assumed:
+    def in_call(self, step: CallStep, target: FunctionDefinition) -> PathAssumptions:
         """What of it holds in ``target``, which ``step`` calls."""
-        return replace(self.above(), constants=known_in(step.handed.get(target, ()), self.constants))
+        return replace(self.above(), constants=callee_constants(step.handed.get(target, ()), self.constants))
 
-    def above(self) -> Assumed:
+    def above(self) -> PathAssumptions:
         """What of it holds in a function that calls this one."""
         kept = self.key if self.key in (RANK_ZERO, LOCAL_ZERO) else ""
         return replace(self, key=kept, constants=NO_CONSTANTS)
 
-    def truth_of(self, leaf: Leaf) -> bool | None:
+    def truth_of(self, leaf: TestTerm) -> bool | None:
         """What a test says, as far as that is known."""
-        told = says(leaf.text, self.constants) if self.constants else None
+        told = evaluate_test(leaf.text, self.constants) if self.constants else None
         if told is not None:
             return told
         if leaf.known is not None:
@@ -83,18 +83,18 @@ class _Frame:
     inside: Callable[[int], int] | None = None
 
 
-class Traces:
+class CollectiveTraces:
     """Traces of all functions that were read."""
 
-    def __init__(self, reads: Mapping[Defined, Read]) -> None:
+    def __init__(self, reads: Mapping[FunctionDefinition, FunctionReading]) -> None:
         self.reads = reads
         self._nodes: dict[tuple[object, ...], int] = {}
         self._content: list[tuple[object, ...]] = [("end", n) for n in range(6)]
-        self._summaries: dict[tuple[Defined, Assumed], int] = {}
+        self._summaries: dict[tuple[FunctionDefinition, PathAssumptions], int] = {}
         self._meets: dict[int, bool] = {}
         self._deep = 0
 
-    def of(self, one: Defined, assumed: Assumed) -> int:
+    def of(self, one: FunctionDefinition, assumed: PathAssumptions) -> int:
         """What is met in a function."""
         known = self._summaries.get((one, assumed))
         if known is not None:
@@ -107,7 +107,7 @@ class Traces:
             self._deep -= 1
         return self._summaries[one, assumed]
 
-    def alone(self, block: Block, assumed: Assumed) -> int:
+    def alone(self, block: Block, assumed: PathAssumptions) -> int:
         """What is met in a block, and how it is left."""
         return self.block(block, assumed, MARK, _Frame(RETURN, BREAK, NEXT, RAISE))
 
@@ -127,36 +127,36 @@ class Traces:
 
     # -- building
 
-    def block(self, block: Block, assumed: Assumed, after: int, frame: _Frame) -> int:
+    def block(self, block: Block, assumed: PathAssumptions, after: int, frame: _Frame) -> int:
         """The trace of ``block`` where ``after`` follows it."""
         for step in reversed(block):
             after = self._step(step, assumed, after, frame)
         return after
 
-    def _step(self, step: Step, assumed: Assumed, after: int, frame: _Frame) -> int:
-        if isinstance(step, Op):
+    def _step(self, step: Step, assumed: PathAssumptions, after: int, frame: _Frame) -> int:
+        if isinstance(step, CollectiveStep):
             return self._node("op", step.name, step.group, after) if assumed.counts(step) else after
-        if isinstance(step, Part):
+        if isinstance(step, ModelPartStep):
             return self._node("op", step.name, "", after) if assumed.parts else after
-        if isinstance(step, Leave):
+        if isinstance(step, ExitStep):
             return self._left(step, after, frame)
-        if isinstance(step, Branch):
+        if isinstance(step, BranchStep):
             then = self.block(step.then, assumed, after, frame)
             other = self.block(step.other, assumed, after, frame)
             return self._decided(step.test, then, other, assumed)
-        if isinstance(step, Loop):
+        if isinstance(step, LoopStep):
             return self._looped(step, assumed, after, frame)
-        if isinstance(step, Guarded):
+        if isinstance(step, TryStep):
             return self._guarded(step, assumed, after, frame)
-        return self._called(step, assumed, after, frame) if isinstance(step, Called) else after
+        return self._called(step, assumed, after, frame) if isinstance(step, CallStep) else after
 
-    def _left(self, step: Leave, after: int, frame: _Frame) -> int:
+    def _left(self, step: ExitStep, after: int, frame: _Frame) -> int:
         if step.kind == "yield":
             return frame.inside(after) if frame.inside is not None else after
         ways = {"return": frame.back, "break": frame.out, "continue": frame.again, "raise": frame.lost}
         return ways[step.kind]
 
-    def _looped(self, step: Loop, assumed: Assumed, after: int, frame: _Frame) -> int:
+    def _looped(self, step: LoopStep, assumed: PathAssumptions, after: int, frame: _Frame) -> int:
         body = self.block(step.body, assumed, NEXT, _Frame(RETURN, BREAK, NEXT, frame.lost, frame.inside))
         after = self.block(step.orelse, assumed, after, frame)
         returns = self._reaches(body, RETURN)
@@ -164,7 +164,7 @@ class Traces:
             return self._node("loop", "", body, frame.back if returns else after, after)
         return self._node("alt", f"loop {step.text}", frame.back, after) if returns else after
 
-    def _guarded(self, step: Guarded, assumed: Assumed, after: int, frame: _Frame) -> int:
+    def _guarded(self, step: TryStep, assumed: PathAssumptions, after: int, frame: _Frame) -> int:
         def at_last(node: int) -> int:
             return self.block(step.final, assumed, node, frame) if step.final else node
 
@@ -181,7 +181,7 @@ class Traces:
         orelse = self.block(step.orelse, assumed, after, outer)
         return self.block(step.body, assumed, orelse, replace(outer, lost=lost))
 
-    def _called(self, step: Called, assumed: Assumed, after: int, frame: _Frame) -> int:
+    def _called(self, step: CallStep, assumed: PathAssumptions, after: int, frame: _Frame) -> int:
         if step.inside is not None:
             return self._entered(step, assumed, after, frame)
         if step.perhaps and not assumed.unsure:
@@ -195,7 +195,7 @@ class Traces:
             node = self._node("alt", f"target {step.text}", node, one)
         return node
 
-    def _entered(self, step: Called, assumed: Assumed, after: int, frame: _Frame) -> int:
+    def _entered(self, step: CallStep, assumed: PathAssumptions, after: int, frame: _Frame) -> int:
         inside, target = step.inside, step.targets[0]
         read = self.reads.get(target)
         if inside is None or read is None or self._deep >= _MOST_DEEP:
@@ -223,7 +223,7 @@ class Traces:
         last = self._content[node][-1]
         return last if isinstance(last, int) else END
 
-    def _decided(self, test: Test, then: int, other: int, assumed: Assumed) -> int:
+    def _decided(self, test: BranchTest, then: int, other: int, assumed: PathAssumptions) -> int:
         if then == other:
             return then
         if test.how == "not":

@@ -6,7 +6,7 @@ import ast
 import time
 from collections.abc import Iterator, Sequence
 
-from unhang.program.data_flow.function_reader import Read
+from unhang.program.data_flow.function_reader import FunctionReading
 from unhang.program.data_flow.function_steps import (
     BATCH,
     CHANCE,
@@ -21,23 +21,23 @@ from unhang.program.data_flow.function_steps import (
     SETTING,
     TIME,
     Block,
-    Branch,
-    Called,
-    Guarded,
-    Leaf,
-    Leave,
-    Loop,
-    Op,
+    BranchStep,
+    CallStep,
+    CollectiveStep,
+    ExitStep,
+    LoopStep,
+    TestTerm,
+    TryStep,
     inner_blocks,
-    leaves,
     steps_of,
+    test_terms,
 )
-from unhang.program.paths.collective_traces import BREAK, NEXT, RAISE, RETURN, Assumed
-from unhang.program.paths.divergent_paths import At, Parting, Ways
-from unhang.program.paths.next_collective import Met, NextCollective, paths
-from unhang.program.paths.single_rank_files import WRITES, written_by_some
-from unhang.program.rank_dependence.rank_branches import spoken
-from unhang.program.syntax.definitions import Defined
+from unhang.program.paths.collective_traces import BREAK, NEXT, RAISE, RETURN, PathAssumptions
+from unhang.program.paths.divergent_paths import PathDivergence, ProgramPaths, SourceLine
+from unhang.program.paths.next_collective import NextCollective, ReachedCollective, paths_to_steps
+from unhang.program.paths.single_rank_files import WRITES, is_written_by_some_ranks
+from unhang.program.rank_dependence.rank_branches import expression_text
+from unhang.program.syntax.definitions import FunctionDefinition
 from unhang.program.syntax.syntax_tree import call_name, own_nodes
 
 _OTHER = "rank of a group"
@@ -46,16 +46,16 @@ _ASKED_OF_PARTS = (DATA, BATCH, CHANCE)
 _EXITS = {RETURN: "return", BREAK: "break", NEXT: "continue"}
 
 
-class Search:
+class DivergenceSearch:
     """Goes through all functions that were read; stops at ``until`` of processor time."""
 
-    def __init__(self, ways: Ways, until: float, *, parts: bool = False) -> None:
+    def __init__(self, ways: ProgramPaths, until: float, *, parts: bool = False) -> None:
         self.ways, self.until, self.parts = ways, until, parts
         self.asked = _ASKED_OF_PARTS if parts else _ASKED
         self.traces = ways.traces
         self.next = NextCollective(ways.reads, ways.launch, ways.traces)
 
-    def found(self) -> Iterator[Parting]:
+    def found(self) -> Iterator[PathDivergence]:
         """Every place, function by function."""
         for one, read in self.ways.reads.items():
             if one not in self.ways.launch:
@@ -65,56 +65,56 @@ class Search:
                 return
             yield from self._in_function(one, read)
 
-    def _in_function(self, one: Defined, read: Read) -> Iterator[Parting]:
-        keys: dict[str, Leaf] = {}
+    def _in_function(self, one: FunctionDefinition, read: FunctionReading) -> Iterator[PathDivergence]:
+        keys: dict[str, TestTerm] = {}
         for step in steps_of(read.steps):
-            if isinstance(step, Loop) and step.kinds - {ORDER} and not self.parts:
+            if isinstance(step, LoopStep) and step.kinds - {ORDER} and not self.parts:
                 own = not step.kinds - {ORDER, DATA, CHANCE, TIME}  # nothing that the ranks of a group share
-                met = self.next.first(step.body, one, Assumed(groups=own))
+                met = self.next.first(step.body, one, PathAssumptions(groups=own))
                 if met is not None and (met.certain or (own and met.proved)):
                     yield self._as_parting(one, step, tuple(step.kinds - {ORDER}), "loop", met, None, sure=False)
-            if isinstance(step, Loop) and not self.parts:
+            if isinstance(step, LoopStep) and not self.parts:
                 yield from self._swallowed(one, step)
-            if isinstance(step, Branch):
-                for leaf in leaves(step.test):
+            if isinstance(step, BranchStep):
+                for leaf in test_terms(step.test):
                     if leaf.known is None and leaf.kinds & set(self.asked):
                         keys.setdefault(leaf.key, leaf)
-        seen: set[tuple[At, At]] = set()
+        seen: set[tuple[SourceLine, SourceLine]] = set()
         for leaf in keys.values():
             found = self._parted(one, read, leaf)
             if found is not None and (found.branch, found.call) not in seen:
                 seen.add((found.branch, found.call))
                 yield found
 
-    def _swallowed(self, one: Defined, loop: Loop) -> Iterator[Parting]:
+    def _swallowed(self, one: FunctionDefinition, loop: LoopStep) -> Iterator[PathDivergence]:
         """A rank that meets an error in a round goes on without the collectives of the rest of it."""
         for step in loop.body:
-            if not isinstance(step, Guarded) or not step.swallows:
+            if not isinstance(step, TryStep) or not step.swallows:
                 continue
-            met = self.next.first(step.body, one, Assumed())
-            handled = [self.traces.alone(handler, Assumed()) for handler in step.handlers]
+            met = self.next.first(step.body, one, PathAssumptions())
+            handled = [self.traces.alone(handler, PathAssumptions()) for handler in step.handlers]
             if met is None or not met.certain or RAISE in handled or not self._works_before(step.body, one, 4):
                 continue
             if not any(self.traces.meets(node) for node in handled):
                 yield self._as_parting(one, step, (ERRORS,), "except", met, None, sure=False)
 
-    def _works_before(self, block: Block, one: Defined, deep: int) -> bool:
+    def _works_before(self, block: Block, one: FunctionDefinition, deep: int) -> bool:
         """Something that may fail comes before the last collective of a block, here or in the function it calls."""
-        meeting = [step for step in block if self.next.met(step, one, Assumed(), 12) is not None]
+        meeting = [step for step in block if self.next.met(step, one, PathAssumptions(), 12) is not None]
         if not meeting or not deep:
             return False
         if meeting[-1] is not block[0]:
             return True
         first = block[0]
-        targets = [t for t in first.targets if t in self.ways.reads] if isinstance(first, Called) else []
+        targets = [t for t in first.targets if t in self.ways.reads] if isinstance(first, CallStep) else []
         inner = any(self._works_before(self.ways.reads[target].steps, target, deep - 1) for target in targets)
         return inner or any(self._works_before(part, one, deep) for part in inner_blocks(first))
 
-    def _parted(self, one: Defined, read: Read, leaf: Leaf) -> Parting | None:
+    def _parted(self, one: FunctionDefinition, read: FunctionReading, leaf: TestTerm) -> PathDivergence | None:
         ranks = bool(leaf.kinds & {RANK, LOCAL, "named rank", _OTHER})
         for unsure in (False,) if self.parts else (False, True):
-            yes = Assumed(leaf.key, truth=True, groups=not ranks, unsure=unsure, parts=self.parts)
-            no = Assumed(leaf.key, truth=False, groups=not ranks, unsure=unsure, parts=self.parts)
+            yes = PathAssumptions(leaf.key, truth=True, groups=not ranks, unsure=unsure, parts=self.parts)
+            no = PathAssumptions(leaf.key, truth=False, groups=not ranks, unsure=unsure, parts=self.parts)
             ways = self.traces.of(one, yes), self.traces.of(one, no)
             if (
                 ways[0] == ways[1]
@@ -127,17 +127,19 @@ class Search:
                 return found
         return None
 
-    def _evened(self, one: Defined, yes: Assumed, no: Assumed) -> bool:
+    def _evened(self, one: FunctionDefinition, yes: PathAssumptions, no: PathAssumptions) -> bool:
         """All its callers meet the same on both ways: what is missing here is made up for there."""
         callers = {caller for caller, _ in self.next.callers.get(one, ()) if caller in self.ways.launch}
         return bool(callers) and all(self.traces.of(c, yes) == self.traces.of(c, no) for c in callers)
 
     # -- which branch, and what is missed
 
-    def _explained(self, one: Defined, read: Read, leaf: Leaf, yes: Assumed, no: Assumed) -> Parting | None:
-        for path in paths(read.steps):
+    def _explained(
+        self, one: FunctionDefinition, read: FunctionReading, leaf: TestTerm, yes: PathAssumptions, no: PathAssumptions
+    ) -> PathDivergence | None:
+        for path in paths_to_steps(read.steps):
             step = path[-1][0][path[-1][1]]
-            if not isinstance(step, Branch) or _asked(step, leaf.key, self.asked) is None:
+            if not isinstance(step, BranchStep) or _asked(step, leaf.key, self.asked) is None:
                 continue
             here = (step,)
             sides = self.traces.alone(here, yes), self.traces.alone(here, no)
@@ -149,8 +151,13 @@ class Search:
         return None
 
     def _inside(
-        self, one: Defined, step: Branch, leaf: Leaf, path: list[tuple[Block, int]], assumed: Assumed
-    ) -> Parting | None:
+        self,
+        one: FunctionDefinition,
+        step: BranchStep,
+        leaf: TestTerm,
+        path: list[tuple[Block, int]],
+        assumed: PathAssumptions,
+    ) -> PathDivergence | None:
         """The collective stands on one side of the branch."""
         mine = _asked(step, leaf.key, self.asked) or leaf
         first, second = self.next.first(step.then, one, assumed), self.next.first(step.other, one, assumed)
@@ -164,8 +171,13 @@ class Search:
         return self._parting(one, step, mine, "if" if met is first else "else", met, others)
 
     def _around(
-        self, one: Defined, step: Branch, leaf: Leaf, path: list[tuple[Block, int]], assumed: Assumed
-    ) -> Parting | None:
+        self,
+        one: FunctionDefinition,
+        step: BranchStep,
+        leaf: TestTerm,
+        path: list[tuple[Block, int]],
+        assumed: PathAssumptions,
+    ) -> PathDivergence | None:
         """One side leaves, and the collective comes later."""
         mine = _asked(step, leaf.key, self.asked) or leaf
         for leave in (*_exits(step.then), *_exits(step.other)):
@@ -177,7 +189,9 @@ class Search:
             return self._parting(one, step, mine, leave.kind, met, None)
         return None
 
-    def _behind(self, one: Defined, path: list[tuple[Block, int]], kind: str, assumed: Assumed) -> Met | None:
+    def _behind(
+        self, one: FunctionDefinition, path: list[tuple[Block, int]], kind: str, assumed: PathAssumptions
+    ) -> ReachedCollective | None:
         """The first collective that an exit of this kind leads around."""
         if kind not in ("return", "break", "continue"):
             return None
@@ -187,7 +201,7 @@ class Search:
             met = self.next.first(block[at + 1 :], one, assumed)
             if met is not None:
                 return met
-            if isinstance(owner, Loop):
+            if isinstance(owner, LoopStep):
                 if kind == "continue":
                     return None
                 met = self.next.first(owner.body, one, assumed)
@@ -198,10 +212,16 @@ class Search:
         return None
 
     def _parting(
-        self, one: Defined, step: Branch, leaf: Leaf, kind: str, met: Met, others: Met | None
-    ) -> Parting | None:
+        self,
+        one: FunctionDefinition,
+        step: BranchStep,
+        leaf: TestTerm,
+        kind: str,
+        met: ReachedCollective,
+        others: ReachedCollective | None,
+    ) -> PathDivergence | None:
         asked = FILES in leaf.kinds and kind in ("if", "else") and not leaf.kinds & {RANK, LOCAL}
-        if asked and not written_by_some(leaf.path, one, self.ways.calls):
+        if asked and not is_written_by_some_ranks(leaf.path, one, self.ways.calls):
             return None
         if not met.proved or (met.op.name == "forward" and not self._gets_wrapped(met)):
             return None
@@ -210,7 +230,7 @@ class Search:
         sure = sure and not _may_hold_for_all(step, leaf)
         return self._as_parting(one, step, why, kind, met, others, sure=sure and met.certain and met.op.sure)
 
-    def _gets_wrapped(self, met: Met) -> bool:
+    def _gets_wrapped(self, met: ReachedCollective) -> bool:
         """The calls of this way hand the wrapped model down, and not another one to the same parameter."""
         calls, wrapped = self.ways.calls, self.ways.around.wrapped
         name, target = met.op.text, met.op.here
@@ -229,73 +249,75 @@ class Search:
                 return True
             if not wrapped.holds(value, caller):
                 return False
-            name, target = spoken(value), caller
+            name, target = expression_text(value), caller
         return True
 
     def _as_parting(
         self,
-        one: Defined,
-        step: Branch | Loop | Guarded,
+        one: FunctionDefinition,
+        step: BranchStep | LoopStep | TryStep,
         why: tuple[str, ...],
         kind: str,
-        met: Met,
-        others: Met | None,
+        met: ReachedCollective,
+        others: ReachedCollective | None,
         *,
         sure: bool,
-    ) -> Parting:
-        return Parting(
-            At(one.file.path, step.line, one.full_name, "try" if isinstance(step, Guarded) else step.text),
+    ) -> PathDivergence:
+        return PathDivergence(
+            SourceLine(one.file.path, step.line, one.full_name, "try" if isinstance(step, TryStep) else step.text),
             kind,
             why,
             _at(met.op),
-            tuple(At(f.file.path, line, f.full_name, text) for f, line, text in met.chain),
+            tuple(SourceLine(f.file.path, line, f.full_name, text) for f, line, text in met.chain),
             self.ways.launch[one],
             _at(others.op) if others is not None else None,
             sure,
         )
 
-    def _is_written(self, one: Defined, leaf: Leaf, asked: int) -> bool:
+    def _is_written(self, one: FunctionDefinition, leaf: TestTerm, asked: int) -> bool:
         """The program itself makes the file that the test at line ``asked`` asks for, here, and no collective stands
         between the two: so ranks see it at different times."""
         for node in own_nodes(one.node):
             if isinstance(node, ast.Call) and call_name(node) in WRITES and leaf.path:
-                words = [spoken(arg) for arg in (*node.args, *(word.value for word in node.keywords))]
-                behind = spoken(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+                words = [expression_text(arg) for arg in (*node.args, *(word.value for word in node.keywords))]
+                behind = expression_text(node.func.value) if isinstance(node.func, ast.Attribute) else ""
                 reads = call_name(node) == "open" and not any(mode in words for mode in ("'w'", "'wb'", "'a'", "'x'"))
                 if (leaf.path in words or leaf.path == behind) and not reads:
                     return not self._waited(one, node.lineno, asked)
         return False
 
-    def _waited(self, one: Defined, first: int, last: int) -> bool:
+    def _waited(self, one: FunctionDefinition, first: int, last: int) -> bool:
         """All ranks meet in a collective between two lines."""
         between = (
-            s for s in steps_of(self.ways.reads[one].steps) if isinstance(s, Op | Called) and first < s.line < last
+            s
+            for s in steps_of(self.ways.reads[one].steps)
+            if isinstance(s, CollectiveStep | CallStep) and first < s.line < last
         )
-        met = (self.next.met(step, one, Assumed(), 12) for step in between)
+        met = (self.next.met(step, one, PathAssumptions(), 12) for step in between)
         return any(found is not None and found.certain for found in met)
 
 
-def _at(op: Op) -> At:
-    return At(op.here.file.path, op.line, op.here.full_name, op.text)
+def _at(op: CollectiveStep) -> SourceLine:
+    return SourceLine(op.here.file.path, op.line, op.here.full_name, op.text)
 
 
-def _asked(step: Branch, key: str, asked: Sequence[str]) -> Leaf | None:
+def _asked(step: BranchStep, key: str, asked: Sequence[str]) -> TestTerm | None:
     """The part of the test with this key, where ranks may answer it differently."""
-    return next((one for one in leaves(step.test) if one.key == key and one.kinds & set(asked)), None)
+    return next((one for one in test_terms(step.test) if one.key == key and one.kinds & set(asked)), None)
 
 
-def _may_hold_for_all(step: Branch, leaf: Leaf) -> bool:
+def _may_hold_for_all(step: BranchStep, leaf: TestTerm) -> bool:
     """``if first or sharded:``: a setting beside the test of the rank may send every rank the same way."""
-    others = [one for one in leaves(step.test) if one.key != leaf.key and one.known is None]
+    others = [one for one in test_terms(step.test) if one.key != leaf.key and one.known is None]
     return step.test.how == "or" and any(one.setting for one in others)
 
 
-def _exits(block: Block) -> Iterator[Leave]:
+def _exits(block: Block) -> Iterator[ExitStep]:
     """Exits of a block; loops keep their ``break`` and ``continue``."""
     for step in block:
-        if isinstance(step, Leave):
+        if isinstance(step, ExitStep):
             yield step
-        elif isinstance(step, Loop):
+        elif isinstance(step, LoopStep):
             yield from (one for one in _exits(step.body) if one.kind in ("return", "raise"))
         else:
             for inner in inner_blocks(step):

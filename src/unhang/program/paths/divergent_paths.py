@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from unhang.program.data_flow.call_kinds import Around
-from unhang.program.data_flow.function_reader import Read
-from unhang.program.data_flow.function_steps import Block, Op
-from unhang.program.paths.collective_traces import Assumed, Traces
+from unhang.program.data_flow.call_kinds import ProgramContext
+from unhang.program.data_flow.function_reader import FunctionReading
+from unhang.program.data_flow.function_steps import Block, CollectiveStep
+from unhang.program.paths.collective_traces import CollectiveTraces, PathAssumptions
 from unhang.program.paths.next_collective import NextCollective
-from unhang.program.syntax.call_graph import ProgramCalls
-from unhang.program.syntax.definitions import Defined
+from unhang.program.syntax.call_graph import CallGraph
+from unhang.program.syntax.definitions import FunctionDefinition
 
 
 @dataclass(frozen=True, slots=True)
-class At:
+class SourceLine:
     """A line of the program: ``text`` is the call or loop that stands there."""
 
     path: str
@@ -24,7 +24,7 @@ class At:
 
 
 @dataclass(frozen=True, slots=True)
-class Parting:
+class PathDivergence:
     """Ranks for which ``test`` holds (or does not) meet ``call`` and the others do not.
 
     ``kind``: ``if``, ``else`` (the call stands on that side), or the exit that leads around it: ``return``, ``break``,
@@ -32,31 +32,31 @@ class Parting:
     collective; ``launch``: how the program comes to the function. ``others``: where the others wait, if that is known.
     """
 
-    branch: At
+    branch: SourceLine
     kind: str
     why: tuple[str, ...]
-    call: At
-    chain: tuple[At, ...]
-    launch: tuple[At, ...]
-    others: At | None
+    call: SourceLine
+    chain: tuple[SourceLine, ...]
+    launch: tuple[SourceLine, ...]
+    others: SourceLine | None
     sure: bool
 
 
 @dataclass(slots=True)
-class Ways:
+class ProgramPaths:
     """A program read for its collectives."""
 
-    calls: ProgramCalls
-    reads: dict[Defined, Read]
-    launch: dict[Defined, tuple[At, ...]]
-    traces: Traces
-    around: Around
+    calls: CallGraph
+    reads: dict[FunctionDefinition, FunctionReading]
+    launch: dict[FunctionDefinition, tuple[SourceLine, ...]]
+    traces: CollectiveTraces
+    around: ProgramContext
     partly: bool = False
-    partings: tuple[Parting, ...] = field(default=())
-    left_out: tuple[Parting, ...] = field(default=())
+    partings: tuple[PathDivergence, ...] = field(default=())
+    left_out: tuple[PathDivergence, ...] = field(default=())
     """Where a part of the model is used on some ranks only."""
 
-    def first(self, block: Block, here: Defined, *, groups: bool) -> Op | None:
+    def first(self, block: Block, here: FunctionDefinition, *, groups: bool) -> CollectiveStep | None:
         """The first collective that a block certainly meets, through calls too."""
-        met = NextCollective(self.reads, self.launch, self.traces).first(block, here, Assumed(groups=groups))
+        met = NextCollective(self.reads, self.launch, self.traces).first(block, here, PathAssumptions(groups=groups))
         return met.op if met is not None and met.certain else None

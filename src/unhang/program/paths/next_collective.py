@@ -5,31 +5,31 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from unhang.program.data_flow.function_reader import Read
+from unhang.program.data_flow.function_reader import FunctionReading
 from unhang.program.data_flow.function_steps import (
     Block,
-    Branch,
-    Called,
-    Guarded,
-    Leave,
-    Loop,
-    Op,
-    Part,
+    BranchStep,
+    CallStep,
+    CollectiveStep,
+    ExitStep,
+    LoopStep,
+    ModelPartStep,
     Step,
+    TryStep,
     inner_blocks,
-    leaves,
     steps_of,
+    test_terms,
 )
-from unhang.program.paths.collective_traces import Assumed, Traces
-from unhang.program.syntax.definitions import Defined
+from unhang.program.paths.collective_traces import CollectiveTraces, PathAssumptions
+from unhang.program.syntax.definitions import FunctionDefinition
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
+class ReachedCollective:
     """A collective, and the calls that lead to it. ``settled``: no setting stands before it."""
 
-    op: Op
-    chain: tuple[tuple[Defined, int, str], ...]
+    op: CollectiveStep
+    chain: tuple[tuple[FunctionDefinition, int, str], ...]
     settled: bool = True
     proved: bool = True
     """False where a parameter of a function that is called decides, which its caller may have given."""
@@ -47,16 +47,23 @@ class Met:
 class NextCollective:
     """Answers for one program."""
 
-    def __init__(self, reads: Mapping[Defined, Read], launch: Collection[Defined], traces: Traces) -> None:
+    def __init__(
+        self,
+        reads: Mapping[FunctionDefinition, FunctionReading],
+        launch: Collection[FunctionDefinition],
+        traces: CollectiveTraces,
+    ) -> None:
         self.reads, self.launch, self.traces = reads, launch, traces
-        self.callers: dict[Defined, list[tuple[Defined, int]]] = {}
+        self.callers: dict[FunctionDefinition, list[tuple[FunctionDefinition, int]]] = {}
         for one, read in reads.items():
             for step in steps_of(read.steps):
-                if isinstance(step, Called):
+                if isinstance(step, CallStep):
                     for target in step.targets:
                         self.callers.setdefault(target, []).append((one, step.line))
 
-    def after(self, one: Defined, path: list[tuple[Block, int]], assumed: Assumed, deep: int = 3) -> Met | None:
+    def after(
+        self, one: FunctionDefinition, path: list[tuple[Block, int]], assumed: PathAssumptions, deep: int = 3
+    ) -> ReachedCollective | None:
         """What the others meet next: behind the branch, around the loop, or behind the call of the function."""
         for level in range(len(path) - 1, -1, -1):
             block, at = path[level]
@@ -64,44 +71,54 @@ class NextCollective:
             if met is not None:
                 return met
             owner = path[level - 1][0][path[level - 1][1]] if level else None
-            if isinstance(owner, Loop) and (met := self.first(owner.body[:at], one, assumed)):
+            if isinstance(owner, LoopStep) and (met := self.first(owner.body[:at], one, assumed)):
                 return met
         callers = self.callers.get(one, ()) if deep else ()
         for caller, line in callers:
             if caller not in self.launch:
                 continue
-            for outer in paths(self.reads[caller].steps):
+            for outer in paths_to_steps(self.reads[caller].steps):
                 step = outer[-1][0][outer[-1][1]]
-                if isinstance(step, Called) and step.line == line:
+                if isinstance(step, CallStep) and step.line == line:
                     return self.after(caller, outer, assumed.above(), deep - 1)
         return None
 
-    def first(self, block: Iterable[Step], here: Defined, assumed: Assumed, deep: int = 12) -> Met | None:
+    def first(
+        self, block: Iterable[Step], here: FunctionDefinition, assumed: PathAssumptions, deep: int = 12
+    ) -> ReachedCollective | None:
         """The first collective of a block, in the order of the text."""
         for step in block:
             met = self.met(step, here, assumed, deep)
             if met is not None:
                 return met
-            if isinstance(step, Leave) and step.kind != "yield":
+            if isinstance(step, ExitStep) and step.kind != "yield":
                 return None
         return None
 
-    def met(self, step: Step, here: Defined, assumed: Assumed, deep: int) -> Met | None:
+    def met(
+        self, step: Step, here: FunctionDefinition, assumed: PathAssumptions, deep: int
+    ) -> ReachedCollective | None:
         """The first collective in one step."""
-        if isinstance(step, Op):
+        if isinstance(step, CollectiveStep):
             counts = assumed.counts(step)
-            return Met(step, ()) if counts else None
-        if isinstance(step, Part):
-            return Met(Op(step.name, step.name, step.line, step.here, sure=False), ()) if assumed.parts else None
-        if isinstance(step, Called):
+            return ReachedCollective(step, ()) if counts else None
+        if isinstance(step, ModelPartStep):
+            return (
+                ReachedCollective(CollectiveStep(step.name, step.name, step.line, step.here, sure=False), ())
+                if assumed.parts
+                else None
+            )
+        if isinstance(step, CallStep):
             return self._in_call(step, here, assumed, deep)
-        if isinstance(step, Branch):
+        if isinstance(step, BranchStep):
             return self._on_a_side(step, here, assumed, deep)
-        if isinstance(step, Guarded):
+        if isinstance(step, TryStep):
             return self.first((*step.body, *step.orelse, *step.final), here, assumed, deep)
-        return self.first(step.body, here, assumed, deep) if isinstance(step, Loop) else None
+        return self.first(step.body, here, assumed, deep) if isinstance(step, LoopStep) else None
 
-    def _in_call(self, step: Called, here: Defined, assumed: Assumed, deep: int) -> Met | None:
+    def _in_call(
+        self, step: CallStep, here: FunctionDefinition, assumed: PathAssumptions, deep: int
+    ) -> ReachedCollective | None:
         for target in step.targets if deep and (assumed.unsure or not step.perhaps) else ():
             read, inner = self.reads.get(target), assumed.in_call(step, target)
             if read is None or not self.traces.meets(self.traces.of(target, inner)):
@@ -111,10 +128,12 @@ class NextCollective:
                 chain = ((here, step.line, step.text), *met.chain)
                 several = met.several or step.perhaps or len(step.targets) > 1
                 proved = met.proved and not met.given
-                return Met(met.op, chain, met.settled, proved, several=several)
+                return ReachedCollective(met.op, chain, met.settled, proved, several=several)
         return self.first(step.inside, here, assumed, deep) if step.inside is not None else None
 
-    def _on_a_side(self, step: Branch, here: Defined, assumed: Assumed, deep: int) -> Met | None:
+    def _on_a_side(
+        self, step: BranchStep, here: FunctionDefinition, assumed: PathAssumptions, deep: int
+    ) -> ReachedCollective | None:
         side = _known_side(step, assumed)
         if side is not None:
             return self.first(side, here, assumed, deep)
@@ -122,12 +141,12 @@ class NextCollective:
         met = next((one for one in sides if one is not None), None)
         if met is None:
             return None
-        settings = [] if all(sides) else [leaf for leaf in leaves(step.test) if leaf.setting]
+        settings = [] if all(sides) else [leaf for leaf in test_terms(step.test) if leaf.setting]
         given = any(leaf.setting == "given" for leaf in settings)
         return replace(met, settled=met.settled and not settings, given=met.given or given)
 
 
-def _known_side(step: Branch, assumed: Assumed) -> Block | None:
+def _known_side(step: BranchStep, assumed: PathAssumptions) -> Block | None:
     leaf = step.test.leaf
     negated = step.test.how == "not" and step.test.parts[0].leaf is not None
     if negated:
@@ -145,10 +164,10 @@ def _known_side(step: Branch, assumed: Assumed) -> Block | None:
     return step.then if truth != negated else step.other
 
 
-def paths(block: Block, above: tuple[tuple[Block, int], ...] = ()) -> Iterator[list[tuple[Block, int]]]:
+def paths_to_steps(block: Block, above: tuple[tuple[Block, int], ...] = ()) -> Iterator[list[tuple[Block, int]]]:
     """The way to every step: the blocks around it and its place in each, outermost first."""
     for at, step in enumerate(block):
         here = (*above, (block, at))
         yield list(here)
         for inner in inner_blocks(step):
-            yield from paths(inner, here)
+            yield from paths_to_steps(inner, here)

@@ -6,16 +6,16 @@ import ast
 from collections import deque
 from collections.abc import Sequence
 
-from unhang.program.syntax.call_graph import ProgramCalls
-from unhang.program.syntax.definitions import Class, Defined
+from unhang.program.syntax.call_graph import CallGraph
+from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition
 from unhang.program.syntax.syntax_tree import Function, dotted, own_nodes
 
-Way = tuple[tuple[Defined, int, str], ...]
+CallPath = tuple[tuple[FunctionDefinition, int, str], ...]
 _MOST_SHOWN = 8
 _PLAIN_DECORATORS = {"dataclass", "total_ordering", "final", "runtime_checkable", "define", "frozen", "attrs", "unique"}
 
 
-def reached_from(calls: ProgramCalls, entered: Sequence[str]) -> dict[Defined, Way]:
+def reachable_functions(calls: CallGraph, entered: Sequence[str]) -> dict[FunctionDefinition, CallPath]:
     """Each function that is reached, with the calls that lead there from the start.
 
     Every file is read when it is imported, so what it does then is reached too.
@@ -24,14 +24,14 @@ def reached_from(calls: ProgramCalls, entered: Sequence[str]) -> dict[Defined, W
 
 
 class _Reaching:
-    def __init__(self, calls: ProgramCalls, entered: Sequence[str]) -> None:
+    def __init__(self, calls: CallGraph, entered: Sequence[str]) -> None:
         self.calls = calls
-        self.made: dict[Class, Way] = {}
-        self.named: dict[str, Way] = {}
+        self.made: dict[ClassDefinition, CallPath] = {}
+        self.named: dict[str, CallPath] = {}
         """Methods that are called of what is not known, by name."""
         modules = [one for one in calls.defined if isinstance(one.node, ast.Module)]
         modules.sort(key=lambda one: one.file.path not in entered)
-        self.found: dict[Defined, Way] = dict.fromkeys(modules, ())
+        self.found: dict[FunctionDefinition, CallPath] = dict.fromkeys(modules, ())
         self.waiting = deque(modules)
         if not any(_starts(one.node) for one in modules if one.file.path in entered):
             for one in calls.defined:  # something else calls into this file
@@ -42,18 +42,18 @@ class _Reaching:
             for node in own_nodes(here.node):
                 self._use(node, here)
 
-    def _reach(self, one: Defined, way: Way) -> None:
+    def _reach(self, one: FunctionDefinition, way: CallPath) -> None:
         if one not in self.found:
             self.found[one] = way[-_MOST_SHOWN:]
             self.waiting.append(one)
 
-    def _use(self, node: ast.AST, here: Defined) -> None:
+    def _use(self, node: ast.AST, here: FunctionDefinition) -> None:
         if isinstance(node, ast.Call):
             self._call(node, here)
         elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
             way = (*self.found[here], (here, node.lineno, dotted(node)))
             for found in self.calls.referred(node, here):
-                if isinstance(found, Class):
+                if isinstance(found, ClassDefinition):
                     self._make(found, way)
                 elif found is not here:
                     self._reach(found, way)
@@ -64,15 +64,15 @@ class _Reaching:
         elif isinstance(node, Function) and node.decorator_list:
             self._reach(self.calls.of_node[node], (*self.found[here], (here, node.lineno, node.name)))
 
-    def _registered(self, node: ast.ClassDef, here: Defined) -> None:
+    def _registered(self, node: ast.ClassDef, here: FunctionDefinition) -> None:
         """A decorator may hand the class to a registry, which makes it by its name."""
         if all(_is_plain(how) for how in node.decorator_list):
             return
         for found in self.calls.referred(ast.Name(node.name, ast.Load()), here):
-            if isinstance(found, Class):
+            if isinstance(found, ClassDefinition):
                 self._make(found, (*self.found[here], (here, node.lineno, node.name)))
 
-    def _call(self, node: ast.Call, here: Defined) -> None:
+    def _call(self, node: ast.Call, here: FunctionDefinition) -> None:
         targets = self.calls.called(node, here)
         way = (*self.found[here], (here, node.lineno, dotted(node.func)))
         for target in targets:
@@ -85,7 +85,7 @@ class _Reaching:
         elif getattr(node.func, "id", "") == "getattr" and not isinstance(node.args[-1], ast.Constant):
             self._name("*", way)
 
-    def _name(self, name: str, way: Way) -> None:
+    def _name(self, name: str, way: CallPath) -> None:
         if name in self.named:
             return
         self.named[name] = way
@@ -94,7 +94,7 @@ class _Reaching:
                 if method.name == name or (name == "*" and kind.bases):
                     self._reach(method, way)
 
-    def _make(self, kind: Class, way: Way) -> None:
+    def _make(self, kind: ClassDefinition, way: CallPath) -> None:
         """What runs once an instance is made: special methods, hooks that a library or the program calls by name."""
         if kind in self.made:
             return

@@ -10,17 +10,17 @@ from functools import lru_cache
 from unhang.evidence.items import SourceFile
 from unhang.findings import Source
 from unhang.late_pattern import late_pattern
-from unhang.program.data_flow.call_kinds import Around
-from unhang.program.data_flow.function_reader import Read, Reader
-from unhang.program.data_flow.value_origins import Known
-from unhang.program.data_flow.wrapped_models import wrapped_models
-from unhang.program.paths.collective_traces import Traces
-from unhang.program.paths.divergence_search import Search
-from unhang.program.paths.divergent_paths import At, Ways
-from unhang.program.paths.reachable_functions import reached_from
+from unhang.program.data_flow.call_kinds import ProgramContext
+from unhang.program.data_flow.function_reader import FunctionReader, FunctionReading
+from unhang.program.data_flow.value_origins import ProgramKnowledge
+from unhang.program.data_flow.wrapped_models import find_wrapped_models
+from unhang.program.paths.collective_traces import CollectiveTraces
+from unhang.program.paths.divergence_search import DivergenceSearch
+from unhang.program.paths.divergent_paths import ProgramPaths, SourceLine
+from unhang.program.paths.reachable_functions import reachable_functions
 from unhang.program.rank_dependence.unseeded_splits import GENERATORS, seeded_alike
-from unhang.program.syntax.call_graph import ProgramCalls
-from unhang.program.syntax.definitions import Defined
+from unhang.program.syntax.call_graph import CallGraph
+from unhang.program.syntax.definitions import FunctionDefinition
 from unhang.program.syntax.syntax_tree import own_nodes
 
 MOST_S = 10.0
@@ -33,48 +33,53 @@ _MAY_PART = late_pattern(
 )
 
 
-def ways_of(files: Sequence[SourceFile], entered: Sequence[str] = (), *, sharded: bool = False) -> Ways | None:
+def find_program_paths(
+    files: Sequence[SourceFile], entered: Sequence[str] = (), *, sharded: bool = False
+) -> ProgramPaths | None:
     """What the ranks of a program may meet; None where nothing in it speaks of ranks.
 
     ``entered``: what is started; ``sharded``: configuration spreads the parameters of its model over ranks.
     """
-    return _ways_of(tuple((file.path, file.text) for file in files), tuple(entered), sharded)
+    return _find_program_paths(tuple((file.path, file.text) for file in files), tuple(entered), sharded)
 
 
 @lru_cache(maxsize=2)
-def _ways_of(texts: tuple[tuple[str, str], ...], entered: tuple[str, ...], sharded: bool) -> Ways | None:
+def _find_program_paths(
+    texts: tuple[tuple[str, str], ...], entered: tuple[str, ...], sharded: bool
+) -> ProgramPaths | None:
     """Several rules ask for the same program: it is read once."""
     files = [SourceFile(Source(path), path, text) for path, text in texts]
     if not any(_MAY_PART.search(file.text) for file in files):
         return None
     until = time.process_time() + MOST_S
-    calls = ProgramCalls(files)
-    launch = reached_from(calls, entered or tuple(file.path for file in files[:1]))
+    calls = CallGraph(files)
+    launch = reachable_functions(calls, entered or tuple(file.path for file in files[:1]))
     seeds = _seeded_alike(files, calls)
-    known = Known(calls, seeds=seeds, learned=Known(calls, seeds=seeds))
-    around = Around(known, wrapped_models(calls), set(_packages(calls)), _given(calls))
+    known = ProgramKnowledge(calls, seeds=seeds, learned=ProgramKnowledge(calls, seeds=seeds))
+    around = ProgramContext(known, find_wrapped_models(calls), set(_packages(calls)), _given(calls))
     if sharded:
         around.wrapped.any_sharded = True
         around.wrapped.sharded |= around.wrapped.shared
-    reads: dict[Defined, Read] = {}
+    reads: dict[FunctionDefinition, FunctionReading] = {}
     for at in range(_MOST_READINGS):
         if at:
             around.known = around.known.read_again(loops=at + 1 == _MOST_READINGS)
         for one in launch if at else reversed(launch):  # first what functions return, then what they are given
             if time.process_time() > until:
                 break
-            reads[one] = Reader(around, one).read()
+            reads[one] = FunctionReader(around, one).read()
     told = {
-        one: tuple(At(w.file.path, line, w.full_name, text) for w, line, text in way) for one, way in launch.items()
+        one: tuple(SourceLine(w.file.path, line, w.full_name, text) for w, line, text in way)
+        for one, way in launch.items()
     }
-    ways = Ways(calls, reads, told, Traces(reads), around, partly=len(reads) < len(launch))
-    ways.partings = tuple(Search(ways, until).found())
+    ways = ProgramPaths(calls, reads, told, CollectiveTraces(reads), around, partly=len(reads) < len(launch))
+    ways.partings = tuple(DivergenceSearch(ways, until).found())
     if around.trains_all_parts:
-        ways.left_out = tuple(Search(ways, until, parts=True).found())
+        ways.left_out = tuple(DivergenceSearch(ways, until, parts=True).found())
     return ways
 
 
-def _packages(calls: ProgramCalls) -> Iterator[str]:
+def _packages(calls: CallGraph) -> Iterator[str]:
     for one in calls.defined:
         for node in own_nodes(one.node):
             if isinstance(node, ast.Import):
@@ -83,7 +88,7 @@ def _packages(calls: ProgramCalls) -> Iterator[str]:
                 yield node.module.partition(".")[0]
 
 
-def _given(calls: ProgramCalls) -> frozenset[str]:
+def _given(calls: CallGraph) -> frozenset[str]:
     """Names of arguments that are given in any call, and not as False; also ``name=True``."""
     words = [word for one in calls.defined for call in one.calls for word in call.keywords if word.arg]
     plain = {w.arg for w in words if isinstance(w.value, ast.Constant) and w.value.value is True}
@@ -91,7 +96,7 @@ def _given(calls: ProgramCalls) -> frozenset[str]:
     return frozenset(given | {f"{name}=True" for name in plain})
 
 
-def _seeded_alike(files: Sequence[SourceFile], calls: ProgramCalls) -> frozenset[str]:
+def _seeded_alike(files: Sequence[SourceFile], calls: CallGraph) -> frozenset[str]:
     """Global generators with the same seed on every rank; the trainers of these libraries seed all of them so."""
     made = (calls.outside(call.func, one) for one in calls.defined for call in one.calls)
     bases = (base for one in calls.defined if one.owner is not None for base in one.owner.bases)

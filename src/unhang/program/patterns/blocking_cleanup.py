@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from unhang.program.paths.divergent_paths import At, Ways
-from unhang.program.syntax.definitions import Defined
+from unhang.program.paths.divergent_paths import ProgramPaths, SourceLine
+from unhang.program.syntax.definitions import FunctionDefinition
 from unhang.program.syntax.syntax_tree import Function, call_name, dotted, own_nodes
 
 _WAITS = "destroy_process_group"
@@ -15,15 +15,15 @@ _ENDS_AT_ONCE = {"_exit", "abort", "_abort_process_group"}
 
 
 @dataclass(frozen=True, slots=True)
-class CleanUp:
+class BlockingCleanup:
     """``how`` it comes to run: ``atexit`` or ``finally``; ``call``: what destroys the process group."""
 
-    at: At
+    at: SourceLine
     how: str
     call: str
 
 
-def clean_ups(ways: Ways) -> Iterator[CleanUp]:
+def blocking_cleanups(ways: ProgramPaths) -> Iterator[BlockingCleanup]:
     """None where the program ends itself at once after an exception."""
     if any(_takes_exceptions(one) for one in ways.launch):
         return
@@ -31,10 +31,12 @@ def clean_ups(ways: Ways) -> Iterator[CleanUp]:
     for one in ways.launch:
         for node in own_nodes(one.node):
             for line, how, text in _run_late(ways, one, node, waiting):
-                yield CleanUp(At(one.file.path, line, one.full_name, text), how, text)
+                yield BlockingCleanup(SourceLine(one.file.path, line, one.full_name, text), how, text)
 
 
-def _run_late(ways: Ways, one: Defined, node: ast.AST, waiting: set[Defined]) -> Iterator[tuple[int, str, str]]:
+def _run_late(
+    ways: ProgramPaths, one: FunctionDefinition, node: ast.AST, waiting: set[FunctionDefinition]
+) -> Iterator[tuple[int, str, str]]:
     if isinstance(node, ast.Call) and dotted(node.func) == "atexit.register" and node.args:
         given = node.args[0]
         if dotted(given).rpartition(".")[2] == _WAITS or waiting.intersection(_functions(ways, given, one)):
@@ -49,8 +51,8 @@ def _run_late(ways: Ways, one: Defined, node: ast.AST, waiting: set[Defined]) ->
                 return
 
 
-def _functions(ways: Ways, node: ast.expr, one: Defined) -> list[Defined]:
-    return [found for found in ways.calls.referred(node, one) if isinstance(found, Defined)]
+def _functions(ways: ProgramPaths, node: ast.expr, one: FunctionDefinition) -> list[FunctionDefinition]:
+    return [found for found in ways.calls.referred(node, one) if isinstance(found, FunctionDefinition)]
 
 
 def _destroys_all(call: ast.Call) -> bool:
@@ -61,7 +63,7 @@ def _ends_at_once(node: ast.AST) -> bool:
     return any(isinstance(inner, ast.Call) and call_name(inner) in _ENDS_AT_ONCE for inner in ast.walk(node))
 
 
-def _takes_exceptions(one: Defined) -> bool:
+def _takes_exceptions(one: FunctionDefinition) -> bool:
     """It sets ``sys.excepthook``."""
     return any(
         isinstance(node, ast.Assign) and any(dotted(target) == "sys.excepthook" for target in node.targets)

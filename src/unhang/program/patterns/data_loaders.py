@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from unhang.evidence.items import SourceFile
-from unhang.program.syntax.syntax_tree import call_name, parse_program
+from unhang.program.syntax.syntax_tree import call_name, parse_file
 
 _LOADERS = {"DataLoader", "StatefulDataLoader", "WebDataset", "WebLoader"}
 _WEBDATASET_ENDS = {"with_epoch", "with_length", "repeat"}
@@ -27,7 +27,7 @@ class LoaderInSource:
 
 def loaders_in(source: SourceFile) -> Iterator[LoaderInSource]:
     """Every such call of one file; none where it is no Python."""
-    program = parse_program(source.text) if any(name in source.text for name in _LOADERS) else ""
+    program = parse_file(source.text) if any(name in source.text for name in _LOADERS) else ""
     if isinstance(program, str):
         return
     for node in ast.walk(program.tree):

@@ -5,38 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from unhang.program.data_flow.function_reader import Read
-from unhang.program.data_flow.function_steps import MEMBER, Branch, Op, leaves
-from unhang.program.paths.next_collective import paths
-from unhang.program.syntax.definitions import Defined
+from unhang.program.data_flow.function_reader import FunctionReading
+from unhang.program.data_flow.function_steps import MEMBER, BranchStep, CollectiveStep, test_terms
+from unhang.program.paths.next_collective import paths_to_steps
+from unhang.program.syntax.definitions import FunctionDefinition
 
 
 @dataclass(frozen=True, slots=True)
-class OwnGroup:
+class PerRankGroup:
     """``call`` makes another group on another rank. ``ranks``: what it is given; ``test``: the branch that only
     members take, where there is one."""
 
-    call: Op
+    call: CollectiveStep
     ranks: str = ""
     test: str = ""
     line: int = 0
 
 
-def own_groups(reads: Mapping[Defined, Read]) -> Iterator[OwnGroup]:
+def per_rank_groups(reads: Mapping[FunctionDefinition, FunctionReading]) -> Iterator[PerRankGroup]:
     """Such calls, in all functions that were read."""
     for read in reads.values():
         own = {op for op, _ in read.own_groups}
         for op, ranks in read.own_groups:
-            yield OwnGroup(op, ranks)
-        for path in paths(read.steps):
+            yield PerRankGroup(op, ranks)
+        for path in paths_to_steps(read.steps):
             step = path[-1][0][path[-1][1]]
-            if not isinstance(step, Op) or step.name != "new_group" or step in own:
+            if not isinstance(step, CollectiveStep) or step.name != "new_group" or step in own:
                 continue
             around = (block[at] for block, at in path[:-1])
-            tests = [one for one in around if isinstance(one, Branch) and _for_members(one)]
+            tests = [one for one in around if isinstance(one, BranchStep) and _for_members(one)]
             if tests:
-                yield OwnGroup(step, "", tests[-1].text, tests[-1].line)
+                yield PerRankGroup(step, "", tests[-1].text, tests[-1].line)
 
 
-def _for_members(one: Branch) -> bool:
-    return any(MEMBER in leaf.kinds for leaf in leaves(one.test)) and not (one.then and one.other)
+def _for_members(one: BranchStep) -> bool:
+    return any(MEMBER in leaf.kinds for leaf in test_terms(one.test)) and not (one.then and one.other)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from unhang.evidence.items import SourceFile
-from unhang.program.syntax.syntax_tree import Program, call_name, dotted, parse_program
+from unhang.program.syntax.syntax_tree import ParsedFile, call_name, dotted, parse_file
 
 WRITERS = {"SummaryWriter", "FileWriter", "EventFileWriter"}
 _AT_THE_END = ("close", "finish", "shutdown", "teardown", "stop", "__exit__", "__del__", "_end", "finalize")
@@ -26,7 +26,7 @@ class LogFlush:
 
 def log_flushes(source: SourceFile) -> Iterator[LogFlush]:
     """Such calls of one file, by line. A writer that is handed to something else first is not followed."""
-    program = parse_program(source.text) if "flush(" in source.text else ""
+    program = parse_file(source.text) if "flush(" in source.text else ""
     if isinstance(program, str):
         return
     writers = dict(_writers(program))
@@ -39,7 +39,7 @@ def log_flushes(source: SourceFile) -> Iterator[LogFlush]:
         yield LogFlush(source.path, call.lineno, getattr(place.function, "name", "<module>"), name, writers[name])
 
 
-def _writers(program: Program) -> Iterator[tuple[str, str]]:
+def _writers(program: ParsedFile) -> Iterator[tuple[str, str]]:
     """(name of the variable, class) of writers that are made and kept as they are."""
     for node in ast.walk(program.tree):
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):

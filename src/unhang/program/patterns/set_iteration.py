@@ -6,45 +6,45 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from unhang.program.data_flow.function_steps import ORDER, Loop, steps_of
-from unhang.program.paths.collective_traces import Assumed
-from unhang.program.paths.divergent_paths import At, Ways
+from unhang.program.data_flow.function_steps import ORDER, LoopStep, steps_of
+from unhang.program.paths.collective_traces import PathAssumptions
+from unhang.program.paths.divergent_paths import ProgramPaths, SourceLine
 from unhang.program.paths.next_collective import NextCollective
-from unhang.program.rank_dependence.rank_branches import spoken
-from unhang.program.syntax.definitions import Defined
+from unhang.program.rank_dependence.rank_branches import expression_text
+from unhang.program.syntax.definitions import FunctionDefinition
 
 _MOST_CALLS = 6
 _CARRIES_NOTHING = {"barrier", "monitored_barrier", "wait_for_everyone"}
 
 
 @dataclass(frozen=True, slots=True)
-class SetOrder:
+class SetIteration:
     """``loop`` goes through a set; ``call`` in it meets what another rank sends for another member."""
 
-    loop: At
-    call: At
-    chain: tuple[At, ...]
-    given: tuple[At, ...] = ()
+    loop: SourceLine
+    call: SourceLine
+    chain: tuple[SourceLine, ...]
+    given: tuple[SourceLine, ...] = ()
     """Where the set was handed over, the nearest call first."""
 
 
-def loops_in_set_order(ways: Ways) -> Iterator[SetOrder]:
+def loops_in_set_order(ways: ProgramPaths) -> Iterator[SetIteration]:
     """Such loops of what the launch comes to."""
     after = NextCollective(ways.reads, ways.launch, ways.traces)
     for one, read in ways.reads.items():
         for step in steps_of(read.steps):
-            if not isinstance(step, Loop) or ORDER not in step.kinds:
+            if not isinstance(step, LoopStep) or ORDER not in step.kinds:
                 continue
-            met = after.first(step.body, one, Assumed())
+            met = after.first(step.body, one, PathAssumptions())
             if met is not None and met.op.name not in _CARRIES_NOTHING:
                 op = met.op
-                chain = tuple(At(f.file.path, line, f.full_name, text) for f, line, text in met.chain)
-                loop = At(one.file.path, step.line, one.full_name, step.text)
-                call = At(op.here.file.path, op.line, op.here.full_name, op.text)
-                yield SetOrder(loop, call, chain, tuple(_handed_over(ways, one, step.over)))
+                chain = tuple(SourceLine(f.file.path, line, f.full_name, text) for f, line, text in met.chain)
+                loop = SourceLine(one.file.path, step.line, one.full_name, step.text)
+                call = SourceLine(op.here.file.path, op.line, op.here.full_name, op.text)
+                yield SetIteration(loop, call, chain, tuple(_handed_over(ways, one, step.over)))
 
 
-def _handed_over(ways: Ways, here: Defined, over: ast.expr) -> Iterator[At]:
+def _handed_over(ways: ProgramPaths, here: FunctionDefinition, over: ast.expr) -> Iterator[SourceLine]:
     """The calls that gave the set to the function of the loop."""
     for _ in range(_MOST_CALLS):
         names = (inner.id for inner in ast.walk(over) if isinstance(inner, ast.Name))
@@ -52,4 +52,4 @@ def _handed_over(ways: Ways, here: Defined, over: ast.expr) -> Iterator[At]:
         if found is None:
             return
         here, over = found
-        yield At(here.file.path, over.lineno, here.full_name, spoken(over))
+        yield SourceLine(here.file.path, over.lineno, here.full_name, expression_text(over))

@@ -5,21 +5,21 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from unhang.program.paths.divergent_paths import At, Ways
-from unhang.program.rank_dependence.rank_branches import spoken
+from unhang.program.paths.divergent_paths import ProgramPaths, SourceLine
+from unhang.program.rank_dependence.rank_branches import expression_text
 from unhang.program.syntax.syntax_tree import call_name
 
-_TOGETHER = "synced_gpus"
+_SYNC_ARGUMENT = "synced_gpus"
 
 
-def lone_generations(ways: Ways) -> Iterator[At]:
+def unsynced_generations(ways: ProgramPaths) -> Iterator[SourceLine]:
     """Calls of ``generate`` of a model that is spread over ranks, in which ranks do not wait for the longest answer."""
     for one in ways.launch:
         for call in one.calls:
             if call_name(call) != "generate" or not isinstance(call.func, ast.Attribute):
                 continue
             if ways.around.wrapped.holds(_outer(call.func.value), one) == "sharded" and not _together(call):
-                yield At(one.file.path, call.lineno, one.full_name, spoken(call.func))
+                yield SourceLine(one.file.path, call.lineno, one.full_name, expression_text(call.func))
 
 
 def _outer(model: ast.expr) -> ast.expr:
@@ -34,6 +34,6 @@ def _together(call: ast.Call) -> bool:
     for word in call.keywords:
         if word.arg is None:
             return True
-        if word.arg == _TOGETHER:
+        if word.arg == _SYNC_ARGUMENT:
             return not (isinstance(word.value, ast.Constant) and not word.value.value)
     return False

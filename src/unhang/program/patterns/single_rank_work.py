@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from unhang.program.data_flow.function_steps import Op, steps_of
-from unhang.program.paths.divergent_paths import At, Ways
+from unhang.program.data_flow.function_steps import CollectiveStep, steps_of
+from unhang.program.paths.divergent_paths import ProgramPaths, SourceLine
 from unhang.program.rank_dependence.rank_branches import RankBranch, rank_branch_at
 from unhang.program.rank_dependence.rank_values import RankValues
 from unhang.program.rank_dependence.step_loops import step_loops
-from unhang.program.syntax.definitions import Class, Defined
-from unhang.program.syntax.syntax_tree import Loop, Program, call_name, dotted, last_line, own_nodes
+from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition
+from unhang.program.syntax.syntax_tree import Loop, ParsedFile, call_name, dotted, last_line, own_nodes
 
 DATA, LOG, SAVE = "data", "log", "save"
 _LOG_CALLS = {"add_scalar", "add_scalars", "add_histogram", "add_image", "add_images", "add_figure", "log_metrics"}
@@ -32,22 +32,22 @@ class SingleRankWork:
     (``branch``, in ``branch_path``), in every round of the loop at ``loop``; the others wait at ``waits``."""
 
     kind: str
-    work: At
+    work: SourceLine
     branch: RankBranch
     branch_path: str
-    loop: At
-    waits: At
+    loop: SourceLine
+    waits: SourceLine
 
 
-class _Step(NamedTuple):
+class _PathToWork(NamedTuple):
     """One way from a function to work: the line in the function, then the lines in those it calls."""
 
     kind: str
-    lines: tuple[tuple[Defined, int], ...]
+    lines: tuple[tuple[FunctionDefinition, int], ...]
     text: str
 
 
-def single_rank_work(ways: Ways | None) -> tuple[SingleRankWork, ...]:
+def single_rank_work(ways: ProgramPaths | None) -> tuple[SingleRankWork, ...]:
     """Such work of a whole program, each place once, in the order of the files."""
     found: dict[tuple[str, int], SingleRankWork] = {}
     for one in _Search(ways).found() if ways is not None else ():
@@ -56,17 +56,17 @@ def single_rank_work(ways: Ways | None) -> tuple[SingleRankWork, ...]:
 
 
 class _Search:
-    def __init__(self, ways: Ways) -> None:
+    def __init__(self, ways: ProgramPaths) -> None:
         self._calls = ways.calls
         self._ops = {
-            (one, step.line, step.text): At(one.file.path, step.line, one.name, step.text)
+            (one, step.line, step.text): SourceLine(one.file.path, step.line, one.name, step.text)
             for one, read in ways.reads.items()
             for step in steps_of(read.steps)
-            if isinstance(step, Op) and (step.name != "forward" or step.sure)
+            if isinstance(step, CollectiveStep) and (step.name != "forward" or step.sure)
         }
         self._values = _of_whole_program({one.program for one in self._calls.defined})
-        self._known: dict[Defined, tuple[_Step, ...]] = {}
-        self._waiting: dict[Defined, At | None] = {}
+        self._known: dict[FunctionDefinition, tuple[_PathToWork, ...]] = {}
+        self._waiting: dict[FunctionDefinition, SourceLine | None] = {}
 
     def found(self) -> Iterator[SingleRankWork]:
         for one in self._calls.defined:
@@ -81,20 +81,20 @@ class _Search:
 
     # -- work
 
-    def _work(self, one: Defined) -> tuple[_Step, ...]:
+    def _work(self, one: FunctionDefinition) -> tuple[_PathToWork, ...]:
         """What a function does that takes long, itself or through what it calls: one way for each place."""
         if one in self._known:
             return self._known[one]
         self._known[one] = ()  # a function that calls itself adds nothing
-        steps = [_Step(kind, ((one, line),), text) for kind, line, text in self._own_work(one)]
+        steps = [_PathToWork(kind, ((one, line),), text) for kind, line, text in self._own_work(one)]
         for call in one.calls:
             for target in self._calls.called(call, one):
                 inner = self._work(target) if target is not one else ()
-                steps += [_Step(step.kind, ((one, call.lineno), *step.lines), step.text) for step in inner]
+                steps += [_PathToWork(step.kind, ((one, call.lineno), *step.lines), step.text) for step in inner]
         self._known[one] = tuple(sorted(steps, key=lambda step: step.lines[0][1]))
         return self._known[one]
 
-    def _own_work(self, one: Defined) -> Iterator[tuple[str, int, str]]:
+    def _own_work(self, one: FunctionDefinition) -> Iterator[tuple[str, int, str]]:
         loops = step_loops(one.program)
         for node in own_nodes(one.node):
             if isinstance(node, ast.For | ast.AsyncFor) and not self._trains(node, one):
@@ -104,12 +104,12 @@ class _Search:
             elif isinstance(node, ast.Call) and (kind := _writes(node)):
                 yield kind, node.lineno, dotted(node.func)
 
-    def _trains(self, loop: Loop, one: Defined) -> bool:
+    def _trains(self, loop: Loop, one: FunctionDefinition) -> bool:
         return any(self._waits_at(call, one) is not None for call in _calls_in(loop))
 
     # -- who does it
 
-    def _branch(self, one: Defined, line: int) -> RankBranch | None:
+    def _branch(self, one: FunctionDefinition, line: int) -> RankBranch | None:
         place = one.program.place(line)
         if place is None:
             return None
@@ -117,9 +117,9 @@ class _Search:
         return branch if branch is None or _always_leaves(one, branch) else None
 
     @cached_property
-    def _built_alone(self) -> Mapping[Class, RankBranch]:
+    def _built_alone(self) -> Mapping[ClassDefinition, RankBranch]:
         """Classes of which only some ranks make an instance."""
-        made: dict[Class, list[RankBranch | None]] = {}
+        made: dict[ClassDefinition, list[RankBranch | None]] = {}
         for one in self._calls.defined:
             for call in one.calls:
                 if kind := self._calls.made(call, one):
@@ -133,7 +133,7 @@ class _Search:
     # -- in which loop, and where the others are then
 
     def _in_loops(
-        self, step: _Step, branch: RankBranch, here: Defined, way: list[tuple[Defined, int]]
+        self, step: _PathToWork, branch: RankBranch, here: FunctionDefinition, way: list[tuple[FunctionDefinition, int]]
     ) -> Iterator[SingleRankWork]:
         """``way``: from the innermost function in which all ranks are, or the one with the branch, outwards."""
         line = way[-1][1]
@@ -141,9 +141,9 @@ class _Search:
         loop = next((loop for loop in _loops_around(here, line) if loop.lineno <= branched or len(way) > 1), None)
         if loop is not None and (waits := self._after(way, loop)) is not None:
             work_in, work_line = step.lines[-1]
-            at = At(work_in.file.path, work_line, work_in.name, step.text)
+            at = SourceLine(work_in.file.path, work_line, work_in.name, step.text)
             head = loop.test if isinstance(loop, ast.While) else loop.iter
-            around = At(here.file.path, loop.lineno, here.name, ast.unparse(head))
+            around = SourceLine(here.file.path, loop.lineno, here.name, ast.unparse(head))
             yield SingleRankWork(step.kind, at, branch, way[0][0].file.path, around, waits)
             return
         if len(way) >= _MOST_DEEP:
@@ -152,7 +152,7 @@ class _Search:
             if caller not in {one for one, _ in way} and self._branch(caller, call.lineno) is None:
                 yield from self._in_loops(step, branch, caller, [*way, (caller, call.lineno)])
 
-    def _after(self, way: list[tuple[Defined, int]], loop: Loop) -> At | None:
+    def _after(self, way: list[tuple[FunctionDefinition, int]], loop: Loop) -> SourceLine | None:
         """The next collective of the ranks that do not work: behind it in each function, then from the loop's start."""
         here, line = way[-1]
         ends = [
@@ -168,7 +168,7 @@ class _Search:
                     return found
         return None
 
-    def _waits_at(self, call: ast.Call, here: Defined) -> At | None:
+    def _waits_at(self, call: ast.Call, here: FunctionDefinition) -> SourceLine | None:
         targets = self._calls.called(call, here)
         met = self._ops.get((here, call.lineno, dotted(call.func))) if not targets else None
         if met is not None:
@@ -176,7 +176,7 @@ class _Search:
         found = (self._waits_in(target) for target in targets if target is not here)
         return next((one for one in found if one is not None), None)
 
-    def _waits_in(self, one: Defined) -> At | None:
+    def _waits_in(self, one: FunctionDefinition) -> SourceLine | None:
         if one in self._waiting:
             return self._waiting[one]
         self._waiting[one] = None
@@ -188,7 +188,7 @@ class _Search:
         return None
 
 
-def _of_whole_program(programs: set[Program]) -> dict[Program, RankValues]:
+def _of_whole_program(programs: set[ParsedFile]) -> dict[ParsedFile, RankValues]:
     """What depends on the rank in each file, knowing of the functions and flags of the others."""
     returns: dict[str, int] = {}
     attributes: dict[str, int] = {}
@@ -200,7 +200,7 @@ def _of_whole_program(programs: set[Program]) -> dict[Program, RankValues]:
     return {program: RankValues(program, returns, attributes) for program in programs}
 
 
-def _always_leaves(one: Defined, branch: RankBranch) -> bool:
+def _always_leaves(one: FunctionDefinition, branch: RankBranch) -> bool:
     """``if not is_master(): return`` sends ranks away for good; a return on an error inside a branch does not."""
     if branch.kind not in _JUMPS:
         return True
@@ -214,7 +214,7 @@ def _exits(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and "exit" in ast.unparse(statement.value)
 
 
-def _loops_around(one: Defined, line: int) -> Iterator[Loop]:
+def _loops_around(one: FunctionDefinition, line: int) -> Iterator[Loop]:
     """Innermost first."""
     place = one.program.place(line)
     for level in reversed(place.levels if place is not None else ()):
@@ -222,7 +222,7 @@ def _loops_around(one: Defined, line: int) -> Iterator[Loop]:
             yield level.owner
 
 
-def _is_conditional(one: Defined, line: int, inside: Loop | None) -> bool:
+def _is_conditional(one: FunctionDefinition, line: int, inside: Loop | None) -> bool:
     """A test decides whether ``line`` is reached, in its function or inside the loop."""
     place = one.program.place(line)
     for level in reversed(place.levels if place is not None else ()):

@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from unhang.program.data_flow.function_steps import Forward, Leave, Loop, Op, steps_of
-from unhang.program.paths.divergent_paths import At, Ways
-from unhang.program.paths.next_collective import paths
-from unhang.program.rank_dependence.rank_branches import spoken
-from unhang.program.syntax.assignments import assigned_to
-from unhang.program.syntax.definitions import Defined
+from unhang.program.data_flow.function_steps import CollectiveStep, ExitStep, ForwardStep, LoopStep, steps_of
+from unhang.program.paths.divergent_paths import ProgramPaths, SourceLine
+from unhang.program.paths.next_collective import paths_to_steps
+from unhang.program.rank_dependence.rank_branches import expression_text
+from unhang.program.syntax.assignments import assigned_values
+from unhang.program.syntax.definitions import FunctionDefinition
 from unhang.program.syntax.syntax_tree import call_name, dotted, own_nodes
 
 _LOADERS = frozenset({"DataLoader", "StatefulDataLoader"})
@@ -25,59 +25,59 @@ _MOST_DEEP = 6
 class UnevenLoop:
     """``loop`` runs until this rank's ``data`` end; ``call`` in it waits for all; ``others``: what comes behind."""
 
-    loop: At
-    data: At
-    call: At
-    others: At | None
+    loop: SourceLine
+    data: SourceLine
+    call: SourceLine
+    others: SourceLine | None
 
 
-def uneven_loops(ways: Ways) -> Iterator[UnevenLoop]:
+def uneven_loops(ways: ProgramPaths) -> Iterator[UnevenLoop]:
     """Loops over a loader of an iterable data set, without an exit on a count that all ranks share."""
     for one, read in ways.reads.items():
-        for path in paths(read.steps):
+        for path in paths_to_steps(read.steps):
             loop = path[-1][0][path[-1][1]]
-            if not isinstance(loop, Loop) or loop.endless or any(_leaves(step) for step in steps_of(loop.body)):
+            if not isinstance(loop, LoopStep) or loop.endless or any(_leaves(step) for step in steps_of(loop.body)):
                 continue
             if _is_joined(one, loop.line):
                 continue
             call = ways.first(loop.body, one, groups=True)
-            forward = next((step for step in steps_of(loop.body) if isinstance(step, Forward)), None)
+            forward = next((step for step in steps_of(loop.body) if isinstance(step, ForwardStep)), None)
             held = call if call is not None and call.sure else forward
             if held is None:
                 continue
             data = _iterable(ways, loop.over, one, _MOST_DEEP)
             if data is not None:
                 after = ways.first(path[-1][0][path[-1][1] + 1 :], one, groups=True)
-                at = At(one.file.path, loop.line, one.full_name, loop.text)
+                at = SourceLine(one.file.path, loop.line, one.full_name, loop.text)
                 yield UnevenLoop(at, data, _at(held), _at(after) if after is not None else None)
 
 
-def _is_joined(one: Defined, line: int) -> bool:
+def _is_joined(one: FunctionDefinition, line: int) -> bool:
     """``with Join([model]):`` lets ranks that ran out answer for the others."""
     place = one.program.place(line)
     withs = (level.owner for level in (place.levels if place is not None else ()) if isinstance(level.owner, ast.With))
     return any(_joins(item.context_expr, one) for owner in withs for item in owner.items)
 
 
-def _joins(entered: ast.expr, one: Defined) -> bool:
+def _joins(entered: ast.expr, one: FunctionDefinition) -> bool:
     """``Join([model])``, ``model.join()``, or a name that holds ``model.join`` on some way."""
     if not isinstance(entered, ast.Call):
         return False
     held = (
-        dotted(value).rpartition(".")[2] for value in assigned_to(one.node, call_name(entered)) if value is not None
+        dotted(value).rpartition(".")[2] for value in assigned_values(one.node, call_name(entered)) if value is not None
     )
     return call_name(entered) in _JOINS or any(name in _JOINS for name in held)
 
 
 def _leaves(step: object) -> bool:
-    return isinstance(step, Leave) and step.kind in ("break", "return")
+    return isinstance(step, ExitStep) and step.kind in ("break", "return")
 
 
-def _at(op: Op | Forward) -> At:
-    return At(op.here.file.path, op.line, op.here.full_name, op.text)
+def _at(op: CollectiveStep | ForwardStep) -> SourceLine:
+    return SourceLine(op.here.file.path, op.line, op.here.full_name, op.text)
 
 
-def _iterable(ways: Ways, node: ast.expr | None, here: Defined, deep: int) -> At | None:
+def _iterable(ways: ProgramPaths, node: ast.expr | None, here: FunctionDefinition, deep: int) -> SourceLine | None:
     """Where a loader of an iterable data set is made that ``node`` holds."""
     if node is None or deep <= 0:
         return None
@@ -99,31 +99,39 @@ def _iterable(ways: Ways, node: ast.expr | None, here: Defined, deep: int) -> At
     return _named(ways, node, here, deep, None)
 
 
-def _makes_loader(ways: Ways, node: ast.Call, here: Defined) -> bool:
+def _makes_loader(ways: ProgramPaths, node: ast.Call, here: FunctionDefinition) -> bool:
     kind = ways.calls.made(node, here)
     return call_name(node) in _LOADERS or (kind is not None and ways.calls.table.derives_from(kind, _LOADERS))
 
 
-def _of_data(ways: Ways, data: ast.expr | None, here: Defined, made: ast.Call, deep: int) -> At | None:
-    at = At(here.file.path, made.lineno, here.full_name, spoken(made.func))
+def _of_data(
+    ways: ProgramPaths, data: ast.expr | None, here: FunctionDefinition, made: ast.Call, deep: int
+) -> SourceLine | None:
+    at = SourceLine(here.file.path, made.lineno, here.full_name, expression_text(made.func))
     found = _of_kind(ways, data, here, at)
     return found or (_named(ways, data, here, deep, made) if isinstance(data, ast.Name) else None)
 
 
-def _named(ways: Ways, node: ast.expr, here: Defined, deep: int, made: ast.Call | None) -> At | None:
+def _named(
+    ways: ProgramPaths, node: ast.expr, here: FunctionDefinition, deep: int, made: ast.Call | None
+) -> SourceLine | None:
     """What a name or ``self.name`` holds: by its assignments, or by what callers give for it."""
     for value, there in _sources(ways, node, here):
         found = (
             _iterable(ways, value, there, deep - 1)
             if made is None
-            else _of_kind(ways, value, there, At(here.file.path, made.lineno, here.full_name, spoken(made.func)))
+            else _of_kind(
+                ways, value, there, SourceLine(here.file.path, made.lineno, here.full_name, expression_text(made.func))
+            )
         )
         if found is not None:
             return found
     return None
 
 
-def _sources(ways: Ways, node: ast.expr, here: Defined) -> Iterator[tuple[ast.expr, Defined]]:
+def _sources(
+    ways: ProgramPaths, node: ast.expr, here: FunctionDefinition
+) -> Iterator[tuple[ast.expr, FunctionDefinition]]:
     """What is assigned to ``node``, or given for it, with the function in which that stands."""
     if dotted(node).startswith("self.") and here.owner is not None:
         for kind in ways.calls.table.lineage(here.owner):
@@ -139,7 +147,7 @@ def _sources(ways: Ways, node: ast.expr, here: Defined) -> Iterator[tuple[ast.ex
                 yield values[node.id], caller
 
 
-def _of_kind(ways: Ways, data: ast.expr | None, here: Defined, at: At) -> At | None:
+def _of_kind(ways: ProgramPaths, data: ast.expr | None, here: FunctionDefinition, at: SourceLine) -> SourceLine | None:
     """``at`` where ``data`` is an iterable data set of the program."""
     kinds = ways.calls.kinds_of(data, here)
     return at if any(ways.calls.table.derives_from(kind, _ITERABLE) for kind in kinds) else None

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from unhang.program.paths.divergent_paths import At, Ways
-from unhang.program.syntax.definitions import Defined
+from unhang.program.paths.divergent_paths import ProgramPaths, SourceLine
+from unhang.program.syntax.definitions import FunctionDefinition
 from unhang.program.syntax.syntax_tree import call_name, dotted, own_nodes
 
 _LISTS = {"listdir", "walk", "scandir", "iglob", "glob", "rglob", "iterdir"}
@@ -16,14 +16,14 @@ _DATA = ("dataset", "dataloader", "loader")
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class UnsortedListing:
     """``call`` gives files in the order of the file system; ``used``: where they become data."""
 
-    call: At
-    used: At
+    call: SourceLine
+    used: SourceLine
 
 
-def unsorted_listings(ways: Ways) -> Iterator[Listing]:
+def unsorted_listings(ways: ProgramPaths) -> Iterator[UnsortedListing]:
     """Such calls in functions that sort nothing."""
     for one in ways.launch:
         nodes = own_nodes(one.node)
@@ -35,7 +35,7 @@ def unsorted_listings(ways: Ways) -> Iterator[Listing]:
             continue
         used = _used_here(one, listed) or _used_by_callers(ways, one)
         if used is not None:
-            yield Listing(At(one.file.path, listed.lineno, one.full_name, dotted(listed.func)), used)
+            yield UnsortedListing(SourceLine(one.file.path, listed.lineno, one.full_name, dotted(listed.func)), used)
 
 
 def _lists(call: ast.Call) -> bool:
@@ -50,20 +50,20 @@ def _becomes_data(call: ast.Call) -> bool:
     return any(name.endswith(word) for word in _DATA) and not name.startswith(("is_", "has_", "get_num"))
 
 
-def _used_here(one: Defined, listed: ast.Call) -> At | None:
+def _used_here(one: FunctionDefinition, listed: ast.Call) -> SourceLine | None:
     """What is made of the listing goes into a data set in the same function, or is kept by one."""
     held = _made_of(one, listed)
     for node in own_nodes(one.node):
         if isinstance(node, ast.Call) and _becomes_data(node) and held & _names(node):
-            return At(one.file.path, node.lineno, one.full_name, dotted(node.func))
+            return SourceLine(one.file.path, node.lineno, one.full_name, dotted(node.func))
         if isinstance(node, ast.Assign) and one.owner is not None and one.owner.name.lower().endswith("dataset"):
             kept = any(isinstance(target, ast.Attribute) for target in node.targets)
             if kept and (held & _names(node.value) or listed in ast.walk(node.value)):
-                return At(one.file.path, node.lineno, one.full_name, dotted(node.targets[0]))
+                return SourceLine(one.file.path, node.lineno, one.full_name, dotted(node.targets[0]))
     return None
 
 
-def _used_by_callers(ways: Ways, one: Defined) -> At | None:
+def _used_by_callers(ways: ProgramPaths, one: FunctionDefinition) -> SourceLine | None:
     """The function returns the list, and a caller gives it to a data set."""
     listed = next(node for node in own_nodes(one.node) if isinstance(node, ast.Call) and _lists(node))
     held = _made_of(one, listed)
@@ -78,11 +78,11 @@ def _used_by_callers(ways: Ways, one: Defined) -> At | None:
             if isinstance(node, ast.Call) and _becomes_data(node) and node is not call:
                 inside = any(inner is call for given in node.args for inner in ast.walk(given))
                 if inside or names & _names(node):
-                    return At(caller.file.path, node.lineno, caller.full_name, dotted(node.func))
+                    return SourceLine(caller.file.path, node.lineno, caller.full_name, dotted(node.func))
     return None
 
 
-def _made_of(one: Defined, listed: ast.Call) -> set[str]:
+def _made_of(one: FunctionDefinition, listed: ast.Call) -> set[str]:
     """Names that hold the files: assigned from the call, or filled in a loop over it."""
     held: set[str] = set()
     for node in own_nodes(one.node):
@@ -99,7 +99,7 @@ def _made_of(one: Defined, listed: ast.Call) -> set[str]:
     return held
 
 
-def _assigned_from(one: Defined, call: ast.Call) -> set[str]:
+def _assigned_from(one: FunctionDefinition, call: ast.Call) -> set[str]:
     return {
         target.id
         for node in own_nodes(one.node)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from unhang.evidence.items import SourceFile
 from unhang.program.rank_dependence.step_loops import COLLECTIVE_CALLS
-from unhang.program.syntax.syntax_tree import Function, Program, Scope, call_name, own_nodes, parse_program
+from unhang.program.syntax.syntax_tree import Function, ParsedFile, Scope, call_name, own_nodes, parse_file
 
 _AGREEING = COLLECTIVE_CALLS - {"barrier", "monitored_barrier", "send", "isend", "wait_for_everyone"}
 MOST_NAMES = 50
@@ -19,7 +19,7 @@ MOST_NAMES = 50
 
 def agreeing_call(source: SourceFile | None, loop_line: int | None) -> int | None:
     """Line of the collective whose result decides how often the loop at ``loop_line`` runs; None where none does."""
-    program = parse_program(source.text) if source is not None else ""
+    program = parse_file(source.text) if source is not None else ""
     if isinstance(program, str) or loop_line is None:
         return None
     place = program.place(loop_line)
@@ -30,7 +30,7 @@ def agreeing_call(source: SourceFile | None, loop_line: int | None) -> int | Non
     return agreed_value(program, place.function, decides, before=loop_line)
 
 
-def agreed_value(program: Program, scope: Scope, decides: ast.expr, *, before: int) -> int | None:
+def agreed_value(program: ParsedFile, scope: Scope, decides: ast.expr, *, before: int) -> int | None:
     """Line of the collective above line ``before`` whose result goes into ``decides``; None where none does."""
     waiting, seen = [decides], set[str]()
     while waiting and len(seen) < MOST_NAMES:
@@ -46,7 +46,7 @@ def agreed_value(program: Program, scope: Scope, decides: ast.expr, *, before: i
     return None
 
 
-def _collective_in(program: Program, function: str) -> int | None:
+def _collective_in(program: ParsedFile, function: str) -> int | None:
     """The collective in the only function of that name, whose result it may give back."""
     named = [f for f in program.owners if isinstance(f, Function) and f.name == function]
     if len(named) != 1 or not any(isinstance(n, ast.Return) and n.value is not None for n in own_nodes(named[0])):

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from unhang.evidence.items import SourceFile
 from unhang.program.rank_dependence.rank_values import RankValues, rank_values
-from unhang.program.syntax.syntax_tree import Scope, call_name, dotted, own_nodes, parse_program
+from unhang.program.syntax.syntax_tree import Scope, call_name, dotted, own_nodes, parse_file
 
 _TABLES = {"csv.reader", "csv.DictReader", "DictReader"}
 _READS = {"read_csv", "read_table", "read_parquet", "ParquetFile", "WebDataset", "WebLoader", "CsvDataset"}
 _WRAPPERS = {"enumerate", "tqdm", "trange", "islice", "iter", "track"}
-_DEALERS = {"split_by_node", "split_dataset_by_node", "split_by_worker"}
+_SPLITTERS = {"split_by_node", "split_dataset_by_node", "split_by_worker"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ def reads_tables_or_shards(sources: Iterable[SourceFile]) -> bool:
     return any(
         call_name(node) in _READS or dotted(node.func) in _TABLES
         for source in sources
-        if not isinstance(program := parse_program(source.text), str)
+        if not isinstance(program := parse_file(source.text), str)
         for node in ast.walk(program.tree)
         if isinstance(node, ast.Call)
     )
@@ -40,7 +40,7 @@ def reads_tables_or_shards(sources: Iterable[SourceFile]) -> bool:
 
 def guarded_loop(source: SourceFile, line: int) -> str | None:
     """The ``for`` at ``line`` with its data in ``unhang.even_batches(…)``; None where it is no such loop."""
-    program = parse_program(source.text)
+    program = parse_file(source.text)
     if isinstance(program, str):
         return None
     loop = next((n for n in ast.walk(program.tree) if isinstance(n, ast.For) and n.lineno == line), None)
@@ -62,7 +62,7 @@ def guarded_loop(source: SourceFile, line: int) -> str | None:
 
 def skipped_rows(source: SourceFile) -> Iterator[SkippedRows]:
     """Generators of one file that deal rows out by rank and ``continue`` without some of them."""
-    program = parse_program(source.text) if "yield" in source.text else ""
+    program = parse_file(source.text) if "yield" in source.text else ""
     if isinstance(program, str):
         return
     for scope, outer in program.owners.items():
@@ -81,7 +81,7 @@ def _yields(scope: Scope) -> bool:
 def _dealt(loop: ast.For, values: RankValues, scopes: tuple[Scope, ...]) -> bool:
     """The loop goes over rows of this rank only: ``rows[rank::n]``, ``islice(rows, rank, None, n)``, a splitter."""
     for node in ast.walk(loop.iter):
-        if isinstance(node, ast.Call) and call_name(node) in _DEALERS:
+        if isinstance(node, ast.Call) and call_name(node) in _SPLITTERS:
             return True
         if isinstance(node, ast.Call) and call_name(node) == "islice" and len(node.args) > 1:
             return any(_by_rank(part, values, scopes) for part in node.args[1:])

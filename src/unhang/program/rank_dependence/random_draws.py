@@ -10,7 +10,7 @@ import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from unhang.program.syntax.syntax_tree import Program, Scope, call_name, dotted, own_nodes
+from unhang.program.syntax.syntax_tree import ParsedFile, Scope, call_name, dotted, own_nodes
 
 _ALIASES = {"np": "numpy", "wds": "webdataset", "pd": "pandas"}
 _WITH_GENERATOR = {"random_split", "randperm", "RandomSampler", "SubsetRandomSampler", "DataLoader"}
@@ -26,11 +26,11 @@ _OWN_GENERATORS = {"default_rng", "RandomState", "Random"}
 """Of NumPy and of Python: an object that draws from a state of its own."""
 _CALL_CHARS = 100
 """Longer calls are shown without their arguments."""
-TORCH = "torch.Generator().manual_seed(42)"
+SEEDED_TORCH_GENERATOR = "torch.Generator().manual_seed(42)"
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class RandomDraw:
     """``node`` draws from ``generator``: a global one, ``hash`` (the order of a set), ``own``, or empty (not told)."""
 
     node: ast.AST
@@ -44,10 +44,10 @@ class Draw:
     """What it is seeded with already."""
 
 
-class Names:
+class NameMeanings:
     """What the names of a program stand for: modules under other names, and what is assigned once."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ParsedFile) -> None:
         self._modules = dict(_ALIASES)
         self._values: dict[str, ast.expr | None] = {}
         for node in program.nodes:
@@ -81,7 +81,7 @@ class Names:
         return False
 
 
-def draws(scope: Scope, names: Names) -> Iterator[Draw]:
+def find_random_draws(scope: Scope, names: NameMeanings) -> Iterator[RandomDraw]:
     """The draws of a scope, without those of functions inside it."""
     nodes = list(own_nodes(scope))
     masks = {name for node in nodes if isinstance(node, ast.Subscript) for name in _masks(node.slice)}
@@ -99,13 +99,13 @@ def draws(scope: Scope, names: Names) -> Iterator[Draw]:
                 yield from _of_numbers(test, node, names)
 
 
-def _of_call(call: ast.Call, names: Names) -> Iterator[Draw]:
+def _of_call(call: ast.Call, names: NameMeanings) -> Iterator[RandomDraw]:
     name, full = call_name(call), names.full(call.func)
     module = full.rpartition(".")[0]
     if name == "DataLoader" and (not _is_true(call, "shuffle") or _given(call, "sampler", "batch_sampler")):
         return
     if name in _WITH_GENERATOR:
-        yield _with(call, "torch", "generator", TORCH, splits=name == "random_split")
+        yield _with(call, "torch", "generator", SEEDED_TORCH_GENERATOR, splits=name == "random_split")
     elif name == "train_test_split" and not _is_false(call, "shuffle"):
         of_sklearn = isinstance(call.func, ast.Name) or "model_selection" in full
         yield _with(call, "numpy", "random_state" if of_sklearn else "seed", "42", splits=True)
@@ -119,7 +119,7 @@ def _of_call(call: ast.Call, names: Names) -> Iterator[Draw]:
             yield _with(call, "numpy", "random_state", "42")
 
 
-def _shuffled(call: ast.Call, receiver: ast.expr, names: Names) -> Iterator[Draw]:
+def _shuffled(call: ast.Call, receiver: ast.expr, names: NameMeanings) -> Iterator[RandomDraw]:
     own = list(_of_own(call, receiver, names))
     if own:
         yield from own
@@ -129,26 +129,26 @@ def _shuffled(call: ast.Call, receiver: ast.expr, names: Names) -> Iterator[Draw
         yield _with(call, "", "seed", "42", also=tuple(call.args[:1]))  # of datasets, whose first argument is the seed
 
 
-def _of_own(call: ast.Call, receiver: ast.expr, names: Names) -> Iterator[Draw]:
+def _of_own(call: ast.Call, receiver: ast.expr, names: NameMeanings) -> Iterator[RandomDraw]:
     """A draw from an object with a state of its own: seeded where that was made."""
     made = names.value(receiver)
     if not isinstance(made, ast.Call) or call_name(made) not in _OWN_GENERATORS:
         return
     seeds = tuple(value for value in (*made.args, *(keyword.value for keyword in made.keywords)) if not _is_none(value))
     seeded = f"{ast.unparse(receiver)} = {ast.unparse(made.func)}(42)"
-    yield Draw(call, dotted(call.func), "own", seeded, seeds=seeds)
+    yield RandomDraw(call, dotted(call.func), "own", seeded, seeds=seeds)
 
 
-def _of_module(call: ast.Call, module: str) -> Draw:
+def _of_module(call: ast.Call, module: str) -> RandomDraw:
     spelt = ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else module
     seeded = copy.deepcopy(call)
     source = f"{spelt}.Random(42)" if module == "random" else f"{spelt}.default_rng(42)"
     seeded.func = ast.Attribute(_expression(source), call_name(call), ast.Load())
     generator = "python" if module == "random" else "numpy"
-    return Draw(call, dotted(call.func), generator, _written(seeded))
+    return RandomDraw(call, dotted(call.func), generator, _written(seeded))
 
 
-def _of_a_set(part: ast.Subscript, names: Names) -> Iterator[Draw]:
+def _of_a_set(part: ast.Subscript, names: NameMeanings) -> Iterator[RandomDraw]:
     """``list(set(x))[:n]``: the order of a set of strings is another in every process, whatever is seeded."""
     listed = part.value if isinstance(part.value, ast.Call) else names.value(part.value)
     if not isinstance(listed, ast.Call) or call_name(listed) not in ("list", "tuple") or len(listed.args) != 1:
@@ -157,23 +157,25 @@ def _of_a_set(part: ast.Subscript, names: Names) -> Iterator[Draw]:
     of_set = isinstance(inner, ast.Set | ast.SetComp) or (isinstance(inner, ast.Call) and call_name(inner) == "set")
     if of_set:
         ordered = ast.Subscript(ast.Call(ast.Name("sorted"), [inner], []), part.slice, ast.Load())
-        yield Draw(part, f"{call_name(listed)}(set(…))", "hash", _written(ordered))
+        yield RandomDraw(part, f"{call_name(listed)}(set(…))", "hash", _written(ordered))
 
 
-def _of_numbers(test: ast.AST, whole: ast.AST, names: Names) -> Iterator[Draw]:
+def _of_numbers(test: ast.AST, whole: ast.AST, names: NameMeanings) -> Iterator[RandomDraw]:
     """A mask made of random numbers (``rand(n) < 0.9``): how many it takes differs with every draw."""
     for compared in (node for node in ast.walk(test) if isinstance(node, ast.Compare)):
         for call in (node for node in ast.walk(compared) if isinstance(node, ast.Call)):
             full = names.full(call.func)
             if full in _NUMBERS and not _given(call, "device"):
                 seeds = tuple(keyword.value for keyword in call.keywords if keyword.arg == "generator")
-                yield Draw(call, dotted(call.func), full.partition(".")[0].replace("random", "python"),
+                yield RandomDraw(call, dotted(call.func), full.partition(".")[0].replace("random", "python"),
                            _mask(call, whole, full), splits=True, seeds=seeds)  # fmt: skip
 
 
 def _mask(call: ast.Call, whole: ast.AST, full: str) -> str:
     if full == "torch.rand":
-        return ast.unparse(_Replaced(call, _keyword(call, "generator", TORCH)).visit(copy.deepcopy(whole)))
+        return ast.unparse(
+            _Replaced(call, _keyword(call, "generator", SEEDED_TORCH_GENERATOR)).visit(copy.deepcopy(whole))
+        )
     if full.startswith("random."):
         drawn = ast.Call(ast.Attribute(ast.Name("draw"), call_name(call), ast.Load()), call.args, call.keywords)
         return "draw = random.Random(42)\n" + ast.unparse(_Replaced(call, drawn).visit(copy.deepcopy(whole)))
@@ -197,10 +199,10 @@ class _Replaced(ast.NodeTransformer):
 
 def _with(
     call: ast.Call, generator: str, name: str, value: str, *, splits: bool = False, also: tuple[ast.expr, ...] = ()
-) -> Draw:
+) -> RandomDraw:
     words = ("generator", "seed", "random_state", "rng", "seeds")
     seeds = tuple(k.value for k in call.keywords if k.arg in words and not _is_none(k.value))
-    return Draw(call, dotted(call.func), generator, _written(_keyword(call, name, value)), splits, seeds + also)
+    return RandomDraw(call, dotted(call.func), generator, _written(_keyword(call, name, value)), splits, seeds + also)
 
 
 def _keyword(call: ast.Call, name: str, value: str) -> ast.Call:

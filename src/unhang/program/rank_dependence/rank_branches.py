@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from unhang.program.rank_dependence.rank_values import SURE, RankValues, rank_decorator, rank_values
-from unhang.program.syntax.syntax_tree import Level, Place, Program, Scope, blocks, call_name
+from unhang.program.syntax.syntax_tree import LinePosition, NestingLevel, ParsedFile, Scope, blocks, call_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ _EXITS = {"exit", "_exit", "quit", "abort"}
 
 
 def rank_branch_at(
-    program: Program, place: Place, line: int, *, loops: bool = False, values: RankValues | None = None
+    program: ParsedFile, place: LinePosition, line: int, *, loops: bool = False, values: RankValues | None = None
 ) -> RankBranch | None:
     """The innermost reason why only some ranks reach ``line``, or None. ``loops`` counts rank-dependent loops in.
 
@@ -50,11 +50,11 @@ def rank_branch_at(
             leaves_loop = False
     decorator = rank_decorator(place.function)
     if decorator is not None:
-        return RankBranch(decorator.lineno, "decorator", spoken(decorator), True)
+        return RankBranch(decorator.lineno, "decorator", expression_text(decorator), True)
     return None
 
 
-def _owner(values: RankValues, level: Level, scopes: Sequence[Scope], *, loops: bool) -> RankBranch | None:
+def _owner(values: RankValues, level: NestingLevel, scopes: Sequence[Scope], *, loops: bool) -> RankBranch | None:
     owner = level.owner
     if isinstance(owner, ast.If):
         kind = "if" if level.part == "body" else "else"
@@ -80,10 +80,10 @@ def rank_dependent_loop(values: RankValues, loop: ast.AST, scopes: Sequence[Scop
     """A loop that runs as often as the rank says: its range, its condition, or a ``break`` on the rank."""
     if isinstance(loop, ast.For | ast.AsyncFor):
         if degree := values.value_depends(loop.iter, scopes):
-            return RankBranch(loop.lineno, "loop", spoken(loop.iter), degree == SURE)
+            return RankBranch(loop.lineno, "loop", expression_text(loop.iter), degree == SURE)
     elif isinstance(loop, ast.While):
         if degree := values.test_depends(loop.test, scopes):
-            return RankBranch(loop.lineno, "loop", spoken(loop.test), degree == SURE)
+            return RankBranch(loop.lineno, "loop", expression_text(loop.test), degree == SURE)
     else:
         return None
     for statement in loop.body:
@@ -93,7 +93,9 @@ def rank_dependent_loop(values: RankValues, loop: ast.AST, scopes: Sequence[Scop
     return None
 
 
-def _jumped_over(values: RankValues, level: Level, scopes: Sequence[Scope], leaves_loop: bool) -> RankBranch | None:
+def _jumped_over(
+    values: RankValues, level: NestingLevel, scopes: Sequence[Scope], leaves_loop: bool
+) -> RankBranch | None:
     """An earlier statement of the block that sends some ranks elsewhere."""
     for statement in reversed(level.block[: level.index]):
         for jump, test in _jumps(values, statement, scopes):
@@ -135,7 +137,7 @@ def _leaves(node: ast.stmt, in_loop: bool) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and call_name(node.value) in _EXITS
 
 
-def _in_expression(values: RankValues, place: Place, line: int) -> RankBranch | None:
+def _in_expression(values: RankValues, place: LinePosition, line: int) -> RankBranch | None:
     """``f() if rank == 0 else None``, ``rank == 0 and f()``, ``[f() for _ in range(rank)]`` on the line itself."""
     if not place.levels:
         return None
@@ -159,7 +161,7 @@ def _comprehension(
 ) -> RankBranch | None:
     for generator in node.generators:
         if degree := values.value_depends(generator.iter, scopes):
-            return RankBranch(node.lineno, "loop", spoken(generator.iter), degree == SURE)
+            return RankBranch(node.lineno, "loop", expression_text(generator.iter), degree == SURE)
         for test in generator.ifs:
             if found := _branch(values, node.lineno, "if", test, scopes):
                 return found
@@ -191,10 +193,10 @@ def _calls_at(parts: Sequence[ast.AST], line: int) -> bool:
 
 def _branch(values: RankValues, line: int, kind: str, test: ast.AST, scopes: Sequence[Scope]) -> RankBranch | None:
     degree = values.test_depends(test, scopes)
-    return RankBranch(line, kind, spoken(test), degree == SURE) if degree else None
+    return RankBranch(line, kind, expression_text(test), degree == SURE) if degree else None
 
 
-def spoken(node: ast.AST) -> str:
+def expression_text(node: ast.AST) -> str:
     """The source of an expression on one line, at most 200 characters."""
     try:
         return " ".join(ast.unparse(node).split())[:200]

@@ -11,10 +11,10 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from unhang.program.rank_dependence.rank_branches import spoken
-from unhang.program.rank_dependence.rank_invariant_values import decided_alone, same_rounds
+from unhang.program.rank_dependence.rank_branches import expression_text
+from unhang.program.rank_dependence.rank_invariant_values import has_equal_rounds, may_differ_by_rank
 from unhang.program.rank_dependence.rank_values import SURE, rank_values
-from unhang.program.syntax.syntax_tree import Loop, Program, Scope, blocks, call_name
+from unhang.program.syntax.syntax_tree import Loop, ParsedFile, Scope, blocks, call_name
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _COUNTING = {"range", "trange", "count"}
@@ -35,7 +35,7 @@ class RankBound:
     """The header or the tests around the jump as the source spells them."""
     sure: bool
     """It was followed to a rank; False when a name only suggests one."""
-    hangs_on: str
+    depends_on: str
     """``round``: the rank and the number of the round, settled before the loop begins; ``rank``: the rank alone, so it
     leaves in the first round; ``finding``: what the rank finds out in a round."""
     alone: bool
@@ -44,10 +44,10 @@ class RankBound:
     @property
     def counted(self) -> bool:
         """The rank settles how many rounds it makes."""
-        return self.hangs_on == "round"
+        return self.depends_on == "round"
 
 
-def rank_bounds(program: Program, loop: Loop, scopes: Sequence[Scope]) -> Iterator[RankBound]:
+def rank_bounds(program: ParsedFile, loop: Loop, scopes: Sequence[Scope]) -> Iterator[RankBound]:
     """Every such reason of ``loop``, its header first."""
     values = rank_values(program)
     header = loop.test if isinstance(loop, ast.While) else loop.iter
@@ -55,19 +55,19 @@ def rank_bounds(program: Program, loop: Loop, scopes: Sequence[Scope]) -> Iterat
     if degree := depends(header, scopes):
         settled = _Rounds(program, loop, scopes).all_settled([header])
         hangs_on = "round" if settled else "finding"
-        yield RankBound(loop.lineno, "loop", spoken(header), degree == SURE, hangs_on, alone=settled)
+        yield RankBound(loop.lineno, "loop", expression_text(header), degree == SURE, hangs_on, alone=settled)
     same = _same_header(program, loop, scopes)
     for jump, tests in _jumps(loop):
         if degree := max((values.test_depends(test, scopes) for test in tests), default=0):
             test = tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), list(tests))
-            hangs_on = _Rounds(program, loop, scopes).hangs_on(tests)
-            yield RankBound(jump.lineno, _kind(jump), spoken(test), degree == SURE, hangs_on, alone=same)
+            hangs_on = _Rounds(program, loop, scopes).depends_on(tests)
+            yield RankBound(jump.lineno, _kind(jump), expression_text(test), degree == SURE, hangs_on, alone=same)
 
 
-def _same_header(program: Program, loop: Loop, scopes: Sequence[Scope]) -> bool:
+def _same_header(program: ParsedFile, loop: Loop, scopes: Sequence[Scope]) -> bool:
     if isinstance(loop, ast.While):
-        return not decided_alone(program, loop.test, scopes, loop.lineno)
-    return same_rounds(program, loop, scopes)
+        return not may_differ_by_rank(program, loop.test, scopes, loop.lineno)
+    return has_equal_rounds(program, loop, scopes)
 
 
 def _jumps(loop: Loop) -> Iterator[tuple[ast.stmt, tuple[ast.expr, ...]]]:
@@ -97,23 +97,25 @@ def _kind(statement: ast.stmt) -> str:
 class _Rounds:
     """What changes in the rounds of one loop, and what only counts them."""
 
-    def __init__(self, program: Program, loop: Loop, scopes: Sequence[Scope]) -> None:
+    def __init__(self, program: ParsedFile, loop: Loop, scopes: Sequence[Scope]) -> None:
         self._values, self._scopes = rank_values(program), scopes
-        self._changed = {spoken(target) for target in _stored(loop)}
+        self._changed = {expression_text(target) for target in _stored(loop)}
         self._counters = set(_counters(loop))
 
     def all_settled(self, tests: Sequence[ast.expr]) -> bool:
         """Each test is made of what was known before the loop began, of the rank, and of the round's number."""
         return all(self._settled(test) for test in tests)
 
-    def hangs_on(self, tests: Sequence[ast.expr]) -> str:
+    def depends_on(self, tests: Sequence[ast.expr]) -> str:
         """As :attr:`RankBound.hangs_on` has it."""
         if not self.all_settled(tests):
             return "finding"
         return "round" if self._names_the_round(tests) else "rank"
 
     def _names_the_round(self, tests: Sequence[ast.expr]) -> bool:
-        return any(spoken(node) in self._counters for test in tests for node in ast.walk(test) if _is_place(node))
+        return any(
+            expression_text(node) in self._counters for test in tests for node in ast.walk(test) if _is_place(node)
+        )
 
     def _settled(self, value: ast.expr) -> bool:
         if isinstance(value, ast.Constant):
@@ -125,7 +127,7 @@ class _Rounds:
         return all(self._settled(part) for part in ast.iter_child_nodes(value) if isinstance(part, ast.expr))
 
     def _place(self, value: ast.expr) -> bool:
-        name = spoken(value)
+        name = expression_text(value)
         if name in self._counters:
             return True
         if name in self._changed:
@@ -159,10 +161,14 @@ def _counters(loop: Loop) -> Iterator[str]:
         yield counted
     for statement in _always(loop.body):
         if isinstance(statement, ast.AugAssign) and isinstance(statement.value, ast.Constant):
-            yield spoken(statement.target)
+            yield expression_text(statement.target)
         elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-            name, value = spoken(statement.targets[0]), statement.value
-            if isinstance(value, ast.BinOp) and isinstance(value.right, ast.Constant) and spoken(value.left) == name:
+            name, value = expression_text(statement.targets[0]), statement.value
+            if (
+                isinstance(value, ast.BinOp)
+                and isinstance(value.right, ast.Constant)
+                and expression_text(value.left) == name
+            ):
                 yield name
 
 
@@ -174,7 +180,7 @@ def _counted_target(loop: ast.For | ast.AsyncFor) -> str | None:
     target = loop.target
     if name == "enumerate" and isinstance(target, ast.Tuple) and target.elts:
         target = target.elts[0]
-    return spoken(target) if name in _COUNTING or name == "enumerate" else None
+    return expression_text(target) if name in _COUNTING or name == "enumerate" else None
 
 
 def _always(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from unhang.program.rank_dependence.agreed_rounds import agreed_value
-from unhang.program.syntax.syntax_tree import Loop, Program, Scope, blocks, call_name, own_nodes
+from unhang.program.syntax.syntax_tree import Loop, ParsedFile, Scope, blocks, call_name, own_nodes
 
 _SETTINGS = re.compile(r"^(?:args?|cfg|conf|config|configs|opts?|options|hparams|hp|flags|FLAGS|params|settings)$")
 _NUMBERS = re.compile(r"^(?:[A-Z][A-Z0-9_]*|world_size|n?gpus)$")
@@ -19,7 +19,7 @@ _ARITHMETIC = {"int", "min", "max", "round", "abs", "get_world_size", "range", "
 MOST_NAMES = 50
 
 
-def same_rounds(program: Program, loop: Loop, scopes: Sequence[Scope]) -> bool:
+def has_equal_rounds(program: ParsedFile, loop: Loop, scopes: Sequence[Scope]) -> bool:
     """The loop is a range over numbers that are the same on all ranks."""
     if not isinstance(loop, ast.For):
         return False
@@ -31,7 +31,7 @@ def same_rounds(program: Program, loop: Loop, scopes: Sequence[Scope]) -> bool:
     return _Asked(program, scopes, loop.lineno).all_same(over.args)
 
 
-def decided_alone(program: Program, test: ast.expr, scopes: Sequence[Scope], line: int) -> bool:
+def may_differ_by_rank(program: ParsedFile, test: ast.expr, scopes: Sequence[Scope], line: int) -> bool:
     """The test at ``line`` may come out otherwise on one rank than on the others."""
     if agreed_value(program, scopes[-1], test, before=line) is not None:
         return False
@@ -41,7 +41,7 @@ def decided_alone(program: Program, test: ast.expr, scopes: Sequence[Scope], lin
 class _Asked:
     """One question; names are followed once each."""
 
-    def __init__(self, program: Program, scopes: Sequence[Scope], line: int) -> None:
+    def __init__(self, program: ParsedFile, scopes: Sequence[Scope], line: int) -> None:
         self._program, self._scopes, self._line = program, scopes, line
         self._seen: set[str] = set()
 

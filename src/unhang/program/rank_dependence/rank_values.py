@@ -19,7 +19,7 @@ from unhang.program.rank_dependence.rank_vocabulary import (
     RANK_ENVIRONMENT,
     SURE_NAMES,
 )
-from unhang.program.syntax.syntax_tree import Function, Program, Scope, call_name, own_nodes
+from unhang.program.syntax.syntax_tree import Function, ParsedFile, Scope, call_name, own_nodes
 
 BY_NAME, SURE = 1, 2
 
@@ -35,7 +35,7 @@ class RankValues:
 
     def __init__(
         self,
-        program: Program,
+        program: ParsedFile,
         returns: Mapping[str, int] = MappingProxyType({}),
         attributes: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
@@ -329,6 +329,6 @@ def rank_decorator(function: ast.AST) -> ast.expr | None:
 
 
 @lru_cache(maxsize=1024)
-def rank_values(program: Program) -> RankValues:
+def rank_values(program: ParsedFile) -> RankValues:
     """The data flow of ``program``, computed once."""
     return RankValues(program)

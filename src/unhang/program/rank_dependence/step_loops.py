@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from unhang.program.rank_dependence.rank_branches import spoken
-from unhang.program.syntax.syntax_tree import Loop, Place, Program, Scope, blocks, call_name, own_nodes
+from unhang.program.rank_dependence.rank_branches import expression_text
+from unhang.program.syntax.syntax_tree import LinePosition, Loop, ParsedFile, Scope, blocks, call_name, own_nodes
 
 COLLECTIVE_CALLS = frozenset(
     {
@@ -74,7 +74,7 @@ _WRAPPERS = {"enumerate", "tqdm", "zip", "islice", "iter", "list", "reversed", "
 
 
 @dataclass(frozen=True, slots=True)
-class LoopFacts:
+class LoopPurpose:
     """A loop around or before a line."""
 
     line: int
@@ -92,14 +92,14 @@ class LoopFacts:
 class StepLoops:
     """Answers what each loop of one program is for."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ParsedFile) -> None:
         self._program = program
         self._training = functions_that_call(program, TRAINING_CALLS)
         self._communicating = functions_that_call(program, COLLECTIVE_CALLS)
         self._data = _names_of_data(program)
-        self._known: dict[Loop, LoopFacts] = {}
+        self._known: dict[Loop, LoopPurpose] = {}
 
-    def facts(self, loop: ast.AST, scopes: Sequence[Scope]) -> LoopFacts | None:
+    def facts(self, loop: ast.AST, scopes: Sequence[Scope]) -> LoopPurpose | None:
         """Facts of ``loop``; None when it is no loop."""
         if not isinstance(loop, ast.For | ast.AsyncFor | ast.While):
             return None
@@ -107,22 +107,22 @@ class StepLoops:
             self._known[loop] = self._look_at(loop, scopes)
         return self._known[loop]
 
-    def _look_at(self, loop: Loop, scopes: Sequence[Scope]) -> LoopFacts:
+    def _look_at(self, loop: Loop, scopes: Sequence[Scope]) -> LoopPurpose:
         over = loop.test if isinstance(loop, ast.While) else loop.iter
         data = self._goes_over_data(loop)
         made = {call_name(node) for part in loop.body for node in ast.walk(part) if isinstance(node, ast.Call)}
         trains = data or bool(made & self._training)
         communicates = bool(made & self._communicating) and not _goes_over_weights(over)
-        return LoopFacts(
+        return LoopPurpose(
             line=loop.lineno,
-            over=spoken(over)[:120],
+            over=expression_text(over)[:120],
             iterates_data=data,
             makes_steps=trains or communicates,
             trains=trains,
             function=getattr(scopes[-1], "name", "<module>"),
         )
 
-    def enclosing(self, place: Place) -> Iterator[LoopFacts]:
+    def enclosing(self, place: LinePosition) -> Iterator[LoopPurpose]:
         """Loops around the line inside its function, innermost first; a loop's own first line belongs to it."""
         if place.levels and (own := self.facts(place.levels[-1].statement, place.scopes)):
             yield own
@@ -130,7 +130,7 @@ class StepLoops:
             if level.part == "body" and (facts := self.facts(level.owner, place.scopes)):
                 yield facts
 
-    def nearest(self, place: Place) -> tuple[LoopFacts | None, LoopFacts | None]:
+    def nearest(self, place: LinePosition) -> tuple[LoopPurpose | None, LoopPurpose | None]:
         """(innermost loop of steps around the line, loop of steps that ended before it and is nearest to it)."""
         around = next((facts for facts in self.enclosing(place) if facts.makes_steps), None)
         for level in reversed(place.levels):
@@ -143,8 +143,8 @@ class StepLoops:
         return around, None
 
     def _ended_before(
-        self, statements: Sequence[ast.stmt], scopes: Sequence[Scope], around: LoopFacts | None
-    ) -> LoopFacts | None:
+        self, statements: Sequence[ast.stmt], scopes: Sequence[Scope], around: LoopPurpose | None
+    ) -> LoopPurpose | None:
         for statement in reversed(statements):
             for loop in _loops_in(statement):
                 facts = self.facts(loop, scopes)
@@ -191,7 +191,7 @@ def _goes_over_weights(over: ast.AST) -> bool:
     return any(isinstance(node, ast.Call) and call_name(node) in _WEIGHTS for node in ast.walk(over))
 
 
-def functions_that_call(program: Program, wanted: Collection[str]) -> frozenset[str]:
+def functions_that_call(program: ParsedFile, wanted: Collection[str]) -> frozenset[str]:
     """``wanted`` and the names of functions that call one of them, directly or through others of the file."""
     calls: dict[str, set[str]] = {}
     for scope in program.owners:
@@ -204,7 +204,7 @@ def functions_that_call(program: Program, wanted: Collection[str]) -> frozenset[
     return frozenset(known)
 
 
-def _names_of_data(program: Program) -> frozenset[str]:
+def _names_of_data(program: ParsedFile) -> frozenset[str]:
     """Names that are given a data loader or a dataset anywhere in the file."""
     names: set[str] = set()
     for node in ast.walk(program.tree):
@@ -223,6 +223,6 @@ def _names_of_data(program: Program) -> frozenset[str]:
 
 
 @lru_cache(maxsize=1024)
-def step_loops(program: Program) -> StepLoops:
+def step_loops(program: ParsedFile) -> StepLoops:
     """The loops of ``program``, looked at once."""
     return StepLoops(program)

@@ -7,9 +7,9 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from unhang.evidence.items import SourceFile
-from unhang.program.rank_dependence.random_draws import Draw, Names, draws
+from unhang.program.rank_dependence.random_draws import NameMeanings, RandomDraw, find_random_draws
 from unhang.program.rank_dependence.rank_values import RankValues, rank_values
-from unhang.program.syntax.syntax_tree import Program, Scope, call_name, dotted, own_nodes, parse_program
+from unhang.program.syntax.syntax_tree import ParsedFile, Scope, call_name, dotted, own_nodes, parse_file
 
 _SEEDS_ALL = {"set_seed", "seed_everything", "seed_all", "enable_full_determinism"}
 _SEEDS_TORCH = ("torch.manual_seed", "manual_seed", "torch.random.manual_seed")
@@ -49,7 +49,7 @@ class _Seeds:
     differs: dict[str, set[Scope]] = field(default_factory=dict)
 
 
-def splits_without_seed(
+def unseeded_splits(
     files: Iterable[SourceFile], reached: Container[Scope] | None = None
 ) -> tuple[tuple[SourceFile, UnseededSplit], ...]:
     """Splits and shuffles of a program that have no seed common to all ranks, in the order of its files and lines.
@@ -68,27 +68,27 @@ def seeded_alike(files: Iterable[SourceFile]) -> frozenset[str]:
     return frozenset(seeds.common - seeds.differs.keys())
 
 
-def _read(files: Iterable[SourceFile]) -> list[tuple[SourceFile, Program]]:
-    return [(file, program) for file in files if not isinstance(program := parse_program(file.text), str)]
+def _read(files: Iterable[SourceFile]) -> list[tuple[SourceFile, ParsedFile]]:
+    return [(file, program) for file in files if not isinstance(program := parse_file(file.text), str)]
 
 
-def _seeds_of(programs: Sequence[Program], reached: Container[Scope] | None = None) -> _Seeds:
+def _seeds_of(programs: Sequence[ParsedFile], reached: Container[Scope] | None = None) -> _Seeds:
     own, seeds = {name for program in programs for name in _defined(program)}, _Seeds()
     for program in programs:
         _add_seeds(program, seeds, own, reached)
     return seeds
 
 
-def split_without_seed(source: SourceFile) -> tuple[UnseededSplit, ...]:
-    """As :func:`splits_without_seed` for a program of one file; empty without usable source."""
-    return tuple(split for _, split in splits_without_seed((source,)))
+def unseeded_splits_in_file(source: SourceFile) -> tuple[UnseededSplit, ...]:
+    """As :func:`unseeded_splits` for a program of one file; empty without usable source."""
+    return tuple(split for _, split in unseeded_splits((source,)))
 
 
-def _splits(program: Program, seeds: _Seeds) -> list[UnseededSplit]:
-    values, names = rank_values(program), Names(program)
+def _splits(program: ParsedFile, seeds: _Seeds) -> list[UnseededSplit]:
+    values, names = rank_values(program), NameMeanings(program)
     found: set[UnseededSplit] = set()
     for scope, outer in program.owners.items():
-        for draw in draws(scope, names):
+        for draw in find_random_draws(scope, names):
             why = _why(draw, values, (*outer, scope), seeds)
             if why:
                 seeded = tuple(name for name in GENERATORS if name in seeds.common) if why == "no-seed" else ()
@@ -100,12 +100,12 @@ def _splits(program: Program, seeds: _Seeds) -> list[UnseededSplit]:
     return sorted(found, key=lambda split: (split.line, split.call))
 
 
-def _defined(program: Program) -> Iterator[str]:
+def _defined(program: ParsedFile) -> Iterator[str]:
     """Functions the program defines itself: a ``set_seed`` of its own seeds what stands in it."""
     return (node.name for node in program.nodes if isinstance(node, ast.FunctionDef))
 
 
-def _add_seeds(program: Program, seeds: _Seeds, own: set[str], reached: Container[Scope] | None) -> None:
+def _add_seeds(program: ParsedFile, seeds: _Seeds, own: set[str], reached: Container[Scope] | None) -> None:
     values = rank_values(program)
     for scope, outer in program.owners.items():
         if reached is not None and scope not in reached:
@@ -136,7 +136,7 @@ def _seeded_by(call: ast.Call, own: set[str]) -> set[str]:
     return set(GENERATORS) if name in _SEEDS_ALL and name not in own else set()
 
 
-def _why(draw: Draw, values: RankValues, scopes: Sequence[Scope], seeds: _Seeds) -> str:
+def _why(draw: RandomDraw, values: RankValues, scopes: Sequence[Scope], seeds: _Seeds) -> str:
     if draw.seeds:
         return "seed-differs" if any(values.value_depends(value, scopes) for value in draw.seeds) else ""
     if draw.generator == "hash":

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from unhang.program.settings.declared_options import targets_of
-from unhang.program.syntax.syntax_tree import Program, Scope, call_name, dotted, own_nodes
+from unhang.program.syntax.syntax_tree import ParsedFile, Scope, call_name, dotted, own_nodes
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class AttributeAssignment:
     """``owner.name = value`` in a file. ``value``: None where a loop, an unpacking, or ``+=`` gives it, or a branch."""
 
     name: str
@@ -21,7 +21,7 @@ class Stored:
     scopes: tuple[Scope, ...]
 
 
-def stored_in(program: Program, path: str) -> Iterator[Stored]:
+def attribute_assignments(program: ParsedFile, path: str) -> Iterator[AttributeAssignment]:
     """Every attribute that is given a value; those of ``self`` are no settings' unless their class says so."""
     for scope, outer in program.owners.items():
         scopes, always = (*outer, scope), {id(statement) for statement in scope.body}
@@ -29,14 +29,14 @@ def stored_in(program: Program, path: str) -> Iterator[Stored]:
             if isinstance(node, ast.Call) and call_name(node) == "setattr" and len(node.args) == 3:
                 name = node.args[1]
                 if isinstance(name, ast.Constant):
-                    yield Stored(str(name.value), node.args[0], None, path, scopes)
+                    yield AttributeAssignment(str(name.value), node.args[0], None, path, scopes)
             for target in targets_of(node):
                 if isinstance(target, ast.Attribute) and dotted(target.value) != "self":
                     value = _value(node, target) if id(node) in always else None
-                    yield Stored(target.attr, target.value, value, path, scopes)
+                    yield AttributeAssignment(target.attr, target.value, value, path, scopes)
 
 
-def only_one(stored: Sequence[Stored]) -> Stored | None:
+def only_assignment(stored: Sequence[AttributeAssignment]) -> AttributeAssignment | None:
     """The one place that assigns a name, if its value is known to be that of every run that comes there."""
     return stored[0] if len(stored) == 1 and stored[0].value is not None else None
 

@@ -15,15 +15,15 @@ from functools import lru_cache
 from typing import Any
 
 from unhang.evidence.items import SourceFile
-from unhang.program.program_source import LeftOut
-from unhang.program.settings.assigned_settings import only_one
+from unhang.program.program_source import UntakenBranch
+from unhang.program.settings.assigned_settings import only_assignment
 from unhang.program.settings.configuration_names import OPTIONS
-from unhang.program.settings.configuration_tree import path_of
+from unhang.program.settings.configuration_tree import configuration_path
 from unhang.program.settings.declared_options import UNKNOWN, constants_of
-from unhang.program.settings.option_values import InForce, same
-from unhang.program.settings.program_settings import Settings
+from unhang.program.settings.option_values import EffectiveValue, common_value
+from unhang.program.settings.program_settings import ProgramSettings
 from unhang.program.settings.untaken_branches import without_untaken
-from unhang.program.syntax.syntax_tree import Scope, blocks, call_name, own_nodes, parse_program
+from unhang.program.syntax.syntax_tree import Scope, blocks, call_name, own_nodes, parse_file
 
 COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
@@ -53,23 +53,23 @@ _Around = tuple[tuple[ast.If, str], ...]
 
 
 @dataclass(slots=True)
-class Evaluation:
+class TestEvaluation:
     """One test in one file. ``used``: the settings that were looked up on the way."""
 
-    settings: Settings
+    settings: ProgramSettings
     constants: Mapping[str, Any]
     path: str
     scopes: Sequence[Scope]
-    used: list[InForce] = field(default_factory=list)
+    used: list[EffectiveValue] = field(default_factory=list)
     looks: int = 0
     busy: set[tuple[Scope, str]] = field(default_factory=set)
     """Names that are being looked up: they may stand for each other in a circle."""
 
-    def there(self, path: str, scopes: Sequence[Scope], constants: Mapping[str, Any] | None = None) -> Evaluation:
+    def there(self, path: str, scopes: Sequence[Scope], constants: Mapping[str, Any] | None = None) -> TestEvaluation:
         """The same at another place of the program."""
-        return Evaluation(self.settings, constants or {}, path, scopes, self.used, self.looks, self.busy)
+        return TestEvaluation(self.settings, constants or {}, path, scopes, self.used, self.looks, self.busy)
 
-    def may_look(self) -> bool:
+    def may_look_up(self) -> bool:
         """One look more; there is an end to them."""
         self.looks += 1
         return self.looks <= _MOST_LOOKS
@@ -88,7 +88,7 @@ class Evaluation:
 
     def value(self, node: ast.expr) -> Any:
         """The value of ``node``, or UNKNOWN."""
-        if not self.may_look():
+        if not self.may_look_up():
             return UNKNOWN
         if isinstance(node, ast.Constant):
             return node.value
@@ -97,7 +97,7 @@ class Evaluation:
             return UNKNOWN if any(one is UNKNOWN for one in each) else each
         if isinstance(node, ast.Name):
             return self._name(node.id)
-        if (held := in_tree(self, node)) is not None:
+        if (held := configuration_value(self, node)) is not None:
             return self._noted(held)
         if isinstance(node, ast.Attribute):
             return self._attribute(node.value, node.attr)
@@ -156,7 +156,7 @@ class Evaluation:
     def _named(self, name: str) -> Any:
         for scope in reversed(self.scopes):
             if isinstance(scope, ast.Module):
-                return self.constants[name] if name in self.constants else of_module(self, scope, name)
+                return self.constants[name] if name in self.constants else module_value(self, scope, name)
             told = self.settings.declared.commands.get((self.path, scope.lineno), {}).get(name)
             assigned = self.settings.names.assigned(scope).get(name, ())
             if told is not None and not assigned:
@@ -164,9 +164,9 @@ class Evaluation:
             if name in (stores := _stores(scope)):
                 if len(assigned) == 1 and stores[name] == 1 and assigned[0]:
                     return self.value(assigned[0])
-                if stores[name] > 1 and (left := only_taken(self, scope, name, stores[name])) is not None:
+                if stores[name] > 1 and (left := only_reached_value(self, scope, name, stores[name])) is not None:
                     return self.value(left)
-                return handed_down(self, scope, name) if not assigned and stores[name] == 1 else UNKNOWN
+                return parameter_value(self, scope, name) if not assigned and stores[name] == 1 else UNKNOWN
         return UNKNOWN
 
     def _attribute(self, owner: ast.expr, name: str) -> Any:
@@ -181,14 +181,14 @@ class Evaluation:
         if group is not None and (one := self.settings.of_option(f"{group.attr}.{name}")):
             found = [one]  # ``job_config.metrics.log_freq``, from ``--metrics.log_freq``
         if not found and kinds:
-            return put_on(self, kinds, name)
-        told = same(found)
+            return assigned_setting_value(self, kinds, name)
+        told = common_value(found)
         return UNKNOWN if told is None else self._noted(told)
 
     def kinds(self, node: ast.expr) -> set[str]:
         """What ``node`` holds: classes of settings, or a parser's options; empty where that is not known."""
         names = self.settings.names
-        if not self.may_look():
+        if not self.may_look_up():
             return set()
         if isinstance(node, ast.Name):
             kinds = names.kinds(node.id, self.scopes)
@@ -239,38 +239,38 @@ class Evaluation:
             return getattr(owner, name)(*each)
         return UNKNOWN
 
-    def _noted(self, one: InForce) -> Any:
+    def _noted(self, one: EffectiveValue) -> Any:
         if one.value is not UNKNOWN:
             self.used.append(one)
         return one.value
 
 
-def in_tree(one: Evaluation, node: ast.expr) -> InForce | None:
+def configuration_value(one: TestEvaluation, node: ast.expr) -> EffectiveValue | None:
     """What the files and the command say at ``cfg.a.b``, ``cfg["a"]`` or ``cfg.get("a", 1)``; None for other things."""
-    path = path_of(one.settings.names, one.scopes, node)
+    path = configuration_path(one.settings.names, one.scopes, node)
     if not path:
         return None
     if path.rpartition(".")[2] in one.settings.names.changed:
-        return InForce(path, UNKNOWN, "")
+        return EffectiveValue(path, UNKNOWN, "")
     told = one.settings.values.at(path)
     if told is None and isinstance(node, ast.Call) and len(node.args) > 1:
-        return InForce(path, one.value(node.args[1]), f"{one.path}:{node.lineno}")
-    return told or InForce(path, UNKNOWN, "")
+        return EffectiveValue(path, one.value(node.args[1]), f"{one.path}:{node.lineno}")
+    return told or EffectiveValue(path, UNKNOWN, "")
 
 
-def of_module(one: Evaluation, module: ast.Module, name: str) -> Any:
+def module_value(one: TestEvaluation, module: ast.Module, name: str) -> Any:
     """A name that the module gives one value, and no function another."""
     values = one.settings.names.assigned(module).get(name, ())
-    if len(values) != 1 or values[0] is None or name in _globals(module) or not one.may_look():
+    if len(values) != 1 or values[0] is None or name in _globals(module) or not one.may_look_up():
         return UNKNOWN
     return one.there(one.path, (module,), one.constants).value(values[0])
 
 
-def handed_down(one: Evaluation, scope: Scope, name: str) -> Any:
+def parameter_value(one: TestEvaluation, scope: Scope, name: str) -> Any:
     """A parameter that every call gives the same setting: ``make(args.path, args.kind)``."""
     found = []
     for value, path, scopes in one.settings.names.given(scope, name) or ():
-        if not one.may_look():
+        if not one.may_look_up():
             return UNKNOWN
         there = one.there(path, scopes)
         found.append(there.value(value))
@@ -280,11 +280,11 @@ def handed_down(one: Evaluation, scope: Scope, name: str) -> Any:
     return found[0] if found and all(other == found[0] for other in found) else UNKNOWN
 
 
-def put_on(one: Evaluation, kinds: set[str], name: str) -> Any:
+def assigned_setting_value(one: TestEvaluation, kinds: set[str], name: str) -> Any:
     """An attribute that no parser knows, and that one place of the program puts on its settings."""
     names = one.settings.names
-    stored = only_one(names.stored.get(name, ()))
-    if stored is None or stored.value is None or names.filled_in.keys() & kinds or not one.may_look():
+    stored = only_assignment(names.stored.get(name, ()))
+    if stored is None or stored.value is None or names.filled_in.keys() & kinds or not one.may_look_up():
         return UNKNOWN
     there = one.there(stored.path, stored.scopes)
     value = there.value(stored.value) if there.kinds(stored.owner) == kinds else UNKNOWN
@@ -292,7 +292,7 @@ def put_on(one: Evaluation, kinds: set[str], name: str) -> Any:
     return value
 
 
-def only_taken(one: Evaluation, scope: Scope, name: str, stores: int) -> ast.expr | None:
+def only_reached_value(one: TestEvaluation, scope: Scope, name: str, stores: int) -> ast.expr | None:
     """The one value that this launch gives ``name``, of ``stores`` in the scope; None where that is not known."""
     values = [(value, around) for target, value, around in _assigned(scope.body, ()) if target == name]
     if len(values) != stores:
@@ -301,7 +301,7 @@ def only_taken(one: Evaluation, scope: Scope, name: str, stores: int) -> ast.exp
     return left[0] if len(left) == 1 else None
 
 
-def _excludes(one: Evaluation, node: ast.If, part: str) -> bool:
+def _excludes(one: TestEvaluation, node: ast.If, part: str) -> bool:
     truth = one.truth(node.test)
     return truth is not None and truth is not (part == "body")
 
@@ -323,20 +323,22 @@ def _globals(module: ast.Module) -> frozenset[str]:
     return frozenset(name for node in ast.walk(module) if isinstance(node, ast.Global) for name in node.names)
 
 
-def as_run(files: Iterable[SourceFile], settings: Settings) -> tuple[tuple[SourceFile, ...], tuple[LeftOut, ...]]:
+def without_untaken_branches(
+    files: Iterable[SourceFile], settings: ProgramSettings
+) -> tuple[tuple[SourceFile, ...], tuple[UntakenBranch, ...]]:
     """The files as this launch runs them, and the branches that it never takes."""
     live: list[SourceFile] = []
-    left: list[LeftOut] = []
+    left: list[UntakenBranch] = []
     for file in files:
-        program = parse_program(file.text)
+        program = parse_file(file.text)
         if isinstance(program, str):
             live.append(file)
             continue
         constants = dict(constants_of(program.tree))
-        used: dict[int, tuple[InForce, ...]] = {}
+        used: dict[int, tuple[EffectiveValue, ...]] = {}
 
         def decide(test: ast.expr, scopes: Sequence[Scope]) -> bool | None:
-            one = Evaluation(settings, constants, file.path, scopes)  # noqa: B023 - called before the next file
+            one = TestEvaluation(settings, constants, file.path, scopes)  # noqa: B023 - called before the next file
             truth = one.truth(test)
             if truth is not None and not one.used:
                 return None  # a constant of the source: its author's to change, not this launch's
@@ -347,20 +349,20 @@ def as_run(files: Iterable[SourceFile], settings: Settings) -> tuple[tuple[Sourc
         live.append(file if text is file.text else SourceFile(file.source, file.path, text))
         for one in untaken:
             told = dict.fromkeys((held.name, repr(held.value), held.place) for held in used.get(one.line, ()))
-            left.append(LeftOut(file.path, one.line, one.test, one.truth, (one.first, one.last), tuple(told)))
+            left.append(UntakenBranch(file.path, one.line, one.test, one.truth, (one.first, one.last), tuple(told)))
     return tuple(live), tuple(left)
 
 
-def imported_by_setting(files: Iterable[SourceFile], settings: Settings) -> tuple[str, ...]:
+def modules_named_by_settings(files: Iterable[SourceFile], settings: ProgramSettings) -> tuple[str, ...]:
     """Names of modules that settings hold: ``import_module(args.plugin)``."""
     found: dict[str, None] = {}
     for file in files:
-        program = parse_program(file.text)
+        program = parse_file(file.text)
         if isinstance(program, str) or "import_module" not in file.text:
             continue
         constants = dict(constants_of(program.tree))
         for scope, outer in program.owners.items():
-            one = Evaluation(settings, constants, file.path, (*outer, scope))
+            one = TestEvaluation(settings, constants, file.path, (*outer, scope))
             for node in own_nodes(scope):
                 if isinstance(node, ast.Call) and call_name(node) == "import_module" and node.args:
                     name = one.value(node.args[0])

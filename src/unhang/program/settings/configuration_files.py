@@ -15,15 +15,15 @@ from typing import Any
 import yaml
 
 from unhang.findings import Text, say
-from unhang.host.look import Look
+from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.knowledge import numbers
-from unhang.program.launch.command_words import taken_apart
-from unhang.program.launch.job_environment import of_families
-from unhang.program.launch.launch import ConfigFile, Configuration, Followed, Launch
-from unhang.program.launch.planned_job import Plan
-from unhang.program.settings.hydra_files import OF_HYDRA_ITSELF, Composer, hydra_main, scalar
-from unhang.program.settings.omegaconf_interpolation import interpolated
+from unhang.program.launch.command_words import parse_command
+from unhang.program.launch.job_environment import comparable_variables
+from unhang.program.launch.launch import ConfigFile, Configuration, FollowedLaunch, Launch
+from unhang.program.launch.planned_job import PlannedJob
+from unhang.program.settings.hydra_files import HYDRA_OPTIONS, HydraComposer, hydra_main, scalar
+from unhang.program.settings.omegaconf_interpolation import interpolate
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -47,17 +47,24 @@ _KINDS = (
 )
 
 
-def look(machine: Machine, plan: Plan) -> Iterator[tuple[type, Look[Any]]]:
+def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
     """The command taken apart, and every configuration file it leads to."""
-    launch = taken_apart(plan.command)
+    launch = parse_command(plan.command)
     configuration, because = configuration_of(machine, launch)
-    yield Launch, Look(replace(_counted(launch, machine, configuration), followed=_told(plan.followed or Followed())))
-    yield Configuration, Look(configuration, because)
+    yield (
+        Launch,
+        InspectionResult(
+            replace(
+                _counted(launch, machine, configuration), followed=_shareable_launch(plan.followed or FollowedLaunch())
+            )
+        ),
+    )
+    yield Configuration, InspectionResult(configuration, because)
 
 
-def _told(followed: Followed) -> Followed:
+def _shareable_launch(followed: FollowedLaunch) -> FollowedLaunch:
     """Of what scripts export only what every rank should have alike: a fact may be sent to other nodes."""
-    known = of_families({name: setting.value for name, setting in followed.environment.items()})
+    known = comparable_variables({name: setting.value for name, setting in followed.environment.items()})
     return replace(followed, environment={name: followed.environment[name] for name in known})
 
 
@@ -69,7 +76,10 @@ def _counted(launch: Launch, machine: Machine, configuration: Configuration) -> 
         return launch
     if launch.launcher == "accelerate":
         for file in configuration.of("accelerate"):
-            count, machines = numbers.of_value(file.get("num_processes")), numbers.of_value(file.get("num_machines"))
+            count, machines = (
+                numbers.finite_number(file.get("num_processes")),
+                numbers.finite_number(file.get("num_machines")),
+            )
             if count:
                 nodes = launch.nodes or int(machines or 1) or 1
                 return replace(launch, processes=int(count) // nodes, nodes=nodes)
@@ -124,7 +134,7 @@ def _in_force(tree: Mapping[str, Any], kind: str, launch: Launch, machine: Machi
     for name, text in told.items():
         if ConfigFile("", kind, tree).get(name, _NOTHING) is not _NOTHING:
             tree = _with(tree, name.split("."), scalar(text))
-    return interpolated(tree, machine.environment)
+    return interpolate(tree, machine.environment)
 
 
 def _with(tree: Mapping[str, Any], path: Sequence[str], value: Any) -> dict[str, Any]:
@@ -154,9 +164,9 @@ def _of_hydra(machine: Machine, launch: Launch) -> tuple[ConfigFile | None, Text
         return None, None
     path = told.get("config_path") or told.get("cp") or main.path
     folder = posixpath.normpath(posixpath.join(posixpath.dirname(script), path))
-    words = [f"{key}={value}" for key, value in told.items() if key not in OF_HYDRA_ITSELF] + list(launch.words)
-    composer = Composer(folder, lambda p: _tree(machine, p)[0], lambda p: machine.read_named(p).found or "", words)
-    tree = interpolated(composer.composed(name), machine.environment)
+    words = [f"{key}={value}" for key, value in told.items() if key not in HYDRA_OPTIONS] + list(launch.words)
+    composer = HydraComposer(folder, lambda p: _tree(machine, p)[0], lambda p: machine.read_named(p).found or "", words)
+    tree = interpolate(composer.composed(name), machine.environment)
     missing = composer.missing[0] if composer.missing else ""
     because = say("{path} is not there", path=f"{folder}/{missing}.yaml") if missing else None
     place = posixpath.join(folder, f"{name.removesuffix('.yaml')}.yaml")

@@ -9,16 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from unhang.evidence.items import SourceFile
-from unhang.program.settings.assigned_settings import Stored, stored_in
-from unhang.program.settings.declared_options import Declared, kind_of
+from unhang.program.settings.assigned_settings import AttributeAssignment, attribute_assignments
+from unhang.program.settings.declared_options import DeclaredSettings, annotated_class
 from unhang.program.syntax.syntax_tree import (
-    Program,
+    ParsedFile,
     Scope,
     blocks,
     call_name,
     dotted,
     own_nodes,
-    parse_program,
+    parse_file,
     statements,
 )
 
@@ -41,11 +41,11 @@ class ConfigNames:
     """``everywhere``: kinds by name, over all files. ``made_otherwise``: fields (or ``*``, all) of classes that are
     made with values of the program's own. ``changed``: names of attributes that something assigns after that."""
 
-    declared: Declared
+    declared: DeclaredSettings
     everywhere: dict[str, set[str]] = field(default_factory=dict)
     made_otherwise: dict[str, set[str]] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
-    stored: dict[str, list[Stored]] = field(default_factory=dict)
+    stored: dict[str, list[AttributeAssignment]] = field(default_factory=dict)
     """Where attributes are assigned, by name."""
     returned: dict[str, tuple[str, ...]] = field(default_factory=dict)
     filled_in: dict[str, bool] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class ConfigNames:
             if not isinstance(scope, ast.Module):
                 annotated = _parameters(scope)
                 if name in annotated:
-                    kind = self.real(kind_of(annotated[name]))
+                    kind = self.real(annotated_class(annotated[name]))
                     return {kind} if kind in self.declared.classes else self._anywhere(name, annotated[name])
             values = [value for value in self.assigned(scope).get(name, ()) if not _is_itself(value, name)]
             if values:
@@ -73,7 +73,7 @@ class ConfigNames:
 
     def _anywhere(self, name: str, annotation: ast.expr | None) -> set[str]:
         """A parameter whose type says something else is no configuration."""
-        said = kind_of(annotation)
+        said = annotated_class(annotation)
         return set() if said and said not in ("Namespace", "Any", "object") else self.everywhere.get(name, set())
 
     def assigned(self, scope: Scope) -> Mapping[str, Sequence[ast.expr | None]]:
@@ -143,7 +143,7 @@ class ConfigNames:
             found.append((value, path, scopes))
         return found
 
-    def _read_calls(self, program: Program, path: str) -> None:
+    def _read_calls(self, program: ParsedFile, path: str) -> None:
         for scope, outer in program.owners.items():
             if not isinstance(scope, ast.Module):
                 self._defined[scope.name] += 1
@@ -163,7 +163,7 @@ class ConfigNames:
 
     def read(self, files: Iterable[SourceFile]) -> None:
         """Learn the names of all ``files``: twice, because some stand for others."""
-        told = [(file, p) for file in files if not isinstance(p := parse_program(file.text), str)]
+        told = [(file, p) for file in files if not isinstance(p := parse_file(file.text), str)]
         read = [(file.text, program) for file, program in told]
         programs = [program for _, program in read]
         for file, program in told:
@@ -183,13 +183,13 @@ class ConfigNames:
             if "setattr(" in text:
                 self._read_fills(program)
 
-    def _read_stored(self, told: Iterable[tuple[SourceFile, Program]]) -> None:
+    def _read_stored(self, told: Iterable[tuple[SourceFile, ParsedFile]]) -> None:
         for file, program in told:
-            for one in stored_in(program, file.path):
+            for one in attribute_assignments(program, file.path):
                 self.stored.setdefault(one.name, []).append(one)
         self.changed |= self.stored.keys()
 
-    def _read_fills(self, program: Program) -> None:
+    def _read_fills(self, program: ParsedFile) -> None:
         """``for name, value in found.items(): setattr(args, name, value)``."""
         for scope, outer in program.owners.items():
             for loop in _own_statements(scope):
@@ -243,7 +243,7 @@ class ConfigNames:
             elif isinstance(node, ast.Import | ast.ImportFrom):
                 self._aliases |= {one.asname: one.name.rpartition(".")[2] for one in node.names if one.asname}
 
-    def _read_classes(self, program: Program) -> None:
+    def _read_classes(self, program: ParsedFile) -> None:
         """How classes are made, and which attributes are assigned."""
         nodes = list(ast.walk(program.tree))
         self._shadowed = {one.arg for one in nodes if isinstance(one, ast.arg)}
@@ -285,7 +285,7 @@ class ConfigNames:
                 if kind := self._class(one):
                     yield kind
 
-    def _read_names(self, program: Program) -> None:
+    def _read_names(self, program: ParsedFile) -> None:
         for scope in (program.tree, *_functions(program.tree)):
             for name, value in _bindings(_own_statements(scope)):
                 if (kinds := self.of_value(value)) and not _is_itself(value, name):
@@ -293,7 +293,7 @@ class ConfigNames:
             if isinstance(scope, ast.Module):
                 continue
             for name, annotation in _parameters(scope).items():
-                if (kind := self.real(kind_of(annotation))) in self.declared.classes:
+                if (kind := self.real(annotated_class(annotation))) in self.declared.classes:
                     self.everywhere.setdefault(name, set()).add(kind)
             if kinds_back := self._returns(scope):
                 self.returned[scope.name] = kinds_back

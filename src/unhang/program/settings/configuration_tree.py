@@ -13,7 +13,7 @@ _MAKES_TREE = {"OmegaConf.load", "OmegaConf.merge"}
 _DEEP = 8
 
 
-def path_of(names: ConfigNames, scopes: Sequence[Scope], node: ast.expr, deep: int = _DEEP) -> str | None:
+def configuration_path(names: ConfigNames, scopes: Sequence[Scope], node: ast.expr, deep: int = _DEEP) -> str | None:
     """``a.b`` of ``cfg.a.b``; empty for the tree itself, None for what does not stand in it."""
     if deep <= 0:
         return None
@@ -28,7 +28,7 @@ def path_of(names: ConfigNames, scopes: Sequence[Scope], node: ast.expr, deep: i
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args:
         first = node.args[0]
         key, owner = (str(first.value) if isinstance(first, ast.Constant) else None), node.func.value
-    above = path_of(names, scopes, owner, deep - 1) if key is not None and owner is not None else None
+    above = configuration_path(names, scopes, owner, deep - 1) if key is not None and owner is not None else None
     return None if above is None else f"{above}.{key}".lstrip(".")
 
 
@@ -40,7 +40,7 @@ def _of_name(names: ConfigNames, scopes: Sequence[Scope], name: str, deep: int) 
             made = values[0]
             if isinstance(made, ast.Call) and dotted(made.func) in _MAKES_TREE:
                 return ""
-            return None if _is(made, name) else path_of(names, scopes, made, deep - 1)
+            return None if _is(made, name) else configuration_path(names, scopes, made, deep - 1)
         if values:
             return None
         if not isinstance(scope, ast.Module) and name in [
@@ -52,7 +52,7 @@ def _of_name(names: ConfigNames, scopes: Sequence[Scope], name: str, deep: int) 
 
 def _handed_down(names: ConfigNames, scope: Scope, name: str, deep: int) -> str | None:
     given = names.given(scope, name) or ()
-    found = {path_of(names, scopes, value, deep - 1) for value, _, scopes in given}
+    found = {configuration_path(names, scopes, value, deep - 1) for value, _, scopes in given}
     return found.pop() if len(found) == 1 else None
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from unhang.evidence.items import SourceFile
-from unhang.program.syntax.syntax_tree import Program, call_name, dotted, parse_program, statements
+from unhang.program.syntax.syntax_tree import ParsedFile, call_name, dotted, parse_file, statements
 
 _MAKES_CONFIG = {"dataclass", "define", "frozen", "attrs", "s", "mutable", "chz", "dataclass_transform", "configclass"}
 _CONFIG_BASES = {"BaseModel", "BaseSettings", "BaseConfig", "ScriptArguments"}
@@ -19,18 +19,18 @@ _CALL_WITH_COMMAND = {"Fire", "run", "cli", "CLI"}
 _LIBRARIES_OF_COMMANDS = ("fire", "typer", "tyro", "jsonargparse", "Fire", "CLI")
 
 
-class Unknown:
+class UnknownValue:
     """A value that only running tells."""
 
     def __repr__(self) -> str:
         return "unknown"
 
 
-UNKNOWN = Unknown()
+UNKNOWN = UnknownValue()
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class DeclaredSetting:
     """Something users may set. ``default`` is what holds where they do not; ``names``: how the command spells it."""
 
     name: str
@@ -56,21 +56,21 @@ class ConfigClass:
     """A class whose fields are settings, with the names of its bases. ``changed``: fields its own methods assign."""
 
     name: str
-    fields: dict[str, Setting] = field(default_factory=dict)
+    fields: dict[str, DeclaredSetting] = field(default_factory=dict)
     bases: tuple[str, ...] = ()
     changed: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
-class Declared:
+class DeclaredSettings:
     """All of a program: classes by name, options of parsers by destination, parameters by function."""
 
     classes: dict[str, ConfigClass] = field(default_factory=dict)
-    options: dict[str, list[Setting]] = field(default_factory=dict)
-    commands: dict[tuple[str, int], dict[str, Setting]] = field(default_factory=dict)
+    options: dict[str, list[DeclaredSetting]] = field(default_factory=dict)
+    commands: dict[tuple[str, int], dict[str, DeclaredSetting]] = field(default_factory=dict)
     """Parameters of the functions that a command line calls, by file and line of the function."""
 
-    def field_of(self, kind: str, name: str, deep: int = 8) -> Setting | None:
+    def field_of(self, kind: str, name: str, deep: int = 8) -> DeclaredSetting | None:
         """The field ``name`` of the class ``kind`` or of one of its bases."""
         found = self.classes.get(kind)
         if found is None or deep <= 0:
@@ -87,18 +87,18 @@ class Declared:
         return name in found.changed or any(self.is_changed(base, name, deep - 1) for base in found.bases)
 
 
-def declared_in(files: Iterable[SourceFile]) -> Declared:
+def find_declared_settings(files: Iterable[SourceFile]) -> DeclaredSettings:
     """What all ``files`` declare. A class or option that two of them declare differently has no known default."""
-    found = Declared()
+    found = DeclaredSettings()
     for file in files:
-        program = parse_program(file.text)
+        program = parse_file(file.text)
         if not isinstance(program, str):
             _add(found, file.path, program, file.text)
     _inherit(found)
     return found
 
 
-def _add(found: Declared, path: str, program: Program, text: str) -> None:
+def _add(found: DeclaredSettings, path: str, program: ParsedFile, text: str) -> None:
     constants = dict(constants_of(program.tree))
     run_as_command = set(_called_as_commands(program.tree)) if any(w in text for w in _LIBRARIES_OF_COMMANDS) else set()
     for node in statements(program.tree):
@@ -113,7 +113,7 @@ def _add(found: Declared, path: str, program: Program, text: str) -> None:
                     found.options.setdefault(one.name, []).append(one)
 
 
-def _add_class(found: Declared, path: str, node: ast.ClassDef, constants: Mapping[str, Any]) -> None:
+def _add_class(found: DeclaredSettings, path: str, node: ast.ClassDef, constants: Mapping[str, Any]) -> None:
     bases = tuple(dotted(base).rpartition(".")[2] for base in node.bases)
     fields = dict(_class_fields(node, path, constants))
     if not fields and not bases:
@@ -136,7 +136,7 @@ def _add_class(found: Declared, path: str, node: ast.ClassDef, constants: Mappin
             if before is None or now is None or before.default != now.default:
                 told = before or now
                 if told is not None:
-                    one.fields[name] = Setting(name, UNKNOWN, told.path, told.line, told.kind)
+                    one.fields[name] = DeclaredSetting(name, UNKNOWN, told.path, told.line, told.kind)
     elif known is not None:  # class GRPOConfig(trl.GRPOConfig): the nearer one counts, the other stands behind it
         one.fields = {**known.fields, **one.fields}
         one.changed |= known.changed
@@ -149,7 +149,7 @@ def _is_config(node: ast.ClassDef, bases: tuple[str, ...]) -> bool:
     return bool(decorators & _MAKES_CONFIG) or bool(set(bases) & _CONFIG_BASES)
 
 
-def _inherit(found: Declared) -> None:
+def _inherit(found: DeclaredSettings) -> None:
     """Classes that neither have fields nor inherit some are nobody's settings."""
 
     def counts(name: str, deep: int = 8) -> bool:
@@ -160,11 +160,14 @@ def _inherit(found: Declared) -> None:
         del found.classes[name]
 
 
-def _class_fields(node: ast.ClassDef, path: str, constants: Mapping[str, Any]) -> Iterator[tuple[str, Setting]]:
+def _class_fields(node: ast.ClassDef, path: str, constants: Mapping[str, Any]) -> Iterator[tuple[str, DeclaredSetting]]:
     for one in node.body:
         if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
             value = UNKNOWN if one.value is None else default_of(one.value, constants)
-            yield one.target.id, Setting(one.target.id, value, path, one.lineno, kind_of(one.annotation))
+            yield (
+                one.target.id,
+                DeclaredSetting(one.target.id, value, path, one.lineno, annotated_class(one.annotation)),
+            )
 
 
 def default_of(node: ast.expr, constants: Mapping[str, Any]) -> Any:
@@ -188,7 +191,7 @@ def default_of(node: ast.expr, constants: Mapping[str, Any]) -> Any:
     return UNKNOWN if value is ... else value
 
 
-def kind_of(annotation: ast.expr | None) -> str:
+def annotated_class(annotation: ast.expr | None) -> str:
     """``MetricsConfig`` of ``"Optional[configs.MetricsConfig]"``; empty where nothing or too much is said."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         try:
@@ -200,9 +203,9 @@ def kind_of(annotation: ast.expr | None) -> str:
         "Annotated",
     ):
         inner = annotation.slice
-        return kind_of(inner.elts[0] if isinstance(inner, ast.Tuple) and inner.elts else inner)
+        return annotated_class(inner.elts[0] if isinstance(inner, ast.Tuple) and inner.elts else inner)
     if isinstance(annotation, ast.BinOp):
-        return kind_of(annotation.left)
+        return annotated_class(annotation.left)
     return dotted(annotation).rpartition(".")[2] if annotation is not None else ""
 
 
@@ -240,7 +243,7 @@ def targets_of(node: ast.AST) -> list[ast.expr]:
     return flat
 
 
-def _option(call: ast.Call, path: str, constants: Mapping[str, Any]) -> Iterator[Setting]:
+def _option(call: ast.Call, path: str, constants: Mapping[str, Any]) -> Iterator[DeclaredSetting]:
     """``add_argument("--lr", type=float, default=1e-4)``; positional ones have no default that matters."""
     spelled = [arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
     options = [name for name in spelled if name.startswith("-")]
@@ -258,7 +261,9 @@ def _option(call: ast.Call, path: str, constants: Mapping[str, Any]) -> Iterator
     if any(word.arg is None for word in call.keywords) or does in ("append", "extend", "count", "store_const"):
         default = UNKNOWN
     several = "nargs" in given or does in ("append", "extend")
-    yield Setting(str(dest), default, path, call.lineno, kind_of(given.get("type")) or "str", names, switch, several)
+    yield DeclaredSetting(
+        str(dest), default, path, call.lineno, annotated_class(given.get("type")) or "str", names, switch, several
+    )
 
 
 def _is_command(node: ast.FunctionDef) -> bool:
@@ -277,14 +282,16 @@ def _called_as_commands(tree: ast.Module) -> Iterator[str]:
             yield dotted(node.args[0])
 
 
-def _parameters(node: ast.FunctionDef, path: str, constants: Mapping[str, Any]) -> Iterator[tuple[str, Setting]]:
+def _parameters(
+    node: ast.FunctionDef, path: str, constants: Mapping[str, Any]
+) -> Iterator[tuple[str, DeclaredSetting]]:
     """Parameters with their defaults, or with those of ``@click.option`` above them."""
     arguments = [*node.args.posonlyargs, *node.args.args]
     defaults = [None] * (len(arguments) - len(node.args.defaults)) + list(node.args.defaults)
     pairs = [*zip(arguments, defaults, strict=True), *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]
     for one, value in pairs:
         default = UNKNOWN if value is None else default_of(value, constants)
-        yield one.arg, Setting(one.arg, default, path, one.lineno, kind_of(one.annotation))
+        yield one.arg, DeclaredSetting(one.arg, default, path, one.lineno, annotated_class(one.annotation))
     for decorator in node.decorator_list:
         if isinstance(decorator, ast.Call) and call_name(decorator) == "option":
             for setting in _option(decorator, path, constants):
@@ -293,5 +300,7 @@ def _parameters(node: ast.FunctionDef, path: str, constants: Mapping[str, Any]) 
                 default = False if switch and told is None else told
                 yield (
                     setting.name.partition("/")[0],
-                    Setting(setting.name, default, path, decorator.lineno, setting.kind, setting.names, switch or None),
+                    DeclaredSetting(
+                        setting.name, default, path, decorator.lineno, setting.kind, setting.names, switch or None
+                    ),
                 )

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from unhang.program.program_source import ProgramSource
-from unhang.program.syntax.syntax_tree import call_name, dotted, parse_program
+from unhang.program.syntax.syntax_tree import call_name, dotted, parse_file
 
 _ASKING = {"get", "getenv", "pop", "setdefault"}
 
@@ -25,7 +25,7 @@ def first_read(program: ProgramSource, name: str) -> EnvironmentRead | None:
     for file in (*(program.whole or program.files), *program.libraries):
         if name not in file.text:
             continue
-        parsed = parse_program(file.text)
+        parsed = parse_file(file.text)
         if isinstance(parsed, str):
             continue
         for node in ast.walk(parsed.tree):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MOST_FILES, MOST_DEEP = 60, 12
-OF_HYDRA_ITSELF = frozenset(("config_name", "config_path", "config_dir", "cn", "cp", "cd", "multirun", "m"))
+HYDRA_OPTIONS = frozenset(("config_name", "config_path", "config_dir", "cn", "cp", "cd", "multirun", "m"))
 """Arguments of the command that are no overrides."""
 _PACKAGE = re.compile(r"^#\s*@package\s+(\S+)", re.MULTILINE)
 _OVERRIDE = re.compile(r"(\+{0,2}|~)([A-Za-z_][\w./@-]*)(?:=(.*))?", re.DOTALL)
@@ -48,7 +48,7 @@ def hydra_main(source: str) -> HydraMain | None:
 
 
 @dataclass(slots=True)
-class Composer:
+class HydraComposer:
     """Puts one configuration together. ``text`` gives a file's text, for its header."""
 
     folder: str

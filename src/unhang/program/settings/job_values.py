@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unhang.findings import Evidence, Source
-from unhang.host.look import Situation
+from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge import numbers
 from unhang.program.launch.launch import Configuration, Launch
 from unhang.program.program_source import ProgramSource
@@ -26,7 +26,7 @@ class JobValue:
     @property
     def number(self) -> float | None:
         """The value as a number; None for ``auto`` and everything else that is none."""
-        return numbers.of_value(self.value)
+        return numbers.finite_number(self.value)
 
     @property
     def whole(self) -> int | None:
@@ -41,7 +41,7 @@ class JobValue:
         return True if word in _TRUE else False if word in _FALSE else None
 
 
-def job_values(here: Situation, *names: str, kind: str = "") -> Iterator[JobValue]:
+def job_values(here: NodeInspection, *names: str, kind: str = "") -> Iterator[JobValue]:
     """Every place that sets one of ``names`` (dotted in files), the command first; files of ``kind`` only, if given."""
     launch, configuration = here.found(Launch), here.found(Configuration)
     for name in names:
@@ -55,12 +55,12 @@ def job_values(here: Situation, *names: str, kind: str = "") -> Iterator[JobValu
                 yield JobValue(name, value, Evidence(Source(file.path), f"{name}: {value}"))
 
 
-def job_value(here: Situation, *names: str, kind: str = "") -> JobValue | None:
+def job_value(here: NodeInspection, *names: str, kind: str = "") -> JobValue | None:
     """The first of :func:`job_values`: the one in force."""
     return next(job_values(here, *names, kind=kind), None)
 
 
-def value_in_force(here: Situation, name: str) -> JobValue | None:
+def value_in_force(here: NodeInspection, name: str) -> JobValue | None:
     """What the command or a file sets, else what the program's source says holds where nobody does."""
     told, program = job_value(here, name), here.found(ProgramSource)
     if told is not None or program is None or name not in program.defaults:
@@ -70,7 +70,7 @@ def value_in_force(here: Situation, name: str) -> JobValue | None:
     return JobValue(name, value, Evidence(Source(path, int(line)), f"{name}: {value}"))
 
 
-def world_size_of(here: Situation) -> int | None:
+def world_size_of(here: NodeInspection) -> int | None:
     """Processes the command would start on all nodes; None when it does not say."""
     launch = here.found(Launch)
     return None if launch is None else launch.world_size

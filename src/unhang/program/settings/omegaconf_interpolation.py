@@ -10,7 +10,7 @@ _INNER = re.compile(r"\$\{([^${}]*)\}")
 MOST_ROUNDS = 8
 
 
-def interpolated(tree: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+def interpolate(tree: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
     """``tree`` with every reference that can be followed replaced by its value; the others stay as they are written."""
     return {key: _value(value, tree, environment) for key, value in tree.items()}
 
@@ -32,14 +32,14 @@ def _text(text: str, tree: Mapping[str, Any], environment: Mapping[str, str]) ->
                 return text if found is None else found
             text = found
             continue
-        replaced = _INNER.sub(lambda one: _said(_referred(one[1], tree, environment), one[0]), text)
+        replaced = _INNER.sub(lambda one: _as_text(_referred(one[1], tree, environment), one[0]), text)
         if replaced == text:
             break
         text = replaced
     return text
 
 
-def _said(value: Any, written: str) -> str:
+def _as_text(value: Any, written: str) -> str:
     return written if value is None or isinstance(value, Mapping | list) else str(value)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from unhang.program.launch.launch import Configuration, Launch
-from unhang.program.settings.declared_options import UNKNOWN, Declared, Setting
+from unhang.program.settings.declared_options import UNKNOWN, DeclaredSetting, DeclaredSettings
 
 _OTHERS = ("deepspeed", "accelerate")
 """Kinds of configuration files that a launcher or engine reads, and not the program."""
@@ -17,7 +17,7 @@ _TRUE, _FALSE = ("true", "yes", "1", "on", "y", "t"), ("false", "no", "0", "off"
 
 
 @dataclass(frozen=True, slots=True)
-class InForce:
+class EffectiveValue:
     """``value`` of a setting, and where it comes from: ``command``, a configuration file, or ``file:line``."""
 
     name: str
@@ -26,7 +26,7 @@ class InForce:
 
 
 @dataclass(slots=True)
-class Values:
+class OptionValues:
     """Looks settings up. ``unread``: a configuration file was named and could not be read, so defaults may not hold."""
 
     launch: Launch
@@ -43,7 +43,7 @@ class Values:
         for name in self.launch.arguments:
             self._last_parts.setdefault(_last(name), set()).add(name)
 
-    def of(self, setting: Setting, spellings: Sequence[str]) -> InForce:
+    def of(self, setting: DeclaredSetting, spellings: Sequence[str]) -> EffectiveValue:
         """The value of ``setting``, which the command and files call one of ``spellings``; UNKNOWN where it may differ.
 
         A name that only ends alike, or is cut short, may mean this setting: then nothing is known.
@@ -51,30 +51,30 @@ class Values:
         name = spellings[0]
         for spelled in spellings:
             if spelled in self.launch.arguments:
-                return InForce(name, _cast(self.launch.arguments[spelled], setting), "command")
+                return EffectiveValue(name, _cast(self.launch.arguments[spelled], setting), "command")
             if any(negated in self.launch.arguments for negated in (f"no_{spelled}", f"no{spelled}")):
-                return InForce(name, False, "command")
+                return EffectiveValue(name, False, "command")
         ends_alike = self._last_parts.get(_last(name))
         cut_short = any(one and spelled.startswith(one) for one in self.launch.arguments for spelled in spellings)
         if ends_alike or cut_short:
-            return InForce(name, UNKNOWN, "command")
+            return EffectiveValue(name, UNKNOWN, "command")
         told = self._leaves.get(_last(name), [])
         exact = [(value, path) for dotted_name, value, path in told if dotted_name in spellings]
         if exact:
-            return InForce(name, exact[0][0] if len(exact) == 1 else UNKNOWN, exact[0][1])
-        return InForce(name, UNKNOWN if told or self.unread else setting.default, setting.place)
+            return EffectiveValue(name, exact[0][0] if len(exact) == 1 else UNKNOWN, exact[0][1])
+        return EffectiveValue(name, UNKNOWN if told or self.unread else setting.default, setting.place)
 
-    def at(self, path: str) -> InForce | None:
+    def at(self, path: str) -> EffectiveValue | None:
         """What stands at ``path`` of the configuration files; None where nothing stands, UNKNOWN where that may differ.
 
         The command has been worked in by then.
         """
         told = [held for held in self._leaves.get(_last(path), []) if held[0] == path]
         if len(told) != 1 or self.unread:
-            return None if not told and not self.unread else InForce(path, UNKNOWN, "")
+            return None if not told and not self.unread else EffectiveValue(path, UNKNOWN, "")
         _, value, place = told[0]
         computed = isinstance(value, str) and ("${" in value or value == "???")
-        return InForce(path, UNKNOWN if computed or isinstance(value, Mapping) else value, place)
+        return EffectiveValue(path, UNKNOWN if computed or isinstance(value, Mapping) else value, place)
 
 
 def _flat(tree: Any, before: str = "") -> Iterator[tuple[str, Any]]:
@@ -89,7 +89,7 @@ def _last(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def _cast(text: str, setting: Setting) -> Any:
+def _cast(text: str, setting: DeclaredSetting) -> Any:
     """What the program makes of ``text``; UNKNOWN for types that only running knows."""
     if "$" in text or setting.several:
         return UNKNOWN
@@ -120,7 +120,7 @@ def _literal(text: str) -> Any:
         return text
 
 
-def same(values: Iterable[InForce]) -> InForce | None:
+def common_value(values: Iterable[EffectiveValue]) -> EffectiveValue | None:
     """The one answer that all ``values`` give; None where they differ, one is unknown, or there is none."""
     found = list(values)
     if not found or any(one.value is UNKNOWN for one in found):
@@ -128,7 +128,7 @@ def same(values: Iterable[InForce]) -> InForce | None:
     return found[0] if all(one.value == found[0].value for one in found) else None
 
 
-def not_declared(declared: Declared, launch: Launch) -> Iterator[tuple[str, str]]:
+def undeclared_arguments(declared: DeclaredSettings, launch: Launch) -> Iterator[tuple[str, str]]:
     """Arguments of the command that no parser of the program has, each with the nearest that one has (or nothing).
 
     Only for a program with parsers whose options are all spelled out, and that knows some argument of the command.
@@ -143,9 +143,9 @@ def not_declared(declared: Declared, launch: Launch) -> Iterator[tuple[str, str]
             yield name, next(iter(alike or difflib.get_close_matches(name, sorted(spelled), 1)), "")
 
 
-def defaults_of(declared: Declared) -> dict[str, tuple[Any, str]]:
+def unique_defaults(declared: DeclaredSettings) -> dict[str, tuple[Any, str]]:
     """Defaults by name, each with its place; a name with several defaults has none."""
-    told: dict[str, list[Setting]] = {}
+    told: dict[str, list[DeclaredSetting]] = {}
     for one in (*declared.options.values(), *(tuple(kind.fields.values()) for kind in declared.classes.values())):
         for setting in one:
             told.setdefault(setting.name, []).append(setting)

@@ -8,28 +8,28 @@ from datetime import timedelta
 
 from unhang.evidence.items import SourceFile
 from unhang.findings import Source
-from unhang.program.program_source import GroupLimit
-from unhang.program.settings.branch_conditions import Evaluation
+from unhang.program.program_source import ProcessGroupTimeout
+from unhang.program.settings.branch_conditions import TestEvaluation
 from unhang.program.settings.declared_options import constants_of
-from unhang.program.settings.program_settings import Settings
-from unhang.program.syntax.syntax_tree import Program, call_name, own_nodes, parse_program
+from unhang.program.settings.program_settings import ProgramSettings
+from unhang.program.syntax.syntax_tree import ParsedFile, call_name, own_nodes, parse_file
 
-MAKE_FIRST_GROUP = {"init_process_group": 2, "InitProcessGroupKwargs": 2, "init_distributed": 4, "PartialState": None}
-MAKE_GROUPS = {"new_group": 1, "init_device_mesh": None, "split_group": 2, "new_subgroups": 2}
+FIRST_GROUP_CALLS = {"init_process_group": 2, "InitProcessGroupKwargs": 2, "init_distributed": 4, "PartialState": None}
+GROUP_CALLS = {"new_group": 1, "init_device_mesh": None, "split_group": 2, "new_subgroups": 2}
 """Calls, and the place of the timeout among their arguments where it may stand without its name."""
-OF_ARGUMENTS = "ddp_timeout"
+TRAINER_ARGUMENT = "ddp_timeout"
 """The Trainer's, which a program may give to its arguments itself."""
 
 
-def limits_in(files: Iterable[SourceFile], settings: Settings) -> Iterator[GroupLimit]:
+def find_group_timeouts(files: Iterable[SourceFile], settings: ProgramSettings) -> Iterator[ProcessGroupTimeout]:
     """Calls that make process groups, and arguments that hold the Trainer's limit; none where a file is no Python."""
     for file in files:
-        program = parse_program(file.text)
+        program = parse_file(file.text)
         if not isinstance(program, str):
             yield from sorted(_of_file(file, program, settings), key=lambda one: one.source.line or 0)
 
 
-def _of_file(file: SourceFile, program: Program, settings: Settings) -> Iterator[GroupLimit]:
+def _of_file(file: SourceFile, program: ParsedFile, settings: ProgramSettings) -> Iterator[ProcessGroupTimeout]:
     constants, lines = dict(constants_of(program.tree)), file.text.splitlines()
     guarded = {id(inner) for outer in ast.walk(program.tree) if _asks_for_a_group(outer) for inner in ast.walk(outer)}
     for scope, outer in program.owners.items():
@@ -37,8 +37,8 @@ def _of_file(file: SourceFile, program: Program, settings: Settings) -> Iterator
             if not isinstance(node, ast.Call) or (name := _kind(node)) is None:
                 continue
             given = _given(node, name)
-            there = Evaluation(settings, constants, file.path, (*outer, scope))
-            yield GroupLimit(
+            there = TestEvaluation(settings, constants, file.path, (*outer, scope))
+            yield ProcessGroupTimeout(
                 name,
                 Source(file.path, node.lineno),
                 lines[node.lineno - 1].strip(),
@@ -50,14 +50,14 @@ def _of_file(file: SourceFile, program: Program, settings: Settings) -> Iterator
 
 def _kind(call: ast.Call) -> str | None:
     name = call_name(call)
-    if name in MAKE_FIRST_GROUP or name in MAKE_GROUPS:
+    if name in FIRST_GROUP_CALLS or name in GROUP_CALLS:
         return name
-    return OF_ARGUMENTS if any(word.arg == OF_ARGUMENTS for word in call.keywords) else None
+    return TRAINER_ARGUMENT if any(word.arg == TRAINER_ARGUMENT for word in call.keywords) else None
 
 
 def _given(call: ast.Call, name: str) -> ast.expr | None:
-    wanted = OF_ARGUMENTS if name == OF_ARGUMENTS else "timeout"
-    at = {**MAKE_FIRST_GROUP, **MAKE_GROUPS}.get(name)
+    wanted = TRAINER_ARGUMENT if name == TRAINER_ARGUMENT else "timeout"
+    at = {**FIRST_GROUP_CALLS, **GROUP_CALLS}.get(name)
     by_place = call.args[at] if at is not None and len(call.args) > at else None
     unpacked = next((word.value for word in call.keywords if word.arg is None), None)
     return next((word.value for word in call.keywords if word.arg == wanted), by_place or unpacked)

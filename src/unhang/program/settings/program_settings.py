@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 from unhang.evidence.items import SourceFile
 from unhang.program.settings.configuration_names import OPTIONS, ConfigNames
-from unhang.program.settings.declared_options import UNKNOWN, Declared, Setting, declared_in
-from unhang.program.settings.option_values import InForce, Values, same
+from unhang.program.settings.declared_options import UNKNOWN, DeclaredSetting, DeclaredSettings, find_declared_settings
+from unhang.program.settings.option_values import EffectiveValue, OptionValues, common_value
 
 
 @dataclass(slots=True)
-class Settings:
+class ProgramSettings:
     """Everything a program declares, what its names hold, and what this launch sets."""
 
-    declared: Declared
+    declared: DeclaredSettings
     names: ConfigNames
-    values: Values
+    values: OptionValues
 
     def field_paths(self, kind: str, deep: int = 4) -> tuple[str, ...]:
         """How the command reaches a class that is a field of another: ``metrics`` for ``MetricsConfig``."""
@@ -32,12 +32,12 @@ class Settings:
         ]
         return tuple(found)
 
-    def _is_filled_in(self, kind: str, one: Setting) -> bool:
+    def _is_filled_in(self, kind: str, one: DeclaredSetting) -> bool:
         """The program sets attributes of this kind by names that are not in its source."""
         only_none = self.names.filled_in.get(kind)
         return only_none is not None and (one.default is None or not only_none)
 
-    def of_class(self, kind: str, name: str) -> InForce | None:
+    def of_class(self, kind: str, name: str) -> EffectiveValue | None:
         """The field ``name`` of the class ``kind``; None where it has none."""
         one = self.declared.field_of(kind, name)
         if one is None:
@@ -49,31 +49,33 @@ class Settings:
             or name in self.names.changed
             or self.declared.is_changed(kind, name)
         ):
-            return InForce(name, UNKNOWN, one.place)
+            return EffectiveValue(name, UNKNOWN, one.place)
         paths = self.field_paths(kind)
         spellings = [f"{path}.{name}" for path in paths]
         if kind in self.names.roots or not paths:
             spellings.insert(0, name)
         return self.values.of(one, [*spellings, f"{kind}.{name}"])
 
-    def of_option(self, name: str) -> InForce | None:
+    def of_option(self, name: str) -> EffectiveValue | None:
         """The option with the destination ``name``; None where no parser has one."""
         found = self.declared.options.get(name, [])
         if not found:
             return None
         if name.rpartition(".")[2] in self.names.changed or any(self._is_filled_in(OPTIONS, one) for one in found):
-            return InForce(name, UNKNOWN, found[0].place)
+            return EffectiveValue(name, UNKNOWN, found[0].place)
         told = [self.values.of(one, [*one.names, one.name]) for one in found]
-        return same(told) or InForce(name, UNKNOWN, found[0].place)
+        return common_value(told) or EffectiveValue(name, UNKNOWN, found[0].place)
 
-    def of_parameter(self, one: Setting) -> InForce:
+    def of_parameter(self, one: DeclaredSetting) -> EffectiveValue:
         """A parameter of a function that the command line calls."""
         return self.values.of(one, [*one.names, one.name])
 
 
-def settings_of(files: Sequence[SourceFile], libraries: Sequence[SourceFile], values: Values) -> Settings:
+def read_program_settings(
+    files: Sequence[SourceFile], libraries: Sequence[SourceFile], values: OptionValues
+) -> ProgramSettings:
     """The settings of a program, own files before those of libraries."""
-    declared = declared_in((*libraries, *files))
+    declared = find_declared_settings((*libraries, *files))
     names = ConfigNames(declared)
     names.read(files)
-    return Settings(declared, names, values)
+    return ProgramSettings(declared, names, values)

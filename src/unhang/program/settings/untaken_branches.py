@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from unhang.program.syntax.syntax_tree import Scope, blocks, first_line, last_line, parse_program
+from unhang.program.syntax.syntax_tree import Scope, blocks, first_line, last_line, parse_file
 
 Decide: TypeAlias = Callable[[ast.expr, Sequence[Scope]], "bool | None"]
 """What a test always says, in these scopes; None where it may say either."""
@@ -15,7 +15,7 @@ _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
 @dataclass(frozen=True, slots=True)
-class Untaken:
+class UntakenLines:
     """Lines ``first`` to ``last`` are never run: ``test`` on ``line`` always says ``truth``."""
 
     line: int
@@ -37,7 +37,7 @@ class _Cut:
 class _Walk:
     decide: Decide
     cuts: list[_Cut] = field(default_factory=list)
-    untaken: list[Untaken] = field(default_factory=list)
+    untaken: list[UntakenLines] = field(default_factory=list)
 
     def block(self, block: list[ast.stmt], scopes: tuple[Scope, ...]) -> None:
         for at, statement in enumerate(block):
@@ -69,12 +69,12 @@ class _Walk:
     def _leave_out(self, node: ast.If | ast.While, gone: list[ast.stmt], *, whole: bool, truth: bool) -> None:
         self.cuts.append(_Cut(gone, whole))
         test = ast.unparse(node.test)
-        self.untaken.append(Untaken(node.test.lineno, test, truth, first_line(gone[0]), last_line(gone[-1])))
+        self.untaken.append(UntakenLines(node.test.lineno, test, truth, first_line(gone[0]), last_line(gone[-1])))
 
 
-def without_untaken(text: str, decide: Decide) -> tuple[str, tuple[Untaken, ...]]:
+def without_untaken(text: str, decide: Decide) -> tuple[str, tuple[UntakenLines, ...]]:
     """``text`` as it would run, and what was left out of it; unchanged where it is no Python."""
-    program = parse_program(text)
+    program = parse_file(text)
     if isinstance(program, str):
         return text, ()
     walk = _Walk(decide)
@@ -85,7 +85,7 @@ def without_untaken(text: str, decide: Decide) -> tuple[str, tuple[Untaken, ...]
     for cut in walk.cuts:
         _blank(lines, cut)
     left = b"\n".join(lines).decode("utf-8", "surrogatepass")
-    return (text, ()) if isinstance(parse_program(left), str) else (left, tuple(walk.untaken))
+    return (text, ()) if isinstance(parse_file(left), str) else (left, tuple(walk.untaken))
 
 
 def _blank(lines: list[bytes], cut: _Cut) -> None:

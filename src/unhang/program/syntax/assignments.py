@@ -9,7 +9,7 @@ from functools import lru_cache
 from unhang.program.syntax.syntax_tree import Function, Scope, call_name, dotted, own_nodes
 
 
-def types_in(annotation: ast.expr | None) -> Iterator[ast.expr]:
+def annotated_types(annotation: ast.expr | None) -> Iterator[ast.expr]:
     """``Trainer`` of ``"Trainer"``, ``Trainer | None`` and ``Optional[Trainer]``."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         try:
@@ -17,17 +17,17 @@ def types_in(annotation: ast.expr | None) -> Iterator[ast.expr]:
         except (SyntaxError, ValueError):
             return
     if isinstance(annotation, ast.BinOp):
-        yield from types_in(annotation.left)
-        yield from types_in(annotation.right)
+        yield from annotated_types(annotation.left)
+        yield from annotated_types(annotation.right)
     elif isinstance(annotation, ast.Subscript):
-        yield from types_in(annotation.slice)
+        yield from annotated_types(annotation.slice)
     elif isinstance(annotation, ast.Tuple) and annotation.elts:
-        yield from types_in(annotation.elts[-1])  # of a dict its values
+        yield from annotated_types(annotation.elts[-1])  # of a dict its values
     elif isinstance(annotation, ast.Name | ast.Attribute):
         yield annotation
 
 
-def bound_to(
+def bind_arguments(
     names: Sequence[str], plain: Sequence[ast.expr], words: Sequence[ast.keyword]
 ) -> Iterator[tuple[str, ast.expr]]:
     """Parameters with what a call gives for them."""
@@ -73,7 +73,7 @@ def _given(node: ast.AST) -> Iterator[tuple[ast.expr | None, ast.expr | None]]:
         yield node.target, node.value
 
 
-def members_of(node: ast.expr) -> Sequence[ast.expr]:
+def possible_members(node: ast.expr) -> Sequence[ast.expr]:
     """What stands for ``node``: a container counts as what is in it, a choice as what may be chosen."""
     if isinstance(node, ast.IfExp):
         return [node.body, node.orelse]
@@ -87,7 +87,7 @@ def members_of(node: ast.expr) -> Sequence[ast.expr]:
 
 
 @lru_cache(maxsize=65536)
-def returned(scope: Scope) -> Sequence[ast.expr]:
+def returned_values(scope: Scope) -> Sequence[ast.expr]:
     """Values that a function gives back."""
     back = (node.value for node in own_nodes(scope) if isinstance(node, ast.Return))
     return [value for value in back if value is not None]
@@ -110,12 +110,12 @@ def _member(target: ast.expr, over: ast.expr) -> ast.expr | None:
     return target.elts[-1] if named in ("enumerate", "items") else None
 
 
-def assigned_to(scope: ast.AST, name: str) -> Sequence[ast.expr | None]:
+def assigned_values(scope: ast.AST, name: str) -> Sequence[ast.expr | None]:
     """Values that a scope gives to ``name``."""
     return _assigned_in(scope).get(name, ())
 
 
-def annotation_of(scope: ast.AST, name: str) -> ast.expr | None:
+def find_annotation(scope: ast.AST, name: str) -> ast.expr | None:
     """The type that a parameter, or a field of a class, is said to have."""
     if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
         every = (*scope.args.posonlyargs, *scope.args.args, *scope.args.kwonlyargs)

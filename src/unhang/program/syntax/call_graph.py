@@ -10,28 +10,28 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from unhang.evidence.items import SourceFile
-from unhang.program.syntax.assignments import assigned_to, bound_to
-from unhang.program.syntax.definition_table import ProgramTable
-from unhang.program.syntax.definitions import Class, Defined
+from unhang.program.syntax.assignments import assigned_values, bind_arguments
+from unhang.program.syntax.definition_table import DefinitionTable
+from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition
 from unhang.program.syntax.syntax_tree import call_name
-from unhang.program.syntax.value_resolution import Following
+from unhang.program.syntax.value_resolution import ValueResolver
 
 _MOST_HANDED = 6
 _STARTERS = {"spawn", "start_processes", "Process", "Thread", "submit", "partial", "map", "run_in_executor", "launch"}
 
 
-class ProgramCalls:
+class CallGraph:
     """Definitions of all ``files``, and where calls lead."""
 
     def __init__(self, files: Iterable[SourceFile]) -> None:
-        self.table = ProgramTable(files)
+        self.table = DefinitionTable(files)
         self.defined, self.of_node = self.table.defined, self.table.of_node
-        self._following = Following(self.table)
+        self._following = ValueResolver(self.table)
 
     @cached_property
-    def callers(self) -> dict[Defined, list[tuple[Defined, ast.Call]]]:
+    def callers(self) -> dict[FunctionDefinition, list[tuple[FunctionDefinition, ast.Call]]]:
         """Every call that leads to a function, with the function it stands in."""
-        found: dict[Defined, list[tuple[Defined, ast.Call]]] = {}
+        found: dict[FunctionDefinition, list[tuple[FunctionDefinition, ast.Call]]] = {}
         for one in self.defined:
             for call in one.calls:
                 for target in self.called(call, one):
@@ -39,10 +39,10 @@ class ProgramCalls:
         return found
 
     @cached_property
-    def passed(self) -> Mapping[tuple[Defined, str], Sequence[Defined]]:
+    def passed(self) -> Mapping[tuple[FunctionDefinition, str], Sequence[FunctionDefinition]]:
         """Functions that are given to a parameter of another."""
-        found: dict[tuple[Defined, str], dict[Defined, None]] = {}
-        handed: dict[tuple[Defined, str], list[tuple[Defined, str]]] = {}
+        found: dict[tuple[FunctionDefinition, str], dict[FunctionDefinition, None]] = {}
+        handed: dict[tuple[FunctionDefinition, str], list[tuple[FunctionDefinition, str]]] = {}
         for one in self.defined:
             for call in one.calls:
                 for target, names in self.arguments(call, one):
@@ -58,10 +58,12 @@ class ProgramCalls:
                     found.setdefault(key, {}).update(found.get(source, {}))
         return {key: tuple(functions) for key, functions in found.items()}
 
-    def arguments(self, call: ast.Call, here: Defined) -> Iterator[tuple[Defined, dict[str, ast.expr]]]:
+    def arguments(
+        self, call: ast.Call, here: FunctionDefinition
+    ) -> Iterator[tuple[FunctionDefinition, dict[str, ast.expr]]]:
         """The functions that ``call`` leads to, with what their parameters get; also ``Process(target=f, args=…)``."""
         for target in self.called(call, here):
-            yield target, dict(bound_to(target.parameters, call.args, call.keywords))
+            yield target, dict(bind_arguments(target.parameters, call.args, call.keywords))
         if call_name(call) in _STARTERS:
             words = {word.arg: word.value for word in call.keywords}
             started = words.get("target") or (call.args[0] if call.args else None)
@@ -69,32 +71,32 @@ class ProgramCalls:
             plain = given.elts if isinstance(given, ast.Tuple | ast.List) else call.args[1:]
             for target in self._following.functions(started, here) if started is not None else ():
                 names = target.parameters[1:] if call_name(call) in ("spawn", "start_processes") else target.parameters
-                yield target, dict(bound_to(names, plain, []))
+                yield target, dict(bind_arguments(names, plain, []))
 
-    def called(self, call: ast.Call, here: Defined) -> Sequence[Defined]:
+    def called(self, call: ast.Call, here: FunctionDefinition) -> Sequence[FunctionDefinition]:
         """The functions that ``call`` in ``here`` leads to."""
         return self._following.functions(call.func, here)
 
-    def given(self, call: ast.Call, here: Defined) -> Sequence[Defined]:
+    def given(self, call: ast.Call, here: FunctionDefinition) -> Sequence[FunctionDefinition]:
         """The functions that are handed to the parameter that ``call`` calls."""
         name = getattr(call.func, "id", "")
         return self.passed.get((here, name), ()) if name in here.parameters else ()
 
-    def perhaps(self, call: ast.Call, here: Defined) -> bool:
+    def perhaps(self, call: ast.Call, here: FunctionDefinition) -> bool:
         """Whether the name that is called holds a function of the program on one way only."""
         name = getattr(call.func, "id", "")
-        given = [value for value in assigned_to(here.node, name) if value is not None] if name else []
+        given = [value for value in assigned_values(here.node, name) if value is not None] if name else []
         return len(given) > 1 and any(not self._following.functions(value, here) for value in given)
 
-    def made(self, call: ast.Call, here: Defined) -> Class | None:
+    def made(self, call: ast.Call, here: FunctionDefinition) -> ClassDefinition | None:
         """The class of the program that ``call`` makes an instance of; None for every other call."""
         return self.table.class_named(call.func, here)
 
-    def outside(self, node: ast.expr, here: Defined) -> str:
+    def outside(self, node: ast.expr, here: FunctionDefinition) -> str:
         """The full name of what the program imports and does not define itself: ``torch.distributed.barrier``."""
         return self.table.outside(node, here)
 
-    def referred(self, node: ast.expr, here: Defined) -> list[Defined | Class]:
+    def referred(self, node: ast.expr, here: FunctionDefinition) -> list[FunctionDefinition | ClassDefinition]:
         """The functions or the class that a name stands for."""
         kind = self.table.class_named(node, here)
         if kind is not None:
@@ -102,11 +104,11 @@ class ProgramCalls:
         found = self._following.direct(node, here)
         return list(found or (self._following.only_family(node, here) if isinstance(node, ast.Attribute) else ()))
 
-    def kinds_of(self, node: ast.expr | None, here: Defined) -> Sequence[Class]:
+    def kinds_of(self, node: ast.expr | None, here: FunctionDefinition) -> Sequence[ClassDefinition]:
         """Classes of the program that ``node`` may be an instance of."""
         return self._following.instances(node, here)
 
-    def property_of(self, node: ast.Attribute, here: Defined) -> list[Defined]:
+    def property_of(self, node: ast.Attribute, here: FunctionDefinition) -> list[FunctionDefinition]:
         """The functions that are run where ``node`` is read."""
         every = self.table.properties.get(node.attr, [])
         if not every or not isinstance(node.ctx, ast.Load):

@@ -7,44 +7,44 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from unhang.evidence.items import SourceFile
-from unhang.program.syntax.definitions import Class, Defined, is_abstract
-from unhang.program.syntax.name_resolution import Modules, ModuleScope
-from unhang.program.syntax.syntax_tree import Function, Program, call_name, dotted, own_nodes, parse_program
+from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition, is_abstract
+from unhang.program.syntax.name_resolution import ModuleScope, ModuleTable
+from unhang.program.syntax.syntax_tree import Function, ParsedFile, call_name, dotted, own_nodes, parse_file
 
 _MOST_ABOVE = 6
 _PROPERTIES = {"property", "cached_property"}
 _OF_NO_CLASS = ("object", "ABC", "Protocol", "Enum", "Generic", "")
 
 
-class ProgramTable:
+class DefinitionTable:
     """Definitions of all ``files``."""
 
     def __init__(self, files: Iterable[SourceFile]) -> None:
-        self.defined: list[Defined] = []
-        self.of_node: dict[ast.AST, Defined] = {}
-        self.classes: dict[str, list[Class]] = {}
-        self.methods: dict[str, list[Defined]] = {}
-        self.properties: dict[str, list[Defined]] = {}
-        self.modules = Modules()
-        self._above: dict[Class, Sequence[Class]] = {}
-        self._heirs: dict[Class, Sequence[Class]] = {}
+        self.defined: list[FunctionDefinition] = []
+        self.of_node: dict[ast.AST, FunctionDefinition] = {}
+        self.classes: dict[str, list[ClassDefinition]] = {}
+        self.methods: dict[str, list[FunctionDefinition]] = {}
+        self.properties: dict[str, list[FunctionDefinition]] = {}
+        self.modules = ModuleTable()
+        self._above: dict[ClassDefinition, Sequence[ClassDefinition]] = {}
+        self._heirs: dict[ClassDefinition, Sequence[ClassDefinition]] = {}
         for file in files:
-            program = parse_program(file.text)
+            program = parse_file(file.text)
             if not isinstance(program, str):
                 self._read(file, program)
 
-    def _read(self, file: SourceFile, program: Program) -> None:
+    def _read(self, file: SourceFile, program: ParsedFile) -> None:
         scope = ModuleScope(file.path, program.tree)
         self.modules.add(scope)
-        methods: dict[ast.AST, Class] = {}
+        methods: dict[ast.AST, ClassDefinition] = {}
         for kind in scope.classes:
             bases = tuple(dotted(base).rpartition(".")[2] for base in kind.bases)
-            made = Class(kind, file, bases)
+            made = ClassDefinition(kind, file, bases)
             self.classes.setdefault(kind.name, []).append(made)
             scope.found[kind] = made
             methods |= {inner: made for inner in kind.body if isinstance(inner, Function)}
         for function in program.owners:
-            one = Defined(file, program, function, methods.get(function))
+            one = FunctionDefinition(file, program, function, methods.get(function))
             self.defined.append(one)
             self.of_node[function] = one
             if isinstance(function, ast.Module):
@@ -58,18 +58,18 @@ class ProgramTable:
                 self.properties.setdefault(function.name, []).append(one)
 
     @cached_property
-    def sites(self) -> Mapping[str, Sequence[tuple[Defined, ast.Call]]]:
+    def sites(self) -> Mapping[str, Sequence[tuple[FunctionDefinition, ast.Call]]]:
         """Calls by the last name of what they call."""
-        found: dict[str, list[tuple[Defined, ast.Call]]] = {}
+        found: dict[str, list[tuple[FunctionDefinition, ast.Call]]] = {}
         for one in self.defined:
             for call in one.calls:
                 found.setdefault(call_name(call), []).append((one, call))
         return found
 
     @cached_property
-    def derived(self) -> Mapping[str, Sequence[Class]]:
+    def derived(self) -> Mapping[str, Sequence[ClassDefinition]]:
         """Classes by the names of their bases."""
-        found: dict[str, list[Class]] = {}
+        found: dict[str, list[ClassDefinition]] = {}
         for kinds in self.classes.values():
             for kind in kinds:
                 for base in kind.bases:
@@ -84,50 +84,50 @@ class ProgramTable:
         plain = (node for node in nodes if isinstance(node, ast.Name | ast.Attribute) and node not in bases)
         return {node.id if isinstance(node, ast.Name) else node.attr for node in plain}
 
-    def module_of(self, kind: Class) -> Defined:
+    def module_of(self, kind: ClassDefinition) -> FunctionDefinition:
         """What the file of a class does when it is read."""
         return self.of_node[self.modules.scopes[kind.file.path].tree]
 
-    def class_named(self, node: ast.expr, here: Defined) -> Class | None:
+    def class_named(self, node: ast.expr, here: FunctionDefinition) -> ClassDefinition | None:
         """The class of the program that a name stands for."""
         if not isinstance(node, ast.Name | ast.Attribute):
             return None
         found = self.modules.look_up(dotted(node), here.file.path)
-        if isinstance(found, Class):
+        if isinstance(found, ClassDefinition):
             return found
         if isinstance(node, ast.Name) and found is None and not self.outside(node, here):
             inner = [kind for kind in self.classes.get(node.id, ()) if kind.file is here.file]
             return inner[0] if len(inner) == 1 else None
         return None
 
-    def outside(self, node: ast.expr, here: Defined) -> str:
+    def outside(self, node: ast.expr, here: FunctionDefinition) -> str:
         """The full name of what the program imports and does not define itself: ``torch.distributed.barrier``."""
         name = dotted(node)
         return self.modules.outside(name, here.file.path) if name and name[0] != "." else ""
 
     # -- classes
 
-    def above(self, kind: Class) -> Sequence[Class]:
+    def above(self, kind: ClassDefinition) -> Sequence[ClassDefinition]:
         """The bases of a class that are of the program."""
         if kind not in self._above:
             bases = (self.class_named(base, self.module_of(kind)) for base in kind.node.bases)
             self._above[kind] = [one for one in bases if one is not None and one is not kind]
         return self._above[kind]
 
-    def lineage(self, kind: Class, deep: int = _MOST_ABOVE) -> Iterator[Class]:
+    def lineage(self, kind: ClassDefinition, deep: int = _MOST_ABOVE) -> Iterator[ClassDefinition]:
         """A class, and those of the program above it."""
         yield kind
         for one in self.above(kind) if deep else ():
             yield from self.lineage(one, deep - 1)
 
-    def heirs(self, kind: Class) -> Sequence[Class]:
+    def possible_classes(self, kind: ClassDefinition) -> Sequence[ClassDefinition]:
         """Classes of which ``self`` may be in a method of ``kind``: of those below it, and of it, the ones that the
         program speaks of."""
         if kind not in self._heirs:
             self._heirs[kind] = [one for one in self._below(kind) if one.name in self._spoken_of] or [kind]
         return self._heirs[kind]
 
-    def _below(self, kind: Class) -> Iterable[Class]:
+    def _below(self, kind: ClassDefinition) -> Iterable[ClassDefinition]:
         found = {kind: None}
         waiting = [kind]
         while waiting:
@@ -136,12 +136,12 @@ class ProgramTable:
             waiting += new
         return found
 
-    def one_family(self, methods: Iterable[Defined]) -> bool:
+    def share_base(self, methods: Iterable[FunctionDefinition]) -> bool:
         """Whether the classes of these methods descend from one class of the program."""
         every = (one for method in methods if method.owner is not None for one in self.lineage(method.owner))
         return len({one for one in every if not self.above(one)}) == 1
 
-    def external_base(self, kind: Class) -> bool:
+    def external_base(self, kind: ClassDefinition) -> bool:
         """Whether a library stands behind the class, which calls its methods by names of its own."""
         for one in self.lineage(kind):
             known = len(self.above(one))
@@ -150,19 +150,19 @@ class ProgramTable:
                 return True
         return False
 
-    def derives_from(self, kind: Class, names: frozenset[str]) -> bool:
+    def derives_from(self, kind: ClassDefinition, names: frozenset[str]) -> bool:
         """Whether a class of one of these names stands among the bases, own or of a library."""
         return any(one.name in names or names & set(one.bases) for one in self.lineage(kind))
 
-    def method(self, kind: Class, name: str) -> Defined | None:
+    def method(self, kind: ClassDefinition, name: str) -> FunctionDefinition | None:
         """The method of that name, own or inherited."""
         return next((found for one in self.lineage(kind) if (found := one.methods.get(name)) is not None), None)
 
-    def inherited(self, kind: Class, name: str) -> Defined | None:
+    def inherited(self, kind: ClassDefinition, name: str) -> FunctionDefinition | None:
         """The method of that name that ``super()`` leads to."""
         return next((found for one in self.above(kind) if (found := self.method(one, name)) is not None), None)
 
-    def methods_of(self, kind: Class, name: str) -> Sequence[Defined]:
+    def methods_of(self, kind: ClassDefinition, name: str) -> Sequence[FunctionDefinition]:
         """The method of that name, or those of the classes below where it is abstract."""
         one = self.method(kind, name)
         if one is not None and not is_abstract(one):

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from unhang.evidence.items import SourceFile
-from unhang.program.syntax.syntax_tree import Program, Scope, own_nodes
+from unhang.program.syntax.syntax_tree import ParsedFile, Scope, own_nodes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Defined:
+class FunctionDefinition:
     """A function of the program, or what a file does when it is read (``node`` is the module then)."""
 
     file: SourceFile = field(repr=False)
-    program: Program = field(repr=False)
+    program: ParsedFile = field(repr=False)
     node: Scope
-    owner: Class | None = None
+    owner: ClassDefinition | None = None
     """The class it is a method of."""
 
     @property
@@ -48,14 +48,14 @@ class Defined:
 
 
 @dataclass(slots=True, eq=False)
-class Class:
+class ClassDefinition:
     """A class of the program, with the functions that stand in it."""
 
     node: ast.ClassDef
     file: SourceFile
     bases: tuple[str, ...]
     """As the source spells them, last parts only."""
-    methods: dict[str, Defined] = field(default_factory=dict)
+    methods: dict[str, FunctionDefinition] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -79,7 +79,7 @@ def _calls(scope: Scope) -> Sequence[ast.Call]:
     return sorted(found, key=lambda call: call.lineno)
 
 
-def is_abstract(one: Defined) -> bool:
+def is_abstract(one: FunctionDefinition) -> bool:
     """Whether a method only says that derived classes have it: it is marked so, or raises NotImplementedError."""
     if any(getattr(how, "attr", getattr(how, "id", "")) == "abstractmethod" for how in _decorators(one.node)):
         return True

@@ -12,7 +12,7 @@ _MOST_DEEP = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class ModuleValue:
     """What a file holds under ``name`` once it was read: the result of a call."""
 
     path: str
@@ -77,7 +77,7 @@ class ModuleScope:
                 self.imports[one.asname or one.name] = (node.module or "", one.name, node.level)
 
 
-class Modules:
+class ModuleTable:
     """The files of a program by the names they are imported by."""
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class Modules:
             found = self._look_up(name, target, deep - 1) if target is not None and target != path else None
             if found is not None:
                 return found
-        return Made(path, head) if head in scope.made and not rest else None
+        return ModuleValue(path, head) if head in scope.made and not rest else None
 
     def _imported(self, entry: tuple[str, str, int], rest: str, path: str, deep: int) -> object | None:
         module, inner, level = entry

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping
 from unhang.evidence.items import SourceFile
 from unhang.findings import Where
 from unhang.knowledge.thresholds import whole_threshold
-from unhang.program.syntax.syntax_tree import parse_program
+from unhang.program.syntax.syntax_tree import parse_file
 
 # Fewer constant characters than this would match too many lines.
 LEAST_CONSTANT = whole_threshold("print_statements.least_constant")
 _PRINTERS = {"print", "info", "warning", "error", "debug", "log", "write", "critical", "echo"}
 
 
-def printed_at(text: str, sources: Mapping[str, SourceFile]) -> Where | None:
+def find_print_statement(text: str, sources: Mapping[str, SourceFile]) -> Where | None:
     """The only call that can have printed ``text``; None when no call or several can."""
     found = [
         Where(path, line, function)
@@ -28,7 +28,7 @@ def printed_at(text: str, sources: Mapping[str, SourceFile]) -> Where | None:
 
 
 def _printers(source: SourceFile) -> Iterator[tuple[int, str, re.Pattern[str]]]:
-    program = parse_program(source.text)
+    program = parse_file(source.text)
     if isinstance(program, str):
         return
     tree = ast.parse(source.text)

@@ -20,7 +20,7 @@ Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class NestingLevel:
     """One level of nesting: ``block[index]`` is the statement around the line, ``owner`` holds the block."""
 
     owner: ast.AST
@@ -36,12 +36,12 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LinePosition:
     """Where a line stands: the functions around it and the nesting inside the innermost of them."""
 
     scopes: tuple[Scope, ...]
     """Module first, innermost function last."""
-    levels: tuple[Level, ...]
+    levels: tuple[NestingLevel, ...]
     """Outermost first, all inside the innermost function."""
 
     @property
@@ -51,7 +51,7 @@ class Place:
 
 
 @dataclass(eq=False, slots=True)
-class Program:
+class ParsedFile:
     """A parsed source file."""
 
     tree: ast.Module
@@ -70,12 +70,12 @@ class Program:
         """All nodes, in no particular order."""
         return (node for scope in self.owners for node in own_nodes(scope))
 
-    def place(self, line: int) -> Place | None:
+    def place(self, line: int) -> LinePosition | None:
         """The statements around ``line`` (from 1); None when no statement stands there."""
         if not 1 <= line <= self.lines:
             return None
         scopes: list[Scope] = [self.tree]
-        levels: list[Level] = []
+        levels: list[NestingLevel] = []
         node: ast.AST = self.tree
         while (level := _level_at(node, line)) is not None:
             statement = level.statement
@@ -88,14 +88,14 @@ class Program:
             else:
                 levels.append(level)
             node = statement
-        return Place(tuple(scopes), tuple(levels)) if levels or len(scopes) > 1 else None
+        return LinePosition(tuple(scopes), tuple(levels)) if levels or len(scopes) > 1 else None
 
 
-def _level_at(node: ast.AST, line: int) -> Level | None:
+def _level_at(node: ast.AST, line: int) -> NestingLevel | None:
     for owner, part, block in blocks(node):
         for index, statement in enumerate(block):
             if first_line(statement) <= line <= last_line(statement):
-                return Level(owner, part, block, index)
+                return NestingLevel(owner, part, block, index)
     return None
 
 
@@ -163,7 +163,7 @@ def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
 
 
 @lru_cache(maxsize=1024)
-def parse_program(text: str) -> Program | str:
+def parse_file(text: str) -> ParsedFile | str:
     """The program in ``text``, or one clause that says why it cannot be used."""
     if len(text) > MAX_SOURCE:
         return f"the source is larger than {MAX_SOURCE // 1_000_000} MB"
@@ -175,7 +175,7 @@ def parse_program(text: str) -> Program | str:
         return f"the source cannot be parsed (line {error.lineno}: {error.msg})"
     except (RecursionError, MemoryError, ValueError):
         return "the source is nested too deeply or damaged"
-    return Program(tree, text.count("\n") + 1)
+    return ParsedFile(tree, text.count("\n") + 1)
 
 
 def _owners(tree: ast.Module) -> Iterator[tuple[Scope, tuple[Scope, ...]]]:
@@ -207,11 +207,11 @@ def find_source(sources: Mapping[str, SourceFile], path: str) -> SourceFile | No
     return next(iter(found.values())) if len(found) == 1 else None
 
 
-def program_of(sources: Mapping[str, SourceFile], path: str) -> Program | None:
+def find_parsed_file(sources: Mapping[str, SourceFile], path: str) -> ParsedFile | None:
     """The file that stack frames call ``path``; None where it is not in the evidence, or is no Python."""
     source = find_source(sources, path)
-    program = parse_program(source.text) if source is not None else None
-    return program if isinstance(program, Program) else None
+    program = parse_file(source.text) if source is not None else None
+    return program if isinstance(program, ParsedFile) else None
 
 
 def _same_ending(longer: str, shorter: str) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import PurePosixPath
 
 from unhang.evidence.items import SourceFile
-from unhang.program.syntax.syntax_tree import Function, Program, call_name, first_line, last_line, parse_program
+from unhang.program.syntax.syntax_tree import Function, ParsedFile, call_name, first_line, last_line, parse_file
 
 _CALLS_ANYTHING = {"eval", "exec", "globals", "__import__", "getmembers"}
 _CALLS_NOTHING = {"setattr", "isinstance", "print", "len", "str", "repr", "int", "float", "bool", "type"}
@@ -35,12 +35,14 @@ _PLAIN_DECORATORS = {
 """They leave a function where it is; any other may hand it to whoever calls it later."""
 
 
-def as_reached(files: Sequence[SourceFile], keep: Collection[str] = ()) -> tuple[tuple[SourceFile, ...], int]:
+def without_unreached_functions(
+    files: Sequence[SourceFile], keep: Collection[str] = ()
+) -> tuple[tuple[SourceFile, ...], int]:
     """The files with the bodies of functions blank that are never reached, lines kept; and how many those are.
 
     ``keep``: paths of files that something else calls into: the script, and code that an argument names.
     """
-    programs = [(file, p) for file in files if not isinstance(p := parse_program(file.text), str)]
+    programs = [(file, p) for file in files if not isinstance(p := parse_file(file.text), str)]
     if len(programs) != len(files):
         return tuple(files), 0
     whole = [program for file, program in programs if file.path in keep]
@@ -51,7 +53,7 @@ def as_reached(files: Sequence[SourceFile], keep: Collection[str] = ()) -> tuple
     return tuple(_without(file, program, unreached) for file, program in programs), len(unreached)
 
 
-def _unreached(programs: Sequence[Program], whole: Sequence[Program], modules: Collection[str]) -> set[ast.AST]:
+def _unreached(programs: Sequence[ParsedFile], whole: Sequence[ParsedFile], modules: Collection[str]) -> set[ast.AST]:
     roots = [scope for program in whole for scope in program.owners]
     waiting: list[ast.AST] = [*roots, *(program.tree for program in programs if program not in whole)]
     of_name: dict[str, list[ast.AST]] = {}
@@ -168,7 +170,7 @@ def _names(node: ast.AST) -> Iterator[str]:
         yield node.value.rpartition(".")[2].rpartition(":")[2]
 
 
-def _without(file: SourceFile, program: Program, unreached: set[ast.AST]) -> SourceFile:
+def _without(file: SourceFile, program: ParsedFile, unreached: set[ast.AST]) -> SourceFile:
     mine = [scope for scope in program.owners if scope in unreached]
     if not mine:
         return file
@@ -185,4 +187,4 @@ def _without(file: SourceFile, program: Program, unreached: set[ast.AST]) -> Sou
             continue
         lines[start : last_line(last)] = [before + b"pass", *[b""] * (last_line(last) - start - 1)]
     text = b"\n".join(lines).decode("utf-8", "surrogatepass")
-    return file if isinstance(parse_program(text), str) else SourceFile(file.source, file.path, text)
+    return file if isinstance(parse_file(text), str) else SourceFile(file.source, file.path, text)

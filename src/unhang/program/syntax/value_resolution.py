@@ -12,17 +12,17 @@ from functools import wraps
 from typing import TypeAlias, TypeVar, cast
 
 from unhang.program.syntax.assignments import (
-    annotation_of,
-    assigned_to,
-    bound_to,
+    annotated_types,
+    assigned_values,
+    bind_arguments,
+    find_annotation,
     inner_functions,
-    members_of,
-    types_in,
+    possible_members,
 )
-from unhang.program.syntax.assignments import returned as returned_by
-from unhang.program.syntax.definition_table import ProgramTable
-from unhang.program.syntax.definitions import Class, Defined, is_abstract
-from unhang.program.syntax.name_resolution import Made
+from unhang.program.syntax.assignments import returned_values as returned_by
+from unhang.program.syntax.definition_table import DefinitionTable
+from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition, is_abstract
+from unhang.program.syntax.name_resolution import ModuleValue
 from unhang.program.syntax.syntax_tree import call_name, dotted
 
 _MOST_DEEP = 40
@@ -33,16 +33,18 @@ _MOST_FOUND = 24
 _KEEP_MEMBERS = {"enumerate", "list", "tuple", "sorted", "reversed", "values", "items", "copy", "get", "next", "iter"}
 _OF_CONTAINERS = frozenset(name for kind in (str, list, dict, set, tuple) for name in dir(kind))
 
-_Found = TypeVar("_Found", Defined, Class)
+_Found = TypeVar("_Found", FunctionDefinition, ClassDefinition)
 _Asked = TypeVar("_Asked")
-_Question: TypeAlias = "Callable[[Following, _Asked, Defined], Iterable[_Found]]"
+_Question: TypeAlias = "Callable[[ValueResolver, _Asked, FunctionDefinition], Iterable[_Found]]"
 
 
-def _once(question: _Question[_Asked, _Found]) -> Callable[[Following, _Asked, Defined], Sequence[_Found]]:
+def _once(
+    question: _Question[_Asked, _Found],
+) -> Callable[[ValueResolver, _Asked, FunctionDefinition], Sequence[_Found]]:
     """Each question is followed once; one that leads back to itself adds nothing."""
 
     @wraps(question)
-    def ask(self: Following, what: _Asked, here: Defined) -> Sequence[_Found]:
+    def ask(self: ValueResolver, what: _Asked, here: FunctionDefinition) -> Sequence[_Found]:
         key = (question, what, here)
         answers = cast("dict[object, Sequence[_Found]]", self.answers)
         if key in answers or self.deep >= _MOST_DEEP:
@@ -57,10 +59,10 @@ def _once(question: _Question[_Asked, _Found]) -> Callable[[Following, _Asked, D
     return ask
 
 
-class Following:
+class ValueResolver:
     """Follows names of one program."""
 
-    def __init__(self, table: ProgramTable) -> None:
+    def __init__(self, table: DefinitionTable) -> None:
         self.table = table
         self.answers: dict[object, Sequence[object]] = {}
         self.deep = 0
@@ -68,7 +70,7 @@ class Following:
     # -- functions
 
     @_once
-    def functions(self, node: ast.expr, here: Defined) -> Iterable[Defined]:
+    def functions(self, node: ast.expr, here: FunctionDefinition) -> Iterable[FunctionDefinition]:
         """Functions of the program that ``node`` may hold, ``__init__`` for a class."""
         if isinstance(node, ast.Name):
             return self._functions_named(node.id, here)
@@ -76,9 +78,9 @@ class Following:
             return self._functions_made(node, here)
         if isinstance(node, ast.Attribute):
             return self.direct(node, here) or self._methods(node, here)
-        return (one for member in members_of(node) for one in self.functions(member, here))
+        return (one for member in possible_members(node) for one in self.functions(member, here))
 
-    def direct(self, node: ast.expr, here: Defined) -> Sequence[Defined]:
+    def direct(self, node: ast.expr, here: FunctionDefinition) -> Sequence[FunctionDefinition]:
         """Functions that a name stands for by definition or import, without following what it holds."""
         if isinstance(node, ast.Name):
             inner = self._inner(node.id, here)
@@ -91,7 +93,7 @@ class Following:
             return (above,) if above is not None else ()
         return found
 
-    def only_family(self, node: ast.Attribute, here: Defined) -> Sequence[Defined]:
+    def only_family(self, node: ast.Attribute, here: FunctionDefinition) -> Sequence[FunctionDefinition]:
         """The methods of that name where all stand in one family of classes, and name or owner tell it apart."""
         every = self.table.methods.get(node.attr, ())
         if not every or node.attr in _OF_CONTAINERS or self.table.outside(node, here):
@@ -99,45 +101,45 @@ class Following:
         owner = dotted(node.value).rpartition(".")[2].strip("_").replace("_", "").lower()
         names = [one.owner.name.lower() for one in every if one.owner is not None]
         alike = bool(owner) and any(owner in name or name in owner for name in names)
-        if not (alike or "_" in node.attr.strip("_")) or not self.table.one_family(every):
+        if not (alike or "_" in node.attr.strip("_")) or not self.table.share_base(every):
             return ()
         return [one for one in every if not is_abstract(one)]
 
-    def _defined(self, found: object) -> Sequence[Defined]:
-        if isinstance(found, Defined):
+    def _defined(self, found: object) -> Sequence[FunctionDefinition]:
+        if isinstance(found, FunctionDefinition):
             return (found,)
-        made = self.table.method(found, "__init__") if isinstance(found, Class) else None
+        made = self.table.method(found, "__init__") if isinstance(found, ClassDefinition) else None
         return (made,) if made is not None else ()
 
-    def _inner(self, name: str, here: Defined) -> Sequence[Defined]:
+    def _inner(self, name: str, here: FunctionDefinition) -> Sequence[FunctionDefinition]:
         for scope in reversed(here.scopes[1:]):
             inner = [one for one in inner_functions(scope) if one.name == name]
             if inner:
                 return (self.table.of_node[inner[-1]],)
-            if any(value is not None for value in assigned_to(scope, name)):
+            if any(value is not None for value in assigned_values(scope, name)):
                 return ()
         return ()
 
     @_once
-    def _functions_named(self, name: str, here: Defined) -> Iterable[Defined]:
+    def _functions_named(self, name: str, here: FunctionDefinition) -> Iterable[FunctionDefinition]:
         if inner := self._inner(name, here):
             return inner
         for scope in reversed(here.scopes[1:]):
-            bound = [value for value in assigned_to(scope, name) if value is not None]
+            bound = [value for value in assigned_values(scope, name) if value is not None]
             if bound:
                 around = self.table.of_node[scope]
                 return (one for value in bound for one in self.functions(value, around))
         found = self.table.modules.look_up(name, here.file.path)
-        if isinstance(found, Made):
+        if isinstance(found, ModuleValue):
             return self._functions_kept(found)
         return self._defined(found)
 
-    def _functions_kept(self, made: Made) -> Iterable[Defined]:
+    def _functions_kept(self, made: ModuleValue) -> Iterable[FunctionDefinition]:
         module = self.table.modules.scopes[made.path].tree
-        values = (value for value in assigned_to(module, made.name) if value is not None)
+        values = (value for value in assigned_values(module, made.name) if value is not None)
         return (one for value in values for one in self.functions(value, self.table.of_node[module]))
 
-    def _functions_made(self, node: ast.Call, here: Defined) -> Iterable[Defined]:
+    def _functions_made(self, node: ast.Call, here: FunctionDefinition) -> Iterable[FunctionDefinition]:
         """Functions that a call gives back: those that a maker of functions returns, or what ``partial`` keeps."""
         if call_name(node) == "partial" and node.args:
             return self.functions(node.args[0], here)
@@ -150,7 +152,7 @@ class Following:
             for one in self.functions(value, maker)
         )
 
-    def _methods(self, node: ast.Attribute, here: Defined) -> Iterable[Defined]:
+    def _methods(self, node: ast.Attribute, here: FunctionDefinition) -> Iterable[FunctionDefinition]:
         kinds = self.instances(node.value, here) or self.held(node.value, here)
         if not kinds:
             return self.only_family(node, here)
@@ -159,7 +161,7 @@ class Following:
     # -- instances
 
     @_once
-    def instances(self, node: ast.expr | None, here: Defined) -> Iterable[Class]:
+    def instances(self, node: ast.expr | None, here: FunctionDefinition) -> Iterable[ClassDefinition]:
         """Classes of which ``node`` may be an instance; a container counts as what is in it."""
         if isinstance(node, ast.Await):
             return self.instances(node.value, here)
@@ -172,10 +174,10 @@ class Following:
             if not owners and node.attr in self.table.modules.every_made:
                 return self._instances_kept(dotted(node), here)
             return (kind for owner in owners for kind in self._of_attribute(node.attr, owner))
-        inner = members_of(node) if node is not None else ()
+        inner = possible_members(node) if node is not None else ()
         return (kind for one in inner for kind in self.instances(one, here))
 
-    def _instances_made(self, node: ast.Call, here: Defined) -> Iterable[Class]:
+    def _instances_made(self, node: ast.Call, here: FunctionDefinition) -> Iterable[ClassDefinition]:
         if held := self.held(node.func, here):
             return held
         if call_name(node) in _KEEP_MEMBERS:
@@ -185,28 +187,28 @@ class Following:
         return (kind for one in self.functions(node.func, here) for kind in self._returned(one))
 
     @_once
-    def _instances_named(self, name: str, here: Defined) -> Iterable[Class]:
+    def _instances_named(self, name: str, here: FunctionDefinition) -> Iterable[ClassDefinition]:
         if name in ("self", "cls"):
             owner = next((one for s in reversed(here.scopes[1:]) if (one := self.table.of_node[s].owner)), None)
-            return self.table.heirs(owner) if owner is not None else ()
+            return self.table.possible_classes(owner) if owner is not None else ()
         for scope in reversed(here.scopes):
             around = self.table.of_node[scope]
-            told = self._annotated(annotation_of(scope, name), around)
-            values = assigned_to(scope, name)
+            told = self._annotated(find_annotation(scope, name), around)
+            values = assigned_values(scope, name)
             if told or values:
                 return told or (kind for value in values for kind in self.instances(value, around))
             if name in around.parameters:
                 return (kind for value, by in self._given_for(name, around) for kind in self.instances(value, by))
         return self._instances_kept(name, here)
 
-    def _instances_kept(self, name: str, here: Defined) -> Iterable[Class]:
+    def _instances_kept(self, name: str, here: FunctionDefinition) -> Iterable[ClassDefinition]:
         """Of what another file makes when it is read, and this one imports."""
         found = self.table.modules.look_up(name, here.file.path)
-        if not isinstance(found, Made) or found.path == here.file.path:
+        if not isinstance(found, ModuleValue) or found.path == here.file.path:
             return ()
         return self._instances_named(found.name, self.table.of_node[self.table.modules.scopes[found.path].tree])
 
-    def _of_attribute(self, name: str, owner: Class) -> Iterable[Class]:
+    def _of_attribute(self, name: str, owner: ClassDefinition) -> Iterable[ClassDefinition]:
         """Of what ``self.name`` holds in an instance of ``owner``."""
         for kind in self.table.lineage(owner):
             found = [*self._set_in(name, kind)]
@@ -214,32 +216,32 @@ class Following:
                 return found
         return ()
 
-    def _set_in(self, name: str, kind: Class) -> Iterator[Class]:
+    def _set_in(self, name: str, kind: ClassDefinition) -> Iterator[ClassDefinition]:
         found = False
         for method in kind.methods.values():
-            for value in assigned_to(method.node, f"self.{name}"):
+            for value in assigned_values(method.node, f"self.{name}"):
                 for one in self.instances(value, method):
                     found = True
                     yield one
         if not found:
             getter = kind.methods.get(name)
-            yield from self._annotated(annotation_of(kind.node, name), self.table.module_of(kind)) or (
+            yield from self._annotated(find_annotation(kind.node, name), self.table.module_of(kind)) or (
                 self._annotated(getattr(getter.node, "returns", None), getter) if getter is not None else ()
             )
 
-    def _annotated(self, annotation: ast.expr | None, here: Defined) -> Sequence[Class]:
+    def _annotated(self, annotation: ast.expr | None, here: FunctionDefinition) -> Sequence[ClassDefinition]:
         """The class an annotation names, and those derived from it."""
-        for node in types_in(annotation):
+        for node in annotated_types(annotation):
             kind = self.table.class_named(node, here)
             if kind is not None:
                 return (kind, *self.table.derived.get(kind.name, ()))
         return ()
 
-    def _returned(self, one: Defined) -> Iterable[Class]:
+    def _returned(self, one: FunctionDefinition) -> Iterable[ClassDefinition]:
         found = [kind for value in returned_by(one.node) for kind in self.instances(value, one)]
         return found or self._annotated(getattr(one.node, "returns", None), one)
 
-    def _given_for(self, name: str, one: Defined) -> Iterator[tuple[ast.expr, Defined]]:
+    def _given_for(self, name: str, one: FunctionDefinition) -> Iterator[tuple[ast.expr, FunctionDefinition]]:
         """What callers give for a parameter of a function, and where."""
         spelled = [one.name]
         if one.name == "__init__" and one.owner is not None:
@@ -247,14 +249,14 @@ class Following:
         sites = [site for how in spelled for site in self.table.sites.get(how, ())]
         for caller, call in sites if len(sites) <= _MOST_CALLS else ():
             if one in self.functions(call.func, caller):
-                value = dict(bound_to(one.parameters, call.args, call.keywords)).get(name)
+                value = dict(bind_arguments(one.parameters, call.args, call.keywords)).get(name)
                 if value is not None:
                     yield value, caller
 
     # -- classes
 
     @_once
-    def held(self, node: ast.expr, here: Defined) -> Iterable[Class]:
+    def held(self, node: ast.expr, here: FunctionDefinition) -> Iterable[ClassDefinition]:
         """Classes, not instances of them, that ``node`` may hold: by their name, in a table, or given back."""
         kind = self.table.class_named(node, here)
         if kind is not None:
@@ -266,17 +268,17 @@ class Following:
                 return self.held(node.func.value, here)
             makers = self.functions(node.func, here)
             return (kind for by in makers for back in returned_by(by.node) for kind in self.held(back, by))
-        return (kind for one in members_of(node) for kind in self.held(one, here))
+        return (kind for one in possible_members(node) for kind in self.held(one, here))
 
     @_once
-    def _held_in_name(self, name: str, here: Defined) -> Iterable[Class]:
+    def _held_in_name(self, name: str, here: FunctionDefinition) -> Iterable[ClassDefinition]:
         for scope in reversed(here.scopes):
-            around, values = self.table.of_node[scope], assigned_to(scope, name)
+            around, values = self.table.of_node[scope], assigned_values(scope, name)
             if values:
                 return (kind for value in values if value is not None for kind in self.held(value, around))
             if name in around.parameters:
                 return (kind for value, by in self._given_for(name, around) for kind in self.held(value, by))
         found = self.table.modules.look_up(name, here.file.path)
-        if not isinstance(found, Made) or found.path == here.file.path:
+        if not isinstance(found, ModuleValue) or found.path == here.file.path:
             return ()
         return self._held_in_name(found.name, self.table.of_node[self.table.modules.scopes[found.path].tree])

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 from unhang import causes
-from unhang.diagnosis.detectors import ALL_RULES
+from unhang.diagnosis.detectors import ALL_DETECTORS
 from unhang.findings import Cause, Text, say
-from unhang.report.explain.page import Line, Page
+from unhang.report.explain.page import ExplanationPage, PageLine
 
 _PART = re.compile(r"^(What happens|Why it hangs|Example|Fix|Certain when|Possible when): ", re.MULTILINE)
 LABELS: dict[str, Text] = {
@@ -24,7 +24,7 @@ def _file_of(cause: Cause) -> str:
     return next(f"unhang/causes/{path.parent.name}/{name}" for path in Path(causes.__file__).parent.glob(f"*/{name}"))
 
 
-def cause_page(name: str) -> Page | None:
+def cause_page(name: str) -> ExplanationPage | None:
     """The page of the cause with this id, written with blanks or underscores as well; None for other words."""
     wanted = "-".join(name.casefold().replace("_", " ").replace("-", " ").split())
     cause = next((cause for cause in Cause if cause.value == wanted), None)
@@ -32,7 +32,7 @@ def cause_page(name: str) -> Page | None:
         return None
     title, parts = cause_parts(cause)
     details = [(LABELS[label], text) for label, text in parts.items() if label in LABELS]
-    return Page(
+    return ExplanationPage(
         kind="cause",
         title=cause.value,
         meaning=_given(title, parts.get("What happens", "")),
@@ -45,7 +45,7 @@ def cause_page(name: str) -> Page | None:
 def cause_parts(cause: Cause) -> tuple[str, dict[str, str]]:
     """The title of the cause's own rule, and its labelled paragraphs; empty when no rule bears the cause's name."""
     name = cause.value.replace("-", "_")
-    page = next((rule.page for rule in ALL_RULES if rule.name == name), "")
+    page = next((rule.page for rule in ALL_DETECTORS if rule.name == name), "")
     head, *rest = _PART.split(page.strip())
     title = " ".join(head.split()).removeprefix(f"{cause.value}: ")
     pairs = zip(rest[::2], rest[1::2], strict=True)
@@ -57,5 +57,5 @@ def _sentence(text: str) -> str:
     return spoken[:1].upper() + spoken[1:]
 
 
-def _given(*lines: Line) -> tuple[Line, ...]:
+def _given(*lines: PageLine) -> tuple[PageLine, ...]:
     return tuple(line for line in lines if line)

@@ -7,7 +7,7 @@ import re
 from unhang.findings import Text, say
 from unhang.knowledge.hardware.xid import XidRow, xid_row
 from unhang.knowledge.terms import Term, advice, term
-from unhang.report.explain.page import Page
+from unhang.report.explain.page import ExplanationPage
 
 _XID = re.compile(r"(?:nvrm:?\s*)?xid(?:\s+(?:code|error))?[\s:#=_-]*(\d{1,4})$", re.IGNORECASE)
 _BARE = re.compile(r"-?\d{1,4}$")
@@ -28,9 +28,9 @@ _JUDGED: dict[str, Text] = {
 DOCUMENTED_XIDS = range(1, 200)
 
 
-def term_page(term: Term) -> Page:
+def term_page(term: Term) -> ExplanationPage:
     """The page of a term."""
-    return Page(
+    return ExplanationPage(
         kind=term.kind,
         title=term.names[0],
         meaning=(term.meaning,),
@@ -44,7 +44,7 @@ def term_page(term: Term) -> Page:
     )
 
 
-def xid_page(code: int) -> Page | None:
+def xid_page(code: int) -> ExplanationPage | None:
     """The page of an Xid code; None for numbers that are none."""
     row = xid_row(code)
     if row is None and code not in DOCUMENTED_XIDS:
@@ -52,9 +52,9 @@ def xid_page(code: int) -> Page | None:
     look = ("dmesg -T | grep -i xid", "nvidia-smi -q")
     if row is None:
         known = say("An Xid that says nothing about stalls that we know of; NVIDIA's catalogue has its meaning.")
-        return Page("xid", f"Xid {code}", (known,), look=look, source=XID_SOURCE)
+        return ExplanationPage("xid", f"Xid {code}", (known,), look=look, source=XID_SOURCE)
     what = advice(f"xid-{row.kind}")
-    return Page(
+    return ExplanationPage(
         kind="xid",
         title=f"Xid {code} ({row.name})",
         meaning=(row.meaning,),
@@ -73,7 +73,7 @@ def _harmless(row: XidRow) -> Text | None:
     return say("It stops nothing by itself.") if row.kind == "note" else None
 
 
-def code_pages(text: str) -> list[Page]:
+def code_pages(text: str) -> list[ExplanationPage]:
     """Pages for exactly this word or code. A bare number may be an exit code and an Xid: then both."""
     word = text.strip()
     if (xid := _XID.match(word)) is not None:
@@ -95,5 +95,5 @@ def code_pages(text: str) -> list[Page]:
     return pages + (_pages(xid_page(code)) if known else [])
 
 
-def _pages(page: Page | None) -> list[Page]:
+def _pages(page: ExplanationPage | None) -> list[ExplanationPage]:
     return [page] if page is not None else []

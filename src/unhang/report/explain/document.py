@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from unhang.findings import Text
-from unhang.report.explain.page import Explanation, Line, Page
-from unhang.report.explain.printed import spoken
-from unhang.report.localizer import Voice
+from unhang.report.explain.explanation_text import localized
+from unhang.report.explain.page import Explanation, ExplanationPage, PageLine
+from unhang.report.localizer import Localizer
 
 if TYPE_CHECKING:
     from unhang.knowledge.known_incidents.incidents import Incident
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SCHEMA = "unhang.explanation/1"
 
 
-def explanation_json(explanation: Explanation, voice: Voice) -> str:
+def explanation_json(explanation: Explanation, voice: Localizer) -> str:
     """``explanation`` as an indented JSON object with a newline at its end."""
     document = {
         "schema": SCHEMA,
@@ -35,18 +35,18 @@ def _incident(row: Incident) -> dict[str, Any]:
     return {name: getattr(row, name) for name in named}
 
 
-def _page(page: Page, voice: Voice) -> dict[str, Any]:
-    def told(lines: tuple[Line, ...]) -> list[str]:
-        return [spoken(line, voice) for line in lines]
+def _page(page: ExplanationPage, voice: Localizer) -> dict[str, Any]:
+    def told(lines: tuple[PageLine, ...]) -> list[str]:
+        return [localized(line, voice) for line in lines]
 
-    def detail(label: Text, line: Line) -> dict[str, str]:
-        return {"label": voice.say(label), "text": spoken(line, voice)}
+    def detail(label: Text, line: PageLine) -> dict[str, str]:
+        return {"label": voice.say(label), "text": localized(line, voice)}
 
     return {
         "kind": page.kind,
         "title": page.title,
         "meaning": told(page.meaning),
-        "harmless": spoken(page.harmless, voice) if page.harmless is not None else None,
+        "harmless": localized(page.harmless, voice) if page.harmless is not None else None,
         "do": told(page.do),
         "look": list(page.look),
         "causes": list(page.causes),

@@ -11,7 +11,7 @@ from unhang.findings import Text, say
 from unhang.knowledge.messages import MessageRow, load_messages, message_row
 from unhang.knowledge.terms import advice, term
 from unhang.report.explain.code_pages import term_page, xid_page
-from unhang.report.explain.page import Line, Page
+from unhang.report.explain.page import ExplanationPage, PageLine
 
 MESSAGES_SHOWN, RELATED_SHOWN = 4, 3
 _SHOWN = ("operation", "position", "last_completed", "last_enqueued", "limit_ms", "elapsed_ms", "peer", "ranks", "key")
@@ -20,12 +20,12 @@ _NCCL_SAYS = "host:1:1 [0] NCCL WARN "
 """Many copy what NCCL says without what stands in front of it."""
 
 
-def message_pages(text: str) -> list[Page]:
+def message_pages(text: str) -> list[ExplanationPage]:
     """What the pasted lines say, in their order: one page a kind of message, and pages of the codes in them."""
     return _pages(text) or (_pages(_NCCL_SAYS + text, known_only=True) if " " in text and "\n" not in text else [])
 
 
-def _pages(text: str, *, known_only: bool = False) -> list[Page]:
+def _pages(text: str, *, known_only: bool = False) -> list[ExplanationPage]:
     """``known_only``: without rows that take whatever no other row takes."""
     reading = read_log(io.BytesIO(text.encode("utf-8", "replace")), source="paste")
     first: dict[str, LogEvent] = {}
@@ -37,16 +37,16 @@ def _pages(text: str, *, known_only: bool = False) -> list[Page]:
     return pages + list(related.values())[:RELATED_SHOWN]
 
 
-def pages_with_phrase(text: str) -> list[Page]:
+def pages_with_phrase(text: str) -> list[ExplanationPage]:
     """Messages whose example holds these words: for halves of messages that no pattern matches."""
     phrase = " ".join(text.casefold().split())
     if len(phrase) < _HALF_A_NAME:
         return []
     rows = [row for row in load_messages() if phrase in " ".join(row.example.casefold().split())]
-    return [_row_page(row) for row in rows[:MESSAGES_SHOWN]] or _with_anchor(text)
+    return [_row_page(row) for row in rows[:MESSAGES_SHOWN]] or _rows_with_literal(text)
 
 
-def _with_anchor(text: str) -> list[Page]:
+def _rows_with_literal(text: str) -> list[ExplanationPage]:
     """The message whose literal text stands in the line, although the rest of the line is new."""
     if " " not in text:
         return []
@@ -55,15 +55,17 @@ def _with_anchor(text: str) -> list[Page]:
     return [_row_page(row) for length, row in near if length == longest and length >= _HALF_A_NAME][:2]
 
 
-def _page(event: LogEvent) -> Page:
+def _page(event: LogEvent) -> ExplanationPage:
     return _row_page(message_row(event.kind), tuple(_values(event)), _words(event))
 
 
-def _row_page(row: MessageRow, details: tuple[tuple[Text, Line], ...] = (), see_also: tuple[str, ...] = ()) -> Page:
+def _row_page(
+    row: MessageRow, details: tuple[tuple[Text, PageLine], ...] = (), see_also: tuple[str, ...] = ()
+) -> ExplanationPage:
     # what to do about an Xid depends on its number, which has a page of its own
     what = advice(row.says) if not row.benign and row.id != "k.xid" else None
     versions = f"{row.since or '…'} – {row.until or '…'}" if row.since or row.until else ""
-    return Page(
+    return ExplanationPage(
         kind="message",
         title=f"{row.owner}: {row.id}" if row.owner else row.id,
         meaning=(row.meaning,),
@@ -77,7 +79,7 @@ def _row_page(row: MessageRow, details: tuple[tuple[Text, Line], ...] = (), see_
     )
 
 
-def _values(event: LogEvent) -> Iterator[tuple[Text, Line]]:
+def _values(event: LogEvent) -> Iterator[tuple[Text, PageLine]]:
     values = event.values
     told = [f"{name}={values[name]}" for name in _SHOWN if values.get(name) not in (None, "", ())]
     if event.rank is not None:
@@ -96,7 +98,7 @@ def _words(event: LogEvent) -> tuple[str, ...]:
     return (str(operation),) if operation and term(str(operation)) else ()
 
 
-def _related(event: LogEvent) -> Iterator[Page]:
+def _related(event: LogEvent) -> Iterator[ExplanationPage]:
     values = event.values
     if isinstance(values.get("xid"), int) and (page := xid_page(values["xid"])) is not None:
         yield page

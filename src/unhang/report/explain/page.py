@@ -10,26 +10,26 @@ from unhang.findings import Text
 if TYPE_CHECKING:
     from unhang.knowledge.known_incidents.incidents import Incident
 
-Line = str | Text
+PageLine = str | Text
 """A sentence of the knowledge (translated by its own words), or one made with ``say``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ExplanationPage:
     """One thing explained."""
 
     kind: str
     """``cause``, ``variable``, ``message``, ``xid``, ``nccl-error``, ``status``, ``exit``, ``operation``, ``word``,
     ``subject``, ``version``, ``limit``."""
     title: str
-    meaning: tuple[Line, ...]
-    harmless: Line | None = None
-    do: tuple[Line, ...] = ()
+    meaning: tuple[PageLine, ...]
+    harmless: PageLine | None = None
+    do: tuple[PageLine, ...] = ()
     look: tuple[str, ...] = ()
     """Commands."""
     causes: tuple[str, ...] = ()
     """Ids of causes it may belong to, the usual first."""
-    details: tuple[tuple[Text, Line], ...] = ()
+    details: tuple[tuple[Text, PageLine], ...] = ()
     """Labelled facts, in order."""
     see_also: tuple[str, ...] = ()
     """Words to explain next."""
@@ -42,7 +42,7 @@ class Explanation:
     """What was found for the words asked; with neither pages nor incidents, what looks like them."""
 
     asked: str
-    pages: tuple[Page, ...]
+    pages: tuple[ExplanationPage, ...]
     similar: tuple[str, ...] = ()
     incidents: tuple[Incident, ...] = ()
     """Known incidents of this cause, with these words, or that look like the message; their texts are English."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from unhang.findings import Text, say
-from unhang.knowledge.job.environment_variables import Variable, variable
-from unhang.report.explain.page import Line, Page
+from unhang.knowledge.job.environment_variables import EnvironmentVariable, variable
+from unhang.report.explain.page import ExplanationPage, PageLine
 
 _SETTING = re.compile(r"(?:export\s+|set\s+|-e\s+|--env\s+|unset\s+)?([A-Za-z][A-Za-z0-9_]{2,63})(?:\s*=\s*(.*))?$")
 _WORDS = frozenset(("true", "false", "yes", "no", "on", "off"))
@@ -24,17 +24,17 @@ _OWNERS = {
 }
 
 
-def variable_page(text: str) -> Page | None:
+def variable_page(text: str) -> ExplanationPage | None:
     """The page of ``NAME`` or ``NAME=value``; None when no row knows the name."""
     found = _SETTING.match(text.strip())
     row = variable(found[1]) if found is not None else None
     if found is None or row is None:
         return None
     value = (found[2] or "").strip().strip("'\"")
-    return Page(
+    return ExplanationPage(
         kind="variable",
         title=row.name,
-        meaning=(_standing(row), row.effect) if row.status != "unread" else (row.effect,),
+        meaning=(_support_text(row), row.effect) if row.status != "unread" else (row.effect,),
         harmless=say("It changes nothing, whatever its value.") if row.status == "unread" else None,
         do=tuple(_advice(row, value)),
         details=tuple(_details(row)),
@@ -44,7 +44,7 @@ def variable_page(text: str) -> Page | None:
     )
 
 
-def _standing(row: Variable) -> Text:
+def _support_text(row: EnvironmentVariable) -> Text:
     owner = _OWNERS.get(row.owner, row.owner)
     if row.status == "renamed":
         return say("Old name, read by {owner} before {until}.", owner=owner, until=row.until)
@@ -57,8 +57,8 @@ def _standing(row: Variable) -> Text:
     return say("Read by {owner}.", owner=owner)
 
 
-def _advice(row: Variable, value: str) -> list[Line]:
-    lines: list[Line] = []
+def _advice(row: EnvironmentVariable, value: str) -> list[PageLine]:
+    lines: list[PageLine] = []
     if value.lower() in _WORDS and row.owner == "nccl" and row.type.startswith(("int", "bool 0/1")):
         lines.append(say("NCCL reads a number here: {value} counts as 0. Write 1 or 0.", value=value))
     if row.replacement:
@@ -70,8 +70,8 @@ def _advice(row: Variable, value: str) -> list[Line]:
     return lines
 
 
-def _details(row: Variable) -> list[tuple[Text, Line]]:
-    given: list[tuple[Text, Line]] = [
+def _details(row: EnvironmentVariable) -> list[tuple[Text, PageLine]]:
+    given: list[tuple[Text, PageLine]] = [
         (say("Values"), row.values),
         (say("Default"), row.default),
         (say("Default by version"), "; ".join(f"{item.since}+: {item.value}" for item in row.defaults)),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from unhang.findings import Text, say
-from unhang.knowledge.job.default_timeouts import defaults_of
-from unhang.knowledge.job.release_choice import release_to_take, which_have_it
-from unhang.knowledge.job.versions import VersionRow, known_of, version_numbers, version_rows
-from unhang.report.explain.page import Line, Page
+from unhang.knowledge.job.default_timeouts import timeouts_with_default
+from unhang.knowledge.job.release_choice import affected_releases, recommended_release
+from unhang.knowledge.job.versions import VersionRow, rows_affecting, version_numbers, version_rows
+from unhang.report.explain.page import ExplanationPage, PageLine
 
 _VERSION = re.compile(r"(?P<package>[A-Za-z][\w-]{1,30})\s*(?:==|=|\s)\s*v?(?P<version>\d+(?:\.\d+)+\S{0,20})$")
 _LIMIT = re.compile(
@@ -21,7 +21,7 @@ _OTHER_NAMES = {"pytorch": "torch", "driver": "nvidia-driver", "llamafactory": "
 _LABELS: dict[str, Text] = {"fact": say("Known"), "bad": say("Defect"), "trap": say("Trap"), "unverified": say("Claim")}
 
 
-def version_page(text: str) -> Page | None:
+def version_page(text: str) -> ExplanationPage | None:
     """What is known of one release of a package; None for other words and packages without a row."""
     found = _VERSION.match(text.strip())
     if found is None or version_numbers(found["version"]) is None:
@@ -29,19 +29,19 @@ def version_page(text: str) -> Page | None:
     package = _OTHER_NAMES.get(found["package"].lower(), found["package"].lower())
     if package not in {row.package for row in version_rows()}:
         return None
-    rows = sorted(known_of(package, found["version"]), key=lambda row: list(_LABELS).index(row.kind))
-    return Page(
+    rows = sorted(rows_affecting(package, found["version"]), key=lambda row: list(_LABELS).index(row.kind))
+    return ExplanationPage(
         kind="version",
         title=f"{package} {found['version']}",
         meaning=(say("{count} things are known of this version.", count=len(rows)),),
-        details=tuple((_LABELS[row.kind], _said(row)) for row in rows),
+        details=tuple((_LABELS[row.kind], _row_text(row)) for row in rows),
         causes=("version-mismatch",),
         source="; ".join(dict.fromkeys(row.source for row in rows)),
         checked=rows[0].checked if rows else "",
     )
 
 
-def limit_page(text: str) -> Page | None:
+def limit_page(text: str) -> ExplanationPage | None:
     """Whose default a limit is; None when ``text`` is no time, or nobody's default."""
     found = _LIMIT.match(text.strip())
     if found is None:
@@ -50,17 +50,17 @@ def limit_page(text: str) -> Page | None:
     if not unit and number < _SHORTEST_BARE:
         return None
     seconds = number * _SECONDS.get(unit, 1.0)
-    rows = defaults_of(seconds)
+    rows = timeouts_with_default(seconds)
     if not rows and not unit:
         # torch prints its limits in milliseconds, and people paste the number alone.
         seconds = number / 1000
-        rows = defaults_of(seconds)
+        rows = timeouts_with_default(seconds)
     if not rows:
         return None
-    details: list[tuple[Text, Line]] = [
+    details: list[tuple[Text, PageLine]] = [
         (say("Default of"), f"{row.component} {row.versions}" + (f": {row.knob}" if row.knob else "")) for row in rows
     ]
-    return Page(
+    return ExplanationPage(
         kind="limit",
         title=f"{seconds:g} s",
         meaning=(say("A limit of {seconds:g} s is the default of:", seconds=seconds),),
@@ -71,10 +71,10 @@ def limit_page(text: str) -> Page | None:
     )
 
 
-def _said(row: VersionRow) -> str:
+def _row_text(row: VersionRow) -> str:
     parts = [row.symptom + (f" ({row.where})" if row.where else "")]
     if row.kind != "fact" and (row.introduced or row.fixed):
         note = f" ({row.fixed_note})" if row.fixed_note else ""
-        parts += [f"{which_have_it(row)}{note}", f"{release_to_take(row)}"]
+        parts += [f"{affected_releases(row)}{note}", f"{recommended_release(row)}"]
     parts += [f"meanwhile: {row.workaround}"] if row.workaround else []
     return "; ".join(parts)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from unhang.facts.model import Facts
 from unhang.findings import Evidence, Verdict, Where
 from unhang.report.layout.source_lines import source_file
-from unhang.report.localizer import Voice
+from unhang.report.localizer import Localizer
 
 AROUND_SOURCE, AROUND_LOG, MOST_CITED = 6, 4, 400
 
@@ -36,7 +36,7 @@ class CitedFile:
 class CitedLines:
     """Collects what is cited and answers with anchors."""
 
-    def __init__(self, verdict: Verdict, facts: Facts, voice: Voice) -> None:
+    def __init__(self, verdict: Verdict, facts: Facts, voice: Localizer) -> None:
         self._voice = voice
         self._texts: defaultdict[str, dict[int, str]] = defaultdict(dict)
         self._cited: defaultdict[str, set[int]] = defaultdict(set)

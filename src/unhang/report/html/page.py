@@ -23,14 +23,14 @@ from unhang.report import labels
 from unhang.report.html.cited_lines import CitedLines
 from unhang.report.html.embedding import data_block, policy_hash
 from unhang.report.html.late_ranks import late_ranks
-from unhang.report.html.meetings import meetings
+from unhang.report.html.page_words import SCRIPT_WORDS, WORDS
 from unhang.report.html.stack_groups import StackGroup, stack_groups
+from unhang.report.html.stuck_collectives import stuck_collectives
 from unhang.report.html.timeline import timelines
 from unhang.report.html.wait_graph import EMPTY, wait_graph
-from unhang.report.html.words import SCRIPT_WORDS, WORDS
-from unhang.report.layout.sections import made
+from unhang.report.layout.sections import build_or_default
 from unhang.report.layout.source_lines import source_lines
-from unhang.report.localizer import Voice
+from unhang.report.localizer import Localizer
 from unhang.report.place_heading import place_heading
 from unhang.report.redaction.redact import Redactor
 from unhang.report.redaction.shown_paths import without_library_roots
@@ -65,19 +65,21 @@ def write_html(
 
 def to_html(verdict: Verdict, facts: Facts, *, lang: str = "en", redactor: Redactor | None = None) -> str:
     """The page as text."""
-    voice = Voice(lang, redactor or Redactor())
+    voice = Localizer(lang, redactor or Redactor())
     voice.redactor.learn_from(verdict, facts)
     style, script = _asset("page.css"), _asset("page.js")
     gaps: list[NotChecked] = []
-    late = made("ranks", lambda: late_ranks(verdict, facts), NOBODY, gaps)
+    late = build_or_default("ranks", lambda: late_ranks(verdict, facts), NOBODY, gaps)
     nothing: list[Any] = []
     data = {
-        "groups": made("timeline", lambda: timelines(facts, late, voice), nothing, gaps),
+        "groups": build_or_default("timeline", lambda: timelines(facts, late, voice), nothing, gaps),
         "words": {key: voice.say(text) for key, text in SCRIPT_WORDS.items()},
     }
-    stacks, stacks_left_out = made("stacks", lambda: stack_groups(facts, late, voice), NO_STACKS, gaps)
-    graph = made("who waits for whom", lambda: wait_graph(facts, late, voice), EMPTY, gaps)
-    meeting = made("meetings", lambda: [] if facts.graph.edges else meetings(facts, voice), nothing, gaps)
+    stacks, stacks_left_out = build_or_default("stacks", lambda: stack_groups(facts, late, voice), NO_STACKS, gaps)
+    graph = build_or_default("who waits for whom", lambda: wait_graph(facts, late, voice), EMPTY, gaps)
+    meeting = build_or_default(
+        "meetings", lambda: [] if facts.graph.edges else stuck_collectives(facts, voice), nothing, gaps
+    )
     return (
         _environment()
         .get_template("page.html.j2")
@@ -109,13 +111,13 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["blocks"] = _blocks
+    environment.filters["blocks"] = _text_and_code
     environment.filters["ranks"] = labels.short_ranks
     environment.filters["all_ranks"] = lambda ranks: labels.short_ranks(ranks, 100_000)
     return environment
 
 
-def _blocks(text: str) -> list[tuple[bool, str]]:
+def _text_and_code(text: str) -> list[tuple[bool, str]]:
     """``text`` cut into (is code, lines): lines indented by four blanks or more are code."""
     blocks: list[tuple[bool, list[str]]] = []
     for line in text.strip("\n").split("\n"):
@@ -130,7 +132,7 @@ def _asset(name: str) -> str:
     return (ASSETS / name).read_text("utf-8").strip()
 
 
-def _verdict(verdict: Verdict, facts: Facts, voice: Voice) -> dict[str, Any]:
+def _verdict(verdict: Verdict, facts: Facts, voice: Localizer) -> dict[str, Any]:
     cited = CitedLines(verdict, facts, voice)
     advice = labels.restart_advice(verdict)
     because = voice.sentence(verdict.restart.because) if verdict.restart.because else ""
@@ -141,7 +143,7 @@ def _verdict(verdict: Verdict, facts: Facts, voice: Voice) -> dict[str, Any]:
         "status": verdict.status.value,
         "status_word": voice.say(labels.STATUS[verdict.status]),
         "headline": voice.sentence(labels.headline(verdict)),
-        "seen": voice.say(labels.seen(verdict)),
+        "seen": voice.say(labels.ranks_seen_text(verdict)),
         "first": findings[0] if findings else None,
         "others": findings[1:],
         "restart": voice.two(voice.sentence(advice), because) if advice is not None else "",
@@ -154,7 +156,7 @@ def _verdict(verdict: Verdict, facts: Facts, voice: Voice) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding, facts: Facts, cited: CitedLines, folder: str, voice: Voice) -> dict[str, Any]:
+def _finding(finding: Finding, facts: Facts, cited: CitedLines, folder: str, voice: Localizer) -> dict[str, Any]:
     sites = [(voice.say(place_heading(finding, facts)), finding.where, True)]
     if finding.waiter_where != finding.where:
         sites.append((voice.say(say("The others wait here")), finding.waiter_where, False))
@@ -174,7 +176,7 @@ def _finding(finding: Finding, facts: Facts, cited: CitedLines, folder: str, voi
     }
 
 
-def _site(who: str, where: Where, late: bool, facts: Facts, cited: CitedLines, voice: Voice) -> dict[str, Any]:
+def _site(who: str, where: Where, late: bool, facts: Facts, cited: CitedLines, voice: Localizer) -> dict[str, Any]:
     lines = source_lines(facts, where, around=3)
     return {
         "who": who,
@@ -186,7 +188,7 @@ def _site(who: str, where: Where, late: bool, facts: Facts, cited: CitedLines, v
     }
 
 
-def _evidence(item: Evidence, cited: CitedLines, folder: str, voice: Voice) -> dict[str, Any]:
+def _evidence(item: Evidence, cited: CitedLines, folder: str, voice: Localizer) -> dict[str, Any]:
     return {
         "label": source_label(item.source, voice, folder),
         "anchor": cited.anchor(item.source.path, item.source.line),

@@ -12,7 +12,7 @@ from unhang.facts.model import Activity, CodeContext, Facts, PendingCall
 from unhang.facts.stacks.user_frames import is_user_frame
 from unhang.findings import Phase
 from unhang.report.html.late_ranks import pending_calls
-from unhang.report.localizer import Voice
+from unhang.report.localizer import Localizer
 
 MOST_GROUPS, MOST_FRAMES = 60, 80
 _SHORT = re.compile(r"^.*/(?:site-packages|dist-packages)/|^.*/lib(?:64)?/(?=python3)")
@@ -42,7 +42,7 @@ class StackGroup:
     source: str
 
 
-def stack_groups(facts: Facts, late: frozenset[int], voice: Voice) -> tuple[tuple[StackGroup, ...], int]:
+def stack_groups(facts: Facts, late: frozenset[int], voice: Localizer) -> tuple[tuple[StackGroup, ...], int]:
     """Groups of the threads that issue collectives and of others worth a word, and how many groups were left out."""
     found: defaultdict[_Key, list[tuple[int, Activity]]] = defaultdict(list)
     for rank, known in sorted(facts.ranks.items()):
@@ -93,7 +93,7 @@ def _ordered(
     return sorted(found.items(), key=order)
 
 
-def _group(thread: str, same: Iterable[tuple[int, Activity]], late: frozenset[int], voice: Voice) -> StackGroup:
+def _group(thread: str, same: Iterable[tuple[int, Activity]], late: frozenset[int], voice: Localizer) -> StackGroup:
     known = list(same)
     activity = known[0][1]
     ranks = tuple(sorted({rank for rank, _ in known}))
@@ -108,7 +108,7 @@ def _group(thread: str, same: Iterable[tuple[int, Activity]], late: frozenset[in
     )
 
 
-def _shown(frame: Frame, voice: Voice) -> ShownFrame:
+def _shown(frame: Frame, voice: Localizer) -> ShownFrame:
     own = is_user_frame(frame)
     file = frame.file if own else _SHORT.sub("", frame.file)
     line = f":{frame.line}" if frame.line is not None else ""

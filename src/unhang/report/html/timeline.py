@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from unhang.evidence.items import Entries, Signature
+from unhang.evidence.items import RecorderEntries, Signature
 from unhang.facts.model import Facts, GroupFacts, GroupProgress, RankState
 from unhang.report.html.late_ranks import group_label
 from unhang.report.labels import short_ranks
-from unhang.report.localizer import Voice
+from unhang.report.localizer import Localizer
 
 BEFORE, AFTER, NEAR_LAGGARD, MOST_COLUMNS, MOST_GROUPS, MOST_LAGGARDS = 14, 5, 2, 44, 200, 4
 _P2P = ("send", "recv", "coalesced")
 
 
-def timelines(facts: Facts, late: frozenset[int], voice: Voice) -> list[dict[str, Any]]:
+def timelines(facts: Facts, late: frozenset[int], voice: Localizer) -> list[dict[str, Any]]:
     """One entry a group, the group of the stall first, at most 200; see :func:`_timeline` for its keys."""
     leading = {stall.group: number for number, stall in reversed(list(enumerate(facts.stalls)))}
     groups = [group for group in facts.groups.values() if group.progress or group.silent]
@@ -55,7 +55,7 @@ def _stalled(group: GroupFacts) -> bool:
 
 
 def _timeline(
-    facts: Facts, group: GroupFacts, described: Counter[str], late: frozenset[int], voice: Voice
+    facts: Facts, group: GroupFacts, described: Counter[str], late: frozenset[int], voice: Localizer
 ) -> dict[str, Any]:
     """``rows`` are ``[rank, entered, done, state, text index]``; ``odd`` is rank → position → call that differs."""
     stall = stall_position(group)
@@ -65,7 +65,7 @@ def _timeline(
     texts: dict[str, int] = {}
     rows = []
     for rank, progress in sorted(group.progress.items()):
-        text = texts.setdefault(_doing(facts, rank, progress, voice), len(texts))
+        text = texts.setdefault(_activity_text(facts, rank, progress, voice), len(texts))
         rows.append([rank, *spans[rank], _state(facts, rank, late), text])
     name = group_label(group)
     members = f" · {short_ranks(group.members, 24)}" if described[name] > 1 else ""
@@ -75,7 +75,7 @@ def _timeline(
         "stall": stall,
         "columns": columns,
         "calls": {str(position): voice.line(label, 120) for position, label in usual.items()},
-        "odd": {str(rank): _spoken(calls, voice) for rank, calls in odd.items()},
+        "odd": {str(rank): _localized(calls, voice) for rank, calls in odd.items()},
         "rows": rows,
         "silent": sorted(group.silent),
         "texts": [voice.line(text, 80) for text in texts],
@@ -90,7 +90,7 @@ def _span(progress: GroupProgress) -> tuple[int, int]:
     return progress.enqueued, progress.completed
 
 
-def _spoken(calls: dict[int, str], voice: Voice) -> dict[str, str]:
+def _localized(calls: dict[int, str], voice: Localizer) -> dict[str, str]:
     return {str(position): voice.line(label, 120) for position, label in calls.items()}
 
 
@@ -115,7 +115,7 @@ def _state(facts: Facts, rank: int, late: frozenset[int]) -> str:
     return RankState.WAITING.value if known.state is RankState.LAGGARD else known.state.value
 
 
-def _doing(facts: Facts, rank: int, progress: GroupProgress, voice: Voice) -> str:
+def _activity_text(facts: Facts, rank: int, progress: GroupProgress, voice: Localizer) -> str:
     known = facts.ranks.get(rank)
     activity = known.activity if known is not None else None
     call = progress.pending
@@ -145,7 +145,7 @@ def _calls(group: GroupFacts, columns: list[int]) -> tuple[dict[int, str], dict[
     return usual, {rank: calls for rank, calls in odd.items() if calls}
 
 
-def _calls_of(entries: Entries, wanted: Any) -> dict[int, str]:
+def _calls_of(entries: RecorderEntries, wanted: Any) -> dict[int, str]:
     if not len(wanted) or len(entries) == 0:
         return {}
     return {

@@ -9,8 +9,8 @@ from unhang.findings import say
 from unhang.report import labels
 from unhang.report.html.late_ranks import group_label, pending_calls
 from unhang.report.html.wait_layout import BOX_HEIGHT, BOX_WIDTH, MARGIN, Layout, Point, layout, route
-from unhang.report.html.wait_links import alike_ranks, equal_ranks, links_between, without_detours
-from unhang.report.localizer import Voice
+from unhang.report.html.wait_links import equal_ranks, links_between, similar_ranks, transitive_reduction
+from unhang.report.localizer import Localizer
 
 MOST_EXACT, MOST_BOXES, MOST_EDGES, LOOP_ROOM = 12, 40, 2_000_000, 150
 
@@ -62,17 +62,17 @@ class Drawing:
 EMPTY = Drawing((), (), 0, 0, 0, 0, 0, cycle=False)
 
 
-def wait_graph(facts: Facts, late: frozenset[int], voice: Voice) -> Drawing:
+def wait_graph(facts: Facts, late: frozenset[int], voice: Localizer) -> Drawing:
     """The drawing of ``facts.graph``; empty when nobody waits."""
     edges = facts.graph.edges[:MOST_EDGES]
     members = equal_ranks(edges)
     if len(members) > MOST_EXACT:
-        members = alike_ranks(edges, late)
+        members = similar_ranks(edges, late)
     members.sort(key=lambda ranks: (not set(ranks) & late, -len(ranks), ranks[0]))
     left_out = max(0, len(members) - MOST_BOXES)
     members = members[:MOST_BOXES]
     names = {name: group_label(group) for name, group in facts.groups.items()}
-    links = without_detours(len(members), links_between(members, edges, names))
+    links = transitive_reduction(len(members), links_between(members, edges, names))
     laid = layout(len(members), links)
     pending = pending_calls(facts)
     boxes = tuple(
@@ -95,7 +95,7 @@ def _box(
     place: Point,
     late: frozenset[int],
     pending: dict[int, PendingCall],
-    voice: Voice,
+    voice: Localizer,
 ) -> Box:
     short = len(labels.short_ranks(ranks)) <= 24
     title = voice.say(labels.ranks_label(ranks) if short else labels.rank_count(ranks))
@@ -103,7 +103,7 @@ def _box(
     return Box(ranks, title, note, all(rank in late for rank in ranks), *place)
 
 
-def _note(facts: Facts, rank: int, pending: dict[int, PendingCall], voice: Voice) -> str:
+def _note(facts: Facts, rank: int, pending: dict[int, PendingCall], voice: Localizer) -> str:
     """What the rank does and where, from its stack or its unfinished call."""
     known, call = facts.ranks.get(rank), pending.get(rank)
     activity = known.activity if known is not None else None
@@ -117,7 +117,7 @@ def _note(facts: Facts, rank: int, pending: dict[int, PendingCall], voice: Voice
     return " · ".join(part for part in (what, place) if part)
 
 
-def _arrow(boxes: tuple[Box, ...], pair: tuple[int, int], named: list[str], laid: Layout, voice: Voice) -> Arrow:
+def _arrow(boxes: tuple[Box, ...], pair: tuple[int, int], named: list[str], laid: Layout, voice: Localizer) -> Arrow:
     way = route(laid.places[pair[0]], laid.places[pair[1]], laid.direction)
     label, about = _short(voice.line(named[0])), voice.line(", ".join(named), 200)
     sentence = _sentence(boxes[pair[0]], boxes[pair[1]], voice)
@@ -133,7 +133,7 @@ def _short(label: str) -> str:
     return f"{name if len(name) <= most else name[: most - 1] + '…'} #{position}"
 
 
-def _sentence(start: Box, end: Box, voice: Voice) -> str:
+def _sentence(start: Box, end: Box, voice: Localizer) -> str:
     if start is end:
         return voice.say(say("{ranks} wait for each other", ranks=start.title))
     if len(start.ranks) == 1:

@@ -25,7 +25,7 @@ def equal_ranks(edges: Iterable[WaitEdge]) -> list[tuple[int, ...]]:
     return [tuple(ranks) for ranks in same.values()]
 
 
-def alike_ranks(edges: Iterable[WaitEdge], late: frozenset[int]) -> list[tuple[int, ...]]:
+def similar_ranks(edges: Iterable[WaitEdge], late: frozenset[int]) -> list[tuple[int, ...]]:
     """Ranks that wait in the same way for ranks that stand alike: a pipeline stage, the replicas of a shard."""
     waits: defaultdict[int, set[tuple[int, str]]] = defaultdict(set)
     for edge in edges:
@@ -67,7 +67,7 @@ def awaited_of(count: int, links: Iterable[tuple[int, int]]) -> dict[int, set[in
     return found
 
 
-def without_detours(count: int, links: Links) -> Links:
+def transitive_reduction(count: int, links: Links) -> Links:
     """``links`` without those that a chain of others already tells; all of them when there is a cycle."""
     next_ones = awaited_of(count, links)
     beyond: dict[int, frozenset[int]] = {}

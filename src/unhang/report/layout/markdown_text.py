@@ -12,7 +12,7 @@ from typing import Any
 
 from unhang.findings import Text
 from unhang.report.language import translate
-from unhang.report.localizer import Voice
+from unhang.report.localizer import Localizer
 
 _LIVE = re.compile(r"@|#\d|!\d|:/|www\.|\bGH-\d|\b[0-9a-f]{7,}\b|&#?\w+;|:\w+:", re.IGNORECASE)
 """Mentions, e-mail addresses, numbers of issues, URLs, commits, HTML's entities, names of pictures."""
@@ -21,7 +21,7 @@ _PLACE = "\ue000{}\ue001"
 _PLACED = re.compile("\ue000(\\d+)\ue001")
 
 
-def escaped(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """``text`` on one line with what Markdown or HTML would act on made literal; ``_`` inside words is harmless."""
     line = " ".join(map(_word, text.split()))
     return re.sub(r"^([#+-]|\d+[.)])", r"\\\1", line)
@@ -30,7 +30,7 @@ def escaped(text: str) -> str:
 def _word(word: str) -> str:
     if _LIVE.search(word):
         before, inner, after = _EDGES.fullmatch(word).groups()  # type: ignore[union-attr]  # it matches anything
-        return f"{before}{code(inner)}{after}" if inner else _literal(word)
+        return f"{before}{inline_code(inner)}{after}" if inner else _literal(word)
     return _literal(word)
 
 
@@ -39,7 +39,7 @@ def _literal(word: str) -> str:
     return re.sub(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9_])", r"\\_", word)
 
 
-def code(text: str) -> str:
+def inline_code(text: str) -> str:
     """``text`` as inline code, with a fence longer than any run of backticks in it."""
     text = " ".join(text.split()) or " "
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
@@ -48,17 +48,17 @@ def code(text: str) -> str:
     return f"{fence}{pad}{text}{pad}{fence}"
 
 
-def sentence(text: Text, voice: Voice) -> str:
+def sentence(text: Text, voice: Localizer) -> str:
     """A sentence of ours: Markdown in its template is meant, everything that was filled in is made literal."""
     return _filled(text, voice, voice.sentence)
 
 
-def said(text: Text, voice: Voice) -> str:
+def inline_text(text: Text, voice: Localizer) -> str:
     """The same as it stands, for a part of a line."""
     return _filled(text, voice, lambda placed: voice.line(translate(placed, voice.lang)))
 
 
-def _filled(text: Text, voice: Voice, speak: Callable[[Text], str]) -> str:
+def _filled(text: Text, voice: Localizer, speak: Callable[[Text], str]) -> str:
     values: list[str] = []
 
     def placed(value: Any) -> Any:
@@ -76,6 +76,6 @@ def _filled(text: Text, voice: Voice, speak: Callable[[Text], str]) -> str:
 def _put(part: str, values: list[str], *, in_code: bool) -> str:
     def value_of(match: re.Match[str]) -> str:
         value = values[int(match[1])]
-        return value.replace("`", "'") if in_code else escaped(value)
+        return value.replace("`", "'") if in_code else escape_markdown(value)
 
     return _PLACED.sub(value_of, part)

@@ -15,7 +15,7 @@ from typing import IO, Any
 from unhang.report.printable import printable
 
 
-class Clean:
+class CleanStream:
     """A text stream that is handed only what is printable; else as the stream behind it."""
 
     def __init__(self, stream: IO[str]) -> None:
@@ -39,7 +39,7 @@ class Clean:
         return getattr(self.rich_proxied_file, name)
 
 
-class CleanErrors(Clean):
+class CleanErrorStream(CleanStream):
     """Standard error: what is said there is made of somebody's words, files and commands."""
 
     def _shown(self, text: str) -> str:
@@ -48,16 +48,16 @@ class CleanErrors(Clean):
         return printable(without_secrets(text))
 
 
-def behind(stream: IO[str]) -> IO[str]:
+def underlying_stream(stream: IO[str]) -> IO[str]:
     """The stream to write to what is clean already and coloured by us."""
-    return stream.rich_proxied_file if isinstance(stream, Clean) else stream
+    return stream.rich_proxied_file if isinstance(stream, CleanStream) else stream
 
 
 @contextmanager
 def clean_streams() -> Iterator[None]:
     """Standard output and error, as long as we speak."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = Clean(behind(sys.stdout)), CleanErrors(behind(sys.stderr))
+    sys.stdout, sys.stderr = CleanStream(underlying_stream(sys.stdout)), CleanErrorStream(underlying_stream(sys.stderr))
     try:
         yield
     finally:

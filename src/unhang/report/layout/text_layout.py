@@ -12,7 +12,7 @@ from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.text import Text as Styled
 
 from unhang.report.layout.console import Console
-from unhang.report.layout.terminal import behind
+from unhang.report.layout.terminal import underlying_stream
 
 INDENT = 2
 _PLAIN = str.maketrans({"…": "...", "•": "-", "·": "|", "│": "|", "→": "->", "×": "x", "–": "-", "—": "-", "▸": ">"})
@@ -28,7 +28,7 @@ def width_of(file: IO[str]) -> int:
     return min(100, Console(file=file).width) if file.isatty() else 80
 
 
-class Sheet:
+class TextLayout:
     """Collects lines; every method adds at least one. ``width`` is in terminal cells."""
 
     def __init__(self, width: int) -> None:
@@ -43,7 +43,7 @@ class Sheet:
     def print_to(self, file: IO[str]) -> None:
         """Write the sheet: colours on a terminal (``NO_COLOR`` is honoured), ASCII where ``file`` lacks a sign."""
         text = self._written(terminal=file.isatty())
-        behind(file).write(_encodable(text, getattr(file, "encoding", None) or "utf-8"))
+        underlying_stream(file).write(_encodable(text, getattr(file, "encoding", None) or "utf-8"))
         file.flush()
 
     def _written(self, *, terminal: bool) -> str:
@@ -102,10 +102,10 @@ class Sheet:
     def _wrap(self, text: Styled, room: int) -> list[Styled]:
         if cell_len(text.plain) <= room or cell_len(text.plain) == len(text.plain):
             return list(text.wrap(self._measure, room, overflow="fold"))
-        return list(text.divide(_breaks(text.plain, room)))
+        return list(text.divide(_line_starts(text.plain, room)))
 
 
-def _breaks(text: str, room: int) -> Iterator[int]:
+def _line_starts(text: str, room: int) -> Iterator[int]:
     """Where lines of ``room`` cells begin. Rich breaks at blanks only, and Chinese has none."""
     used = 0
     for unit in _UNIT.finditer(text):
@@ -126,14 +126,14 @@ def _encodable(text: str, encoding: str) -> str:
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
-        lacking = {sign: plain for sign, plain in _PLAIN.items() if not _has(chr(sign), encoding)}
+        lacking = {sign: plain for sign, plain in _PLAIN.items() if not _can_encode(chr(sign), encoding)}
         return text.translate(lacking).encode(encoding, "replace").decode(encoding)
     except LookupError:
         return text.translate(_PLAIN).encode("ascii", "replace").decode("ascii")
     return text
 
 
-def _has(sign: str, encoding: str) -> bool:
+def _can_encode(sign: str, encoding: str) -> bool:
     try:
         sign.encode(encoding)
     except UnicodeEncodeError:

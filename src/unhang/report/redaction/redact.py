@@ -15,15 +15,15 @@ from typing import Any
 from unhang.facts.model import Facts
 from unhang.findings import Verdict
 from unhang.late_pattern import late_pattern
-from unhang.report.redaction.named_in_text import (
+from unhang.report.redaction.contextual_names import rename_in_context
+from unhang.report.redaction.host_and_user_names import (
     hosts_in,
     is_address,
-    is_open_address,
+    is_generic_address,
     is_private_host,
     is_private_user,
     users_in,
 )
-from unhang.report.redaction.names_in_place import renamed_in_place
 from unhang.secrets import value_without_secrets, without_secrets
 
 _LABEL = r"(?:[A-Za-z0-9-]{1,63}|[\u4e00-\u9fff]{1,20})"
@@ -115,7 +115,7 @@ class Redactor:
     def _line(self, line: str) -> str:
         if "@" in line:
             line = _EMAIL.sub(lambda m: self._name("email", m[0]), line)
-        line = renamed_in_place(line, self._name, self.path)
+        line = rename_in_context(line, self._name, self.path)
         if "/" in line or "\\" in line:
             line = _PATH.sub(lambda m: self.path(m[0]), line)
         colons = line.count(":")
@@ -176,7 +176,7 @@ class Redactor:
 
     def _address(self, match: re.Match[str]) -> str:
         found = match[0]
-        if not is_address(found) or is_open_address(found):
+        if not is_address(found) or is_generic_address(found):
             return found
         return self._name("addr", found.lower())
 

@@ -12,9 +12,9 @@ from unhang import __version__
 from unhang.records.record_views import PHASES
 from unhang.report.html.embedding import data_block, policy_hash
 from unhang.report.html.page import ASSETS as REPORT_ASSETS
-from unhang.report.localizer import Voice
-from unhang.view.screen import SIGNS
-from unhang.view.web.words import SCRIPT_WORDS, WORDS
+from unhang.report.localizer import Localizer
+from unhang.view.screen import STATE_SIGNS
+from unhang.view.web.page_texts import PAGE_TEXTS, SCRIPT_TEXTS
 from unhang.watch.reporting.live_snapshot import STATES
 
 ASSETS = Path(__file__).parent
@@ -31,12 +31,14 @@ def report_policy() -> str:
     )
 
 
-def page(voice: Voice) -> str:
+def page(voice: Localizer) -> str:
     """The document."""
     style, script = _assets()
     data = {
-        "words": {key: voice.say(text) for key, text in SCRIPT_WORDS.items()},
-        "states": [{"word": word, "text": voice.say(SIGNS[word][2]), "sign": SIGNS[word][0]} for word in STATES],
+        "words": {key: voice.say(text) for key, text in SCRIPT_TEXTS.items()},
+        "states": [
+            {"word": word, "text": voice.say(STATE_SIGNS[word][2]), "sign": STATE_SIGNS[word][0]} for word in STATES
+        ],
         "phases": [voice.word(phase) for phase in PHASES],
     }
     environment = Environment(
@@ -48,7 +50,7 @@ def page(voice: Voice) -> str:
         style=Markup(style),  # noqa: S704  # our own file
         script=Markup(script),  # noqa: S704  # our own files
         data=Markup(data_block(data)),  # noqa: S704  # cannot close its element, see data_block
-        words={key: voice.say(text) for key, text in WORDS.items()},
+        words={key: voice.say(text) for key, text in PAGE_TEXTS.items()},
     )
 
 

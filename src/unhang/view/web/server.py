@@ -7,10 +7,10 @@ from urllib.parse import parse_qs, urlsplit
 
 from unhang.errors import UnhangError
 from unhang.view.limited_server import STEP_LIMIT_S, LimitedServer
-from unhang.view.listening import Listening
-from unhang.view.web.answers import Answer, Answers, refusal
+from unhang.view.listening import ListenAddress
+from unhang.view.web.responses import Response, RunResponses, refusal
 
-ALWAYS = {
+COMMON_HEADERS = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -20,9 +20,9 @@ ALWAYS = {
 }
 
 
-class _Request(BaseHTTPRequestHandler):
+class _RequestHandler(BaseHTTPRequestHandler):
     timeout = STEP_LIMIT_S
-    server: Server
+    server: WebServer
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "unhang", ""
 
@@ -30,7 +30,7 @@ class _Request(BaseHTTPRequestHandler):
         """One question."""
         self._send(self._answer())
 
-    def _answer(self) -> Answer:
+    def _answer(self) -> Response:
         listening = self.server.listening
         if not listening.is_named(self.headers.get("Host", "")):
             return refusal(403, "this server is not known by that name")
@@ -39,14 +39,14 @@ class _Request(BaseHTTPRequestHandler):
             asked = {name: values[0] for name, values in parse_qs(address.query, max_num_fields=16).items()}
         except ValueError:
             return refusal(400, "not an address")
-        if not listening.admits(self.headers.get("Authorization", ""), asked.get("token", "")):
+        if not listening.is_authorized(self.headers.get("Authorization", ""), asked.get("token", "")):
             return refusal(403, "the token is missing or wrong: take the whole address unhang view printed")
         try:
             return self.server.answers.answer(address.path, asked)
         except UnhangError as error:
             return refusal(503, str(error))
 
-    def _send(self, answer: Answer) -> None:
+    def _send(self, answer: Response) -> None:
         if answer.code == 200 and self.headers.get("If-None-Match") == answer.tag:
             self._head(304, answer, b"")
             return
@@ -55,9 +55,14 @@ class _Request(BaseHTTPRequestHandler):
         self._head(answer.code, answer, body, packed=packed)
         self.wfile.write(body)
 
-    def _head(self, code: int, answer: Answer, body: bytes, *, packed: bool = False) -> None:
+    def _head(self, code: int, answer: Response, body: bytes, *, packed: bool = False) -> None:
         self.send_response(code)
-        headers = {**ALWAYS, "Content-Type": answer.kind, "Content-Security-Policy": answer.policy, "ETag": answer.tag}
+        headers = {
+            **COMMON_HEADERS,
+            "Content-Type": answer.kind,
+            "Content-Security-Policy": answer.policy,
+            "ETag": answer.tag,
+        }
         if packed:
             headers["Content-Encoding"] = "gzip"
         headers["Content-Length"] = str(len(body))
@@ -69,17 +74,17 @@ class _Request(BaseHTTPRequestHandler):
         """Nothing: an address holds the token."""
 
 
-class Server(LimitedServer):
+class WebServer(LimitedServer):
     """Listens where it may.
 
     Raises:
         UnhangError: it cannot listen there.
     """
 
-    def __init__(self, listening: Listening, answers: Answers) -> None:
+    def __init__(self, listening: ListenAddress, answers: RunResponses) -> None:
         self.answers = answers
         try:
-            super().__init__(listening, _Request)
+            super().__init__(listening, _RequestHandler)
         except OSError as error:
             where = f"{listening.host}:{listening.port}"
             raise UnhangError(f"cannot listen at {where} ({error.strerror or error})") from error

@@ -13,10 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from unhang.view.listening import is_loopback
-from unhang.view.web.server import Server
+from unhang.view.web.server import WebServer
 
 
-def serve(server: Server, tell: Callable[[str], None], *, open_browser: bool) -> None:
+def serve_until_interrupted(server: WebServer, tell: Callable[[str], None], *, open_browser: bool) -> None:
     """Until Ctrl-C. ``tell`` is given the address once it is listened at."""
     threading.Thread(target=server.serve_forever, daemon=True, kwargs={"poll_interval": 0.2}).start()
     door: Path | None = None
@@ -41,7 +41,7 @@ def has_screen(environment: Mapping[str, str] = os.environ) -> bool:
     return bool(environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY"))
 
 
-def _open(server: Server) -> Path | None:
+def _open(server: WebServer) -> Path | None:
     """Through a private file that leads on: a command line can be read by everybody on the machine, and the address
     holds the token."""
     address = server.address

@@ -8,26 +8,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from unhang.findings import Stop, Text, say
-from unhang.watch.attach.live_verdict import Conclusion
-from unhang.watch.attach.sources.nccl_ras import RasStatement, behind
-from unhang.watch.attach.taken_evidence import Taken
+from unhang.watch.attach.collected_evidence import CollectedEvidence
+from unhang.watch.attach.live_verdict import LiveDiagnosis
+from unhang.watch.attach.sources.nccl_ras import RasStatement, ranks_behind
 
 
-def advice(taken: Taken, conclusion: Conclusion) -> Iterator[Text]:
+def advice(taken: CollectedEvidence, conclusion: LiveDiagnosis) -> Iterator[Text]:
     """The lines after the verdict, in the order in which they matter."""
-    yield from _left(conclusion)
+    yield from _time_left(conclusion)
     stop = conclusion.verdict.stop
     if stop is not None:
         yield stop.summary
-        yield from _how(stop)
+        yield from _stop_steps(stop)
     nodes = conclusion.verdict.restart.exclude_nodes
     if nodes:
         yield say("start again without: {nodes}", nodes=", ".join(nodes))
-    yield from _ras(taken)
-    yield from _elsewhere(taken)
+    yield from _ras_findings(taken)
+    yield from _ranks_on_other_nodes(taken)
 
 
-def _left(conclusion: Conclusion) -> Iterator[Text]:
+def _time_left(conclusion: LiveDiagnosis) -> Iterator[Text]:
     if conclusion.limit_at_s is None:
         return
     left_s = conclusion.limit_at_s - time.time()
@@ -38,7 +38,7 @@ def _left(conclusion: Conclusion) -> Iterator[Text]:
         yield say("the job's own limit passed {seconds:.0f} s ago; it may end at any moment", seconds=-left_s)
 
 
-def _how(stop: Stop) -> Iterator[Text]:
+def _stop_steps(stop: Stop) -> Iterator[Text]:
     commands = stop.commands
     if not commands or stop.advice == "no":
         return
@@ -51,13 +51,13 @@ def _how(stop: Stop) -> Iterator[Text]:
     yield say("how: {gentle}; if ranks are left after 30 s: {last}", gentle=gentle, last=last)
 
 
-def _ras(taken: Taken) -> Iterator[Text]:
+def _ras_findings(taken: CollectedEvidence) -> Iterator[Text]:
     for process in taken.ras[-1].dead[:4] if taken.ras else ():
         yield say("NCCL RAS: process {pid} on node {node} does not answer any more", pid=process.pid, node=process.node)
     if len(taken.ras) < 2:
         return
     late: dict[tuple[str, str, int | None], list[RasStatement]] = {}
-    for statement in behind(*taken.ras[:2]):
+    for statement in ranks_behind(*taken.ras[:2]):
         late.setdefault((statement.communicator, statement.function, statement.operation), []).append(statement)
     for (communicator, function, operation), statements in sorted(late.items(), key=str):
         yield say(
@@ -70,7 +70,7 @@ def _ras(taken: Taken) -> Iterator[Text]:
         )
 
 
-def _elsewhere(taken: Taken) -> Iterator[Text]:
+def _ranks_on_other_nodes(taken: CollectedEvidence) -> Iterator[Text]:
     here, world = len(taken.chosen.ranks), taken.world_size
     gone = taken.chosen.gone
     if gone:
@@ -88,6 +88,6 @@ def _elsewhere(taken: Taken) -> Iterator[Text]:
     )
 
 
-def read_back(folder: Path) -> Text:
+def reread_hint(folder: Path) -> Text:
     """The last line."""
     return say("evidence: {folder}   again: unhang diagnose {folder}", folder=str(folder))

@@ -11,7 +11,7 @@ from unhang.errors import UsageError
 from unhang.watch import private_files
 
 
-def open_folder(named: Path | None, *, host: str, several_hosts: bool) -> Path:
+def create_bundle_folder(named: Path | None, *, host: str, several_hosts: bool) -> Path:
     """A new private folder: ``named``, ``named/HOST`` where the job has ranks on other hosts, or ``unhang-runs/TIME``.
 
     Raises:

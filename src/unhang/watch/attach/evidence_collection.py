@@ -10,50 +10,57 @@ from pathlib import Path
 
 from unhang.evidence.items import StackDump
 from unhang.watch import private_files
+from unhang.watch.attach.collected_evidence import CollectedEvidence
 from unhang.watch.attach.job_logs import keep_logs
 from unhang.watch.attach.manifest import write_manifest
-from unhang.watch.attach.rank_selection import Chosen
+from unhang.watch.attach.rank_selection import RankSelection
 from unhang.watch.attach.sources import debug_server, recorder_files
 from unhang.watch.attach.sources import nccl_ras as ras
-from unhang.watch.attach.sources.gpu_use import card_use
-from unhang.watch.attach.taken_evidence import Taken
-from unhang.watch.process_state.proc_processes import Machine, Process
-from unhang.watch.process_state.progress_between_samples import moved
+from unhang.watch.attach.sources.gpu_use import nvidia_smi_output
+from unhang.watch.process_state.proc_processes import Process, ProcessTable
+from unhang.watch.process_state.progress_between_samples import has_moved
 from unhang.watch.process_state.rank_processes import LiveRank
-from unhang.watch.process_state.stack_collection import Look, look_again, look_at
+from unhang.watch.process_state.stack_collection import ProcessSample, resample_process, sample_process
 
-BETWEEN_LOOKS_S = (0.4, 0.9)
+SAMPLE_PAUSES_S = (0.4, 0.9)
 """Unequal, so that a job with a steady step is not met twice at the same point."""
-MOST_LOOKS, ENOUGH_LOOKS = 20, 2
-EVERY_S = 1.2
-WORKERS = 16
+MAX_SAMPLES, MIN_SAMPLES = 20, 2
+SAMPLE_INTERVAL_S = 1.2
+MAX_CHILDREN = 16
 """At most so many children of a rank are looked at."""
 PULL_LIMIT_S = 6.0
-Tell = Callable[[str], None]
+ProgressCallback = Callable[[str], None]
 
 
-def take(chosen: Chosen, machine: Machine, folder: Path, *, for_s: float = 0.0, tell: Tell = lambda _: None) -> Taken:
+def collect_evidence(
+    chosen: RankSelection,
+    machine: ProcessTable,
+    folder: Path,
+    *,
+    for_s: float = 0.0,
+    tell: ProgressCallback = lambda _: None,
+) -> CollectedEvidence:
     """Look at every rank and its loader workers at least twice, pull what the job can give, and write the bundle."""
-    taken = Taken(folder, chosen)
+    taken = CollectedEvidence(folder, chosen)
     taken.workers = {rank.pid: _workers(machine, rank) for rank in chosen.ranks}
     with ThreadPoolExecutor(max_workers=6) as pool:
         pulls = [pool.submit(_pull_recorders, taken, machine), pool.submit(_pull_ras, taken, for_s)]
-        cards = pool.submit(card_use)
+        cards = pool.submit(nvidia_smi_output)
         for number, pause_s in enumerate(_pauses(for_s)):
             if number:
                 tell(f"look {number + 1}")
             try:
                 time.sleep(pause_s)
             except KeyboardInterrupt:
-                if number < ENOUGH_LOOKS:
+                if number < MIN_SAMPLES:
                     raise
                 break  # long looks may be cut short: what was seen is judged
-            _look(taken, sparing=number >= ENOUGH_LOOKS)
-        _look_deeper(taken)
+            _sample_processes(taken, sparing=number >= MIN_SAMPLES)
+        _sample_native_stacks(taken)
         for pull in pulls:
             pull.result()
-        if for_s >= EVERY_S and taken.dumps:
-            _set_dumps_aside(taken)
+        if for_s >= SAMPLE_INTERVAL_S and taken.dumps:
+            _keep_as_earlier_dumps(taken)
             _pull_recorders(taken, machine)
         answer = cards.result()
     if answer is not None:
@@ -67,29 +74,29 @@ def take(chosen: Chosen, machine: Machine, folder: Path, *, for_s: float = 0.0, 
 
 def _pauses(for_s: float) -> Iterator[float]:
     yield 0.0
-    if for_s <= sum(BETWEEN_LOOKS_S):
-        yield from BETWEEN_LOOKS_S
+    if for_s <= sum(SAMPLE_PAUSES_S):
+        yield from SAMPLE_PAUSES_S
         return
-    more = min(MOST_LOOKS, max(3, int(for_s / EVERY_S))) - 1
+    more = min(MAX_SAMPLES, max(3, int(for_s / SAMPLE_INTERVAL_S))) - 1
     for number in range(more):
         yield for_s / more * (0.8 if number % 2 else 1.2 if number + 1 < more or more % 2 == 0 else 1.0)
 
 
-def _workers(machine: Machine, rank: LiveRank) -> tuple[Process, ...]:
+def _workers(machine: ProcessTable, rank: LiveRank) -> tuple[Process, ...]:
     """Python processes below a rank: loader workers and what else it started; no rank of its own."""
     mine = (p for p in machine.descendants(rank.pid) if p.is_python)
-    return tuple(p for p in mine if "resource_tracker" not in " ".join(p.command[:4]))[:WORKERS]
+    return tuple(p for p in mine if "resource_tracker" not in " ".join(p.command[:4]))[:MAX_CHILDREN]
 
 
-def _look(taken: Taken, *, sparing: bool) -> None:
+def _sample_processes(taken: CollectedEvidence, *, sparing: bool) -> None:
     """Look at all of them. ``sparing``: where the kernel says that nothing happened since the look before, its word
     is enough."""
     targets = [rank.pid for rank in taken.chosen.ranks]
     targets += [worker.pid for workers in taken.workers.values() for worker in workers]
 
-    def look(pid: int) -> Look:
+    def look(pid: int) -> ProcessSample:
         before = taken.looks.get(pid, [])
-        return look_again(before[-1]) if sparing and before else look_at(pid)
+        return resample_process(before[-1]) if sparing and before else sample_process(pid)
 
     with ThreadPoolExecutor(max_workers=min(8, 2 * (os.cpu_count() or 1))) as pool:
         for found in pool.map(look, targets):
@@ -97,36 +104,36 @@ def _look(taken: Taken, *, sparing: bool) -> None:
     _judge_movement(taken)
 
 
-def _judge_movement(taken: Taken) -> None:
+def _judge_movement(taken: CollectedEvidence) -> None:
     asleep = not taken.uses_cards
     for rank in taken.chosen.ranks:
-        answer = moved(taken.looks.get(rank.pid, []), waits_asleep=asleep)
+        answer = has_moved(taken.looks.get(rank.pid, []), waits_asleep=asleep)
         if answer is not None:
             taken.moving[rank.rank] = answer
 
 
-def _look_deeper(taken: Taken) -> None:
+def _sample_native_stacks(taken: CollectedEvidence) -> None:
     """C frames of ranks that stand still outside of any collective: what holds them up is below Python."""
     for rank in taken.chosen.ranks:
         looks = taken.looks.get(rank.pid, [])
         if taken.moving.get(rank.rank) or not looks or looks[-1].dump is None or looks[-1].kernel.state in "Tt":
             continue
-        if not _communicates(looks[-1].dump):
-            deeper = look_at(rank.pid, native=True)
+        if not _is_in_communication(looks[-1].dump):
+            deeper = sample_process(rank.pid, native=True)
             if deeper.native:
                 looks.append(deeper)
     _judge_movement(taken)
 
 
-def _communicates(dump: StackDump) -> bool:
+def _is_in_communication(dump: StackDump) -> bool:
     return any("torch/distributed/" in frame.file for thread in dump.threads for frame in thread.frames[:8])
 
 
-def _pull_recorders(taken: Taken, machine: Machine) -> None:
+def _pull_recorders(taken: CollectedEvidence, machine: ProcessTable) -> None:
     """Dumps: asked for through pipe and debug server; else what lies there already."""
     ranks = taken.chosen.ranks
     since_s = time.time()
-    asked = [rank for rank in ranks if recorder_files.ring_pipe(rank)]
+    asked = [rank for rank in ranks if recorder_files.trigger_dump(rank)]
     owned = {rank.pid for rank in ranks} | {p.pid for rank in ranks for p in machine.descendants(rank.pid)}
     for number, answer in debug_server.ask_debug_server(ranks, sorted(owned), limit_s=PULL_LIMIT_S).items():
         if answer.dump is not None:
@@ -139,11 +146,11 @@ def _pull_recorders(taken: Taken, machine: Machine) -> None:
         recorder_files.wait_for_dumps(asked, since_s, limit_s=PULL_LIMIT_S)
     for rank in ranks:
         path = recorder_files.newest_dump(rank) if rank.rank not in taken.dumps else None
-        if path is not None and recorder_files.keep_dump(path, taken.folder / "dumps" / f"rank_{rank.rank}"):
+        if path is not None and recorder_files.copy_dump(path, taken.folder / "dumps" / f"rank_{rank.rank}"):
             taken.dumps.add(rank.rank)
 
 
-def _set_dumps_aside(taken: Taken) -> None:
+def _keep_as_earlier_dumps(taken: CollectedEvidence) -> None:
     """The first dumps of a slow job are its earlier ones: two of them show who comes last."""
     for path in sorted((taken.folder / "dumps").glob("rank_*")):
         private_files.make_folder(taken.folder / "dumps" / "earlier")
@@ -151,16 +158,16 @@ def _set_dumps_aside(taken: Taken) -> None:
     taken.dumps.clear()
 
 
-def _pull_ras(taken: Taken, for_s: float) -> None:
+def _pull_ras(taken: CollectedEvidence, for_s: float) -> None:
     """Asked twice: counts that differ mean a stall only when they stand still."""
-    address = ras.address_of(taken.chosen.ranks)
+    address = ras.ras_address(taken.chosen.ranks)
     if address is None:
         return
     reports = []
     for number in range(2):
         if number:
             time.sleep(max(1.0, min(for_s, 10.0)))
-        report = ras.ask_ras(address, limit_s=PULL_LIMIT_S)
+        report = ras.query_ras(address, limit_s=PULL_LIMIT_S)
         if report is None:
             break
         reports.append(report)
@@ -168,7 +175,7 @@ def _pull_ras(taken: Taken, for_s: float) -> None:
     taken.ras = tuple(reports)
 
 
-def _write_stacks(taken: Taken) -> None:
+def _write_stacks(taken: CollectedEvidence) -> None:
     for rank in taken.chosen.ranks:
         looks = [look for look in taken.looks.get(rank.pid, []) if look.stack is not None]
         for number, look in enumerate(looks, 1):

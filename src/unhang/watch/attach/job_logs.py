@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from unhang.watch import private_files
-from unhang.watch.process_state.proc_processes import Machine, as_seen_by
+from unhang.watch.process_state.proc_processes import ProcessTable, path_in_container
 from unhang.watch.process_state.rank_processes import LiveRank
 
 PROC = Path("/proc")
@@ -17,7 +17,7 @@ LOG_BYTES = 4 << 20
 STREAMS = ((1, "stdout"), (2, "stderr"))
 
 
-def keep_logs(machine: Machine, ranks: Sequence[LiveRank], launcher: int | None, folder: Path) -> int:
+def keep_logs(machine: ProcessTable, ranks: Sequence[LiveRank], launcher: int | None, folder: Path) -> int:
     """Copy the ends of all logs into ``folder/logs``; returns how many."""
     kept: set[tuple[int, int]] = set()
     if launcher is not None:
@@ -39,14 +39,14 @@ def log_name(rank: LiveRank, stream: str) -> str:
     return f"attempt_{rank.attempt}/{local}/{stream}.log"
 
 
-def _launcher_files(machine: Machine, launcher: int, attempts: set[int]) -> Iterator[tuple[str, Path]]:
+def _launcher_files(machine: ProcessTable, launcher: int, attempts: set[int]) -> Iterator[tuple[str, Path]]:
     """Logs under ``--log-dir``; only of the newest run in that folder."""
     process = machine.processes.get(launcher)
     named = _option(process.command if process is not None else (), ("--log-dir", "--log_dir"))
     if not named:
         return
     inside = PROC / str(launcher) / "cwd" / named
-    root = as_seen_by(launcher, named) if named.startswith("/") else inside
+    root = path_in_container(launcher, named) if named.startswith("/") else inside
     for attempt in sorted(attempts):
         with suppress(OSError):
             runs = sorted(root.glob(f"*/attempt_{attempt}"), key=lambda path: path.stat().st_mtime)

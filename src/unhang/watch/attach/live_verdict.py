@@ -16,16 +16,16 @@ from unhang.facts.waiting.pending_timeouts import limit_at_s
 from unhang.findings import NotChecked, Verdict
 from unhang.report.json import to_json
 from unhang.watch import private_files
+from unhang.watch.attach.collected_evidence import CollectedEvidence
 from unhang.watch.attach.manifest import write_manifest
 from unhang.watch.attach.rank_selection import permission_command
 from unhang.watch.attach.stop_advice import how_to_stop, without_dead_nodes
-from unhang.watch.attach.taken_evidence import Taken
-from unhang.watch.process_state.proc_processes import as_seen_by
+from unhang.watch.process_state.proc_processes import path_in_container
 from unhang.watch.sampling.kept_source import keep_source
 
 
 @dataclass(frozen=True, slots=True)
-class Conclusion:
+class LiveDiagnosis:
     """The verdict and what it rests on."""
 
     verdict: Verdict
@@ -34,10 +34,10 @@ class Conclusion:
     """When the job's own watchdog will end it, seconds since the epoch."""
 
 
-def conclude(taken: Taken) -> Conclusion:
+def diagnose_bundle(taken: CollectedEvidence) -> LiveDiagnosis:
     """Diagnose the bundle in-process and leave ``verdict.json`` in it."""
     evidence = read_evidence([str(taken.folder)])
-    write_manifest(taken, keep_source(evidence, taken.folder, seen_at=_seen_by(taken)))
+    write_manifest(taken, keep_source(evidence, taken.folder, seen_at=_path_resolver(taken)))
     facts = build_facts(evidence)
     verdict = diagnose(facts)
     limit = limit_at_s(facts)
@@ -48,21 +48,21 @@ def conclude(taken: Taken) -> Conclusion:
         restart=without_dead_nodes(taken, verdict.restart),
         stop=how_to_stop(taken, verdict, facts),
     )
-    private_files.replace(taken.folder / "verdict.json", to_json(verdict).encode())
-    return Conclusion(verdict, facts, limit)
+    private_files.write_atomically(taken.folder / "verdict.json", to_json(verdict).encode())
+    return LiveDiagnosis(verdict, facts, limit)
 
 
-def _seen_by(taken: Taken) -> Callable[[str], Path]:
+def _path_resolver(taken: CollectedEvidence) -> Callable[[str], Path]:
     """The ranks of one job may live in several containers: the first that has the file."""
 
     def seen_at(path: str) -> Path:
-        found = (as_seen_by(rank.pid, path) for rank in taken.chosen.ranks)
+        found = (path_in_container(rank.pid, path) for rank in taken.chosen.ranks)
         return next((file for file in found if os.access(file, os.R_OK)), Path(path))
 
     return seen_at
 
 
-def _not_checked(taken: Taken, verdict: Verdict) -> Iterator[NotChecked]:
+def _not_checked(taken: CollectedEvidence, verdict: Verdict) -> Iterator[NotChecked]:
     top = taken.chosen.launcher or taken.chosen.ranks[0].pid
     for gap in verdict.not_checked:
         # whoever may look needs no more than this

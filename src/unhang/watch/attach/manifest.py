@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from unhang.watch import private_files
-from unhang.watch.attach.taken_evidence import Taken
-from unhang.watch.process_state.external_waits import awaited
+from unhang.watch.attach.collected_evidence import CollectedEvidence
+from unhang.watch.process_state.external_waits import find_external_waits
 from unhang.watch.process_state.proc_processes import backend_of, torch_version_of
-from unhang.watch.process_state.progress_between_samples import idle
+from unhang.watch.process_state.progress_between_samples import is_idle
 from unhang.watch.process_state.rank_processes import LiveRank
-from unhang.watch.process_state.stack_collection import Look
-from unhang.watch.sampling.bundle_files import listed
+from unhang.watch.process_state.stack_collection import ProcessSample
+from unhang.watch.sampling.bundle_files import manifest_files
 
 SCHEMA = "unhang.bundle/1"
 TAKEN_BY = "unhang attach"
@@ -23,7 +23,7 @@ _SETTINGS = ("NCCL_", "TORCH_", "GLOO_", "CUDA_", "HIP_", "ROCR_", "OMP_", "PYTO
 _SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD", "PASS", "CREDENTIAL")
 
 
-def write_manifest(taken: Taken, source: Mapping[str, str]) -> None:
+def write_manifest(taken: CollectedEvidence, source: Mapping[str, str]) -> None:
     """Write ``bundle.json``; ``docs/bundle.md`` tells the keys."""
     refused = taken.refused()
     manifest = {
@@ -39,12 +39,12 @@ def write_manifest(taken: Taken, source: Mapping[str, str]) -> None:
         **source,
         "launcher": taken.chosen.launcher,
         "processes": [_entry(taken, rank, refused.get(rank.rank, "")) for rank in taken.chosen.ranks],
-        "files": listed(taken.folder),
+        "files": manifest_files(taken.folder),
     }
-    private_files.replace_document(taken.folder / "bundle.json", manifest)
+    private_files.write_json(taken.folder / "bundle.json", manifest)
 
 
-def _entry(taken: Taken, rank: LiveRank, refused: str) -> dict[str, Any]:
+def _entry(taken: CollectedEvidence, rank: LiveRank, refused: str) -> dict[str, Any]:
     looks = taken.looks.get(rank.pid, [])
     family = [looks, *(taken.looks.get(worker.pid, []) for worker in taken.workers.get(rank.pid, ()))]
     return {
@@ -57,10 +57,10 @@ def _entry(taken: Taken, rank: LiveRank, refused: str) -> dict[str, Any]:
         "state": looks[-1].kernel.state if looks else "",
         "ended_s": None,
         "moving": taken.moving.get(rank.rank),
-        "idle": all(map(idle, family)),
+        "idle": all(map(is_idle, family)),
         "not_seen": refused,
-        **unanswered_by(looks),
-        **awaited(rank.pid, (looks[-1].stack or b"").decode(errors="replace") if looks else ""),
+        **always_unanswered(looks),
+        **find_external_waits(rank.pid, (looks[-1].stack or b"").decode(errors="replace") if looks else ""),
         "guessed_rank": rank.guessed,
         "kernel": [look.kernel.as_json() for look in looks],
         "settings": settings_of(rank),
@@ -68,7 +68,7 @@ def _entry(taken: Taken, rank: LiveRank, refused: str) -> dict[str, Any]:
     }
 
 
-def unanswered_by(looks: list[Look]) -> dict[str, list[str]]:
+def always_unanswered(looks: list[ProcessSample]) -> dict[str, list[str]]:
     """What it tried to connect to at every look; nothing where it was looked at once, for it may just be connecting."""
     peers = frozenset.intersection(*(look.unanswered for look in looks)) if len(looks) > 1 else frozenset()
     return {"unanswered": [f"{address}:{port}" for address, port in sorted(peers)]} if peers else {}

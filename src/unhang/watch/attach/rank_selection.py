@@ -9,16 +9,16 @@ from typing import TypeAlias
 
 from unhang.errors import UsageError
 from unhang.watch.attach.several_jobs import stuck_jobs
-from unhang.watch.process_state.proc_processes import Machine, Process, has_ended, number_inside
+from unhang.watch.process_state.proc_processes import Process, ProcessTable, has_ended, pid_in_namespace
 from unhang.watch.process_state.rank_processes import LiveRank, guessed_ranks, is_launcher, ranks_of, spawned_ranks
 
-_READ_WHAT_IS_LEFT = "unhang diagnose PATH reads what a job left behind; unhang run -- COMMAND watches the next one"
-Stuck: TypeAlias = Callable[[Mapping[tuple[str, ...], Sequence[LiveRank]]], Sequence[tuple[str, ...]]]
+_NO_RANK_ADVICE = "unhang diagnose PATH reads what a job left behind; unhang run -- COMMAND watches the next one"
+StuckJobFinder: TypeAlias = Callable[[Mapping[tuple[str, ...], Sequence[LiveRank]]], Sequence[tuple[str, ...]]]
 """Which of several jobs stand still."""
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class RankSelection:
     """The ranks to look at, all of one job. ``foreign``: pids of another user's processes that we may not read."""
 
     ranks: tuple[LiveRank, ...]
@@ -28,7 +28,7 @@ class Chosen:
     """Other jobs of this machine, which move."""
 
     @property
-    def is_closed(self) -> bool:
+    def is_unreadable(self) -> bool:
         """All of it belongs to another user: nothing but process states can be seen."""
         return len(self.foreign) == len(self.ranks)
 
@@ -51,7 +51,7 @@ class Chosen:
         return world > len(self.ranks) + len(self.gone)
 
 
-def choose(machine: Machine, pids: Sequence[int], *, stuck: Stuck = stuck_jobs) -> Chosen:
+def select_ranks(machine: ProcessTable, pids: Sequence[int], *, stuck: StuckJobFinder = stuck_jobs) -> RankSelection:
     """The one job on this machine, or the one that ``pids`` (ranks, launchers, any process of theirs) belong to; of
     several, where none was named, the one that stands still.
 
@@ -63,23 +63,23 @@ def choose(machine: Machine, pids: Sequence[int], *, stuck: Stuck = stuck_jobs) 
         ranks = _of_pids(machine, ranks, pids)
     if not ranks:
         # those of other users only where the user names one of them
-        ranks = spawned_ranks(machine, [] if pids else [p for p, s in machine.processes.items() if _is_open(s)])
+        ranks = spawned_ranks(machine, [] if pids else [p for p, s in machine.processes.items() if _is_readable(s)])
     if not ranks:
-        raise _nobody(machine)
+        raise _no_rank_error(machine)
     jobs = {job: tuple(r for r in ranks if r.job == job) for job in sorted({rank.job for rank in ranks})}
     others: tuple[str, ...] = ()
     if len(jobs) > 1:
         still = stuck(jobs) if not pids else []
         if len(still) != 1:
-            raise _several(jobs, still)
+            raise _several_jobs_error(jobs, still)
         others = tuple(_job_name(mine) for job, mine in jobs.items() if job not in still)
         ranks = jobs[still[0]]
     launcher = next((rank.launcher for rank in ranks if rank.launcher is not None), None)
     foreign = tuple(rank.pid for rank in ranks if rank.process.environment is None)
-    return Chosen(ranks, launcher, foreign, others)
+    return RankSelection(ranks, launcher, foreign, others)
 
 
-def not_yours(chosen: Chosen) -> UsageError:
+def permission_error(chosen: RankSelection) -> UsageError:
     """What to say where nothing but states was seen, and these tell nothing."""
     owner = chosen.ranks[0].process.owner
     top = chosen.launcher or chosen.ranks[0].pid
@@ -106,23 +106,23 @@ def permission_command(pids: Sequence[int]) -> str:
     return " ".join(["sudo", program, "attach", *map(str, pids)])
 
 
-def _of_pids(machine: Machine, ranks: tuple[LiveRank, ...], pids: Sequence[int]) -> tuple[LiveRank, ...]:
+def _of_pids(machine: ProcessTable, ranks: tuple[LiveRank, ...], pids: Sequence[int]) -> tuple[LiveRank, ...]:
     found: dict[int, LiveRank] = {}
     for pid in pids:
         if pid not in machine.processes:
-            raise _no_process(machine, pid)
+            raise _no_process_error(machine, pid)
         line = {pid, *(p.pid for p in machine.ancestors(pid))}
         below = {pid, *(p.pid for p in machine.descendants(pid))}
         mine = [r for r in ranks if r.pid in below] or [r for r in ranks if r.pid in line]
         jobs = {rank.job for rank in mine}
-        mine_too = {r.pid: r for r in ranks if r.job in jobs} if mine else _unreadable(machine, pid)
+        mine_too = {r.pid: r for r in ranks if r.job in jobs} if mine else _unreadable_ranks(machine, pid)
         if not mine_too:
-            raise _no_rank(machine, pid)
+            raise _not_a_rank_error(machine, pid)
         found |= mine_too
     return tuple(sorted(found.values(), key=lambda r: (r.job, r.rank)))
 
 
-def _unreadable(machine: Machine, pid: int) -> dict[int, LiveRank]:
+def _unreadable_ranks(machine: ProcessTable, pid: int) -> dict[int, LiveRank]:
     """Ranks of a job whose environments are closed to us: only the process tree tells."""
     line = [machine.processes[pid], *machine.ancestors(pid)]
     launcher = next((p for p in line if is_launcher(p.command) and p.is_python), None)
@@ -135,8 +135,8 @@ def _unreadable(machine: Machine, pid: int) -> dict[int, LiveRank]:
     return {rank.pid: rank for rank in guessed_ranks(machine, launcher.pid)}
 
 
-def _no_process(machine: Machine, pid: int) -> UsageError:
-    inside = sorted(host for host in machine.processes if number_inside(host) == pid)
+def _no_process_error(machine: ProcessTable, pid: int) -> UsageError:
+    inside = sorted(host for host in machine.processes if pid_in_namespace(host) == pid)
     if inside:
         numbers = ", ".join(map(str, inside))
         return UsageError(
@@ -146,12 +146,12 @@ def _no_process(machine: Machine, pid: int) -> UsageError:
     if has_ended(pid):
         return UsageError(
             f"process {pid} has ended and waits for its parent to notice",
-            next_step=_instead(machine),
+            next_step=_next_step(machine),
         )
-    return UsageError(f"there is no process {pid} on this machine", next_step=_instead(machine))
+    return UsageError(f"there is no process {pid} on this machine", next_step=_next_step(machine))
 
 
-def _no_rank(machine: Machine, pid: int) -> UsageError:
+def _not_a_rank_error(machine: ProcessTable, pid: int) -> UsageError:
     process = machine.processes[pid]
     command = " ".join(process.command)[:60] or "a process of the kernel"
     if process.environment is None:
@@ -160,18 +160,20 @@ def _no_rank(machine: Machine, pid: int) -> UsageError:
             next_step=permission_command([pid]),
         )
     kind = "is no rank and started none" if process.is_python else "is no Python process and started no rank"
-    return UsageError(f"process {pid} ({command}) {kind}", next_step=_instead(machine))
+    return UsageError(f"process {pid} ({command}) {kind}", next_step=_next_step(machine))
 
 
-def _instead(machine: Machine) -> str:
+def _next_step(machine: ProcessTable) -> str:
     """What to do next; never a command that only says that there is nothing."""
-    ranks = ranks_of(machine) or spawned_ranks(machine, [p for p, s in machine.processes.items() if _is_open(s)])
+    ranks = ranks_of(machine) or spawned_ranks(machine, [p for p, s in machine.processes.items() if _is_readable(s)])
     if ranks:
         return f"unhang attach {ranks[0].launcher or ranks[0].pid}"
-    return _READ_WHAT_IS_LEFT
+    return _NO_RANK_ADVICE
 
 
-def _several(jobs: Mapping[tuple[str, ...], tuple[LiveRank, ...]], still: Sequence[tuple[str, ...]]) -> UsageError:
+def _several_jobs_error(
+    jobs: Mapping[tuple[str, ...], tuple[LiveRank, ...]], still: Sequence[tuple[str, ...]]
+) -> UsageError:
     """``still``: those that stand still, where it was looked."""
     names = "; ".join(_job_name(mine) for mine in jobs.values())
     first = next(iter(jobs[still[0]] if still else next(iter(jobs.values()))))
@@ -182,7 +184,7 @@ def _several(jobs: Mapping[tuple[str, ...], tuple[LiveRank, ...]], still: Sequen
     )
 
 
-def _nobody(machine: Machine) -> UsageError:
+def _no_rank_error(machine: ProcessTable) -> UsageError:
     closed = [p for p in machine.processes.values() if p.environment is None and p.pid != os.getpid()]
     launchers = [p for p in closed if is_launcher(p.command) and p.is_python]
     families = [machine.processes[r.launcher or r.pid] for r in spawned_ranks(machine, [p.pid for p in closed])]
@@ -198,11 +200,11 @@ def _nobody(machine: Machine) -> UsageError:
         )
     return UsageError(
         "no rank runs on this machine: no Python process has RANK and WORLD_SIZE in its environment",
-        next_step=_READ_WHAT_IS_LEFT,
+        next_step=_NO_RANK_ADVICE,
     )
 
 
-def _is_open(process: Process) -> bool:
+def _is_readable(process: Process) -> bool:
     return process.environment is not None
 
 

@@ -6,11 +6,11 @@ import time
 from collections.abc import Mapping, Sequence
 
 from unhang.watch.process_state.proc_processes import backend_of
-from unhang.watch.process_state.progress_between_samples import moved
+from unhang.watch.process_state.progress_between_samples import has_moved
 from unhang.watch.process_state.rank_processes import LiveRank
-from unhang.watch.process_state.stack_collection import Look, look_at
+from unhang.watch.process_state.stack_collection import ProcessSample, sample_process
 
-APART_S = 1.0
+SAMPLE_PAUSE_S = 1.0
 MOST_RANKS = 4
 """So many ranks of each job are looked at: a job of which one waits for another stands still on most of them."""
 
@@ -18,17 +18,17 @@ MOST_RANKS = 4
 def stuck_jobs(jobs: Mapping[tuple[str, ...], Sequence[LiveRank]]) -> list[tuple[str, ...]]:
     """Jobs of which some rank did not move between two looks; those whose ranks all moved are left out."""
     looked_at = {job: ranks[:MOST_RANKS] for job, ranks in jobs.items()}
-    first = _look(looked_at)
-    time.sleep(APART_S)
-    second = _look(looked_at)
-    return [job for job, ranks in looked_at.items() if any(_stands(first[r.pid], second[r.pid]) for r in ranks)]
+    first = _sample_ranks(looked_at)
+    time.sleep(SAMPLE_PAUSE_S)
+    second = _sample_ranks(looked_at)
+    return [job for job, ranks in looked_at.items() if any(_is_stuck(first[r.pid], second[r.pid]) for r in ranks)]
 
 
-def _look(jobs: Mapping[tuple[str, ...], Sequence[LiveRank]]) -> dict[int, Look]:
-    return {rank.pid: look_at(rank.pid) for ranks in jobs.values() for rank in ranks}
+def _sample_ranks(jobs: Mapping[tuple[str, ...], Sequence[LiveRank]]) -> dict[int, ProcessSample]:
+    return {rank.pid: sample_process(rank.pid) for ranks in jobs.values() for rank in ranks}
 
 
-def _stands(first: Look, second: Look) -> bool:
+def _is_stuck(first: ProcessSample, second: ProcessSample) -> bool:
     if not second.kernel.state:
         return False  # it is gone
-    return moved([first, second], waits_asleep=backend_of(first.pid) != "nccl") is not True
+    return has_moved([first, second], waits_asleep=backend_of(first.pid) != "nccl") is not True

@@ -8,10 +8,10 @@ from pathlib import PurePosixPath
 from unhang.evidence.items import Frame, StackDump
 from unhang.findings import Text, say
 from unhang.knowledge.libraries import is_library_file
-from unhang.watch.attach.taken_evidence import Taken
+from unhang.watch.attach.collected_evidence import CollectedEvidence
 
 
-def standing(taken: Taken) -> Iterator[Text]:
+def stack_group_lines(taken: CollectedEvidence) -> Iterator[Text]:
     """One line a group of equal stacks, the largest group first."""
     groups: dict[tuple[str, str], list[int]] = {}
     for rank in taken.chosen.ranks:
@@ -34,7 +34,7 @@ def _line(movement: str, ranks: list[int], place: str) -> Text:
     return say("{ranks:who}: {place} (does not move)", ranks=ranks, place=place)
 
 
-def _movement(taken: Taken, rank: int) -> str:
+def _movement(taken: CollectedEvidence, rank: int) -> str:
     if taken.states().get(rank, "") in ("T", "t"):
         return "stopped"
     answer = taken.moving.get(rank)
@@ -46,7 +46,7 @@ def _movement(taken: Taken, rank: int) -> str:
     return "busy" if rank in taken.refused() else "moving"
 
 
-def _place(taken: Taken, pid: int) -> str:
+def _place(taken: CollectedEvidence, pid: int) -> str:
     dumps = [look.dump for look in taken.looks.get(pid, []) if look.dump is not None]
     if dumps:
         return _main_place(dumps[-1])

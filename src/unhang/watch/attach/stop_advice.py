@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from unhang.facts.model import Facts
 from unhang.findings import Certainty, Phase, Restart, Status, Stop, Text, Verdict, say
-from unhang.watch.attach.taken_evidence import Taken
+from unhang.watch.attach.collected_evidence import CollectedEvidence
 
 
-def how_to_stop(taken: Taken, verdict: Verdict, facts: Facts) -> Stop:
+def how_to_stop(taken: CollectedEvidence, verdict: Verdict, facts: Facts) -> Stop:
     """The advice on the job as it was found."""
     advice, because = _advice(taken, verdict, facts)
     commands = tuple(_commands(taken))
@@ -19,7 +19,7 @@ def how_to_stop(taken: Taken, verdict: Verdict, facts: Facts) -> Stop:
     return Stop(advice, because, commands)
 
 
-def without_dead_nodes(taken: Taken, restart: Restart) -> Restart:
+def without_dead_nodes(taken: CollectedEvidence, restart: Restart) -> Restart:
     """``restart``, leaving out the nodes too whose processes do not answer NCCL's RAS."""
     dead = {node for report in taken.ras for node in report.dead_nodes}
     if not dead - set(restart.exclude_nodes):
@@ -27,7 +27,7 @@ def without_dead_nodes(taken: Taken, restart: Restart) -> Restart:
     return replace(restart, exclude_nodes=tuple(sorted(dead | set(restart.exclude_nodes))))
 
 
-def _advice(taken: Taken, verdict: Verdict, facts: Facts) -> tuple[str, Text]:
+def _advice(taken: CollectedEvidence, verdict: Verdict, facts: Facts) -> tuple[str, Text]:
     saving = [
         rank
         for rank, known in sorted(facts.ranks.items())
@@ -54,7 +54,7 @@ def _advice(taken: Taken, verdict: Verdict, facts: Facts) -> tuple[str, Text]:
     return "yes", say("stop it? yes: it will not go on by itself, and the evidence is kept")
 
 
-def _commands(taken: Taken) -> Iterator[str]:
+def _commands(taken: CollectedEvidence) -> Iterator[str]:
     slurm = taken.chosen.ranks[0].environment.get("SLURM_JOB_ID", "")
     if slurm.isdigit():
         yield f"scancel {slurm}"
@@ -64,9 +64,9 @@ def _commands(taken: Taken) -> Iterator[str]:
     yield f"kill -KILL {pids}"
 
 
-def _stopped(taken: Taken) -> list[int]:
+def _stopped(taken: CollectedEvidence) -> list[int]:
     return [rank for rank, state in sorted(taken.states().items()) if state == "T"]
 
 
-def _pids(taken: Taken, ranks: Sequence[int]) -> str:
+def _pids(taken: CollectedEvidence, ranks: Sequence[int]) -> str:
     return " ".join(str(rank.pid) for rank in taken.chosen.ranks if rank.rank in ranks)

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from unhang.records.record_views import MarkedPhase
-from unhang.watch.job.detection import Doing, RankLook, Standing
+from unhang.watch.job.wait_detection import RankActivity, RankSample, WaitSnapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedWait:
     """``rank`` is the laggard whose mark holds longest. ``left_s``: until then; None where nothing bounds it."""
 
     rank: int
@@ -24,7 +24,7 @@ class Planned:
         return self.at_most_s is not None and self.gone_s > self.at_most_s
 
 
-def planned(now_ns: int, standing: Standing, looks: Mapping[int, RankLook]) -> Planned | None:
+def planned_wait(now_ns: int, standing: WaitSnapshot, looks: Mapping[int, RankSample]) -> PlannedWait | None:
     """The marked work that all of ``standing`` wait for; None where a laggard marked nothing, or cannot go on.
 
     A rank that stands still inside a mark without a bound may as well be stuck: nothing says that it is meant.
@@ -32,14 +32,14 @@ def planned(now_ns: int, standing: Standing, looks: Mapping[int, RankLook]) -> P
     found = []
     for rank in standing.laggards:
         mark = looks[rank].view.mark if rank in looks else None
-        if mark is None or standing.doing[rank] not in (Doing.BUSY, Doing.IDLE, Doing.WAITING):
+        if mark is None or standing.doing[rank] not in (RankActivity.BUSY, RankActivity.IDLE, RankActivity.WAITING):
             return None
-        if mark.at_most_ns < 0 and standing.doing[rank] is Doing.IDLE:
+        if mark.at_most_ns < 0 and standing.doing[rank] is RankActivity.IDLE:
             return None
-        found.append(_of(now_ns, rank, mark))
+        found.append(_from_mark(now_ns, rank, mark))
     return max(found, key=lambda one: (one.over, one.gone_s, -one.rank), default=None)
 
 
-def _of(now_ns: int, rank: int, mark: MarkedPhase) -> Planned:
+def _from_mark(now_ns: int, rank: int, mark: MarkedPhase) -> PlannedWait:
     at_most_s = mark.at_most_ns / 1e9 if mark.at_most_ns >= 0 else None
-    return Planned(rank, mark.label, max(0.0, (now_ns - mark.since_ns) / 1e9), at_most_s)
+    return PlannedWait(rank, mark.label, max(0.0, (now_ns - mark.since_ns) / 1e9), at_most_s)

@@ -24,16 +24,16 @@ from unhang.check.sameness.sameness import DryRun, RankStart
 from unhang.errors import UsageError
 from unhang.findings import Text, say
 from unhang.inprocess.dry_run import FOLDER, PEERS, STEPS
-from unhang.program.launch.command_words import taken_apart
-from unhang.program.launch.job_environment import task_of
-from unhang.watch.job import processes
-from unhang.watch.launch.job_environment import RECORDS, RUN_FOLDER, STARTUP
+from unhang.program.launch.command_words import parse_command
+from unhang.program.launch.job_environment import find_task
+from unhang.watch.job import job_processes
+from unhang.watch.launch.job_environment import RECORDS_VARIABLE, RUN_FOLDER_VARIABLE, STARTUP_FOLDER
 
 LIMIT_S = 300.0
 TICK_S = 0.1
-STRAGGLER_S = 60.0
+LATE_RANK_LIMIT_S = 60.0
 """So long after the first rank came to its step the last one may take."""
-END_S = 10.0
+KILL_LIMIT_S = 10.0
 _START_RANKS = ("torchrun", "accelerate", "deepspeed", "llamafactory")
 LAST_LINES, LAST_BYTES = 12, 16384
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
@@ -51,28 +51,28 @@ def dry_run(command: Sequence[str], limit_s: float = LIMIT_S, environment: Mappi
         UsageError: the command cannot be started.
     """
     folder = Path(tempfile.mkdtemp(prefix="unhang-dry-run-"))
-    with no_orphans(folder), (folder / "output").open("wb") as output:
-        job = start(command, output, environment_of(command, dict(environment or os.environ), folder))
+    with cleaned_up(folder), (folder / "output").open("wb") as output:
+        job = start_job(command, output, dry_run_environment(command, dict(environment or os.environ), folder))
         because = _wait(job, folder, limit_s)
         with suppress(subprocess.TimeoutExpired):
-            job.wait(END_S if because is None else 0)
+            job.wait(KILL_LIMIT_S if because is None else 0)
         ranks, code = read_starts(folder), job.poll()
-        end(job, folder)
-        return DryRun(ranks, _ended(ranks, because), code, because, last_words(folder / "output"))
+        kill_job(job, folder)
+        return DryRun(ranks, _end_kind(ranks, because), code, because, last_output_lines(folder / "output"))
 
 
-def environment_of(command: Sequence[str], base: dict[str, str], folder: Path, steps: int = 0) -> dict[str, str]:
+def dry_run_environment(command: Sequence[str], base: dict[str, str], folder: Path, steps: int = 0) -> dict[str, str]:
     """``base`` with our start-up hook, which ends the program after ``steps`` timed steps (0: before the first)."""
-    for name in (RECORDS, RUN_FOLDER):
+    for name in (RECORDS_VARIABLE, RUN_FOLDER_VARIABLE):
         base.pop(name, None)
-    if task_of(base) is not None and taken_apart(command).launcher not in _START_RANKS:
+    if find_task(base) is not None and parse_command(command).launcher not in _START_RANKS:
         base[PEERS] = "1"  # the launcher started us, one a rank
     own = base.get("PYTHONPATH")
-    path = f"{STARTUP}{os.pathsep}{own}" if own else str(STARTUP)
+    path = f"{STARTUP_FOLDER}{os.pathsep}{own}" if own else str(STARTUP_FOLDER)
     return {**base, "PYTHONPATH": path, FOLDER: str(folder), STEPS: str(steps)}
 
 
-def start(command: Sequence[str], output: Any, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def start_job(command: Sequence[str], output: Any, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """Start ``command`` in a session of its own, so that a Ctrl-C is ours to deal with."""
     try:
         return subprocess.Popen(
@@ -111,10 +111,10 @@ def _wait(job: subprocess.Popen[bytes], folder: Path, limit_s: float) -> Text | 
         if _never_steps(ranks):
             return say("a rank has no batch, so the others wait for it in their first step")
         if not hurried and any(rank.stepped or rank.stage == "ended" for rank in ranks):
-            hurried, deadline = True, min(deadline, time.monotonic() + STRAGGLER_S)
+            hurried, deadline = True, min(deadline, time.monotonic() + LATE_RANK_LIMIT_S)
     if hurried:
         return say("some ranks did not come to their first step although others did")
-    late = _late(ranks)
+    late = _missing_ranks(ranks)
     if late:
         return say(
             "{ranks:who} had not begun to read data after {seconds:.0f} s, others had", ranks=late, seconds=limit_s
@@ -122,7 +122,7 @@ def _wait(job: subprocess.Popen[bytes], folder: Path, limit_s: float) -> Text | 
     return say("the first optimizer step did not come in {seconds:.0f} s", seconds=limit_s)
 
 
-def _late(ranks: Sequence[RankStart]) -> tuple[int, ...]:
+def _missing_ranks(ranks: Sequence[RankStart]) -> tuple[int, ...]:
     """Ranks of this machine that said nothing although others did; launchers number a machine's ranks in a row."""
     if not ranks:
         return ()
@@ -144,13 +144,13 @@ def _never_steps(ranks: Sequence[RankStart]) -> bool:
     return any(steps == [0] for steps in first) and any(steps and steps[0] for steps in first)
 
 
-def _ended(ranks: Sequence[RankStart], because: Text | None) -> str:
+def _end_kind(ranks: Sequence[RankStart], because: Text | None) -> str:
     if because is not None:
         return "limit"
     return "steps" if ranks and all(rank.stepped for rank in ranks) else "early"
 
 
-def last_words(path: Path) -> tuple[str, ...]:
+def last_output_lines(path: Path) -> tuple[str, ...]:
     """The last lines of what the command said."""
     with suppress(OSError), path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - LAST_BYTES))
@@ -159,26 +159,26 @@ def last_words(path: Path) -> tuple[str, ...]:
     return ()
 
 
-def end(job: subprocess.Popen[bytes], folder: Path) -> None:
+def kill_job(job: subprocess.Popen[bytes], folder: Path) -> None:
     """End every process of ``job``, and reap it."""
-    processes.end_all(f"{FOLDER}={folder}", frozenset())
+    job_processes.kill_marked(f"{FOLDER}={folder}", frozenset())
     with suppress(subprocess.TimeoutExpired):
-        job.wait(END_S)
+        job.wait(KILL_LIMIT_S)
 
 
 @contextmanager
-def no_orphans(folder: Path) -> Iterator[None]:
+def cleaned_up(folder: Path) -> Iterator[None]:
     """Whatever happens inside, no process of the job and no file of ours is left."""
-    with ended_by_signals(), processes.adopting_orphans():
+    with signals_as_exit(), job_processes.adopting_orphans():
         try:
             yield
         finally:
-            processes.end_all(f"{FOLDER}={folder}", frozenset())
+            job_processes.kill_marked(f"{FOLDER}={folder}", frozenset())
             shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
-def ended_by_signals() -> Iterator[None]:
+def signals_as_exit() -> Iterator[None]:
     """While inside, SIGTERM and SIGHUP end us in order, as Ctrl-C does."""
 
     def leave(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - as signal calls it

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import unhang
 
-RECORDS = "UNHANG_RUN"
-RUN_FOLDER = "UNHANG_RUN_DIR"
-STARTUP = Path(unhang.__file__).parent / "inprocess" / "startup"
+RECORDS_VARIABLE = "UNHANG_RUN"
+RUN_FOLDER_VARIABLE = "UNHANG_RUN_DIR"
+STARTUP_FOLDER = Path(unhang.__file__).parent / "inprocess" / "startup"
 
 
 def environment_of_job(base: Mapping[str, str], records: Path, run_folder: Path) -> dict[str, str]:
     """``base`` with what our start-up hook needs."""
     environment = dict(base)
-    environment[RECORDS] = str(records)
-    environment[RUN_FOLDER] = str(run_folder)
+    environment[RECORDS_VARIABLE] = str(records)
+    environment[RUN_FOLDER_VARIABLE] = str(run_folder)
     own = environment.get("PYTHONPATH")
-    environment["PYTHONPATH"] = f"{STARTUP}{os.pathsep}{own}" if own else str(STARTUP)
+    environment["PYTHONPATH"] = f"{STARTUP_FOLDER}{os.pathsep}{own}" if own else str(STARTUP_FOLDER)
     return environment

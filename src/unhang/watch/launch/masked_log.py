@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from unhang.watch.launch.pipes import let_go, new_pipe
+from unhang.watch.launch.pipes import close_all_except, new_pipe
 
 _CHUNK = 1 << 16
 _PAUSE_S, _STRETCH_S, _WAIT_S = 0.1, 1.0, 0.02
@@ -62,9 +62,9 @@ class MaskedLog:
         with suppress(OSError):
             file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
             try:
-                while _is_taken(file, deadline) and self._at < upto:
+                while _wait_for_lock(file, deadline) and self._at < upto:
                     data = os.pread(file, min(_CHUNK, upto - self._at), self._at)
-                    whole = data if last and self._at + len(data) >= upto else _whole(data)
+                    whole = data if last and self._at + len(data) >= upto else _whole_lines(data)
                     if not whole:
                         return not last
                     _overwrite(file, self._at, whole)
@@ -76,16 +76,16 @@ class MaskedLog:
         return self._at >= upto
 
 
-def _is_taken(file: int, deadline: float) -> bool:
+def _wait_for_lock(file: int, deadline: float) -> bool:
     """Whether ``file`` is ours: two that look at the same piece take twice as long."""
-    while not _take(file):
+    while not _try_lock(file):
         if time.monotonic() > deadline:
             return False
         time.sleep(_WAIT_S)
     return True
 
 
-def _take(file: int) -> bool:
+def _try_lock(file: int) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -95,7 +95,7 @@ def _take(file: int) -> bool:
     return True
 
 
-class Masking:
+class MaskingProcess:
     """The process that looks, for as long as anybody holds :attr:`held`."""
 
     def __init__(self) -> None:
@@ -130,7 +130,7 @@ class Masking:
 
     def _work(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # the end of the logs is its own
-        let_go((self._ended,))
+        close_all_except((self._ended,))
         nothing = os.open(os.devnull, os.O_RDWR)
         for number in range(3):
             os.dup2(nothing, number)
@@ -143,7 +143,7 @@ class Masking:
             log.finish(_LAST_S)
 
 
-def _whole(data: bytes) -> bytes:
+def _whole_lines(data: bytes) -> bytes:
     """The whole lines of ``data``, without a key that goes on behind it; all of it where it is one long line."""
     end = data.rfind(b"\n") + 1
     begins = data.rfind(_KEY_BEGINS, 0, end)

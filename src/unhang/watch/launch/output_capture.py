@@ -23,19 +23,19 @@ from unhang.findings import Text, say
 from unhang.report.language import translate
 from unhang.report.printable import one_line
 from unhang.watch import private_files
-from unhang.watch.launch.pipes import let_go, new_pipe
+from unhang.watch.launch.pipes import close_all_except, new_pipe
 
 CHUNK = 1 << 16
 PIPE = 1 << 20
 """Asked for, so that a burst does not wait for us; the kernel may give less."""
-QUEUED = 64 << 20
+MAX_QUEUED_BYTES = 64 << 20
 """Bytes that may wait for a slow disk."""
 FLUSH_S = 2.0
 """How long the end of the job waits for a slow disk."""
 _READER_GONE = 3
 
 
-def streams(targets: Sequence[int] = (1, 2)) -> list[tuple[int, ...]]:
+def output_targets(targets: Sequence[int] = (1, 2)) -> list[tuple[int, ...]]:
     """The standard streams that lead somewhere; those that lead to one place together, so that their order stays."""
     found: dict[tuple[int, int, int], list[int]] = {}
     for target in targets:
@@ -47,7 +47,7 @@ def streams(targets: Sequence[int] = (1, 2)) -> list[tuple[int, ...]]:
     return [tuple(group) for group in found.values()]
 
 
-class Capture:
+class OutputCapture:
     """One stream of the command (or both, where they lead to one place), as the front process sees it."""
 
     def __init__(
@@ -81,7 +81,7 @@ class Capture:
         """For ``posix_spawn``: the command's streams are ours."""
         return [(os.POSIX_SPAWN_DUP2, self._write, target) for target in self._targets]
 
-    def spawned(self) -> None:
+    def close_child_end(self) -> None:
         """The command has its end of the pipe: without ours its last writer ends it."""
         os.close(self._write)
 
@@ -120,13 +120,13 @@ class Capture:
     def _relay(self) -> int:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # its end is the end of the pipe
         target, others = self._targets[-1], (0, *({1, 2} - {*self._targets}))
-        let_go((self._read, self._file, self._over_read, self._done_write, *self._held))
+        close_all_except((self._read, self._file, self._over_read, self._done_write, *self._held))
         nothing = os.open(os.devnull, os.O_RDWR)
         complaints = os.dup(2) if _is_open(2) else nothing
         for number in others:
             os.dup2(nothing, number)
         os.chdir("/")
-        kept = _Kept(self._file, self._on_cut)
+        kept = _LogWriter(self._file, self._on_cut)
         for data in _pieces(self._read, self._over_read, lambda: self._say_drained(kept, complaints)):
             if not _write_all(target, data):
                 self._say_drained(kept, complaints)
@@ -138,7 +138,7 @@ class Capture:
                 os.close(number)  # a thread that waits for a dead disk would hold them
         return 0
 
-    def _say_drained(self, kept: _Kept, complaints: int) -> None:
+    def _say_drained(self, kept: _LogWriter, complaints: int) -> None:
         if self._said:
             return
         text = kept.finish(self._path)
@@ -149,7 +149,7 @@ class Capture:
         self._said = True
 
 
-class _Kept:
+class _LogWriter:
     """The file, written by a thread of its own: nobody waits for a disk."""
 
     def __init__(self, number: int, on_cut: Callable[[], None] = lambda: None) -> None:
@@ -162,7 +162,7 @@ class _Kept:
     def add(self, data: bytes) -> None:
         """Put ``data`` in line, unless the file has ended before."""
         self._added += len(data)
-        if self._stopped is None and self._added - self._written > QUEUED:
+        if self._stopped is None and self._added - self._written > MAX_QUEUED_BYTES:
             self._stop(say("the disk is too slow"))
         if self._stopped is None:
             self._queue.put(data)

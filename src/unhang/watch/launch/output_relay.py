@@ -13,7 +13,7 @@ CHUNK = 4096
 KEPT = 1 << 20
 
 
-class Relay:
+class OutputRelay:
     """Prints what is added to ``source`` on descriptor ``target``.
 
     Pipes and terminals are opened anew without blocking: the flag on the inherited descriptor would be the job's too.
@@ -23,7 +23,7 @@ class Relay:
     def __init__(self, source: Path, target: int, *, noted: int | None = None) -> None:
         self._source, self._left, self._noted = source, b"", noted
         self._at = self._printed = printed_so_far(noted)
-        self._target = _own_descriptor(target)
+        self._target = _nonblocking_descriptor(target)
         self._file: int | None = None
 
     def pump(self) -> bool:
@@ -71,7 +71,7 @@ def printed_so_far(noted: int | None) -> int:
     return 0
 
 
-def _own_descriptor(target: int) -> int | None:
+def _nonblocking_descriptor(target: int) -> int | None:
     """A descriptor for the same thing that may be written to without blocking anybody; None when it is closed."""
     try:
         mode = os.fstat(target).st_mode

@@ -25,7 +25,7 @@ def new_pipe() -> tuple[int, int]:
     return moved[0], moved[1]
 
 
-def let_go(kept: Sequence[int]) -> None:
+def close_all_except(kept: Sequence[int]) -> None:
     """Close all but the standard streams and ``kept``: another stream's pipe must end without us."""
     at = 3
     for number in (*sorted(kept), 1 << 16):

@@ -22,21 +22,21 @@ from pathlib import Path
 
 from unhang.records.control import Control
 from unhang.watch import private_files
-from unhang.watch.job.sibling_launchers import Siblings
+from unhang.watch.job.sibling_tasks import SiblingTasks
 from unhang.watch.launch.tasks import Task
 from unhang.watch.run_folder import RunFolder
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the kernel's own memory file system; the folder made in it is private
-LEFT_BEHIND_S = 60.0
+ABANDONED_AFTER_S = 60.0
 """A folder nobody holds for so long is what killed processes left behind."""
-TURN = "turn"
-TURN_LIMIT_S = 10.0
-ROOM = 1 << 20
+START_LOCK = "turn"
+START_LOCK_LIMIT_S = 10.0
+MIN_FREE_BYTES = 1 << 20
 """The record of a rank takes 16 KiB."""
 
 
 @dataclass(slots=True)
-class Meeting:
+class JoinedRun:
     """One run on this machine, as one of its tasks sees it. ``number``: of this task."""
 
     folder: RunFolder
@@ -79,43 +79,45 @@ class Lock:
             self.number = None
 
 
-def alive(records: Path) -> Lock:
+def alive_lock(records: Path) -> Lock:
     """Held (shared) by every front and watcher of a run: its records are not left behind."""
     return Lock(records / "alive")
 
 
-def watching(records: Path) -> Lock:
+def watcher_lock(records: Path) -> Lock:
     """Held by the watcher."""
     return Lock(records / "watching")
 
 
-def meet(make_folder: Callable[[Siblings | None], RunFolder], us: Siblings | None) -> Meeting:
+def join_or_create_run(make_folder: Callable[[SiblingTasks | None], RunFolder], us: SiblingTasks | None) -> JoinedRun:
     """Make the run and records folders, or find those another task of the same start has made.
 
     Raises:
         UsageError: the run folder cannot be used.
         OSError: there is no place for the records.
     """
-    place = _place()
-    sweep(place)
+    place = _records_parent()
+    remove_abandoned_records(place)
     if us is not None:
-        return _join(place, make_folder, us)
+        return _join_shared_run(place, make_folder, us)
     folder = make_folder(us)
     records = Path(tempfile.mkdtemp(prefix=f"unhang-{os.getuid()}-", dir=place))
-    _furnish(records)
+    _create_contents(records)
     Task(0, os.getpid()).write(records)
-    return Meeting(replace(folder, records=records), records)
+    return JoinedRun(replace(folder, records=records), records)
 
 
-def _place() -> Path:
+def _records_parent() -> Path:
     """Where records may lie: shared memory, or the folder for temporary files where there is no room in it."""
     with suppress(OSError), tempfile.TemporaryFile(dir=SHARED_MEMORY, prefix=f"unhang-{os.getuid()}-room-") as file:
-        os.posix_fallocate(file.fileno(), 0, ROOM)
+        os.posix_fallocate(file.fileno(), 0, MIN_FREE_BYTES)
         return SHARED_MEMORY
     return Path(tempfile.gettempdir())
 
 
-def _join(place: Path, make_folder: Callable[[Siblings | None], RunFolder], us: Siblings) -> Meeting:
+def _join_shared_run(
+    place: Path, make_folder: Callable[[SiblingTasks | None], RunFolder], us: SiblingTasks
+) -> JoinedRun:
     """The first run of this start in which this task has no part yet; a new one where there is none.
 
     One folder a start holds one records folder a run: a task may be in its second run while another is in its first.
@@ -125,18 +127,18 @@ def _join(place: Path, make_folder: Callable[[Siblings | None], RunFolder], us: 
     told = start.lstat()
     if not stat.S_ISDIR(told.st_mode) or told.st_uid != os.getuid() or stat.S_IMODE(told.st_mode) != 0o700:
         raise PermissionError(errno.EPERM, f"{start} is not ours")
-    with _turn(start):
+    with _start_lock(start):
         runs = _runs(start)
         records = next((run for run in runs if not (run / "tasks" / f"{us.number}.json").exists()), None)
         if records is None:
             folder = make_folder(us)
             # No name comes twice: whoever is still leaving an earlier run must not find this one in its place.
             records = private_files.make_folder(start / f"{_number(runs[-1]) + 1 if runs else 0}.{os.getpid()}")
-            _furnish(records)
-            private_files.replace(records / "run-folder.json", json.dumps(os.fspath(folder.path)).encode())
+            _create_contents(records)
+            private_files.write_atomically(records / "run-folder.json", json.dumps(os.fspath(folder.path)).encode())
         Task(us.number, os.getpid()).write(records)
         folder = RunFolder(Path(json.loads((records / "run-folder.json").read_bytes())), records)
-        return Meeting(folder, records, us.number, us.count)
+        return JoinedRun(folder, records, us.number, us.count)
 
 
 def _runs(start: Path) -> list[Path]:
@@ -148,27 +150,27 @@ def _number(records: Path) -> int:
     return int(records.name.partition(".")[0])
 
 
-def clear(records: Path) -> None:
+def remove_records(records: Path) -> None:
     """Remove the records of a run that is over, and the folder of its start when no other run is in it."""
     shutil.rmtree(records, ignore_errors=True)
     start = records.parent
-    if not (start / TURN).exists():
+    if not (start / START_LOCK).exists():
         return
-    with suppress(OSError), _turn(start):
+    with suppress(OSError), _start_lock(start):
         if not any(path.is_dir() for path in start.iterdir()):
             shutil.rmtree(start, ignore_errors=True)
 
 
 @contextmanager
-def _turn(start: Path) -> Iterator[None]:
+def _start_lock(start: Path) -> Iterator[None]:
     """One task of a start at a time. Raises OSError when another keeps the others waiting (it was stopped)."""
-    deadline = time.monotonic() + TURN_LIMIT_S
+    deadline = time.monotonic() + START_LOCK_LIMIT_S
     while True:
         private_files.make_folder(start)
-        number = os.open(start / TURN, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        number = os.open(start / START_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if (start / TURN).exists():  # otherwise the last of an earlier run has just cleaned up
+            if (start / START_LOCK).exists():  # otherwise the last of an earlier run has just cleaned up
                 yield
                 return
         except BlockingIOError:
@@ -179,32 +181,36 @@ def _turn(start: Path) -> Iterator[None]:
         time.sleep(0.02)
 
 
-def _furnish(records: Path) -> None:
+def _create_contents(records: Path) -> None:
     for name in ("births", "tasks"):
         private_files.make_folder(records / name)
     Control.create(records).close()
 
 
-def sweep(place: Path) -> None:
+def remove_abandoned_records(place: Path) -> None:
     """Remove the records of runs of which nobody is left: their front and their watcher were both killed."""
     with suppress(OSError):
         for path in place.glob(f"unhang-{os.getuid()}-*"):
-            for records in path.glob("[0-9]*") if (path / TURN).exists() else (path,):
+            for records in path.glob("[0-9]*") if (path / START_LOCK).exists() else (path,):
                 with suppress(OSError):
                     _remove_unless_held(records)
             with suppress(OSError):
-                if (path / TURN).exists() and _old(path) and not any(run.is_dir() for run in path.iterdir()):
+                if (
+                    (path / START_LOCK).exists()
+                    and _is_abandoned(path)
+                    and not any(run.is_dir() for run in path.iterdir())
+                ):
                     shutil.rmtree(path, ignore_errors=True)
 
 
-def _old(path: Path) -> bool:
+def _is_abandoned(path: Path) -> bool:
     told = path.lstat()
     ours = stat.S_ISDIR(told.st_mode) and told.st_uid == os.getuid()
-    return ours and time.time() - told.st_mtime > LEFT_BEHIND_S
+    return ours and time.time() - told.st_mtime > ABANDONED_AFTER_S
 
 
 def _remove_unless_held(records: Path) -> None:
-    lock = alive(records)
-    if _old(records) and lock.take():
+    lock = alive_lock(records)
+    if _is_abandoned(records) and lock.take():
         shutil.rmtree(records, ignore_errors=True)
         lock.give()

@@ -25,14 +25,14 @@ from pathlib import Path
 from typing import Any
 
 from unhang import __version__
-from unhang.evidence.own_files.run_settings import SCHEMA, is_of_each_start, is_relevant
+from unhang.evidence.own_files.run_settings import SCHEMA, is_relevant, varies_by_start
 from unhang.records.process_registration import host_name
 from unhang.watch import private_files
-from unhang.watch.job.members import Members
-from unhang.watch.launch.job_environment import RECORDS, RUN_FOLDER, STARTUP
+from unhang.watch.job.job_ranks import JobRanks
+from unhang.watch.launch.job_environment import RECORDS_VARIABLE, RUN_FOLDER_VARIABLE, STARTUP_FOLDER
 from unhang.watch.run_folder import RunFolder, RunPlan
 
-PLACE = "settings.json"
+SETTINGS_FILE = "settings.json"
 LIMIT_S = 40.0
 LAST_WAIT_S = 0.5
 """Of a watcher that leaves."""
@@ -54,7 +54,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 @dataclass(slots=True)
-class SettingsChild:
+class SettingsCollector:
     """One gathering at a time; its end is never waited for."""
 
     folder: RunFolder
@@ -64,7 +64,7 @@ class SettingsChild:
     with_ranks: bool = False
     tried: bool = False
 
-    def go_on(self, members: Members) -> None:
+    def go_on(self, members: JobRanks) -> None:
         """Start what is due."""
         ranks = {rank: member.pid for rank, member in members.by_rank.items() if member.ended_ns is None}
         if self.pid is not None:
@@ -108,8 +108,8 @@ class SettingsChild:
             with suppress(OSError):
                 of = ranks[min(ranks)] if ranks else self.plan.job_pid
                 os.chdir((PROC / str(of) / "cwd").readlink())  # its files are named from there
-            content = json.dumps(gather(self.plan, ranks, world_size), indent=1).encode() + b"\n"
-            private_files.replace(self.folder.path / PLACE, content)
+            content = json.dumps(collect_settings(self.plan, ranks, world_size), indent=1).encode() + b"\n"
+            private_files.write_atomically(self.folder.path / SETTINGS_FILE, content)
             code = 0
         except BaseException:  # noqa: BLE001 - the process edge
             traceback.print_exc()
@@ -132,31 +132,31 @@ class SettingsChild:
         self.pid = None
 
 
-def gather(plan: RunPlan, ranks: Mapping[int, int], world_size: int | None) -> dict[str, Any]:
+def collect_settings(plan: RunPlan, ranks: Mapping[int, int], world_size: int | None) -> dict[str, Any]:
     """Everything worth comparing, without secrets."""
-    from unhang.check.all_checks import ALL_CHECKS, look_around
-    from unhang.check.devices.devices import Cards, Driver
+    from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
+    from unhang.check.devices.devices import Cards, NvidiaDriver
     from unhang.check.environment.versions import Versions
     from unhang.host.machine import Machine
-    from unhang.program.launch.job_environment import Settings
-    from unhang.program.launch.launch import Configuration, Followed, Launch
-    from unhang.program.launch.planned_job import Plan
+    from unhang.program.launch.job_environment import JobEnvironment
+    from unhang.program.launch.launch import Configuration, FollowedLaunch, Launch
+    from unhang.program.launch.planned_job import PlannedJob
     from unhang.program.settings import configuration_files as configuration_check
     from unhang.secrets import words_without_secrets
 
     first = ranks[min(ranks)] if ranks else None
     environment = _environment_of(first if first is not None else plan.job_pid) or dict(os.environ)
     machine = Machine(environment=environment)
-    checks = [check for check in ALL_CHECKS if check.name in _ASKED]
-    asked = Plan(
-        tuple(plan.command), followed=Followed() if first is not None else None
+    checks = [check for check in ALL_INSPECTIONS if check.name in _ASKED]
+    asked = PlannedJob(
+        tuple(plan.command), followed=FollowedLaunch() if first is not None else None
     )  # a rank shows what is in force
-    here, gaps = look_around(machine, asked, checks)
-    settings, versions, cards = here.found(Settings), here.found(Versions), here.found(Cards)
-    driver, configuration, launch = here.found(Driver), here.found(Configuration), here.found(Launch)
+    here, gaps = inspect_node(machine, asked, checks)
+    settings, versions, cards = here.found(JobEnvironment), here.found(Versions), here.found(Cards)
+    driver, configuration, launch = here.found(NvidiaDriver), here.found(Configuration), here.found(Launch)
     if first is not None and not (launch and _is_python(launch.program)):  # a script of the user's starts the program
         words = _words_of(first)
-        found = dict(configuration_check.look(machine, Plan(words)))
+        found = dict(configuration_check.collect(machine, PlannedJob(words)))
         configuration, launch = found[Configuration].found, found[Launch].found
     set_here = {name: setting.value for name, setting in settings.in_force.items()} if settings else environment
     return {
@@ -185,7 +185,7 @@ def _environment_of(pid: int) -> dict[str, str]:
     with suppress(OSError):
         parts = (PROC / str(pid) / "environ").read_bytes().decode("utf-8", "replace").split("\0")
         found = dict(part.split("=", 1) for part in parts if "=" in part)
-        own = [part for part in found.get("PYTHONPATH", "").split(os.pathsep) if part and part != str(STARTUP)]
+        own = [part for part in found.get("PYTHONPATH", "").split(os.pathsep) if part and part != str(STARTUP_FOLDER)]
         return {**found, "PYTHONPATH": os.pathsep.join(own)} if found else {}
     return {}
 
@@ -199,7 +199,12 @@ def _words_of(pid: int) -> tuple[str, ...]:
 
 def _environment(found: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name, value in found.items():
-        if value and name not in (RECORDS, RUN_FOLDER) and is_relevant(name) and not is_of_each_start(name):
+        if (
+            value
+            and name not in (RECORDS_VARIABLE, RUN_FOLDER_VARIABLE)
+            and is_relevant(name)
+            and not varies_by_start(name)
+        ):
             yield name, _plain(name, value)
 
 

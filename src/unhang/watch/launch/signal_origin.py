@@ -24,7 +24,7 @@ _NAME = 4096
 KEPT_S = 1.0
 
 
-class Witness:
+class SignalWitness:
     """One sleeping process; it ends with us. ``pid`` is None where none could be started."""
 
     def __init__(self, command: Sequence[str]) -> None:
@@ -82,14 +82,14 @@ class Witness:
                 signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
                 libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
                 if os.getppid() == parent:
-                    _let_go_of_streams()
+                    _detach_streams()
                     os.execve(program, [name, "infinity"], {})  # noqa: S606 - nothing of it comes from elsewhere
             finally:
                 os._exit(1)
         return pid
 
 
-def _let_go_of_streams() -> None:
+def _detach_streams() -> None:
     """Whoever reads the command's output waits for its end, not for ours."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from unhang.watch import private_files
 
-ASKED_S = 120.0
+STOP_REQUEST_VALID_S = 120.0
 """A command that ends so long after it was asked to has ended for a reason of its own."""
 
 
@@ -37,7 +37,7 @@ class Task:
 
     def write(self, records: Path) -> None:
         """Write its file anew. Raises OSError where there is no room."""
-        private_files.replace(records / "tasks" / f"{self.number}.json", json.dumps(asdict(self)).encode())
+        private_files.write_atomically(records / "tasks" / f"{self.number}.json", json.dumps(asdict(self)).encode())
 
     @property
     def failed(self) -> bool:
@@ -45,7 +45,7 @@ class Task:
         return self.status not in (0, None) and not self.asked
 
     @property
-    def front_lives(self) -> bool:
+    def is_runner_alive(self) -> bool:
         """Whether the process that started it is there to tell how it ended."""
         return Path(f"/proc/{self.front_pid}").exists()
 
@@ -54,7 +54,7 @@ class Task:
         """Whether it has ended, as its front says, or as its process does where there is no front any more."""
         if self.status is not None:
             return True
-        return not self.front_lives and (self.job_pid == 0 or not _lives(self.job_pid))
+        return not self.is_runner_alive and (self.job_pid == 0 or not _lives(self.job_pid))
 
 
 def read_tasks(records: Path) -> list[Task]:
@@ -93,7 +93,7 @@ class Tasks:
         return self._pidfds.get(task.job_pid)
 
     @property
-    def waited_on(self) -> int | None:
+    def wait_pidfd(self) -> int | None:
         """A pidfd that becomes readable when a command ends; None where there is none to wait on."""
         return next(iter(number for pid, number in self._pidfds.items() if self._running(pid)), None)
 
@@ -108,7 +108,7 @@ class Tasks:
     def told(self) -> bool:
         """Whether every front that is still there has said how its command ended."""
         self.now = read_tasks(self._records)
-        return all(task.status is not None or not task.front_lives for task in self.now)
+        return all(task.status is not None or not task.is_runner_alive for task in self.now)
 
     def failed(self) -> bool | None:
         """Whether a command ended badly that nobody had asked to end; None when nobody can tell."""
@@ -118,15 +118,15 @@ class Tasks:
     def asked_s(self) -> float | None:
         """When somebody last asked a command that still runs to end; None where nobody did lately."""
         asked = [task.asked_s for task in self.now if task.asked_s is not None and task.status is None]
-        return max((at_s for at_s in asked if time.time() - at_s < ASKED_S), default=None)
+        return max((at_s for at_s in asked if time.time() - at_s < STOP_REQUEST_VALID_S), default=None)
 
     def ended_well(self) -> bool:
         """Whether every command ended with 0."""
         return bool(self.now) and all(task.status == 0 for task in self.now)
 
-    def fronts_gone(self) -> bool:
+    def are_runners_gone(self) -> bool:
         """Whether nobody is left to clean up."""
-        return not any(task.front_lives for task in self.now)
+        return not any(task.is_runner_alive for task in self.now)
 
 
 def _lives(pid: int) -> bool:

@@ -10,17 +10,17 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from unhang.watch.launch.records_folder import watching
+from unhang.watch.launch.records_folder import watcher_lock
 
 FAILURES = 20
 """So often it may fail by itself."""
-OWN_FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGSYS}
+CRASH_SIGNALS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGSYS}
 """A process that ends by one of these failed by itself; the other signals are sent to it."""
 FIRST_PAUSE_S = 0.25
 LONGEST_PAUSE_S = 4.0
 """Before it is started again: twice as long each time it ended within a minute, never so long that a stall waits."""
 LONG_LIFE_S = 60.0
-ANOTHER_WATCHES = 3
+EXIT_ALREADY_WATCHED = 3
 """Exit code of a watcher that found the lock taken."""
 
 
@@ -45,11 +45,11 @@ class WatcherProcess:
         """It failed too often."""
         return self._failures > FAILURES
 
-    def lives(self) -> bool:
+    def is_running(self) -> bool:
         """Whether one watches, ours or that of another front."""
         if self._running is not None:
             return True
-        lock = watching(self._records)
+        lock = watcher_lock(self._records)
         free = lock.take()
         lock.give()
         return not free
@@ -59,7 +59,7 @@ class WatcherProcess:
         if self.done or self.given_up or self._running is not None or time.monotonic() < self._next:
             return
         self._next = time.monotonic() + 1.0
-        if not self.lives():
+        if not self.is_running():
             self._start()
 
     def ended(self, status: int) -> bool:
@@ -71,7 +71,7 @@ class WatcherProcess:
         self.done = code == 0
         if time.monotonic() - self._began > LONG_LIFE_S:
             self._pause_s, self._failures = 0.0, 0
-        failed = (code > 0 and code != ANOTHER_WATCHES) or -code in OWN_FAULTS
+        failed = (code > 0 and code != EXIT_ALREADY_WATCHED) or -code in CRASH_SIGNALS
         self._failures += failed
         self._next = time.monotonic() + self._pause_s
         self._pause_s = min(max(2 * self._pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)

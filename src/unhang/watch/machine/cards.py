@@ -11,8 +11,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from unhang.check.devices.nvidia_smi import CSV, MOST_CARDS, PROCESS_FIELDS, smi, text_of
-from unhang.check.devices.nvidia_smi_text import bytes_of_mib, normal_bus, whole
+from unhang.check.devices.nvidia_smi import CSV, MOST_CARDS, PROCESS_FIELDS, nvidia_smi_command, output_text
+from unhang.check.devices.nvidia_smi_text import bytes_of_mib, leading_integer, normal_bus
 from unhang.host.machine import Machine
 from unhang.watch.machine.counters import Counters, rate
 
@@ -21,7 +21,7 @@ RARELY = 6
 """Every so many samples."""
 PAUSE_S = 300.0
 """After an answer that did not come, or a machine without the tool."""
-REASONS = {
+THROTTLE_REASONS = {
     0x1: "idle",
     0x2: "application_clocks",
     0x4: "sw_power_cap",
@@ -45,7 +45,7 @@ _SLICE = re.compile(r"^\s+MIG .*\(UUID: (?P<uuid>MIG-[^)\s]+)\)")
 _LINK = re.compile(r"^\s*Link \d+: Data (?P<way>Tx|Rx): (?P<kib>\d{1,18}) KiB")
 
 
-class CardLook:
+class CardSampler:
     """Asks again and again; ``because`` says why there is no answer."""
 
     def __init__(self, machine: Machine) -> None:
@@ -74,7 +74,7 @@ class CardLook:
             self._asked_again = time.monotonic() + PAUSE_S
             return {"cards_because": look.found.text.strip().split("\n")[0][:200]}
         if whole_look or self._sample % RARELY == 0:
-            self._look_around()
+            self._sample_links()
         self._sample += 1
         moved = self._rarely.get("moved", {})
         told = [{**card, **moved.get(card["index"], {})} for card in cards]
@@ -84,21 +84,25 @@ class CardLook:
     def owner_of_slice(self, uuid: str) -> str | None:
         """The UUID of the card this slice (MIG) is of; asked once."""
         if self._slices is None:
-            self._slices = _slices(text_of(self._machine.command(smi("-L"), LIMIT_S)))
+            self._slices = _slices(output_text(self._machine.command(nvidia_smi_command("-L"), LIMIT_S)))
         return self._slices.get(uuid)
 
     def _query(self) -> tuple[str, ...]:
-        return smi(f"--query-gpu={','.join((*FIELDS, f'{_FAMILIES[self._family]}.active'))}", CSV)
+        return nvidia_smi_command(f"--query-gpu={','.join((*FIELDS, f'{_FAMILIES[self._family]}.active'))}", CSV)
 
-    def _look_around(self) -> None:
+    def _sample_links(self) -> None:
         """Who is on the cards, and what went over PCIe and NVLink."""
-        apps = text_of(self._machine.command(smi(f"--query-compute-apps={','.join(PROCESS_FIELDS[:3])}", CSV), LIMIT_S))
+        apps = output_text(
+            self._machine.command(
+                nvidia_smi_command(f"--query-compute-apps={','.join(PROCESS_FIELDS[:3])}", CSV), LIMIT_S
+            )
+        )
         on_cards = []
         for line in apps.splitlines()[:256]:
             cells = [cell.strip() for cell in line.split(",")]
-            if len(cells) == 3 and (pid := whole(cells[1])) is not None:
+            if len(cells) == 3 and (pid := leading_integer(cells[1])) is not None:
                 on_cards.append({"uuid": cells[0], "pid": pid, "mem": bytes_of_mib(cells[2])})
-        moved = _pcie(text_of(self._machine.command(smi("dmon", "-s", "t", "-c", "1"), LIMIT_S)))
+        moved = _pcie(output_text(self._machine.command(nvidia_smi_command("dmon", "-s", "t", "-c", "1"), LIMIT_S)))
         for index, told in self._links().items():
             moved.setdefault(index, {}).update(told)
         self._rarely = {"on_cards": on_cards, "moved": moved}
@@ -108,7 +112,7 @@ class CardLook:
         seconds, self._links_at = now - self._links_at, now
         found = {}
         for index, (received, sent) in _nvlink(
-            text_of(self._machine.command(smi("nvlink", "-gt", "d"), LIMIT_S))
+            output_text(self._machine.command(nvidia_smi_command("nvlink", "-gt", "d"), LIMIT_S))
         ).items():
             grown = self._counters.since(f"nvlink {index}", (received, sent))
             if grown is not None:
@@ -126,28 +130,28 @@ def _card(line: str) -> dict[str, Any] | None:
         "uuid": told["uuid"][:64],
         "bus": normal_bus(told["pci.bus_id"])[:32],
         "name": told["name"][:64],
-        "util": whole(told["utilization.gpu"]),
+        "util": leading_integer(told["utilization.gpu"]),
         "mem_used": bytes_of_mib(told["memory.used"]),
         "mem_total": bytes_of_mib(told["memory.total"]),
-        "sm_mhz": whole(told["clocks.sm"]),
-        "sm_max_mhz": whole(told["clocks.max.sm"]),
-        "mem_mhz": whole(told["clocks.mem"]),
-        "temp_c": whole(told["temperature.gpu"]),
-        "power_w": whole(told["power.draw"]),
-        "power_limit_w": whole(told["power.limit"]),
-        "uncorrected": whole(told["ecc.errors.uncorrected.volatile.total"]),
-        "lanes": whole(told["pcie.link.width.current"]),
-        "throttle": reasons_of(cells[-1]),
+        "sm_mhz": leading_integer(told["clocks.sm"]),
+        "sm_max_mhz": leading_integer(told["clocks.max.sm"]),
+        "mem_mhz": leading_integer(told["clocks.mem"]),
+        "temp_c": leading_integer(told["temperature.gpu"]),
+        "power_w": leading_integer(told["power.draw"]),
+        "power_limit_w": leading_integer(told["power.limit"]),
+        "uncorrected": leading_integer(told["ecc.errors.uncorrected.volatile.total"]),
+        "lanes": leading_integer(told["pcie.link.width.current"]),
+        "throttle": throttle_reasons(cells[-1]),
     }
 
 
-def reasons_of(cell: str) -> list[str]:
+def throttle_reasons(cell: str) -> list[str]:
     """Names of the bits that are set in ``0x0000000000000024``; none for ``[N/A]``."""
     try:
         bits = int(cell, 16)
     except ValueError:
         return []
-    return [name for bit, name in REASONS.items() if bits & bit]
+    return [name for bit, name in THROTTLE_REASONS.items() if bits & bit]
 
 
 def _slices(text: str) -> dict[str, str]:
@@ -173,10 +177,10 @@ def _pcie(text: str) -> dict[int, dict[str, Any]]:
             names = names or words[1:]
             continue
         row: Mapping[str, str] = dict(zip(names, words, strict=False))
-        index = whole(row.get("gpu", ""))
+        index = leading_integer(row.get("gpu", ""))
         if index is None:
             continue
-        rates = {f"pcie_{way}_bps": whole(row.get(f"{way}pci", "")) for way in ("rx", "tx")}
+        rates = {f"pcie_{way}_bps": leading_integer(row.get(f"{way}pci", "")) for way in ("rx", "tx")}
         found[index] = {name: number * 1_000_000 for name, number in rates.items() if number is not None}
     return found
 

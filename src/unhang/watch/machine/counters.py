@@ -11,7 +11,7 @@ MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class KernelPaths:
     """Where the kernel tells; tests lay out their own."""
 
     proc: Path = Path("/proc")
@@ -40,23 +40,23 @@ class Counters:
         self._before = {name: told for name, told in self._before.items() if name in kept}
 
 
-def text_of(path: Path) -> str:
+def read_small_file(path: Path) -> str:
     """The text of a small file of the kernel's; empty where it is not there or may not be read."""
     with suppress(OSError), path.open("rb") as file:
         return file.read(MOST_BYTES).decode("utf-8", "replace")
     return ""
 
 
-def number_in(path: Path) -> int | None:
+def read_number(path: Path) -> int | None:
     """The number a file holds; None for ``max`` and for no file."""
-    word = text_of(path).strip()
+    word = read_small_file(path).strip()
     return int(word) if word.lstrip("-").isdecimal() else None
 
 
-def keyed(path: Path) -> dict[str, int]:
+def read_key_values(path: Path) -> dict[str, int]:
     """``name number`` lines, as cgroup files hold them."""
     found = {}
-    for line in text_of(path).splitlines():
+    for line in read_small_file(path).splitlines():
         name, _, rest = line.partition(" ")
         if rest.strip().isdecimal():
             found[name] = int(rest)

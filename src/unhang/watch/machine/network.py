@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from unhang.watch.machine.counters import Counters, Places, number_in, rate, text_of
+from unhang.watch.machine.counters import Counters, KernelPaths, rate, read_number, read_small_file
 
 MOST = 32
 _BAD = ("symbol_error", "port_rcv_errors", "port_xmit_discards", "local_link_integrity_errors")
@@ -19,7 +19,7 @@ WORD = 4
 class Network:
     """Rates between two looks."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: KernelPaths) -> None:
         self._places = places
         self._counters = Counters()
 
@@ -37,14 +37,14 @@ class Network:
 
     def _interfaces(self, root: Path, seconds: float) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for line in text_of(root / "dev").splitlines()[2:]:
+        for line in read_small_file(root / "dev").splitlines()[2:]:
             name, _, rest = line.partition(":")
             words = rest.split()
             if len(words) < 12 or len(found) >= MOST:
                 continue
             name, counts = name.strip(), [int(word) for word in words]
             here = self._places.sys / "class" / "net" / name
-            changes = number_in(here / "carrier_changes") or 0
+            changes = read_number(here / "carrier_changes") or 0
             grown = self._counters.since(
                 f"net {name}", (counts[0], counts[8], counts[2] + counts[10], counts[3] + counts[11], changes)
             )
@@ -56,12 +56,12 @@ class Network:
                 "errors": grown[2],
                 "dropped": grown[3],
                 "link_changes": grown[4],
-                **({"state": state} if (state := text_of(here / "operstate").strip()) else {}),
+                **({"state": state} if (state := read_small_file(here / "operstate").strip()) else {}),
             }
         return found
 
     def _tcp(self, root: Path) -> dict[str, Any]:
-        lines = [line.split()[1:] for line in text_of(root / "snmp").splitlines() if line.startswith("Tcp:")]
+        lines = [line.split()[1:] for line in read_small_file(root / "snmp").splitlines() if line.startswith("Tcp:")]
         if len(lines) != 2:
             return {}
         told = {name: int(word) for name, word in zip(*lines, strict=False) if word.lstrip("-").isdecimal()}
@@ -74,9 +74,9 @@ class Network:
         found: dict[str, Any] = {}
         folder = self._places.sys / "class" / "infiniband"
         for port in sorted(folder.glob("*/ports/*"))[:MOST]:
-            counts = [number_in(port / "counters" / name) or 0 for name in ("port_rcv_data", "port_xmit_data")]
-            bad = sum(number_in(port / "counters" / name) or 0 for name in _BAD)
-            downed = number_in(port / "counters" / "link_downed") or 0
+            counts = [read_number(port / "counters" / name) or 0 for name in ("port_rcv_data", "port_xmit_data")]
+            bad = sum(read_number(port / "counters" / name) or 0 for name in _BAD)
+            downed = read_number(port / "counters" / "link_downed") or 0
             name = f"{port.parent.parent.name}/{port.name}"
             grown = self._counters.since(f"ib {name}", (*counts, bad, downed))
             if grown is not None:
@@ -85,6 +85,6 @@ class Network:
                     "tx_bps": rate(grown[1] * WORD, seconds),
                     "errors": grown[2],
                     "link_changes": grown[3],
-                    "state": text_of(port / "state").strip().rpartition(": ")[2],
+                    "state": read_small_file(port / "state").strip().rpartition(": ")[2],
                 }
         return found

@@ -6,7 +6,7 @@ import os
 import re
 from typing import Any
 
-from unhang.watch.machine.counters import Counters, Places, text_of
+from unhang.watch.machine.counters import Counters, KernelPaths, read_small_file
 
 _TOTAL = re.compile(r"^(some|full) .*\btotal=(\d+)", re.MULTILINE)
 KINDS = ("io", "cpu", "memory")
@@ -15,7 +15,7 @@ KINDS = ("io", "cpu", "memory")
 class Pressure:
     """Shares of the time between two looks."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: KernelPaths) -> None:
         self._places = places
         self._counters = Counters()
 
@@ -31,7 +31,7 @@ class Pressure:
         return found
 
     def _of(self, kind: str, seconds: float) -> dict[str, float]:
-        totals = dict(_TOTAL.findall(text_of(self._places.proc / "pressure" / kind)))
+        totals = dict(_TOTAL.findall(read_small_file(self._places.proc / "pressure" / kind)))
         if "some" not in totals:
             return {}
         names = [name for name in ("some", "full") if name in totals]
@@ -41,7 +41,7 @@ class Pressure:
         return {name: round(min(1.0, one / 1e6 / seconds), 4) for name, one in zip(names, grown, strict=True)}
 
     def _processors(self) -> dict[str, float]:
-        line = text_of(self._places.proc / "stat").partition("\n")[0].split()
+        line = read_small_file(self._places.proc / "stat").partition("\n")[0].split()
         if len(line) < 9 or line[0] != "cpu":
             return {}
         ticks = [int(word) for word in line[1:9]]  # user nice system idle iowait irq softirq steal

@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from unhang.check.devices.chosen_cards import seen_cards
-from unhang.check.devices.devices import Card, Cards, Choice
+from unhang.check.devices.chosen_cards import visible_cards
+from unhang.check.devices.devices import Card, Cards, DeviceSelection
 
 _NAMES = (b"CUDA_VISIBLE_DEVICES", b"CUDA_DEVICE_ORDER")
 MOST_BYTES = 4 << 20
@@ -21,19 +21,19 @@ SliceOwner = Callable[[str], str | None]
 """UUID of a slice in, UUID of its card out."""
 
 
-def chosen_in(environment: Path) -> Choice | None:
+def device_choice(environment: Path) -> DeviceSelection | None:
     """What ``/proc/PID/environ`` says of cards; None where it may not be read."""
     with suppress(OSError), environment.open("rb") as file:
         parts = (part.partition(b"=") for part in file.read(MOST_BYTES).split(b"\0"))
         told = {name: value.decode("utf-8", "replace") for name, _, value in parts if name in _NAMES}
         words = told.get(_NAMES[0])
         of_words = None if words is None else tuple(word.strip() for word in words.split(","))
-        return Choice(of_words, told.get(_NAMES[1], "FASTEST_FIRST"))
+        return DeviceSelection(of_words, told.get(_NAMES[1], "FASTEST_FIRST"))
     return None
 
 
-def card_of(
-    cards: Sequence[Mapping[str, Any]], choice: Choice | None, local_rank: int, owner_of_slice: SliceOwner
+def card_of_rank(
+    cards: Sequence[Mapping[str, Any]], choice: DeviceSelection | None, local_rank: int, owner_of_slice: SliceOwner
 ) -> str | None:
     """UUID of the card; None where it cannot be known.
 
@@ -52,7 +52,7 @@ def card_of(
     counted = choice.words is None or any(not word.startswith("GPU-") for word in words)
     if counted and choice.order != "PCI_BUS_ID" and len({card.name for card in there.cards}) > 1:
         return None  # CUDA counts the fastest first, nvidia-smi in the order of the bus
-    chosen = seen_cards(there, choice)
+    chosen = visible_cards(there, choice)
     if chosen.mig:
         return None
     if len(chosen.visible) == 1:

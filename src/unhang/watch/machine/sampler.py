@@ -22,16 +22,16 @@ from unhang.host.machine import Machine
 from unhang.records.process_registration import host_name
 from unhang.records.record import read_records
 from unhang.records.record_views import RecordView
-from unhang.watch.machine.cards import CardLook
-from unhang.watch.machine.counters import Places
-from unhang.watch.machine.groups import Groups
-from unhang.watch.machine.nccl_lines import NcclLines
+from unhang.watch.machine.cards import CardSampler
+from unhang.watch.machine.control_groups import ControlGroups
+from unhang.watch.machine.counters import KernelPaths
+from unhang.watch.machine.nccl_startup_logs import NcclStartupLogs
 from unhang.watch.machine.network import Network
 from unhang.watch.machine.pressure import Pressure
-from unhang.watch.machine.processes import Processes, marked_by
-from unhang.watch.machine.rank_cards import card_of, chosen_in
+from unhang.watch.machine.processor_use import ProcessorUse, belongs_to_job
+from unhang.watch.machine.rank_cards import card_of_rank, device_choice
 from unhang.watch.machine.series_file import SeriesFile
-from unhang.watch.machine.storage import Storage, places_of_run
+from unhang.watch.machine.storage import Storage, paths_of_run
 from unhang.watch.machine.xids import Xids
 from unhang.watch.run_folder import RunFolder, RunPlan
 
@@ -42,19 +42,19 @@ NICE = 15
 _PR_SET_PDEATHSIG = 1
 
 
-class Sampler:
+class MachineSampler:
     """One machine, from the first sample to the last."""
 
     def __init__(self, folder: Path, records: Path, plan: RunPlan, machine: Machine | None = None) -> None:
-        here = Places()
+        here = KernelPaths()
         self._records, self._places = records, here
         self._file = SeriesFile(folder, {"node": host_name(), "every_s": EVERY_S})
-        self._cards = CardLook(machine or Machine())
-        self._storage = Storage(here, lambda: places_of_run(folder, plan.command, plan.cwd))
-        self._network, self._pressure, self._groups = Network(here), Pressure(here), Groups(here)
-        self._processes = Processes(here, {plan.job_pid, plan.front_pid, os.getppid(), os.getpid()} - {0})
+        self._cards = CardSampler(machine or Machine())
+        self._storage = Storage(here, lambda: paths_of_run(folder, plan.command, plan.cwd))
+        self._network, self._pressure, self._groups = Network(here), Pressure(here), ControlGroups(here)
+        self._processes = ProcessorUse(here, {plan.job_pid, plan.front_pid, os.getppid(), os.getpid()} - {0})
         self._xids = Xids(here)
-        self._lines = NcclLines(records, folder)
+        self._lines = NcclStartupLogs(records, folder)
         self._at = 0.0
         self._used_s = _used_s()
 
@@ -72,8 +72,8 @@ class Sampler:
         row |= self._processes.sample(seconds, ranks)
         row |= self._xids.sample()
         row |= self._cards.sample(whole_look=whole_look)
-        self._settle_owners(row, ranks)
-        self._settle_cards(row, views)
+        self._set_owners(row, ranks)
+        self._assign_cards(row, views)
         used_s, self._used_s = _used_s() - self._used_s, _used_s()
         row["cost_s"] = round(used_s, 4)
         self._file.add(row)
@@ -96,14 +96,14 @@ class Sampler:
                 newest[me.rank] = view
         return dict(sorted(newest.items()))
 
-    def _settle_owners(self, row: dict[str, Any], ranks: Mapping[int, int]) -> None:
+    def _set_owners(self, row: dict[str, Any], ranks: Mapping[int, int]) -> None:
         """Whose the processes are: of the job, or somebody else's. No claim where pids are those of another world.
 
         A container sees no processes on the cards, or numbers that are not its own; only where a rank of ours is in
         the list is it one we can read.
         """
         job = self._processes.job
-        others = [one for one in row.get("others", []) if not marked_by(one["pid"], self._records)]
+        others = [one for one in row.get("others", []) if not belongs_to_job(one["pid"], self._records)]
         on_cards = row.pop("on_cards", [])
         by_pid = {pid: rank for rank, pid in ranks.items()}
         told = {one["pid"] for one in on_cards}
@@ -113,15 +113,20 @@ class Sampler:
                 if mine:
                     rank_row["cards"] = mine
             others += [
-                {"pid": one["pid"], **self._processes.whose(one["pid"]), "uuid": one["uuid"], "card_mem": one["mem"]}
+                {
+                    "pid": one["pid"],
+                    **self._processes.owner_entry(one["pid"]),
+                    "uuid": one["uuid"],
+                    "card_mem": one["mem"],
+                }
                 for one in on_cards
-                if one["pid"] not in job and not marked_by(one["pid"], self._records)
+                if one["pid"] not in job and not belongs_to_job(one["pid"], self._records)
             ]
         row.pop("others", None)
         if others:
             row["others"] = others
 
-    def _settle_cards(self, row: dict[str, Any], views: Mapping[int, RecordView]) -> None:
+    def _assign_cards(self, row: dict[str, Any], views: Mapping[int, RecordView]) -> None:
         """Where the driver names none of our processes (a container): what each rank may see, if it uses cards."""
         rows = row.get("ranks", [])
         if any("cards" in one for one in rows) or not row.get("cards"):
@@ -130,8 +135,8 @@ class Sampler:
             view = views[one["rank"]]
             if "nccl" not in view.backend:
                 continue
-            choice = chosen_in(self._places.proc / str(one["pid"]) / "environ")
-            uuid = card_of(row["cards"], choice, view.identity.local_rank, self._cards.owner_of_slice)
+            choice = device_choice(self._places.proc / str(one["pid"]) / "environ")
+            uuid = card_of_rank(row["cards"], choice, view.identity.local_rank, self._cards.owner_of_slice)
             if uuid is not None:
                 one["cards"] = [uuid]
 
@@ -149,7 +154,7 @@ def main() -> int:
         os.nice(NICE)
     folder, records, watcher = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
     try:
-        sampler = Sampler(folder, records, RunFolder(folder, records).read_plan())
+        sampler = MachineSampler(folder, records, RunFolder(folder, records).read_plan())
         pause_s = FIRST_S
         if os.getppid() == watcher:
             sampler.sample()

@@ -54,12 +54,12 @@ def is_series(path: Path) -> bool:
     return path.parent.name == FOLDER.name and path.name == "series.jsonl"
 
 
-def is_older(path: Path) -> bool:
+def is_rotated(path: Path) -> bool:
     """A file of samples that is full."""
     return path.parent.name == FOLDER.name and path.name.startswith("series.") and path.name != "series.jsonl"
 
 
-def last_of(path: Path) -> bytes:
+def read_tail(path: Path) -> bytes:
     """The head and the last samples, so many as a look needs. Raises OSError."""
     with path.open("rb") as file:
         head = file.readline(LAST_BYTES)

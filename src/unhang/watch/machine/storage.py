@@ -15,21 +15,21 @@ from pathlib import Path
 from typing import Any
 
 from unhang.report.printable import one_line
-from unhang.watch.machine.counters import Counters, Places, rate, text_of
+from unhang.watch.machine.counters import Counters, KernelPaths, rate, read_small_file
 
 MOST = 16
 LONGEST = 512
 SECTOR = 512
 SLOW_S = 1.0
 """An answer about free space takes microseconds; one that took so long is worth a word."""
-Wanted = Callable[[], Sequence[tuple[str, str]]]
+WatchedPaths = Callable[[], Sequence[tuple[str, str]]]
 """(path, what it is used for)."""
 
 
 class Storage:
     """Looks at the file systems under ``wanted`` (asked once, in the thread)."""
 
-    def __init__(self, places: Places, wanted: Wanted) -> None:
+    def __init__(self, places: KernelPaths, wanted: WatchedPaths) -> None:
         self._places = places
         self._wanted = wanted
         self._counters = Counters()
@@ -45,10 +45,10 @@ class Storage:
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, daemon=True)
             self._thread.start()
-        space = {_told(path): dict(told) for path, told in list(self._space.items())}
+        space = {_printable_path(path): dict(told) for path, told in list(self._space.items())}
         asking = self._asking
         if asking is not None and time.monotonic() - asking[1] > SLOW_S:
-            space.setdefault(_told(asking[0]), {})["unanswered_s"] = round(time.monotonic() - asking[1], 1)
+            space.setdefault(_printable_path(asking[0]), {})["unanswered_s"] = round(time.monotonic() - asking[1], 1)
         self._go.set()
         found = {"space": space, "disk": self._disks(seconds)}
         return {name: told for name, told in found.items() if told}
@@ -86,7 +86,7 @@ class Storage:
     def _mount(self, number: str, path: str) -> tuple[str, str]:
         """(type, source) of the mount ``path`` lies on."""
         best, found = -1, ("", "")
-        for line in text_of(self._places.proc / "self" / "mountinfo").splitlines():
+        for line in read_small_file(self._places.proc / "self" / "mountinfo").splitlines():
             left, _, right = line.partition(" - ")
             words, of = left.split(), right.split()
             if len(words) < 5 or len(of) < 2 or words[2] != number:
@@ -100,9 +100,9 @@ class Storage:
     def _disks(self, seconds: float) -> dict[str, Any]:
         uses: dict[str, list[str]] = {}
         for path, number in list(self._numbers.items()):
-            uses.setdefault(number, []).append(_told(path))
+            uses.setdefault(number, []).append(_printable_path(path))
         found: dict[str, Any] = {}
-        for line in text_of(self._places.proc / "diskstats").splitlines():
+        for line in read_small_file(self._places.proc / "diskstats").splitlines():
             words = line.split()
             if len(words) < 14 or f"{words[0]}:{words[1]}" not in uses:
                 continue
@@ -122,7 +122,7 @@ class Storage:
         return found
 
 
-def _told(path: str) -> str:
+def _printable_path(path: str) -> str:
     """As its readers take it: on one line, and not endless."""
     return one_line(path, LONGEST)
 
@@ -144,16 +144,16 @@ def _number_of(source: str) -> str:
     return ""
 
 
-def places_of_run(folder: Path, command: Sequence[str], cwd: str) -> list[tuple[str, str]]:
+def paths_of_run(folder: Path, command: Sequence[str], cwd: str) -> list[tuple[str, str]]:
     """The run folder, where the command was started, ``/dev/shm``, and the paths the command names."""
     found = {str(folder): "run", cwd or "/": "current", "/dev/shm": "shm"}  # noqa: S108 - only its free space is read
     with suppress(Exception):
-        from unhang.check.storage.storage_paths import places_of
+        from unhang.check.storage.storage_paths import find_job_paths
         from unhang.host.machine import Machine
-        from unhang.program.launch.planned_job import Plan
+        from unhang.program.launch.planned_job import PlannedJob
 
         machine = Machine()
         machine.folder = cwd or "/"
-        for place in places_of(machine, Plan(tuple(command))):
+        for place in find_job_paths(machine, PlannedJob(tuple(command))):
             found.setdefault(place.path, place.use)
     return list(found.items())

@@ -6,8 +6,8 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from unhang.knowledge.hardware.xid import xid_in
-from unhang.watch.machine.counters import Places
+from unhang.knowledge.hardware.xid import find_xid
+from unhang.watch.machine.counters import KernelPaths
 
 MOST_RECORDS = 10_000
 MOST = 16
@@ -16,7 +16,7 @@ MOST = 16
 class Xids:
     """New ones since the look before."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: KernelPaths) -> None:
         self._number = -1
         with suppress(OSError):
             self._number = os.open(places.kernel, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -34,7 +34,7 @@ class Xids:
                 break
             if not record:
                 break
-            told = xid_in(record)
+            told = find_xid(record)
             if told is not None:
                 of = {"pid": told.pid} if told.pid is not None else {}
                 found.append({"bus": told.bus, "code": told.code, **of})

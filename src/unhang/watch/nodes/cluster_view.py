@@ -15,81 +15,88 @@ from pathlib import Path
 from msgspec import structs
 
 from unhang.records.process_registration import host_name
-from unhang.watch.job.detection import SAME_NS, Detector, Doing, RankLook, RankState, Standing
-from unhang.watch.job.members import Member
+from unhang.watch.job.job_ranks import JobRank
+from unhang.watch.job.wait_detection import (
+    SAME_WAIT_NS,
+    RankActivity,
+    RankSample,
+    RankState,
+    WaitDetector,
+    WaitSnapshot,
+)
 from unhang.watch.nodes import leader_messages, node_selection, verdict_too_early
 from unhang.watch.nodes import rank_digest as digests
-from unhang.watch.nodes.evidence_gathering import NodeAtLook
-from unhang.watch.nodes.leader_election import Role, role_of
-from unhang.watch.nodes.leader_messages import Said, WantedLook, Word
-from unhang.watch.nodes.node_roster import QUIET_S, Node, Roster
-from unhang.watch.nodes.rank_digest import Hello, NodeRanks, digest_of, wall_ahead_s
-from unhang.watch.nodes.remote_samples import look_of
-from unhang.watch.nodes.transport.mailbox import Errand, News, errand_box, news_box
-from unhang.watch.nodes.transport.meeting_place import Config
-from unhang.watch.nodes.transport.node_discovery import Party, node_name, party_of
+from unhang.watch.nodes.evidence_gathering import NodeAtSample
+from unhang.watch.nodes.leader_election import Role, elect_role
+from unhang.watch.nodes.leader_messages import LeaderMessage, LeaderVerdict, SampleRequest
+from unhang.watch.nodes.node_roster import QUIET_S, NodeRoster, RemoteNode
+from unhang.watch.nodes.rank_digest import NodeHello, NodeRanks, clock_ahead_s, digest_of
+from unhang.watch.nodes.remote_samples import remote_sample
+from unhang.watch.nodes.transport.exchange_opener import TransportConfig
+from unhang.watch.nodes.transport.mailbox import TransportRequest, TransportState, request_mailbox, state_mailbox
+from unhang.watch.nodes.transport.node_discovery import JobNodes, discover_nodes, node_name
 from unhang.watch.nodes.transport.transport_main import write_config
-from unhang.watch.nodes.transport.transport_process import CarrierProcess
-from unhang.watch.pace.call_digests import Print, differing_nodes
-from unhang.watch.pace.pace_over_nodes import PaceTold, Slowest
-from unhang.watch.reporting.verdict_summary import Summary
+from unhang.watch.nodes.transport.transport_process import TransportProcess
+from unhang.watch.pace.call_digests import CallDigest, differing_nodes
+from unhang.watch.pace.pace_over_nodes import NodePace, SlowestRank
+from unhang.watch.reporting.verdict_summary import VerdictSummary
 from unhang.watch.run_folder import RunPlan
 
-WHOLE_FROM_MS = 400
+COLUMNS_AFTER_MS = 400
 """A rank that has waited so long is worth telling of each rank."""
-WHOLE_FOR_S = 3.0
+COLUMNS_FOR_S = 3.0
 """Columns are wanted for so long after the last wait: waits come in rows."""
 LEAVE_LIMIT_S = 2.0
 """No longer is the carrier waited for when it takes away what is left."""
 
 
-class Company:
+class ClusterView:
     """One node among the nodes of one start."""
 
-    def __init__(self, party: Party, name: str, folder: Path, records: Path, lang: str = "en") -> None:
+    def __init__(self, party: JobNodes, name: str, folder: Path, records: Path, lang: str = "en") -> None:
         self.party, self.name, self._folder = party, name, folder
-        self.roster = Roster()
-        self.role, self.leader = Role.HOLDS, -1
-        self._errands, self._news = errand_box(records), news_box(records)
+        self.roster = NodeRoster()
+        self.role, self.leader = Role.UNDECIDED, -1
+        self._errands, self._news = request_mailbox(records), state_mailbox(records)
         self._started_ns = time.monotonic_ns()
-        self._carrier = CarrierProcess(folder, records)
+        self._transport = TransportProcess(folder, records)
         self._ranks = NodeRanks({}, {})
-        self._hello: Hello | None = None
+        self._hello: NodeHello | None = None
         self._turn: tuple[int, object] = (0, None)
-        self._word = Word(0)
+        self._word = LeaderMessage(0)
         self._said = b""
         self._said_number = self._heard_number = 0
         self._obeyed = self._packed = 0
         self._wanted: tuple[int, list[int]] = (0, [])
-        self._whole_until = 0.0
+        self._columns_until = 0.0
         self._deaths = self._over = 0
-        self._pace: PaceTold | None = None
-        self._calls: Sequence[Print] = ()
+        self._pace: NodePace | None = None
+        self._calls: Sequence[CallDigest] = ()
         self._leaving = False
         self.in_doubt = False
         """A node has just fallen quiet: a verdict now would be early."""
-        self._standing: Standing | None = None
+        self._standing: WaitSnapshot | None = None
         """Of all nodes, as it was judged last."""
         self.watched = False
         """Somebody looks at the run: every rank of every node is wanted."""
         self._news.drop()  # an earlier watcher's: it says nothing of now
-        write_config(records, Config.of(party, name, folder, time.time_ns(), lang))
+        write_config(records, TransportConfig.of(party, name, folder, time.time_ns(), lang))
 
     @classmethod
-    def of_run(cls, plan: RunPlan, folder: Path, records: Path) -> Company | None:
+    def of_run(cls, plan: RunPlan, folder: Path, records: Path) -> ClusterView | None:
         """None for a start on one machine. Raises OSError where there is no room for our papers."""
-        party = party_of(os.environ, plan.command, plan.nodes_via)
+        party = discover_nodes(os.environ, plan.command, plan.nodes_via)
         return cls(party, node_name(os.environ), folder, records, plan.lang) if party is not None else None
 
     @property
-    def news(self) -> News | None:
+    def news(self) -> TransportState | None:
         """What the carrier told last."""
         return self._news.last
 
     @property
     def hurries(self) -> bool:
         """Somebody waits, here or elsewhere."""
-        return time.monotonic() < self._whole_until
+        return time.monotonic() < self._columns_until
 
     @property
     def judges(self) -> bool:
@@ -99,26 +106,26 @@ class Company:
     def tick(
         self,
         now_ns: int,
-        looks: Mapping[int, RankLook],
+        looks: Mapping[int, RankSample],
         states: Mapping[int, RankState],
         *,
         deaths: int,
         over: int = 0,
-        pace: PaceTold | None = None,
-        calls: Sequence[Print] = (),
+        pace: NodePace | None = None,
+        calls: Sequence[CallDigest] = (),
     ) -> None:
         """Take what came, tell what is. ``over``: the command has ended, 1 well, 2 not."""
         if deaths > self._deaths:
-            self._whole_until = time.monotonic() + WHOLE_FOR_S  # the leader should hear of it at once
+            self._columns_until = time.monotonic() + COLUMNS_FOR_S  # the leader should hear of it at once
         self._ranks, self._deaths, self._over = NodeRanks(looks, states), deaths, over
         self._pace, self._calls = pace, calls
         if self._news.look() and self.news is not None:
             self.roster.take(self.news)
-        self.role, self.leader = role_of(self.news, self._started_ns)
-        self._carrier.keep(self.news.at_ns if self.news is not None else None)
+        self.role, self.leader = elect_role(self.news, self._started_ns)
+        self._transport.keep(self.news.at_ns if self.news is not None else None)
         self._tell(now_ns)
 
-    def judge(self, detector: Detector, now_ns: int, states: Mapping[int, RankState]) -> Standing | None:
+    def judge(self, detector: WaitDetector, now_ns: int, states: Mapping[int, RankState]) -> WaitSnapshot | None:
         """Who waits for whom, on all nodes where we lead; None where nobody waits, or where it is not ours to say."""
         if self.role is Role.ALONE or (self.role is Role.LEADS and not self.roster.met()):
             return detector.judge(now_ns, states)
@@ -129,51 +136,53 @@ class Company:
             self._standing = detector.judge(now_ns, {})
         else:
             every = {**self.roster.states(now_ns), **states}
-            early = self._early(now_ns, every)
+            early = self._is_too_early(now_ns, every)
             self._standing = self._held(now_ns, every) if early else detector.judge(now_ns, every)
         return self._standing
 
-    def _early(self, now_ns: int, every: Mapping[int, RankState]) -> bool:
+    def _is_too_early(self, now_ns: int, every: Mapping[int, RankState]) -> bool:
         """Nodes that just fell quiet, or did not tell of their ranks just now, may hold whoever is to blame."""
         nodes = self.roster.met()
-        quiet = verdict_too_early.doubtful(nodes, self.answers, now_ns)
-        self.in_doubt = verdict_too_early.matters(quiet, nodes, every)
-        return self.in_doubt or verdict_too_early.matters(self.roster.untold(now_ns), nodes, every)
+        quiet = verdict_too_early.newly_quiet(nodes, self.answers, now_ns)
+        self.in_doubt = verdict_too_early.could_change_blame(quiet, nodes, every)
+        return self.in_doubt or verdict_too_early.could_change_blame(
+            self.roster.without_fresh_columns(now_ns), nodes, every
+        )
 
-    def _held(self, now_ns: int, every: Mapping[int, RankState]) -> Standing | None:
+    def _held(self, now_ns: int, every: Mapping[int, RankState]) -> WaitSnapshot | None:
         """Who is late is known again in a moment: until then the wait that was known goes on, unless it ended."""
         known = self._standing
         first = every.get(known.waiters[0]) if known is not None else None
-        if known is None or first is None or (first.waits_ns is None and first.doing is not Doing.SILENT):
+        if known is None or first is None or (first.waits_ns is None and first.doing is not RankActivity.SILENT):
             return None
-        if first.waits_ns is not None and abs(first.waits_ns - known.since_ns) > SAME_NS:
+        if first.waits_ns is not None and abs(first.waits_ns - known.since_ns) > SAME_WAIT_NS:
             return None
         return replace(known, waited_s=(now_ns - known.since_ns) / 1e9, due=False)
 
-    def looks(self, ranks: Iterable[int]) -> dict[int, RankLook]:
+    def looks(self, ranks: Iterable[int]) -> dict[int, RankSample]:
         """What is known of ranks of other nodes, for those who want to know a little more of a few."""
         found, where = {}, self.roster.by_rank()
         for rank in ranks:
             node = where.get(rank)
-            look = look_of(node, rank) if node is not None else None
+            look = remote_sample(node, rank) if node is not None else None
             if look is not None:
                 found[rank] = look
         return found
 
-    def members(self, ranks: Iterable[int]) -> dict[int, Member]:
+    def members(self, ranks: Iterable[int]) -> dict[int, JobRank]:
         """The same, as members of the run."""
-        return {rank: Member(rank, look.view.identity.pid, look.view) for rank, look in self.looks(ranks).items()}
+        return {rank: JobRank(rank, look.view.identity.pid, look.view) for rank, look in self.looks(ranks).items()}
 
-    def paces(self) -> dict[int, PaceTold | None] | None:
+    def paces(self) -> dict[int, NodePace | None] | None:
         """How the others get on in a job that moves; None where this node is alone."""
         alone = self.role is Role.ALONE or (self.role is Role.LEADS and not self.roster.met())
         return None if alone else self.roster.paces(time.monotonic_ns()) if self.role is Role.LEADS else {}
 
-    def want_pace(self, number: int, slow: Slowest, *, looks: int) -> list[int]:
+    def request_pace(self, number: int, slow: SlowestRank, *, looks: int) -> list[int]:
         """Ask for evidence of a job that moves."""
         now_ns = time.monotonic_ns()
-        nodes = node_selection.in_a_moving_job(self.roster, slow, now_ns)
-        self._word = structs.replace(self._word, look=WantedLook(number, -1, nodes=nodes or [-1], looks=looks))
+        nodes = node_selection.nodes_for_pace(self.roster, slow, now_ns)
+        self._word = structs.replace(self._word, look=SampleRequest(number, -1, nodes=nodes or [-1], looks=looks))
         self._wanted = (number, nodes)
         self._tell(now_ns)
         return nodes
@@ -185,35 +194,37 @@ class Company:
         """
         if self.role is not Role.LEADS:
             return []
-        told: dict[int | None, Sequence[Print]] = {None: self._calls}
+        told: dict[int | None, Sequence[CallDigest]] = {None: self._calls}
         told.update((node.number, node.digest.calls) for node in self.roster.met() if node.digest is not None)
         differing = differing_nodes(told)
         third = [node for node in told if node not in differing][:1] if differing else []
         return [node for node in (*differing, *third) if node is not None]
 
-    def want_calls(self, number: int, nodes: list[int]) -> list[int]:
+    def request_calls(self, number: int, nodes: list[int]) -> list[int]:
         """Ask these nodes for dumps with lines."""
-        self._word = structs.replace(self._word, look=WantedLook(number, -1, with_stacks=True, nodes=nodes))
+        self._word = structs.replace(self._word, look=SampleRequest(number, -1, with_stacks=True, nodes=nodes))
         self._wanted = (number, nodes)
         self._tell(time.monotonic_ns())
         return nodes
 
-    def want(self, number: int, standing: Standing | None, *, with_stacks: bool, live: bool = True) -> list[int]:
+    def request_evidence(
+        self, number: int, standing: WaitSnapshot | None, *, with_stacks: bool, live: bool = True
+    ) -> list[int]:
         """Ask for evidence; returns the nodes it will come from."""
-        nodes = node_selection.in_a_stall(self.roster, standing, time.monotonic_ns())
+        nodes = node_selection.nodes_for_stall(self.roster, standing, time.monotonic_ns())
         since_ns = standing.since_ns if standing is not None else -1
         few = nodes if len(nodes) < len(self.roster.met()) else []
-        self._word = structs.replace(self._word, look=WantedLook(number, since_ns, with_stacks, live, few))
+        self._word = structs.replace(self._word, look=SampleRequest(number, since_ns, with_stacks, live, few))
         self._wanted = (number, nodes)
         self._tell(time.monotonic_ns())
         return nodes
 
-    def nodes_at_look(self, asked: Iterable[int]) -> tuple[NodeAtLook, ...]:
+    def nodes_at_sample(self, asked: Iterable[int]) -> tuple[NodeAtSample, ...]:
         """Every other node, as it is when a look begins."""
         now_ns, ours = time.monotonic_ns(), self._hello
         wanted = set(asked)
         return tuple(
-            NodeAtLook(
+            NodeAtSample(
                 number=node.number,
                 name=node.name,
                 host=node.hello.host if node.hello is not None else "",
@@ -223,12 +234,12 @@ class Company:
                 answered=self.news is not None and node.number in self.news.answered,
                 asked=node.number in wanted,
                 positions=() if node.number in wanted else node.positions(),
-                ahead_s=wall_ahead_s(ours, node.hello, node.ahead_ns or 0) if ours and node.hello else 0.0,
+                ahead_s=clock_ahead_s(ours, node.hello, node.ahead_ns or 0) if ours and node.hello else 0.0,
             )
             for node in self.roster.met()
         )
 
-    def silent(self) -> list[Node]:
+    def silent(self) -> list[RemoteNode]:
         """Nodes that were there and say nothing any more."""
         now_ns = time.monotonic_ns()
         return [node for node in self.roster.met() if node.silent_s(now_ns) is not None]
@@ -240,10 +251,14 @@ class Company:
             return None  # asked before its watcher fell silent: that tells nothing of now
         return answer[1]
 
-    def wanted_of_us(self) -> WantedLook | None:
+    def take_sample_request(self) -> SampleRequest | None:
         """A look the leader asks for, once each; its time is turned into ours."""
         heard = next((h for h in self.news.words if h.node == self.leader), None) if self.news is not None else None
-        word = leader_messages.read_word(heard.value) if heard is not None and self.role is Role.FOLLOWS else None
+        word = (
+            leader_messages.read_leader_message(heard.value)
+            if heard is not None and self.role is Role.FOLLOWS
+            else None
+        )
         if heard is None or word is None or word.look is None or word.look.number == self._obeyed:
             return None
         look = word.look
@@ -263,7 +278,7 @@ class Company:
         """Whoever led before left in order: its command has ended."""
         heard = self.news.words if self.news is not None else []
         told = [
-            leader_messages.read_word(word.value)
+            leader_messages.read_leader_message(word.value)
             for word in heard
             if self.news is not None and word.node < self.news.seat
         ]
@@ -275,28 +290,30 @@ class Company:
         return self._folder / ".unhang" / "nodes" / "pack.zip"
 
     @property
-    def came_path(self) -> Path:
+    def arrival_path(self) -> Path:
         """Where packed evidence of others arrives."""
         return self._folder / ".unhang" / "nodes" / "came"
 
-    def say(self, summary: Summary, verdict: bytes, *, abort: bool = False, ended: bool = False) -> None:
+    def say(self, summary: VerdictSummary, verdict: bytes, *, abort: bool = False, ended: bool = False) -> None:
         """A verdict for all, or that the wait it was about is over."""
         if self.role is not Role.LEADS:
             return
         self._said_number += 1
-        said = leader_messages.said_of(self._said_number, self.name, str(self._folder), summary, verdict, abort=abort)
+        said = leader_messages.build_leader_verdict(
+            self._said_number, self.name, str(self._folder), summary, verdict, abort=abort
+        )
         said = structs.replace(said, ended=ended)
-        self._said = leader_messages.pack(said)
+        self._said = leader_messages.encode_message(said)
         self._word = structs.replace(self._word, said=self._said_number)
         self._tell(time.monotonic_ns())
 
-    def said_elsewhere(self) -> Said | None:
+    def take_leader_verdict(self) -> LeaderVerdict | None:
         """A verdict of the leader that was not heard yet."""
         heard = next((h for h in self.news.said if h.node == self.leader), None) if self.news is not None else None
         if heard is None or self.role is not Role.FOLLOWS or heard.heard_ns == self._heard_number:
             return None
         self._heard_number = heard.heard_ns
-        return leader_messages.read_said(heard.value)
+        return leader_messages.read_leader_verdict(heard.value)
 
     def end(self, *, well: bool, wait_s: float = 0.5) -> None:
         """The command is over: tell so, and leave."""
@@ -306,7 +323,7 @@ class Company:
         if self.news is not None and self.news.met:
             time.sleep(wait_s)
             self._leave()
-        self._carrier.end()
+        self._transport.end()
 
     def _leave(self) -> None:
         self._leaving = True
@@ -332,15 +349,15 @@ class Company:
         columns = whole and not leads
         told = digest_of(now_ns, self._ranks, deaths=self._deaths, over=self._over, whole=columns)
         told = structs.replace(told, pace=self._pace, calls=list(self._calls))
-        turn = digests.turn_of(told)
+        turn = digests.change_key(told)
         if turn != self._turn[1]:
             self._turn = (self._turn[0] + 1, turn)
         self._word = structs.replace(self._word, at_ns=now_ns, whole=whole)
         self._errands.put(
-            Errand(
-                hello=digests.pack(self._hello_now(now_ns)),
-                digest=digests.pack(told),
-                word=leader_messages.pack(self._word) if leads else b"",
+            TransportRequest(
+                hello=digests.encode_digest(self._current_hello(now_ns)),
+                digest=digests.encode_digest(told),
+                word=leader_messages.encode_message(self._word) if leads else b"",
                 said=self._said if leads else b"",
                 leads=leads,
                 hurry=whole,
@@ -350,7 +367,7 @@ class Company:
                 pack_path=str(self.pack_path),
                 wanted=self._wanted[0],
                 wanted_nodes=self._wanted[1],
-                wanted_path=str(self.came_path),
+                arrival_path=str(self.arrival_path),
                 probe=[node.number for node in self.roster.met() if node.quiet_s(now_ns) > QUIET_S][
                     : node_selection.MOST_ASKED
                 ],
@@ -363,26 +380,32 @@ class Company:
 
     def _whole(self, now_ns: int) -> bool:
         """Whether each rank is worth telling of now."""
-        waits = self._waited_ms(now_ns) >= WHOLE_FROM_MS or self._wanted_whole()
+        waits = self._waited_ms(now_ns) >= COLUMNS_AFTER_MS or self._leader_wants_columns()
         if self.role is Role.LEADS:
             waits = (
                 waits
                 or self.watched
                 or any(
-                    node.digest is not None and node.digest.waits_ms >= WHOLE_FROM_MS and node.silent_s(now_ns) is None
+                    node.digest is not None
+                    and node.digest.waits_ms >= COLUMNS_AFTER_MS
+                    and node.silent_s(now_ns) is None
                     for node in self.roster.all()
                 )
             )
         if waits:
-            self._whole_until = time.monotonic() + WHOLE_FOR_S
-        return time.monotonic() < self._whole_until
+            self._columns_until = time.monotonic() + COLUMNS_FOR_S
+        return time.monotonic() < self._columns_until
 
-    def _wanted_whole(self) -> bool:
+    def _leader_wants_columns(self) -> bool:
         heard = next((h for h in self.news.words if h.node == self.leader), None) if self.news is not None else None
-        word = leader_messages.read_word(heard.value) if heard is not None and self.role is Role.FOLLOWS else None
+        word = (
+            leader_messages.read_leader_message(heard.value)
+            if heard is not None and self.role is Role.FOLLOWS
+            else None
+        )
         return word is not None and word.whole
 
-    def _hello_now(self, now_ns: int) -> Hello:
+    def _current_hello(self, now_ns: int) -> NodeHello:
         ranks = sorted(self._ranks.looks)
         identities = [self._ranks.looks[rank].view.identity for rank in ranks]
         known = self._hello
@@ -391,6 +414,8 @@ class Company:
             world = max((identity.world_size for identity in identities), default=0)
             pids = [identity.pid for identity in identities]
             host = host_name()
-            self._hello = Hello(self.name, host, address, str(self._folder), ranks, pids, world, now_ns, time.time_ns())
+            self._hello = NodeHello(
+                self.name, host, address, str(self._folder), ranks, pids, world, now_ns, time.time_ns()
+            )
         assert self._hello is not None
         return self._hello

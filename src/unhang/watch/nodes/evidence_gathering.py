@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from unhang.watch import private_files
-from unhang.watch.nodes.transport.evidence_pack import unpack
+from unhang.watch.nodes.transport.evidence_pack import unpack_evidence
 
 SCHEMA = "unhang.nodes/1"
 POLL_S = 0.05
@@ -23,7 +23,7 @@ AT_THE_END_S = 6.0
 
 
 @dataclass(frozen=True, slots=True)
-class NodeAtLook:
+class NodeAtSample:
     """One node at a look. ``silent_s``: since when it says nothing, None while it speaks; ``answers``: whether its
     machine does (None: not known), ``answered``: it did earlier; ``asked``: its evidence was;
     ``ahead_s``: its clock against ours; ``positions``: of its ranks, where its evidence is not asked for."""
@@ -42,11 +42,11 @@ class NodeAtLook:
 
 
 @dataclass(frozen=True, slots=True)
-class Gathering:
+class EvidenceGathering:
     """What to wait for. ``came``: the folder where ``NODE.zip`` arrives."""
 
     came: Path
-    nodes: tuple[NodeAtLook, ...] = ()
+    nodes: tuple[NodeAtSample, ...] = ()
     limit_s: float = AFTER_OURS_S
     compare: bool = False
     """Write ``machine/compared.json`` from the dumps of all, where their calls differ."""
@@ -68,19 +68,19 @@ class Gathering:
         if self.compare:
             self._compare(folder)
 
-    def _unpack(self, node: NodeAtLook, folder: Path) -> bool:
+    def _unpack(self, node: NodeAtSample, folder: Path) -> bool:
         target = folder / node.name
         if target.exists():
             target = target.with_name(f"{node.name}.{node.number}")
-        return unpack(self.came / f"{node.number}.zip", target, ahead_s=node.ahead_s)
+        return unpack_evidence(self.came / f"{node.number}.zip", target, ahead_s=node.ahead_s)
 
     def _compare(self, folder: Path) -> None:
-        from unhang.watch.pace.call_drift import differing, document
+        from unhang.watch.pace.call_drift import comparison_document, find_disagreements
 
-        found = differing(folder / "dumps", *sorted((folder / "nodes").glob("*/dumps")))
+        found = find_disagreements(folder / "dumps", *sorted((folder / "nodes").glob("*/dumps")))
         if found:
             with suppress(OSError):
-                private_files.write(folder / "machine" / "compared.json", document(found))
+                private_files.write(folder / "machine" / "compared.json", comparison_document(found))
 
     def _note(self, folder: Path, came: set[int]) -> None:
         told = [asdict(node) | {"came": node.number in came, "ranks": list(node.ranks)} for node in self.nodes]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import enum
 
-from unhang.watch.nodes.transport.mailbox import Heard, News, age_s
+from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState, seconds_since
 
 ARRIVES_S = 10.0
 """So long after we met, a node before us may still be starting."""
@@ -16,7 +16,7 @@ ALONE_AFTER_S = 20.0
 class Role(enum.Enum):
     """What this node's watcher does."""
 
-    HOLDS = "holds"
+    UNDECIDED = "holds"
     """It does not know yet: it gives no verdict."""
     FOLLOWS = "follows"
     LEADS = "leads"
@@ -24,39 +24,39 @@ class Role(enum.Enum):
     """No other node can be reached: it judges what it sees itself."""
 
 
-def role_of(news: News | None, started_ns: int) -> tuple[Role, int]:
+def elect_role(news: TransportState | None, started_ns: int) -> tuple[Role, int]:
     """(what we do, who leads; -1: nobody)."""
     if news is None or not news.met:
         since_ns = news.since_ns if news is not None else started_ns
-        hopeless = news is not None and news.hopeless
-        return (Role.ALONE if hopeless or age_s(since_ns) > ALONE_AFTER_S else Role.HOLDS), -1
+        hopeless = news is not None and news.is_permanent
+        return (Role.ALONE if hopeless or seconds_since(since_ns) > ALONE_AFTER_S else Role.UNDECIDED), -1
     words = {heard.node: heard for heard in news.words}
     for node in range(min(news.seat, _candidates())):
         if _there(words.get(node)):
             return Role.FOLLOWS, node
     if news.seat >= _candidates():
-        return Role.ALONE if _quiet_s(words, news) > ALONE_AFTER_S else Role.HOLDS, -1
+        return Role.ALONE if _quiet_s(words, news) > ALONE_AFTER_S else Role.UNDECIDED, -1
     if news.seat == 0 or _quiet_s(words, news) > FIRST_PAUSE_S + PAUSE_S * news.seat:
         return Role.LEADS, news.seat
-    return Role.HOLDS, -1
+    return Role.UNDECIDED, -1
 
 
 def _candidates() -> int:
-    from unhang.watch.nodes.transport.meeting_place import SUCCESSORS
+    from unhang.watch.nodes.transport.exchange_opener import MAX_LEADERS
 
-    return SUCCESSORS
+    return MAX_LEADERS
 
 
-def _there(word: Heard | None) -> bool:
+def _there(word: ReceivedValue | None) -> bool:
     """It spoke lately; what never changes was left by an earlier run."""
     if word is None:
         return False
-    return word.heard_ns > word.first_ns and age_s(word.heard_ns) < FIRST_PAUSE_S
+    return word.heard_ns > word.first_ns and seconds_since(word.heard_ns) < FIRST_PAUSE_S
 
 
-def _quiet_s(words: dict[int, Heard], news: News) -> float:
+def _quiet_s(words: dict[int, ReceivedValue], news: TransportState) -> float:
     """Since when no node before us spoke; those that never did may take some seconds to come."""
     spoke = [heard.heard_ns for heard in words.values() if heard.node < news.seat and heard.heard_ns > heard.first_ns]
     if spoke:
-        return age_s(max(spoke))
-    return age_s(news.since_ns) - ARRIVES_S
+        return seconds_since(max(spoke))
+    return seconds_since(news.since_ns) - ARRIVES_S

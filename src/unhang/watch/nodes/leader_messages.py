@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from unhang.evidence.decode_errors import UNDECODABLE
-from unhang.watch.reporting.verdict_summary import Summary
+from unhang.evidence.decode_errors import DECODE_ERRORS
+from unhang.watch.reporting.verdict_summary import VerdictSummary
 
 MOST_TEXT = 200_000
 
 
-class WantedLook(msgspec.Struct, array_like=True, frozen=True):
+class SampleRequest(msgspec.Struct, array_like=True, frozen=True):
     """Evidence is wanted. ``since_ns``: the leader's monotonic clock, since when ranks wait (-1: they do not);
     ``nodes``: of which nodes, empty: of all; ``live``: the job still runs; ``looks``: so many, at a job that
     moves, 0 where ranks wait."""
@@ -26,18 +26,18 @@ class WantedLook(msgspec.Struct, array_like=True, frozen=True):
     looks: int = 0
 
 
-class Word(msgspec.Struct, array_like=True, frozen=True):
+class LeaderMessage(msgspec.Struct, array_like=True, frozen=True):
     """A leader at ``at_ns`` of its clock. ``whole``: digests are wanted with columns; ``said``: number of its last
     verdict (``v/N``), 0 before there was one; ``over``: it is about to leave."""
 
     at_ns: int
     whole: bool = False
-    look: WantedLook | None = None
+    look: SampleRequest | None = None
     said: int = 0
     over: bool = False
 
 
-class Said(msgspec.Struct, array_like=True, frozen=True):
+class LeaderVerdict(msgspec.Struct, array_like=True, frozen=True):
     """A verdict for all nodes, or (``ended``) that the wait it was about is over. ``abort``: the job is being ended."""
 
     number: int
@@ -48,35 +48,39 @@ class Said(msgspec.Struct, array_like=True, frozen=True):
     ended: bool = False
     abort: bool = False
 
-    def as_summary(self) -> Summary | None:
+    def to_summary(self) -> VerdictSummary | None:
         """None where it is none."""
         try:
-            return Summary(**{**self.summary, "ranks": tuple(int(rank) for rank in self.summary["ranks"])})
+            return VerdictSummary(**{**self.summary, "ranks": tuple(int(rank) for rank in self.summary["ranks"])})
         except (TypeError, KeyError, ValueError):
             return None
 
 
-def said_of(number: int, node: str, folder: str, summary: Summary, verdict: bytes, *, abort: bool) -> Said:
+def build_leader_verdict(
+    number: int, node: str, folder: str, summary: VerdictSummary, verdict: bytes, *, abort: bool
+) -> LeaderVerdict:
     """A verdict too long for the way goes without its file."""
-    return Said(number, node, folder, asdict(summary), verdict if len(verdict) <= MOST_TEXT else b"", abort=abort)
+    return LeaderVerdict(
+        number, node, folder, asdict(summary), verdict if len(verdict) <= MOST_TEXT else b"", abort=abort
+    )
 
 
-def pack(value: Word | Said) -> bytes:
+def encode_message(value: LeaderMessage | LeaderVerdict) -> bytes:
     """For the way."""
     return msgspec.msgpack.encode(value)
 
 
-def read_word(data: bytes) -> Word | None:
-    """What :func:`pack` made; None for anything else."""
+def read_leader_message(data: bytes) -> LeaderMessage | None:
+    """What :func:`encode_message` made; None for anything else."""
     try:
-        return msgspec.msgpack.decode(data, type=Word)
-    except UNDECODABLE:
+        return msgspec.msgpack.decode(data, type=LeaderMessage)
+    except DECODE_ERRORS:
         return None
 
 
-def read_said(data: bytes) -> Said | None:
-    """What :func:`pack` made; None for anything else."""
+def read_leader_verdict(data: bytes) -> LeaderVerdict | None:
+    """What :func:`encode_message` made; None for anything else."""
     try:
-        return msgspec.msgpack.decode(data, type=Said)
-    except UNDECODABLE:
+        return msgspec.msgpack.decode(data, type=LeaderVerdict)
+    except DECODE_ERRORS:
         return None

@@ -7,21 +7,21 @@ from typing import Any
 
 import msgspec
 
-from unhang.watch.nodes.node_roster import Node, Roster
-from unhang.watch.nodes.rank_digest import DOINGS, Columns
-from unhang.watch.reporting.live_snapshot import MOST_GROUPS, STATES, GroupColumns, LiveState, Ranks
+from unhang.watch.nodes.node_roster import NodeRoster, RemoteNode
+from unhang.watch.nodes.rank_digest import ACTIVITIES, DigestColumns
+from unhang.watch.reporting.live_snapshot import MOST_GROUPS, STATES, GroupColumns, LiveState, RankColumns
 
-_STATE_OF = [STATES.index(doing.value) for doing in DOINGS]
+_STATE_OF = [STATES.index(doing.value) for doing in ACTIVITIES]
 
 
-def with_nodes(state: LiveState, roster: Roster) -> LiveState:
+def with_remote_ranks(state: LiveState, roster: NodeRoster) -> LiveState:
     """``state`` with every rank any node told of."""
     nodes = [node for node in roster.met() if node.columns is not None]
     if not nodes:
         return state
     now_ns = time.monotonic_ns()
     hosts, places, labels = list(state.run.nodes), list(state.places), list(state.labels)
-    ranks: dict[str, list[Any]] = {name: list(getattr(state.ranks, name)) for name in Ranks.__struct_fields__}
+    ranks: dict[str, list[Any]] = {name: list(getattr(state.ranks, name)) for name in RankColumns.__struct_fields__}
     groups = {group.name: group for group in state.groups}
     for node in nodes:
         assert node.columns is not None
@@ -34,7 +34,7 @@ def with_nodes(state: LiveState, roster: Roster) -> LiveState:
     return msgspec.structs.replace(
         state,
         run=msgspec.structs.replace(state.run, nodes=hosts),
-        ranks=msgspec.convert(ranks, Ranks),
+        ranks=msgspec.convert(ranks, RankColumns),
         places=places,
         labels=labels,
         groups=largest,
@@ -43,8 +43,8 @@ def with_nodes(state: LiveState, roster: Roster) -> LiveState:
 
 def _add(
     ranks: dict[str, list[Any]],
-    node: Node,
-    columns: Columns,
+    node: RemoteNode,
+    columns: DigestColumns,
     offsets: tuple[int, int, int],
     now_ns: int,
 ) -> None:
@@ -68,7 +68,7 @@ def _add(
         ranks[name] += column
 
 
-def _add_groups(groups: dict[str, GroupColumns], columns: Columns) -> None:
+def _add_groups(groups: dict[str, GroupColumns], columns: DigestColumns) -> None:
     for part in columns.groups:
         known = groups.setdefault(part.name, GroupColumns(part.name, part.backend, part.size, [], [], []))
         known.rank.extend(part.rank)

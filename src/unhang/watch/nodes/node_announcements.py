@@ -7,35 +7,35 @@ from contextlib import suppress
 
 from unhang.findings import Certainty, Text, say
 from unhang.report.labels import CERTAINTY
-from unhang.report.localizer import Voice
-from unhang.report.text_in_files import said_again
-from unhang.watch.nodes.cluster_view import Company
+from unhang.report.localizer import Localizer
+from unhang.report.text_serialization import text_from_json
+from unhang.watch.nodes.cluster_view import ClusterView
 from unhang.watch.nodes.leader_election import Role
-from unhang.watch.nodes.leader_messages import Said
-from unhang.watch.nodes.silent_node_announcements import SilentLines
-from unhang.watch.reporting.verdict_summary import Summary
+from unhang.watch.nodes.leader_messages import LeaderVerdict
+from unhang.watch.nodes.silent_node_announcements import SilentNodeAnnouncements
+from unhang.watch.reporting.verdict_summary import VerdictSummary
 
 MOST_NAME = 100
 
 
-class MeetingLines:
+class NodeAnnouncements:
     """Each is said once, and again only when the other was said between."""
 
     def __init__(self) -> None:
         self._alone_said = False
-        self._silent = SilentLines()
+        self._silent = SilentNodeAnnouncements()
         self._led = -1
 
-    def due(self, company: Company) -> Iterator[Text]:
+    def due(self, company: ClusterView) -> Iterator[Text]:
         """What is to be said now."""
         yield from self._meeting(company)
         yield from self._leaders(company)
         if company.role is Role.LEADS:
             yield from self._silent.due(company)
 
-    def _meeting(self, company: Company) -> Iterator[Text]:
+    def _meeting(self, company: ClusterView) -> Iterator[Text]:
         if company.role is not Role.ALONE:
-            if self._alone_said and company.role is not Role.HOLDS:
+            if self._alone_said and company.role is not Role.UNDECIDED:
                 self._alone_said = False
                 yield say("the watchers of the nodes have met")
             return
@@ -48,7 +48,7 @@ class MeetingLines:
         else:
             yield say("other nodes are not reached, each node is watched alone")
 
-    def _leaders(self, company: Company) -> Iterator[Text]:
+    def _leaders(self, company: ClusterView) -> Iterator[Text]:
         """Who takes over from whom; that the first node leads goes without saying."""
         if company.leader < 0 or company.leader == self._led:
             return
@@ -57,20 +57,20 @@ class MeetingLines:
             yield say("the first node's watcher is silent; verdicts come from here")
 
 
-def verdict_elsewhere(said: Said, summary: Summary, lang: str) -> Text:
+def leader_verdict_line(said: LeaderVerdict, summary: VerdictSummary, lang: str) -> Text:
     """A leader's verdict, on another node's terminal and in its user's language."""
-    voice = Voice(lang)
+    voice = Localizer(lang)
     return say(
         "verdict of node {node}: {cause} ({certainty}): {sentence}  evidence there: {folder}",
         node=voice.line(said.node, MOST_NAME),
         cause=voice.line(summary.cause, MOST_NAME),
         certainty=_certainty(summary),
-        sentence=said_again(summary.sentence_parts, summary.sentence, voice),
+        sentence=text_from_json(summary.sentence_parts, summary.sentence, voice),
         folder=voice.line(said.folder),
     )
 
 
-def _certainty(summary: Summary) -> Text | str:
+def _certainty(summary: VerdictSummary) -> Text | str:
     with suppress(ValueError):
         return CERTAINTY[Certainty(summary.certainty)]
     return ""

@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from unhang.watch.job.detection import Doing, RankState
-from unhang.watch.nodes.leader_messages import read_word
-from unhang.watch.nodes.rank_digest import Columns, Digest, Hello, read_digest, read_hello, states_of
-from unhang.watch.nodes.transport.mailbox import Heard, News
-from unhang.watch.pace.pace_over_nodes import PaceTold
+from unhang.watch.job.wait_detection import RankActivity, RankState
+from unhang.watch.nodes.leader_messages import read_leader_message
+from unhang.watch.nodes.rank_digest import DigestColumns, NodeDigest, NodeHello, read_digest, read_hello, states_of
+from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState
+from unhang.watch.pace.pace_over_nodes import NodePace
 
 SILENT_S = 5.0
 """A watcher that was killed is back before that; digests come every second at least."""
@@ -20,15 +20,15 @@ DOUBT_S = 8.0
 """No longer than this is an answer of its machine waited for."""
 FRESH_S = 3.0
 """Columns older than this say nothing of now."""
-STEADY_NS = 50_000_000
+MIN_CLOCK_STEP_NS = 50_000_000
 """A better guess of how far a clock is ahead counts only from this on: times must not move while a wait lasts."""
-SILENT_RANK = RankState(Doing.SILENT, None, stuck=True, in_init=False, rhythm=True)
-DEAD_RANK = RankState(Doing.DEAD, None, stuck=True, in_init=False, rhythm=True)
-OVER_RANK = RankState(Doing.OVER, None, stuck=True, in_init=False, rhythm=True)
+SILENT_RANK = RankState(RankActivity.SILENT, None, stuck=True, in_init=False, rhythm=True)
+DEAD_RANK = RankState(RankActivity.DEAD, None, stuck=True, in_init=False, rhythm=True)
+OVER_RANK = RankState(RankActivity.OVER, None, stuck=True, in_init=False, rhythm=True)
 
 
 @dataclass(slots=True)
-class Node:
+class RemoteNode:
     """One other node.
 
     ``heard_ns``: when anything came, ``digest_ns``: when its digest did; ``met``: what it says changed since we first
@@ -37,18 +37,18 @@ class Node:
     """
 
     number: int
-    hello: Hello | None = None
-    digest: Digest | None = None
+    hello: NodeHello | None = None
+    digest: NodeDigest | None = None
     digest_ns: int = 0
     heard_ns: int = 0
     met: bool = False
     left: bool = False
     ahead_ns: int | None = None
-    columns: Columns | None = None
+    columns: DigestColumns | None = None
     columns_ns: int = 0
     died_ns: int = 0
     states: dict[int, RankState] = field(default_factory=dict)
-    said_hello: bytes = b""
+    hello_bytes: bytes = b""
 
     @property
     def reachable(self) -> bool:
@@ -75,7 +75,7 @@ class Node:
         return self.left or (self.digest is not None and self.digest.over > 0)
 
     @property
-    def left_well(self) -> bool:
+    def exited_cleanly(self) -> bool:
         """Its command ended with 0."""
         return self.digest.over == 1 if self.digest is not None and self.digest.over else self.left
 
@@ -100,13 +100,13 @@ class Node:
         return told or (self.columns.rank if self.columns is not None else [])
 
 
-class Roster:
+class NodeRoster:
     """All other nodes, by number."""
 
     def __init__(self) -> None:
-        self.nodes: dict[int, Node] = {}
+        self.nodes: dict[int, RemoteNode] = {}
 
-    def take(self, news: News) -> None:
+    def take(self, news: TransportState) -> None:
         """What came since."""
         for heard in news.hellos:
             self._take_hello(heard, news.seat)
@@ -115,17 +115,17 @@ class Roster:
                 self._take_digest(heard)
         for heard in news.words:
             if heard.node != news.seat and heard.heard_ns > heard.first_ns:
-                self._take_word(heard)
+                self._take_leader_message(heard)
 
-    def _take_hello(self, heard: Heard, seat: int) -> None:
+    def _take_hello(self, heard: ReceivedValue, seat: int) -> None:
         if heard.node == seat:
             return
-        node = self.nodes.setdefault(heard.node, Node(heard.node))
-        if heard.value != node.said_hello:
-            node.said_hello, node.hello = heard.value, read_hello(heard.value) or node.hello
+        node = self.nodes.setdefault(heard.node, RemoteNode(heard.node))
+        if heard.value != node.hello_bytes:
+            node.hello_bytes, node.hello = heard.value, read_hello(heard.value) or node.hello
 
-    def _take_digest(self, heard: Heard) -> None:
-        node = self.nodes.setdefault(heard.node, Node(heard.node))
+    def _take_digest(self, heard: ReceivedValue) -> None:
+        node = self.nodes.setdefault(heard.node, RemoteNode(heard.node))
         if heard.heard_ns == node.digest_ns:
             return
         digest = read_digest(heard.value)
@@ -136,20 +136,20 @@ class Roster:
         node.digest, node.digest_ns, node.heard_ns = digest, heard.heard_ns, heard.heard_ns
         node.met = node.met or heard.heard_ns > heard.first_ns
         ahead_ns = digest.at_ns - heard.heard_ns  # less the way: the largest guess is the best
-        if node.ahead_ns is None or ahead_ns - node.ahead_ns > STEADY_NS or node.ahead_ns - ahead_ns > 60e9:
+        if node.ahead_ns is None or ahead_ns - node.ahead_ns > MIN_CLOCK_STEP_NS or node.ahead_ns - ahead_ns > 60e9:
             node.ahead_ns = ahead_ns
         if digest.columns is not None:
             node.columns, node.columns_ns = digest.columns, heard.heard_ns
             node.states = states_of(digest.columns, node.ahead_ns)
 
-    def _take_word(self, heard: Heard) -> None:
+    def _take_leader_message(self, heard: ReceivedValue) -> None:
         """It led: whoever followed it never read its digests."""
-        node = self.nodes.setdefault(heard.node, Node(heard.node))
+        node = self.nodes.setdefault(heard.node, RemoteNode(heard.node))
         node.met, node.heard_ns = True, max(node.heard_ns, heard.heard_ns)
-        word = read_word(heard.value)
+        word = read_leader_message(heard.value)
         node.left = word is not None and word.over
 
-    def met(self) -> list[Node]:
+    def met(self) -> list[RemoteNode]:
         """Nodes that are or were there, in order."""
         return [node for _, node in sorted(self.nodes.items()) if node.met]
 
@@ -162,11 +162,11 @@ class Roster:
         now_ns = time.monotonic_ns()
         return any(node.met and node.waits and not node.over and node.silent_s(now_ns) is None for node in self.all())
 
-    def all(self) -> Iterator[Node]:
+    def all(self) -> Iterator[RemoteNode]:
         """In any order."""
         return iter(self.nodes.values())
 
-    def untold(self, now_ns: int) -> list[Node]:
+    def without_fresh_columns(self, now_ns: int) -> list[RemoteNode]:
         """Nodes that speak and have not told of each of their ranks just now."""
         return [
             node
@@ -181,14 +181,14 @@ class Roster:
             if not node.met:
                 continue
             if node.over:
-                found.update(dict.fromkeys(node.ranks, OVER_RANK if node.left_well else DEAD_RANK))
+                found.update(dict.fromkeys(node.ranks, OVER_RANK if node.exited_cleanly else DEAD_RANK))
             elif node.silent_s(now_ns) is not None:
                 found.update(dict.fromkeys(node.ranks, SILENT_RANK))
             else:
                 found.update(node.states)
         return found
 
-    def paces(self, now_ns: int) -> dict[int, PaceTold | None]:
+    def paces(self, now_ns: int) -> dict[int, NodePace | None]:
         """What every other node told of the rank that waits least; None of one that did not, or is not heard."""
         return {
             node.number: node.digest.pace if node.digest is not None and node.quiet_s(now_ns) < SILENT_S else None
@@ -196,6 +196,6 @@ class Roster:
             if not node.over
         }
 
-    def by_rank(self) -> dict[int, Node]:
+    def by_rank(self) -> dict[int, RemoteNode]:
         """Where every rank is that another node told of."""
         return {rank: node for node in self.all() for rank in (*node.ranks, *node.states)}

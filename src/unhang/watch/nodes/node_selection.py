@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from unhang.watch.job.detection import Standing
-from unhang.watch.nodes.node_roster import QUIET_S, Roster
-from unhang.watch.pace.pace_over_nodes import Slowest
+from unhang.watch.job.wait_detection import WaitSnapshot
+from unhang.watch.nodes.node_roster import QUIET_S, NodeRoster
+from unhang.watch.pace.pace_over_nodes import SlowestRank
 
 MOST_ASKED = 16
 """Nodes whose evidence is asked for at a look: those of laggards first."""
@@ -15,10 +15,10 @@ WITNESSES = 6
 _FIRST = 64
 
 
-def in_a_stall(roster: Roster, standing: Standing | None, now_ns: int) -> list[int]:
+def nodes_for_stall(roster: NodeRoster, standing: WaitSnapshot | None, now_ns: int) -> list[int]:
     """Nodes to ask because ranks wait, or (None) because the job has ended."""
     # Who left in order has nothing to tell; who failed left its evidence behind.
-    there = [node for node in roster.met() if node.silent_s(now_ns) is None and not node.left_well]
+    there = [node for node in roster.met() if node.silent_s(now_ns) is None and not node.exited_cleanly]
     if len(there) <= MOST_ASKED or standing is None:
         return [node.number for node in there[:MOST_ASKED]]
     late, first = set(standing.laggards), set(standing.waiters[:_FIRST])
@@ -32,7 +32,7 @@ def in_a_stall(roster: Roster, standing: Standing | None, now_ns: int) -> list[i
     return sorted(sorted(worths, key=lambda number: (-worths[number], number))[:most])
 
 
-def in_a_moving_job(roster: Roster, slow: Slowest, now_ns: int) -> list[int]:
+def nodes_for_pace(roster: NodeRoster, slow: SlowestRank, now_ns: int) -> list[int]:
     """The node with the slow rank, or another one to compare ours with; all where no rank is slow."""
     there = [known.number for known in roster.met() if not known.over and known.quiet_s(now_ns) < QUIET_S]
     return [known for known in there if slow.node in (None, known)][: MOST_ASKED if slow.rank is None else 1]

@@ -11,22 +11,22 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from unhang.evidence.decode_errors import UNDECODABLE
+from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.records.record_views import PHASES
-from unhang.watch.job.detection import Doing, RankLook, RankState
+from unhang.watch.job.wait_detection import RankActivity, RankSample, RankState
 from unhang.watch.pace.call_digests import MOST_GROUPS as PRINTED_GROUPS
-from unhang.watch.pace.call_digests import MOST_STRETCHES, Print
-from unhang.watch.pace.pace_over_nodes import PaceTold, sound
-from unhang.watch.reporting.live_snapshot import Index
+from unhang.watch.pace.call_digests import MOST_STRETCHES, CallDigest
+from unhang.watch.pace.pace_over_nodes import NodePace, is_valid
+from unhang.watch.reporting.live_snapshot import TextIndex
 
-DOINGS = tuple(Doing)
-STUCK, IN_INIT, RHYTHM = 1, 2, 4
+ACTIVITIES = tuple(RankActivity)
+STUCK, IN_INIT, HAS_DONE_STEPS = 1, 2, 4
 MOST_GROUPS = 32
 MOST_RANKS = 1024
 """Of one node: what says more is not believed."""
 
 
-class GroupPart(msgspec.Struct, array_like=True, frozen=True):
+class DigestGroup(msgspec.Struct, array_like=True, frozen=True):
     """One group: positions of the node's ranks that are in it."""
 
     name: str
@@ -37,9 +37,9 @@ class GroupPart(msgspec.Struct, array_like=True, frozen=True):
     completed: list[int]
 
 
-class Columns(msgspec.Struct, array_like=True, frozen=True):
-    """One entry a rank. ``doing``: index into :data:`DOINGS`; ``phase`` into ``PHASES``; ``place`` and ``label`` into
-    their lists, -1 without one; ``*_ns``: since when, -1 where there is none."""
+class DigestColumns(msgspec.Struct, array_like=True, frozen=True):
+    """One entry a rank. ``doing``: index into :data:`ACTIVITIES`; ``phase`` into ``PHASES``; ``place`` and ``label``
+    into     their lists, -1 without one; ``*_ns``: since when, -1 where there is none."""
 
     rank: list[int]
     doing: list[int]
@@ -56,13 +56,13 @@ class Columns(msgspec.Struct, array_like=True, frozen=True):
     labels: list[str]
     marks: list[tuple[int, int, int]]
     """(rank, since_ns, at_most_ns) of those that are in a marked phase."""
-    groups: list[GroupPart]
+    groups: list[DigestGroup]
 
 
-_BY_RANK = Columns.__struct_fields__[:11]
+_BY_RANK = DigestColumns.__struct_fields__[:11]
 
 
-class Digest(msgspec.Struct, array_like=True, frozen=True):
+class NodeDigest(msgspec.Struct, array_like=True, frozen=True):
     """One node at one moment. ``waits_ms``: how long the rank that waits longest has, -1: nobody does. ``low`` and
     ``high``: positions in the group with most members. ``over``: its command has ended, 1 well, 2 not."""
 
@@ -74,14 +74,14 @@ class Digest(msgspec.Struct, array_like=True, frozen=True):
     low: int
     high: int
     over: int = 0
-    columns: Columns | None = None
-    pace: PaceTold | None = None
+    columns: DigestColumns | None = None
+    pace: NodePace | None = None
     """Of a job that moves, once enough was seen."""
-    calls: list[Print] = []
+    calls: list[CallDigest] = []
     """What its ranks called, for a while after they were compared."""
 
 
-class Hello(msgspec.Struct, array_like=True, frozen=True):
+class NodeHello(msgspec.Struct, array_like=True, frozen=True):
     """Who a node is; changes rarely. ``wall_ns``: its clock at ``at_ns``."""
 
     name: str
@@ -98,18 +98,18 @@ class Hello(msgspec.Struct, array_like=True, frozen=True):
 class NodeRanks(NamedTuple):
     """A node's ranks as its watcher sees them at one moment."""
 
-    looks: Mapping[int, RankLook]
+    looks: Mapping[int, RankSample]
     states: Mapping[int, RankState]
 
 
-def digest_of(now_ns: int, ranks: NodeRanks, *, deaths: int, over: int, whole: bool) -> Digest:
+def digest_of(now_ns: int, ranks: NodeRanks, *, deaths: int, over: int, whole: bool) -> NodeDigest:
     """``whole``: with columns."""
     views = [look.view for look in ranks.looks.values()]
     since = [state.waits_ns for state in ranks.states.values() if state.waits_ns is not None and state.waits]
     groups = [group for view in views for group in view.groups]
     largest = max(groups, key=lambda group: group.size, default=None)
     positions = [g.enqueued for g in groups if largest is not None and g.name == largest.name]
-    return Digest(
+    return NodeDigest(
         at_ns=now_ns,
         ranks=len(ranks.looks),
         deaths=deaths,
@@ -122,7 +122,7 @@ def digest_of(now_ns: int, ranks: NodeRanks, *, deaths: int, over: int, whole: b
     )
 
 
-def turn_of(digest: Digest) -> object:
+def change_key(digest: NodeDigest) -> object:
     """Equal while nothing happened but that time went by: then there is no hurry to tell it again."""
     told = digest.columns
     if told is None:
@@ -132,19 +132,19 @@ def turn_of(digest: Digest) -> object:
     return digest.deaths, digest.over, ranks, told.places, told.labels, told.marks, counts
 
 
-def columns_of(ranks: NodeRanks) -> Columns:
+def columns_of(ranks: NodeRanks) -> DigestColumns:
     """Every rank of a node."""
-    places, labels = Index(), Index()
+    places, labels = TextIndex(), TextIndex()
     rows: list[tuple[float, ...]] = []
     marks: list[tuple[int, int, int]] = []
-    groups: dict[str, GroupPart] = {}
+    groups: dict[str, DigestGroup] = {}
     for rank, look in sorted(ranks.looks.items())[:MOST_RANKS]:
         view, state = look.view, ranks.states[rank]
-        flags = STUCK * state.stuck + IN_INIT * state.in_init + RHYTHM * state.rhythm
+        flags = STUCK * state.stuck + IN_INIT * state.in_init + HAS_DONE_STEPS * state.rhythm
         rows.append(
             (
                 rank,
-                DOINGS.index(state.doing),
+                ACTIVITIES.index(state.doing),
                 state.waits_ns if state.waits_ns is not None else -1,
                 flags,
                 PHASES.index(view.phase) if view.phase in PHASES else PHASES.index("other"),
@@ -159,63 +159,67 @@ def columns_of(ranks: NodeRanks) -> Columns:
         if view.mark is not None:
             marks.append((rank, view.mark.since_ns, view.mark.at_most_ns))
         for group in view.groups:
-            part = groups.setdefault(group.name, GroupPart(group.name, group.backend, group.size, [], [], []))
+            part = groups.setdefault(group.name, DigestGroup(group.name, group.backend, group.size, [], [], []))
             part.rank.append(rank)
             part.enqueued.append(group.enqueued)
             part.completed.append(group.completed)
     lists = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in _BY_RANK]
     largest = sorted(groups.values(), key=lambda part: (-part.size, part.name))[:MOST_GROUPS]
     columns: dict[str, Any] = dict(zip(_BY_RANK, lists, strict=True))
-    return Columns(**columns, places=places.texts(), labels=labels.texts(), marks=marks, groups=largest)
+    return DigestColumns(**columns, places=places.texts(), labels=labels.texts(), marks=marks, groups=largest)
 
 
-def states_of(columns: Columns, ahead_ns: int) -> dict[int, RankState]:
+def states_of(columns: DigestColumns, ahead_ns: int) -> dict[int, RankState]:
     """The ranks of another node for the detector. ``ahead_ns``: how far its monotonic clock is ahead of ours."""
     return {
         rank: RankState(
-            DOINGS[doing],
+            ACTIVITIES[doing],
             waits - ahead_ns if waits >= 0 else None,
             bool(flags & STUCK),
             bool(flags & IN_INIT),
-            bool(flags & RHYTHM),
+            bool(flags & HAS_DONE_STEPS),
         )
         for rank, doing, waits, flags in zip(columns.rank, columns.doing, columns.waits_ns, columns.flags, strict=True)
     }
 
 
-_pack, _digests, _hellos = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(Digest), msgspec.msgpack.Decoder(Hello)
+_pack, _digests, _hellos = (
+    msgspec.msgpack.Encoder(),
+    msgspec.msgpack.Decoder(NodeDigest),
+    msgspec.msgpack.Decoder(NodeHello),
+)
 
 
-def pack(value: Digest | Hello) -> bytes:
+def encode_digest(value: NodeDigest | NodeHello) -> bytes:
     """For the way."""
     return _pack.encode(value)
 
 
-def read_digest(data: bytes) -> Digest | None:
-    """What :func:`pack` made; None for anything else."""
+def read_digest(data: bytes) -> NodeDigest | None:
+    """What :func:`encode_digest` made; None for anything else."""
     try:
         found = _digests.decode(data)
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         return None
-    right = (found.columns is None or _sound(found.columns)) and (found.pace is None or sound(found.pace))
+    right = (found.columns is None or _is_valid(found.columns)) and (found.pace is None or is_valid(found.pace))
     right = right and len(found.calls) <= MOST_STRETCHES * PRINTED_GROUPS
     return found if right else None
 
 
-def read_hello(data: bytes) -> Hello | None:
-    """What :func:`pack` made; None for anything else."""
+def read_hello(data: bytes) -> NodeHello | None:
+    """What :func:`encode_digest` made; None for anything else."""
     try:
         found = _hellos.decode(data)
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         return None
     return found if len(found.ranks) == len(found.pids) <= MOST_RANKS else None
 
 
-def _sound(columns: Columns) -> bool:
+def _is_valid(columns: DigestColumns) -> bool:
     number = len(columns.rank)
     if number > MOST_RANKS or any(len(getattr(columns, name)) != number for name in _BY_RANK):
         return False
-    if any(not 0 <= doing < len(DOINGS) for doing in columns.doing) or any(rank < 0 for rank in columns.rank):
+    if any(not 0 <= doing < len(ACTIVITIES) for doing in columns.doing) or any(rank < 0 for rank in columns.rank):
         return False
     if any(not 0 <= phase < len(PHASES) for phase in columns.phase):
         return False
@@ -225,7 +229,7 @@ def _sound(columns: Columns) -> bool:
     return all(len(g.rank) == len(g.enqueued) == len(g.completed) for g in columns.groups)
 
 
-def wall_ahead_s(ours: Hello, theirs: Hello, ahead_ns: int) -> float:
+def clock_ahead_s(ours: NodeHello, theirs: NodeHello, ahead_ns: int) -> float:
     """How far the other node's clock is ahead of ours; ``ahead_ns``: its monotonic clock against ours."""
     own_ns = ours.wall_ns - ours.at_ns
     other_ns = theirs.wall_ns - theirs.at_ns + ahead_ns

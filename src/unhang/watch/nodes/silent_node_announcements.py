@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator, Sequence
 
 from unhang.findings import Text, say
-from unhang.watch.nodes.cluster_view import Company
-from unhang.watch.nodes.node_roster import Node
-from unhang.watch.nodes.transport.mailbox import age_s
+from unhang.watch.nodes.cluster_view import ClusterView
+from unhang.watch.nodes.node_roster import RemoteNode
+from unhang.watch.nodes.transport.mailbox import seconds_since
 
 FEW = 3
 """So many nodes get a line each; of more, so many are named."""
@@ -18,7 +18,7 @@ ANSWER_S = 9.0
 """No longer is waited for whether the machine of a silent node answers."""
 
 
-class SilentLines:
+class SilentNodeAnnouncements:
     """A node's silence is said once, and again after it was heard between."""
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class SilentLines:
         self._lines = 0
         self._next_at = 0.0
 
-    def due(self, company: Company) -> Iterator[Text]:
+    def due(self, company: ClusterView) -> Iterator[Text]:
         """What is to be said now."""
         if time.monotonic() < self._next_at:
             return
@@ -39,7 +39,7 @@ class SilentLines:
         if self._lines > before and self._lines > FEW:
             self._next_at = time.monotonic() + BETWEEN_S
 
-    def _fell_silent(self, nodes: Sequence[Node], answers: bool | None) -> Iterator[Text]:
+    def _fell_silent(self, nodes: Sequence[RemoteNode], answers: bool | None) -> Iterator[Text]:
         self._said.update(node.number for node in nodes)
         if len(nodes) > FEW:
             self._lines += 1
@@ -47,9 +47,9 @@ class SilentLines:
             return
         for node in nodes:
             self._lines += 1
-            yield _one(node.name, age_s(node.heard_ns), answers)
+            yield _one(node.name, seconds_since(node.heard_ns), answers)
 
-    def _came_back(self, company: Company, silent: set[int]) -> Iterator[Text]:
+    def _came_back(self, company: ClusterView, silent: set[int]) -> Iterator[Text]:
         back = sorted(self._said - silent)
         self._said.difference_update(back)
         known = [company.roster.nodes[number] for number in back if number in company.roster.nodes]
@@ -63,17 +63,17 @@ class SilentLines:
             yield say("node {node} is heard again", node=node.name)
 
 
-def _is_known(company: Company, node: Node, answers: bool | None) -> bool:
+def _is_known(company: ClusterView, node: RemoteNode, answers: bool | None) -> bool:
     """Said when it is known whether its machine answers, or that takes too long."""
     found = company.answers(node.number)
-    return found is answers and (found is not None or age_s(node.heard_ns) >= ANSWER_S)
+    return found is answers and (found is not None or seconds_since(node.heard_ns) >= ANSWER_S)
 
 
-def _names(nodes: Sequence[Node]) -> str:
+def _names(nodes: Sequence[RemoteNode]) -> str:
     return ", ".join([*(node.name for node in nodes[:FEW]), *(["…"] if len(nodes) > FEW else [])])
 
 
-def _many(nodes: Sequence[Node], answers: bool | None) -> Text:
+def _many(nodes: Sequence[RemoteNode], answers: bool | None) -> Text:
     count, names = len(nodes), _names(nodes)
     if answers:
         return say(

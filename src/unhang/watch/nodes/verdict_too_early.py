@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from unhang.watch.job.detection import RankState
-from unhang.watch.nodes.node_roster import DOUBT_S, QUIET_S, Node
+from unhang.watch.job.wait_detection import RankState
+from unhang.watch.nodes.node_roster import DOUBT_S, QUIET_S, RemoteNode
 
 FEW_SHARE = 0.02
 """Of thousands of nodes so many are always late: they hold nothing up when their ranks cannot be to blame."""
 
 
-def doubtful(nodes: Sequence[Node], answers: Callable[[int], bool | None], now_ns: int) -> list[Node]:
+def newly_quiet(nodes: Sequence[RemoteNode], answers: Callable[[int], bool | None], now_ns: int) -> list[RemoteNode]:
     """Nodes that have just fallen quiet: soon they are heard again, or known to be gone.
 
     ``answers``: whether the machine of a node answers since then; None where that is not known.
@@ -22,7 +22,9 @@ def doubtful(nodes: Sequence[Node], answers: Callable[[int], bool | None], now_n
     ]
 
 
-def matters(unsure: Sequence[Node], nodes: Sequence[Node], states: Mapping[int, RankState]) -> bool:
+def could_change_blame(
+    unsure: Sequence[RemoteNode], nodes: Sequence[RemoteNode], states: Mapping[int, RankState]
+) -> bool:
     """Whether what ``unsure`` nodes do now may change who is to blame. ``states``: of all ranks, as last heard.
 
     It cannot where they are few, all their ranks waited when they were last heard, and a rank of another node stands

@@ -8,38 +8,38 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from unhang.evidence.items import Entries, Recording
+    from unhang.evidence.items import RecorderDump, RecorderEntries
     from unhang.facts.model import GroupFacts
 
 STRETCH = 64
 """Positions; the first of a stretch is a multiple of it on every node."""
 MOST_STRETCHES, MOST_GROUPS = 16, 4
 
-Print = tuple[int, int, int]
+CallDigest = tuple[int, int, int]
 """(a number for the name of a group, which stretch, a number for what was called there)."""
 
 
-def prints_of(dumps: Path) -> list[Print]:
+def digest_calls(dumps: Path) -> list[CallDigest]:
     """Of the busiest groups in ``dumps``, the last whole stretches."""
     groups, _ = groups_in([dumps])
     busiest = sorted(groups.items(), key=lambda known: (-_length(known[1].entries), known[0]))
-    return [one for name, group in busiest[:MOST_GROUPS] for one in _of_group(name, group)]
+    return [one for name, group in busiest[:MOST_GROUPS] for one in _digest_group(name, group)]
 
 
-def groups_in(dumps: Iterable[Path]) -> tuple[dict[str, GroupFacts], dict[int, Recording]]:
+def groups_in(dumps: Iterable[Path]) -> tuple[dict[str, GroupFacts], dict[int, RecorderDump]]:
     """(groups, recordings by rank) of the dumps in these folders."""
-    from unhang.evidence.flight_recorder.many_dumps import read_recordings
+    from unhang.evidence.flight_recorder.many_dumps import read_recorder_dumps
     from unhang.facts.alignment.group_table import groups_from_recordings
-    from unhang.facts.dump_choice import choose_recordings
+    from unhang.facts.dump_choice import choose_dumps
     from unhang.findings import Unread
 
     paths = [path for folder in dumps for path in sorted(folder.glob("rank_*"))]
-    items: Iterable[Recording | Unread] = read_recordings(paths, whole=True, jobs=1)
-    chosen = dict(choose_recordings([item for item in items if not isinstance(item, Unread)]).by_rank)
+    items: Iterable[RecorderDump | Unread] = read_recorder_dumps(paths, whole=True, jobs=1)
+    chosen = dict(choose_dumps([item for item in items if not isinstance(item, Unread)]).by_rank)
     return groups_from_recordings(chosen, tuple(sorted(chosen)), frozenset(chosen)), chosen
 
 
-def differing_nodes(told: Mapping[int | None, Sequence[Print]]) -> list[int | None]:
+def differing_nodes(told: Mapping[int | None, Sequence[CallDigest]]) -> list[int | None]:
     """Two nodes that called different things at the same positions; empty where none did."""
     seen: dict[tuple[int, int], tuple[int, int | None]] = {}
     for node, prints in told.items():
@@ -50,18 +50,18 @@ def differing_nodes(told: Mapping[int | None, Sequence[Print]]) -> list[int | No
     return []
 
 
-def _length(entries: Mapping[int, Entries]) -> int:
+def _length(entries: Mapping[int, RecorderEntries]) -> int:
     return max((len(one) for one in entries.values()), default=0)
 
 
-def _of_group(name: str, group: GroupFacts) -> Iterator[Print]:
-    from unhang.facts.alignment.nonfatal_mismatch import of_this_group
-    from unhang.facts.collective_operations import gist
+def _digest_group(name: str, group: GroupFacts) -> Iterator[CallDigest]:
+    from unhang.facts.alignment.nonfatal_mismatch import entries_of_latest_group
+    from unhang.facts.collective_operations import signature_text
 
     if not group.entries:
         return
-    entries = of_this_group(group.entries[min(group.entries)])
-    gists = [gist(signature) for signature in entries.signatures]
+    entries = entries_of_latest_group(group.entries[min(group.entries)])
+    gists = [signature_text(signature) for signature in entries.signatures]
     stretches: dict[int, dict[int, str]] = {}
     for position, signature in zip(entries.position.tolist(), entries.signature.tolist(), strict=True):
         stretches.setdefault(position // STRETCH, {}).setdefault(position, gists[signature])

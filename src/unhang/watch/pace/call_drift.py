@@ -21,24 +21,24 @@ from typing import TYPE_CHECKING
 from unhang.records.record import read_records
 from unhang.watch import private_files
 from unhang.watch.control_file import open_control
-from unhang.watch.pace.call_digests import Print, groups_in, prints_of
+from unhang.watch.pace.call_digests import CallDigest, digest_calls, groups_in
 from unhang.watch.sampling import earlier_evidence, temporary_dumps
 
 if TYPE_CHECKING:
-    from unhang.facts.model import Disagreement, PendingCall
+    from unhang.facts.model import CallMismatch, PendingCall
 
 FIRST_AFTER_S, SECOND_AFTER_S, TIMES, MAX_PAUSE_S = 3.0, 20.0, 3.0, 3600.0
 LEAST_COLLECTIVES = 10
 DUMP_LIMIT_S, STACKS_LIMIT_S = 3.0, 8.0
 POLL_S = 0.05
-PRINTS, PRINTS_TOLD_S = "prints.json", 30.0
+DIGESTS_FILE, DIGESTS_VALID_S = "prints.json", 30.0
 """Other nodes are told so long; their comparisons come at about the same time."""
 MOST_GROUPS = 16
 MOST_RANKS_TOLD = 256
 
 
 @dataclass(slots=True)
-class DriftWatch:
+class CallDriftWatch:
     """Asks for dumps in the life of a job; says once what it found. ``folder`` is the run folder."""
 
     records: Path
@@ -47,7 +47,7 @@ class DriftWatch:
     checks: int = 0
     _next_s: float = 0.0
     _told: bool = False
-    _prints: list[Print] = field(default_factory=list)
+    _prints: list[CallDigest] = field(default_factory=list)
     _prints_s: float = float("-inf")
 
     def go_on(self, most_collectives: int) -> bytes | None:
@@ -73,7 +73,7 @@ class DriftWatch:
         self.pid = os.fork()
         if self.pid == 0:
             try:
-                compare(self.records, self.folder, self._answer)
+                compare_calls(self.records, self.folder, self._answer)
             except BaseException:  # noqa: BLE001 - the process edge
                 traceback.print_exc()
             finally:
@@ -86,7 +86,7 @@ class DriftWatch:
             return None
         self.pid = None
         with suppress(OSError, ValueError):
-            self._prints = [tuple(one) for one in json.loads(self._answer.with_name(PRINTS).read_bytes())]
+            self._prints = [tuple(one) for one in json.loads(self._answer.with_name(DIGESTS_FILE).read_bytes())]
             self._prints_s = time.monotonic()
         with suppress(OSError):
             found = self._answer.read_bytes()
@@ -95,9 +95,9 @@ class DriftWatch:
         return None
 
     @property
-    def prints(self) -> list[Print]:
+    def prints(self) -> list[CallDigest]:
         """What our ranks called at the comparison that was made just now, for other nodes; else empty."""
-        return self._prints if time.monotonic() - self._prints_s < PRINTS_TOLD_S else []
+        return self._prints if time.monotonic() - self._prints_s < DIGESTS_VALID_S else []
 
     def try_again(self) -> None:
         """What was found came to nothing, the job was busy otherwise: compare again when it is time."""
@@ -123,36 +123,38 @@ def pause_after(checks: int) -> float:
     return min(SECOND_AFTER_S * TIMES ** min(checks, 10), MAX_PAUSE_S)
 
 
-def compare(records: Path, folder: Path, answer: Path) -> None:
+def compare_calls(records: Path, folder: Path, answer: Path) -> None:
     """Take a dump of every rank and compare them; write ``answer`` only where calls differ. Leaves no dump behind."""
-    earlier_evidence.lay_dumps_aside(folder)
+    earlier_evidence.set_dumps_aside(folder)
     read: dict[Path, int] = {}
     try:
         _ask(records, stacks=False, limit_s=DUMP_LIMIT_S)
-        read = temporary_dumps.written(folder / "dumps")
-        private_files.replace(answer.with_name(PRINTS), json.dumps(prints_of(folder / "dumps")).encode())
-        found = differing(folder / "dumps")
+        read = temporary_dumps.dump_times(folder / "dumps")
+        private_files.write_atomically(
+            answer.with_name(DIGESTS_FILE), json.dumps(digest_calls(folder / "dumps")).encode()
+        )
+        found = find_disagreements(folder / "dumps")
         if not found:
             return
         _ask(records, stacks=True, limit_s=STACKS_LIMIT_S)
-        read = temporary_dumps.written(folder / "dumps")
-        with_lines = {call.group: call for call in differing(folder / "dumps")}
+        read = temporary_dumps.dump_times(folder / "dumps")
+        with_lines = {call.group: call for call in find_disagreements(folder / "dumps")}
         found = tuple(with_lines.get(call.group, call) for call in found)
-        private_files.replace(answer, document(found))
+        private_files.write_atomically(answer, comparison_document(found))
     finally:
-        temporary_dumps.drop(read)
+        temporary_dumps.remove_unchanged(read)
         earlier_evidence.restore(folder)
 
 
-def differing(*dumps: Path) -> tuple[Disagreement, ...]:
+def find_disagreements(*dumps: Path) -> tuple[CallMismatch, ...]:
     """What the ranks called differently, and survived, as their dumps in these folders tell."""
-    from unhang.facts.alignment.nonfatal_mismatch import find_survived
+    from unhang.facts.alignment.nonfatal_mismatch import find_nonfatal_mismatches
 
     groups, chosen = groups_in(dumps)
-    return find_survived(groups, chosen) if len(chosen) > 1 else ()
+    return find_nonfatal_mismatches(groups, chosen) if len(chosen) > 1 else ()
 
 
-def document(found: tuple[Disagreement, ...]) -> bytes:
+def comparison_document(found: tuple[CallMismatch, ...]) -> bytes:
     """``machine/compared.json``."""
     groups = [
         {

@@ -13,11 +13,11 @@ import msgspec
 
 from unhang.watch.pace.pace_record import PaceRecord
 
-MOST_LOOKS = 120
+MAX_SAMPLES = 120
 """What is told of more; small numbers travel in a byte."""
 
 
-class PaceTold(msgspec.Struct, array_like=True, frozen=True):
+class NodePace(msgspec.Struct, array_like=True, frozen=True):
     """The ``rank`` of a node that waits least. ``waits``: in what percentage of the looks; ``next``: the one of the
     node's rank that waits least after it, -1 where it has only one; ``lost``: what percentage of its steps of now was
     not there before they grew slower, 0 where they did not."""
@@ -29,7 +29,7 @@ class PaceTold(msgspec.Struct, array_like=True, frozen=True):
     lost: int
 
 
-class Slowest(NamedTuple):
+class SlowestRank(NamedTuple):
     """``rank`` on node ``node`` (None: this one) holds all others up; ``changed``: steps have grown slower. Without a
     rank: they have, and all ranks wait for what lies between them."""
 
@@ -38,7 +38,7 @@ class Slowest(NamedTuple):
     changed: bool
 
 
-def told_of(record: PaceRecord) -> PaceTold | None:
+def node_pace(record: PaceRecord) -> NodePace | None:
     """What a node tells; None while it has seen too little."""
     from unhang.facts.pace.slow_rank_over_time import LEAST_LOOKS
     from unhang.facts.pace_change import find_step_change
@@ -50,27 +50,27 @@ def told_of(record: PaceRecord) -> PaceTold | None:
     rank = order[0][1]
     change = find_step_change(list(record.ranks[rank].steps.told()))
     lost = round(100 * change.lost_share) if change is not None else 0
-    return PaceTold(min(MOST_LOOKS, round(record.looks)), rank, shares[0], shares[1] if len(shares) > 1 else -1, lost)
+    return NodePace(min(MAX_SAMPLES, round(record.looks)), rank, shares[0], shares[1] if len(shares) > 1 else -1, lost)
 
 
-def slowest(own: PaceTold | None, others: Mapping[int, PaceTold | None]) -> Slowest | None:
+def find_slowest_rank(own: NodePace | None, others: Mapping[int, NodePace | None]) -> SlowestRank | None:
     """Who holds all ranks of all nodes up; None where no rank does, or a node has not told."""
     from unhang.facts.pace.slow_rank_over_time import ALL_WAIT, LEAST_LOOKS, holds_up
 
-    told: dict[int | None, PaceTold] = {node: one for node, one in others.items() if one is not None}
+    told: dict[int | None, NodePace] = {node: one for node, one in others.items() if one is not None}
     if own is None or len(told) < len(others) or any(one.looks < LEAST_LOOKS for one in told.values()):
         return None
     told[None] = own
     if all(one.waits >= 100 * ALL_WAIT and one.lost for one in told.values()):
-        return Slowest(None, None, changed=True)
+        return SlowestRank(None, None, changed=True)
     node = min(told, key=lambda known: (told[known].waits, told[known].rank))
     least = told.pop(node)
     usual = min([one.waits for one in told.values()] + ([least.next] if least.next >= 0 else []), default=0)
     if not holds_up(least.waits / 100, usual / 100, least.lost / 100):
         return None
-    return Slowest(node, least.rank, least.lost > 0)
+    return SlowestRank(node, least.rank, least.lost > 0)
 
 
-def sound(told: PaceTold) -> bool:
+def is_valid(told: NodePace) -> bool:
     """Whether it can be right: it came from elsewhere."""
     return told.rank >= 0 and told.looks >= 0 and -1 <= told.next <= 100 and 0 <= told.waits <= 100 > told.lost >= 0

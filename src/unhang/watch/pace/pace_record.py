@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from unhang.records.record_views import Place, RecordView
-from unhang.watch.job.detection import RankLook
+from unhang.records.record_views import CodeLine, RecordView
+from unhang.watch.job.wait_detection import RankSample
 from unhang.watch.pace.step_history import StepHistory
 
 if TYPE_CHECKING:
-    from unhang.evidence.own_files.recorder_items import Pace
+    from unhang.evidence.own_files.run_items import Pace
 
 HALVE_AFTER = 240
 """Looks: about a minute. What was seen before counts half."""
@@ -29,7 +29,7 @@ FRAMES = 16
 
 
 @dataclass(slots=True)
-class Seen:
+class PaceSample:
     """One look at one rank: whether it stood in communication, and where."""
 
     waits: bool
@@ -64,7 +64,7 @@ class PaceRecord:
     ranks: dict[int, _Rank] = field(default_factory=dict)
     _since_halved: int = 0
 
-    def note_steps(self, looks: Mapping[int, RankLook]) -> None:
+    def note_steps(self, looks: Mapping[int, RankSample]) -> None:
         """Take over how far the ranks' steps are; collectives, while it is not known how many are a step."""
         for rank, look in looks.items():
             known = self.ranks.setdefault(rank, _Rank())
@@ -72,11 +72,11 @@ class PaceRecord:
                 known.calls.note(_most_calls(look.view), time.monotonic_ns())
             elif look.view.steps > 0:
                 if known.calls is not None and look.view.step_source == "rhythm":
-                    known.steps = known.calls.in_rounds_of(look.view.collectives_per_step)
+                    known.steps = known.calls.grouped_by(look.view.collectives_per_step)
                 known.calls = None
                 known.steps.note(look.view.steps, look.view.last_step_ns)
 
-    def add(self, seen: Mapping[int, Seen]) -> None:
+    def add(self, seen: Mapping[int, PaceSample]) -> None:
         """One look at every rank."""
         self.looks += 1
         for rank, look in seen.items():
@@ -111,7 +111,7 @@ class PaceRecord:
         order = sorted(self.ranks, key=lambda rank: (self.ranks[rank].waits, rank))
         told = sorted(order[: MOST_RANKS_TOLD // 2] + order[MOST_RANKS_TOLD // 2 :][-MOST_RANKS_TOLD // 2 :])
         looks = max(self.looks, 1.0)
-        ranks = [_told(rank, self.ranks[rank], looks) for rank in told]
+        ranks = [_rank_document(rank, self.ranks[rank], looks) for rank in told]
         least = sorted((elsewhere or {}).items(), key=lambda known: known[1])[:MOST_ELSEWHERE]
         ranks += [{"rank": rank, "waits": share} for rank, share in least if rank not in self.ranks]
         return json.dumps({"schema": "unhang.pace/1", "looks": round(self.looks), "ranks": ranks}).encode() + b"\n"
@@ -125,9 +125,9 @@ class PaceRecord:
         return None if isinstance(found, Unread) else found
 
 
-def seen_in(view: RecordView, *, waits: bool) -> Seen:
+def pace_sample(view: RecordView, *, waits: bool) -> PaceSample:
     """What one record shows."""
-    return Seen(waits, view.phase, _line(view.user), view.stack)
+    return PaceSample(waits, view.phase, _line(view.user), view.stack)
 
 
 def _most_calls(view: RecordView) -> int:
@@ -138,11 +138,11 @@ def _top(places: dict[_Key, _Place], most: int) -> dict[_Key, _Place]:
     return dict(sorted(places.items(), key=lambda item: -item[1].weight)[:most])
 
 
-def _line(place: Place) -> tuple[str, int, str]:
+def _line(place: CodeLine) -> tuple[str, int, str]:
     return (place.file, place.line, place.function)
 
 
-def _told(number: int, rank: _Rank, looks: float) -> dict[str, object]:
+def _rank_document(number: int, rank: _Rank, looks: float) -> dict[str, object]:
     places = _top(rank.places, PLACES_TOLD).items()
     return {
         "rank": number,

@@ -18,20 +18,20 @@ from typing import Any
 
 import msgspec
 
-from unhang.evidence.own_files.rank_series_columns import MOST_ROWS, Stretch, joined, packed, rows_of
+from unhang.evidence.own_files.rank_series_columns import MOST_ROWS, ColumnBlock, merge_blocks, pack_rows, unpack_rows
 from unhang.records.record_views import RecordView
 from unhang.watch import private_files
-from unhang.watch.job.detection import RankLook
-from unhang.watch.pace.straggling import stands_in_communication
+from unhang.watch.job.wait_detection import RankSample
+from unhang.watch.pace.straggler_watch import is_in_communication
 
 SCHEMA = "unhang.series/1"
-PLACE = Path("series") / "ranks.jsonl"
+SERIES_PATH = Path("series") / "ranks.jsonl"
 MOST_BYTES = 4 << 20
 FIRST_WIDTH_S = 1.0
 FLUSH_S = 5.0
 MANY = 2_048
 """Ranks; so many more, so much longer is the time between two looks at all of them."""
-LOOKS_A_ROW = 8
+SAMPLES_PER_ROW = 8
 """Of many ranks."""
 MOST_KEPT = 1 << 17
 """Rows of many ranks: as many as a page that shows them can hold."""
@@ -59,7 +59,7 @@ class _Row:
 
     def add(self, view: RecordView, site: int) -> None:
         """One more look."""
-        new, waits = view.steps - self.last.steps, stands_in_communication(view)
+        new, waits = view.steps - self.last.steps, is_in_communication(view)
         if new > 0:
             self.longest_ns = max(self.longest_ns, *view.step_durations_ns[-new:], 0)
         self.doing[site, view.phase, waits] += 1
@@ -93,7 +93,7 @@ class RankSeries:
     """Writes the series of one run. A watcher that was started again goes on with what it finds."""
 
     def __init__(self, folder: Path, *, most_bytes: int = MOST_BYTES) -> None:
-        self._path = folder / PLACE
+        self._path = folder / SERIES_PATH
         self._most_bytes = most_bytes
         self._width_s = FIRST_WIDTH_S
         self._size = -1
@@ -107,7 +107,7 @@ class RankSeries:
         self._kept = 0
         """Rows written by column."""
 
-    def add(self, looks: Mapping[int, RankLook], now: float | None = None) -> None:
+    def add(self, looks: Mapping[int, RankSample], now: float | None = None) -> None:
         """One look at every rank; ``now`` is monotonic seconds. A folder that takes nothing is not worth an error."""
         now = time.monotonic() if now is None else now
         pause_s = len(looks) / MANY if len(looks) > MANY else 0.0
@@ -116,8 +116,8 @@ class RankSeries:
         self._looked = now
         if self._size < 0:
             self._begin()
-        if pause_s and self._width_s < LOOKS_A_ROW * pause_s:
-            self._width_s = LOOKS_A_ROW * pause_s
+        if pause_s and self._width_s < SAMPLES_PER_ROW * pause_s:
+            self._width_s = SAMPLES_PER_ROW * pause_s
             self._waiting.append(self._head())
         self._by_column = self._by_column or pause_s > 0
         for rank in sorted(looks):
@@ -167,11 +167,11 @@ class RankSeries:
         together: list[dict[str, Any]] = []
         for row in rows:
             if together and (row["rank"] <= together[-1]["rank"] or len(together) == MOST_ROWS):
-                yield _line(packed(together))
+                yield _line(pack_rows(together))
                 together.clear()
             together.append(row)
         if together:
-            yield _line(packed(together))
+            yield _line(pack_rows(together))
 
     def _site(self, place: tuple[str, int, str]) -> int:
         """The number of a line; it is written once. 0 stands for those beyond ``MOST_SITES``."""
@@ -188,7 +188,7 @@ class RankSeries:
         """Start the file, or find out how far an earlier watcher came with it."""
         self._size = 0
         with suppress(OSError, ValueError, KeyError, TypeError):
-            for found in _documents(self._path):
+            for found in _read_rows(self._path):
                 if "schema" in found:
                     self._width_s = float(found["width_s"])
                 elif "stretch" in found:
@@ -209,10 +209,10 @@ class RankSeries:
         """Make every two neighbouring rows of a rank one."""
         self._width_s *= 2
         self._kept //= 2
-        sites = [_line(found) for found in _documents(self._path) if "site" in found]
+        sites = [_line(found) for found in _read_rows(self._path) if "site" in found]
         halved = (_line(found) for half in (_halved_rows, _halved_stretches) for found in half(self._path))
         content = "".join((self._head(), *sites, *halved)).encode()
-        private_files.replace(self._path, content)
+        private_files.write_atomically(self._path, content)
         self._size = len(content)
         if self._size > self._most_bytes // 2 + len(self._head()):
             self._most_bytes = max(self._most_bytes, 2 * self._size)  # many lines, or many ranks: not at every flush
@@ -221,14 +221,14 @@ class RankSeries:
 def _halved_rows(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of the file, of every two neighbouring ones of a rank one."""
     open_rows: dict[int, dict[str, Any]] = {}
-    for found in _documents(path):
+    for found in _read_rows(path):
         if "rank" not in found:
             continue
         before = open_rows.pop(found["rank"], None)
         if before is None:
             open_rows[found["rank"]] = found
         elif before["attempt"] == found["attempt"] and before["step"] <= found["step"]:
-            yield _together(before, found)
+            yield _merge_rows(before, found)
         else:
             yield before
             open_rows[found["rank"]] = found
@@ -237,32 +237,32 @@ def _halved_rows(path: Path) -> Iterator[dict[str, Any]]:
 
 def _halved_stretches(path: Path) -> Iterator[dict[str, Any]]:
     """The rows that are written by column, of every two neighbouring lines one."""
-    before: Stretch | None = None
-    for found in _documents(path):
+    before: ColumnBlock | None = None
+    for found in _read_rows(path):
         if "stretch" not in found:
             continue
         with suppress(ValueError):
-            here = msgspec.convert(found["stretch"], Stretch)
+            here = msgspec.convert(found["stretch"], ColumnBlock)
             if before is None:
                 before = here
                 continue
-            yield joined(before, here, SITES_A_ROW) or _joined_by_rank(before, here)
+            yield merge_blocks(before, here, SITES_A_ROW) or _merge_stretches(before, here)
             before = None
     if before is not None:
         yield {"stretch": msgspec.to_builtins(before)}
 
 
-def _joined_by_rank(first: Stretch, second: Stretch) -> dict[str, Any]:
+def _merge_stretches(first: ColumnBlock, second: ColumnBlock) -> dict[str, Any]:
     """Where ranks came, went or were started again: of those the newer attempt is kept."""
-    rows = {row["rank"]: row for row in rows_of(first)}
-    for row in rows_of(second):
+    rows = {row["rank"]: row for row in unpack_rows(first)}
+    for row in unpack_rows(second):
         before = rows.get(row["rank"])
         goes_on = before is not None and before["attempt"] == row["attempt"] and before["step"] <= row["step"]
-        rows[row["rank"]] = _together(before, row) if before is not None and goes_on else row
-    return packed([row for _, row in sorted(rows.items())][:MOST_ROWS])
+        rows[row["rank"]] = _merge_rows(before, row) if before is not None and goes_on else row
+    return pack_rows([row for _, row in sorted(rows.items())][:MOST_ROWS])
 
 
-def _together(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_rows(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
     doing: Counter[tuple[Any, ...]] = Counter()
     for *what, count in (*first["doing"], *second["doing"]):
         doing[tuple(what)] += count
@@ -275,7 +275,7 @@ def _together(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, 
     return row
 
 
-def _documents(path: Path) -> Iterator[dict[str, Any]]:
+def _read_rows(path: Path) -> Iterator[dict[str, Any]]:
     """The lines of the file that are whole."""
     with path.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:

@@ -55,7 +55,7 @@ class StepHistory:
                 return seconds
         return None
 
-    def in_rounds_of(self, calls: int) -> StepHistory:
+    def grouped_by(self, calls: int) -> StepHistory:
         """The same stretch of time, where every ``calls`` that were counted here are one step."""
         rounds, count, total_s = StepHistory(_width=self._width), 0, 0.0
         for at, counted, each_s in zip(self.steps, self.counts, self.seconds, strict=True):

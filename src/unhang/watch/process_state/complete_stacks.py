@@ -8,20 +8,22 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from unhang.evidence.items import StackDump
-from unhang.evidence.stacks.torn_stacks import depth, is_torn
+from unhang.evidence.stacks.torn_stacks import is_torn, main_thread_depth
 
 TRIES = 6
 """Of looks at a rank that generates text one in four is torn or fails (py-spy 0.4); each takes some 12 ms."""
 
-Seen = TypeVar("Seen")
+Attempt = TypeVar("Attempt")
 
 
-def until_whole(look: Callable[[float], Seen], seen_of: Callable[[Seen], float], limit_s: float) -> Seen:
+def retry_until_complete(
+    look: Callable[[float], Attempt], seen_of: Callable[[Attempt], float], limit_s: float
+) -> Attempt:
     """The first look that is whole, else the one that saw most.
 
     Args:
         look: one try, in so many seconds at most.
-        seen_of: :func:`how_much` of it; endless ends the tries.
+        seen_of: :func:`completeness` of it; endless ends the tries.
         limit_s: of all tries together.
     """
     deadline = time.monotonic() + limit_s
@@ -37,11 +39,11 @@ def until_whole(look: Callable[[float], Seen], seen_of: Callable[[Seen], float],
     return best
 
 
-def how_much(dump: StackDump | None, *, final: bool = False) -> float:
+def completeness(dump: StackDump | None, *, final: bool = False) -> float:
     """Frames of the main thread; endless when they are whole; below zero without a look.
 
     ``final``: another try would end the same way.
     """
     if dump is None:
         return math.inf if final else -1
-    return depth(dump) if is_torn(dump) else math.inf
+    return main_thread_depth(dump) if is_torn(dump) else math.inf

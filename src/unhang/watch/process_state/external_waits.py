@@ -24,7 +24,7 @@ _MOST_POLLED = 16
 _LOCK_FILES = (".lock", ".lck", ".lockfile")
 
 
-def awaited(pid: int, stack: str = "", *, proc: Path = PROC) -> dict[str, Any]:
+def find_external_waits(pid: int, stack: str = "", *, proc: Path = PROC) -> dict[str, Any]:
     """``awaits`` of the process, as ``docs/bundle.md`` tells; empty where there is nothing.
 
     ``stack``: where it stood. Who asks for a lock again and again stands in no line for it: then the lock files that

@@ -47,13 +47,13 @@ class Process:
 
 
 @dataclass(slots=True)
-class Machine:
+class ProcessTable:
     """All processes at one moment."""
 
     processes: dict[int, Process] = field(default_factory=dict)
 
     @classmethod
-    def seen_now(cls, *, proc: Path = PROC) -> Machine:
+    def snapshot(cls, *, proc: Path = PROC) -> ProcessTable:
         """Look once at every process."""
         found = (read_process(int(path.name), proc=proc) for path in proc.iterdir() if path.name.isdigit())
         return cls({process.pid: process for process in found if process is not None})
@@ -121,7 +121,7 @@ def read_environment(pid: int, *, proc: Path = PROC) -> Mapping[str, str] | None
     return {name.decode(errors="replace"): value.decode(errors="replace") for name, value in pairs}
 
 
-def number_inside(pid: int, *, proc: Path = PROC) -> int | None:
+def pid_in_namespace(pid: int, *, proc: Path = PROC) -> int | None:
     """The number the process has in its own namespace, where that is not ours."""
     with suppress(OSError):
         for line in (proc / str(pid) / "status").read_text(errors="replace").splitlines():
@@ -145,7 +145,7 @@ def has_mapped(pid: int, library: str, *, proc: Path = PROC) -> bool:
     return False
 
 
-def has_joined(pid: int, *, proc: Path = PROC) -> bool:
+def has_group_threads(pid: int, *, proc: Path = PROC) -> bool:
     """Whether a thread of a process group runs in it. Forked loader workers have none, and anybody may see names."""
     with suppress(OSError):
         for task in (proc / str(pid) / "task").iterdir():
@@ -177,13 +177,13 @@ def torch_version_of(pid: int, *, proc: Path = PROC) -> str:
             text = file.read(MAPS_BYTES).decode(errors="replace")
         found = re.search(r"(/\S+/torch)/lib/libtorch\S*\.so", text)
         if found is not None:
-            with as_seen_by(pid, f"{found[1]}/version.py", proc=proc).open("rb") as file:
+            with path_in_container(pid, f"{found[1]}/version.py", proc=proc).open("rb") as file:
                 version = _VERSION.search(file.read(4096).decode(errors="replace"))
             return version[1] if version is not None else ""
     return ""
 
 
-def as_seen_by(pid: int, path: str | Path, *, proc: Path = PROC) -> Path:
+def path_in_container(pid: int, path: str | Path, *, proc: Path = PROC) -> Path:
     """``path`` as we must open it: through ``/proc/PID/root`` where the process lives in another file system."""
     with suppress(OSError):
         if (proc / str(pid) / "ns" / "mnt").readlink() != (proc / "self" / "ns" / "mnt").readlink():

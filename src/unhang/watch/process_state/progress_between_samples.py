@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from unhang.evidence.items import Frame, StackDump, ThreadStack
 from unhang.facts.stacks.activity import activity_of
-from unhang.watch.process_state.stack_collection import Look, is_ours
+from unhang.watch.process_state.stack_collection import ProcessSample, is_unhang_thread
 
 BUSY_TICKS = 3
 BUSY_SHARE = 0.05
@@ -17,7 +17,7 @@ FILE_BYTES = 1 << 16
 TICKS_A_SECOND = 100
 
 
-def moved(looks: Sequence[Look], *, waits_asleep: bool) -> bool | None:
+def has_moved(looks: Sequence[ProcessSample], *, waits_asleep: bool) -> bool | None:
     """True: some look differs from the one before. False: nothing differs. None: not looked at twice, or it stands on
     one line and uses the processor, as waiting for a GPU does and computing too.
 
@@ -32,7 +32,7 @@ def moved(looks: Sequence[Look], *, waits_asleep: bool) -> bool | None:
     return True if True in answers else None if None in answers else False
 
 
-def idle(looks: Sequence[Look]) -> bool:
+def is_idle(looks: Sequence[ProcessSample]) -> bool:
     """Neither the processor nor files were used between the first look and the last, as far as the kernel tells."""
     seen = [look for look in looks if look.kernel.state]
     if len(seen) < 2:
@@ -42,7 +42,7 @@ def idle(looks: Sequence[Look]) -> bool:
     return not busy and not _more(first.file_bytes, last.file_bytes, FILE_BYTES)
 
 
-def _differs(first: Look, second: Look, *, waits_asleep: bool) -> bool | None:
+def _differs(first: ProcessSample, second: ProcessSample, *, waits_asleep: bool) -> bool | None:
     if first.kernel.state in "Tt" and second.kernel.state in "Tt":
         return False
     if first.dump is None or second.dump is None:
@@ -64,7 +64,7 @@ def _differs(first: Look, second: Look, *, waits_asleep: bool) -> bool | None:
 
 def _training(dump: StackDump) -> ThreadStack | None:
     """The thread that issues collectives: others (a progress bar, a thread that reports) go on while it waits."""
-    own = tuple(thread for number, thread in enumerate(dump.threads) if not is_ours(dump, number))
+    own = tuple(thread for number, thread in enumerate(dump.threads) if not is_unhang_thread(dump, number))
     activity, _ = activity_of(replace(dump, threads=own), {})
     return activity.thread if activity is not None else None
 
@@ -80,7 +80,7 @@ def _inside_torch(thread: ThreadStack) -> bool:
     return bool(frames) and "/torch/" in frames[0].file
 
 
-def _woke(first: Look, second: Look) -> bool:
+def _woke(first: ProcessSample, second: ProcessSample) -> bool:
     before, after = first.kernel.switches, second.kernel.switches
     if before is None or after is None:
         return False
@@ -88,7 +88,7 @@ def _woke(first: Look, second: Look) -> bool:
     return after - before >= max(2.0, second.at_s - first.at_s)
 
 
-def _computes(first: Look, second: Look) -> bool:
+def _computes(first: ProcessSample, second: ProcessSample) -> bool:
     """The main thread used a good part of a processor."""
     wanted = BUSY_SHARE * (second.at_s - first.at_s) * TICKS_A_SECOND
     return _more(first.kernel.cpu_ticks, second.kernel.cpu_ticks, max(BUSY_TICKS, wanted))

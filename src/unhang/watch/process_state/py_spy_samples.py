@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unhang.evidence.stacks import read_stacks
-from unhang.watch.process_state.complete_stacks import how_much, until_whole
+from unhang.watch.process_state.complete_stacks import completeness, retry_until_complete
 
-LOOK_LIMIT_S = 6.0
+PY_SPY_LIMIT_S = 6.0
 NO_PY_SPY = "py-spy is not installed"
 NO_PERMISSION = "looking into it needs SYS_PTRACE"
 TOO_LONG = "py-spy took too long"
@@ -21,7 +21,7 @@ _FINAL = (NO_PY_SPY, NO_PERMISSION, TOO_LONG)
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class PySpyResult:
     """One try. ``text``: py-spy's dump, or None with the reason in ``refused``."""
 
     text: str | None
@@ -34,46 +34,48 @@ def find_py_spy() -> str | None:
     return str(beside) if beside.exists() else shutil.which("py-spy")
 
 
-def stacks_of(pid: int, *, stopped: bool = False, native: bool = False, limit_s: float = LOOK_LIMIT_S) -> str | None:
+def stacks_of(pid: int, *, stopped: bool = False, native: bool = False, limit_s: float = PY_SPY_LIMIT_S) -> str | None:
     """py-spy's text dump of ``pid``, or None when it may not or cannot look. Our own thread is left out.
 
     Args:
         stopped: the process is in state ``T``; attaching to it would wait for it to go on.
         native: also C frames and our own thread, for a process that does not answer.
     """
-    return look_at(pid, stopped=stopped, native=native, limit_s=limit_s).text
+    return dump_stacks(pid, stopped=stopped, native=native, limit_s=limit_s).text
 
 
-def look_at(pid: int, *, stopped: bool = False, native: bool = False, limit_s: float = LOOK_LIMIT_S) -> Looked:
+def dump_stacks(
+    pid: int, *, stopped: bool = False, native: bool = False, limit_s: float = PY_SPY_LIMIT_S
+) -> PySpyResult:
     """As :func:`stacks_of`, with the reason where there is nothing to see."""
     py_spy = find_py_spy()
     if py_spy is None:
-        return Looked(None, NO_PY_SPY)
+        return PySpyResult(None, NO_PY_SPY)
     command = [py_spy, "dump", "--full-filenames", "--pid", str(pid)]
     if stopped:
         command.append("--nonblocking")
-        return until_whole(lambda left_s: _dump(command, native=native, limit_s=left_s), _seen, limit_s)
+        return retry_until_complete(lambda left_s: _dump(command, native=native, limit_s=left_s), _seen, limit_s)
     return _dump([*command, "--native"] if native else command, native=native, limit_s=limit_s)
 
 
-def _seen(looked: Looked) -> float:
+def _seen(looked: PySpyResult) -> float:
     if looked.text is None:
-        return how_much(None, final=looked.refused in _FINAL)
-    return how_much(read_stacks(looked.text.encode(), source="py-spy", rank=None)[0])
+        return completeness(None, final=looked.refused in _FINAL)
+    return completeness(read_stacks(looked.text.encode(), source="py-spy", rank=None)[0])
 
 
-def _dump(command: list[str], *, native: bool, limit_s: float) -> Looked:
+def _dump(command: list[str], *, native: bool, limit_s: float) -> PySpyResult:
     try:
         done = subprocess.run(command, capture_output=True, timeout=limit_s, check=False)
     except subprocess.TimeoutExpired:
-        return Looked(None, TOO_LONG)
+        return PySpyResult(None, TOO_LONG)
     except OSError as error:
-        return Looked(None, f"py-spy cannot be started ({error.strerror})")
+        return PySpyResult(None, f"py-spy cannot be started ({error.strerror})")
     if done.returncode != 0 or b"Thread" not in done.stdout:
-        return Looked(None, _why_not(done.stderr))
+        return PySpyResult(None, _why_not(done.stderr))
     text = done.stdout.decode(errors="replace")
     # In a silent process our thread is evidence: it waits for the interpreter lock that another one holds.
-    return Looked(text if native else without_our_thread(text))
+    return PySpyResult(text if native else without_our_thread(text))
 
 
 def _why_not(complaint: bytes) -> str:

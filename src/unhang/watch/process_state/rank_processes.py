@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from unhang.watch.process_state.proc_processes import Machine, Process, has_joined, has_mapped
+from unhang.watch.process_state.proc_processes import Process, ProcessTable, has_group_threads, has_mapped
 
 _NAMES = (
     ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
@@ -19,7 +19,7 @@ MOST_RANKS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class EnvironmentRank:
     """What a process's environment says it is. Children inherit it: having it does not make a rank."""
 
     rank: int
@@ -53,7 +53,7 @@ class LiveRank:
         return self.process.environment or {}
 
 
-def ranks_of(machine: Machine) -> tuple[LiveRank, ...]:
+def ranks_of(machine: ProcessTable) -> tuple[LiveRank, ...]:
     """Every rank whose environment we may read, by rank; of processes that claim one rank the newest."""
     named = {pid: me for pid, p in machine.processes.items() if (me := identity_of(p)) is not None}
     tops = [machine.processes[pid] for pid in named if _is_top(pid, named, machine)]
@@ -64,7 +64,7 @@ def ranks_of(machine: Machine) -> tuple[LiveRank, ...]:
     return tuple(sorted(newest.values(), key=lambda r: (r.job, r.rank)))
 
 
-def identity_of(process: Process) -> Identity | None:
+def identity_of(process: Process) -> EnvironmentRank | None:
     """The rank its environment names; None for launchers' and libraries' side processes."""
     environment = process.environment
     if environment is None or _is_side_process(process.command):
@@ -74,7 +74,7 @@ def identity_of(process: Process) -> Identity | None:
         if rank is None or world is None or not rank < world <= MOST_RANKS:
             continue
         job = tuple(environment.get(name, "") for name in ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID"))
-        return Identity(rank, world, _whole(environment.get(local_name)), rank_name, (*job, str(world)))
+        return EnvironmentRank(rank, world, _whole(environment.get(local_name)), rank_name, (*job, str(world)))
     return None
 
 
@@ -84,7 +84,7 @@ def is_launcher(command: Iterable[str]) -> bool:
     return any(word in LAUNCHERS or word.startswith("torchrun") for word in words)
 
 
-def guessed_ranks(machine: Machine, launcher: int) -> tuple[LiveRank, ...]:
+def guessed_ranks(machine: ProcessTable, launcher: int) -> tuple[LiveRank, ...]:
     """Children of a launcher whose environments we may not read, numbered as they started."""
     children = [p for p in machine.children(launcher) if p.is_python and not _is_side_process(p.command)]
     return tuple(
@@ -93,10 +93,10 @@ def guessed_ranks(machine: Machine, launcher: int) -> tuple[LiveRank, ...]:
     )
 
 
-def spawned_ranks(machine: Machine, among: Iterable[int]) -> tuple[LiveRank, ...]:
+def spawned_ranks(machine: ProcessTable, among: Iterable[int]) -> tuple[LiveRank, ...]:
     """Ranks whose program started them itself (``torch.multiprocessing.spawn``, a notebook): no environment tells them,
     but their threads do. Numbered as they started."""
-    joined = [machine.processes[pid] for pid in among if machine.processes[pid].is_python and has_joined(pid)]
+    joined = [machine.processes[pid] for pid in among if machine.processes[pid].is_python and has_group_threads(pid)]
     families: dict[int, list[Process]] = {}
     for process in sorted(joined, key=lambda p: (p.started_ticks, p.pid)):
         families.setdefault(process.parent, []).append(process)
@@ -112,7 +112,7 @@ def _is_side_process(command: tuple[str, ...]) -> bool:
     return any(name in word for word in command[:4] for name in _SIDE_PROCESSES)
 
 
-def _is_top(pid: int, named: Mapping[int, Identity], machine: Machine) -> bool:
+def _is_top(pid: int, named: Mapping[int, EnvironmentRank], machine: ProcessTable) -> bool:
     """The first Python process with this identity, and no launcher of others."""
     process, me = machine.processes[pid], named[pid]
     if not process.is_python or is_launcher(process.command):
@@ -125,7 +125,7 @@ def _is_top(pid: int, named: Mapping[int, Identity], machine: Machine) -> bool:
     return True
 
 
-def _working(top: Process, named: Mapping[int, Identity], machine: Machine) -> Process:
+def _working(top: Process, named: Mapping[int, EnvironmentRank], machine: ProcessTable) -> Process:
     """A script that only starts the training script: the one that loaded torch is the rank."""
     if has_mapped(top.pid, "libtorch"):
         return top
@@ -133,7 +133,7 @@ def _working(top: Process, named: Mapping[int, Identity], machine: Machine) -> P
     return next((p for p in below if has_mapped(p.pid, "libtorch")), top)
 
 
-def _live(process: Process, me: Identity, machine: Machine) -> LiveRank:
+def _live(process: Process, me: EnvironmentRank, machine: ProcessTable) -> LiveRank:
     environment = process.environment or {}
     above = [p for p in machine.ancestors(process.pid) if is_launcher(p.command) and p.is_python]
     return LiveRank(

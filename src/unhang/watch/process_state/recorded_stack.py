@@ -20,7 +20,7 @@ def _recorded_thread(view: RecordView, pid: int) -> str:
     return f'Thread {view.thread_id or pid} (idle): "MainThread"\n{frames}\n'
 
 
-def made_whole(text: str, view: RecordView, pid: int) -> str | None:
+def complete_from_record(text: str, view: RecordView, pid: int) -> str | None:
     """``text``, py-spy's dump of ``pid``, with the main thread as the rank's own record tells it.
 
     None where the dump is whole, or the record tells of another thread.

@@ -16,7 +16,7 @@ LEAST_TIMES = 5
 """Fewer looks at the queues tell nothing."""
 MOST_WAYS = 64
 
-Way = tuple[str, str]
+AddressPair = tuple[str, str]
 """(own address, the other one's)."""
 
 
@@ -27,7 +27,7 @@ class SendQueues:
     pids: Mapping[int, int]
     proc: Path = PROC
     times: int = 0
-    _full: dict[int, Counter[Way]] = field(default_factory=dict)
+    _full: dict[int, Counter[AddressPair]] = field(default_factory=dict)
     _own: dict[int, set[str]] = field(default_factory=dict)
 
     def watch(self, seconds: float) -> None:
@@ -55,5 +55,5 @@ class SendQueues:
         """``OWN>OTHER``: where something waited to be sent, or to be taken, at most of the looks."""
         if self.times < LEAST_TIMES:
             return []
-        counts = self._full.get(rank, Counter[Way]())
+        counts = self._full.get(rank, Counter[AddressPair]())
         return sorted(f"{own}>{peer}" for (own, peer), n in counts.items() if n >= MOSTLY * self.times)[:MOST_WAYS]

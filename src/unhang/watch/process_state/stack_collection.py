@@ -19,20 +19,20 @@ from typing import Any
 from unhang.evidence.items import StackDump
 from unhang.evidence.stacks import read_stacks
 from unhang.evidence.stacks.torn_stacks import is_torn
-from unhang.watch.process_state.complete_stacks import how_much, until_whole
+from unhang.watch.process_state.complete_stacks import completeness, retry_until_complete
 from unhang.watch.process_state.py_spy_samples import find_py_spy
-from unhang.watch.process_state.unanswered_connections import unanswered
+from unhang.watch.process_state.unanswered_connections import unanswered_addresses
 
 PROC = Path("/proc")
-LOOK_LIMIT_S = 2.0
-HARMLESS_LIMIT_S = 5.0
+PY_SPY_LIMIT_S = 2.0
+NONBLOCKING_LIMIT_S = 5.0
 """A second try with ``--nonblocking`` on a crowded machine: it stops nobody."""
 STACK_BYTES = 16 << 20
 _OUR_FRAMES = ("unhang/inprocess/session.py", "unhang/lab/worker.py", "unhang_lab/worker.py")
 
 
 @dataclass(frozen=True, slots=True)
-class KernelLook:
+class KernelSample:
     """What the kernel tells of the main thread. Empty texts and None: it does not tell us."""
 
     state: str = ""
@@ -55,12 +55,12 @@ class KernelLook:
 
 
 @dataclass(slots=True)
-class Look:
+class ProcessSample:
     """One process at one moment. ``stack``: py-spy's JSON; ``dump``: the same, read; both None when nobody may look."""
 
     pid: int
     at_s: float
-    kernel: KernelLook
+    kernel: KernelSample
     stack: bytes | None = None
     dump: StackDump | None = None
     native: bool = False
@@ -70,39 +70,45 @@ class Look:
     """Addresses and ports it tried to connect to."""
 
 
-def look_at(pid: int, *, native: bool = False) -> Look:
+def sample_process(pid: int, *, native: bool = False) -> ProcessSample:
     """Look once. ``native``: with C frames, unless the process is stopped (then attaching would wait for ever)."""
-    kernel = kernel_look(pid)
-    found = Look(pid, time.time(), kernel, unanswered=unanswered(pid))
+    kernel = sample_kernel(pid)
+    found = ProcessSample(pid, time.time(), kernel, unanswered=unanswered_addresses(pid))
     if not kernel.state:
         found.refused = "it is gone"
         return found
-    if native and kernel.state not in "Tt" and _take(found, ["--native"], LOOK_LIMIT_S):
+    if native and kernel.state not in "Tt" and _dump_stopping(found, ["--native"], PY_SPY_LIMIT_S):
         found.native = True
         return found
-    if _take_whole(found, LOOK_LIMIT_S):
+    if _dump_nonblocking(found, PY_SPY_LIMIT_S):
         return found
-    if found.refused == _TOO_LONG and _take_whole(found, HARMLESS_LIMIT_S):
+    if found.refused == _TOO_LONG and _dump_nonblocking(found, NONBLOCKING_LIMIT_S):
         return found
     if kernel.state not in "Tt" and not native and found.refused not in _HOPELESS:
-        found.native = _take(found, ["--native"], LOOK_LIMIT_S)
+        found.native = _dump_stopping(found, ["--native"], PY_SPY_LIMIT_S)
     if found.dump is not None:
         found.refused = ""  # a part of it was seen
     return found
 
 
-def look_again(before: Look) -> Look:
+def resample_process(before: ProcessSample) -> ProcessSample:
     """A later look: the stack of the look before stands for this one where the kernel shows that nothing happened."""
-    kernel = kernel_look(before.pid)
+    kernel = sample_kernel(before.pid)
     told = kernel.switches is not None and kernel.cpu_ticks is not None and kernel.process_ticks is not None
-    if before.dump is None or not told or _what_happened(kernel) != _what_happened(before.kernel):
-        return look_at(before.pid)
-    return Look(
-        before.pid, time.time(), kernel, before.stack, before.dump, before.native, unanswered=unanswered(before.pid)
+    if before.dump is None or not told or _progress_key(kernel) != _progress_key(before.kernel):
+        return sample_process(before.pid)
+    return ProcessSample(
+        before.pid,
+        time.time(),
+        kernel,
+        before.stack,
+        before.dump,
+        before.native,
+        unanswered=unanswered_addresses(before.pid),
     )
 
 
-def _what_happened(kernel: KernelLook) -> tuple[object, ...]:
+def _progress_key(kernel: KernelSample) -> tuple[object, ...]:
     return kernel.state, kernel.cpu_ticks, kernel.switches, kernel.process_ticks, kernel.system_call
 
 
@@ -113,7 +119,7 @@ _HOPELESS = (_NO_PY_SPY, _NO_PERMISSION)
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
+class _PySpyResult:
     """One run of py-spy."""
 
     stack: bytes = b""
@@ -121,26 +127,26 @@ class _Taken:
     refused: str = ""
 
 
-def _take(found: Look, options: list[str], limit_s: float) -> bool:
+def _dump_stopping(found: ProcessSample, options: list[str], limit_s: float) -> bool:
     """Look while it is stopped."""
     try:
         taken = _py_spy(found.pid, options, limit_s)
     finally:
-        set_going(found.pid, found.kernel.state)
+        resume_if_stopped(found.pid, found.kernel.state)
     return _keep(found, taken)
 
 
-def _take_whole(found: Look, limit_s: float) -> bool:
+def _dump_nonblocking(found: ProcessSample, limit_s: float) -> bool:
     """Nobody is stopped, so what is seen may be torn: then it is kept, and the answer is no."""
-    taken = until_whole(
+    taken = retry_until_complete(
         lambda left_s: _py_spy(found.pid, ["--nonblocking"], left_s),
-        lambda taken: how_much(taken.dump, final=taken.refused in (*_HOPELESS, _TOO_LONG)),
+        lambda taken: completeness(taken.dump, final=taken.refused in (*_HOPELESS, _TOO_LONG)),
         limit_s,
     )
     return _keep(found, taken) and not (taken.dump is not None and is_torn(taken.dump))
 
 
-def _keep(found: Look, taken: _Taken) -> bool:
+def _keep(found: ProcessSample, taken: _PySpyResult) -> bool:
     found.refused = taken.refused
     if taken.dump is None:
         return False
@@ -148,23 +154,23 @@ def _keep(found: Look, taken: _Taken) -> bool:
     return True
 
 
-def _py_spy(pid: int, options: list[str], limit_s: float) -> _Taken:
+def _py_spy(pid: int, options: list[str], limit_s: float) -> _PySpyResult:
     py_spy = find_py_spy()
     if py_spy is None:
-        return _Taken(refused=_NO_PY_SPY)
+        return _PySpyResult(refused=_NO_PY_SPY)
     command = [py_spy, "dump", "--json", "--full-filenames", "--pid", str(pid), *options]
     try:
         done = subprocess.run(command, capture_output=True, timeout=limit_s, check=False, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
-        return _Taken(refused=_TOO_LONG)
+        return _PySpyResult(refused=_TOO_LONG)
     except OSError as error:
-        return _Taken(refused=f"py-spy cannot be started ({error.strerror})")
+        return _PySpyResult(refused=f"py-spy cannot be started ({error.strerror})")
     if done.returncode != 0 or len(done.stdout) > STACK_BYTES:
-        return _Taken(refused=_why(done.stderr))
+        return _PySpyResult(refused=_why(done.stderr))
     dumps = [d for d in read_stacks(done.stdout, source=f"pid {pid}", rank=None) if d.threads]
     if not dumps:
-        return _Taken(refused="py-spy saw no Python thread in it")
-    return _Taken(done.stdout, dumps[0])
+        return _PySpyResult(refused="py-spy saw no Python thread in it")
+    return _PySpyResult(done.stdout, dumps[0])
 
 
 def _why(complaint: bytes) -> str:
@@ -176,7 +182,7 @@ def _why(complaint: bytes) -> str:
     return f"py-spy: {last[:200]}"
 
 
-def set_going(pid: int, before: str, *, limit_s: float = 0.5) -> bool:
+def resume_if_stopped(pid: int, before: str, *, limit_s: float = 0.5) -> bool:
     """After a look that stops a process: see that it is not left so. True when it had to be set going again."""
     if not before or before in "Tt":
         return False
@@ -201,14 +207,14 @@ def _thread_states(pid: int) -> Iterator[str]:
                 yield (task / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
 
 
-def kernel_look(pid: int, *, proc: Path = PROC) -> KernelLook:
+def sample_kernel(pid: int, *, proc: Path = PROC) -> KernelSample:
     """The main thread's state, and where in the kernel it waits, as far as we may know."""
     task = proc / str(pid) / "task" / str(pid)
     stat = _text(task / "stat").rpartition(")")[2].split()
     if len(stat) < 13:
-        return KernelLook()
+        return KernelSample()
     waits_in = _text(task / "wchan").strip()
-    return KernelLook(
+    return KernelSample(
         state=stat[0],
         waits_in="" if waits_in == "0" else waits_in,
         system_call=_text(task / "syscall").strip()[:200],
@@ -254,7 +260,7 @@ def _text(path: Path) -> str:
     return ""
 
 
-def is_ours(dump: StackDump, thread: int) -> bool:
+def is_unhang_thread(dump: StackDump, thread: int) -> bool:
     """Whether a thread of ``dump`` is one of unhang's own."""
     found = dump.threads[thread]
     return found.name.startswith("unhang") or any(f.file.endswith(_OUR_FRAMES) for f in found.frames)

@@ -32,7 +32,7 @@ class Connection(NamedTuple):
         return self.state == _OPEN
 
 
-def unanswered(pid: int, *, proc: Path = PROC) -> frozenset[tuple[str, int]]:
+def unanswered_addresses(pid: int, *, proc: Path = PROC) -> frozenset[tuple[str, int]]:
     """(address, port) of every TCP connection of ``pid`` that was asked for and not answered yet.
 
     One that is just being made looks the same: ask twice. Empty where nobody may look at the process.

@@ -8,56 +8,60 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from unhang.evidence.logs.content.own_verdicts import RULE
+from unhang.evidence.logs.content.unhang_verdicts import SEPARATOR
 from unhang.findings import Text, say
 from unhang.report.language import translate
 from unhang.report.printable import one_line
-from unhang.watch.job.detection import Doing, Standing
-from unhang.watch.job.members import Members
-from unhang.watch.job.planned_waits import Planned
-from unhang.watch.reporting.run_totals import Totals
-from unhang.watch.reporting.verdict_summary import Level, Summary
+from unhang.watch.job.job_ranks import JobRanks
+from unhang.watch.job.planned_waits import PlannedWait
+from unhang.watch.job.wait_detection import RankActivity, WaitSnapshot
+from unhang.watch.reporting.run_totals import RunTotals
+from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
 
-QUIET_S = 6.0
-QUIET_IN_INIT_S = 10.0
+QUIET_LINE_AFTER_S = 6.0
+QUIET_LINE_IN_INIT_AFTER_S = 10.0
 """Processes of one job may take that long to start one after the other."""
-_DOING = {
-    Doing.IDLE: say("it stands still"),
-    Doing.BUSY: say("it is busy"),
-    Doing.SILENT: say("it gives no sign of life"),
-    Doing.STOPPED: say("it is stopped"),
-    Doing.DEAD: say("its process has ended"),
-    Doing.ABSENT: say("it has not come to init_process_group"),
-    Doing.OVER: say("it has closed its group"),
-    Doing.WAITING: say("it has begun to wait too"),
+_ACTIVITY_TEXTS = {
+    RankActivity.IDLE: say("it stands still"),
+    RankActivity.BUSY: say("it is busy"),
+    RankActivity.SILENT: say("it gives no sign of life"),
+    RankActivity.STOPPED: say("it is stopped"),
+    RankActivity.DEAD: say("its process has ended"),
+    RankActivity.ABSENT: say("it has not come to init_process_group"),
+    RankActivity.OVER: say("it has closed its group"),
+    RankActivity.WAITING: say("it has begun to wait too"),
 }
 TROUBLES_SHOWN = 3
-A_LOOK = 64 << 10
+MIN_FREE_BYTES = 64 << 10
 """Bytes that the evidence of a few ranks takes."""
 PHASES_SHOWN = 6
 _COMMA = {"zh": "，"}
-_spoken = ["en"]
+_language = ["en"]
 
 
-def speak(lang: str) -> None:
+def set_language(lang: str) -> None:
     """The language of every line from now on."""
-    _spoken[0] = lang
+    _language[0] = lang
 
 
-def worth_a_line(standing: Standing) -> bool:
+def is_worth_a_line(standing: WaitSnapshot) -> bool:
     """They have waited long enough for the quiet line."""
-    return standing.due and standing.waited_s >= (QUIET_IN_INIT_S if standing.in_init else QUIET_S)
+    return standing.due and standing.waited_s >= (
+        QUIET_LINE_IN_INIT_AFTER_S if standing.in_init else QUIET_LINE_AFTER_S
+    )
 
 
-def waiting(standing: Standing, members: Members, last: Summary | None, work: Planned | None = None) -> str:
+def waiting_line(
+    standing: WaitSnapshot, members: JobRanks, last: VerdictSummary | None, work: PlannedWait | None = None
+) -> str:
     """The quiet line: ranks wait, nothing is wrong yet as far as can be told. ``last``: what the last look came to;
     ``work``: what the rank they wait for marked."""
     seconds = standing.waited_s
     if not standing.laggards:
         return _line(_nobody_late(standing, members))
-    late = sorted(standing.laggards, key=lambda rank: standing.doing[rank] is Doing.WAITING)
+    late = sorted(standing.laggards, key=lambda rank: standing.doing[rank] is RankActivity.WAITING)
     first = late[0] if work is None else work.rank
-    doing = _doing(first, standing, members) if work is None else _marked(work)
+    doing = _activity_text(first, standing, members) if work is None else _marked(work)
     if place := _place_of(first, members, last):
         doing = say("{doing}, {place}", doing=doing, place=place)
     return _line(
@@ -71,21 +75,25 @@ def waiting(standing: Standing, members: Members, last: Summary | None, work: Pl
     )
 
 
-def _doing(rank: int, standing: Standing, members: Members) -> Text:
+def _activity_text(rank: int, standing: WaitSnapshot, members: JobRanks) -> Text:
     """What ``rank`` does, the work its program marked first: nobody knows better."""
     what, known = standing.doing[rank], members.by_rank.get(rank)
-    if known is not None and known.view.mark is not None and what in (Doing.BUSY, Doing.IDLE, Doing.WAITING):
+    if (
+        known is not None
+        and known.view.mark is not None
+        and what in (RankActivity.BUSY, RankActivity.IDLE, RankActivity.WAITING)
+    ):
         return _in_label(known.view.mark.label)
-    if what is Doing.OVER and known is not None and not known.view.closed:
+    if what is RankActivity.OVER and known is not None and not known.view.closed:
         return say("its program has ended")
-    return _DOING[what]
+    return _ACTIVITY_TEXTS[what]
 
 
 def _in_label(label: str) -> Text:
     return say("it is in {label}, as marked", label=label)
 
 
-def _marked(work: Planned) -> Text:
+def _marked(work: PlannedWait) -> Text:
     if work.at_most_s is None:
         return _in_label(work.label)
     if work.over:
@@ -98,7 +106,7 @@ def _marked(work: Planned) -> Text:
     )
 
 
-def _nobody_late(standing: Standing, members: Members) -> Text:
+def _nobody_late(standing: WaitSnapshot, members: JobRanks) -> Text:
     if members.missing and all(members.by_rank[rank].view.in_init for rank in standing.waiters):
         return say(
             "{waiters:who} {waiters:has|have} been waiting in init_process_group for {missing:who} for "
@@ -110,7 +118,7 @@ def _nobody_late(standing: Standing, members: Members) -> Text:
     return say("all ranks have been waiting for {seconds:.0f} s", seconds=standing.waited_s)
 
 
-def _place_of(rank: int, members: Members, last: Summary | None) -> str:
+def _place_of(rank: int, members: JobRanks, last: VerdictSummary | None) -> str:
     """Where it stands: its own record says, or for a rank without one the last look. Empty: nobody knows."""
     known = members.by_rank.get(rank)
     if known is not None and known.view.user.file:
@@ -118,21 +126,23 @@ def _place_of(rank: int, members: Members, last: Summary | None) -> str:
     return Path(last.where).name if last is not None and rank in last.ranks and last.where else ""
 
 
-def changed(before: Summary, now: Summary) -> str:
+def changed_line(before: VerdictSummary, now: VerdictSummary) -> str:
     """What was printed before no longer holds."""
     return _line(say("the verdict has changed: it was {before}; it is {now}", before=_named(before), now=_named(now)))
 
 
-def _named(summary: Summary) -> str:
-    who = [_said(say("{ranks:who}", ranks=list(summary.ranks)))] if summary.ranks else []
+def _named(summary: VerdictSummary) -> str:
+    who = [_translated(say("{ranks:who}", ranks=list(summary.ranks)))] if summary.ranks else []
     return " · ".join([summary.cause, *who, *([Path(summary.where).name] if summary.where else [])])
 
 
-def verdict(summary: Summary, text: str, folder: Path, *, ends: bool = False) -> str:
+def verdict(summary: VerdictSummary, text: str, folder: Path, *, ends: bool = False) -> str:
     """The verdict, set apart from the job's own output. ``ends``: the job is ended because of it."""
     folder_line = say("again: unhang diagnose {folder}", folder=shlex.quote(one_line(str(folder))))
-    return f"\n{RULE}\n{text.strip()}\n\n{_said(folder_line)}\n{RULE}\n" + (
-        _line(say("the job goes on; nothing was done to it")) if summary.level == Level.SLOW.value and not ends else ""
+    return f"\n{SEPARATOR}\n{text.strip()}\n\n{_translated(folder_line)}\n{SEPARATOR}\n" + (
+        _line(say("the job goes on; nothing was done to it"))
+        if summary.level == VerdictLevel.SLOW.value and not ends
+        else ""
     )
 
 
@@ -148,7 +158,7 @@ def still_holds() -> str:
     return _line(say("the job has ended; the last verdict says why"))
 
 
-def over(said: Summary, waiters: Collection[int] = ()) -> str:
+def stall_over_line(said: VerdictSummary, waiters: Collection[int] = ()) -> str:
     """A stall that was announced has ended by itself; where nobody was named, the ``waiters`` tell which."""
     if not said.ranks and not waiters:  # of another node's wait nothing else is known
         return _line(say("the wait is over; the job goes on"))
@@ -157,12 +167,12 @@ def over(said: Summary, waiters: Collection[int] = ()) -> str:
     return _line(say("the wait for {ranks:who} is over; the job goes on", ranks=list(said.ranks)))
 
 
-def aborting(summary: Summary) -> str:
+def aborting(summary: VerdictSummary) -> str:
     """``--on-hang abort`` begins."""
     return _line(say("ending the job because of {cause} (--on-hang abort)", cause=summary.cause))
 
 
-def troubles(told: Mapping[int, Sequence[str]], members: Members) -> Iterator[str]:
+def internal_error_lines(told: Mapping[int, Sequence[str]], members: JobRanks) -> Iterator[str]:
     """What went wrong with us inside the ranks, a line each: the job went on, and we saw less."""
     ranks = {member.pid: rank for rank, member in members.by_rank.items()}
     for pid, lines in sorted(told.items())[:TROUBLES_SHOWN]:
@@ -171,7 +181,7 @@ def troubles(told: Mapping[int, Sequence[str]], members: Members) -> Iterator[st
         yield _line(say("less was seen of {who}: {what}", who=who, what=what))
 
 
-def last_words(totals: Totals, members: Members, folder: Path) -> str:
+def summary_lines(totals: RunTotals, members: JobRanks, folder: Path) -> str:
     """Two lines: what the job did, what was found."""
     if not members.by_rank:
         return _lines(_nobody(members))
@@ -183,7 +193,7 @@ def last_words(totals: Totals, members: Members, folder: Path) -> str:
         parts.append(say("slowest rank {rank}", rank=slowest))
     if members.missing:
         parts.append(say("could not look at {ranks:who}", ranks=list(members.missing)))
-    told = f"unhang: {_COMMA.get(_spoken[0], ', ').join(map(_said, parts))}\n" + _by_phase(totals)
+    told = f"unhang: {_COMMA.get(_language[0], ', ').join(map(_translated, parts))}\n" + _by_phase(totals)
     if not totals.findings and totals.over:
         over = ", ".join(dict.fromkeys(totals.over))
         past = str(folder / ".unhang" / "past")
@@ -196,15 +206,17 @@ def last_words(totals: Totals, members: Members, folder: Path) -> str:
     return told + _line(say("found: {found}; see {folder}", found=found, folder=str(folder)))
 
 
-def _nothing_found(totals: Totals, folder: Path) -> Text:
-    if not totals.failed_looks:
+def _nothing_found(totals: RunTotals, folder: Path) -> Text:
+    if not totals.failed_samples:
         return say("nothing found")
     if _is_full(folder):
         where = str(folder)
-        return say("nothing found, but {times} looks failed: {folder} is full", times=totals.failed_looks, folder=where)
+        return say(
+            "nothing found, but {times} looks failed: {folder} is full", times=totals.failed_samples, folder=where
+        )
     return say(
         "nothing found, but {times} looks failed: see {log}",
-        times=totals.failed_looks,
+        times=totals.failed_samples,
         log=str(folder / ".unhang" / "watcher.log"),
     )
 
@@ -212,22 +224,22 @@ def _nothing_found(totals: Totals, folder: Path) -> Text:
 def _is_full(folder: Path) -> bool:
     with suppress(OSError):
         space = os.statvfs(folder)
-        return space.f_bavail * space.f_frsize < A_LOOK or (space.f_files > 0 and space.f_favail == 0)
+        return space.f_bavail * space.f_frsize < MIN_FREE_BYTES or (space.f_files > 0 and space.f_favail == 0)
     return False
 
 
-def _by_phase(totals: Totals) -> str:
+def _by_phase(totals: RunTotals) -> str:
     """Where the time of the marked phases went, longest first; nothing where none was marked."""
     spent = sorted(totals.by_phase.items(), key=lambda item: -item[1][0])[:PHASES_SHOWN]
     each = [say("{label} {seconds:.1f} s ({times}×)", label=label, seconds=s, times=n) for label, (s, n) in spent]
     return (
-        _line(say("marked phases: {phases}", phases=_COMMA.get(_spoken[0], ", ").join(map(_said, each))))
+        _line(say("marked phases: {phases}", phases=_COMMA.get(_language[0], ", ").join(map(_translated, each))))
         if each
         else ""
     )
 
 
-def _nobody(members: Members) -> Iterable[Text]:
+def _nobody(members: JobRanks) -> Iterable[Text]:
     if not members.births:
         yield say(
             "could not look: no rank of the job let unhang in (python -I, a container, a Ray cluster that ran before, "
@@ -244,11 +256,11 @@ def line(text: Text) -> str:
 
 
 def _line(text: Text) -> str:
-    return f"unhang: {one_line(_said(text))}\n"
+    return f"unhang: {one_line(_translated(text))}\n"
 
 
-def _said(text: Text) -> str:
-    return translate(text, _spoken[0])
+def _translated(text: Text) -> str:
+    return translate(text, _language[0])
 
 
 def _lines(texts: Iterable[Text]) -> str:

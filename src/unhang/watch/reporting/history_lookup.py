@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import msgspec
 
-from unhang.history.run import Ending
+from unhang.history.run import RunEnding
 from unhang.watch import side_process
 
 READ_S = 10.0
@@ -16,7 +16,7 @@ KEEP_S = 1.5
 """The end of the command waits for the watcher's last words, and those for this."""
 
 
-class HistoryLook:
+class HistoryLookup:
     """What earlier runs say of hosts and cards, asked for once."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class HistoryLook:
             self._process = None
 
 
-def keep(ending: Ending, limit_s: float = KEEP_S) -> bool:
+def add_run(ending: RunEnding, limit_s: float = KEEP_S) -> bool:
     """Add a run to the history; False where that did not work within ``limit_s``."""
     try:
         process = side_process.start(["unhang.history", "add"], told=msgspec.json.encode(ending))

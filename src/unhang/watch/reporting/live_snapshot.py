@@ -18,24 +18,24 @@ import msgspec
 from unhang.records.record_views import PHASES, RecordView
 from unhang.secrets import tree_without_secrets, without_secrets, words_without_secrets
 from unhang.watch import private_files
-from unhang.watch.job.detection import Doing, RankLook, Standing
-from unhang.watch.reporting.verdict_summary import Summary
+from unhang.watch.job.wait_detection import RankActivity, RankSample, WaitSnapshot
+from unhang.watch.reporting.verdict_summary import VerdictSummary
 from unhang.watch.run_folder import RunPlan
 
 if TYPE_CHECKING:
-    from unhang.watch.reporting.run_totals import Totals
+    from unhang.watch.reporting.run_totals import RunTotals
 
 SCHEMA = "unhang.live/1"
-FILE, WANTED = "live.json", "live.wanted"
+LIVE_FILE_NAME, REQUEST_FILE = "live.json", "live.wanted"
 EVERY_S = 1.0
 WANTED_FOR_S = 15.0
-STATES = tuple(doing.value for doing in Doing)
+STATES = tuple(doing.value for doing in RankActivity)
 MOST_GROUPS = 64
 """Groups shown, those with the most members first; jobs with thousands of pairs are not listed whole."""
 
 
-class RunPart(msgspec.Struct, frozen=True):
-    """What was started. ``nodes``: hosts, by the index that ``Ranks.node`` uses."""
+class LiveRun(msgspec.Struct, frozen=True):
+    """What was started. ``nodes``: hosts, by the index that ``RankColumns.node`` uses."""
 
     command: list[str]
     folder: str
@@ -45,7 +45,7 @@ class RunPart(msgspec.Struct, frozen=True):
     attempt: int = 0
 
 
-class Ranks(msgspec.Struct, frozen=True):
+class RankColumns(msgspec.Struct, frozen=True):
     """One entry a rank, in the order of ``rank``. Times are seconds; -1 where there is none.
 
     ``state`` is an index into :data:`STATES`, ``phase`` into ``PHASES``; ``node``, ``label`` and ``place`` into the
@@ -77,7 +77,7 @@ class GroupColumns(msgspec.Struct, frozen=True):
     completed: list[int]
 
 
-class StandingPart(msgspec.Struct, frozen=True):
+class LiveWait(msgspec.Struct, frozen=True):
     """Who waits for whom now. ``killed_in_s``: until the job's own limit ends it, None where that is not known."""
 
     waiters: list[int]
@@ -87,9 +87,9 @@ class StandingPart(msgspec.Struct, frozen=True):
     killed_in_s: float | None = None
 
 
-class Told(msgspec.Struct, frozen=True):
-    """The headline of a verdict that was said. ``parts``: the sentence as ``report/text_in_files.py`` carries it, None
-    where an older unhang wrote it."""
+class LiveVerdict(msgspec.Struct, frozen=True):
+    """The headline of a verdict that was said. ``parts``: the sentence as ``report/text_serialization.py`` carries it,
+    None     where an older unhang wrote it."""
 
     level: str
     status: str
@@ -101,7 +101,7 @@ class Told(msgspec.Struct, frozen=True):
     parts: dict[str, Any] | None = None
 
 
-class TotalsPart(msgspec.Struct, frozen=True):
+class LiveTotals(msgspec.Struct, frozen=True):
     """The run so far. ``by_phase``: seconds and times of marked phases that ended."""
 
     steps: int
@@ -117,17 +117,17 @@ class LiveState(msgspec.Struct, frozen=True):
     schema: str
     at_s: float
     ended: bool
-    run: RunPart
-    ranks: Ranks
+    run: LiveRun
+    ranks: RankColumns
     places: list[str]
     labels: list[str]
     groups: list[GroupColumns]
-    standing: StandingPart | None
-    verdict: Told | None
-    totals: TotalsPart
+    standing: LiveWait | None
+    verdict: LiveVerdict | None
+    totals: LiveTotals
 
 
-class Index:
+class TextIndex:
     """Texts by number, each once."""
 
     def __init__(self) -> None:
@@ -142,15 +142,15 @@ class Index:
         return list(self._numbers)
 
 
-class Snapshot:
+class SnapshotBuilder:
     """Everything one snapshot is made of; the watcher fills it, :meth:`state` turns it into columns."""
 
     def __init__(
         self,
         plan: RunPlan,
         folder: Path,
-        looks: Mapping[int, RankLook],
-        doing: Mapping[int, Doing],
+        looks: Mapping[int, RankSample],
+        doing: Mapping[int, RankActivity],
         waits_since: Callable[[int, RecordView], int | None],
         *,
         node_of: Mapping[int, str],
@@ -158,10 +158,10 @@ class Snapshot:
     ) -> None:
         self._plan, self._folder, self._world_size = plan, folder, world_size
         self._looks, self._doing, self._waits_since, self._node_of = looks, doing, waits_since, node_of
-        self._nodes, self._labels, self._places = Index(), Index(), Index()
+        self._nodes, self._labels, self._places = TextIndex(), TextIndex(), TextIndex()
 
     def state(
-        self, standing: Standing | None, said: Summary | None, totals: Totals, *, ended: bool = False
+        self, standing: WaitSnapshot | None, said: VerdictSummary | None, totals: RunTotals, *, ended: bool = False
     ) -> LiveState:
         """The snapshot. ``said``: the verdict that was printed last, None without one."""
         now_ns = time.monotonic_ns()
@@ -172,7 +172,7 @@ class Snapshot:
             schema=SCHEMA,
             at_s=round(time.time(), 3),
             ended=ended,
-            run=RunPart(
+            run=LiveRun(
                 command=words_without_secrets(self._plan.command),
                 folder=str(self._folder),
                 started_s=self._plan.started_s,
@@ -184,9 +184,9 @@ class Snapshot:
             places=self._places.texts(),
             labels=self._labels.texts(),
             groups=self._groups(),
-            standing=_standing(standing, said),
-            verdict=_told(said),
-            totals=TotalsPart(
+            standing=_live_wait(standing, said),
+            verdict=_live_verdict(said),
+            totals=LiveTotals(
                 steps=totals.steps,
                 step_s=totals.median_step_s,
                 slowest=totals.slowest(self._looks),
@@ -195,17 +195,17 @@ class Snapshot:
             ),
         )
 
-    def _ranks(self, now_ns: int) -> Ranks:
+    def _ranks(self, now_ns: int) -> RankColumns:
         columns: list[tuple[int, int, int, int, int, int, int, float, float, float, float]] = []
         for rank in sorted(self._looks):
             view = self._looks[rank].view
             since = self._waits_since(rank, view)
-            waits = self._doing.get(rank) is Doing.WAITING and since is not None
+            waits = self._doing.get(rank) is RankActivity.WAITING and since is not None
             columns.append(
                 (
                     rank,
                     self._nodes.number(self._node_of.get(rank, "")),
-                    STATES.index(self._doing.get(rank, Doing.BUSY).value),
+                    STATES.index(self._doing.get(rank, RankActivity.BUSY).value),
                     PHASES.index(view.phase) if view.phase in PHASES else PHASES.index("other"),
                     self._labels.number(view.mark.label if view.mark is not None else ""),
                     self._places.number(f"{view.user.file}:{view.user.line}" if view.user.file else ""),
@@ -216,7 +216,7 @@ class Snapshot:
                     _age(view.beat_ns, now_ns),
                 )
             )
-        return Ranks(*([list(column) for column in zip(*columns, strict=True)] if columns else [[]] * 11))
+        return RankColumns(*([list(column) for column in zip(*columns, strict=True)] if columns else [[]] * 11))
 
     def _groups(self) -> list[GroupColumns]:
         found: dict[str, GroupColumns] = {}
@@ -236,11 +236,11 @@ def _age(since_ns: int, now_ns: int) -> float:
     return round(max(0, now_ns - since_ns) / 1e9, 1) if since_ns > 0 else -1.0
 
 
-def _standing(standing: Standing | None, said: Summary | None) -> StandingPart | None:
+def _live_wait(standing: WaitSnapshot | None, said: VerdictSummary | None) -> LiveWait | None:
     if standing is None:
         return None
     limit_at_s = said.limit_at_s if said is not None else None
-    return StandingPart(
+    return LiveWait(
         waiters=list(standing.waiters),
         laggards=list(standing.laggards),
         waited_s=round(standing.waited_s, 1),
@@ -249,10 +249,10 @@ def _standing(standing: Standing | None, said: Summary | None) -> StandingPart |
     )
 
 
-def _told(said: Summary | None) -> Told | None:
+def _live_verdict(said: VerdictSummary | None) -> LiveVerdict | None:
     if said is None or not said.cause:
         return None
-    return Told(
+    return LiveVerdict(
         level=said.level,
         status=said.status,
         cause=said.cause,
@@ -281,19 +281,19 @@ class LiveFile:
 
     def wanted(self) -> bool:
         """Whether somebody looks at the run."""
-        return self.always or _asked(self._records / WANTED)
+        return self.always or _asked(self._records / REQUEST_FILE)
 
     def write(self, state: LiveState) -> None:
         """Keep ``state``; a full disk is not worth an error."""
         self._written = time.monotonic()
         with suppress(OSError):
-            private_files.replace(self._records / FILE, _document(state))
+            private_files.write_atomically(self._records / LIVE_FILE_NAME, _document(state))
 
     def write_last(self, state: LiveState) -> None:
         """The last snapshot, which stays."""
         self.write(state)
         with suppress(OSError):
-            private_files.replace(self._folder / FILE, _document(state) + b"\n")
+            private_files.write_atomically(self._folder / LIVE_FILE_NAME, _document(state) + b"\n")
 
 
 _clean = lru_cache(maxsize=4096)(without_secrets)
@@ -317,7 +317,7 @@ def _document(state: LiveState) -> bytes:
     return msgspec.json.encode(kept)
 
 
-def _kept(told: Told) -> Told:
+def _kept(told: LiveVerdict) -> LiveVerdict:
     return msgspec.structs.replace(
         told,
         sentence=_clean(told.sentence),

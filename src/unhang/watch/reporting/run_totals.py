@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from unhang.watch.job.detection import RankLook
+from unhang.watch.job.wait_detection import RankSample
 from unhang.watch.pace.step_history import StepHistory
 
-LEAST_LOOKS = 20
+MIN_SAMPLES = 20
 LEAST_WAITING = 0.5
 
 
 @dataclass(slots=True)
-class Totals:
+class RunTotals:
     """Counts over all looks at all ranks."""
 
     steps: int = 0
@@ -23,7 +23,7 @@ class Totals:
     findings: list[str] = field(default_factory=list)
     over: list[str] = field(default_factory=list)
     """Of waits that ended by themselves."""
-    failed_looks: int = 0
+    failed_samples: int = 0
     """Looks that came to nothing because of us."""
     by_phase: dict[str, tuple[float, int]] = field(default_factory=dict)
     """By label of marked phases that ended: (seconds, how many), of the rank that spent most."""
@@ -39,13 +39,13 @@ class Totals:
             self.findings.remove(instead_of)
         self.findings.append(cause)
 
-    def is_over(self, cause: str) -> None:
+    def note_stall_over(self, cause: str) -> None:
         """The wait of that verdict ended by itself."""
         if cause in self.findings:
             self.findings.remove(cause)
         self.over.append(cause)
 
-    def add(self, looks: Mapping[int, RankLook]) -> None:
+    def add(self, looks: Mapping[int, RankSample]) -> None:
         """Count one look at every rank."""
         for look in looks.values():
             for one in look.view.spent:
@@ -77,7 +77,7 @@ class Totals:
 
     def slowest(self, ranks: Mapping[int, object]) -> int | None:
         """The rank that waits least, where the others wait for more than half of the time; None without such a rank."""
-        if self.ticks < LEAST_LOOKS or len(ranks) < 2:
+        if self.ticks < MIN_SAMPLES or len(ranks) < 2:
             return None
         shares = {rank: self.waiting[rank] / self.ticks for rank in ranks}
         least = min(shares, key=lambda rank: (shares[rank], rank))

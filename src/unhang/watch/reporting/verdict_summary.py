@@ -15,7 +15,7 @@ HEALTHY = "healthy"
 """The status of a verdict that shows every rank to be well."""
 
 
-class Level(str, enum.Enum):
+class VerdictLevel(str, enum.Enum):
     """How loud to be about it."""
 
     NOTHING = "nothing"
@@ -26,7 +26,7 @@ class Level(str, enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class VerdictSummary:
     """What the watcher needs to know of a verdict. Times are seconds since the epoch."""
 
     number: int
@@ -53,7 +53,7 @@ class Summary:
     gives_up: str = ""
     """The guard whose limit that is; empty: the watchdog's."""
     sentence_parts: dict[str, Any] | None = field(default=None, compare=False)
-    """``sentence`` as ``report/text_in_files.py`` carries it, for readers of another language."""
+    """``sentence`` as ``report/text_serialization.py`` carries it, for readers of another language."""
 
     @property
     def explains_the_end(self) -> bool:
@@ -61,30 +61,30 @@ class Summary:
         return not (self.laggard_works or self.cause == "unknown" or self.certainty == "possible")
 
     @property
-    def same_as(self) -> tuple[object, ...]:
+    def identity_key(self) -> tuple[object, ...]:
         """Equal for verdicts that say the same."""
-        return (self.level, *self.blames)
+        return (self.level, *self.blame_key)
 
-    def changes(self, before: Summary) -> bool:
+    def changes(self, before: VerdictSummary) -> bool:
         """Whether this verdict says something else than ``before``; where a rank that works stands may change."""
         if self.laggard_works and before.laggard_works:
             return (self.level, self.cause, self.ranks) != (before.level, before.cause, before.ranks)
-        return self.same_as != before.same_as
+        return self.identity_key != before.identity_key
 
     @property
-    def blames(self) -> tuple[object, ...]:
+    def blame_key(self) -> tuple[object, ...]:
         """What is wrong with whom, and where."""
         return (self.cause, self.ranks, self.where)
 
 
-def write_summary(path: Path, summary: Summary) -> None:
+def write_summary(path: Path, summary: VerdictSummary) -> None:
     """For the watcher, which waits for it."""
-    private_files.replace_document(path, asdict(summary), indent=None)
+    private_files.write_json(path, asdict(summary), indent=None)
 
 
-def read_summary(path: Path) -> Summary | None:
+def read_summary(path: Path) -> VerdictSummary | None:
     """What :func:`write_summary` wrote; None when it is not there or torn."""
     with suppress(OSError, ValueError, TypeError, KeyError):
         found: dict[str, Any] = json.loads(path.read_bytes())
-        return Summary(**{**found, "ranks": tuple(found["ranks"])})
+        return VerdictSummary(**{**found, "ranks": tuple(found["ranks"])})
     return None

@@ -7,21 +7,21 @@ from pathlib import Path
 
 from unhang.watch.machine import series_file
 
-KINDS = ("stacks", "dumps", "crash", "machine", "nccl", "logs")
-SOURCE = "source"
+EVIDENCE_FOLDERS = ("stacks", "dumps", "crash", "machine", "nccl", "logs")
+SOURCE_FOLDER = "source"
 
 
-def files_of(folder: Path) -> Iterator[Path]:
+def evidence_files(folder: Path) -> Iterator[Path]:
     """The evidence below ``folder``, most telling kinds first; without samples of the machine that are full, which
     give way to newer ones, and without what is still being written (its name begins with a dot)."""
-    for kind in KINDS:
+    for kind in EVIDENCE_FOLDERS:
         yield from _below(folder / kind)
 
 
-def listed(folder: Path) -> list[str]:
+def manifest_files(folder: Path) -> list[str]:
     """The manifest's ``files``: the evidence and the program, by their paths in ``folder``; without empty files, which
     tell nothing and which their writers take away when they end."""
-    paths = (*files_of(folder), *_below(folder / SOURCE))
+    paths = (*evidence_files(folder), *_below(folder / SOURCE_FOLDER))
     names = (path.relative_to(folder).as_posix() for path in paths if _holds_something(path))
     return [name for name in names if name.isprintable()]  # a name that is no text would make the manifest unreadable
 
@@ -36,5 +36,5 @@ def _holds_something(path: Path) -> bool:
 def _below(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.rglob("*")):
         hidden = path.name.startswith(".")
-        if path.is_file() and not path.is_symlink() and not hidden and not series_file.is_older(path):
+        if path.is_file() and not path.is_symlink() and not hidden and not series_file.is_rotated(path):
             yield path

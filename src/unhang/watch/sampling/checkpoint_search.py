@@ -16,18 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
-from unhang.evidence.checkpoints.checkpoint_listing import listing_of, read_listing
+from unhang.evidence.checkpoints.checkpoint_listing import checkpoint_listing, read_checkpoint_listing
 from unhang.findings import Source, Unread
 from unhang.watch import side_process
 
 LIMIT_S = 20.0
 """For a look that somebody waits for and asked for."""
-BESIDE_A_STALL_S = 2.0
+STALL_LIMIT_S = 2.0
 """A verdict waits no longer for it than so, after everything else is known."""
 
 
 @dataclass(slots=True)
-class CheckpointLook:
+class CheckpointSearch:
     """A look under way. Call :meth:`found` once."""
 
     process: subprocess.Popen[bytes]
@@ -35,7 +35,7 @@ class CheckpointLook:
     @classmethod
     def start(
         cls, folders: Iterable[Path] = (), *, command: Sequence[str] = (), cwd: str = "", world_size: int | None = None
-    ) -> CheckpointLook:
+    ) -> CheckpointSearch:
         """Look in ``folders``, and where ``command``, started in ``cwd``, says that it saves.
 
         Raises:
@@ -60,25 +60,25 @@ class CheckpointLook:
 
     def found(self, limit_s: float) -> tuple[Checkpoint, ...] | None:
         """The checkpoints, newest first; None when there was no answer within ``limit_s``."""
-        read = read_listing(self.listing(limit_s), source=Source("checkpoints"))
+        read = read_checkpoint_listing(self.listing(limit_s), source=Source("checkpoints"))
         return None if isinstance(read, Unread) else read
 
 
 def main() -> int:
     """Answer the request on standard input."""
-    from unhang.check.storage.storage_paths import places_of
+    from unhang.check.storage.storage_paths import find_job_paths
     from unhang.evidence.checkpoints.checkpoint_search import find_checkpoints
     from unhang.host.machine import Machine
-    from unhang.program.launch.planned_job import Plan
+    from unhang.program.launch.planned_job import PlannedJob
 
     request = json.load(sys.stdin)
     folders = list(request["folders"])
     if request["command"]:
         with suppress(OSError):
             os.chdir(request["cwd"] or "/")
-        places = places_of(Machine(), Plan(command=tuple(request["command"])))
+        places = find_job_paths(Machine(), PlannedJob(command=tuple(request["command"])))
         folders += [place.path for place in places if place.use == "checkpoints"]
-    sys.stdout.write(listing_of(find_checkpoints(folders, world_size=request["world_size"])).decode())
+    sys.stdout.write(checkpoint_listing(find_checkpoints(folders, world_size=request["world_size"])).decode())
     return 0
 
 

@@ -12,7 +12,7 @@ from unhang.watch import private_files
 _MANIFEST = "bundle.json"
 _COPIED = (_MANIFEST, "verdict.json", "report.html")
 """They stay in their place until a new verdict takes it."""
-OF_THE_MACHINE = tuple(
+MACHINE_FILES = tuple(
     f"machine/{name}"
     for name in (
         "pace.json",
@@ -25,17 +25,17 @@ OF_THE_MACHINE = tuple(
     )
 )
 """What a look tells of the machine; its series (``machine/series.jsonl``) goes on through all looks."""
-_MOVED = ("stacks", "source", *OF_THE_MACHINE)
+_MOVED = ("stacks", "source", *MACHINE_FILES)
 _PARTS = ("dumps", *_MOVED, *_COPIED)
 
 
-def lay_dumps_aside(folder: Path) -> None:
+def set_dumps_aside(folder: Path) -> None:
     """A look begins: the ranks will write new dumps."""
     restore(folder)
     private_files.make_folder(_aside(folder))
     for name in _COPIED:
         with suppress(OSError):
-            private_files.replace(_aside(folder) / name, (folder / name).read_bytes())
+            private_files.write_atomically(_aside(folder) / name, (folder / name).read_bytes())
     _move(folder, "dumps")
     private_files.make_folder(folder / "dumps")
 
@@ -51,7 +51,7 @@ def copy_aside(folder: Path) -> None:
             copy(folder / name, _aside(folder) / name)
 
 
-def lay_rest_aside(folder: Path) -> None:
+def set_rest_aside(folder: Path) -> None:
     """A look is done, and what it found is about to take its place."""
     for name in _MOVED:
         _move(folder, name)
@@ -67,11 +67,11 @@ def restore(folder: Path) -> None:
                     private_files.make_folder((folder / name).parent)
                     (_aside(folder) / name).rename(folder / name)
     else:
-        keep_dumps(folder)
-    give_up(folder)
+        restore_dumps(folder)
+    discard(folder)
 
 
-def keep_dumps(folder: Path, ranks: Iterable[int] | None = None) -> None:
+def restore_dumps(folder: Path, ranks: Iterable[int] | None = None) -> None:
     """Put dumps that no look asked for back, those of ``ranks`` or all: what a rank left as it fell comes only once."""
     names = None if ranks is None else {f"rank_{rank}" for rank in ranks}
     for path in (_aside(folder) / "dumps").glob("rank_*"):
@@ -80,7 +80,7 @@ def keep_dumps(folder: Path, ranks: Iterable[int] | None = None) -> None:
                 shutil.copy2(path, folder / "dumps" / path.name)
 
 
-def give_up(folder: Path) -> None:
+def discard(folder: Path) -> None:
     """A new verdict stands: the evidence of the one before is needed no more."""
     shutil.rmtree(_aside(folder), ignore_errors=True)
 

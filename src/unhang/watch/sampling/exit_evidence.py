@@ -9,13 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from unhang.watch import private_files
-from unhang.watch.job.members import Member
+from unhang.watch.job.job_ranks import JobRank
 from unhang.watch.process_state.recorded_stack import recorded_stack
 
 MOST_BYTES = 4 << 20
 
 
-def keep_exceptions(members: Mapping[int, Member], job_outputs: Mapping[str, str], folder: Path) -> None:
+def keep_exceptions(members: Mapping[int, JobRank], job_outputs: Mapping[str, str], folder: Path) -> None:
     """Exceptions nobody caught, as Python prints them, for ranks whose own output is not at hand, or is not their own:
     in a file that all write to, nothing tells whose a traceback is."""
     writers = Counter([*job_outputs.values(), *(path for one in members.values() for path in {*one.outputs.values()})])
@@ -23,23 +23,23 @@ def keep_exceptions(members: Mapping[int, Member], job_outputs: Mapping[str, str
         with suppress(OSError):
             if writers[member.outputs.get("stderr", "")] == 1:
                 continue
-            text = "".join(_as_printed(line) for line in _left(rank, folder))
+            text = "".join(_as_printed(line) for line in _exception_lines(rank, folder))
             if text:
                 private_files.write_text(folder / "crash" / f"rank_{rank}.exception.log", text)
 
 
-def ended_by_what_they_raised(members: Mapping[int, Member], folder: Path) -> None:
+def infer_exit_codes(members: Mapping[int, JobRank], folder: Path) -> None:
     """Of a rank whose launcher was quicker to ask how it ended than we were (mpirun), what its main thread raised and
     nobody caught tells the exit code."""
     for rank, member in members.items():
         if member.ended_ns is None or member.exit_code is not None:
             continue
         with suppress(OSError):
-            if any(_ends_the_process(line) for line in _left(rank, folder)):
+            if any(_ends_the_process(line) for line in _exception_lines(rank, folder)):
                 member.exit_code = 1
 
 
-def raised_ns(folder: Path, ranks: Iterable[int]) -> int:
+def last_exception_ns(folder: Path, ranks: Iterable[int]) -> int:
     """When one of ``ranks`` raised what nobody caught, last; nanoseconds since the epoch, 0 where none did."""
     latest = 0
     for rank in ranks:
@@ -48,7 +48,7 @@ def raised_ns(folder: Path, ranks: Iterable[int]) -> int:
     return latest
 
 
-def _left(rank: int, folder: Path) -> list[bytes]:
+def _exception_lines(rank: int, folder: Path) -> list[bytes]:
     with (folder / "crash" / f"rank_{rank}.except").open("rb") as file:
         return file.read(MOST_BYTES).splitlines()
 
@@ -70,7 +70,7 @@ def _as_printed(line: bytes) -> str:
         return ""
 
 
-def keep_last_stands(members: Mapping[int, Member], folder: Path) -> None:
+def keep_exit_stacks(members: Mapping[int, JobRank], folder: Path) -> None:
     """Of ranks that ended without a word (the launcher's SIGTERM): where they stood after the first one had ended.
 
     Their records say so when their bell was rung in time.
@@ -78,20 +78,20 @@ def keep_last_stands(members: Mapping[int, Member], folder: Path) -> None:
     ends = [member.ended_ns for member in members.values() if member.ended_ns is not None]
     for rank, member in members.items():
         view = member.view
-        if member.ended_ns is None or not view.stack or view.looked_ns < min(ends) or _left_word(rank, folder):
+        if member.ended_ns is None or not view.stack or view.sampled_ns < min(ends) or _has_exit_evidence(rank, folder):
             continue
         private_files.make_folder(folder / "stacks")
         private_files.write_text(folder / "stacks" / f"rank_{rank}.txt", recorded_stack(view, member.pid))
 
 
-def _left_word(rank: int, folder: Path) -> bool:
+def _has_exit_evidence(rank: int, folder: Path) -> bool:
     with suppress(OSError):
         if (folder / "crash" / f"rank_{rank}.faulthandler").stat().st_size:
             return True
     return (folder / "crash" / f"rank_{rank}.except").exists() or (folder / "stacks" / f"rank_{rank}.txt").exists()
 
 
-def drop_earlier_dumps(members: Mapping[int, Member], folder: Path) -> None:
+def drop_earlier_dumps(members: Mapping[int, JobRank], folder: Path) -> None:
     """Dumps that were written before their rank's process armed tell of an earlier attempt."""
     for rank, member in members.items():
         view = member.view

@@ -8,13 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from unhang.watch import private_files
-from unhang.watch.job.members import Member
+from unhang.watch.job.job_ranks import JobRank
 
 LOG_BYTES = 4 << 20
 _CUT = ".cut"
 
 
-def keep_logs(job_outputs: Mapping[str, str], members: Mapping[int, Member], folder: Path) -> None:
+def keep_logs(job_outputs: Mapping[str, str], members: Mapping[int, JobRank], folder: Path) -> None:
     """Copies of the regular files behind the standard outputs of the command and of its ranks."""
     kept: set[str] = set()
     for stream, path in job_outputs.items():
@@ -31,7 +31,7 @@ def keep_logs(job_outputs: Mapping[str, str], members: Mapping[int, Member], fol
             kept.add(path)
 
 
-def sizes(folder: Path) -> dict[str, int]:
+def log_sizes(folder: Path) -> dict[str, int]:
     """How long each log in ``folder`` is by now, in bytes, by its path there."""
     found = {}
     for path in sorted((folder / "logs").rglob("*.log")):
@@ -46,7 +46,7 @@ def note_cut(records: Path, name: str) -> None:
         (records / f"{name.replace('/', '!')}{_CUT}").touch()
 
 
-def cut(records: Path) -> list[str]:
+def cut_logs(records: Path) -> list[str]:
     """The logs of which that was noted."""
     return sorted(path.name.removesuffix(_CUT).replace("!", "/") for path in records.glob(f"*{_CUT}"))
 

@@ -15,7 +15,7 @@ from unhang.program.imports.import_statements import imported_files
 from unhang.watch import private_files
 
 SOURCE_FILES, SOURCE_BYTES = 200, 1 << 20
-MOST_LOOKS = 20_000
+MAX_PATHS_TRIED = 20_000
 """Most of what a file imports is not beside it: so many paths are tried."""
 
 
@@ -32,7 +32,7 @@ def keep_source(evidence: EvidenceSet, folder: Path, *, seen_at: Callable[[str],
     waiting = list(dict.fromkeys(_user_files(evidence)))
     folders = {PurePosixPath(path).parent for path in waiting}
     seen = set(kept)
-    while waiting and len(texts) < SOURCE_FILES and len(seen) < MOST_LOOKS:
+    while waiting and len(texts) < SOURCE_FILES and len(seen) < MAX_PATHS_TRIED:
         path = waiting.pop(0)
         if path in seen or not _is_own(path):
             continue
@@ -85,7 +85,7 @@ def _is_own(path: str) -> bool:
 
 def _frames(evidence: EvidenceSet) -> Iterator[Frame]:
     yield from (frame for dump in evidence.stacks for thread in dump.threads for frame in thread.frames)
-    yield from (frame for known in evidence.recordings for stack in known.entries.stacks for frame in stack)
+    yield from (frame for known in evidence.recorder_dumps for stack in known.entries.stacks for frame in stack)
     yield from (frame for log in evidence.logs for traceback in log.tracebacks for frame in traceback.frames)
     yield from (f for pace in evidence.paces for rank in pace.ranks for place in rank.places for f in place.frames)
     yield from (frame for compared in evidence.comparisons for call in compared.calls for frame in call.frames)

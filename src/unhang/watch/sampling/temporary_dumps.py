@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def written(dumps: Path) -> dict[Path, int]:
+def dump_times(dumps: Path) -> dict[Path, int]:
     """The dumps that lie there, and when each was written (nanoseconds)."""
     found: dict[Path, int] = {}
     for path in dumps.glob("rank_*"):
@@ -16,7 +16,7 @@ def written(dumps: Path) -> dict[Path, int]:
     return found
 
 
-def drop(read: Mapping[Path, int]) -> None:
+def remove_unchanged(read: Mapping[Path, int]) -> None:
     """Remove those that were read; one that was written since is the last word of a rank, and stays."""
     for path, written_ns in read.items():
         if (path.parent.parent / "crash" / f"{path.name}.except").exists():

@@ -8,7 +8,7 @@ from typing import Any
 from unhang.records.record_views import RecordView
 
 
-def own_words(view: RecordView, ended_ns: int | None) -> dict[str, Any]:
+def annotation_entries(view: RecordView, ended_ns: int | None) -> dict[str, Any]:
     """The marked phase the rank is in, the guard or the partner it waits for and the groups it is a member of, as keys
     of ``bundle.json``; nothing where it says none of them. ``ended_ns``: when it ended, monotonic."""
     now_ns = ended_ns if ended_ns is not None else time.monotonic_ns()

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from unhang.watch import private_files
-from unhang.watch.nodes.transport.evidence_pack import pack
-from unhang.watch.process_state.stack_collection import set_going
-from unhang.watch.reporting.verdict_summary import Summary, read_summary, write_summary
+from unhang.watch.nodes.transport.evidence_pack import pack_evidence
+from unhang.watch.process_state.stack_collection import resume_if_stopped
+from unhang.watch.reporting.verdict_summary import VerdictSummary, read_summary, write_summary
 from unhang.watch.run_folder import RunFolder
 from unhang.watch.sampling import earlier_evidence
-from unhang.watch.verdict.collecting import take
-from unhang.watch.verdict.evidence_request import Interrupted, Order
+from unhang.watch.verdict.evidence_request import EvidenceRequest, SamplingInterrupted
+from unhang.watch.verdict.sample_collection import collect_evidence
 
 LIMIT_S = 60.0
 MEMORY = 4 << 30
@@ -29,7 +29,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 @dataclass(slots=True)
-class Child:
+class DiagnosisChild:
     """One running look. ``states``: of the ranks' processes when it began, by pid."""
 
     pid: int
@@ -45,8 +45,8 @@ class Child:
 
     @classmethod
     def start(
-        cls, order: Order, folder: RunFolder, *, waited_s: float, width: int, pack_for: Path | None = None
-    ) -> Child:
+        cls, order: EvidenceRequest, folder: RunFolder, *, waited_s: float, width: int, pack_for: Path | None = None
+    ) -> DiagnosisChild:
         """Fork. The watcher has one thread, and everything the child needs is loaded already.
 
         ``pack_for``: another node judges; pack the evidence there.
@@ -62,7 +62,7 @@ class Child:
                 else:
                     _pack(order, folder, pack_for)
                 code = 0
-            except Interrupted:
+            except SamplingInterrupted:
                 code = 0
             except BaseException:  # noqa: BLE001 - the process edge
                 traceback.print_exc()
@@ -106,7 +106,7 @@ class Child:
             os.waitpid(self.pid, 0)
         self._close()
         for pid, before in self.states.items():
-            set_going(pid, before)
+            resume_if_stopped(pid, before)
         earlier_evidence.restore(self.folder.path)
 
     def _close(self) -> None:
@@ -115,7 +115,7 @@ class Child:
             os.close(self.pidfd)
             self.pidfd = None
 
-    def answer(self) -> tuple[Summary, str] | None:
+    def answer(self) -> tuple[VerdictSummary, str] | None:
         """(summary, text for people); None when it came to nothing."""
         summary = read_summary(_summary_path(self.folder, self.number))
         if summary is None:
@@ -132,22 +132,22 @@ def _bind() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
 
-def _pack(order: Order, folder: RunFolder, target: Path) -> None:
+def _pack(order: EvidenceRequest, folder: RunFolder, target: Path) -> None:
     _bind()
-    with suppress(Interrupted):  # then what an earlier look found is there
-        take(order, folder.path)
-    earlier_evidence.give_up(folder.path)
-    pack(folder.path, target)
+    with suppress(SamplingInterrupted):  # then what an earlier look found is there
+        collect_evidence(order, folder.path)
+    earlier_evidence.discard(folder.path)
+    pack_evidence(folder.path, target)
 
 
-def _work(order: Order, folder: RunFolder, waited_s: float, width: int) -> None:
+def _work(order: EvidenceRequest, folder: RunFolder, waited_s: float, width: int) -> None:
     _bind()
-    from unhang.watch.verdict.verdicts import conclude
+    from unhang.watch.verdict.verdicts import diagnose_run_folder
 
-    taken = take(order, folder.path)
+    taken = collect_evidence(order, folder.path)
     if order.nodes is not None:
         order.nodes.gather(folder.path)
-    summary, text = conclude(order, taken, folder.path, waited_s=waited_s, width=width)
+    summary, text = diagnose_run_folder(order, taken, folder.path, waited_s=waited_s, width=width)
     private_files.write_text(_text_path(folder, order.number), text)
     write_summary(_summary_path(folder, order.number), summary)
 

@@ -9,30 +9,30 @@ from typing import Any
 
 from unhang.errors import UnhangError
 from unhang.records.record_views import RecordView
-from unhang.watch.job.members import Member
-from unhang.watch.nodes.evidence_gathering import Gathering
+from unhang.watch.job.job_ranks import JobRank
+from unhang.watch.nodes.evidence_gathering import EvidenceGathering
 from unhang.watch.process_state.send_queues import SendQueues
-from unhang.watch.process_state.stack_collection import KernelLook
+from unhang.watch.process_state.stack_collection import KernelSample
 
-LOOKS, BETWEEN_LOOKS_S = 2, 0.4
+DEFAULT_SAMPLES, SAMPLE_PAUSE_S = 2, 0.4
 """More of them, and further apart, at a job that moves at somebody's pace."""
 
 
 @dataclass(slots=True)
-class Order:
+class EvidenceRequest:
     """What to take. ``number``: of this run, from 1. ``with_stacks``: dumps name the lines of their collectives.
     ``live``: the ranks can be looked at; otherwise the job has ended. ``looks``: how many, at least two."""
 
     number: int
     records: Path
-    members: Mapping[int, Member]
+    members: Mapping[int, JobRank]
     world_size: int | None
     job_outputs: Mapping[str, str]
     stalled_since_s: float | None
     with_stacks: bool = False
     live: bool = True
-    looks: int = LOOKS
-    apart_s: float = BETWEEN_LOOKS_S
+    looks: int = DEFAULT_SAMPLES
+    sample_pause_s: float = SAMPLE_PAUSE_S
     """Pause between two looks, besides what the looks take."""
     earlier_dumps: bool = False
     pace: bytes = b""
@@ -45,7 +45,7 @@ class Order:
     """``machine/kernel.log``."""
     earlier: bytes = b""
     """``machine/history.json``."""
-    nodes: Gathering | None = None
+    nodes: EvidenceGathering | None = None
     """Evidence of other nodes that is on its way; None where there is none to wait for."""
     command: tuple[str, ...] = ()
     """What was started, and where: it may say where the job saves."""
@@ -56,14 +56,14 @@ class Order:
     """Of a stall that was spoken of before: so long after its beginning it was."""
     ended_well: bool = False
     """The job is over and its command ended with 0: how its ranks ended is all that is kept."""
-    stands_s: float = float("inf")
+    idle_limit_s: float = float("inf")
     """A rank whose stack has stood so long, without use of the processor and files, does not work."""
     said: tuple[str, str] | None = None
     """Cause and certainty of the verdict on a wait in which the job has ended: a weaker one does not take its place."""
 
 
 @dataclass(slots=True)
-class Taken:
+class SampleResult:
     """What came of it: per rank, whether it answered, its ``/proc`` state, and whether it moved between the looks."""
 
     answered: set[int] = field(default_factory=set)
@@ -75,7 +75,7 @@ class Taken:
     """Ranks that did nothing during the look and have stood since long before it."""
     not_seen: dict[int, str] = field(default_factory=dict)
     """Why nobody could look at a rank's stack from outside."""
-    kernel: dict[int, tuple[KernelLook, ...]] = field(default_factory=dict)
+    kernel: dict[int, tuple[KernelSample, ...]] = field(default_factory=dict)
     """All that the kernel tells of those ranks, at two moments."""
     from_record: set[int] = field(default_factory=set)
     """Ranks whose stack is the one their own record names."""
@@ -92,5 +92,5 @@ class Taken:
     taken_s: float = 0.0
 
 
-class Interrupted(UnhangError):
+class SamplingInterrupted(UnhangError):
     """A rank ended while it was looked at: what an earlier look found is worth more."""

@@ -12,54 +12,54 @@ from unhang.records.record import read_record, record_path
 from unhang.records.record_views import RecordView
 from unhang.watch import private_files
 from unhang.watch.control_file import open_control
-from unhang.watch.job.detection import IDLE_SHARE
-from unhang.watch.job.members import Member, children_of
+from unhang.watch.job.job_ranks import JobRank, children_of
+from unhang.watch.job.wait_detection import IDLE_SHARE
 from unhang.watch.process_state import py_spy_samples
-from unhang.watch.process_state.external_waits import awaited
-from unhang.watch.process_state.progress_between_samples import idle, moved
-from unhang.watch.process_state.recorded_stack import made_whole, recorded_stack
+from unhang.watch.process_state.external_waits import find_external_waits
+from unhang.watch.process_state.progress_between_samples import has_moved, is_idle
+from unhang.watch.process_state.recorded_stack import complete_from_record, recorded_stack
 from unhang.watch.process_state.send_queues import SendQueues
-from unhang.watch.process_state.stack_collection import KernelLook, Look, kernel_look, set_going
-from unhang.watch.process_state.unanswered_connections import unanswered
-from unhang.watch.verdict.evidence_request import LOOKS, Order, Taken
+from unhang.watch.process_state.stack_collection import KernelSample, ProcessSample, resume_if_stopped, sample_kernel
+from unhang.watch.process_state.unanswered_connections import unanswered_addresses
+from unhang.watch.verdict.evidence_request import DEFAULT_SAMPLES, EvidenceRequest, SampleResult
 
 POLL_S = 0.05
 DUMP_LIMIT_S = 2.0
 STACKS_LIMIT_S = 6.0
 """torch imports half of itself for the first dump with stacks of a process: 0.8 s, much longer on a busy machine."""
-LOOK_LIMIT_S = 2.0
+PY_SPY_LIMIT_S = 2.0
 SILENT_S = 1.5
 """A record so old says nothing of now, and its rank answers no request."""
-WORKERS = 8
+MAX_CHILDREN = 8
 """At most so many children of a rank are looked at."""
 
 
-Process = tuple[int, int]
+RankPid = tuple[int, int]
 """(rank, pid): a rank's own process or one of its children."""
 
 
-def look(order: Order, folder: Path, stacks: Path, taken: Taken) -> None:
+def sample_live_ranks(order: EvidenceRequest, folder: Path, stacks: Path, taken: SampleResult) -> None:
     """Dumps into ``folder``, stacks into ``stacks``; what else was seen into ``taken``."""
     living = {rank: member for rank, member in order.members.items() if member.ended_ns is None}
     for rank, member in living.items():
         taken.states[rank] = member.state
     before = _records(order, living)
-    kernel = {rank: kernel_look(member.pid) for rank, member in living.items()}
-    asked_for = {rank: unanswered(member.pid) for rank, member in living.items()}
-    asked = _Request(order, living, taken)
+    kernel = {rank: sample_kernel(member.pid) for rank, member in living.items()}
+    asked_for = {rank: unanswered_addresses(member.pid) for rank, member in living.items()}
+    asked = _DumpRequest(order, living, taken)
     earlier = _stacks(living, taken)
-    if order.looks > LOOKS:
+    if order.looks > DEFAULT_SAMPLES:
         taken.queues = SendQueues({rank: member.pid for rank, member in living.items()})
     for number in range(1, order.looks):
         _write_stacks(stacks, earlier, living, look=number)
         asked.wait(STACKS_LIMIT_S if order.with_stacks else DUMP_LIMIT_S)
         if order.earlier_dumps and number == 1:
-            _set_dumps_aside(folder)
-            asked = _Request(order, living, taken)
+            _keep_as_earlier_dumps(folder)
+            asked = _DumpRequest(order, living, taken)
         if taken.queues is not None:
-            taken.queues.watch(order.apart_s)
+            taken.queues.watch(order.sample_pause_s)
         else:
-            time.sleep(order.apart_s)
+            time.sleep(order.sample_pause_s)
         latest = _stacks(living, taken, native=frozenset(living) - taken.answered if number == order.looks - 1 else ())
         _compare_stacks(taken, living, earlier, latest)
         earlier = latest
@@ -68,22 +68,24 @@ def look(order: Order, folder: Path, stacks: Path, taken: Taken) -> None:
         asked.wait(DUMP_LIMIT_S)
     after = _records(order, living)
     taken.views = after
-    taken.unanswered = {rank: asked_for[rank] & unanswered(member.pid) for rank, member in living.items()}
-    taken.awaits = {rank: awaited(member.pid, earlier.get((rank, member.pid), "")) for rank, member in living.items()}
+    taken.unanswered = {rank: asked_for[rank] & unanswered_addresses(member.pid) for rank, member in living.items()}
+    taken.awaits = {
+        rank: find_external_waits(member.pid, earlier.get((rank, member.pid), "")) for rank, member in living.items()
+    }
     seen = {rank for rank, pid in earlier if pid == living[rank].pid}
     _compare_records(taken, seen, before, after)
     taken.not_seen = {rank: reason for rank, reason in taken.not_seen.items() if rank not in seen}
     for rank in taken.not_seen:
         _compare_kernel(taken, living[rank], kernel[rank])
-    stand = (living[rank] for rank in after.keys() & seen if _stands_s(after[rank]) >= order.stands_s)
+    stand = (living[rank] for rank in after.keys() & seen if _stack_unchanged_s(after[rank]) >= order.idle_limit_s)
     taken.idle = {member.rank for member in stand if _is_idle(member, kernel[member.rank])}
-    _mend_torn_stacks(stacks, living, earlier, after)
+    _complete_torn_stacks(stacks, living, earlier, after)
     current = {r: view for r, view in after.items() if taken.states[r] == "T" or not _silent(view)}
     taken.from_record = _write_recorded_stacks(stacks, living, seen, current)
 
 
 def _compare_stacks(
-    taken: Taken, living: Mapping[int, Member], earlier: Mapping[Process, str], latest: Mapping[Process, str]
+    taken: SampleResult, living: Mapping[int, JobRank], earlier: Mapping[RankPid, str], latest: Mapping[RankPid, str]
 ) -> None:
     for rank, member in living.items():
         own = (rank, member.pid)
@@ -94,7 +96,7 @@ def _compare_stacks(
 
 
 def _compare_records(
-    taken: Taken, seen: set[int], before: Mapping[int, RecordView], after: Mapping[int, RecordView]
+    taken: SampleResult, seen: set[int], before: Mapping[int, RecordView], after: Mapping[int, RecordView]
 ) -> None:
     for rank in before.keys() & after.keys():
         taken.beats[rank] = after[rank].beats > before[rank].beats
@@ -104,27 +106,29 @@ def _compare_records(
             taken.moving[rank] = before[rank].stack_hash != after[rank].stack_hash
 
 
-def _compare_kernel(taken: Taken, member: Member, before: KernelLook) -> None:
+def _compare_kernel(taken: SampleResult, member: JobRank, before: KernelSample) -> None:
     """Nobody may look at its stack: its state, what it waits in and the processor time it uses tell a little."""
-    after = kernel_look(member.pid)
+    after = sample_kernel(member.pid)
     taken.kernel[member.rank] = (before, after)
-    answer = moved([Look(member.pid, 0.0, before), Look(member.pid, 1.0, after)], waits_asleep=True)
+    answer = has_moved(
+        [ProcessSample(member.pid, 0.0, before), ProcessSample(member.pid, 1.0, after)], waits_asleep=True
+    )
     if answer is not None:
         taken.moving.setdefault(member.rank, answer)
 
 
-def _stands_s(view: RecordView) -> float:
+def _stack_unchanged_s(view: RecordView) -> float:
     """So long its stack has been this very one; nothing where its record is old."""
     return 0.0 if _silent(view) or view.since_ns <= 0 else (time.monotonic_ns() - view.since_ns) / 1e9
 
 
-def _is_idle(member: Member, before: KernelLook) -> bool:
+def _is_idle(member: JobRank, before: KernelSample) -> bool:
     """Neither it nor its children used the processor, nor it any file."""
-    looked = (Look(member.pid, 0.0, before), Look(member.pid, 1.0, kernel_look(member.pid)))
-    return member.cpu_share < IDLE_SHARE and idle(looked)
+    looked = (ProcessSample(member.pid, 0.0, before), ProcessSample(member.pid, 1.0, sample_kernel(member.pid)))
+    return member.cpu_share < IDLE_SHARE and is_idle(looked)
 
 
-def _records(order: Order, living: Mapping[int, Member]) -> dict[int, RecordView]:
+def _records(order: EvidenceRequest, living: Mapping[int, JobRank]) -> dict[int, RecordView]:
     found = {}
     for rank, member in living.items():
         view = read_record(record_path(order.records, member.view.identity.attempt, member.pid))
@@ -138,10 +142,10 @@ def _counts(view: RecordView) -> list[tuple[str, int]]:
     return [(group.name, group.enqueued) for group in view.groups]
 
 
-class _Request:
+class _DumpRequest:
     """Asks all ranks for their dumps, and waits for those that can answer."""
 
-    def __init__(self, order: Order, living: Mapping[int, Member], taken: Taken) -> None:
+    def __init__(self, order: EvidenceRequest, living: Mapping[int, JobRank], taken: SampleResult) -> None:
         self._order, self._taken = order, taken
         self._expected = {
             rank: member
@@ -169,30 +173,32 @@ class _Request:
         return view.stacks_served if self._order.with_stacks else view.dump_served
 
 
-def _set_dumps_aside(folder: Path) -> None:
+def _keep_as_earlier_dumps(folder: Path) -> None:
     for path in sorted((folder / "dumps").glob("rank_*")):
         private_files.make_folder(folder / "dumps" / "earlier")
         with suppress(OSError):
             path.replace(folder / "dumps" / "earlier" / path.name)
 
 
-def _stacks(living: Mapping[int, Member], taken: Taken, native: frozenset[int] | tuple[()] = ()) -> dict[Process, str]:
+def _stacks(
+    living: Mapping[int, JobRank], taken: SampleResult, native: frozenset[int] | tuple[()] = ()
+) -> dict[RankPid, str]:
     """One look at every rank and its children (loader workers), the ones of silent ranks with C frames."""
-    targets: list[Process] = []
+    targets: list[RankPid] = []
     for rank, member in sorted(living.items()):
         targets.append((rank, member.pid))
-        targets += [(rank, child) for child in children_of(member.pid)[:WORKERS]]
+        targets += [(rank, child) for child in children_of(member.pid)[:MAX_CHILDREN]]
 
-    def stack_of(target: Process) -> str | None:
+    def stack_of(target: RankPid) -> str | None:
         rank, pid = target
         own = pid == living[rank].pid
         stopped = taken.states.get(rank) == "T"
         if own and rank in native and not stopped:
-            text = py_spy_samples.stacks_of(pid, native=True, limit_s=LOOK_LIMIT_S)
-            set_going(pid, taken.states[rank])  # should py-spy have run out of time while it held the process
+            text = py_spy_samples.stacks_of(pid, native=True, limit_s=PY_SPY_LIMIT_S)
+            resume_if_stopped(pid, taken.states[rank])  # should py-spy have run out of time while it held the process
             if text is not None:
                 return text
-        looked = py_spy_samples.look_at(pid, stopped=True, limit_s=LOOK_LIMIT_S)
+        looked = py_spy_samples.dump_stacks(pid, stopped=True, limit_s=PY_SPY_LIMIT_S)
         if own and looked.text is None:
             taken.not_seen[rank] = looked.refused
         return looked.text
@@ -203,9 +209,9 @@ def _stacks(living: Mapping[int, Member], taken: Taken, native: frozenset[int] |
 
 
 def _write_stacks(
-    stacks: Path, found: Mapping[Process, str], living: Mapping[int, Member], *, look: int | None
+    stacks: Path, found: Mapping[RankPid, str], living: Mapping[int, JobRank], *, look: int | None
 ) -> None:
-    """``look`` None is the last one; only of that one the children are kept."""
+    """``sample_live_ranks`` None is the last one; only of that one the children are kept."""
     for (rank, pid), text in found.items():
         own = pid == living[rank].pid
         if not own and look is not None:
@@ -214,21 +220,21 @@ def _write_stacks(
         private_files.write_text(stacks / f"{name}.txt", text)
 
 
-def _mend_torn_stacks(
-    stacks: Path, living: Mapping[int, Member], found: Mapping[Process, str], views: Mapping[int, RecordView]
+def _complete_torn_stacks(
+    stacks: Path, living: Mapping[int, JobRank], found: Mapping[RankPid, str], views: Mapping[int, RecordView]
 ) -> None:
     """A rank in full flight may be seen torn at every try; its own record never is."""
     for (rank, pid), text in found.items():
         view = views.get(rank)
         if view is None or pid != living[rank].pid or _silent(view):
             continue
-        whole = made_whole(text, view, pid)
+        whole = complete_from_record(text, view, pid)
         if whole is not None:
             private_files.write_text(stacks / f"rank_{rank}.txt", whole)
 
 
 def _write_recorded_stacks(
-    stacks: Path, living: Mapping[int, Member], seen: set[int], views: Mapping[int, RecordView]
+    stacks: Path, living: Mapping[int, JobRank], seen: set[int], views: Mapping[int, RecordView]
 ) -> set[int]:
     """Where nobody may look from outside, the rank's own record says where its training thread stands.
 

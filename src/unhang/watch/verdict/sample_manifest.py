@@ -10,16 +10,16 @@ from typing import Any
 
 from unhang.records.process_registration import host_name
 from unhang.watch import private_files
-from unhang.watch.job.members import Member
+from unhang.watch.job.job_ranks import JobRank
 from unhang.watch.sampling import kept_logs
-from unhang.watch.sampling.bundle_files import listed
-from unhang.watch.sampling.user_annotations import own_words
-from unhang.watch.verdict.evidence_request import Order, Taken
+from unhang.watch.sampling.bundle_files import manifest_files
+from unhang.watch.sampling.user_annotations import annotation_entries
+from unhang.watch.verdict.evidence_request import EvidenceRequest, SampleResult
 
 SCHEMA = "unhang.bundle/1"
 
 
-def manifest_of(order: Order, taken: Taken) -> dict[str, Any]:
+def manifest_of(order: EvidenceRequest, taken: SampleResult) -> dict[str, Any]:
     """``bundle.json`` as a dict; ``docs/bundle.md`` tells the keys."""
     backends = [member.view.backend for member in order.members.values() if member.view.backend]
     versions = [member.view.identity.torch for member in order.members.values() if member.view.identity.torch]
@@ -35,7 +35,7 @@ def manifest_of(order: Order, taken: Taken) -> dict[str, Any]:
         "source_root": "source",
         "source_prefix": "/",
         **({"log_bytes": taken.log_bytes} if taken.log_bytes else {}),
-        **({"cut": cut} if (cut := kept_logs.cut(order.records)) else {}),
+        **({"cut": cut} if (cut := kept_logs.cut_logs(order.records)) else {}),
         # a process that came to init_process_group without a rank (no RANK, no rank=) is none of its job's
         "processes": [_process(order, taken, member) for rank, member in sorted(order.members.items()) if rank >= 0],
     }
@@ -43,17 +43,17 @@ def manifest_of(order: Order, taken: Taken) -> dict[str, Any]:
 
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Write ``bundle.json`` anew, with the list of what lies beside it by now."""
-    private_files.replace_document(folder / "bundle.json", {**manifest, "files": listed(folder)})
+    private_files.write_json(folder / "bundle.json", {**manifest, "files": manifest_files(folder)})
 
 
-def _process(order: Order, taken: Taken, member: Member) -> dict[str, Any]:
+def _process(order: EvidenceRequest, taken: SampleResult, member: JobRank) -> dict[str, Any]:
     me = member.view.identity
     gone = member.ended_ns is not None
     return {
         "rank": member.rank,
         "local_rank": me.local_rank if me.local_rank >= 0 else None,
         "pid": member.pid,
-        "host": member.birth.host if member.birth is not None else host_name(),
+        "host": member.registration.host if member.registration is not None else host_name(),
         "exit_code": member.exit_code if gone else None,
         "terminated_by_launcher": gone and _is_victim(order, member),
         "killed_by_us": False,
@@ -71,18 +71,18 @@ def _process(order: Order, taken: Taken, member: Member) -> dict[str, Any]:
             else {}
         ),
         **taken.awaits.get(member.rank, {}),
-        **_ways(taken, member.rank),
-        **own_words(taken.views.get(member.rank, member.view), member.ended_ns),
+        **_send_queue_entries(taken, member.rank),
+        **annotation_entries(taken.views.get(member.rank, member.view), member.ended_ns),
     }
 
 
-def _ways(taken: Taken, rank: int) -> dict[str, list[str]]:
+def _send_queue_entries(taken: SampleResult, rank: int) -> dict[str, list[str]]:
     if taken.queues is None:
         return {}
     return {"addresses": taken.queues.addresses(rank), "piled_up": taken.queues.piled_up(rank)}
 
 
-def _is_victim(order: Order, member: Member) -> bool:
+def _is_victim(order: EvidenceRequest, member: JobRank) -> bool:
     """Ended by SIGTERM after a sibling had failed: that is what launchers do."""
     assert member.ended_ns is not None
     failed = [

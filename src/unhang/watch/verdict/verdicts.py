@@ -8,24 +8,24 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from unhang.diagnosis.adjustments.severity_while_running import WORK
+from unhang.diagnosis.adjustments.severity_while_running import WORK_CAUSES
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
-from unhang.facts.waiting.near_timeout import is_near, look_at_life
+from unhang.facts.waiting.near_timeout import is_limit_near, live_manifest
 from unhang.facts.waiting.pending_timeouts import guard_limit, limit_at_s
 from unhang.findings import Cause, Certainty, Finding, Severity, Status, Verdict
 from unhang.report.html.page import write_html
 from unhang.report.json import to_json
 from unhang.report.text import to_text
-from unhang.report.text_in_files import carried
+from unhang.report.text_serialization import text_to_json
 from unhang.watch import private_files, state_at_verdict
-from unhang.watch.reporting.verdict_summary import Level, Summary
+from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
 from unhang.watch.run_folder import RunFolder
 from unhang.watch.sampling import earlier_evidence
 from unhang.watch.sampling.kept_source import keep_source
-from unhang.watch.verdict.evidence_request import Interrupted, Order, Taken
+from unhang.watch.verdict.evidence_request import EvidenceRequest, SampleResult, SamplingInterrupted
 from unhang.watch.verdict.sample_manifest import manifest_of, write_manifest
 
 ARRIVAL_S = 30.0
@@ -34,7 +34,9 @@ DOUBT_S = 5.0
 """So long the ranks must have waited before a finding that is only possible is said, or an honest unknown."""
 
 
-def conclude(order: Order, taken: Taken, folder: Path, *, waited_s: float, width: int) -> tuple[Summary, str]:
+def diagnose_run_folder(
+    order: EvidenceRequest, taken: SampleResult, folder: Path, *, waited_s: float, width: int
+) -> tuple[VerdictSummary, str]:
     """Diagnose what lies in ``folder``; write manifest, source, verdict and report. Returns (summary, text for people).
 
     ``waited_s``: how long the ranks had waited when the evidence was ordered.
@@ -47,19 +49,19 @@ def conclude(order: Order, taken: Taken, folder: Path, *, waited_s: float, width
     manifest |= keep_source(evidence, folder)
     facts = build_facts(evidence)
     verdict = diagnose(facts)
-    if order.said is not None and _strength(*_told(verdict)) < max(1, _strength(*order.said)):
+    if order.said is not None and _strength(*_leading_cause(verdict)) < max(1, _strength(*order.said)):
         earlier_evidence.restore(folder)
-        raise Interrupted("the end of the job tells less than the wait before it did")
+        raise SamplingInterrupted("the end of the job tells less than the wait before it did")
     limit_at, gives_up = _first_limit(facts, order.stalled_since_s)
     level = level_of(verdict, facts, waited_s=waited_s, live=order.live)
-    needs_lines = order.live and not order.with_stacks and bool(facts.disagreements)
-    if needs_lines and level is Level.STALL:
-        level = Level.WAITING
+    needs_lines = order.live and not order.with_stacks and bool(facts.mismatches)
+    if needs_lines and level is VerdictLevel.STALL:
+        level = VerdictLevel.WAITING
     write_manifest(folder, manifest)
     verdict = replace(_with_times(verdict, order, limit_at), gives_up=gives_up)
     text = _write(verdict, facts, folder, width, order.lang)
     if order.live:
-        state_at_verdict.keep(folder)
+        state_at_verdict.save(folder)
     return _summary(order, verdict, facts, level, limit_at, needs_lines=needs_lines), text
 
 
@@ -71,7 +73,7 @@ def _first_limit(facts: Facts, stalled_since_s: float | None) -> tuple[float | N
     return at_s, ""
 
 
-def _told(verdict: Verdict) -> tuple[str, str]:
+def _leading_cause(verdict: Verdict) -> tuple[str, str]:
     if not verdict.findings or verdict.status is Status.HEALTHY:
         return "", ""
     return verdict.findings[0].cause.value, verdict.findings[0].certainty.value
@@ -84,27 +86,31 @@ def _strength(cause: str, certainty: str) -> int:
     return 1 + Certainty(certainty).order
 
 
-def level_of(verdict: Verdict, facts: Facts, *, waited_s: float, live: bool) -> Level:
+def level_of(verdict: Verdict, facts: Facts, *, waited_s: float, live: bool) -> VerdictLevel:
     """Stall: the laggard will not come by itself. Slow: it works. Waiting: not sure enough yet to say anything."""
     if not verdict.findings or verdict.status is Status.HEALTHY:
-        return Level.NOTHING
+        return VerdictLevel.NOTHING
     first = verdict.findings[0]
     if first.severity is Severity.NOTE:
-        return Level.NOTHING
+        return VerdictLevel.NOTHING
     if not live:
-        return Level.CRASH
+        return VerdictLevel.CRASH
     if first.severity is Severity.SLOWS:
-        return Level.SLOW
+        return VerdictLevel.SLOW
     if first.cause is Cause.RENDEZVOUS and first.ranks and waited_s < ARRIVAL_S:
-        return Level.WAITING
+        return VerdictLevel.WAITING
     if first.cause is Cause.UNKNOWN:
-        return Level.STALL if waited_s >= (DOUBT_S / 2 if facts.symmetric else 2 * DOUBT_S) else Level.WAITING
+        return (
+            VerdictLevel.STALL
+            if waited_s >= (DOUBT_S / 2 if facts.all_joined_stalls else 2 * DOUBT_S)
+            else VerdictLevel.WAITING
+        )
     if first.certainty is Certainty.POSSIBLE and waited_s < DOUBT_S:
-        return Level.WAITING
-    return Level.STALL
+        return VerdictLevel.WAITING
+    return VerdictLevel.STALL
 
 
-def _with_times(verdict: Verdict, order: Order, limit_at: float | None) -> Verdict:
+def _with_times(verdict: Verdict, order: EvidenceRequest, limit_at: float | None) -> Verdict:
     now_s = time.time()
     since_s = order.stalled_since_s
     known = verdict.stalled_since
@@ -130,31 +136,37 @@ def _write(verdict: Verdict, facts: Facts, folder: Path, width: int, lang: str) 
         write_html(verdict, facts, report, lang=lang)
         report.chmod(0o600)
     own = RunFolder(folder)
-    private_files.replace(own.verdict_told, to_json(verdict, lang=lang).encode())
-    private_files.replace(own.verdict, to_json(verdict).encode())
+    private_files.write_atomically(own.localized_verdict, to_json(verdict, lang=lang).encode())
+    private_files.write_atomically(own.verdict, to_json(verdict).encode())
     with suppress(OSError):
         report.replace(folder / "report.html")
-    earlier_evidence.give_up(folder)
+    earlier_evidence.discard(folder)
     return text
 
 
-def _may_get_on(first: Finding, facts: Facts) -> bool:
+def _may_recover(first: Finding, facts: Facts) -> bool:
     """The laggards moved at the look; who has not come to the meeting of all may be on its way; and work that only
     stands may wait for something slow, until the limit of the others is near."""
     if first.cause is Cause.RENDEZVOUS:
         return True
-    looked = look_at_life(facts)
-    if first.cause in WORK and looked is not None and not is_near(looked, facts):
+    looked = live_manifest(facts)
+    if first.cause in WORK_CAUSES and looked is not None and not is_limit_near(looked, facts):
         return True
     return any(facts.ranks[rank].moving for rank in first.ranks if rank in facts.ranks)
 
 
 def _summary(
-    order: Order, verdict: Verdict, facts: Facts, level: Level, limit_at: float | None, *, needs_lines: bool
-) -> Summary:
+    order: EvidenceRequest,
+    verdict: Verdict,
+    facts: Facts,
+    level: VerdictLevel,
+    limit_at: float | None,
+    *,
+    needs_lines: bool,
+) -> VerdictSummary:
     first: Finding | None = verdict.findings[0] if verdict.findings else None
     where = first.where if first is not None else None
-    return Summary(
+    return VerdictSummary(
         number=order.number,
         level=level.value,
         status=verdict.status.value,
@@ -163,13 +175,13 @@ def _summary(
         ranks=first.ranks if first is not None else (),
         where=f"{where.file}:{where.line}" if where is not None else "",
         sentence=str(first.summary) if first is not None else "",
-        sentence_parts=carried(first.summary) if first is not None else None,
+        sentence_parts=text_to_json(first.summary) if first is not None else None,
         stalled_since_s=order.stalled_since_s,
         limit_at_s=limit_at,
         gives_up=verdict.gives_up,
         noticed_after_s=verdict.noticed_after_s,
         settled=first is not None and first.certainty is Certainty.CERTAIN and first.waiter_where is not None,
-        laggard_works=first is not None and first.cause in WORK,
+        laggard_works=first is not None and first.cause in WORK_CAUSES,
         needs_lines=needs_lines,
-        moving=first is not None and _may_get_on(first, facts),
+        moving=first is not None and _may_recover(first, facts),
     )

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from unhang.check.all_checks import ALL_CHECKS, look_around
+from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
 from unhang.check.judge import judge
 from unhang.findings import Verdict
 from unhang.host.machine import Machine
-from unhang.program.launch.planned_job import Plan
+from unhang.program.launch.planned_job import PlannedJob
 
-CHECKS = [check for check in ALL_CHECKS if check.name == "configuration"]
+CHECKS = [check for check in ALL_INSPECTIONS if check.name == "configuration"]
 GRPO = "torchrun --nproc-per-node {ranks} g.py --num_generations {count} --per_device_train_batch_size {batch} {more}"
 
 
@@ -24,7 +24,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ask(command: str) -> Verdict:
-    situation, gaps = look_around(Machine(environment={}), Plan(tuple(command.split())), CHECKS)
+    situation, gaps = inspect_node(Machine(environment={}), PlannedJob(tuple(command.split())), CHECKS)
     return judge([situation], ["configuration"], gaps)
 
 

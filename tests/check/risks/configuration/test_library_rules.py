@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from unhang.check.all_checks import ALL_CHECKS, look_around
+from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
 from unhang.check.judge import judge
 from unhang.host.machine import Machine
-from unhang.program.launch.planned_job import Plan
+from unhang.program.launch.planned_job import PlannedJob
 
 LIBRARY = (
     "from dataclasses import dataclass\n"
@@ -31,9 +31,9 @@ def test_a_rule_of_a_library_is_told_where_the_launch_sets_something_in_it(
     (tmp_path / "t.py").write_text("from trl import Config, Trainer\nTrainer(Config())\n")
     machine = Machine(environment={"VIRTUAL_ENV": str(tmp_path / "venv"), "PATH": "/none"})
     machine.folder = str(tmp_path)
-    checks = [check for check in ALL_CHECKS if check.name == "program"]
+    checks = [check for check in ALL_INSPECTIONS if check.name == "program"]
 
-    situation, gaps = look_around(machine, Plan(("torchrun", "t.py", *command.split())), checks)
+    situation, gaps = inspect_node(machine, PlannedJob(("torchrun", "t.py", *command.split())), checks)
     verdict = judge([situation], ["program"], gaps)
 
     fine = any("args.batch % args.parts" in str(one.what) for one in verdict.checked)

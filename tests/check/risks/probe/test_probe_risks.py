@@ -9,41 +9,41 @@ from pathlib import Path
 import pytest
 
 from unhang.check.judge import judge
-from unhang.check.probe_results.answer_line import ProbeAnswer, answer, answer_in, refusal
-from unhang.check.probe_results.collect_probe import arguments, look
-from unhang.check.probe_results.expected_speed import crawl_of
-from unhang.check.probe_results.probe_results import Pair, Probed, Round, Step
-from unhang.check.probe_results.slow_pairs import slow_of, slow_pairs
+from unhang.check.probe_results.answer_line import ProbeAnswer, answer_line, find_answer, refusal_line
+from unhang.check.probe_results.collect_probe import collect, probe_arguments
+from unhang.check.probe_results.expected_speed import find_slow_collectives
+from unhang.check.probe_results.probe_results import PairSpeed, ProbeResult, ProbeStep, SuspectRound
+from unhang.check.probe_results.slow_pairs import find_slow_pairs, slow_pairs
 from unhang.findings import Cause, Certainty, Finding, Severity, Status, Verdict, say
-from unhang.host.look import Look, Situation
+from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import StoredMachine
 from unhang.program.launch.launch import ConfigFile, Configuration, Launch
-from unhang.program.launch.planned_job import Plan
+from unhang.program.launch.planned_job import PlannedJob
 
 SIZE = 64 << 20
 
 
-def verdict(probed: Probed) -> Verdict:
-    return judge([Situation("h1", looks={Probed: Look(probed)})], ["probe"])
+def verdict(probed: ProbeResult) -> Verdict:
+    return judge([NodeInspection("h1", looks={ProbeResult: InspectionResult(probed)})], ["probe"])
 
 
-def only(probed: Probed) -> Finding:
+def only(probed: ProbeResult) -> Finding:
     (finding,) = verdict(probed).findings
     return finding
 
 
-def machine(ranks: int = 8, *, slow: dict[tuple[int, int], float] | None = None, bus: float = 300e9) -> Probed:
+def machine(ranks: int = 8, *, slow: dict[tuple[int, int], float] | None = None, bus: float = 300e9) -> ProbeResult:
     """As eight cards behind an NVSwitch answer; the bandwidths are of the documented kind, not measured here."""
     everyone = (tuple(range(ranks)),)
     call_s = SIZE / bus * 2 * (ranks - 1) / ranks
     steps = (
-        Step("connect", "world", everyone, finished=everyone[0]),
-        Step("all-reduce", "world", everyone, SIZE, call_s, everyone[0]),
+        ProbeStep("connect", "world", everyone, finished=everyone[0]),
+        ProbeStep("all-reduce", "world", everyone, SIZE, call_s, everyone[0]),
     )
     pairs = tuple(
-        Pair(pair, 2e-5, (slow or {}).get(pair, 150e9 + sum(pair) * 1e8)) for pair in combinations(range(ranks), 2)
+        PairSpeed(pair, 2e-5, (slow or {}).get(pair, 150e9 + sum(pair) * 1e8)) for pair in combinations(range(ranks), 2)
     )
-    return Probed("nccl", ("h1",) * ranks, steps, 30.0, pairs=pairs, devices=("H100",) * ranks)
+    return ProbeResult("nccl", ("h1",) * ranks, steps, 30.0, pairs=pairs, devices=("H100",) * ranks)
 
 
 def test_a_healthy_machine_is_fine() -> None:
@@ -54,7 +54,7 @@ def test_a_healthy_machine_is_fine() -> None:
 
 
 def test_bus_bandwidth_is_that_of_nccl_tests() -> None:
-    step = Step("all-reduce", "world", (tuple(range(4)),), 1000, 0.001)
+    step = ProbeStep("all-reduce", "world", (tuple(range(4)),), 1000, 0.001)
 
     assert step.bus == pytest.approx(1000 / 0.001 * 2 * 3 / 4)
     assert replace(step, operation="all-gather").bus == pytest.approx(1000 / 0.001 * 3 / 4)
@@ -88,7 +88,7 @@ def test_nodes_are_compared_with_nodes() -> None:
     slow = {pair: 20e9 for pair in combinations(range(8), 2) if nodes[pair[0]] != nodes[pair[1]]}
 
     assert slow_pairs(replace(machine(slow=slow), nodes=nodes)) == ()
-    assert slow_of([Pair((0, 1), 1e-5, 1.0), Pair((2, 3), 1e-5, 100.0)]).ranks == ()
+    assert find_slow_pairs([PairSpeed((0, 1), 1e-5, 1.0), PairSpeed((2, 3), 1e-5, 100.0)]).ranks == ()
 
 
 @pytest.mark.parametrize(
@@ -97,17 +97,17 @@ def test_nodes_are_compared_with_nodes() -> None:
 )
 def test_what_a_link_should_carry(link: float | None, bus: float, wrong: bool) -> None:
     everyone = ((0, 1),)
-    step = Step("all-reduce", "world", everyone, 1 << 18, (1 << 18) / bus, (0, 1))
-    probed = Probed("gloo", ("h1", "h2"), (step,), 5.0, link=link, interface="eth0")
+    step = ProbeStep("all-reduce", "world", everyone, 1 << 18, (1 << 18) / bus, (0, 1))
+    probed = ProbeResult("gloo", ("h1", "h2"), (step,), 5.0, link=link, interface="eth0")
 
-    assert (crawl_of(probed) is not None) is wrong
+    assert (find_slow_collectives(probed) is not None) is wrong
     assert bool(verdict(probed).findings) is wrong
 
 
 def test_who_never_came_is_named_and_who_waits_is_said() -> None:
-    step = Step("all-gather", "world", ((0, 1, 2),), 4096, stuck=(0, 1), absent=(2,), error="timed out")
+    step = ProbeStep("all-gather", "world", ((0, 1, 2),), 4096, stuck=(0, 1), absent=(2,), error="timed out")
 
-    finding = only(Probed("gloo", ("h1", "h2", "h3"), (step,), 5.0))
+    finding = only(ProbeResult("gloo", ("h1", "h2", "h3"), (step,), 5.0))
 
     assert finding.ranks == (2,)
     assert "ranks 0, 1 are waiting there" in " ".join(map(str, finding.because))
@@ -115,33 +115,33 @@ def test_who_never_came_is_named_and_who_waits_is_said() -> None:
 
 def test_the_node_that_fails_in_every_company_is_to_blame() -> None:
     nodes = ("a", "a", "b", "b", "c", "c", "d", "d")
-    step = Step("connect", "world", (tuple(range(8)),), stuck=tuple(range(8)))
-    first = Round(((0, 1, 2, 3), (4, 5, 6, 7)), ((4, 5, 6, 7),))
-    second = Round(((4, 5, 0, 1), (6, 7, 2, 3)), ((6, 7, 2, 3),))
+    step = ProbeStep("connect", "world", (tuple(range(8)),), stuck=tuple(range(8)))
+    first = SuspectRound(((0, 1, 2, 3), (4, 5, 6, 7)), ((4, 5, 6, 7),))
+    second = SuspectRound(((4, 5, 0, 1), (6, 7, 2, 3)), ((6, 7, 2, 3),))
 
-    finding = only(Probed("nccl", nodes, (step,), 30.0, rounds=(first, second)))
+    finding = only(ProbeResult("nccl", nodes, (step,), 30.0, rounds=(first, second)))
 
     assert (finding.ranks, finding.nodes) == ((6, 7), ("d",))
     assert "Run without d" in str(finding.remedies[0].title)
 
 
 def test_a_wrong_result_is_a_finding() -> None:
-    step = Step("all-to-all", "world", ((0, 1),), 4096, 0.001, (0, 1), wrong=(1,))
-    findings = verdict(Probed("nccl", ("h1", "h1"), (step,), 5.0)).findings
+    step = ProbeStep("all-to-all", "world", ((0, 1),), 4096, 0.001, (0, 1), wrong=(1,))
+    findings = verdict(ProbeResult("nccl", ("h1", "h1"), (step,), 5.0)).findings
 
     assert [(finding.ranks, finding.cause) for finding in findings] == [((1,), Cause.GPU_HARDWARE)]
 
 
 def test_ranks_that_did_not_come_to_the_meeting() -> None:
-    finding = only(Probed("gloo", ("h1", ""), (), 5.0, missing=(1,), place="h1:29500"))
+    finding = only(ProbeResult("gloo", ("h1", ""), (), 5.0, missing=(1,), place="h1:29500"))
 
     assert (finding.cause, finding.ranks, finding.subject) == (Cause.RENDEZVOUS, (1,), "h1:29500")
 
 
 def test_what_the_backend_cannot_do_and_what_was_not_there_could_not_be_looked_at() -> None:
-    step = Step("all-reduce", "world", ((0, 1),), 4096, 0.001, (0, 1))
-    without = Step("reduce-scatter", "world", ((0, 1),), 4096, finished=(0, 1), unsupported="no such thing")
-    said = verdict(Probed("gloo", ("h1", "h1"), (step, without), 5.0, planned=16, left=3))
+    step = ProbeStep("all-reduce", "world", ((0, 1),), 4096, 0.001, (0, 1))
+    without = ProbeStep("reduce-scatter", "world", ((0, 1),), 4096, finished=(0, 1), unsupported="no such thing")
+    said = verdict(ProbeResult("gloo", ("h1", "h1"), (step, without), 5.0, planned=16, left=3))
 
     texts = " ".join(str(item.what) for item in said.not_checked)
     assert said.findings == ()
@@ -149,7 +149,7 @@ def test_what_the_backend_cannot_do_and_what_was_not_there_could_not_be_looked_a
 
 
 def test_no_probe_is_not_health() -> None:
-    said = judge([Situation(looks={Probed: Look(because=say("there is no PyTorch"))})], ["probe"])
+    said = judge([NodeInspection(looks={ProbeResult: InspectionResult(because=say("there is no PyTorch"))})], ["probe"])
 
     assert [item.check for item in said.not_checked] == ["probe"]
     assert said.checked == ()
@@ -158,17 +158,17 @@ def test_no_probe_is_not_health() -> None:
 def test_an_answer_is_found_among_what_libraries_print() -> None:
     probed = machine(2)
 
-    assert answer_in("NCCL version 2.27\n" + answer(probed) + "bye") == ProbeAnswer(probed)
-    assert answer_in(refusal("no torch")) == ProbeAnswer(refused="no torch")
-    assert answer_in("Traceback") is None
-    assert answer_in('unhang-probe {"probed": 3}') is None
+    assert find_answer("NCCL version 2.27\n" + answer_line(probed) + "bye") == ProbeAnswer(probed)
+    assert find_answer(refusal_line("no torch")) == ProbeAnswer(refused="no torch")
+    assert find_answer("Traceback") is None
+    assert find_answer('unhang-probe {"probed": 3}') is None
 
 
 @pytest.mark.parametrize(
     ("stored", "because"),
     [
-        (answer(machine()), None),
-        (refusal("PyTorch cannot be imported here"), "PyTorch cannot be imported here"),
+        (answer_line(machine()), None),
+        (refusal_line("PyTorch cannot be imported here"), "PyTorch cannot be imported here"),
         ("Segmentation fault", "Segmentation fault"),
         (None, "no probe is stored"),
     ],
@@ -180,7 +180,7 @@ def test_a_stored_machine_answers_as_it_did(stored: str | None, because: str | N
         text += '[[command]]\nwords = "unhang.check.probe probe"\noutput = "probe.txt"\n'
     (tmp_path / "machine.toml").write_text(text)
 
-    found = dict(look(StoredMachine(tmp_path), Plan()))[Probed]
+    found = dict(collect(StoredMachine(tmp_path), PlannedJob()))[ProbeResult]
 
     assert (found.found is not None) is (because is None)
     assert because is None or because in str(found.because)
@@ -188,11 +188,11 @@ def test_a_stored_machine_answers_as_it_did(stored: str | None, because: str | N
 
 def test_the_group_sizes_of_the_job_are_tried() -> None:
     tree = {"parallelism": {"tensor_parallel_degree": 2, "pipeline_parallel_degree": 1}}
-    here = Situation(
+    here = NodeInspection(
         looks={
-            Launch: Look(Launch("torchrun", processes=8, nodes=2)),
-            Configuration: Look(Configuration((ConfigFile("t.toml", "torchtitan", tree),))),
+            Launch: InspectionResult(Launch("torchrun", processes=8, nodes=2)),
+            Configuration: InspectionResult(Configuration((ConfigFile("t.toml", "torchtitan", tree),))),
         }
     )
 
-    assert arguments(here) == ["probe", "--ranks", "8", "--planned", "16", "--scope", "tensor_parallel=2:2"]
+    assert probe_arguments(here) == ["probe", "--ranks", "8", "--planned", "16", "--scope", "tensor_parallel=2:2"]

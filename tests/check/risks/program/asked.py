@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from unhang.check.all_checks import ALL_CHECKS, look_around
+from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
 from unhang.check.judge import judge
 from unhang.findings import Finding, Verdict
 from unhang.host.machine import Machine
-from unhang.program.launch.planned_job import Plan
+from unhang.program.launch.planned_job import PlannedJob
 
-CHECK = [check for check in ALL_CHECKS if check.name in ("program", "timers", "environment")]
+CHECK = [check for check in ALL_INSPECTIONS if check.name in ("program", "timers", "environment")]
 
 
 def ask(command: str) -> Verdict:
-    situation, gaps = look_around(Machine(environment={"PATH": "/none"}), Plan(tuple(command.split())), CHECK)
+    situation, gaps = inspect_node(Machine(environment={"PATH": "/none"}), PlannedJob(tuple(command.split())), CHECK)
     return judge([situation], ["program"], gaps)
 
 

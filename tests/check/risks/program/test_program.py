@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from unhang.check.all_checks import ALL_CHECKS, look_around
+from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
 from unhang.check.judge import judge
 from unhang.findings import Status, Verdict
 from unhang.host.machine import Machine
-from unhang.program.launch.planned_job import Plan
+from unhang.program.launch.planned_job import PlannedJob
 
-CHECK = [check for check in ALL_CHECKS if check.name == "program"]
+CHECK = [check for check in ALL_INSPECTIONS if check.name == "program"]
 
 
 def ask(folder: Path, program: str, command: str = "torchrun t.py") -> Verdict:
     (folder / "t.py").write_text(program)
-    situation, gaps = look_around(Machine(), Plan(tuple(command.split())), CHECK)
+    situation, gaps = inspect_node(Machine(), PlannedJob(tuple(command.split())), CHECK)
     return judge([situation], ["program"], gaps)
 
 

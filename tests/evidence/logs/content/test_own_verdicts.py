@@ -7,15 +7,14 @@ import io
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.logs import read_log
-from unhang.evidence.logs.content.own_verdicts import without_own_verdicts
+from unhang.evidence.logs.content.unhang_verdicts import SEPARATOR, without_own_verdicts
 from unhang.facts.build import build_facts
-from unhang.watch.reporting.announcements import RULE
 
 JOB = """step 40 loss 0.31
 step 41 loss 0.30
 """
 VERDICT = f"""
-{RULE}
+{SEPARATOR}
 HANG  Rank 1 called another operation than the others at position 660
 collective-mismatch · certain · rank 1 · job.py:90
 
@@ -23,7 +22,7 @@ Rank 1 is here
   job.py:90  in main
 
 again: unhang diagnose /tmp/run
-{RULE}
+{SEPARATOR}
 unhang: the job goes on; nothing was done to it
 unhang: found: collective-mismatch; see /tmp/run
 """
@@ -49,6 +48,6 @@ def test_lines_behind_it_keep_their_numbers() -> None:
 
 
 def test_a_rule_that_the_program_drew_hides_nothing() -> None:
-    drawn = f"{RULE}\n{ERROR}{RULE}\n".encode()
+    drawn = f"{SEPARATOR}\n{ERROR}{SEPARATOR}\n".encode()
 
     assert without_own_verdicts(drawn) == drawn

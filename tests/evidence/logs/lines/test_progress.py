@@ -10,7 +10,7 @@ import pytest
 
 from unhang.evidence.items import LogReading
 from unhang.evidence.logs import read_log
-from unhang.evidence.logs.lines.timestamps import Clock
+from unhang.evidence.logs.lines.timestamps import TimestampReader
 
 
 def read(text: str, **known: object) -> LogReading:
@@ -108,7 +108,7 @@ def at(*parts: int) -> float:
     ],
 )
 def test_times_are_read_in_every_usual_form(text: str, expected: float | None) -> None:
-    assert Clock(year=2026).time_of(text) == (pytest.approx(expected) if expected is not None else None)
+    assert TimestampReader(year=2026).time_of(text) == (pytest.approx(expected) if expected is not None else None)
 
 
 def test_a_date_without_a_year_takes_the_year_of_the_log_and_never_the_future() -> None:

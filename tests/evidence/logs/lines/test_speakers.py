@@ -8,7 +8,7 @@ import pytest
 
 from unhang.evidence.items import LogReading
 from unhang.evidence.logs import read_log
-from unhang.evidence.logs.content.stacks_in_logs import StackListener
+from unhang.evidence.logs.content.stacks_in_logs import LogStackReader
 
 RAISES = (
     "Traceback (most recent call last):",
@@ -119,7 +119,7 @@ def test_stacks_that_ranks_print_at_once_stay_apart(labels: list[str]) -> None:
     first = len(lines) + 3
     for line in STACKS:
         lines += [labels[0] + line.format(function="save"), labels[1] + line.format(function="all_reduce")]
-    listener = StackListener()
+    listener = LogStackReader()
     read_log(io.BytesIO("\n".join(lines).encode()), source="job.log", listener=listener)
     told = [
         (dump.rank, dump.threads[0].line, dump.threads[0].frames[0].function)

@@ -146,6 +146,6 @@ def test_equal_lines_and_tables_of_one_width_are_not_joined() -> None:
 
 
 def test_an_ordinary_log_is_not_touched() -> None:
-    from unhang.evidence.logs.pasted.pastes import mend_paste
+    from unhang.evidence.logs.pasted.pastes import restore_paste
 
-    assert mend_paste(("\n".join(LOG) + "\n").encode()) is None
+    assert restore_paste(("\n".join(LOG) + "\n").encode()) is None

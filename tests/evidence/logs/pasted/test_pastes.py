@@ -7,8 +7,8 @@ import textwrap
 import pytest
 
 from unhang.evidence.logs import read_log
-from unhang.evidence.logs.content.stacks_in_logs import StackListener
-from unhang.evidence.logs.pasted.pastes import mend_paste
+from unhang.evidence.logs.content.stacks_in_logs import LogStackReader
+from unhang.evidence.logs.pasted.pastes import restore_paste
 
 WATCHDOG = (
     "[E ProcessGroupNCCL.cpp:563] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1474236, "
@@ -52,8 +52,8 @@ def test_tables_of_equal_width_stay_tables() -> None:
 
 
 def test_a_log_that_nobody_pasted_is_left_alone() -> None:
-    assert mend_paste((WATCHDOG + "\nstep 1\n").encode()) is None
-    assert mend_paste(b"x" * 80 + b"\n") is None
+    assert restore_paste((WATCHDOG + "\nstep 1\n").encode()) is None
+    assert restore_paste(b"x" * 80 + b"\n") is None
 
 
 def test_lines_are_joined_where_the_log_rewrote_a_bar_in_place() -> None:
@@ -82,7 +82,7 @@ def test_stacks_are_read_behind_the_times_of_a_collector(stamp: str) -> None:
         '[rank0]:  File "/home/u/train.py", line 65 in log',
         '[rank0]:  File "/home/u/train.py", line 73 in <module>',
     ]
-    listener = StackListener()
+    listener = LogStackReader()
     content = "".join(f"{stamp}{line}\n" for line in ("[rank0]: step 1", *lines))
     read_log(io.BytesIO(content.encode()), source="pod.log", listener=listener)
 
@@ -96,7 +96,7 @@ def test_frames_of_faulthandler_are_joined_too() -> None:
     frames = [
         f'  File "/opt/conda/lib/python3.11/site-packages/torch/{"x" * n}.py", line {n} in call' for n in (9, 14, 19)
     ]
-    listener = StackListener()
+    listener = LogStackReader()
     content = wrapped("\n".join(["Current thread 0x00007f79 (most recent call first):", *frames]), 64)
     read_log(io.BytesIO(f"{content}\n".encode()), source="paste.txt", listener=listener)
 

@@ -12,27 +12,27 @@ from hypothesis import strategies as st
 
 from unhang.evidence.logs import read_log
 from unhang.evidence.logs.scan import literal_positions
-from unhang.evidence.logs.scan.hyperscan_search import CompiledFilter, compiled
+from unhang.evidence.logs.scan.hyperscan_search import HyperscanFilter, compile_filter
 from unhang.evidence.logs.scan.literal_positions import LiteralFinder, Literals, PlainSearch
-from unhang.evidence.logs.scan.literal_search import SHORTEST, AnchorFilter
+from unhang.evidence.logs.scan.literal_search import SHORTEST, LiteralFilter
 from unhang.knowledge.messages import load_messages
 
 STEPS = b"".join(b"[rank%d]: step %d/9000 loss 2.5\n" % (rank, step) for step in range(40) for rank in range(512))
 ANCHORS = sorted({anchor.encode("ascii") for row in load_messages() for anchor in row.anchors})
 LITERALS = Literals([(anchor, anchor) for anchor in ANCHORS])
 OWN = LITERALS.fresh()
-HYPERSCAN = compiled(OWN.anchors)
+HYPERSCAN = compile_filter(OWN.anchors)
 needs_hyperscan = pytest.mark.skipif(HYPERSCAN is None, reason="hyperscan has no wheel for this machine")
 CASES = Path(__file__).parents[3] / "cases"
 FILTERS = ["plain", "own", pytest.param("compiled", marks=needs_hyperscan)]
-Filter: TypeAlias = PlainSearch[bytes] | AnchorFilter[bytes] | CompiledFilter[bytes]
+Filter: TypeAlias = PlainSearch[bytes] | LiteralFilter[bytes] | HyperscanFilter[bytes]
 
 
 def filter_of(kind: str, *anchors: bytes) -> Filter:
-    own = AnchorFilter([(anchor, (anchor,)) for anchor in anchors or ANCHORS])
+    own = LiteralFilter([(anchor, (anchor,)) for anchor in anchors or ANCHORS])
     if kind == "plain":
         return PlainSearch(list(own.anchors))
-    found = own if kind == "own" else compiled(own.anchors)
+    found = own if kind == "own" else compile_filter(own.anchors)
     assert found is not None
     return found
 
@@ -154,4 +154,4 @@ def test_where_hyperscan_cannot_be_had_our_own_filter_goes_on(monkeypatch: pytes
 def test_literals_are_long_enough_to_be_looked_for() -> None:
     assert all(len(anchor) >= SHORTEST for anchor in ANCHORS)
     with pytest.raises(ValueError, match="fewer than"):
-        AnchorFilter([(b"RAS ", (1,))])
+        LiteralFilter([(b"RAS ", (1,))])

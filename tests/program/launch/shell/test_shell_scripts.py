@@ -11,12 +11,12 @@ import pytest
 
 from tests.program.launch.following import follow
 from tests.program.marks import marks_of
-from unhang.check import all_checks
-from unhang.check.all_checks import ALL_CHECKS, look_around
+from unhang.check import all_inspections
+from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
 from unhang.findings import say
 from unhang.host.machine import Machine
-from unhang.program.launch.job_environment import Settings
-from unhang.program.launch.planned_job import Plan
+from unhang.program.launch.job_environment import JobEnvironment
+from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.launch.shell import parser
 
 SCRIPTS = Path(__file__).with_name("scripts")
@@ -204,27 +204,27 @@ def test_a_missing_script_is_told(tmp_path: Path) -> None:
 
 
 def test_a_mistake_of_ours_costs_the_way_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(machine: Machine, plan: Plan) -> tuple[Machine, Plan]:
+    def fail(machine: Machine, plan: PlannedJob) -> tuple[Machine, PlannedJob]:
         raise KeyError("ours")
 
-    monkeypatch.setattr(all_checks, "followed", fail)
-    here, gaps = look_around(Machine(tmp_path, {}), Plan(("torchrun", "t.py")), [ALL_CHECKS[0]])
+    monkeypatch.setattr(all_inspections, "follow_command", fail)
+    here, gaps = inspect_node(Machine(tmp_path, {}), PlannedJob(("torchrun", "t.py")), [ALL_INSPECTIONS[0]])
 
-    assert here.found(Settings) is not None
+    assert here.found(JobEnvironment) is not None
     assert [(gap.check, gap.failed) for gap in gaps] == [("configuration", True)]
 
 
 def test_a_folder_that_hangs_costs_the_way_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     over = threading.Event()
 
-    def hang(machine: Machine, plan: Plan) -> tuple[Machine, Plan]:
+    def hang(machine: Machine, plan: PlannedJob) -> tuple[Machine, PlannedJob]:
         over.wait(60)
         return machine, plan
 
-    monkeypatch.setattr(all_checks, "followed", hang)
-    monkeypatch.setattr(all_checks, "FOLLOWING_S", 0.3)
-    here, gaps = look_around(Machine(tmp_path, {}), Plan(("bash", "run.sh")), [ALL_CHECKS[0]])
+    monkeypatch.setattr(all_inspections, "follow_command", hang)
+    monkeypatch.setattr(all_inspections, "FOLLOW_LIMIT_S", 0.3)
+    here, gaps = inspect_node(Machine(tmp_path, {}), PlannedJob(("bash", "run.sh")), [ALL_INSPECTIONS[0]])
     over.set()
 
-    assert here.found(Settings) is not None
+    assert here.found(JobEnvironment) is not None
     assert "did not come back" in str(gaps[0].because)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from unhang.watch.attach.sources import debug_server, nccl_ras, recorder_files
-from unhang.watch.attach.sources.bounded_requests import exchange, http
+from unhang.watch.attach.sources.bounded_requests import http_body, send_request
 from unhang.watch.process_state.listening_sockets import listening_ports
 from unhang.watch.process_state.proc_processes import Process
 from unhang.watch.process_state.rank_processes import LiveRank
@@ -110,33 +110,33 @@ def rank_here(tmp_path: Path, **environment: str) -> LiveRank:
 @pytest.mark.parametrize("behave", [hangs, drips])
 def test_a_silent_server_takes_no_longer_than_the_limit(behave: Callable[[socket.socket], None]) -> None:
     with served(behave) as port:  # silent for as long as we ask
-        assert nccl_ras.ask_ras(("127.0.0.1", port), limit_s=0.4) is None
-        assert http("127.0.0.1", port, "GET", "/", limit_s=0.4, most=1000) is None
+        assert nccl_ras.query_ras(("127.0.0.1", port), limit_s=0.4) is None
+        assert http_body("127.0.0.1", port, "GET", "/", limit_s=0.4, most=1000) is None
 
 
 def test_a_flood_is_cut_off() -> None:
     with served(floods) as port:
-        answer = exchange("127.0.0.1", port, b"verbose status\n", limit_s=LIMIT_S, most=1 << 20)
+        answer = send_request("127.0.0.1", port, b"verbose status\n", limit_s=LIMIT_S, most=1 << 20)
         assert answer is not None
         assert len(answer) == 1 << 20
-        assert nccl_ras.ask_ras(("127.0.0.1", port), limit_s=LIMIT_S) is None
+        assert nccl_ras.query_ras(("127.0.0.1", port), limit_s=LIMIT_S) is None
 
 
 def test_nobody_there_is_no_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    assert nccl_ras.ask_ras(("127.0.0.1", port), limit_s=LIMIT_S) is None
+    assert nccl_ras.query_ras(("127.0.0.1", port), limit_s=LIMIT_S) is None
 
 
 def test_a_status_names_ranks_behind_and_dead_nodes() -> None:
     with served(says(STATUS.encode())) as port:
-        reports = [nccl_ras.ask_ras(("127.0.0.1", port), limit_s=LIMIT_S) for _ in range(2)]
+        reports = [nccl_ras.query_ras(("127.0.0.1", port), limit_s=LIMIT_S) for _ in range(2)]
     first, second = reports
     assert first is not None
     assert second is not None
     assert [(s.pid, s.node) for s in first.dead] == [(3487984, "192.0.2.7")]
     assert first.dead_nodes == ()
-    assert [(s.rank, s.pid, s.operation) for s in nccl_ras.behind(first, second)] == [
+    assert [(s.rank, s.pid, s.operation) for s in nccl_ras.ranks_behind(first, second)] == [
         (3, 483072, 6649),
         (5, 483074, 6649),
     ]
@@ -188,7 +188,7 @@ Warnings
 
 def test_a_single_rank_behind_is_told_on_one_line_and_functions_are_counted_apart() -> None:
     report = nccl_ras.parse(BY_FUNCTION)
-    late = [(s.rank, s.pid, s.function, s.operation) for s in nccl_ras.behind(report, report)]
+    late = [(s.rank, s.pid, s.function, s.operation) for s in nccl_ras.ranks_behind(report, report)]
     assert late == [(7, 1650386, "AllReduce", 60), (3, None, "Broadcast", 0)]
     assert report.furthest == {("78db921d1c117b4a", "AllReduce"): 64, ("78db921d1c117b4a", "Broadcast"): 2}
 
@@ -206,12 +206,12 @@ def test_ranks_in_other_trouble_are_named_and_not_called_behind() -> None:
 
 def test_counts_that_move_are_no_stall() -> None:
     later = STATUS.replace("6650", "6700").replace("6649", "6699")
-    assert nccl_ras.behind(nccl_ras.parse(STATUS), nccl_ras.parse(later)) == ()
+    assert nccl_ras.ranks_behind(nccl_ras.parse(STATUS), nccl_ras.parse(later)) == ()
 
 
 def test_ras_is_asked_on_this_machine_only(tmp_path: Path) -> None:
     def address(**environment: str) -> tuple[str, int] | None:
-        return nccl_ras.address_of([rank_here(tmp_path, **environment)])
+        return nccl_ras.ras_address([rank_here(tmp_path, **environment)])
 
     assert address(NCCL_RAS_ADDR="127.0.0.1:28000") == ("127.0.0.1", 28000)
     assert address(NCCL_RAS_ADDR="localhost:bad") == ("localhost", nccl_ras.PORT)
@@ -223,13 +223,13 @@ def test_ras_is_asked_on_this_machine_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "HTTP/1.1 400 Bad Request\r\n\r\n", "\0" * 5000, "Rank 1 -- GPU 1"])
 def test_what_is_no_status_is_not_believed(text: str) -> None:
     with served(says(text.encode())) as port:
-        assert nccl_ras.ask_ras(("127.0.0.1", port), limit_s=LIMIT_S) is None
+        assert nccl_ras.query_ras(("127.0.0.1", port), limit_s=LIMIT_S) is None
 
 
 def test_http_wants_a_whole_answer() -> None:
     def ask(answer: bytes) -> bytes | None:
         with served(says(answer)) as port:
-            return http("127.0.0.1", port, "GET", "/", limit_s=LIMIT_S, most=1000)
+            return http_body("127.0.0.1", port, "GET", "/", limit_s=LIMIT_S, most=1000)
 
     assert ask(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc") == b"abc"
     assert ask(b"HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\nabc") is None
@@ -247,7 +247,7 @@ def test_a_front_page_cannot_send_us_elsewhere(tmp_path: Path) -> None:
 
     with served(note) as elsewhere:
         page = f"rank0: b'http://192.0.2.1:{elsewhere}'\n".encode()
-        assert debug_server.addresses(page) == {0: elsewhere}
+        assert debug_server.parse_rank_ports(page) == {0: elsewhere}
         with served(says(b"HTTP/1.0 200 OK\r\n\r\n" + page)) as front:
             stranger = rank_here(tmp_path)
             stranger = LiveRank(
@@ -276,7 +276,7 @@ def test_servers_of_the_rank_itself_are_asked(tmp_path: Path) -> None:
 def test_a_pipe_that_nobody_reads_is_passed_over(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "ask0.pipe")
     rank = rank_here(tmp_path, TORCH_NCCL_DEBUG_INFO_PIPE_FILE=str(tmp_path / "ask"))
-    assert recorder_files.ring_pipe(rank) is False  # an ordinary open would wait for ever
+    assert recorder_files.trigger_dump(rank) is False  # an ordinary open would wait for ever
 
 
 def test_a_pipe_that_is_full_is_passed_over(tmp_path: Path) -> None:
@@ -288,7 +288,7 @@ def test_a_pipe_that_is_full_is_passed_over(tmp_path: Path) -> None:
             while True:
                 os.write(writer, b"x" * 4096)
         rank = rank_here(tmp_path, TORCH_NCCL_DEBUG_INFO_PIPE_FILE=str(tmp_path / "ask"))
-        assert recorder_files.ring_pipe(rank) is False
+        assert recorder_files.trigger_dump(rank) is False
     finally:
         os.close(reader)
         os.close(writer)
@@ -304,7 +304,7 @@ def test_only_a_pipe_is_written_to(tmp_path: Path, kind: str) -> None:
         "folder": path.mkdir,
         "nothing": lambda: None,
     }[kind]()
-    assert not recorder_files.ring_pipe(rank_here(tmp_path, TORCH_NCCL_DEBUG_INFO_PIPE_FILE=str(tmp_path / "ask")))
+    assert not recorder_files.trigger_dump(rank_here(tmp_path, TORCH_NCCL_DEBUG_INFO_PIPE_FILE=str(tmp_path / "ask")))
     assert other.read_bytes() == b"keep me"
     assert not path.is_file() or path.read_bytes() == b"keep me"
 
@@ -326,13 +326,13 @@ def test_a_rank_that_reads_its_pipe_is_waited_for(tmp_path: Path) -> None:
     thread = threading.Thread(target=answer, daemon=True)
     thread.start()
     since_s = time.time()
-    assert recorder_files.ring_pipe(rank) is True
+    assert recorder_files.trigger_dump(rank) is True
     assert recorder_files.wait_for_dumps([rank], since_s, limit_s=LIMIT_S) == {0}
     thread.join(timeout=LIMIT_S)
     os.close(reader)
     kept = recorder_files.newest_dump(rank, since_s=since_s)
     assert kept is not None
-    assert recorder_files.keep_dump(kept, tmp_path / "bundle" / "dumps" / "rank_0")
+    assert recorder_files.copy_dump(kept, tmp_path / "bundle" / "dumps" / "rank_0")
     assert (tmp_path / "bundle" / "dumps" / "rank_0").read_bytes() == b"a dump"
 
 

@@ -12,18 +12,23 @@ import msgspec
 import pytest
 
 from tests.ports import free_port
-from unhang.watch.nodes.transport.evidence_pack import pack, unpack
-from unhang.watch.nodes.transport.evidence_parts import LAST, Announced, Fetch, put_parts
-from unhang.watch.nodes.transport.folder_exchange import FolderPlace
-from unhang.watch.nodes.transport.key_value_exchange import MOST_BYTES, Exchange, ExchangeError
-from unhang.watch.nodes.transport.signed_values import Sealed, token_in, token_of
-from unhang.watch.nodes.transport.store_exchange import StorePlace, is_here, is_loopback, port_of
+from unhang.watch.nodes.transport.evidence_pack import pack_evidence, unpack_evidence
+from unhang.watch.nodes.transport.evidence_parts import (
+    EXIT_EVIDENCE_NUMBER,
+    EvidenceAnnouncement,
+    EvidenceFetch,
+    send_evidence,
+)
+from unhang.watch.nodes.transport.folder_exchange import FolderExchange
+from unhang.watch.nodes.transport.key_value_exchange import MOST_BYTES, ExchangeError, KeyValueExchange
+from unhang.watch.nodes.transport.signed_values import SignedValues, shared_token, token_from_environment
+from unhang.watch.nodes.transport.store_exchange import StoreExchange, is_local_address, is_loopback, watcher_port
 
 pytestmark = pytest.mark.timeout(240)
-Opening = Callable[[], Exchange]
+Opening = Callable[[], KeyValueExchange]
 
 
-class Prompt(StorePlace):
+class Prompt(StoreExchange):
     """Its values are there when ``put`` returns: a store takes them without a word."""
 
     def put(self, key: str, value: bytes) -> None:
@@ -35,10 +40,10 @@ class Prompt(StorePlace):
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opening]:
     """Opens the same place again and again, each time as another node."""
     if request.param == "folder":
-        yield lambda: FolderPlace(tmp_path / "meet")
+        yield lambda: FolderExchange(tmp_path / "meet")
         return
     port = free_port()
-    keeper = StorePlace("127.0.0.1", port, keep=True)
+    keeper = StoreExchange("127.0.0.1", port, keep=True)
     keeper.take_seat(0, "keeper")
     yield lambda: Prompt("127.0.0.1", port, keep=False)
     keeper.close()
@@ -84,8 +89,8 @@ def test_many_values_at_once(place: Opening) -> None:
 
 
 def test_only_values_with_our_seal_count(place: Opening) -> None:
-    ours, stranger = Sealed(place(), "token", "job"), Sealed(place(), "another", "job")
-    other_job, reader = Sealed(place(), "token", "another job"), Sealed(place(), "token", "job")
+    ours, stranger = SignedValues(place(), "token", "job"), SignedValues(place(), "another", "job")
+    other_job, reader = SignedValues(place(), "token", "another job"), SignedValues(place(), "token", "job")
     stranger.put("d/1", b"forged")
     other_job.put("d/2", b"of another job")
     place().put("d/3", os.urandom(40))
@@ -97,7 +102,7 @@ def test_only_values_with_our_seal_count(place: Opening) -> None:
 
 def test_a_value_that_is_moved_or_played_again_does_not_count(place: Opening) -> None:
     raw = place()
-    ours, reader = Sealed(place(), "token", "job", started=5), Sealed(place(), "token", "job")
+    ours, reader = SignedValues(place(), "token", "job", started=5), SignedValues(place(), "token", "job")
     ours.put("d/1", b"first")
     first = raw.get(["d/1"])["d/1"]
     ours.put("d/1", b"second")
@@ -107,20 +112,20 @@ def test_a_value_that_is_moved_or_played_again_does_not_count(place: Opening) ->
     raw.put("d/2", first)
 
     assert reader.get(["d/1", "d/2"]) == {}
-    again = Sealed(place(), "token", "job", started=6)
+    again = SignedValues(place(), "token", "job", started=6)
     again.put("d/1", b"after a restart")
     assert reader.get(["d/1"]) == {"d/1": b"after a restart"}
 
 
 def test_evidence_travels_in_parts_and_only_whole(place: Opening, tmp_path: Path) -> None:
-    ours, reader = Sealed(place(), "token", "job"), Sealed(place(), "token", "job")
+    ours, reader = SignedValues(place(), "token", "job"), SignedValues(place(), "token", "job")
     content = os.urandom(2 * MOST_BYTES + 5)
-    fetch = Fetch(3, [1, 2, 4], tmp_path)
+    fetch = EvidenceFetch(3, [1, 2, 4], tmp_path)
 
-    put_parts(ours, 1, 3, content)
-    put_parts(ours, 2, 2, b"of an earlier look")
-    put_parts(ours, 4, LAST, b"left behind")
-    torn = Announced(3, 1, 9, hashlib.sha256(b"something else").digest())
+    send_evidence(ours, 1, 3, content)
+    send_evidence(ours, 2, 2, b"of an earlier look")
+    send_evidence(ours, 4, EXIT_EVIDENCE_NUMBER, b"left behind")
+    torn = EvidenceAnnouncement(3, 1, 9, hashlib.sha256(b"something else").digest())
     ours.put("e/5/0", b"torn")
     ours.put("p/5", msgspec.msgpack.encode(torn))
     fetch.go_on(reader)
@@ -132,8 +137,8 @@ def test_evidence_travels_in_parts_and_only_whole(place: Opening, tmp_path: Path
 def test_a_store_that_dies_is_an_error() -> None:
     """Without a limit of ours it is one too, after five minutes: longer than a test may take."""
     port = free_port()
-    keeper = StorePlace("127.0.0.1", port, keep=True)
-    guest = StorePlace("127.0.0.1", port, keep=False, limit_s=5.0)
+    keeper = StoreExchange("127.0.0.1", port, keep=True)
+    guest = StoreExchange("127.0.0.1", port, keep=False, limit_s=5.0)
     guest.put("d/1", b"x")
     keeper.close()
     del keeper
@@ -141,12 +146,12 @@ def test_a_store_that_dies_is_an_error() -> None:
     with pytest.raises(ExchangeError):
         guest.get(["d/1"])
     with pytest.raises(ExchangeError):
-        StorePlace("127.0.0.1", port, keep=False, limit_s=1.0)
+        StoreExchange("127.0.0.1", port, keep=False, limit_s=1.0)
 
 
 def test_a_store_listens_on_the_address_it_was_given_and_on_no_other() -> None:
     port = free_port()
-    keeper = StorePlace("127.0.0.1", port, keep=True)
+    keeper = StoreExchange("127.0.0.1", port, keep=True)
 
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.2", port), timeout=30).close()
@@ -158,33 +163,33 @@ def test_addresses() -> None:
     assert is_loopback("127.0.0.1")
     assert is_loopback("localhost")
     assert not is_loopback("192.0.2.7")
-    assert is_here("127.0.0.1")
-    assert not is_here("192.0.2.7")
-    assert port_of("a job") == port_of("a job") < 32768
+    assert is_local_address("127.0.0.1")
+    assert not is_local_address("192.0.2.7")
+    assert watcher_port("a job") == watcher_port("a job") < 32768
 
 
 def test_the_token_of_a_folder_is_made_once_and_private(tmp_path: Path) -> None:
-    FolderPlace(tmp_path / "meet")
+    FolderExchange(tmp_path / "meet")
 
-    token = token_in(tmp_path / "meet")
+    token = shared_token(tmp_path / "meet")
 
     assert len(token) >= 16
-    assert token_in(tmp_path / "meet") == token
+    assert shared_token(tmp_path / "meet") == token
     assert (tmp_path / "meet" / "token").stat().st_mode & 0o077 == 0
     assert (tmp_path / "meet").stat().st_mode & 0o077 == 0
     assert sorted(path.name for path in (tmp_path / "meet").iterdir()) == ["token"]
 
 
 def test_a_token_that_could_be_guessed_is_none() -> None:
-    assert token_of({"UNHANG_TOKEN": "secret"}) == ""
-    assert token_of({"UNHANG_TOKEN": "0123456789abcdef"}) == "0123456789abcdef"
+    assert token_from_environment({"UNHANG_TOKEN": "secret"}) == ""
+    assert token_from_environment({"UNHANG_TOKEN": "0123456789abcdef"}) == "0123456789abcdef"
 
 
 def test_a_folder_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(ExchangeError):
-        FolderPlace(tmp_path / "file" / "meet")
+        FolderExchange(tmp_path / "file" / "meet")
 
 
 def test_packed_evidence_comes_back_with_times_of_our_clock(tmp_path: Path) -> None:
@@ -196,8 +201,8 @@ def test_packed_evidence_comes_back_with_times_of_our_clock(tmp_path: Path) -> N
     manifest = {"schema": "unhang.bundle/1", "taken_s": 1300.0, "processes": [{"rank": 3, "ended_s": 1290.0}]}
     (folder / "bundle.json").write_bytes(msgspec.json.encode(manifest | {"files": files}))
 
-    pack(folder, tmp_path / "pack.zip")
-    assert unpack(tmp_path / "pack.zip", tmp_path / "came", ahead_s=300.0)
+    pack_evidence(folder, tmp_path / "pack.zip")
+    assert unpack_evidence(tmp_path / "pack.zip", tmp_path / "came", ahead_s=300.0)
 
     came = msgspec.json.decode((tmp_path / "came" / "bundle.json").read_bytes())
     assert (came["taken_s"], came["processes"][0]["ended_s"]) == (1000.0, 990.0)
@@ -216,8 +221,8 @@ def test_a_pack_may_hold_anything(tmp_path: Path) -> None:
         archive.writestr("/etc/outside", b"x")
     (tmp_path / "torn.zip").write_bytes((tmp_path / "hostile.zip").read_bytes()[:100])
 
-    unpack(tmp_path / "hostile.zip", tmp_path / "a" / "b" / "c" / "came", ahead_s=5.0)
+    unpack_evidence(tmp_path / "hostile.zip", tmp_path / "a" / "b" / "c" / "came", ahead_s=5.0)
 
     assert not list(tmp_path.rglob("outside"))
-    assert not unpack(tmp_path / "torn.zip", tmp_path / "torn", ahead_s=0.0)
-    assert not unpack(tmp_path / "missing.zip", tmp_path / "missing", ahead_s=0.0)
+    assert not unpack_evidence(tmp_path / "torn.zip", tmp_path / "torn", ahead_s=0.0)
+    assert not unpack_evidence(tmp_path / "missing.zip", tmp_path / "missing", ahead_s=0.0)

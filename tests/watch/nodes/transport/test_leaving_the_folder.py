@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from unhang.watch.nodes.transport.folder_exchange import GONE_S, FolderPlace
+from unhang.watch.nodes.transport.folder_exchange import GONE_S, FolderExchange
 from unhang.watch.nodes.transport.key_value_exchange import ExchangeError
-from unhang.watch.nodes.transport.signed_values import token_in
+from unhang.watch.nodes.transport.signed_values import shared_token
 
 
 @pytest.fixture
@@ -18,9 +18,9 @@ def meet(tmp_path: Path) -> Path:
     return tmp_path / "meet"
 
 
-def joined(meet: Path, number: int, count: int = 3) -> FolderPlace:
-    place = FolderPlace(meet, count)
-    token_in(meet)
+def joined(meet: Path, number: int, count: int = 3) -> FolderExchange:
+    place = FolderExchange(meet, count)
+    shared_token(meet)
     place.take_seat(number, f"h{number}")
     place.put(f"d/{number}", b"a digest")
     return place
@@ -70,13 +70,13 @@ def test_a_start_that_came_meanwhile_keeps_its_folder(meet: Path) -> None:
     meet.rmdir()
     with pytest.raises(ExchangeError):
         late.put("d/0", b"into nothing")
-    token = token_in(_made(meet))
+    token = shared_token(_made(meet))
     again = joined(meet, 1)
 
     assert late.moved()
     late.leave()
 
-    assert token_in(meet) == token
+    assert shared_token(meet) == token
     assert not again.moved()
     assert again.get(["d/1"]) == {"d/1": b"a digest"}
 
@@ -92,5 +92,5 @@ def test_who_comes_back_has_not_left(meet: Path) -> None:
 
 
 def _made(meet: Path) -> Path:
-    FolderPlace(meet, 3)
+    FolderExchange(meet, 3)
     return meet

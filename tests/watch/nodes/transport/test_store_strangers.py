@@ -20,11 +20,18 @@ from tests.ports import free_port
 from tests.waiting import wait_for
 from tests.work import calls_of
 from unhang.watch.nodes.transport import store_server
+from unhang.watch.nodes.transport.exchange_opener import ExchangeOpener, NoExchange, TransportConfig
 from unhang.watch.nodes.transport.key_value_exchange import MOST_BYTES, ExchangeError
-from unhang.watch.nodes.transport.meeting_place import Config, NoPlace, Opener
-from unhang.watch.nodes.transport.node_discovery import Party
-from unhang.watch.nodes.transport.store_exchange import StorePlace
-from unhang.watch.nodes.transport.store_server import NONCE, Keeper, Question, Refused, Values, proof
+from unhang.watch.nodes.transport.node_discovery import JobNodes
+from unhang.watch.nodes.transport.store_exchange import StoreExchange
+from unhang.watch.nodes.transport.store_server import (
+    NONCE,
+    LimitExceeded,
+    StoredValues,
+    StoreRequest,
+    StoreServer,
+    proof,
+)
 
 TOKEN, KEY = "a-token-long-enough", "job"
 HOST, FOLDER = b"secret-host-name", b"/home/somebody/secret-folder"
@@ -33,15 +40,15 @@ HOST, FOLDER = b"secret-host-name", b"/home/somebody/secret-folder"
 @pytest.fixture
 def port() -> Iterator[int]:
     number = free_port()
-    keeper = StorePlace("127.0.0.1", number, keep=True, token=TOKEN, key=KEY)
+    keeper = StoreExchange("127.0.0.1", number, keep=True, token=TOKEN, key=KEY)
     keeper.take_seat(None, HOST.decode())
     keeper.put("h/0", HOST + FOLDER)
     yield number
     keeper.close()
 
 
-def friend(port: int, **how: object) -> StorePlace:
-    return StorePlace("127.0.0.1", port, keep=False, **{"token": TOKEN, "key": KEY, **how})  # type: ignore[arg-type]
+def friend(port: int, **how: object) -> StoreExchange:
+    return StoreExchange("127.0.0.1", port, keep=False, **{"token": TOKEN, "key": KEY, **how})  # type: ignore[arg-type]
 
 
 def everything(line: socket.socket, limit_s: float = 10.0) -> bytes:
@@ -54,7 +61,7 @@ def everything(line: socket.socket, limit_s: float = 10.0) -> bytes:
 
 
 def question(*words: object) -> bytes:
-    body = msgspec.msgpack.encode(Question(*words))  # type: ignore[arg-type]
+    body = msgspec.msgpack.encode(StoreRequest(*words))  # type: ignore[arg-type]
     return len(body).to_bytes(4, "big") + body
 
 
@@ -131,8 +138,8 @@ def test_of_those_who_knock_without_end_few_are_let_in_and_nobody_is_locked_out(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     let_in = []
-    welcome = Keeper._welcome
-    monkeypatch.setattr(Keeper, "_welcome", lambda *of: (let_in.append(of), welcome(*of)))
+    welcome = StoreServer._start_serving
+    monkeypatch.setattr(StoreServer, "_start_serving", lambda *of: (let_in.append(of), welcome(*of)))
     knocks = (
         "import socket, time\nend = time.monotonic() + 4\n"
         "while time.monotonic() < end:\n"
@@ -170,21 +177,25 @@ def test_what_friends_put_is_bounded_too(port: int, monkeypatch: pytest.MonkeyPa
     place = friend(port)
     with pytest.raises(ExchangeError, match="too many"):
         place.put("d/1", b"x" * (MOST_BYTES + 65))
-    for wrong in (Question("s", ["x" * 300], b"y"), Question("r", number=1 << 40), Question("r", number=-1)):
-        with pytest.raises(Refused):
-            Values().answer(wrong)
+    for wrong in (
+        StoreRequest("s", ["x" * 300], b"y"),
+        StoreRequest("r", number=1 << 40),
+        StoreRequest("r", number=-1),
+    ):
+        with pytest.raises(LimitExceeded):
+            StoredValues().answer(wrong)
         with pytest.raises(ExchangeError):
             friend(port)._ask(wrong)
     monkeypatch.setattr(store_server, "MOST_KEPT", 100)
     monkeypatch.setattr(store_server, "MOST_KEYS", 2)
-    values = Values()
-    values.answer(Question("s", ["a"], b"x" * 60))
-    values.answer(Question("s", ["a"], b"x" * 90))
-    with pytest.raises(Refused):
-        values.answer(Question("s", ["b"], b"x" * 60))
-    values.answer(Question("s", ["b"], b""))
-    with pytest.raises(Refused):
-        values.answer(Question("s", ["c"], b""))
+    values = StoredValues()
+    values.answer(StoreRequest("s", ["a"], b"x" * 60))
+    values.answer(StoreRequest("s", ["a"], b"x" * 90))
+    with pytest.raises(LimitExceeded):
+        values.answer(StoreRequest("s", ["b"], b"x" * 60))
+    values.answer(StoreRequest("s", ["b"], b""))
+    with pytest.raises(LimitExceeded):
+        values.answer(StoreRequest("s", ["c"], b""))
 
 
 def test_much_is_read_in_parts(port: int) -> None:
@@ -198,26 +209,26 @@ def test_much_is_read_in_parts(port: int) -> None:
 
 def test_a_thousand_nodes_cost_little(port: int) -> None:
     """What a leader of 1,250 nodes asks for twice a second: one question, and some calls a node to answer it."""
-    place, values = friend(port), Values()
+    place, values = friend(port), StoredValues()
     keys = [f"d/{node}" for node in range(1250)]
     for key in keys:
         place.put(key, b"x" * 200)
-        values.answer(Question("s", [key], b"x" * 200))
+        values.answer(StoreRequest("s", [key], b"x" * 200))
 
     assert len(place.get(keys)) == 1250
     assert calls_of(lambda: place.get(keys)) < 100
-    assert calls_of(lambda: values.answer(Question("g", keys))) < 4 * 1250
+    assert calls_of(lambda: values.answer(StoreRequest("g", keys))) < 4 * 1250
 
 
 def test_on_one_machine_the_token_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    party = Party(key="k", count=2, number=0, address="127.0.0.1", port=1, via=f"127.0.0.1:{free_port()}")
-    place, token, _ = Opener(Config.of(party, "h0", str(tmp_path), 1), {}).open()
+    party = JobNodes(key="k", count=2, number=0, address="127.0.0.1", port=1, via=f"127.0.0.1:{free_port()}")
+    place, token, _ = ExchangeOpener(TransportConfig.of(party, "h0", str(tmp_path), 1), {}).open()
     place.close()
     (folder,) = tmp_path.iterdir()
 
     assert len(token) >= 16
     assert folder.stat().st_mode & 0o077 == 0
     folder.chmod(0o755)
-    with pytest.raises(NoPlace):
-        Opener(Config.of(party, "h0", str(tmp_path), 1), {}).open()
+    with pytest.raises(NoExchange):
+        ExchangeOpener(TransportConfig.of(party, "h0", str(tmp_path), 1), {}).open()

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from unhang.findings import Certainty, Text, rank_ranges, say
-from unhang_lab.stories.story import Wanted
+from unhang_lab.stories.story import ExpectedFinding
 
 Document = Mapping[str, Any]
 _ORDER = [one.value for one in (Certainty.POSSIBLE, Certainty.LIKELY, Certainty.CERTAIN)]
 
 
-def mistakes(document: Document, wanted: Wanted, folder: Path, output: str) -> tuple[Text, ...]:
+def find_mistakes(document: Document, wanted: ExpectedFinding, folder: Path, output: str) -> tuple[Text, ...]:
     """One sentence for each thing the first finding has wrong; empty when it is right.
 
     Args:
@@ -31,7 +31,7 @@ def mistakes(document: Document, wanted: Wanted, folder: Path, output: str) -> t
     return tuple(found)
 
 
-def missing(document: Document, wanted: Wanted, folder: Path) -> tuple[Text, ...]:
+def missing_finding(document: Document, wanted: ExpectedFinding, folder: Path) -> tuple[Text, ...]:
     """Why no finding of a ``check`` is the one that is wanted; empty when one is."""
     if wanted.status is not None and document["status"] != wanted.status.value:
         return (_differs("status", document["status"], wanted.status.value),)
@@ -39,11 +39,11 @@ def missing(document: Document, wanted: Wanted, folder: Path) -> tuple[Text, ...
     return min(tried, key=len, default=(_none_found(wanted),))
 
 
-def _none_found(wanted: Wanted) -> Text:
+def _none_found(wanted: ExpectedFinding) -> Text:
     return say("there is no finding, it must be {cause}", cause="-" if wanted.cause is None else wanted.cause.value)
 
 
-def _wrong(finding: Document, wanted: Wanted, folder: Path, output: str) -> Iterator[Text]:
+def _wrong(finding: Document, wanted: ExpectedFinding, folder: Path, output: str) -> Iterator[Text]:
     if wanted.cause is not None and finding["cause"] != wanted.cause.value:
         yield _differs("cause", finding["cause"], wanted.cause.value)
     if _ORDER.index(finding["certainty"]) < _ORDER.index(wanted.certainty.value):
@@ -62,7 +62,7 @@ def _wrong(finding: Document, wanted: Wanted, folder: Path, output: str) -> Iter
     yield from _wrong_remedy(finding["remedies"], wanted)
 
 
-def _wrong_place(where: Mapping[str, Any] | None, wanted: Wanted, folder: Path) -> Iterator[Text]:
+def _wrong_place(where: Mapping[str, Any] | None, wanted: ExpectedFinding, folder: Path) -> Iterator[Text]:
     if not wanted.file:
         return
     spoken = "-" if where is None else f"{Path(where['file']).name}:{where['line']}"
@@ -75,7 +75,7 @@ def _wrong_place(where: Mapping[str, Any] | None, wanted: Wanted, folder: Path) 
         yield _differs("place", spoken, f"{wanted.file}:{rank_ranges(sorted(right)) or wanted.line[0]}")
 
 
-def _wrong_remedy(remedies: list[dict[str, Any]], wanted: Wanted) -> Iterator[Text]:
+def _wrong_remedy(remedies: list[dict[str, Any]], wanted: ExpectedFinding) -> Iterator[Text]:
     if not wanted.remedy and not wanted.change:
         return
     named = [one for one in remedies if wanted.remedy in f"{one['title']}\n{one['change']}"]

@@ -16,9 +16,9 @@ from typing import Any
 from unhang.errors import UnhangError
 from unhang.findings import Text, say
 from unhang_lab.recorder import Tell
-from unhang_lab.stories.judging import missing, mistakes
-from unhang_lab.stories.recorded import Recorded, run_patched
-from unhang_lab.stories.story import Better, Moment, Story, Wanted
+from unhang_lab.stories.judging import find_mistakes, missing_finding
+from unhang_lab.stories.recorded_run import RecordedRun, run_patched
+from unhang_lab.stories.story import ExpectedFinding, ImprovedFigure, Moment, Story
 from unhang_lab.stories.workplace import Workplace, workplace
 
 CHECK_LIMIT_S = 120.0
@@ -27,23 +27,23 @@ FEWEST_OF_A_TENTH = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StoryStep:
     """One command and what came of it. ``verdict``: what it answered; ``wrong``: empty when that was right."""
 
     command: str
     wrong: tuple[Text, ...]
     verdict: dict[str, Any] | None = None
-    wanted: tuple[Wanted, ...] = ()
+    wanted: tuple[ExpectedFinding, ...] = ()
     also: tuple[Text, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class MomentResult:
     """One moment of one story."""
 
     story: str
     moment: Moment
-    steps: tuple[Step, ...]
+    steps: tuple[StoryStep, ...]
     took_s: float
     noticed_s: float | None = None
 
@@ -53,7 +53,7 @@ class Cell:
         return bool(self.steps) and not any(step.wrong for step in self.steps)
 
 
-def before(story: Story, *, tell: Tell = lambda _: None) -> Cell:
+def tell_before(story: Story, *, tell: Tell = lambda _: None) -> MomentResult:
     """``unhang check`` on the job as its users wrote it, and on the story's stored machines.
 
     Raises:
@@ -67,32 +67,34 @@ def before(story: Story, *, tell: Tell = lambda _: None) -> Cell:
         for options, findings, command in asked:
             tell("asking unhang check")
             steps.append(_check(place, options, findings, command))
-    return Cell(story.name, Moment.BEFORE, tuple(steps), time.monotonic() - began)
+    return MomentResult(story.name, Moment.BEFORE, tuple(steps), time.monotonic() - began)
 
 
-def _check(place: Workplace, options: tuple[str, ...], findings: tuple[Wanted, ...], command: tuple[str, ...]) -> Step:
+def _check(
+    place: Workplace, options: tuple[str, ...], findings: tuple[ExpectedFinding, ...], command: tuple[str, ...]
+) -> StoryStep:
     words = [str(place.story.folder / one) if (place.story.folder / one).is_dir() else one for one in options]
     typed = shlex.join(["unhang", "check", *options, "--", *command])
     words = ["unhang", "check", *words, "--format", "json", "--", *command]
     document = _asked(place, words, place.job)
     if isinstance(document, Text):
-        return Step(typed, (document,))
-    wrong = tuple(text for wanted in findings for text in missing(document, wanted, place.job))
-    return Step(typed, wrong, document, findings)
+        return StoryStep(typed, (document,))
+    wrong = tuple(text for wanted in findings for text in missing_finding(document, wanted, place.job))
+    return StoryStep(typed, wrong, document, findings)
 
 
-def during(recorded: Recorded) -> Cell:
+def tell_during(recorded: RecordedRun) -> MomentResult:
     """What ``unhang run`` had said while the recorded job lived."""
     story, wrong = recorded.story, list(recorded.wrong)
     noticed_s, within_s = recorded.noticed_s, story.during.within_s
     if noticed_s is not None and noticed_s > within_s:
         wrong.append(say("it took {took:.0f} s, must be at most {most:.0f} s", took=noticed_s, most=within_s))
     typed = shlex.join(["unhang", "run", *story.during.options, "--", *story.command])
-    step = Step(typed, tuple(wrong), recorded.verdict, (story.during.wanted,))
-    return Cell(story.name, Moment.DURING, (step,), noticed_s or 0.0, noticed_s)
+    step = StoryStep(typed, tuple(wrong), recorded.verdict, (story.during.wanted,))
+    return MomentResult(story.name, Moment.DURING, (step,), noticed_s or 0.0, noticed_s)
 
 
-def after(recorded: Recorded) -> Cell:
+def tell_after(recorded: RecordedRun) -> MomentResult:
     """``unhang diagnose`` on the log alone, and on the run folder."""
     began = time.monotonic()
     with workplace(recorded.story, prepared=False) as place:
@@ -103,15 +105,17 @@ def after(recorded: Recorded) -> Cell:
         log = _diagnose(place, recorded, "job.log", "job.log", alone, recorded.story.log)
         folder = str(recorded.run_folder)
         bundle = _diagnose(place, recorded, folder, "RUN-FOLDER", alone, recorded.story.bundle)
-    return Cell(recorded.story.name, Moment.AFTER, (log, bundle), time.monotonic() - began)
+    return MomentResult(recorded.story.name, Moment.AFTER, (log, bundle), time.monotonic() - began)
 
 
-def _diagnose(place: Workplace, recorded: Recorded, path: str, shown: str, folder: Path, wanted: Wanted) -> Step:
+def _diagnose(
+    place: Workplace, recorded: RecordedRun, path: str, shown: str, folder: Path, wanted: ExpectedFinding
+) -> StoryStep:
     document = _asked(place, ["unhang", "diagnose", path, "--format", "json"], folder)
     typed = f"unhang diagnose {shown}"
     if isinstance(document, Text):
-        return Step(typed, (document,))
-    return Step(typed, mistakes(document, wanted, recorded.job, recorded.output), document, (wanted,))
+        return StoryStep(typed, (document,))
+    return StoryStep(typed, find_mistakes(document, wanted, recorded.job, recorded.output), document, (wanted,))
 
 
 def _asked(place: Workplace, words: list[str], folder: Path) -> dict[str, Any] | Text:
@@ -134,8 +138,10 @@ class _Judged:
     also: list[Text] = field(default_factory=list)
 
 
-def fixed(story: Story, root: Path, stalled: Recorded | None = None, *, tell: Tell = lambda _: None) -> Cell:
-    """The job with ``fixed.patch``, run in the empty folder ``root``: it must end well and without a finding.
+def tell_fixed(
+    story: Story, root: Path, stalled: RecordedRun | None = None, *, tell: Tell = lambda _: None
+) -> MomentResult:
+    """The job with ``tell_fixed.patch``, run in the empty folder ``root``: it must end well and without a finding.
 
     Args:
         story: what to run.
@@ -158,11 +164,11 @@ def fixed(story: Story, root: Path, stalled: Recorded | None = None, *, tell: Te
         judged.wrong += _not_well(run)
         if story.fixed.better is not None:
             _compare(story.fixed.better, run, stalled, judged)
-    step = Step(typed, tuple(judged.wrong), verdict, also=tuple(judged.also))
-    return Cell(story.name, Moment.FIXED, (step,), time.monotonic() - began)
+    step = StoryStep(typed, tuple(judged.wrong), verdict, also=tuple(judged.also))
+    return MomentResult(story.name, Moment.FIXED, (step,), time.monotonic() - began)
 
 
-def _not_well(run: Recorded) -> Iterator[Text]:
+def _not_well(run: RecordedRun) -> Iterator[Text]:
     if run.exit_code is None:
         yield say("the repaired job did not end within {limit:.0f} s", limit=run.story.limit_s)
     elif run.exit_code != 0:
@@ -176,7 +182,7 @@ def _not_well(run: Recorded) -> Iterator[Text]:
             yield say("its output does not show {pattern}", pattern=pattern.pattern)
 
 
-def _compare(better: Better, run: Recorded, stalled: Recorded | None, judged: _Judged) -> None:
+def _compare(better: ImprovedFigure, run: RecordedRun, stalled: RecordedRun | None, judged: _Judged) -> None:
     now = _figure(better, run)
     if now is None:
         judged.wrong.append(say("its output does not show {pattern}", pattern=better.pattern.pattern))
@@ -192,7 +198,7 @@ def _compare(better: Better, run: Recorded, stalled: Recorded | None, judged: _J
     (judged.also if now <= was * better.at_most_share else judged.wrong).append(said)
 
 
-def _figure(better: Better, run: Recorded) -> float | None:
+def _figure(better: ImprovedFigure, run: RecordedRun) -> float | None:
     """How many times its first tenth the last tenth is, medians of both; None where there are too few to tell."""
     try:
         found = [float(figure) for figure in better.pattern.findall(run.output)]

@@ -8,16 +8,16 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from unhang_lab.stories.story import Story, stories_root, story_folder, told
+from unhang_lab.stories.story import Story, available_stories, stories_root, story_folder
 from unhang_lab.stories.story_file import load_story
-from unhang_lab.stories.table import fill
+from unhang_lab.stories.table import fill_section
 
 BEGIN, END = "<!-- fixes: python -m unhang_lab.stories.page -->", "<!-- end of fixes -->"
 
 
-def fixes(lang: str, root: Path | None = None) -> str:
+def fixes_page(lang: str, root: Path | None = None) -> str:
     """A section for each story that is there: its title, how it begins, the command, the patch to copy."""
-    stories = (load_story(story_folder(name, root)) for name in told(root))
+    stories = (load_story(story_folder(name, root)) for name in available_stories(root))
     return "\n".join(_section(story, lang) for story in stories)
 
 
@@ -44,7 +44,7 @@ def _first_paragraph(page: Path) -> str:
 def main(pages: list[str]) -> None:
     """Write the fixes into ``pages``; one with ``.zh`` in its name gets them in Chinese."""
     for name in pages:
-        fill(Path(name), fixes("zh" if ".zh" in name else "en"), BEGIN, END)
+        fill_section(Path(name), fixes_page("zh" if ".zh" in name else "en"), BEGIN, END)
 
 
 if __name__ == "__main__":

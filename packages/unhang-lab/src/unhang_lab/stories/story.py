@@ -26,7 +26,7 @@ class Moment(str, enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ExpectedFinding:
     """What a verdict must say; what is None or empty is not asked. ``story_file.py`` explains each."""
 
     cause: Cause | None = None
@@ -50,7 +50,7 @@ class Before:
     """
 
     options: tuple[str, ...]
-    findings: tuple[Wanted, ...]
+    findings: tuple[ExpectedFinding, ...]
     also: tuple[BeforeAlso, ...] = ()
     command: tuple[str, ...] | None = None
 
@@ -60,7 +60,7 @@ class BeforeAlso:
     """One more ``unhang check``: on a stored machine, or with other options."""
 
     options: tuple[str, ...]
-    findings: tuple[Wanted, ...]
+    findings: tuple[ExpectedFinding, ...]
     command: tuple[str, ...] | None = None
 
 
@@ -68,14 +68,14 @@ class BeforeAlso:
 class During:
     """``unhang run``. ``then``: the job runs on until it ``ends`` by itself, or we ``stop`` it once it was judged."""
 
-    wanted: Wanted
+    wanted: ExpectedFinding
     within_s: float
     options: tuple[str, ...] = ()
     then: str = "ends"
 
 
 @dataclass(frozen=True, slots=True)
-class Better:
+class ImprovedFigure:
     """A figure that both runs print often: how many times the first of it the last may still be, as a share of what it
     was in the stalled run. Each run is its own measure, so that a busy machine makes neither look better."""
 
@@ -94,7 +94,7 @@ class Fixed:
     prepare: tuple[tuple[str, ...], ...] = ()
     command: tuple[str, ...] | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
-    better: Better | None = None
+    better: ImprovedFigure | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,8 @@ class Story:
     limit_s: float
     before: Before
     during: During
-    log: Wanted
-    bundle: Wanted
+    log: ExpectedFinding
+    bundle: ExpectedFinding
     fixed: Fixed
     prepare: tuple[tuple[str, ...], ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -143,6 +143,6 @@ def story_folder(name: str, root: Path | None = None) -> Path:
     return folder
 
 
-def told(root: Path | None = None) -> tuple[str, ...]:
+def available_stories(root: Path | None = None) -> tuple[str, ...]:
     """Names of the stories that are there."""
     return tuple(name for name in STORIES if ((root or stories_root()) / name / STORY_FILE).is_file())

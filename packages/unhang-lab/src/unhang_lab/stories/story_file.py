@@ -50,7 +50,16 @@ from typing import Any, TypeVar
 from unhang.errors import UsageError
 from unhang.findings import Cause, Certainty, Status
 from unhang_lab.stories.patch import added_lines
-from unhang_lab.stories.story import STORY_FILE, Before, BeforeAlso, Better, During, Fixed, Story, Wanted
+from unhang_lab.stories.story import (
+    STORY_FILE,
+    Before,
+    BeforeAlso,
+    During,
+    ExpectedFinding,
+    Fixed,
+    ImprovedFigure,
+    Story,
+)
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -58,7 +67,7 @@ else:
     import tomli as tomllib
 
 T = TypeVar("T")
-_WANTED = frozenset(Wanted.__slots__)
+_WANTED = frozenset(ExpectedFinding.__slots__)
 _LISTS = ("line", "says", "change")
 
 
@@ -197,7 +206,7 @@ def _command(table: _Table) -> tuple[str, ...]:
     return words
 
 
-def _wanted(table: _Table) -> Wanted:
+def _wanted(table: _Table) -> ExpectedFinding:
     needs_cause = "status" not in table.values  # a log alone may leave the cause open, and must say so
     asked = {name: table.values.pop(name) for name in _WANTED & set(table.values)}
     words = _Table(table.path, table.place, asked)
@@ -207,7 +216,7 @@ def _wanted(table: _Table) -> Wanted:
         raise table.wrong("ranks", "must be a list of numbers")
     fewest = words.text("fewest", "")
     return words.read(
-        lambda one: Wanted(
+        lambda one: ExpectedFinding(
             cause=one.one_of("cause", Cause) if needs_cause or "cause" in one.values else None,
             status=one.one_of("status", Status) if "status" in one.values else None,
             certainty=one.one_of("certainty", Certainty, Certainty.POSSIBLE),
@@ -235,7 +244,7 @@ def _also(table: _Table) -> BeforeAlso:
     return BeforeAlso(table.texts("options", ()), _findings(table), command)
 
 
-def _findings(table: _Table) -> tuple[Wanted, ...]:
+def _findings(table: _Table) -> tuple[ExpectedFinding, ...]:
     found = tuple(one.read(_wanted) for one in table.tables("finding"))
     if not found:
         raise table.wrong("finding", "is missing: nothing would be wanted of it")
@@ -262,11 +271,11 @@ def _fixed(table: _Table) -> Fixed:
     )
 
 
-def _better(table: _Table) -> Better:
+def _better(table: _Table) -> ImprovedFigure:
     pattern = table.pattern("pattern", table.text("pattern"))
     if pattern.groups != 1:
         raise table.wrong("pattern", "must have one group: the figure")
-    return Better(table.text("what"), pattern, table.number("at_most_share"))
+    return ImprovedFigure(table.text("what"), pattern, table.number("at_most_share"))
 
 
 def _fits_its_patch(path: Path, story: Story) -> None:

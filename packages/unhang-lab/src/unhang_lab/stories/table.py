@@ -9,8 +9,8 @@ from typing import Any
 from unhang.errors import UsageError
 from unhang.findings import Text, say
 from unhang.report.language import translate
-from unhang_lab.stories.moments import Cell, Step
-from unhang_lab.stories.story import STORIES, Moment, Wanted
+from unhang_lab.stories.moments import MomentResult, StoryStep
+from unhang_lab.stories.story import STORIES, ExpectedFinding, Moment
 
 BEGIN, END = "<!-- stories: unhang demo --table -->", "<!-- end of stories -->"
 """Markers of the table in a page."""
@@ -20,10 +20,12 @@ HEADS = {
     Moment.AFTER: say("after"),
     Moment.FIXED: say("fixed"),
 }
-FOUND, FAILED, UNTOLD = "✓", "✗", "–"
+FOUND, FAILED, NOT_ASKED = "✓", "✗", "–"
 
 
-def table(cells: Mapping[tuple[str, Moment], Cell], lang: str = "en", kept: Mapping[str, str] | None = None) -> str:
+def stories_table(
+    cells: Mapping[tuple[str, Moment], MomentResult], lang: str = "en", kept: Mapping[str, str] | None = None
+) -> str:
     """Five rows, four columns of cells; a cell that is not there is a dash.
 
     ``kept``: by story, the row to keep where none of its cells is there.
@@ -55,17 +57,17 @@ def _link(name: str) -> str:
     return f"[{name}](stories/{name})"
 
 
-def cell_text(cell: Cell | None, lang: str) -> str:
+def cell_text(cell: MomentResult | None, lang: str) -> str:
     """What was found, or the first thing that is wrong."""
     if cell is None:
-        return UNTOLD
+        return NOT_ASKED
     if not cell.right:
         wrong = next((text for step in cell.steps for text in step.wrong), say("nothing was run"))
         return f"{FAILED} {translate(wrong, lang)}"
     return f"{FOUND} " + _TEXTS[cell.moment](cell, lang)
 
 
-def fill(page: Path, text: str, begin: str = BEGIN, end: str = END) -> None:
+def fill_section(page: Path, text: str, begin: str = BEGIN, end: str = END) -> None:
     """Put ``text`` between two markers of ``page``.
 
     Raises:
@@ -78,19 +80,19 @@ def fill(page: Path, text: str, begin: str = BEGIN, end: str = END) -> None:
     page.write_text(f"{head}{begin}\n{text}{end}{tail}", encoding="utf-8")
 
 
-def _before(cell: Cell, _lang: str) -> str:
+def _before(cell: MomentResult, _lang: str) -> str:
     found = [_finding(one) for step in cell.steps for wanted in step.wanted if (one := _meant(step, wanted))]
     return "; ".join(dict.fromkeys(found))
 
 
-def _during(cell: Cell, lang: str) -> str:
+def _during(cell: MomentResult, lang: str) -> str:
     first = _first(cell.steps[0])
     ranks = translate(say("{ranks:who}", ranks=tuple(first["ranks"])), lang) if first["ranks"] else ""
     noticed = translate(say("after {took:.0f} s", took=cell.noticed_s or 0.0), lang)
     return ", ".join(part for part in (f"`{first['cause']}`", ranks, _place(first), noticed) if part)
 
 
-def _after(cell: Cell, lang: str) -> str:
+def _after(cell: MomentResult, lang: str) -> str:
     names = (say("log alone"), say("run folder"))
     parts = []
     for name, step in zip(names, cell.steps, strict=True):
@@ -101,7 +103,7 @@ def _after(cell: Cell, lang: str) -> str:
     return "; ".join(parts)
 
 
-def _fixed(cell: Cell, lang: str) -> str:
+def _fixed(cell: MomentResult, lang: str) -> str:
     said = [say("ends well, nothing found"), *(text for step in cell.steps for text in step.also)]
     return ", ".join(translate(text, lang) for text in said)
 
@@ -110,7 +112,7 @@ _TEXTS = {Moment.BEFORE: _before, Moment.DURING: _during, Moment.AFTER: _after, 
 _CERTAINTIES = {"certain": say("certain"), "likely": say("likely"), "possible": say("possible")}
 
 
-def _meant(step: Step, wanted: Wanted) -> dict[str, Any] | None:
+def _meant(step: StoryStep, wanted: ExpectedFinding) -> dict[str, Any] | None:
     """The finding of a check that is the wanted one."""
     for finding in (step.verdict or {}).get("findings", ()):
         same = wanted.cause in (None, finding["cause"]) and wanted.check in ("", finding["check"])
@@ -123,7 +125,7 @@ def _finding(finding: Mapping[str, Any]) -> str:
     return ", ".join(part for part in (f"`{finding['cause']}`", _place(finding)) if part)
 
 
-def _first(step: Step) -> dict[str, Any]:
+def _first(step: StoryStep) -> dict[str, Any]:
     return dict((step.verdict or {})["findings"][0])
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from unhang.errors import MissingExtra, UnhangError
-from unhang.watch.job import processes
+from unhang.watch.job import job_processes
 from unhang_lab.job import require_torch
 from unhang_lab.stories.patch import apply_patch
 from unhang_lab.stories.story import STORY_FILE, Story
@@ -105,7 +105,7 @@ class Workplace:
             yield process
         finally:
             _ask_to_end(process)
-            left = processes.end_all(self.mark, frozenset({process.pid}))
+            left = job_processes.kill_marked(self.mark, frozenset({process.pid}))
             with suppress(subprocess.TimeoutExpired):
                 process.wait(5.0)
             _reap_orphans()
@@ -136,7 +136,7 @@ def workplace(
         _lay_out(place)
         if patched:
             apply_patch((story.folder / story.fixed.patch).read_text(encoding="utf-8"), place.job)
-        with processes.adopting_orphans():
+        with job_processes.adopting_orphans():
             for words in (*(story.prepare if prepared else ()), *(story.fixed.prepare if patched else ())):
                 code, _, said = place.run(words, limit_s=story.limit_s)
                 if code != 0:

@@ -13,11 +13,11 @@ from unhang.errors import UnhangError, UsageError
 
 if TYPE_CHECKING:
     from unhang.report.layout.console import Console
-    from unhang_lab.stories.moments import Cell
+    from unhang_lab.stories.moments import MomentResult
     from unhang_lab.stories.story import Moment
 
 
-class Only(str, enum.Enum):
+class MomentChoice(str, enum.Enum):
     """One moment of a story."""
 
     BEFORE = "before"
@@ -28,7 +28,7 @@ class Only(str, enum.Enum):
 
 def demo(
     name: Annotated[str | None, typer.Argument(help="A story of --list; without one, the short demo.")] = None,
-    only: Annotated[Only | None, typer.Option(help="Tell only this moment of the story.")] = None,
+    only: Annotated[MomentChoice | None, typer.Option(help="Tell only this moment of the story.")] = None,
     list_stories: Annotated[bool, typer.Option("--list", help="Say which stories there are.")] = False,
     table: Annotated[bool, typer.Option("--table", help="Run all stories, or NAME; print what was found.")] = False,
     into: Annotated[
@@ -69,11 +69,11 @@ def _short_demo(console: Console, out: Path | None, report: Path) -> None:
     from unhang.cli.output.bundle_verdict import print_verdict
     from unhang.cli.output.recording_steps import RecordingSteps
     from unhang_lab.demo import record_demo
-    from unhang_lab.signals import ended_with_us
+    from unhang_lab.signals import interrupt_on_termination
     from unhang_lab.verbs.lab import new_run_folder
 
     console.print("A real training job on 4 ranks of this machine (CPU, Gloo). Something is wrong with its data.")
-    with RecordingSteps(console) as steps, ended_with_us():
+    with RecordingSteps(console) as steps, interrupt_on_termination():
         bundle = record_demo(out or new_run_folder("unhang-runs/demo-"), tell=steps.tell)
     # The verdict is the point of the demo: finding the fault is its success.
     print_verdict(bundle, report=report)
@@ -83,15 +83,15 @@ def _short_demo(console: Console, out: Path | None, report: Path) -> None:
 
 
 def _list(lang: str) -> None:
-    from unhang_lab.stories.story import story_folder, told
+    from unhang_lab.stories.story import available_stories, story_folder
     from unhang_lab.stories.story_file import load_story
 
-    for name in told():
+    for name in available_stories():
         story = load_story(story_folder(name))
         print(f"{name:<15} {story.title.get(lang, story.title['en'])}")
 
 
-def _story(name: str, only: Only | None, out: Path | None, console: Console, lang: str) -> int:
+def _story(name: str, only: MomentChoice | None, out: Path | None, console: Console, lang: str) -> int:
     from unhang.findings import say
     from unhang_lab.stories.story import Moment, story_folder
     from unhang_lab.stories.story_file import load_story
@@ -110,14 +110,14 @@ def _story(name: str, only: Only | None, out: Path | None, console: Console, lan
 
 
 def _table(console: Console, only: str | None, out: Path | None, pages: list[Path], lang: str) -> int:
-    from unhang_lab.stories.story import Moment, story_folder, told
-    from unhang_lab.stories.table import fill, rows_of, table
-    from unhang_lab.stories.telling import failed
+    from unhang_lab.stories.story import Moment, available_stories, story_folder
+    from unhang_lab.stories.story_moments import failed_moment
+    from unhang_lab.stories.table import fill_section, rows_of, stories_table
     from unhang_lab.verbs.lab import new_run_folder
 
     folder = _empty(out or new_run_folder("unhang-runs/stories-"))
     cells = {}
-    for name in told() if only is None else (story_folder(only).name,):
+    for name in available_stories() if only is None else (story_folder(only).name,):
         console.print(f"\n[bold]{name}[/bold]")
         try:
             for cell in _shown(name, tuple(Moment), folder / name, console, lang):
@@ -125,24 +125,24 @@ def _table(console: Console, only: str | None, out: Path | None, pages: list[Pat
         except UnhangError as error:  # a story that cannot be told does not keep the others from it
             console.print(str(error), markup=False, soft_wrap=True)
             cells.update(
-                {(name, moment): failed(name, moment, error) for moment in Moment if (name, moment) not in cells}
+                {(name, moment): failed_moment(name, moment, error) for moment in Moment if (name, moment) not in cells}
             )
     for page in pages:
-        fill(page, table(cells, "zh" if ".zh" in page.name else "en", rows_of(page)))
-    print(table(cells, lang), end="")
+        fill_section(page, stories_table(cells, "zh" if ".zh" in page.name else "en", rows_of(page)))
+    print(stories_table(cells, lang), end="")
     return 0 if all(cell.right for cell in cells.values()) else 1
 
 
-def _shown(name: str, moments: tuple[Moment, ...], folder: Path, console: Console, lang: str) -> Iterator[Cell]:
+def _shown(name: str, moments: tuple[Moment, ...], folder: Path, console: Console, lang: str) -> Iterator[MomentResult]:
     """The cells of a story, each shown as soon as it is known."""
     from unhang.cli.output.recording_steps import RecordingSteps
-    from unhang_lab.signals import ended_with_us
+    from unhang_lab.signals import interrupt_on_termination
     from unhang_lab.stories.story import story_folder
     from unhang_lab.stories.story_file import load_story
-    from unhang_lab.stories.telling import tell_story
+    from unhang_lab.stories.story_moments import tell_story
     from unhang_lab.verbs.story_output import show_cell
 
-    with RecordingSteps(console) as steps, ended_with_us():
+    with RecordingSteps(console) as steps, interrupt_on_termination():
         for cell in tell_story(load_story(story_folder(name)), moments, folder, tell=steps.tell):
             show_cell(cell, console, lang, folder)
             yield cell

@@ -49,20 +49,20 @@ def run(
     from unhang.cli.output.recording_steps import RecordingSteps
     from unhang.cli.output.verdict_output import exit_code
     from unhang.report.layout.console import Console
-    from unhang_lab.catalog import find
-    from unhang_lab.expectation import mistakes
+    from unhang_lab.catalog import find_case
+    from unhang_lab.expectation import find_mistakes
     from unhang_lab.run_case import run_case
-    from unhang_lab.signals import ended_with_us
+    from unhang_lab.signals import interrupt_on_termination
 
-    case = find(name)
+    case = find_case(name)
     console = Console(stderr=True, highlight=False)
     console.print(f"[bold]{case.name}[/bold]: {case.what}")
     folder = out or new_run_folder("lab-runs/")
-    with RecordingSteps(console) as steps, ended_with_us():
+    with RecordingSteps(console) as steps, interrupt_on_termination():
         bundle = run_case(case, folder, ranks=ranks, backend=backend.value, tell=steps.tell)
     verdict = print_verdict(bundle)
     console.print(f"\nbundle: {bundle}", soft_wrap=True)
-    wrong = mistakes(case, bundle, verdict)
+    wrong = find_mistakes(case, bundle, verdict)
     console.print("The verdict is the one this fault must get." if not wrong else "The verdict is not right:")
     for sentence in wrong:
         console.print(f"  {sentence}", soft_wrap=True)

@@ -6,21 +6,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unhang.findings import Text, Where, say
-from unhang.report.localizer import Voice
+from unhang.report.localizer import Localizer
 
 if TYPE_CHECKING:
     from unhang.report.layout.console import Console
-    from unhang_lab.stories.moments import Cell, Step
+    from unhang_lab.stories.moments import MomentResult, StoryStep
 
 
-def show_cell(cell: Cell, console: Console, lang: str, folder: Path) -> None:
+def show_cell(cell: MomentResult, console: Console, lang: str, folder: Path) -> None:
     """The moment, its commands, and under each what was answered or what is wrong with it.
 
     ``folder``: where the story was run; paths in it are shown as its users know them.
     """
     from unhang_lab.stories.table import HEADS
 
-    voice = Voice(lang)
+    voice = Localizer(lang)
     took = cell.took_s if cell.noticed_s is None else cell.noticed_s
     mark = "[green]✓[/green]" if cell.right else "[red]✗[/red]"
     console.print(f"\n{mark} [bold]{voice.say(HEADS[cell.moment]).upper()}[/bold] [dim]{took:.1f} s[/dim]")
@@ -34,7 +34,7 @@ def _shortened(text: str, folder: Path) -> str:
     return text.replace(f"{folder.resolve() / 'stalled' / 'job'}/", "")
 
 
-def _lines(step: Step, cell: Cell, voice: Voice) -> list[str]:
+def _lines(step: StoryStep, cell: MomentResult, voice: Localizer) -> list[str]:
     if step.wrong:
         return [voice.sentence(text) for text in step.wrong]
     said = [voice.sentence(text) for text in step.also]
@@ -44,7 +44,7 @@ def _lines(step: Step, cell: Cell, voice: Voice) -> list[str]:
     return [line for finding in findings for line in _finding(finding, voice)] + said
 
 
-def _answers(step: Step) -> list[dict[str, Any]]:
+def _answers(step: StoryStep) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = (step.verdict or {}).get("findings", [])
     if not step.command.startswith("unhang check"):
         return found[:1]
@@ -52,7 +52,7 @@ def _answers(step: Step) -> list[dict[str, Any]]:
     return [finding for finding in found if finding["cause"] in wanted][:3]
 
 
-def _finding(finding: dict[str, Any], voice: Voice) -> list[str]:
+def _finding(finding: dict[str, Any], voice: Localizer) -> list[str]:
     where = finding["where"]
     place = voice.place(Where(Path(where["file"]).name, where["line"], "")) if where else finding["subject"] or ""
     lines = [" · ".join(part for part in (finding["cause"], finding["certainty"], place) if part), finding["summary"]]
@@ -64,4 +64,4 @@ def _finding(finding: dict[str, Any], voice: Voice) -> list[str]:
 
 def sentence(text: Text, lang: str) -> str:
     """A sentence of the demo itself."""
-    return Voice(lang).sentence(text)
+    return Localizer(lang).sentence(text)

@@ -20,20 +20,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Checked, Finding, Remedy, RemedyKind, Text, say
-from unhang.host.look import Situation
+from unhang.findings import Cause, Certainty, Finding, PassedCheck, Remedy, RemedyKind, Text, say
+from unhang.host.inspection_result import NodeInspection
 from unhang.program.settings.job_values import JobValue, job_value, world_size_of
 
 CHECK = "configuration"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Multiply, and compare."""
     yield from _deepspeed(here)
     yield from _torchtitan(here)
 
 
-def _deepspeed(here: Situation) -> Iterator[Answer]:
+def _deepspeed(here: NodeInspection) -> Iterator[Answer]:
     whole = job_value(here, "train_batch_size", kind="deepspeed")
     micro = job_value(here, "train_micro_batch_size_per_gpu", kind="deepspeed")
     steps = job_value(here, "gradient_accumulation_steps", kind="deepspeed")
@@ -43,7 +43,7 @@ def _deepspeed(here: Situation) -> Iterator[Answer]:
         return
     product = (numbers[1] or 0) * (numbers[2] or 0) * world
     if product == numbers[0]:
-        yield Checked(CHECK, say("the batch sizes multiply to {product}", product=product))
+        yield PassedCheck(CHECK, say("the batch sizes multiply to {product}", product=product))
         return
     summary = say(
         "train_batch_size is {whole}, but {micro} × {steps} × {world} ranks = {product}: DeepSpeed stops at the start",
@@ -56,7 +56,7 @@ def _deepspeed(here: Situation) -> Iterator[Answer]:
     yield _finding(whole, summary, say('train_batch_size: {product}, or "auto"', product=product))
 
 
-def _torchtitan(here: Situation) -> Iterator[Answer]:
+def _torchtitan(here: NodeInspection) -> Iterator[Answer]:
     whole = job_value(here, "training.global_batch_size", kind="torchtitan")
     local = job_value(here, "training.local_batch_size", "training.batch_size", kind="torchtitan")
     world = world_size_of(here)
@@ -68,7 +68,7 @@ def _torchtitan(here: Situation) -> Iterator[Answer]:
         return
     taken = local.whole * max(1, world // shared)
     if whole.whole % taken == 0:
-        yield Checked(CHECK, say("the global batch is a multiple of {taken}", taken=taken))
+        yield PassedCheck(CHECK, say("the global batch is a multiple of {taken}", taken=taken))
         return
     summary = say(
         "global_batch_size {whole} is no multiple of the {taken} samples that all ranks take at once",

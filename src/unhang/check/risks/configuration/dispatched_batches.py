@@ -20,13 +20,13 @@ from collections.abc import Iterator
 
 from unhang.check.risks.risk import Answer, risk
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, say
-from unhang.host.look import Situation
+from unhang.host.inspection_result import NodeInspection
 from unhang.program.settings.job_values import job_value
 
 CHECK = "configuration"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge the switch."""
     even = job_value(here, "even_batches", "accelerator_config.even_batches", "dataloader_config.even_batches")
     if even is None or even.truth is not False:

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from unhang.check.environment.timers import Timers
 from unhang.check.risks.risk import Answer, risk
 from unhang.findings import Cause, Certainty, Finding, Remedy, RemedyKind, Severity, say
-from unhang.host.look import Situation
+from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.thresholds import threshold
 from unhang.program.settings.job_values import JobValue, job_value
 
@@ -28,7 +28,7 @@ CHECK = "configuration"
 LONG_S = threshold("full_state_dict.long_s")
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One note for each such setting under a usual limit."""
     timers = here.found(Timers)
     limits = timers.of("collective", "later steps") if timers is not None else ()

@@ -20,8 +20,8 @@ from collections.abc import Iterator
 
 from unhang.check.environment.timers import Timers
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, Severity, say
-from unhang.host.look import Situation
+from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, Severity, say
+from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.thresholds import threshold
 from unhang.program.settings.job_values import job_value, value_in_force
 
@@ -30,7 +30,7 @@ SLOW_TOKENS_PER_S = threshold("generation_time.slow_tokens_per_s")
 SLOW_UNDER_STAGE_3 = threshold("generation_time.slow_under_stage_3")
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Compare a slow generation with the limit."""
     length = job_value(here, "max_completion_length", "max_new_tokens") or value_in_force(here, "max_completion_length")
     engine, timers = value_in_force(here, "use_vllm"), here.found(Timers)
@@ -39,14 +39,14 @@ def ask(here: Situation) -> Iterator[Answer]:
     if length is None or length.whole is None or generates is None or not limits:
         return
     if engine is not None and engine.truth:
-        yield Checked(CHECK, say("vLLM generates"))
+        yield PassedCheck(CHECK, say("vLLM generates"))
         return
     stage = job_value(here, "zero_optimization.stage", kind="deepspeed")
     stage_3 = stage is not None and stage.whole == 3
     speed = SLOW_UNDER_STAGE_3 if stage_3 else SLOW_TOKENS_PER_S
     seconds, limit = length.whole / speed, limits[0]
     if seconds <= limit.seconds:
-        yield Checked(
+        yield PassedCheck(
             CHECK,
             say(
                 "an answer of {tokens:,} tokens takes {seconds:,.0f} s at {speed:g} a second, and fits in "

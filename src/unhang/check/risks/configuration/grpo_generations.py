@@ -19,21 +19,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Checked, Finding, Remedy, RemedyKind, Text, say
-from unhang.host.look import Situation
+from unhang.findings import Cause, Certainty, Finding, PassedCheck, Remedy, RemedyKind, Text, say
+from unhang.host.inspection_result import NodeInspection
+from unhang.program.settings.batch_requirements import batch_requirements
 from unhang.program.settings.job_values import JobValue, job_value, world_size_of
-from unhang.program.settings.own_batch_rules import own_rules
 
 CHECK = "configuration"
 DEFAULT_BATCH = 8
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge the arithmetic of TRL's GRPO (1.16: grpo_config.py; up to 0.17 with world × batch only).
 
     A trainer whose own rule could be read and worked out is judged by that: see :mod:`program_own_rule`.
     """
-    if any(name == "num_generations" for rule in own_rules(here) for name, _ in rule.values):
+    if any(name == "num_generations" for rule in batch_requirements(here) for name, _ in rule.values):
         return
     generations = job_value(here, "num_generations")
     if generations is None or generations.whole is None:
@@ -74,7 +74,7 @@ def ask(here: Situation) -> Iterator[Answer]:
         )
         yield _finding(generations, summary, ", ".join(_divisors(whole)))
     else:
-        yield Checked(
+        yield PassedCheck(
             CHECK, say("{count} generations divide the batch of {whole}", count=generations.whole, whole=whole)
         )
 

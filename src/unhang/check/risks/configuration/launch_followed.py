@@ -20,14 +20,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.check.risks.risk import Answer
-from unhang.findings import Checked, NotChecked, Text, say
-from unhang.host.look import Situation
+from unhang.findings import NotChecked, PassedCheck, Text, say
+from unhang.host.inspection_result import NodeInspection
 from unhang.program.launch.launch import Launch, NotUnderstood
 
 CHECK = "configuration"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """What was followed, and what was not understood."""
     launch = here.found(Launch)
     if launch is None or not launch.program:
@@ -39,7 +39,7 @@ def ask(here: Situation) -> Iterator[Answer]:
         what = say("What is inside {image}", image=followed.image)
         yield NotChecked(what, say("containers and other hosts are not looked into"), check=CHECK)
     if followed.place is not None or followed.trail:
-        yield Checked(CHECK, _way(launch))
+        yield PassedCheck(CHECK, _way(launch))
 
 
 def _place(one: NotUnderstood) -> Text:

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from math import prod
 
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, say
-from unhang.host.look import Situation
+from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, say
+from unhang.host.inspection_result import NodeInspection
 from unhang.program.settings.job_values import job_value, world_size_of
 
 CHECK = "configuration"
@@ -28,7 +28,7 @@ TITAN = ("data_parallel_replicate", "data_parallel_shard", "tensor_parallel", "p
 MEGATRON = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size")
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Multiply torchtitan's degrees, or Megatron's sizes."""
     world = world_size_of(here)
     if world is None:
@@ -44,7 +44,7 @@ def ask(here: Situation) -> Iterator[Answer]:
         product = prod(degrees)
         fits = world % product == 0 if takes_rest or names[0] in MEGATRON else world == product
         if fits:
-            yield Checked(CHECK, say("the parallel degrees fit {world} ranks", world=world))
+            yield PassedCheck(CHECK, say("the parallel degrees fit {world} ranks", world=world))
             continue
         yield risk(
             CHECK,

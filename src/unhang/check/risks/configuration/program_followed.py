@@ -20,16 +20,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.check.risks.risk import Answer, could_not
-from unhang.findings import Checked, NotChecked, Text, say
-from unhang.host.look import Situation
-from unhang.program.program_source import LeftOut, ProgramSource
+from unhang.findings import NotChecked, PassedCheck, Text, say
+from unhang.host.inspection_result import NodeInspection
+from unhang.program.program_source import ProgramSource, UntakenBranch
 
 CHECK = "program"
 MOST_NAMED = 8
 MOST_BRANCHES = 3
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """What of the program was not read, and how much of it was."""
     look = here.look(ProgramSource)
     if (gap := could_not(CHECK, say("The source of the program"), look)) is not None:
@@ -39,15 +39,17 @@ def ask(here: Situation) -> Iterator[Answer]:
     program, gaps = look.found, list(_gaps(look.found))
     yield from gaps
     if gaps:
-        yield Checked(CHECK, _read(program))
+        yield PassedCheck(CHECK, _read(program))
     else:
-        yield Checked(CHECK, say("the script and all it imports of its own were read ({read})", read=_read(program)))
+        yield PassedCheck(
+            CHECK, say("the script and all it imports of its own were read ({read})", read=_read(program))
+        )
     if program.unreached:
-        yield Checked(
+        yield PassedCheck(
             CHECK, say("{count} functions that nothing in this launch calls were left out", count=program.unreached)
         )
     if program.left_out:
-        yield Checked(CHECK, _left_out(program.left_out))
+        yield PassedCheck(CHECK, _left_out(program.left_out))
 
 
 def _gaps(program: ProgramSource) -> Iterator[NotChecked]:
@@ -85,7 +87,7 @@ def _read(program: ProgramSource) -> Text:
     )
 
 
-def _left_out(branches: tuple[LeftOut, ...]) -> Text:
+def _left_out(branches: tuple[UntakenBranch, ...]) -> Text:
     """How many, and why the first ones: the reader checks whether that is the launch that was meant."""
     why = dict.fromkeys(f"{name}={value} ({place})" for one in branches for name, value, place in one.settings)
     return say(

@@ -18,18 +18,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Checked, Evidence, Remedy, RemedyKind, Source, Where, say
-from unhang.host.look import Situation
-from unhang.program.settings.own_batch_rules import OwnRule, own_rules
+from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Source, Where, say
+from unhang.host.inspection_result import NodeInspection
+from unhang.program.settings.batch_requirements import BatchRequirement, batch_requirements
 
 CHECK = "program"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Each rule that could be worked out: it holds, or the job stops there."""
-    for rule in own_rules(here):
+    for rule in batch_requirements(here):
         if rule.holds:
-            yield Checked(
+            yield PassedCheck(
                 CHECK,
                 say(
                     "the program's own rule at {place} lets it go on ({formula}): {values}",
@@ -42,15 +42,15 @@ def ask(here: Situation) -> Iterator[Answer]:
             yield _finding(rule)
 
 
-def _formula(rule: OwnRule) -> str:
+def _formula(rule: BatchRequirement) -> str:
     return "; ".join((f"if {rule.formula}: raise", *rule.where))
 
 
-def _values(rule: OwnRule) -> str:
+def _values(rule: BatchRequirement) -> str:
     return ", ".join(f"{name}={value}" for name, value in rule.values)
 
 
-def _finding(rule: OwnRule) -> Answer:
+def _finding(rule: BatchRequirement) -> Answer:
     return risk(
         CHECK,
         f"{rule.path}:{rule.line}",

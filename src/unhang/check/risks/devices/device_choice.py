@@ -19,29 +19,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.check.devices.chosen_cards import Chosen, better_choice, chosen_cards
-from unhang.check.devices.devices import Cards, Choice
-from unhang.check.devices.topology import Ways
+from unhang.check.devices.chosen_cards import ChosenCards, better_choice, find_chosen_cards
+from unhang.check.devices.devices import Cards, DeviceSelection
+from unhang.check.devices.topology import CardTopology
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Checked, Evidence, Remedy, RemedyKind, Severity, Source, Text, say
-from unhang.host.look import Situation
+from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source, Text, say
+from unhang.host.inspection_result import NodeInspection
 
 CHECK = "devices"
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge the words, then the kinds."""
-    cards, choice, chosen = here.found(Cards), here.found(Choice), chosen_cards(here)
+    cards, choice, chosen = here.found(Cards), here.found(DeviceSelection), find_chosen_cards(here)
     if cards is None or choice is None or chosen is None:
         return
     answers = [*_words(cards, choice, chosen), *_kinds(here, cards, chosen), *_order(cards, choice)]
     yield from answers
     if not answers and chosen.named and chosen.cards:
-        yield Checked(CHECK, say("cards {cards} are there and of one kind", cards=list(chosen.indices)))
+        yield PassedCheck(CHECK, say("cards {cards} are there and of one kind", cards=list(chosen.indices)))
 
 
-def _words(cards: Cards, choice: Choice, chosen: Chosen) -> Iterator[Answer]:
+def _words(cards: Cards, choice: DeviceSelection, chosen: ChosenCards) -> Iterator[Answer]:
     evidence = (Evidence(Source("environment"), f"{VARIABLE}={','.join(choice.words or ())}"),)
     if chosen.unknown:
         summary = say("{word} names no card of this machine: it and every later one are not seen", word=chosen.unknown)
@@ -71,11 +71,11 @@ def _name(cards: Cards) -> Remedy:
     return Remedy(say("Name cards that are there, once each"), RemedyKind.ENVIRONMENT, change, say("none"), verify)
 
 
-def _kinds(here: Situation, cards: Cards, chosen: Chosen) -> Iterator[Answer]:
+def _kinds(here: NodeInspection, cards: Cards, chosen: ChosenCards) -> Iterator[Answer]:
     kinds = sorted({card.name for card in chosen.cards})
     if len(kinds) < 2:
         return
-    better = better_choice(cards, here.found(Ways) or Ways(), chosen)
+    better = better_choice(cards, here.found(CardTopology) or CardTopology(), chosen)
     yield risk(
         CHECK,
         VARIABLE,
@@ -97,7 +97,7 @@ def _kinds(here: Situation, cards: Cards, chosen: Chosen) -> Iterator[Answer]:
     )
 
 
-def _order(cards: Cards, choice: Choice) -> Iterator[Answer]:
+def _order(cards: Cards, choice: DeviceSelection) -> Iterator[Answer]:
     numbers = choice.words is not None and any(word.isdecimal() for word in choice.words)
     if len({card.name for card in cards.cards}) < 2 or choice.order == "PCI_BUS_ID" or not numbers:
         return

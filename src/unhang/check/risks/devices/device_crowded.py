@@ -18,13 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.check.devices.chosen_cards import Chosen, better_choice, chosen_cards, is_crowded
+from unhang.check.devices.chosen_cards import ChosenCards, better_choice, find_chosen_cards, is_crowded
 from unhang.check.devices.devices import Card, Cards
-from unhang.check.devices.topology import Ways
+from unhang.check.devices.topology import CardTopology
 from unhang.check.risks.devices.other_devices_remedy import other_cards
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Checked, Evidence, Remedy, RemedyKind, Severity, Source, Text, say
-from unhang.host.look import Situation
+from unhang.findings import Cause, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source, Text, say
+from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.thresholds import threshold
 
 CHECK = "devices"
@@ -32,17 +32,17 @@ FULL_SHARE = threshold("device_crowded.full_share")
 """With more than this share of its memory taken, a job that fills the other cards cannot start on this one."""
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One finding for all such cards."""
-    cards, chosen = here.found(Cards), chosen_cards(here)
+    cards, chosen = here.found(Cards), find_chosen_cards(here)
     if cards is None or chosen is None or not chosen.cards:
         return
     crowded = [card for card in chosen.cards if is_crowded(cards, card)]
     if not crowded:
-        yield Checked(CHECK, say("nobody else uses the cards of the job"))
+        yield PassedCheck(CHECK, say("nobody else uses the cards of the job"))
         return
     full = any(card.used > FULL_SHARE * card.memory for card in crowded)
-    better = better_choice(cards, here.found(Ways) or Ways(), chosen)
+    better = better_choice(cards, here.found(CardTopology) or CardTopology(), chosen)
     yield risk(
         CHECK,
         "card " + ", ".join(str(card.index) for card in crowded),
@@ -71,7 +71,7 @@ def _process(cards: Cards, card: Card) -> Evidence:
     return Evidence(Source("nvidia-smi"), f"GPU {card.index}: {card.used >> 20} MiB / {card.memory >> 20} MiB; {told}")
 
 
-def _use(chosen: Chosen, better: tuple[Card, ...]) -> Remedy:
+def _use(chosen: ChosenCards, better: tuple[Card, ...]) -> Remedy:
     return other_cards(
         chosen,
         better,

@@ -19,21 +19,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.check.devices.chosen_cards import chosen_cards
-from unhang.check.devices.peer_access import without_p2p
-from unhang.check.devices.topology import AccessControl, Iommu, VirtualMachine, Ways
+from unhang.check.devices.chosen_cards import find_chosen_cards
+from unhang.check.devices.peer_access import has_no_p2p
+from unhang.check.devices.topology import AccessControl, CardTopology, Iommu, VirtualMachine
 from unhang.check.environment.machine_limits import RdmaDevices
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import Cause, Certainty, Checked, Evidence, Remedy, RemedyKind, Severity, Source, Text, say
-from unhang.host.look import Situation
+from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source, Text, say
+from unhang.host.inspection_result import NodeInspection
 
 CHECK = "topology"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge ACS, then the IOMMU, where cards talk over PCIe."""
-    chosen, ways = chosen_cards(here), here.found(Ways)
-    if chosen is None or len(chosen.cards) < 2 or ways is None or without_p2p(here):
+    chosen, ways = find_chosen_cards(here), here.found(CardTopology)
+    if chosen is None or len(chosen.cards) < 2 or ways is None or has_no_p2p(here):
         return
     linked = ways.linked(chosen.indices)
     rdma = here.found(RdmaDevices)
@@ -46,7 +46,7 @@ def ask(here: Situation) -> Iterator[Answer]:
         yield _virtual(maker)
 
 
-def _access_control(here: Situation, maker: str) -> Iterator[Answer]:
+def _access_control(here: NodeInspection, maker: str) -> Iterator[Answer]:
     look = here.look(AccessControl)
     gap = could_not(CHECK, say("Whether bridges send what cards exchange up to the processor (ACS)"), look)
     if gap is not None and not maker:
@@ -54,7 +54,7 @@ def _access_control(here: Situation, maker: str) -> Iterator[Answer]:
     if look.found is None:
         return
     if not look.found.bridges:
-        yield Checked(CHECK, say("ACS redirects nothing"))
+        yield PassedCheck(CHECK, say("ACS redirects nothing"))
         return
     remedy, count = _level() if maker else _switch_off(), len(look.found.bridges)
     yield _finding(
@@ -66,12 +66,12 @@ def _access_control(here: Situation, maker: str) -> Iterator[Answer]:
     )
 
 
-def _iommu(here: Situation, maker: str) -> Iterator[Answer]:
+def _iommu(here: NodeInspection, maker: str) -> Iterator[Answer]:
     iommu = here.found(Iommu)
     if iommu is None or maker:
         return
     if iommu.state != "translated":
-        yield Checked(CHECK, say("no IOMMU stands between the cards"))
+        yield PassedCheck(CHECK, say("no IOMMU stands between the cards"))
         return
     remedy = Remedy(
         say("Let the IOMMU pass addresses through"),

@@ -19,18 +19,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from unhang.check.devices.devices import BuiltFor, Cards, Driver
+from unhang.check.devices.devices import Cards, NvidiaDriver, TorchCudaBuild
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import Cause, Certainty, Checked, Evidence, Remedy, RemedyKind, Severity, Source, say
-from unhang.host.look import Situation
-from unhang.knowledge.job.versions import VersionRow, affects, version_numbers, version_rows
+from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source, say
+from unhang.host.inspection_result import NodeInspection
+from unhang.knowledge.job.versions import VersionRow, version_matches, version_numbers, version_rows
 
 CHECK = "driver"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge this node."""
-    built, cards = here.look(BuiltFor), here.found(Cards)
+    built, cards = here.look(TorchCudaBuild), here.found(Cards)
     version = _version(here)
     if not version:
         return
@@ -46,14 +46,14 @@ def ask(here: Situation) -> Iterator[Answer]:
     row, numbers = _needed(built.found.cuda), version_numbers(version)
     if row is None or numbers is None:
         return
-    if affects(row.affects, numbers):
-        yield Checked(CHECK, say("driver {driver} runs CUDA {cuda}", driver=version, cuda=built.found.cuda))
+    if version_matches(row.affects, numbers):
+        yield PassedCheck(CHECK, say("driver {driver} runs CUDA {cuda}", driver=version, cuda=built.found.cuda))
         return
-    driver = here.found(Driver)
+    driver = here.found(NvidiaDriver)
     yield _too_old(version, built.found, row, "" if driver is None else driver.compat)
 
 
-def compare(situations: Sequence[Situation]) -> Iterator[Answer]:
+def compare(situations: Sequence[NodeInspection]) -> Iterator[Answer]:
     """Different drivers on different nodes."""
     nodes: dict[str, list[str]] = {}
     for situation in situations:
@@ -84,9 +84,9 @@ def compare(situations: Sequence[Situation]) -> Iterator[Answer]:
     )
 
 
-def _version(here: Situation) -> str:
+def _version(here: NodeInspection) -> str:
     """The kernel module's, or what nvidia-smi tells (WSL has no such module)."""
-    driver, cards = here.found(Driver), here.found(Cards)
+    driver, cards = here.found(NvidiaDriver), here.found(Cards)
     return driver.module if driver is not None else cards.driver if cards is not None else ""
 
 
@@ -95,7 +95,7 @@ def _needed(cuda: str) -> VersionRow | None:
     return next((row for row in version_rows() if row.package == "nvidia-driver" and row.cuda == major), None)
 
 
-def _too_old(version: str, built: BuiltFor, row: VersionRow, compat: str) -> Answer:
+def _too_old(version: str, built: TorchCudaBuild, row: VersionRow, compat: str) -> Answer:
     branch = row.affects.lstrip(">= ")
     because = [say("torch was built for CUDA {cuda} ({how})", cuda=built.cuda, how=built.how)]
     if compat:
@@ -125,7 +125,7 @@ def _too_old(version: str, built: BuiltFor, row: VersionRow, compat: str) -> Ans
     )
 
 
-def _without_cuda(built: BuiltFor, cards: int) -> Answer:
+def _without_cuda(built: TorchCudaBuild, cards: int) -> Answer:
     return risk(
         CHECK,
         "torch",

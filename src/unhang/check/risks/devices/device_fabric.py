@@ -19,17 +19,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.check.devices.devices import Cards
-from unhang.check.devices.topology import Fabric, NvLinks
+from unhang.check.devices.topology import NvlinkFabric, NvLinks
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import Cause, Certainty, Checked, Evidence, Remedy, RemedyKind, Severity, Source, say
-from unhang.host.look import Situation
+from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source, say
+from unhang.host.inspection_result import NodeInspection
 
 CHECK = "topology"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge the fabric, then single links."""
-    fabric, links = here.look(Fabric), here.look(NvLinks)
+    fabric, links = here.look(NvlinkFabric), here.look(NvLinks)
     gaps = (
         could_not(CHECK, say("Whether the fabric manager runs"), fabric),
         could_not(CHECK, say("Whether all NVLinks are up"), links),
@@ -40,12 +40,12 @@ def ask(here: Situation) -> Iterator[Answer]:
         yield _not_joined(here, fabric.found, stuck)
         return
     if fabric.found is not None and fabric.because is None:
-        yield Checked(CHECK, say("the NVSwitch fabric is ready"))
+        yield PassedCheck(CHECK, say("the NVSwitch fabric is ready"))
     if links.found is not None:
         yield from _links(links.found, switched=fabric.found is not None)
 
 
-def _stuck(fabric: Fabric) -> dict[str, str]:
+def _stuck(fabric: NvlinkFabric) -> dict[str, str]:
     """What cards say that are not joined."""
     return {
         bus: f"{state}, {status}"
@@ -54,12 +54,12 @@ def _stuck(fabric: Fabric) -> dict[str, str]:
     }
 
 
-def _stopped(fabric: Fabric) -> bool:
+def _stopped(fabric: NvlinkFabric) -> bool:
     """The service does not run, and no card says that it is joined all the same (a host's service does it then)."""
     return fabric.manager in ("inactive", "failed") and not fabric.states
 
 
-def _not_joined(here: Situation, fabric: Fabric, stuck: dict[str, str]) -> Answer:
+def _not_joined(here: NodeInspection, fabric: NvlinkFabric, stuck: dict[str, str]) -> Answer:
     cards = here.found(Cards) or Cards()
     indices = [card.index for card in cards.cards if card.bus in stuck]
     evidence = [Evidence(Source("nvidia-smi -q"), f"{bus}: Fabric {told}") for bus, told in list(stuck.items())[:4]]
@@ -98,7 +98,7 @@ def _links(links: NvLinks, *, switched: bool) -> Iterator[Answer]:
     lacking = {card: up for card, (up, _) in links.links.items() if up < up_most and (up or switched)}
     if not lacking:
         if up_most:
-            yield Checked(CHECK, say("no NVLink is down: {count} of a card are up", count=up_most))
+            yield PassedCheck(CHECK, say("no NVLink is down: {count} of a card are up", count=up_most))
         return
     card, up = next(iter(lacking.items()))
     yield risk(

@@ -18,17 +18,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from unhang.check.devices.chosen_cards import chosen_cards
+from unhang.check.devices.chosen_cards import find_chosen_cards
 from unhang.check.devices.devices import Card, CardHealth, Cards, Xid, XidHistory
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import Cause, Certainty, Checked, Evidence, Remedy, RemedyKind, Severity, Source, Text, say
-from unhang.host.look import Situation
+from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source, Text, say
+from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.hardware.xid import xid_row
 
 CHECK = "devices"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One finding a card and complaint."""
     cards = here.found(Cards)
     if cards is None or not cards.cards:
@@ -46,11 +46,11 @@ def ask(here: Situation) -> Iterator[Answer]:
             count += 1
             yield answer
     if not count and health.found is not None:
-        yield Checked(CHECK, say("no card is hot, throttled or waits for a repair"))
+        yield PassedCheck(CHECK, say("no card is hot, throttled or waits for a repair"))
 
 
-def _is_ours(here: Situation, card: Card) -> bool:
-    chosen = chosen_cards(here)
+def _is_ours(here: NodeInspection, card: Card) -> bool:
+    chosen = find_chosen_cards(here)
     return chosen is None or card in chosen.cards
 
 

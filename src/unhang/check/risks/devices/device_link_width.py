@@ -17,23 +17,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.check.devices.chosen_cards import chosen_cards
+from unhang.check.devices.chosen_cards import find_chosen_cards
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Checked, Evidence, Remedy, RemedyKind, Severity, Source, say
-from unhang.host.look import Situation
+from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source, say
+from unhang.host.inspection_result import NodeInspection
 
 CHECK = "topology"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One finding for all narrow cards; a card that is as narrow as all others is its board's way."""
-    chosen = chosen_cards(here)
+    chosen = find_chosen_cards(here)
     if chosen is None or not chosen.cards:
         return
     told = [(card, card.width, card.width_max) for card in chosen.cards if card.width and card.width_max]
     narrow = [(card, width, most) for card, width, most in told if width < most]
     if told and not narrow:
-        yield Checked(CHECK, say("every card has all its PCIe lanes"))
+        yield PassedCheck(CHECK, say("every card has all its PCIe lanes"))
     if not narrow:
         return
     alike = len({width for _, width, _ in told}) == 1 and len(told) > 1

@@ -19,19 +19,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from unhang.check.devices.chosen_cards import chosen_cards
+from unhang.check.devices.chosen_cards import find_chosen_cards
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, Severity, say
-from unhang.host.look import Situation
+from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, Severity, say
+from unhang.host.inspection_result import NodeInspection
 
 CHECK = "devices"
 
 
-def compare(situations: Sequence[Situation]) -> Iterator[Answer]:
+def compare(situations: Sequence[NodeInspection]) -> Iterator[Answer]:
     """What most nodes have is right."""
     nodes: dict[str, str] = {}
     for situation in situations:
-        chosen = chosen_cards(situation)
+        chosen = find_chosen_cards(situation)
         if chosen is not None and situation.node not in nodes:
             kinds = Counter(card.name for card in chosen.visible)
             nodes[situation.node] = ", ".join(f"{count} × {name}" for name, count in sorted(kinds.items()))
@@ -40,7 +40,7 @@ def compare(situations: Sequence[Situation]) -> Iterator[Answer]:
     usual, _ = Counter(nodes.values()).most_common(1)[0]
     odd = {node: cards for node, cards in nodes.items() if cards != usual}
     if not odd:
-        yield Checked(CHECK, say("every node has {cards}", cards=usual))
+        yield PassedCheck(CHECK, say("every node has {cards}", cards=usual))
         return
     for node, cards in odd.items():
         fewer = not cards or cards.partition(" ")[2] == usual.partition(" ")[2]

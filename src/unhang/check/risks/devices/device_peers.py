@@ -19,26 +19,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.check.devices.chosen_cards import chosen_cards
+from unhang.check.devices.chosen_cards import find_chosen_cards
 from unhang.check.devices.devices import Cards
-from unhang.check.devices.peer_access import barred_pairs, offered_wrongly
+from unhang.check.devices.peer_access import barred_pairs, offers_unsupported_p2p
 from unhang.check.devices.topology import PeerAccess
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import Cause, Certainty, Checked, Evidence, Remedy, RemedyKind, Severity, Source, say
-from unhang.host.look import Situation
-from unhang.program.launch.job_environment import Settings
+from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source, say
+from unhang.host.inspection_result import NodeInspection
+from unhang.program.launch.job_environment import JobEnvironment
 
 CHECK = "topology"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge the pairs of the job's cards."""
-    look, cards, chosen = here.look(PeerAccess), here.found(Cards), chosen_cards(here)
+    look, cards, chosen = here.look(PeerAccess), here.found(Cards), find_chosen_cards(here)
     if cards is None or chosen is None or len(chosen.cards) < 2:
         return
-    settings = here.found(Settings)
+    settings = here.found(JobEnvironment)
     off = settings is not None and settings.value("NCCL_P2P_DISABLE") == "1"
-    if offered_wrongly(cards, chosen) and not off:
+    if offers_unsupported_p2p(cards, chosen) and not off:
         yield _hangs(cards)
         return
     gap = could_not(CHECK, say("Whether the cards may read each other's memory"), look)
@@ -50,7 +50,7 @@ def ask(here: Situation) -> Iterator[Answer]:
     if barred:
         yield _through_memory(barred)
     else:
-        yield Checked(CHECK, say("every card may read the others' memory"))
+        yield PassedCheck(CHECK, say("every card may read the others' memory"))
 
 
 def _hangs(cards: Cards) -> Answer:

@@ -19,15 +19,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from unhang.check.devices.devices import Cards, DriverTrouble, OtherAccelerators, PciCard, PciCards
+from unhang.check.devices.devices import Cards, DriverFailure, OtherAccelerators, PciCard, PciCards
 from unhang.check.environment.versions import Versions
 from unhang.check.risks.risk import Answer, could_not, risk
 from unhang.findings import (
     Cause,
     Certainty,
-    Checked,
     Evidence,
     NotChecked,
+    PassedCheck,
     Remedy,
     RemedyKind,
     Severity,
@@ -35,14 +35,14 @@ from unhang.findings import (
     Text,
     say,
 )
-from unhang.host.look import Situation
+from unhang.host.inspection_result import NodeInspection
 
 CHECK = "devices"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge what answers."""
-    look, trouble = here.look(Cards), here.found(DriverTrouble)
+    look, trouble = here.look(Cards), here.found(DriverFailure)
     on_bus = (here.found(PciCards) or PciCards()).of("nvidia")
     yield from _others(here)
     told = None if trouble is None else _trouble(trouble, on_bus=bool(on_bus))
@@ -52,19 +52,19 @@ def ask(here: Situation) -> Iterator[Answer]:
         yield gap
     if look.found is not None and look.found.cards:
         kinds = sorted({card.name for card in look.found.cards})
-        yield Checked(CHECK, say("{count} × {kinds}", count=len(look.found.cards), kinds=", ".join(kinds)))
+        yield PassedCheck(CHECK, say("{count} × {kinds}", count=len(look.found.cards), kinds=", ".join(kinds)))
     elif told is None and look.because is None and not on_bus and not _named(here):
-        yield Checked(CHECK, say("no GPU here: collectives run over Gloo"))
+        yield PassedCheck(CHECK, say("no GPU here: collectives run over Gloo"))
     elif told is None and look.because is None and on_bus:
         yield _unseen(here, on_bus)
 
 
-def _named(here: Situation) -> tuple[str, ...]:
+def _named(here: NodeInspection) -> tuple[str, ...]:
     others = here.found(OtherAccelerators)
     return () if others is None else others.found
 
 
-def _others(here: Situation) -> Iterator[Answer]:
+def _others(here: NodeInspection) -> Iterator[Answer]:
     others = here.found(OtherAccelerators) or OtherAccelerators()
     for name, said in zip(others.found, others.said, strict=True):
         how = {"AMD": "rocm-smi --showtopo --showpids", "Intel": "xpu-smi topology -m", "Gaudi": "hl-smi"}[name]
@@ -72,7 +72,7 @@ def _others(here: Situation) -> Iterator[Answer]:
         yield NotChecked(what, say("only NVIDIA's are looked at ({said})", said=said), how, check=CHECK)
 
 
-def _trouble(trouble: DriverTrouble, *, on_bus: bool) -> Answer | None:
+def _trouble(trouble: DriverFailure, *, on_bus: bool) -> Answer | None:
     """Silence of a tool on a machine without a card is no trouble; a refusal is a gap, not a finding."""
     evidence = (Evidence(Source("nvidia-smi"), trouble.said),)
     if trouble.kind == "mismatch":
@@ -90,7 +90,7 @@ def _trouble(trouble: DriverTrouble, *, on_bus: bool) -> Answer | None:
     return None
 
 
-def _unseen(here: Situation, on_bus: Sequence[PciCard]) -> Answer:
+def _unseen(here: NodeInspection, on_bus: Sequence[PciCard]) -> Answer:
     """A card that is there for a monitor, or a torch without CUDA: nobody means to compute on it."""
     versions = here.found(Versions)
     torch = "" if versions is None else versions.of.get("torch", "")

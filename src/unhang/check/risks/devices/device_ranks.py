@@ -19,20 +19,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from unhang.check.devices.chosen_cards import chosen_cards
-from unhang.check.devices.devices import Card, Choice
+from unhang.check.devices.chosen_cards import find_chosen_cards
+from unhang.check.devices.devices import Card, DeviceSelection
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Checked, Evidence, Remedy, RemedyKind, Source, Text, say
-from unhang.host.look import Situation
+from unhang.findings import Cause, Evidence, PassedCheck, Remedy, RemedyKind, Source, Text, say
+from unhang.host.inspection_result import NodeInspection
 from unhang.program.launch.launch import Launch
 
 CHECK = "devices"
 _OPTION = {"accelerate": "--num_processes", "deepspeed": "--num_gpus", "srun": "--ntasks-per-node", "mpirun": "-np"}
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Compare the command with the cards that are seen."""
-    chosen, launch = chosen_cards(here), here.found(Launch) or Launch()
+    chosen, launch = find_chosen_cards(here), here.found(Launch) or Launch()
     if chosen is None:
         return
     processes = launch.processes or 1
@@ -41,13 +41,13 @@ def ask(here: Situation) -> Iterator[Answer]:
     elif processes > len(chosen.visible) and launch.processes and not chosen.unknown and not chosen.twice:
         yield _too_many(launch, processes, len(chosen.visible))
     elif launch.processes and chosen.cards:
-        yield Checked(CHECK, say("{count} processes for {cards} cards", count=processes, cards=len(chosen.visible)))
+        yield PassedCheck(CHECK, say("{count} processes for {cards} cards", count=processes, cards=len(chosen.visible)))
     closed = [card for card in chosen.cards if card.compute_mode == "Prohibited"]
     if closed:
         yield _closed(closed)
 
 
-def compare(situations: Sequence[Situation]) -> Iterator[Answer]:
+def compare(situations: Sequence[NodeInspection]) -> Iterator[Answer]:
     """Two ranks of one node with the same card."""
     places: dict[tuple[str, str], list[int]] = {}
     for situation in situations:
@@ -67,8 +67,8 @@ def compare(situations: Sequence[Situation]) -> Iterator[Answer]:
         )
 
 
-def _card_of_rank(situation: Situation) -> Card | None:
-    chosen, choice = chosen_cards(situation), situation.found(Choice)
+def _card_of_rank(situation: NodeInspection) -> Card | None:
+    chosen, choice = find_chosen_cards(situation), situation.found(DeviceSelection)
     if chosen is None or choice is None or not chosen.visible:
         return None
     if len(chosen.visible) == 1:

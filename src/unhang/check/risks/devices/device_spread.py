@@ -19,13 +19,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.check.devices.chosen_cards import Chosen, better_choice, chosen_cards, farthest, ways_of_bus
+from unhang.check.devices.chosen_cards import (
+    ChosenCards,
+    better_choice,
+    farthest_link,
+    find_chosen_cards,
+    topology_from_numa,
+)
 from unhang.check.devices.devices import Card, Cards, PciCards
-from unhang.check.devices.topology import DISTANCES, Ways
+from unhang.check.devices.topology import DISTANCES, CardTopology
 from unhang.check.risks.devices.other_devices_remedy import other_cards
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import Cause, Checked, Evidence, Severity, Source, say
-from unhang.host.look import Situation
+from unhang.findings import Cause, Evidence, PassedCheck, Severity, Source, say
+from unhang.host.inspection_result import NodeInspection
 
 CHECK = "topology"
 _MEANING = {
@@ -39,28 +45,28 @@ _MEANING = {
 SLOW = DISTANCES.index("SYS")
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Compare the chosen cards with the best as many."""
-    look, cards, chosen = here.look(Ways), here.found(Cards), chosen_cards(here)
+    look, cards, chosen = here.look(CardTopology), here.found(Cards), find_chosen_cards(here)
     gap = could_not(CHECK, say("How the cards reach each other"), look)
     if gap is not None:
         yield gap
     if cards is None or chosen is None or len(chosen.cards) < 2:
         return
-    ways = look.found or ways_of_bus(cards, here.found(PciCards) or PciCards())
-    worst = farthest(ways, chosen.cards)
+    ways = look.found or topology_from_numa(cards, here.found(PciCards) or PciCards())
+    worst = farthest_link(ways, chosen.cards)
     if worst is None:
         return
     way = _MEANING[DISTANCES[worst]]
     better = better_choice(cards, ways, chosen)
-    nearer = None if better is None else farthest(ways, better)
+    nearer = None if better is None else farthest_link(ways, better)
     if better is None or nearer is None or nearer >= worst or (worst < SLOW and nearer > 0):
-        yield Checked(CHECK, say("cards {cards} reach each other over {way}", cards=list(chosen.indices), way=way))
+        yield PassedCheck(CHECK, say("cards {cards} reach each other over {way}", cards=list(chosen.indices), way=way))
         return
     yield _finding(ways, chosen, better, worst, nearer)
 
 
-def _finding(ways: Ways, chosen: Chosen, better: tuple[Card, ...], worst: int, nearer: int) -> Answer:
+def _finding(ways: CardTopology, chosen: ChosenCards, better: tuple[Card, ...], worst: int, nearer: int) -> Answer:
     numa = {ways.numa[index] for index in chosen.indices if index in ways.numa}
     summary = (
         say(

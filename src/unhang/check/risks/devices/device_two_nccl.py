@@ -20,13 +20,13 @@ from collections.abc import Iterator, Sequence
 
 from unhang.check.devices.devices import NcclLibraries, NcclLibrary
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Checked, Evidence, Remedy, RemedyKind, Severity, Source, Text, say
-from unhang.host.look import Situation
+from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source, Text, say
+from unhang.host.inspection_result import NodeInspection
 
 CHECK = "driver"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge what comes before the wheel's. The wheel names its own folder and finds it before LD_LIBRARY_PATH."""
     libraries = here.found(NcclLibraries) or NcclLibraries()
     wheel = next(iter(libraries.of("wheel")), None)
@@ -35,10 +35,10 @@ def ask(here: Situation) -> Iterator[Answer]:
     others = [one for one in libraries.of("LD_PRELOAD", "LD_LIBRARY_PATH") if one.version != wheel.version]
     yield from (_finding(wheel, one) for one in others)
     if not others:
-        yield Checked(CHECK, say("one NCCL: {version}", version=wheel.version))
+        yield PassedCheck(CHECK, say("one NCCL: {version}", version=wheel.version))
 
 
-def compare(situations: Sequence[Situation]) -> Iterator[Answer]:
+def compare(situations: Sequence[NodeInspection]) -> Iterator[Answer]:
     """Different releases in the wheels of different ranks or nodes."""
     nodes: dict[str, set[str]] = {}
     for situation in situations:

@@ -23,12 +23,24 @@ from collections.abc import Iterator, Sequence
 
 from unhang.check.risks.risk import Answer, risk
 from unhang.evidence.items import SourceFile
-from unhang.facts.laggard.main_process_first import is_turnstile
-from unhang.findings import Cause, Certainty, Checked, Evidence, Remedy, RemedyKind, Severity, Source, Text, Where, say
-from unhang.host.look import Situation
-from unhang.program.launch.job_environment import Settings
+from unhang.facts.laggard.main_process_first import is_main_first_name
+from unhang.findings import (
+    Cause,
+    Certainty,
+    Evidence,
+    PassedCheck,
+    Remedy,
+    RemedyKind,
+    Severity,
+    Source,
+    Text,
+    Where,
+    say,
+)
+from unhang.host.inspection_result import NodeInspection
+from unhang.program.launch.job_environment import JobEnvironment
 from unhang.program.program_source import ProgramSource
-from unhang.program.syntax.syntax_tree import call_name, parse_program, statements
+from unhang.program.syntax.syntax_tree import call_name, parse_file, statements
 
 CHECK = "program"
 VARIABLE = "CUDA_VISIBLE_DEVICES"
@@ -40,7 +52,7 @@ _WITHOUT_DEVICE = {"accelerate", "transformers", "trl"}
 _OTHER_BACKENDS = {"gloo", "mpi", "xccl", "hccl"}
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One note at most: at the first barrier, else where the group is made."""
     found = here.found(ProgramSource)
     if found is None:
@@ -48,7 +60,7 @@ def ask(here: Situation) -> Iterator[Answer]:
     calls: list[tuple[SourceFile, ast.Call]] = []
     libraries: set[str] = set()
     for file in found.files:
-        program = parse_program(file.text)
+        program = parse_file(file.text)
         if isinstance(program, str):
             continue
         libraries |= _imports(program.tree) & _LIBRARIES
@@ -62,24 +74,26 @@ def ask(here: Situation) -> Iterator[Answer]:
     if not makers or all(_backend(call) in _OTHER_BACKENDS for _, call in makers):
         return
     if any(call_name(call) in _SETTERS for _, call in calls) or any(_has(call, "device_id") for _, call in makers):
-        yield Checked(CHECK, say("the program says which card a rank uses"))
+        yield PassedCheck(CHECK, say("the program says which card a rank uses"))
         return
     barriers = [(file, call) for file, call in calls if call_name(call) == "barrier" and not _has(call, "device_ids")]
     yield _note(*min(barriers or makers, key=lambda one: (one[0].path != found.files[0].path, one[1].lineno)))
 
 
 def _made_by_a_library(
-    here: Situation, program: ProgramSource, calls: Sequence[tuple[SourceFile, ast.Call]]
+    here: NodeInspection, program: ProgramSource, calls: Sequence[tuple[SourceFile, ast.Call]]
 ) -> Iterator[Answer]:
     """A note where the cards are chosen by number and the program meets in a barrier of its own."""
-    settings = here.found(Settings)
+    settings = here.found(JobEnvironment)
     cards = settings.in_force.get(VARIABLE) if settings is not None else None
     numbers = cards.value.split(",") if cards is not None else []
     if cards is None or not all(one.strip().isdigit() for one in numbers):
         return
     if [int(one) for one in numbers] == list(range(len(numbers))):
         return
-    barriers = [(file, call) for file, call in calls if call_name(call) == "barrier" or is_turnstile(call_name(call))]
+    barriers = [
+        (file, call) for file, call in calls if call_name(call) == "barrier" or is_main_first_name(call_name(call))
+    ]
     if not barriers:
         return
     file, call = min(barriers, key=lambda one: (program.files.index(one[0]), one[1].lineno))

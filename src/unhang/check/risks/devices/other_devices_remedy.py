@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from unhang.check.devices.chosen_cards import Chosen
+from unhang.check.devices.chosen_cards import ChosenCards
 from unhang.check.devices.devices import Card
 from unhang.findings import Remedy, RemedyKind, Text, say
 
 
-def other_cards(chosen: Chosen, better: tuple[Card, ...], why: Text, verify: Text) -> Remedy:
+def other_cards(chosen: ChosenCards, better: tuple[Card, ...], why: Text, verify: Text) -> Remedy:
     """Cards that the user named may be those lent to them, and an idle card is not therefore theirs."""
     indices = [card.index for card in better]
     if chosen.named:

@@ -20,15 +20,15 @@ from collections.abc import Iterator
 
 from unhang.check.environment.machine_limits import ProcessLimits, RdmaDevices
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import Cause, Checked, Remedy, RemedyKind, say
-from unhang.host.look import Situation
+from unhang.findings import Cause, PassedCheck, Remedy, RemedyKind, say
+from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.thresholds import whole_threshold
 
 CHECK = "limits"
 ENOUGH = whole_threshold("locked_memory.enough")
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge the limit, where there is RDMA."""
     look, devices = here.look(ProcessLimits), here.found(RdmaDevices)
     gap = could_not(CHECK, say("How much memory may be locked"), look)
@@ -38,7 +38,7 @@ def ask(here: Situation) -> Iterator[Answer]:
         return
     limit = look.found.locked_memory
     if limit is None or limit >= ENOUGH:
-        yield Checked(CHECK, say("enough memory may be locked for RDMA"))
+        yield PassedCheck(CHECK, say("enough memory may be locked for RDMA"))
         return
     yield risk(
         CHECK,

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 
 from unhang.check.environment.machine_limits import MemoryLimit
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, say
-from unhang.host.look import Situation
+from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, say
+from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.thresholds import threshold, whole_threshold
 
 CHECK = "limits"
@@ -28,7 +28,7 @@ LEAST_FREE = whole_threshold("memory_limit.least_free")
 LEAST_SHARE = threshold("memory_limit.least_share")
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge what is free under the tightest limit."""
     look = here.look(MemoryLimit)
     gap = could_not(CHECK, say("How much memory there is"), look)
@@ -39,7 +39,7 @@ def ask(here: Situation) -> Iterator[Answer]:
     limit, free = look.found.limit, look.found.limit - look.found.used
     parts = {"free": round(free / 2**30, 1), "limit": round(limit / 2**30, 1)}
     if free >= LEAST_FREE and free >= LEAST_SHARE * limit:
-        yield Checked(CHECK, say("{free} of {limit} GB of memory are free", **parts))
+        yield PassedCheck(CHECK, say("{free} of {limit} GB of memory are free", **parts))
         return
     subject = look.found.group or "memory"
     yield risk(

@@ -20,8 +20,8 @@ from collections.abc import Iterator
 
 from unhang.check.environment.machine_limits import ProcessLimits
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, Severity, say
-from unhang.host.look import Situation
+from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, Severity, say
+from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.thresholds import whole_threshold
 
 CHECK = "limits"
@@ -29,14 +29,14 @@ FEW = whole_threshold("open_files.few")
 VERY_FEW = whole_threshold("open_files.very_few")
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge the limit."""
     limits = here.found(ProcessLimits)
     if limits is None:
         return
     count = limits.open_files
     if count is None or count > FEW:
-        yield Checked(CHECK, say("enough files may be open"))
+        yield PassedCheck(CHECK, say("enough files may be open"))
         return
     yield risk(
         CHECK,

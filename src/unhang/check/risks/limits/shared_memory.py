@@ -20,8 +20,8 @@ from collections.abc import Iterator
 
 from unhang.check.environment.machine_limits import SharedMemory
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import Cause, Checked, Remedy, RemedyKind, Severity, say
-from unhang.host.look import Situation
+from unhang.findings import Cause, PassedCheck, Remedy, RemedyKind, Severity, say
+from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.thresholds import whole_threshold
 
 CHECK = "limits"
@@ -29,7 +29,7 @@ ENOUGH = whole_threshold("shared_memory.enough")
 CONTAINER_DEFAULT = whole_threshold("shared_memory.container_default")
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge the size of ``/dev/shm``."""
     look = here.look(SharedMemory)
     gap = could_not(CHECK, say("How large shared memory is"), look)
@@ -39,7 +39,7 @@ def ask(here: Situation) -> Iterator[Answer]:
         return
     size = look.found.size
     if size >= ENOUGH:
-        yield Checked(CHECK, say("/dev/shm has {size} MB", size=size >> 20))
+        yield PassedCheck(CHECK, say("/dev/shm has {size} MB", size=size >> 20))
         return
     severity = Severity.STOPS if size <= CONTAINER_DEFAULT else Severity.SLOWS
     yield risk(

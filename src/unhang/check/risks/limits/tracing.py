@@ -21,14 +21,14 @@ from collections.abc import Iterator
 
 from unhang.check.environment.machine_limits import Tracing
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, Severity, say
-from unhang.host.look import Situation
+from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, Severity, say
+from unhang.host.inspection_result import NodeInspection
 
 CHECK = "limits"
 NOBODY = 3
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge whether stacks can be seen later."""
     look = here.look(Tracing)
     gap = could_not(CHECK, say("Whether stacks of running ranks can be seen"), look)
@@ -38,7 +38,7 @@ def ask(here: Situation) -> Iterator[Answer]:
         return
     scope = look.found.scope
     if scope == 0 or (look.found.may_trace and scope < NOBODY):
-        yield Checked(CHECK, say("stacks of running ranks can be seen"))
+        yield PassedCheck(CHECK, say("stacks of running ranks can be seen"))
         return
     yield risk(
         CHECK,

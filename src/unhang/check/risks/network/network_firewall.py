@@ -18,29 +18,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.check.network.firewall import passage
-from unhang.check.network.network import Firewall, MeetingPoint
+from unhang.check.network.firewall import firewall_decision
+from unhang.check.network.network import Firewall, RendezvousEndpoint
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import Cause, Certainty, Checked, Evidence, NotChecked, Remedy, RemedyKind, Severity, Source, say
-from unhang.host.look import NOT_ASKED, Situation
+from unhang.findings import (
+    Cause,
+    Certainty,
+    Evidence,
+    NotChecked,
+    PassedCheck,
+    Remedy,
+    RemedyKind,
+    Severity,
+    Source,
+    say,
+)
+from unhang.host.inspection_result import NOT_INSPECTED, NodeInspection
 
 CHECK = "network"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge the ports the job would listen on; on one node nobody comes from outside."""
     look = here.look(Firewall)
-    if look is NOT_ASKED:
+    if look is NOT_INSPECTED:
         return
     gap = could_not(CHECK, say("Whether a firewall of this node drops connections of the others"), look)
     if gap is not None:
         yield gap
     if look.found is None:
         return
-    meeting = here.found(MeetingPoint)
+    meeting = here.found(RendezvousEndpoint)
     any_port = sum(look.found.listening) // 2
     ports = [meeting.port] if meeting is not None and meeting.here and meeting.port else []
-    passages = {port: passage(look.found, port) for port in (*ports, any_port)}
+    passages = {port: firewall_decision(look.found, port) for port in (*ports, any_port)}
     closed = {port: one for port, one in passages.items() if one.verdict == "closed"}
     if closed:
         rules = dict.fromkeys(one.rule for one in closed.values())
@@ -52,7 +63,7 @@ def ask(here: Situation) -> Iterator[Answer]:
         what = say("Whether a firewall of this node drops connections of the others")
         yield NotChecked(what, because, "sudo nft list ruleset", check=CHECK)
     else:
-        yield Checked(CHECK, say("the firewall of this node lets connections in"))
+        yield PassedCheck(CHECK, say("the firewall of this node lets connections in"))
 
 
 def _drops(firewall: Firewall, every: bool, ports: list[int], evidence: tuple[Evidence, ...]) -> Answer:

@@ -27,9 +27,9 @@ from unhang.check.risks.network.network_ports import used_ports
 from unhang.check.risks.network.nodes_planned import weight_between_nodes
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.variables.variable_families import quote
-from unhang.findings import Cause, Checked, Evidence, Remedy, RemedyKind, Severity, Source, Text, say
-from unhang.host.look import Situation
-from unhang.program.launch.job_environment import Settings
+from unhang.findings import Cause, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source, Text, say
+from unhang.host.inspection_result import NodeInspection
+from unhang.program.launch.job_environment import JobEnvironment
 
 CHECK = "network"
 
@@ -42,9 +42,9 @@ class Wrong:
     index: int | None
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge the entry each RoCE port would be used with."""
-    ports, settings = here.found(RdmaPorts), here.found(Settings) or Settings({})
+    ports, settings = here.found(RdmaPorts), here.found(JobEnvironment) or JobEnvironment({})
     severity = weight_between_nodes(here)
     if ports is None or severity is None or settings.value("NCCL_IB_DISABLE") == "1":
         return
@@ -61,12 +61,12 @@ def ask(here: Situation) -> Iterator[Answer]:
     for fault, alike in wrong.items():
         yield _found(fault, alike, settings, Severity.NOTE if fault.kind == "v1" else severity)
     if fine:
-        yield Checked(CHECK, say("RoCE entries that would be used: {names}", names=", ".join(fine)))
+        yield PassedCheck(CHECK, say("RoCE entries that would be used: {names}", names=", ".join(fine)))
 
 
-def gid_in_force(here: Situation, port: RdmaPort) -> Gid | None:
+def gid_in_force(here: NodeInspection, port: RdmaPort) -> Gid | None:
     """The entry NCCL would use; before 2.21 it was the first unless the user named one."""
-    settings, versions = here.found(Settings) or Settings({}), here.found(Versions) or Versions({})
+    settings, versions = here.found(JobEnvironment) or JobEnvironment({}), here.found(Versions) or Versions({})
     if forced_index(settings) is None and versions.at_least("nccl", (2, 21)) is False:
         return gid_at(port, 0)
     return chosen_gid(port, settings)
@@ -91,7 +91,7 @@ def _summary(fault: Wrong, alike: Sequence[RdmaPort]) -> Text:
     return say("Entry {index} would be used on {names}: RoCE v1, which routers do not forward", **parts)
 
 
-def _found(fault: Wrong, alike: Sequence[RdmaPort], settings: Settings, severity: Severity) -> Answer:
+def _found(fault: Wrong, alike: Sequence[RdmaPort], settings: JobEnvironment, severity: Severity) -> Answer:
     port = alike[0]
     setting = settings.in_force.get("NCCL_IB_GID_INDEX")
     table = "; ".join(f"{gid.index}: {gid.text} {gid.type}".strip() for gid in port.gids) or "-"

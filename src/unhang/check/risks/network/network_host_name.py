@@ -23,16 +23,16 @@ from unhang.check.network.interface_choice import gloo_choice, nccl_choice
 from unhang.check.network.network import HostName, Interfaces
 from unhang.check.risks.network.nodes_planned import nodes_of, weight_between_nodes
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import Cause, Checked, Remedy, RemedyKind, Severity, say
-from unhang.host.look import Situation
-from unhang.program.launch.job_environment import Settings
+from unhang.findings import Cause, PassedCheck, Remedy, RemedyKind, Severity, say
+from unhang.host.inspection_result import NodeInspection
+from unhang.program.launch.job_environment import JobEnvironment
 
 CHECK = "network"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge what the name resolves to."""
-    look, settings = here.look(HostName), here.found(Settings) or Settings({})
+    look, settings = here.look(HostName), here.found(JobEnvironment) or JobEnvironment({})
     gap = could_not(CHECK, say("What the node's name resolves to"), look)
     if gap is not None:
         yield gap
@@ -44,9 +44,9 @@ def ask(here: Situation) -> Iterator[Answer]:
         return  # told beside Gloo's interface
     severity = weight_between_nodes(here)
     if severity is None:
-        yield Checked(CHECK, say("the name {name} resolves to loopback, which is fine on one node", name=host.name))
+        yield PassedCheck(CHECK, say("the name {name} resolves to loopback, which is fine on one node", name=host.name))
         return
-    real = nccl_choice(interfaces, Settings({}), None)
+    real = nccl_choice(interfaces, JobEnvironment({}), None)
     name = real.interfaces[0].name if real.interfaces else "eth0"
     address = real.address.text if real.address is not None else "10.0.0.1"
     resolves = ", ".join(host.addresses) or "-"

@@ -25,26 +25,26 @@ from unhang.check.network.network import Interfaces, RdmaPorts
 from unhang.check.risks.network.nodes_planned import weight_between_nodes
 from unhang.check.risks.risk import Answer, risk
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, say
-from unhang.host.look import Situation
-from unhang.knowledge.hardware.inner_interfaces import inner_interface
-from unhang.program.launch.job_environment import Settings
+from unhang.host.inspection_result import NodeInspection
+from unhang.knowledge.hardware.node_local_interfaces import node_local_interface
+from unhang.program.launch.job_environment import JobEnvironment
 
 CHECK = "network"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One finding for every such interface NCCL would take."""
-    interfaces, settings = here.found(Interfaces), here.found(Settings) or Settings({})
+    interfaces, settings = here.found(Interfaces), here.found(JobEnvironment) or JobEnvironment({})
     severity = weight_between_nodes(here)
     if interfaces is None or severity is None:
         return
     versions = here.found(Versions) or Versions({})
     taken = nccl_choice(interfaces, settings, versions.of.get("nccl")).interfaces
     for number, one in enumerate(taken[:1] if _rdma(here, settings) else taken):
-        what = "" if one.default_route else inner_interface(one.name)
+        what = "" if one.default_route else node_local_interface(one.name)
         if not what:
             continue
-        better = [other.name for other in taken if not inner_interface(other.name)]
+        better = [other.name for other in taken if not node_local_interface(other.name)]
         name = better[0] if better else "eth0"
         yield risk(
             CHECK,
@@ -71,7 +71,7 @@ def ask(here: Situation) -> Iterator[Answer]:
         )
 
 
-def _rdma(here: Situation, settings: Settings) -> bool:
+def _rdma(here: NodeInspection, settings: JobEnvironment) -> bool:
     """Whether NCCL has RDMA ports to use, so that sockets serve for the first contact only."""
     ports = here.found(RdmaPorts)
     active = ports is not None and any(port.state == "ACTIVE" for port in ports.all)

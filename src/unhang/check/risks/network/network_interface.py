@@ -21,21 +21,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.check.environment.versions import Versions
-from unhang.check.network.interface_choice import Choice, gloo_choice, nccl_choice
-from unhang.check.network.network import HostName, Interface, Interfaces
+from unhang.check.network.interface_choice import InterfaceChoice, gloo_choice, nccl_choice
+from unhang.check.network.network import HostName, Interfaces, NetworkInterface
 from unhang.check.risks.network.nodes_planned import weight_between_nodes
 from unhang.check.risks.risk import Answer, could_not, risk
 from unhang.check.risks.variables.variable_families import quote
-from unhang.findings import Cause, Checked, Evidence, Remedy, RemedyKind, Severity, Text, say
-from unhang.host.look import Situation
-from unhang.program.launch.job_environment import Settings
+from unhang.findings import Cause, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Text, say
+from unhang.host.inspection_result import NodeInspection
+from unhang.program.launch.job_environment import JobEnvironment
 
 CHECK = "network"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge what each library would take."""
-    look, settings = here.look(Interfaces), here.found(Settings) or Settings({})
+    look, settings = here.look(Interfaces), here.found(JobEnvironment) or JobEnvironment({})
     gap = could_not(CHECK, say("Which interface NCCL and Gloo would take"), look)
     if gap is not None:
         yield gap
@@ -48,7 +48,7 @@ def ask(here: Situation) -> Iterator[Answer]:
         yield from _judged(here, "Gloo", gloo_choice(look.found, settings, host.found), settings)
 
 
-def _judged(here: Situation, library: str, choice: Choice, settings: Settings) -> Iterator[Answer]:
+def _judged(here: NodeInspection, library: str, choice: InterfaceChoice, settings: JobEnvironment) -> Iterator[Answer]:
     seen = here.found(Interfaces) or Interfaces(())
     subject = choice.variable or f"{library} interface"
     setting = settings.in_force.get(choice.variable)
@@ -75,10 +75,10 @@ def _judged(here: Situation, library: str, choice: Choice, settings: Settings) -
         summary = say("{library} would use {interface} by {address}, which leads nowhere but its own link", **parts)
         yield _found(subject, between, summary, seen, evidence)
     else:
-        yield Checked(CHECK, _would_use(library, choice, first))
+        yield PassedCheck(CHECK, _would_use(library, choice, first))
 
 
-def _would_use(library: str, choice: Choice, first: Interface) -> Text:
+def _would_use(library: str, choice: InterfaceChoice, first: NetworkInterface) -> Text:
     address = choice.address.text if choice.address is not None else "?"
     parts = {"library": library, "interface": first.name, "address": address, "why": choice.why}
     return say("{library} would use {interface} ({address}): {why}", **parts)

@@ -19,18 +19,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.check.network.network import MeetingPoint, is_loopback
+from unhang.check.network.network import RendezvousEndpoint, is_loopback
 from unhang.check.risks.network.nodes_planned import nodes_of
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import Cause, Checked, Remedy, RemedyKind, Severity, Text, say
-from unhang.host.look import Situation
+from unhang.findings import Cause, PassedCheck, Remedy, RemedyKind, Severity, Text, say
+from unhang.host.inspection_result import NodeInspection
 
 CHECK = "network"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge where the ranks are to meet."""
-    look = here.look(MeetingPoint)
+    look = here.look(RendezvousEndpoint)
     gap = could_not(CHECK, say("Where the ranks meet"), look)
     if gap is not None:
         yield gap
@@ -39,7 +39,7 @@ def ask(here: Situation) -> Iterator[Answer]:
     yield from _judged(look.found, several=(nodes_of(here) or 1) > 1)
 
 
-def _judged(meeting: MeetingPoint, *, several: bool) -> Iterator[Answer]:
+def _judged(meeting: RendezvousEndpoint, *, several: bool) -> Iterator[Answer]:
     where = {"address": meeting.address, "port": meeting.port}
     fine = {
         "refused": say("{address} answers; nothing listens on port {port} yet", **where),
@@ -60,13 +60,13 @@ def _judged(meeting: MeetingPoint, *, several: bool) -> Iterator[Answer]:
             _open(),
         )
     elif meeting.answer in fine:
-        yield Checked(CHECK, fine[meeting.answer])
+        yield PassedCheck(CHECK, fine[meeting.answer])
     elif meeting.answer:
         summary = say("{address}:{port} cannot be reached: {reason}", **where, reason=meeting.answer)
         yield _found(meeting, summary, _open())
 
 
-def _found(meeting: MeetingPoint, summary: Text, remedy: Remedy) -> Answer:
+def _found(meeting: RendezvousEndpoint, summary: Text, remedy: Remedy) -> Answer:
     return risk(
         CHECK,
         f"{meeting.address}:{meeting.port}",
@@ -98,7 +98,7 @@ def _first_node() -> Remedy:
     )
 
 
-def _other_port(meeting: MeetingPoint) -> Remedy:
+def _other_port(meeting: RendezvousEndpoint) -> Remedy:
     return Remedy(
         say("Take another port, or end the program that holds it"),
         RemedyKind.CONFIG,

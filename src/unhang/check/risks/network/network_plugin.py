@@ -20,21 +20,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from unhang.check.network.network import Plugins
+from unhang.check.network.network import NetworkPlugins
 from unhang.check.risks.network.nodes_planned import weight_between_nodes
 from unhang.check.risks.risk import Answer, could_not, risk
 from unhang.check.risks.variables.variable_families import quote
-from unhang.findings import Cause, Checked, Remedy, RemedyKind, Severity, Text, say
-from unhang.host.look import Situation
-from unhang.knowledge.hardware.fabrics import Fabric, fabrics
-from unhang.program.launch.job_environment import Setting, Settings
+from unhang.findings import Cause, PassedCheck, Remedy, RemedyKind, Severity, Text, say
+from unhang.host.inspection_result import NodeInspection
+from unhang.knowledge.hardware.fabrics import PluginFabric, plugin_fabrics
+from unhang.program.launch.job_environment import JobEnvironment, VariableSetting
 
 CHECK = "network"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge whether NCCL finds a plug-in for each fabric that is here."""
-    look, settings = here.look(Plugins), here.found(Settings) or Settings({})
+    look, settings = here.look(NetworkPlugins), here.found(JobEnvironment) or JobEnvironment({})
     gap = could_not(CHECK, say("Which network plug-ins are there"), look)
     if gap is not None:
         yield gap
@@ -44,17 +44,17 @@ def ask(here: Situation) -> Iterator[Answer]:
     wish = settings.value("NCCL_NET_PLUGIN") or ""
     if wish not in ("", "none") and not look.found.fabrics and not _file(look.found, wish):
         yield _missing(settings.in_force["NCCL_NET_PLUGIN"], look.found)
-    for fabric in fabrics():
+    for fabric in plugin_fabrics():
         if fabric.name not in look.found.fabrics:
             continue
         file = _file(look.found, wish)
         if file:
-            yield Checked(CHECK, say("{fabric} has its plug-in {path}", fabric=fabric.name, path=file))
+            yield PassedCheck(CHECK, say("{fabric} has its plug-in {path}", fabric=fabric.name, path=file))
         else:
             yield _found(fabric, look.found, wish, severity)
 
 
-def _missing(setting: Setting, plugins: Plugins) -> Answer:
+def _missing(setting: VariableSetting, plugins: NetworkPlugins) -> Answer:
     return risk(
         CHECK,
         setting.name,
@@ -76,7 +76,7 @@ def _missing(setting: Setting, plugins: Plugins) -> Answer:
     )
 
 
-def _file(plugins: Plugins, wish: str) -> str:
+def _file(plugins: NetworkPlugins, wish: str) -> str:
     """The file NCCL would load; empty for none. A path is believed."""
     if wish == "none":
         return ""
@@ -86,7 +86,7 @@ def _file(plugins: Plugins, wish: str) -> str:
     return next((path for path in plugins.files if PurePosixPath(path).name in names), "")
 
 
-def _found(fabric: Fabric, plugins: Plugins, wish: str, severity: Severity) -> Answer:
+def _found(fabric: PluginFabric, plugins: NetworkPlugins, wish: str, severity: Severity) -> Answer:
     other = [path for path in plugins.files if f"-{fabric.suffix}." in path]
     return risk(
         CHECK,
@@ -110,7 +110,7 @@ def _found(fabric: Fabric, plugins: Plugins, wish: str, severity: Severity) -> A
     )
 
 
-def _why(wish: str, other: list[str], plugins: Plugins) -> Text:
+def _why(wish: str, other: list[str], plugins: NetworkPlugins) -> Text:
     if wish == "none":
         return say("NCCL_NET_PLUGIN=none switches plug-ins off")
     if other:

@@ -19,29 +19,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from unhang.check.network.interface_choice import matches
+from unhang.check.network.interface_choice import interface_matches
 from unhang.check.network.network import RdmaPort, RdmaPorts
 from unhang.check.risks.network.nodes_planned import weight_between_nodes
 from unhang.check.risks.risk import Answer, could_not, risk
 from unhang.check.risks.variables.variable_families import quote
-from unhang.findings import Cause, Certainty, Checked, Evidence, Remedy, RemedyKind, Severity, Source, say
-from unhang.host.look import Situation
-from unhang.knowledge.hardware.fabrics import fabrics
-from unhang.program.launch.job_environment import Settings
+from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source, say
+from unhang.host.inspection_result import NodeInspection
+from unhang.knowledge.hardware.fabrics import plugin_fabrics
+from unhang.program.launch.job_environment import JobEnvironment
 
 CHECK = "network"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge the ports NCCL would use."""
-    look, settings = here.look(RdmaPorts), here.found(Settings) or Settings({})
+    look, settings = here.look(RdmaPorts), here.found(JobEnvironment) or JobEnvironment({})
     gap = could_not(CHECK, say("The state of the RDMA ports"), look)
     if gap is not None:
         yield gap
     severity = weight_between_nodes(here, Severity.SLOWS)
     if look.found is None or settings.value("NCCL_IB_DISABLE") == "1" or severity is None:
         return
-    own = [port for port in look.found.all if port.vendor not in {row.vendor for row in fabrics() if row.vendor}]
+    own = [port for port in look.found.all if port.vendor not in {row.vendor for row in plugin_fabrics() if row.vendor}]
     ports = used_ports(own, settings)
     if own and not ports:
         yield _none_matches(settings, own, severity)
@@ -54,10 +54,10 @@ def ask(here: Situation) -> Iterator[Answer]:
     if active:
         yield from _slower(active)
         names = ", ".join(port.name for port in active)
-        yield Checked(CHECK, say("RDMA ports that are active: {names}", names=names))
+        yield PassedCheck(CHECK, say("RDMA ports that are active: {names}", names=names))
 
 
-def used_ports(ports: Sequence[RdmaPort], settings: Settings) -> list[RdmaPort]:
+def used_ports(ports: Sequence[RdmaPort], settings: JobEnvironment) -> list[RdmaPort]:
     """Those ``NCCL_IB_HCA`` leaves; ``mlx5_1:2`` names a port."""
     spec = settings.value("NCCL_IB_HCA") or ""
     words = [word for word in spec.lstrip("^=").split(",") if ":" in word]
@@ -65,11 +65,12 @@ def used_ports(ports: Sequence[RdmaPort], settings: Settings) -> list[RdmaPort]:
     return [
         port
         for port in ports
-        if not spec or (matches(spec, port.device) and wrong.get(port.device, str(port.port)) == str(port.port))
+        if not spec
+        or (interface_matches(spec, port.device) and wrong.get(port.device, str(port.port)) == str(port.port))
     ]
 
 
-def _none_matches(settings: Settings, own: Sequence[RdmaPort], severity: Severity) -> Answer:
+def _none_matches(settings: JobEnvironment, own: Sequence[RdmaPort], severity: Severity) -> Answer:
     setting = settings.in_force["NCCL_IB_HCA"]
     return risk(
         CHECK,

@@ -20,18 +20,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from unhang.check.environment.versions import Versions
-from unhang.check.network.interface_choice import Choice, gloo_choice, nccl_choice
+from unhang.check.network.interface_choice import InterfaceChoice, gloo_choice, nccl_choice
 from unhang.check.network.network import HostName, Interfaces, RdmaPorts
 from unhang.check.risks.network.network_gid import gid_in_force
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, Severity, Text, say
-from unhang.host.look import Situation
-from unhang.program.launch.job_environment import Settings
+from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, Severity, Text, say
+from unhang.host.inspection_result import NodeInspection
+from unhang.program.launch.job_environment import JobEnvironment
 
 CHECK = "network"
 
 
-def compare(situations: Sequence[Situation]) -> Iterator[Answer]:
+def compare(situations: Sequence[NodeInspection]) -> Iterator[Answer]:
     """Hold what each node would use beside the others'."""
     nodes = {here.node: here for here in situations}
     choices = {node: choice for node, here in nodes.items() if (choice := _choice(here)) is not None}
@@ -51,27 +51,27 @@ def compare(situations: Sequence[Situation]) -> Iterator[Answer]:
     ]
     yield from found
     if not found and choices:
-        yield Checked(CHECK, say("the networks of {count} nodes are alike", count=len(nodes)))
+        yield PassedCheck(CHECK, say("the networks of {count} nodes are alike", count=len(nodes)))
 
 
-def _choice(here: Situation) -> Choice | None:
+def _choice(here: NodeInspection) -> InterfaceChoice | None:
     interfaces = here.found(Interfaces)
     if interfaces is None:
         return None
     versions = here.found(Versions) or Versions({})
-    choice = nccl_choice(interfaces, here.found(Settings) or Settings({}), versions.of.get("nccl"))
+    choice = nccl_choice(interfaces, here.found(JobEnvironment) or JobEnvironment({}), versions.of.get("nccl"))
     return choice if choice.interfaces else None
 
 
-def _gloo_family(here: Situation) -> str:
+def _gloo_family(here: NodeInspection) -> str:
     interfaces, host = here.found(Interfaces), here.found(HostName)
     if interfaces is None or host is None:
         return ""
-    address = gloo_choice(interfaces, here.found(Settings) or Settings({}), host).address
+    address = gloo_choice(interfaces, here.found(JobEnvironment) or JobEnvironment({}), host).address
     return f"IPv{address.family}" if address is not None else ""
 
 
-def _gid_kinds(here: Situation) -> str:
+def _gid_kinds(here: NodeInspection) -> str:
     ports = here.found(RdmaPorts)
     active = [p for p in (ports.all if ports is not None else ()) if p.layer == "Ethernet" and p.state == "ACTIVE"]
     return ", ".join(
@@ -79,7 +79,7 @@ def _gid_kinds(here: Situation) -> str:
     )
 
 
-def _active(here: Situation) -> int | None:
+def _active(here: NodeInspection) -> int | None:
     ports = here.found(RdmaPorts)
     return None if ports is None else sum(port.state == "ACTIVE" for port in ports.all)
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from unhang.check.network.network import PlannedNodes
 from unhang.findings import Severity
-from unhang.host.look import Situation
+from unhang.host.inspection_result import NodeInspection
 
 
-def nodes_of(here: Situation) -> int | None:
+def nodes_of(here: NodeInspection) -> int | None:
     """On how many nodes the job would run; None when nothing says."""
     planned = here.found(PlannedNodes)
     return None if planned is None else planned.count
 
 
-def weight_between_nodes(here: Situation, severity: Severity = Severity.STOPS) -> Severity | None:
+def weight_between_nodes(here: NodeInspection, severity: Severity = Severity.STOPS) -> Severity | None:
     """``severity`` on several nodes, a note where their number is not known, None on one."""
     nodes = nodes_of(here)
     if nodes is None:

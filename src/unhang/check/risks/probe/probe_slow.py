@@ -18,22 +18,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.check.probe_results.expected_speed import MB, Crawl, crawl_of, fastest
-from unhang.check.probe_results.probe_results import Probed
-from unhang.check.probe_results.slow_pairs import Slow, slow_pairs
+from unhang.check.probe_results.expected_speed import MB, SlowCollectives, fastest, find_slow_collectives
+from unhang.check.probe_results.probe_results import ProbeResult
+from unhang.check.probe_results.slow_pairs import SlowPairs, slow_pairs
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Checked, Finding, Remedy, RemedyKind, Severity, Text, say
-from unhang.host.look import Situation
+from unhang.findings import Cause, Certainty, Finding, PassedCheck, Remedy, RemedyKind, Severity, Text, say
+from unhang.host.inspection_result import NodeInspection
 
 CHECK = "probe"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Compare with what such a link should give, and pairs with each other."""
-    probed = here.found(Probed)
+    probed = here.found(ProbeResult)
     if probed is None or probed.failure is not None:
         return
-    crawl, slow = crawl_of(probed), slow_pairs(probed)
+    crawl, slow = find_slow_collectives(probed), slow_pairs(probed)
     if crawl is not None:
         yield _crawls(probed, crawl)
     for found in slow:
@@ -42,12 +42,12 @@ def ask(here: Situation) -> Iterator[Answer]:
         yield from _fine(probed)
 
 
-def _fine(probed: Probed) -> Iterator[Checked]:
+def _fine(probed: ProbeResult) -> Iterator[PassedCheck]:
     best = fastest(probed)
     if best is None:
         return
     latency = min(step.call_s for step in probed.steps if step.call_s)
-    yield Checked(
+    yield PassedCheck(
         CHECK,
         say(
             "{operation} carries {bus:.0f} MB/s (bus bandwidth as nccl-tests counts it), the shortest call takes "
@@ -59,7 +59,7 @@ def _fine(probed: Probed) -> Iterator[Checked]:
     )
     if len(probed.pairs) > 2:
         bandwidths = sorted(pair.bandwidth / MB for pair in probed.pairs)
-        yield Checked(
+        yield PassedCheck(
             CHECK,
             say(
                 "{count} pairs carry {least:.0f} to {most:.0f} MB/s, none far below the others",
@@ -70,11 +70,11 @@ def _fine(probed: Probed) -> Iterator[Checked]:
         )
 
 
-def _certainty(probed: Probed) -> Certainty:
+def _certainty(probed: ProbeResult) -> Certainty:
     return Certainty.POSSIBLE if probed.backend == "nccl" else Certainty.LIKELY
 
 
-def _crawls(probed: Probed, crawl: Crawl) -> Finding:
+def _crawls(probed: ProbeResult, crawl: SlowCollectives) -> Finding:
     because: list[Text] = []
     if probed.link is not None:
         because.append(
@@ -110,7 +110,7 @@ def _crawls(probed: Probed, crawl: Crawl) -> Finding:
     )
 
 
-def _beside_others(probed: Probed, slow: Slow) -> Finding:
+def _beside_others(probed: ProbeResult, slow: SlowPairs) -> Finding:
     pair = slow.pairs[0] if slow.pairs else None
     ranks = slow.ranks or tuple(pair or ())
     own = [

@@ -18,17 +18,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.check.probe_results.probe_results import Probed, Step
+from unhang.check.probe_results.probe_results import ProbeResult, ProbeStep
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import Cause, Certainty, Checked, Evidence, NotChecked, Remedy, RemedyKind, Source, Text, say
-from unhang.host.look import Situation
+from unhang.findings import Cause, Certainty, Evidence, NotChecked, PassedCheck, Remedy, RemedyKind, Source, Text, say
+from unhang.host.inspection_result import NodeInspection
 
 CHECK = "probe"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge whether all ranks met and every step ended."""
-    look = here.look(Probed)
+    look = here.look(ProbeResult)
     gap = could_not(CHECK, say("Whether the ranks can talk to each other"), look)
     if gap is not None:
         yield gap
@@ -47,7 +47,7 @@ def ask(here: Situation) -> Iterator[Answer]:
         yield NotChecked(what, say("the time was up before them"), "unhang check --only probe", check=CHECK)
     if not probed.steps:
         return
-    yield Checked(
+    yield PassedCheck(
         CHECK,
         say(
             "{ranks} ranks over {backend}: every step finished, in {seconds:.1f} s",
@@ -58,11 +58,11 @@ def ask(here: Situation) -> Iterator[Answer]:
     )
     if probed.failed_once:
         what = say("a first try did not finish within {seconds:g} s, the second did", seconds=probed.limit_s)
-        yield Checked(CHECK, what)
+        yield PassedCheck(CHECK, what)
     yield from _not_tried(probed)
 
 
-def _not_met(probed: Probed) -> Answer:
+def _not_met(probed: ProbeResult) -> Answer:
     return risk(
         CHECK,
         probed.place,
@@ -81,7 +81,7 @@ def _not_met(probed: Probed) -> Answer:
     )
 
 
-def _stuck(probed: Probed, step: Step) -> Answer:
+def _stuck(probed: ProbeResult, step: ProbeStep) -> Answer:
     guilty = probed.guilty
     waited = step.absent or step.stuck
     return risk(
@@ -98,7 +98,7 @@ def _stuck(probed: Probed, step: Step) -> Answer:
     )
 
 
-def _summary(step: Step, waited: tuple[int, ...], limit_s: float) -> Text:
+def _summary(step: ProbeStep, waited: tuple[int, ...], limit_s: float) -> Text:
     if step.operation == "connect":
         return say(
             "A probe of {count} ranks did not connect within {seconds:.0f} s: {ranks:who} did not come back",
@@ -115,7 +115,7 @@ def _summary(step: Step, waited: tuple[int, ...], limit_s: float) -> Text:
     )
 
 
-def _cause(probed: Probed, step: Step) -> Cause:
+def _cause(probed: ProbeResult, step: ProbeStep) -> Cause:
     if "Duplicate GPU" in step.error:
         return Cause.DEVICE_MAPPING
     if probed.backend == "nccl" and not probed.several_nodes:
@@ -123,7 +123,7 @@ def _cause(probed: Probed, step: Step) -> Cause:
     return Cause.NETWORK_CONFIG if step.operation == "connect" else Cause.NETWORK_FAULT
 
 
-def _because(probed: Probed, step: Step) -> Iterator[Text]:
+def _because(probed: ProbeResult, step: ProbeStep) -> Iterator[Text]:
     if step.absent and step.stuck:
         yield say("{ranks:who} {ranks:is|are} waiting there", ranks=step.stuck)
     if step.error:
@@ -144,7 +144,7 @@ def _because(probed: Probed, step: Step) -> Iterator[Text]:
         yield say("Tried apart, {count} groups fail as well; no single rank is to blame", count=failed)
 
 
-def _remedies(probed: Probed) -> Iterator[Remedy]:
+def _remedies(probed: ProbeResult) -> Iterator[Remedy]:
     again = say("unhang check --only probe")
     if probed.guilty and probed.several_nodes and len(set(probed.nodes)) > 2:
         nodes = ", ".join(dict.fromkeys(probed.nodes[rank] for rank in probed.guilty))
@@ -164,7 +164,7 @@ def _remedies(probed: Probed) -> Iterator[Remedy]:
     )
 
 
-def _not_tried(probed: Probed) -> Iterator[NotChecked]:
+def _not_tried(probed: ProbeResult) -> Iterator[NotChecked]:
     without = {step.operation: step.unsupported for step in probed.steps if step.unsupported}
     for operation, reason in without.items():
         what = say("{operation} over {backend}", operation=operation, backend=probed.backend)

@@ -19,22 +19,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.check.probe_results.probe_results import Probed
+from unhang.check.probe_results.probe_results import ProbeResult
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, say
-from unhang.host.look import Situation
+from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, say
+from unhang.host.inspection_result import NodeInspection
 
 CHECK = "probe"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Name the operation and the ranks with wrong results."""
-    probed = here.found(Probed)
+    probed = here.found(ProbeResult)
     if probed is None:
         return
     wrong = [step for step in probed.steps if step.wrong]
     if not wrong and any(step.call_s for step in probed.steps):
-        yield Checked(CHECK, say("every result was right"))
+        yield PassedCheck(CHECK, say("every result was right"))
     if not wrong:
         return
     ranks = tuple(sorted({rank for step in wrong for rank in step.wrong}))

@@ -22,19 +22,19 @@ from itertools import islice
 from unhang.check.risks.program.program_places import found_in, quotes
 from unhang.check.risks.risk import Answer, risk
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, Text, Where, say
-from unhang.host.look import Situation
-from unhang.program.patterns.blocking_cleanup import CleanUp, clean_ups
+from unhang.host.inspection_result import NodeInspection
+from unhang.program.patterns.blocking_cleanup import BlockingCleanup, blocking_cleanups
 from unhang.program.program_source import ProgramSource
 
 CHECK = "program"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One finding for the program: its other places come to run after the same exception."""
-    return found_in(here, lambda ways: islice(clean_ups(ways), 1), _finding)
+    return found_in(here, lambda ways: islice(blocking_cleanups(ways), 1), _finding)
 
 
-def _finding(one: CleanUp, program: ProgramSource) -> Answer:
+def _finding(one: BlockingCleanup, program: ProgramSource) -> Answer:
     return risk(
         CHECK,
         f"{one.at.path}:{one.at.line}",
@@ -57,7 +57,7 @@ def _finding(one: CleanUp, program: ProgramSource) -> Answer:
     )
 
 
-def _summary(one: CleanUp) -> Text:
+def _summary(one: BlockingCleanup) -> Text:
     if one.how == "atexit":
         return say(
             "after an exception on one rank, {call} (registered with atexit) waits for the others: the process may "

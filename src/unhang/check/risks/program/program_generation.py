@@ -23,10 +23,10 @@ from collections.abc import Iterator
 from unhang.check.risks.program.program_places import found_in, quotes
 from unhang.check.risks.risk import Answer, risk
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Where, say
-from unhang.host.look import Situation
+from unhang.host.inspection_result import NodeInspection
 from unhang.program.launch.launch import Launch
-from unhang.program.paths.divergent_paths import At
-from unhang.program.patterns.sharded_generation import lone_generations
+from unhang.program.paths.divergent_paths import SourceLine
+from unhang.program.patterns.sharded_generation import unsynced_generations
 from unhang.program.program_source import ProgramSource
 from unhang.program.settings.job_values import job_value
 
@@ -34,12 +34,12 @@ CHECK = "program"
 OF_DEEPSPEED = frozenset({"zero", "ds", "deepspeed"})
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One finding for each call."""
-    return found_in(here, lambda ways: lone_generations(ways) if _spread(here) else (), _finding)
+    return found_in(here, lambda ways: unsynced_generations(ways) if _spread(here) else (), _finding)
 
 
-def _spread(here: Situation) -> bool:
+def _spread(here: NodeInspection) -> bool:
     """DeepSpeed spreads the parameters only in stage 3; what else spreads a model always does."""
     stages = set(_stages(here))
     if stages:
@@ -48,7 +48,7 @@ def _spread(here: Situation) -> bool:
     return program is not None and not any("deepspeed" in file.text for file in program.files)
 
 
-def _stages(here: Situation) -> Iterator[int]:
+def _stages(here: NodeInspection) -> Iterator[int]:
     """What configuration and command say of DeepSpeed's stage; every project names its argument in its own way."""
     stage = job_value(here, "zero_optimization.stage", "deepspeed_config.zero_stage")
     if stage is not None and stage.whole is not None:
@@ -60,7 +60,7 @@ def _stages(here: Situation) -> Iterator[int]:
             yield int(value)
 
 
-def _finding(one: At, program: ProgramSource) -> Answer:
+def _finding(one: SourceLine, program: ProgramSource) -> Answer:
     return risk(
         CHECK,
         f"{one.path}:{one.line}",

@@ -22,23 +22,23 @@ from collections.abc import Iterator
 from unhang.check.risks.program.program_places import found_in, quotes
 from unhang.check.risks.risk import Answer, risk
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Text, Where, say
-from unhang.host.look import Situation
-from unhang.program.paths.divergent_paths import At
-from unhang.program.patterns.group_creation import OwnGroup, own_groups
+from unhang.host.inspection_result import NodeInspection
+from unhang.program.paths.divergent_paths import SourceLine
+from unhang.program.patterns.group_creation import PerRankGroup, per_rank_groups
 from unhang.program.program_source import ProgramSource
 
 CHECK = "program"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One finding for each call."""
-    return found_in(here, lambda ways: own_groups(ways.reads), _finding)
+    return found_in(here, lambda ways: per_rank_groups(ways.reads), _finding)
 
 
-def _finding(one: OwnGroup, program: ProgramSource) -> Answer:
+def _finding(one: PerRankGroup, program: ProgramSource) -> Answer:
     op = one.call
-    at = At(op.here.file.path, op.line, op.here.full_name, op.text)
-    test = At(at.path, one.line, at.function, one.test) if one.test else None
+    at = SourceLine(op.here.file.path, op.line, op.here.full_name, op.text)
+    test = SourceLine(at.path, one.line, at.function, one.test) if one.test else None
     return risk(
         CHECK,
         f"{at.path}:{at.line}",
@@ -60,7 +60,7 @@ def _finding(one: OwnGroup, program: ProgramSource) -> Answer:
     )
 
 
-def _summary(one: OwnGroup) -> Text:
+def _summary(one: PerRankGroup) -> Text:
     if one.test:
         return say(
             "only members make the group in {call}: {test} (line {line})",

@@ -23,19 +23,19 @@ from collections.abc import Iterator
 from unhang.check.risks.program.program_places import found_in, place, quotes
 from unhang.check.risks.risk import Answer, risk
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, Where, say
-from unhang.host.look import Situation
-from unhang.program.paths.divergent_paths import Parting
+from unhang.host.inspection_result import NodeInspection
+from unhang.program.paths.divergent_paths import PathDivergence
 from unhang.program.program_source import ProgramSource
 
 CHECK = "program"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One finding for each branch."""
     return found_in(here, lambda ways: ways.left_out, _finding)
 
 
-def _finding(one: Parting, program: ProgramSource) -> Answer:
+def _finding(one: PathDivergence, program: ProgramSource) -> Answer:
     return risk(
         CHECK,
         f"{one.branch.path}:{one.branch.line}:{one.call.text}",

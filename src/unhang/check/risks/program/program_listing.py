@@ -22,19 +22,19 @@ from collections.abc import Iterator
 from unhang.check.risks.program.program_places import found_in, place, quotes
 from unhang.check.risks.risk import Answer, risk
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, Where, say
-from unhang.host.look import Situation
-from unhang.program.patterns.unsorted_listings import Listing, unsorted_listings
+from unhang.host.inspection_result import NodeInspection
+from unhang.program.patterns.unsorted_listings import UnsortedListing, unsorted_listings
 from unhang.program.program_source import ProgramSource
 
 CHECK = "program"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One finding for each listing."""
     return found_in(here, unsorted_listings, _finding)
 
 
-def _finding(one: Listing, program: ProgramSource) -> Answer:
+def _finding(one: UnsortedListing, program: ProgramSource) -> Answer:
     return risk(
         CHECK,
         f"{one.call.path}:{one.call.line}",

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from unhang.check.environment.machine_limits import Cores
 from unhang.check.risks.risk import Answer, risk
 from unhang.findings import Cause, Certainty, Evidence, Remedy, RemedyKind, Severity, Source, Text, Where, say
-from unhang.host.look import Situation
+from unhang.host.inspection_result import NodeInspection
 from unhang.program.launch.launch import Launch
 from unhang.program.patterns.data_loaders import LoaderInSource, gives_webdataset_a_length, loaders_in
 from unhang.program.program_source import ProgramSource
@@ -31,7 +31,7 @@ from unhang.program.settings.job_values import world_size_of
 CHECK = "program"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge every loader of the program."""
     program = here.found(ProgramSource)
     for source in program.files if program is not None else ():
@@ -45,7 +45,7 @@ def ask(here: Situation) -> Iterator[Answer]:
                 yield from _data_loader(here, loader, quote)
 
 
-def _data_loader(here: Situation, loader: LoaderInSource, quote: Evidence) -> Iterator[Answer]:
+def _data_loader(here: NodeInspection, loader: LoaderInSource, quote: Evidence) -> Iterator[Answer]:
     workers = loader.arguments.get("num_workers", 0 if "num_workers" not in loader.names else None)
     if loader.arguments.get("persistent_workers") is True and workers == 0:
         yield _finding(

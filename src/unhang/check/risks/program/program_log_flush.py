@@ -22,14 +22,14 @@ from collections.abc import Iterator
 from unhang.causes.wording.log_writing_remedies import log_remedies
 from unhang.check.risks.risk import Answer, risk
 from unhang.findings import Cause, Certainty, Evidence, Phase, Severity, Source, Where, say
-from unhang.host.look import Situation
+from unhang.host.inspection_result import NodeInspection
 from unhang.program.patterns.log_flushes import LogFlush, log_flushes
 from unhang.program.program_source import ProgramSource
 
 CHECK = "program"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One finding for each such call."""
     program = here.found(ProgramSource)
     for source in program.files if program is not None else ():

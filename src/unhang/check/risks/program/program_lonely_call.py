@@ -26,24 +26,24 @@ from unhang.check.risks.risk import Answer, risk
 from unhang.findings import (
     Cause,
     Certainty,
-    Checked,
     NotChecked,
+    PassedCheck,
     Remedy,
     RemedyKind,
     Text,
     Where,
     say,
 )
-from unhang.host.look import Situation
+from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.collectives import collectives_by_name
 from unhang.program.data_flow.function_steps import CHANCE, DATA, ERRORS, FILES, TIME
-from unhang.program.paths.divergent_paths import At, Parting
+from unhang.program.paths.divergent_paths import PathDivergence, SourceLine
 from unhang.program.program_source import ProgramSource
 
 CHECK = "program"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One finding for each branch."""
     program = here.found(ProgramSource)
     if program is None:
@@ -55,12 +55,12 @@ def ask(here: Situation) -> Iterator[Answer]:
         what = say("Whether every rank reaches the same collectives")
         yield NotChecked(what, say("the program is too large to be followed within the limit"), "", check=CHECK)
     elif ways is None or not ways.partings:
-        yield Checked(
+        yield PassedCheck(
             CHECK, say("no collective stands in a branch on the rank ({count} files)", count=len(program.files))
         )
 
 
-def _finding(one: Parting, program: ProgramSource) -> Answer:
+def _finding(one: PathDivergence, program: ProgramSource) -> Answer:
     return risk(
         CHECK,
         f"{one.branch.path}:{one.branch.line}",
@@ -74,7 +74,7 @@ def _finding(one: Parting, program: ProgramSource) -> Answer:
     )
 
 
-def _summary(one: Parting) -> Text:
+def _summary(one: PathDivergence) -> Text:
     values = {"call": one.call.text, "test": one.branch.text, "line": one.branch.line}
     if one.kind in ("if", "else"):
         return say("only some ranks reach {call}: {test} (line {line})", **values)
@@ -85,7 +85,7 @@ def _summary(one: Parting) -> Text:
     return say("some ranks leave before {call}: {test} (line {line})", **values)
 
 
-def _because(one: Parting) -> Iterator[Text]:
+def _because(one: PathDivergence) -> Iterator[Text]:
     if _is_sharded(one):
         yield say("with sharded parameters {call} is a collective", call=one.call.text)
     else:
@@ -110,7 +110,7 @@ def _because(one: Parting) -> Iterator[Text]:
         yield say("the launch comes there by {way}", way=way)
 
 
-def _remedy(one: Parting) -> Remedy:
+def _remedy(one: PathDivergence) -> Remedy:
     title = say("Call it on every rank, and keep only the writing in the branch")
     change = say("move {call} out of the branch", call=one.call.text)
     if ERRORS in one.why:
@@ -128,10 +128,10 @@ def _remedy(one: Parting) -> Remedy:
     return Remedy(title, RemedyKind.CODE, change, say("none"), say("unhang check --only program no longer names it"))
 
 
-def _is_sharded(one: Parting) -> bool:
+def _is_sharded(one: PathDivergence) -> bool:
     rows = collectives_by_name().get(one.call.text.rpartition(".")[2], ())
     return bool(rows) and all(row.needs == "sharded" for row in rows)
 
 
-def _where(at: At) -> Where:
+def _where(at: SourceLine) -> Where:
     return Where(at.path, at.line, at.function)

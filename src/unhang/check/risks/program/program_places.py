@@ -7,18 +7,18 @@ from typing import TypeVar
 
 from unhang.check.risks.risk import Answer
 from unhang.findings import Evidence, Source
-from unhang.host.look import Situation
+from unhang.host.inspection_result import NodeInspection
 from unhang.program.launch.launch import Configuration, Launch
-from unhang.program.paths.divergent_paths import At, Ways
-from unhang.program.paths.whole_program import ways_of
+from unhang.program.paths.divergent_paths import ProgramPaths, SourceLine
+from unhang.program.paths.whole_program import find_program_paths
 from unhang.program.program_source import ProgramSource
 
 _Place = TypeVar("_Place")
 
 
 def found_in(
-    here: Situation,
-    places: Callable[[Ways], Iterable[_Place]],
+    here: NodeInspection,
+    places: Callable[[ProgramPaths], Iterable[_Place]],
     finding: Callable[[_Place, ProgramSource], Answer],
 ) -> Iterator[Answer]:
     """A finding for each of the places that the planned program has."""
@@ -27,13 +27,15 @@ def found_in(
         yield from (finding(place, program) for place in places(ways))
 
 
-def ways_in(here: Situation) -> Ways | None:
+def ways_in(here: NodeInspection) -> ProgramPaths | None:
     """The ways of the planned program; None where its source was not found, or nothing in it speaks of ranks."""
     program = here.found(ProgramSource)
-    return ways_of(program.files, program.entered, sharded=_is_sharded(here)) if program is not None else None
+    return (
+        find_program_paths(program.files, program.entered, sharded=_is_sharded(here)) if program is not None else None
+    )
 
 
-def _is_sharded(here: Situation) -> bool:
+def _is_sharded(here: NodeInspection) -> bool:
     """Whether command or configuration spread the parameters of the model over ranks."""
     launch, configuration = here.found(Launch), here.found(Configuration)
     files = configuration.files if configuration is not None else ()
@@ -44,12 +46,12 @@ def _is_sharded(here: Situation) -> bool:
     return told or bool(kinds & {"FSDP", "DEEPSPEED"}) or any(file.kind == "deepspeed" for file in files)
 
 
-def place(at: At) -> str:
+def place(at: SourceLine) -> str:
     """``file:line``."""
     return f"{at.path}:{at.line}"
 
 
-def quotes(program: ProgramSource, places: Iterable[At | None]) -> Iterator[Evidence]:
+def quotes(program: ProgramSource, places: Iterable[SourceLine | None]) -> Iterator[Evidence]:
     """The lines at these places, each once."""
     texts = {file.path: file.text for file in program.files}
     for path, line in dict.fromkeys((at.path, at.line) for at in places if at is not None):

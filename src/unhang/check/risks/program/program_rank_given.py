@@ -23,16 +23,16 @@ from unhang.check.risks.network.nodes_planned import nodes_of
 from unhang.check.risks.program.program_places import quotes, ways_in
 from unhang.check.risks.risk import Answer, risk
 from unhang.findings import Cause, Remedy, RemedyKind, Where, say
-from unhang.host.look import Situation
+from unhang.host.inspection_result import NodeInspection
 from unhang.program.data_flow.function_steps import LOCAL, NAMED, RANK
 from unhang.program.launch.launch import Launch
-from unhang.program.paths.divergent_paths import At
+from unhang.program.paths.divergent_paths import SourceLine
 from unhang.program.program_source import ProgramSource
 
 CHECK = "program"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One finding for each such call, where the job has several nodes."""
     program = here.found(ProgramSource)
     launch = here.found(Launch)
@@ -43,11 +43,11 @@ def ask(here: Situation) -> Iterator[Answer]:
     for one, read in ways.reads.items():
         for call, given, kinds in read.ranks_given:
             if LOCAL in kinds and not kinds & {RANK, NAMED}:
-                at = At(one.file.path, call.lineno, one.full_name, ast.unparse(given))
+                at = SourceLine(one.file.path, call.lineno, one.full_name, ast.unparse(given))
                 yield _finding(at, given, nodes, program)
 
 
-def _finding(at: At, given: ast.expr, nodes: int, program: ProgramSource) -> Answer:
+def _finding(at: SourceLine, given: ast.expr, nodes: int, program: ProgramSource) -> Answer:
     return risk(
         CHECK,
         f"{at.path}:{at.line}",
@@ -60,7 +60,7 @@ def _finding(at: At, given: ast.expr, nodes: int, program: ProgramSource) -> Ans
         ),
         where=Where(at.path, at.line, at.function),
         because=(say("{value} is the rank on its node, as its callers say or its name", value=at.text),),
-        evidence=tuple(quotes(program, (at, At(at.path, given.lineno, at.function, at.text)))),
+        evidence=tuple(quotes(program, (at, SourceLine(at.path, given.lineno, at.function, at.text)))),
         remedies=(
             Remedy(
                 say("Give init_process_group the rank among all nodes"),

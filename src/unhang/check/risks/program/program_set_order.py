@@ -22,19 +22,19 @@ from collections.abc import Iterator
 from unhang.check.risks.program.program_places import found_in, place, quotes
 from unhang.check.risks.risk import Answer, risk
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Where, say
-from unhang.host.look import Situation
-from unhang.program.patterns.set_iteration import SetOrder, loops_in_set_order
+from unhang.host.inspection_result import NodeInspection
+from unhang.program.patterns.set_iteration import SetIteration, loops_in_set_order
 from unhang.program.program_source import ProgramSource
 
 CHECK = "program"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One finding for each loop."""
     return found_in(here, loops_in_set_order, _finding)
 
 
-def _finding(one: SetOrder, program: ProgramSource) -> Answer:
+def _finding(one: SetIteration, program: ProgramSource) -> Answer:
     because = [say("{members} holds a set: hashes and addresses, and so its order, differ", members=one.loop.text)]
     if one.given:
         way = " ← ".join(f"{at.text} ({place(at)})" for at in one.given)

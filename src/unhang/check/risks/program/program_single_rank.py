@@ -23,9 +23,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from unhang.causes.wording.log_writing_remedies import log_remedies
-from unhang.causes.wording.store_wait_remedy import wait_on_the_store
+from unhang.causes.wording.store_wait_remedy import store_wait_remedy
 from unhang.check.environment.timers import Timer, Timers
-from unhang.check.main_process_first_blocks import Turnstile, turnstiles
+from unhang.check.main_process_first_blocks import MainProcessFirstBlock, main_process_first_blocks
 from unhang.check.risks.program.program_places import place, quotes, ways_in
 from unhang.check.risks.risk import Answer, risk
 from unhang.findings import (
@@ -41,9 +41,14 @@ from unhang.findings import (
     Where,
     say,
 )
-from unhang.host.look import Situation
+from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.job.job_paths import path_names
-from unhang.program.patterns.single_rank_waits import AloneBefore, NotEntered, alone_before, not_entered
+from unhang.program.patterns.single_rank_waits import (
+    UnenteredContext,
+    WorkBeforeWait,
+    unentered_contexts,
+    work_before_waits,
+)
 from unhang.program.patterns.single_rank_work import DATA, LOG, SAVE, SingleRankWork, single_rank_work
 from unhang.program.program_source import ProgramSource
 from unhang.program.settings.job_values import job_values
@@ -55,17 +60,17 @@ _PHASES = {DATA: Phase.EVAL, LOG: Phase.LOG, SAVE: Phase.SAVE}
 _BASES = ("job.dump_folder", "dump_folder")
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One finding for each kind of work."""
     program, timers = here.found(ProgramSource), here.found(Timers)
     if program is None or timers is None:
         return
     yield from _turnstile(program, timers.of("collective", "first steps"))
     ways = ways_in(here)
-    for lost in not_entered(ways) if ways is not None else ():
+    for lost in unentered_contexts(ways) if ways is not None else ():
         yield _not_entered(lost, program)
     first = timers.of("collective", "first steps")
-    before = list(alone_before(ways)) if ways is not None and first else []
+    before = list(work_before_waits(ways)) if ways is not None and first else []
     if before:
         yield _before(before[0], program, first[0], len(before) - 1)
     limits, works = timers.of("collective", "later steps"), single_rank_work(ways)
@@ -75,7 +80,7 @@ def ask(here: Situation) -> Iterator[Answer]:
             yield _in_loop(here, program, alike, limits[0])
 
 
-def _in_loop(here: Situation, program: ProgramSource, works: Sequence[SingleRankWork], limit: Timer) -> Answer:
+def _in_loop(here: NodeInspection, program: ProgramSource, works: Sequence[SingleRankWork], limit: Timer) -> Answer:
     first = works[0]
     return risk(
         CHECK,
@@ -116,7 +121,7 @@ def _summary(one: SingleRankWork, limit: Timer) -> Text:
     )
 
 
-def _because(here: Situation, one: SingleRankWork, limit: Timer, others: int) -> Iterator[Text]:
+def _because(here: NodeInspection, one: SingleRankWork, limit: Timer, others: int) -> Iterator[Text]:
     yield say("the ranks part at {place}: {test}", place=f"{one.branch_path}:{one.branch.line}", test=one.branch.test)
     yield say("it is done in the loop at {place}", place=place(one.loop))
     if one.kind == LOG:
@@ -139,7 +144,7 @@ def _remedies(one: SingleRankWork) -> tuple[Remedy, ...]:
     if one.kind == LOG:
         return log_remedies()
     if one.kind == SAVE:
-        return (wait_on_the_store("", None),)
+        return (store_wait_remedy("", None),)
     share = Remedy(
         say("Let every rank evaluate its share"),
         RemedyKind.CODE,
@@ -147,10 +152,10 @@ def _remedies(one: SingleRankWork) -> tuple[Remedy, ...]:
         say("a few samples count twice where the ranks do not divide the data set"),
         say("unhang check --only program no longer names it"),
     )
-    return share, wait_on_the_store("", None)
+    return share, store_wait_remedy("", None)
 
 
-def _not_entered(one: NotEntered, program: ProgramSource) -> Answer:
+def _not_entered(one: UnenteredContext, program: ProgramSource) -> Answer:
     return risk(
         CHECK,
         f"{one.call.path}:{one.call.line}",
@@ -176,7 +181,7 @@ def _not_entered(one: NotEntered, program: ProgramSource) -> Answer:
     )
 
 
-def _before(one: AloneBefore, program: ProgramSource, limit: Timer, others: int) -> Answer:
+def _before(one: WorkBeforeWait, program: ProgramSource, limit: Timer, others: int) -> Answer:
     where = Where(one.branch.path, one.branch.line, one.branch.function)
     return risk(
         CHECK,
@@ -202,19 +207,19 @@ def _before(one: AloneBefore, program: ProgramSource, limit: Timer, others: int)
             *quotes(program, (one.branch, *one.chain, one.work, one.waits)),
             *((limit.evidence,) if limit.evidence is not None else ()),
         ),
-        remedies=(wait_on_the_store("", None),),
+        remedies=(store_wait_remedy("", None),),
     )
 
 
 def _turnstile(program: ProgramSource, limits: Sequence[Timer]) -> Iterator[Answer]:
     """About the last such place: the work of the earlier ones is mostly short (downloads, loading)."""
-    found = [(source, one) for source in program.files for one in turnstiles(source)]
+    found = [(source, one) for source in program.files for one in main_process_first_blocks(source)]
     if found and limits:
         source, last = found[-1]
         yield _first_alone(last, source.text.splitlines()[last.line - 1].strip(), limits[0], len(found) - 1)
 
 
-def _first_alone(one: Turnstile, text: str, limit: Timer, others: int) -> Answer:
+def _first_alone(one: MainProcessFirstBlock, text: str, limit: Timer, others: int) -> Answer:
     where = Where(one.path, one.line, one.function)
     return risk(
         CHECK,
@@ -233,5 +238,5 @@ def _first_alone(one: Turnstile, text: str, limit: Timer, others: int) -> Answer
             *((say("more such places in the program: {count}", count=others),) if others else ()),
         ),
         evidence=tuple(e for e in (Evidence(Source(one.path, one.line), text), limit.evidence) if e is not None),
-        remedies=(wait_on_the_store(one.name, where),),
+        remedies=(store_wait_remedy(one.name, where),),
     )

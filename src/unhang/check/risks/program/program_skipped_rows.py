@@ -21,7 +21,7 @@ from collections.abc import Iterator
 
 from unhang.check.risks.risk import Answer, risk
 from unhang.findings import Cause, Certainty, Evidence, Remedy, RemedyKind, Severity, Source, Where, say
-from unhang.host.look import Situation
+from unhang.host.inspection_result import NodeInspection
 from unhang.program.launch.launch import Launch
 from unhang.program.program_source import ProgramSource
 from unhang.program.rank_dependence.data_loading_code import SkippedRows, skipped_rows
@@ -30,7 +30,7 @@ from unhang.program.settings.job_values import world_size_of
 CHECK = "program"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One finding for each such generator, unless the loops are guarded already."""
     program = here.found(ProgramSource)
     if program is None or any("even_batches(" in source.text for source in program.files):

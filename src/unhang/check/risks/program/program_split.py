@@ -22,25 +22,37 @@ from collections.abc import Iterator
 from unhang.check.risks.program.program_places import ways_in
 from unhang.check.risks.risk import Answer, risk
 from unhang.evidence.items import SourceFile
-from unhang.findings import Cause, Certainty, Checked, Evidence, Remedy, RemedyKind, Severity, Source, Text, Where, say
-from unhang.host.look import Situation
+from unhang.findings import (
+    Cause,
+    Certainty,
+    Evidence,
+    PassedCheck,
+    Remedy,
+    RemedyKind,
+    Severity,
+    Source,
+    Text,
+    Where,
+    say,
+)
+from unhang.host.inspection_result import NodeInspection
 from unhang.program.program_source import ProgramSource
-from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, splits_without_seed
+from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, unseeded_splits
 
 CHECK = "program"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One finding for each split; a shuffle alone changes the order, not the number of steps, and is a note."""
     program = here.found(ProgramSource)
     if program is None:
         return
     ways = ways_in(here)
-    found = splits_without_seed(program.files, {one.node for one in ways.launch} if ways is not None else None)
+    found = unseeded_splits(program.files, {one.node for one in ways.launch} if ways is not None else None)
     for source, split in found:
         yield _finding(source, split)
     if not found:
-        yield Checked(CHECK, say("no split of the data lacks a seed"))
+        yield PassedCheck(CHECK, say("no split of the data lacks a seed"))
 
 
 def _title(split: UnseededSplit) -> Text:

@@ -23,14 +23,14 @@ from collections.abc import Iterator
 from unhang.check.risks.program.program_places import found_in, place, quotes
 from unhang.check.risks.risk import Answer, risk
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Where, say
-from unhang.host.look import Situation
+from unhang.host.inspection_result import NodeInspection
 from unhang.program.patterns.uneven_loops import UnevenLoop, uneven_loops
 from unhang.program.program_source import ProgramSource
 
 CHECK = "program"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One finding for each loop."""
     return found_in(here, uneven_loops, _finding)
 

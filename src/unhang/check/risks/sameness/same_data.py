@@ -21,15 +21,15 @@ from collections.abc import Iterator, Sequence
 
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.sameness.same_lines import CHECK
-from unhang.check.sameness.sameness import LoaderStart, RankStart, of_each, starts_of
+from unhang.check.sameness.sameness import LoaderStart, RankStart, starts_of, values_by_ranks
 from unhang.evidence.items import SourceFile
 from unhang.findings import (
     Cause,
     Certainty,
-    Checked,
     Evidence,
     Finding,
     NotChecked,
+    PassedCheck,
     Remedy,
     RemedyKind,
     Severity,
@@ -38,21 +38,21 @@ from unhang.findings import (
     Where,
     say,
 )
-from unhang.host.look import Situation
+from unhang.host.inspection_result import NodeInspection
 from unhang.program.program_source import ProgramSource
-from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, splits_without_seed
+from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, unseeded_splits
 
 Split = tuple[SourceFile, UnseededSplit]
 _Key = tuple[str, int, int]
 
 
-def compare(situations: Sequence[Situation]) -> Iterator[Answer]:
+def compare(situations: Sequence[NodeInspection]) -> Iterator[Answer]:
     """One answer for each data loader that was read on several ranks."""
     starts = starts_of(situations)
     program = next((found for s in situations if (found := s.found(ProgramSource)) is not None), None)
     splits = [
         (file, split)
-        for file, split in splits_without_seed(program.files if program else ())
+        for file, split in unseeded_splits(program.files if program else ())
         if not split.call.endswith("DataLoader")  # shuffled, not cut
     ]
     for key in dict.fromkeys(_key(loader) for start in starts for loader in start.loaders):
@@ -81,7 +81,7 @@ def _judge(having: Sequence[tuple[RankStart, LoaderStart]], splits: Sequence[Spl
     elif first.cut_by_rank and len({loader.fingerprint for loader in of.values()}) > 1:
         yield _other_data(having, splits, Severity.NOTE)
     else:
-        yield Checked(CHECK, say("{steps} batches on every rank ({place})", steps=first.steps, place=place))
+        yield PassedCheck(CHECK, say("{steps} batches on every rank ({place})", steps=first.steps, place=place))
 
 
 def _uneven(having: Sequence[tuple[RankStart, LoaderStart]], splits: Sequence[Split]) -> Finding:
@@ -90,9 +90,9 @@ def _uneven(having: Sequence[tuple[RankStart, LoaderStart]], splits: Sequence[Sp
     steps = {rank: loader.steps or 0 for rank, loader in of.items()}
     least, most = min(steps.values()), max(steps.values())
     short = tuple(rank for rank, count in steps.items() if count == least)
-    because = [say("batches: {counts}", counts=of_each(starts, lambda start: of[start.rank].steps))]
+    because = [say("batches: {counts}", counts=values_by_ranks(starts, lambda start: of[start.rank].steps))]
     if len({loader.length for loader in of.values()}) > 1:
-        counts = of_each(starts, lambda start: of[start.rank].length)
+        counts = values_by_ranks(starts, lambda start: of[start.rank].length)
         because.append(say("examples in the data set: {counts}", counts=counts))
     summary = say(
         "{ranks:who} would run out of data after {least} steps, others have {most}", ranks=short, least=least, most=most
@@ -116,7 +116,7 @@ def _other_data(
 ) -> Finding:
     of = {start.rank: loader for start, loader in having}
     starts, first = [start for start, _ in having], having[0][1]
-    counts = of_each(starts, lambda start: f"{of[start.rank].length} {of[start.rank].fingerprint[:8]}".strip())
+    counts = values_by_ranks(starts, lambda start: f"{of[start.rank].length} {of[start.rank].fingerprint[:8]}".strip())
     return risk(
         CHECK,
         f"{first.file}:{first.line}",

@@ -20,28 +20,28 @@ from collections.abc import Iterator, Sequence
 
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.sameness.same_lines import CHECK, evidence, few, told
-from unhang.check.sameness.sameness import Belongings, Difference, compared, differences
-from unhang.findings import Cause, Certainty, Checked, Finding, Remedy, RemedyKind, Severity, say
-from unhang.host.look import Situation
+from unhang.check.sameness.sameness import NodeDifference, NodeFingerprint, compared_count, differences
+from unhang.findings import Cause, Certainty, Finding, PassedCheck, Remedy, RemedyKind, Severity, say
+from unhang.host.inspection_result import NodeInspection
 
 _MACHINES_OWN = ("IFNAME", "_HCA", "NET_DEVICES", "_GID_INDEX", "TOPO_FILE", "LOCAL_WORLD_SIZE", "DEBUG", "_FILE")
 _SPEAK = ("NCCL_", "TORCH_", "GLOO_", "MASTER_", "WORLD_SIZE", "UCX_", "FI_", "OFI_")
 _MEETING = ("MASTER_", "WORLD_SIZE")
 
 
-def compare(situations: Sequence[Situation]) -> Iterator[Answer]:
+def compare(situations: Sequence[NodeInspection]) -> Iterator[Answer]:
     """One finding a variable."""
     found = differences(situations, _environment)
     yield from (_finding(difference) for difference in found)
-    if compared(situations) > 1 and not found:
-        yield Checked(CHECK, say("the same settings everywhere"))
+    if compared_count(situations) > 1 and not found:
+        yield PassedCheck(CHECK, say("the same settings everywhere"))
 
 
-def _environment(belongings: Belongings) -> dict[str, str]:
+def _environment(belongings: NodeFingerprint) -> dict[str, str]:
     return dict(belongings.environment)
 
 
-def _finding(difference: Difference) -> Finding:
+def _finding(difference: NodeDifference) -> Finding:
     own = any(part in difference.name for part in _MACHINES_OWN)
     stops = difference.name.startswith(_SPEAK) and not own
     return risk(

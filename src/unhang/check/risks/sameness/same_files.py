@@ -20,25 +20,25 @@ from collections.abc import Iterator, Sequence
 
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.sameness.same_lines import CHECK, evidence, few, told
-from unhang.check.sameness.sameness import Belongings, Difference, compared, differences
-from unhang.findings import Cause, Checked, Finding, Remedy, RemedyKind, say
-from unhang.host.look import Situation
+from unhang.check.sameness.sameness import NodeDifference, NodeFingerprint, compared_count, differences
+from unhang.findings import Cause, Finding, PassedCheck, Remedy, RemedyKind, say
+from unhang.host.inspection_result import NodeInspection
 
 
-def compare(situations: Sequence[Situation]) -> Iterator[Answer]:
+def compare(situations: Sequence[NodeInspection]) -> Iterator[Answer]:
     """One finding a file."""
     found = differences(situations, _files)
     yield from (_finding(difference) for difference in found)
-    files = max((len(_files(b)) for s in situations if (b := s.found(Belongings)) is not None), default=0)
-    if compared(situations) > 1 and files and not found:
-        yield Checked(CHECK, say("the same code and configuration everywhere ({count} files)", count=files))
+    files = max((len(_files(b)) for s in situations if (b := s.found(NodeFingerprint)) is not None), default=0)
+    if compared_count(situations) > 1 and files and not found:
+        yield PassedCheck(CHECK, say("the same code and configuration everywhere ({count} files)", count=files))
 
 
-def _files(belongings: Belongings) -> dict[str, str]:
+def _files(belongings: NodeFingerprint) -> dict[str, str]:
     return {**belongings.program, **belongings.configuration}
 
 
-def _finding(difference: Difference) -> Finding:
+def _finding(difference: NodeDifference) -> Finding:
     return risk(
         CHECK,
         difference.name,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.check.sameness.sameness import Difference
+from unhang.check.sameness.sameness import NodeDifference
 from unhang.findings import Evidence, Source, Text, say
 
 CHECK = "sameness"
 PLACES_TOLD = 4
 
 
-def told(difference: Difference) -> Iterator[Text]:
+def told(difference: NodeDifference) -> Iterator[Text]:
     """One line for each value, that of the fewest places first."""
     for value, places in sorted(difference.places.items(), key=lambda item: len(item[1])):
         yield say("{value} on {places}", value=value or say("nothing"), places=few(places))
@@ -23,7 +23,7 @@ def few(places: tuple[str, ...]) -> str:
     return ", ".join(places[:PLACES_TOLD]) + (f" (+{more})" if more > 0 else "")
 
 
-def evidence(difference: Difference) -> tuple[Evidence, ...]:
+def evidence(difference: NodeDifference) -> tuple[Evidence, ...]:
     """The values as they were seen, one place each."""
     return tuple(
         Evidence(Source(places[0]), f"{difference.name}: {value}") for value, places in difference.places.items()

@@ -19,16 +19,16 @@ from collections.abc import Iterator, Sequence
 
 from unhang.check.risks.risk import Answer
 from unhang.check.risks.sameness.same_lines import CHECK
-from unhang.check.sameness.sameness import Belongings
+from unhang.check.sameness.sameness import NodeFingerprint
 from unhang.findings import NotChecked, say
-from unhang.host.look import Situation
+from unhang.host.inspection_result import NodeInspection
 
 
-def compare(situations: Sequence[Situation]) -> Iterator[Answer]:
+def compare(situations: Sequence[NodeInspection]) -> Iterator[Answer]:
     """Say that there was nothing to compare with, where the job spans more."""
     if len(situations) != 1:
         return
-    belongings = situations[0].found(Belongings)
+    belongings = situations[0].found(NodeFingerprint)
     if belongings is not None and belongings.others:
         what = say("Whether the other nodes bring the same code, versions and settings")
         because = say("only this node was asked")

@@ -21,12 +21,12 @@ from itertools import zip_longest
 
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.sameness.same_lines import CHECK
-from unhang.check.sameness.sameness import Parameters, RankStart, of_each, starts_of
-from unhang.findings import Cause, Certainty, Checked, Finding, NotChecked, Remedy, RemedyKind, Severity, Text, say
-from unhang.host.look import Situation
+from unhang.check.sameness.sameness import ModelParameters, RankStart, starts_of, values_by_ranks
+from unhang.findings import Cause, Certainty, Finding, NotChecked, PassedCheck, Remedy, RemedyKind, Severity, Text, say
+from unhang.host.inspection_result import NodeInspection
 
 
-def compare(situations: Sequence[Situation]) -> Iterator[Answer]:
+def compare(situations: Sequence[NodeInspection]) -> Iterator[Answer]:
     """Judge the parameters of all ranks that came to a step."""
     starts = [start for start in starts_of(situations) if start.parameters is not None]
     held = [start.parameters for start in starts if start.parameters is not None]
@@ -40,10 +40,10 @@ def compare(situations: Sequence[Situation]) -> Iterator[Answer]:
     elif len({one.values for one in held}) > 1:
         yield _values(starts, held)
     else:
-        yield Checked(CHECK, say("the same {count} parameters on every rank", count=held[0].count))
+        yield PassedCheck(CHECK, say("the same {count} parameters on every rank", count=held[0].count))
 
 
-def _shapes(starts: Sequence[RankStart], held: Sequence[Parameters]) -> Finding:
+def _shapes(starts: Sequence[RankStart], held: Sequence[ModelParameters]) -> Finding:
     other = next(one for one in held if (one.count, one.shapes) != (held[0].count, held[0].shapes))
     return risk(
         CHECK,
@@ -51,14 +51,14 @@ def _shapes(starts: Sequence[RankStart], held: Sequence[Parameters]) -> Finding:
         Cause.COLLECTIVE_MISMATCH,
         say("Ranks train models of different shape"),
         because=(
-            say("parameters: {counts}", counts=of_each(starts, _count)),
+            say("parameters: {counts}", counts=values_by_ranks(starts, _count)),
             *_first(held[0], other, slice(0, 2)),
         ),
         remedies=(_remedy(),),
     )
 
 
-def _values(starts: Sequence[RankStart], held: Sequence[Parameters]) -> Finding:
+def _values(starts: Sequence[RankStart], held: Sequence[ModelParameters]) -> Finding:
     other = next(one for one in held if one.values != held[0].values)
     return risk(
         CHECK,
@@ -68,7 +68,10 @@ def _values(starts: Sequence[RankStart], held: Sequence[Parameters]) -> Finding:
         severity=Severity.NOTE,
         certainty=Certainty.POSSIBLE,
         because=(
-            say("weights: {values}", values=of_each(starts, lambda s: s.parameters.values if s.parameters else "")),
+            say(
+                "weights: {values}",
+                values=values_by_ranks(starts, lambda s: s.parameters.values if s.parameters else ""),
+            ),
             *_first(held[0], other, slice(0, 3)),
         ),
         remedies=(_remedy(),),
@@ -79,7 +82,7 @@ def _count(start: RankStart) -> int:
     return start.parameters.count if start.parameters is not None else 0
 
 
-def _first(one: Parameters, other: Parameters, part: slice) -> tuple[Text, ...]:
+def _first(one: ModelParameters, other: ModelParameters, part: slice) -> tuple[Text, ...]:
     """The first row in which the two differ."""
     for mine, theirs in zip_longest(one.rows, other.rows):
         if mine is None or theirs is None or mine[part] != theirs[part]:

@@ -22,20 +22,20 @@ from collections.abc import Iterator, Sequence
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.sameness.same_lines import CHECK
 from unhang.check.sameness.sameness import RankStart, starts_of
-from unhang.findings import Cause, Certainty, Checked, Finding, Remedy, RemedyKind, Severity, say
-from unhang.host.look import Situation
+from unhang.findings import Cause, Certainty, Finding, PassedCheck, Remedy, RemedyKind, Severity, say
+from unhang.host.inspection_result import NodeInspection
 from unhang.program.program_source import ProgramSource
-from unhang.program.rank_dependence.unseeded_splits import splits_without_seed
+from unhang.program.rank_dependence.unseeded_splits import unseeded_splits
 
 
-def compare(situations: Sequence[Situation]) -> Iterator[Answer]:
+def compare(situations: Sequence[NodeInspection]) -> Iterator[Answer]:
     """Judge the states before the first step."""
     starts = starts_of(situations)
     if len(starts) < 2:
         return
     program = next((found for s in situations if (found := s.found(ProgramSource)) is not None), None)
     wrong = False
-    for file, split in splits_without_seed(program.files if program is not None else ()):
+    for file, split in unseeded_splits(program.files if program is not None else ()):
         generator = split.draws_from
         if generator and _differs(starts, generator) and _even(starts):
             wrong = True
@@ -44,7 +44,7 @@ def compare(situations: Sequence[Situation]) -> Iterator[Answer]:
         wrong = True
         yield _alike()
     if not wrong:
-        yield Checked(CHECK, say("random states fit what is drawn from them"))
+        yield PassedCheck(CHECK, say("random states fit what is drawn from them"))
 
 
 def _differs(starts: Sequence[RankStart], generator: str) -> bool:

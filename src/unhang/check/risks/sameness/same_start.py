@@ -23,21 +23,21 @@ from unhang.check.sameness.sameness import DryRun
 from unhang.findings import (
     Cause,
     Certainty,
-    Checked,
     Evidence,
     Finding,
     NotChecked,
+    PassedCheck,
     Remedy,
     RemedyKind,
     Source,
     Text,
     say,
 )
-from unhang.host.look import Situation
+from unhang.host.inspection_result import NodeInspection
 from unhang.program.launch.launch import Launch
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge how the dry run of this node ended."""
     run, launch = here.found(DryRun), here.found(Launch)
     what = say("Whether every rank has the same data, number of steps and random state")
@@ -48,7 +48,7 @@ def ask(here: Situation) -> Iterator[Answer]:
         return
     early = tuple(start.rank for start in run.ranks if start.stage == "ended")
     if run.ended == "steps":
-        yield Checked(CHECK, say("the program comes to its first step ({count} ranks)", count=len(run.ranks)))
+        yield PassedCheck(CHECK, say("the program comes to its first step ({count} ranks)", count=len(run.ranks)))
     elif run.code not in (0, None):
         yield _failed(run)
     elif early and len(early) < len(run.ranks):

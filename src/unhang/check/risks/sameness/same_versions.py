@@ -20,31 +20,39 @@ from collections.abc import Callable, Iterator, Sequence
 
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.sameness.same_lines import CHECK, evidence, few, told
-from unhang.check.sameness.sameness import Belongings, Difference, RankStart, compared, differences, of_each, starts_of
-from unhang.findings import Cause, Certainty, Checked, Finding, Remedy, RemedyKind, Severity, say
-from unhang.host.look import Situation
+from unhang.check.sameness.sameness import (
+    NodeDifference,
+    NodeFingerprint,
+    RankStart,
+    compared_count,
+    differences,
+    starts_of,
+    values_by_ranks,
+)
+from unhang.findings import Cause, Certainty, Finding, PassedCheck, Remedy, RemedyKind, Severity, say
+from unhang.host.inspection_result import NodeInspection
 
 _SPEAK = {"torch", "nccl", "cuda", "deepspeed", "accelerate", "transformers", "trl", "lightning"}
 """They speak to the other ranks, or decide what is spoken."""
 
 
-def compare(situations: Sequence[Situation]) -> Iterator[Answer]:
+def compare(situations: Sequence[NodeInspection]) -> Iterator[Answer]:
     """One finding a package, between nodes as installed and between ranks as loaded."""
     found = differences(situations, _versions)
     yield from (_finding(difference) for difference in found)
-    if compared(situations) > 1 and not found:
-        yield Checked(CHECK, say("the same versions everywhere"))
+    if compared_count(situations) > 1 and not found:
+        yield PassedCheck(CHECK, say("the same versions everywhere"))
     starts = starts_of(situations)
     for name in sorted({name for start in starts for name in start.versions} - {d.name for d in found}):
         if len({start.versions.get(name, "") for start in starts}) > 1:
-            yield _of_ranks(name, of_each(starts, _version_of(name)))
+            yield _of_ranks(name, values_by_ranks(starts, _version_of(name)))
 
 
 def _version_of(name: str) -> Callable[[RankStart], str]:
     return lambda start: start.versions.get(name, "?")
 
 
-def _versions(belongings: Belongings) -> dict[str, str]:
+def _versions(belongings: NodeFingerprint) -> dict[str, str]:
     return dict(belongings.versions)
 
 
@@ -58,7 +66,7 @@ def _remedy() -> Remedy:
     )
 
 
-def _finding(difference: Difference) -> Finding:
+def _finding(difference: NodeDifference) -> Finding:
     speaks = difference.name in _SPEAK
     return risk(
         CHECK,

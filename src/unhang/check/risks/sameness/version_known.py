@@ -25,9 +25,9 @@ from unhang.check.risks.risk import Answer, could_not, risk
 from unhang.findings import (
     Cause,
     Certainty,
-    Checked,
     Evidence,
     NotChecked,
+    PassedCheck,
     Remedy,
     RemedyKind,
     Severity,
@@ -35,16 +35,16 @@ from unhang.findings import (
     Text,
     say,
 )
-from unhang.host.look import Situation
-from unhang.knowledge.job.release_choice import package_name, release_to_take, which_have_it
-from unhang.knowledge.job.versions import VersionRow, helped_by, known_of, version_numbers
+from unhang.host.inspection_result import NodeInspection
+from unhang.knowledge.job.release_choice import affected_releases, package_name, recommended_release
+from unhang.knowledge.job.versions import VersionRow, rows_affecting, rows_fixed_in, version_numbers
 
 CHECK = "versions"
 TOLD = 4
 """So many defects of a range are told in words; the rest are counted."""
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One finding for each exact row, one note for all ranges of a package."""
     look = here.look(Versions)
     gap = could_not(CHECK, say("The version of torch"), look)
@@ -58,18 +58,18 @@ def ask(here: Situation) -> Iterator[Answer]:
 
 
 def _of_package(package: str, version: str, place: Text) -> Iterator[Answer]:
-    rows = known_of(package, version, kinds=("bad", "unverified"))
+    rows = rows_affecting(package, version, kinds=("bad", "unverified"))
     exact = [row for row in rows if row.single]
     ranges = [row for row in rows if row not in exact and row.fixed]
     for row in exact:
         yield _finding(package, place, row)
     if ranges:
         yield _note(package, place, ranges)
-    helped = [row for row in helped_by(package, version) if row.kind in ("bad", "unverified")]
+    helped = [row for row in rows_fixed_in(package, version) if row.kind in ("bad", "unverified")]
     for row in helped[:TOLD]:
-        yield Checked(CHECK, _helps(place, row, fixed_it=_fixed(row) == version_numbers(version)))
+        yield PassedCheck(CHECK, _helps(place, row, fixed_it=_fixed(row) == version_numbers(version)))
     if not exact and not ranges and not helped:
-        yield Checked(CHECK, place)
+        yield PassedCheck(CHECK, place)
 
 
 def _place(versions: Versions, package: str, version: str) -> Text:
@@ -109,7 +109,7 @@ def _finding(package: str, place: Text, row: VersionRow) -> Answer:
         say("{release}: {symptom}", release=place, symptom=row.symptom),
         certainty=Certainty.POSSIBLE,
         severity=Severity.NOTE if row.kind == "unverified" else Severity.SLOWS,
-        because=(which_have_it(row), *((say("{where}", where=row.where),) if row.where else ())),
+        because=(affected_releases(row), *((say("{where}", where=row.where),) if row.where else ())),
         evidence=(Evidence(Source(str(place)), row.source),),
         remedies=(_remedy(row),),
     )
@@ -125,7 +125,7 @@ def _note(package: str, place: Text, rows: Sequence[VersionRow]) -> Answer:
         summary,
         certainty=Certainty.POSSIBLE,
         severity=Severity.NOTE,
-        because=tuple(say("{symptom}: {which}", symptom=row.symptom, which=which_have_it(row)) for row in told),
+        because=tuple(say("{symptom}: {which}", symptom=row.symptom, which=affected_releases(row)) for row in told),
         evidence=tuple(Evidence(Source(str(place)), row.source) for row in told),
         remedies=(_remedy(told[0]) if len(rows) == 1 else _newest(told[0]),),
     )
@@ -141,7 +141,7 @@ def _newest(row: VersionRow) -> Remedy:
 
 
 def _remedy(row: VersionRow) -> Remedy:
-    return _change(release_to_take(row), row.workaround)
+    return _change(recommended_release(row), row.workaround)
 
 
 def _change(title: Text, workaround: str) -> Remedy:

@@ -19,9 +19,9 @@ from collections.abc import Iterator
 
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.storage.rounded_figures import rounded
-from unhang.check.storage.storage import Place, Storage
-from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, Severity, say
-from unhang.host.look import Situation
+from unhang.check.storage.storage import JobPath, Storage
+from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, Severity, say
+from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.thresholds import whole_threshold
 
 CHECK = "storage"
@@ -33,7 +33,7 @@ CHECKPOINT = whole_threshold("disk_space.checkpoint")
 """14 bytes for each of 7 billion parameters: weights, their copy in 32 bits, two moments."""
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge what is free, once a file system and use."""
     storage = here.found(Storage)
     seen: set[tuple[str, str]] = set()
@@ -44,7 +44,7 @@ def ask(here: Situation) -> Iterator[Answer]:
             yield _judged(place)
 
 
-def _judged(place: Place) -> Answer:
+def _judged(place: JobPath) -> Answer:
     free = rounded(place.free / 1e9)
     evidence = (place.evidence,) if place.evidence is not None else ()
     if place.free < NOTHING or (place.files_free is not None and place.files_free < LEAST_FILES):
@@ -67,7 +67,7 @@ def _judged(place: Place) -> Answer:
         )
         severity = Severity.NOTE
     else:
-        return Checked(CHECK, say("{free} GB are free in {path}", free=free, path=place.path))
+        return PassedCheck(CHECK, say("{free} GB are free in {path}", free=free, path=place.path))
     return risk(
         CHECK,
         place.path,

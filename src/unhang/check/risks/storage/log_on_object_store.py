@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from unhang.causes.wording.log_writing_remedies import log_remedies
 from unhang.check.risks.risk import Answer, risk
 from unhang.findings import Cause, Certainty, Phase, Severity, say
-from unhang.host.look import Situation
+from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.job.job_paths import path_names
 from unhang.program.settings.job_values import JobValue, job_value, job_values
 
@@ -32,7 +32,7 @@ _BASES = ("job.dump_folder", "dump_folder")
 _SWITCHES = ("metrics.enable_tensorboard", "enable_tensorboard")
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One finding for each address a log goes to."""
     logs = tuple(name.name for name in path_names() if name.use == "logs" and name.where == "argument")
     switch = job_value(here, *_SWITCHES)

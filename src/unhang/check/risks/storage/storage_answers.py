@@ -22,12 +22,12 @@ from collections.abc import Iterator
 from unhang.check.risks.risk import Answer, could_not, risk
 from unhang.check.storage.storage import Storage
 from unhang.findings import Cause, NotChecked, Remedy, RemedyKind, say
-from unhang.host.look import Situation
+from unhang.host.inspection_result import NodeInspection
 
 CHECK = "storage"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Every folder that was cut off, and those whose turn did not come."""
     look = here.look(Storage)
     gap = could_not(CHECK, say("The folders of the job"), look)

@@ -21,9 +21,9 @@ from collections.abc import Iterator
 
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.storage.rounded_figures import rounded
-from unhang.check.storage.storage import Measured, Storage
-from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, Severity, say
-from unhang.host.look import Situation
+from unhang.check.storage.storage import Storage, StorageMeasurement
+from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, Severity, say
+from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.thresholds import threshold, whole_threshold
 
 CHECK = "storage"
@@ -33,7 +33,7 @@ SLOW_S = threshold("storage_appends.slow_s")
 ENOUGH_MEMORY = whole_threshold("storage_appends.enough_memory")
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge the appends of every file system the job writes to."""
     storage = here.found(Storage)
     for measured in storage.of("appends") if storage is not None else ():
@@ -42,12 +42,12 @@ def ask(here: Situation) -> Iterator[Answer]:
         if measured.typical_s <= NOTED_S:
             parts = {"ms": rounded(measured.typical_s * 1e3), "need": rounded(NOTED_S * 1e3)}
             said = say("a synced append to {folder} takes {ms} ms ({need} would do)", folder=measured.folder, **parts)
-            yield Checked(CHECK, said)
+            yield PassedCheck(CHECK, said)
         else:
             yield _slow(measured, measured.typical_s, storage)
 
 
-def _slow(measured: Measured, typical_s: float, storage: Storage) -> Answer:
+def _slow(measured: StorageMeasurement, typical_s: float, storage: Storage) -> Answer:
     places = storage.places_on(measured)
     return risk(
         CHECK,

@@ -21,9 +21,9 @@ from collections.abc import Iterator
 from unhang.check.environment.timers import Timers
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.storage.rounded_figures import rounded
-from unhang.check.storage.storage import Measured, Storage
-from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, Severity, say
-from unhang.host.look import Situation
+from unhang.check.storage.storage import Storage, StorageMeasurement
+from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, Severity, say
+from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.thresholds import threshold, whole_threshold
 
 CHECK = "storage"
@@ -33,7 +33,7 @@ DEFAULT_LIMIT_S = 600.0
 _SAVED_TO = ("checkpoints", "named", "current")
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge the rate of every file system the job writes to, beside the shortest limit of a collective."""
     storage, limit_s = here.found(Storage), _limit_s(here)
     for measured in storage.of("write") if storage is not None else ():
@@ -44,18 +44,18 @@ def ask(here: Situation) -> Iterator[Answer]:
         if takes_s <= LIMIT_SHARE * limit_s:
             parts = {"rate": rounded(rate / 1e6), "need": rounded(WEIGHTS / (LIMIT_SHARE * limit_s) / 1e6)}
             said = say("{folder} takes {rate} MB/s in large writes ({need} would do)", folder=measured.folder, **parts)
-            yield Checked(CHECK, said)
+            yield PassedCheck(CHECK, said)
         else:
             yield _slow(measured, storage, rate, takes_s, limit_s)
 
 
-def _limit_s(here: Situation) -> float:
+def _limit_s(here: NodeInspection) -> float:
     timers = here.found(Timers)
     limits = timers.of("collective", "later steps", "first steps") if timers is not None else ()
     return limits[0].seconds if limits else DEFAULT_LIMIT_S
 
 
-def _slow(measured: Measured, storage: Storage, rate: float, takes_s: float, limit_s: float) -> Answer:
+def _slow(measured: StorageMeasurement, storage: Storage, rate: float, takes_s: float, limit_s: float) -> Answer:
     return risk(
         CHECK,
         measured.folder,

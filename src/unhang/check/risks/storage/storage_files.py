@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.storage.rounded_figures import rounded
 from unhang.check.storage.storage import Storage
-from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, Severity, say
-from unhang.host.look import Situation
+from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, Severity, say
+from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.thresholds import threshold
 
 CHECK = "storage"
@@ -31,7 +31,7 @@ SLOW_S = threshold("storage_files.slow_s")
 MANY = 1000
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge the metadata of every file system the job writes to."""
     storage = here.found(Storage)
     for measured in storage.of("files") if storage is not None else ():
@@ -40,7 +40,7 @@ def ask(here: Situation) -> Iterator[Answer]:
             continue
         parts = {"folder": measured.folder, "ms": rounded(typical_s * 1e3)}
         if typical_s <= NOTED_S:
-            yield Checked(
+            yield PassedCheck(
                 CHECK,
                 say("a new file in {folder} takes {ms} ms ({need} would do)", **parts, need=rounded(NOTED_S * 1e3)),
             )

@@ -21,29 +21,31 @@ from collections.abc import Iterator
 
 from unhang.causes.wording.log_writing_remedies import log_remedies
 from unhang.check.risks.risk import Answer, risk
-from unhang.check.storage.storage import Place, Storage
-from unhang.findings import Cause, Checked, Remedy, RemedyKind, Severity, say
-from unhang.host.look import Situation
-from unhang.knowledge.hardware.file_systems import FileSystem, file_system
+from unhang.check.storage.storage import JobPath, Storage
+from unhang.findings import Cause, PassedCheck, Remedy, RemedyKind, Severity, say
+from unhang.host.inspection_result import NodeInspection
+from unhang.knowledge.hardware.file_systems import FileSystemRow, file_system_row
 
 CHECK = "storage"
 _UNFIT = {"shared": ("logs",), "memory": ("checkpoints",), "container": ("checkpoints", "dumps")}
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Name what each place lies on; a note where it does not fit the use."""
     storage = here.found(Storage)
     for place in storage.places if storage is not None else ():
-        row = file_system(place.type)
+        row = file_system_row(place.type)
         if row is None:
             continue
         if place.use in _UNFIT[row.kind]:
             yield _note(place, row)
         else:
-            yield Checked(CHECK, say("{path} lies on {name} ({kind})", path=place.path, name=row.name, kind=place.type))
+            yield PassedCheck(
+                CHECK, say("{path} lies on {name} ({kind})", path=place.path, name=row.name, kind=place.type)
+            )
 
 
-def _note(place: Place, row: FileSystem) -> Answer:
+def _note(place: JobPath, row: FileSystemRow) -> Answer:
     return risk(
         CHECK,
         place.path,

@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.storage.rounded_figures import rounded
 from unhang.check.storage.storage import Storage
-from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, Severity, say
-from unhang.host.look import Situation
+from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, Severity, say
+from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.thresholds import whole_threshold
 
 CHECK = "storage"
@@ -30,7 +30,7 @@ SAMPLES_PER_S = whole_threshold("storage_reads.samples_per_s")
 USUAL_WORKERS = whole_threshold("storage_reads.usual_workers")
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge random reads of every file system the data lies on."""
     storage = here.found(Storage)
     for measured in storage.of("reads") if storage is not None else ():
@@ -40,7 +40,7 @@ def ask(here: Situation) -> Iterator[Answer]:
         workers = math.ceil(typical_s * SAMPLES_PER_S)
         parts = {"folder": measured.folder, "ms": rounded(typical_s * 1e3)}
         if workers <= 1:
-            yield Checked(
+            yield PassedCheck(
                 CHECK,
                 say(
                     "a random read in {folder} takes {ms} ms ({need} would do)",

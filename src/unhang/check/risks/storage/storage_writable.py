@@ -22,14 +22,14 @@ from collections.abc import Iterator
 
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.storage.rounded_figures import rounded
-from unhang.check.storage.storage import Measured, Place, Storage
-from unhang.findings import Cause, Checked, Remedy, RemedyKind, Severity, Text, say
-from unhang.host.look import Situation
+from unhang.check.storage.storage import JobPath, Storage, StorageMeasurement
+from unhang.findings import Cause, PassedCheck, Remedy, RemedyKind, Severity, Text, say
+from unhang.host.inspection_result import NodeInspection
 
 CHECK = "storage"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Every place that cannot be used; and what was done to find out."""
     storage = here.found(Storage)
     if storage is None:
@@ -50,17 +50,17 @@ def ask(here: Situation) -> Iterator[Answer]:
             if refused is not None:
                 yield _found(place, say("{path}: {reason}", path=place.path, reason=refused.trouble))
     if storage.bytes_written:
-        yield Checked(CHECK, _what_was_done(storage))
+        yield PassedCheck(CHECK, _what_was_done(storage))
 
 
-def _refused(storage: Storage, place: Place) -> Iterator[Measured]:
+def _refused(storage: Storage, place: JobPath) -> Iterator[StorageMeasurement]:
     """Steps that the system refused where they speak for ``place``; that it is full is told by its free space."""
     for one in storage.measured:
         if one.trouble not in ("", os.strerror(errno.ENOSPC)) and not one.hung and place in storage.places_on(one):
             yield one
 
 
-def _found(place: Place, summary: Text) -> Answer:
+def _found(place: JobPath, summary: Text) -> Answer:
     data = place.use == "data"
     return risk(
         CHECK,

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from unhang.check.environment.timers import Timers
 from unhang.check.risks.risk import Answer, risk
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, say
-from unhang.host.look import Situation
+from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.thresholds import whole_threshold
 
 CHECK = "timers"
@@ -29,7 +29,7 @@ DAY_S = 86400.0
 YEAR_DAYS = 365.25
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One finding for each such limit."""
     timers = here.found(Timers)
     for timer in timers.of("collective", "first steps", "later steps") if timers is not None else ():

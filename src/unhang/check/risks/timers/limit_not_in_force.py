@@ -23,13 +23,13 @@ from collections.abc import Iterator
 from unhang.check.environment.timers import Timer, Timers
 from unhang.check.risks.risk import Answer, risk
 from unhang.findings import Cause, Remedy, RemedyKind, Severity, Text, Where, say
-from unhang.host.look import Situation
+from unhang.host.inspection_result import NodeInspection
 
 CHECK = "timers"
 DAY_S, YEAR_S = 86400.0, 86400.0 * 365.25
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One finding for each."""
     timers = here.found(Timers)
     for timer in timers.ignored if timers is not None else ():

@@ -21,13 +21,13 @@ from collections.abc import Iterator
 from unhang.check.environment.timers import Timers
 from unhang.check.risks.risk import Answer, risk
 from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, Where, say
-from unhang.host.look import Situation
+from unhang.host.inspection_result import NodeInspection
 
 CHECK = "timers"
 DEFAULT_S = 600.0
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One finding for each group that is made without a limit beside a first one with a longer limit."""
     timers = here.found(Timers)
     if timers is None:

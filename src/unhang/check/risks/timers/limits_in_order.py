@@ -20,13 +20,13 @@ from collections.abc import Iterator
 
 from unhang.check.environment.timers import Timers
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, Severity, say
-from unhang.host.look import Situation
+from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, Severity, say
+from unhang.host.inspection_result import NodeInspection
 
 CHECK = "timers"
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Say the order, or that the scheduler comes first."""
     look = here.look(Timers)
     gap = could_not(CHECK, say("Limits the program sets itself"), look)
@@ -63,4 +63,4 @@ def ask(here: Situation) -> Iterator[Answer]:
             ),
         )
         return
-    yield Checked(CHECK, say("{name} comes first: {seconds:,.0f} s", name=first.name, seconds=first.seconds))
+    yield PassedCheck(CHECK, say("{name} comes first: {seconds:,.0f} s", name=first.name, seconds=first.seconds))

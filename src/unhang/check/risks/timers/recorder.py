@@ -22,11 +22,11 @@ from dataclasses import replace
 from unhang.check.environment.versions import Versions
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.variables.variable_families import quote
-from unhang.findings import Cause, Certainty, Checked, Evidence, Finding, Remedy, RemedyKind, Severity, Text, say
-from unhang.host.look import Situation
+from unhang.findings import Cause, Certainty, Evidence, Finding, PassedCheck, Remedy, RemedyKind, Severity, Text, say
+from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge import numbers
 from unhang.knowledge.job.variable_support import nccl2_effect
-from unhang.program.launch.job_environment import Setting, Settings
+from unhang.program.launch.job_environment import JobEnvironment, VariableSetting
 
 CHECK = "environment"
 NAMES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
@@ -36,9 +36,9 @@ _BLOCKING = ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT")
 _TRUE = ("y", "yes", "1", "t", "true")
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge the recorder's size, and whether anything would write it down."""
-    settings, versions = here.found(Settings), here.found(Versions)
+    settings, versions = here.found(JobEnvironment), here.found(Versions)
     if settings is None or versions is None or versions.at_least("torch", (2, 2)) is None:
         return
     set_to = next((settings.in_force[name] for name in NAMES if name in settings.in_force), None)
@@ -63,20 +63,20 @@ def ask(here: Situation) -> Iterator[Answer]:
         because = _nccl2(set_to.name, settings, versions)
         yield _note(set_to.name, summary, quoted, _taken_out(set_to.name), because)
     else:
-        yield Checked(
+        yield PassedCheck(
             CHECK, say("the flight recorder is on in torch {torch}: {entries} entries", torch=torch, entries=entries)
         )
 
 
-def _entries(settings: Settings, versions: Versions) -> int:
+def _entries(settings: JobEnvironment, versions: Versions) -> int:
     default = DEFAULT_ENTRIES if versions.at_least("torch", ON_BY_DEFAULT) else 0
     names = NAMES if versions.at_least("torch", KNOWS_BOTH_NAMES) else NAMES[1:]
     value = next((settings.value(name) for name in names if settings.value(name)), None)
-    entries = numbers.whole(value or "")
+    entries = numbers.integer(value or "")
     return entries if entries is not None and entries >= 0 else default
 
 
-def _what_it_does(versions: Versions, set_to: Setting | None) -> tuple[Text, ...]:
+def _what_it_does(versions: Versions, set_to: VariableSetting | None) -> tuple[Text, ...]:
     if set_to is None:
         return ()
     torch = versions.of["torch"]
@@ -85,7 +85,7 @@ def _what_it_does(versions: Versions, set_to: Setting | None) -> tuple[Text, ...
     return (say("torch {torch} keeps 2000 entries by itself; a smaller number only shortens them", torch=torch),)
 
 
-def _nccl2(name: str, settings: Settings, versions: Versions) -> tuple[Text, ...]:
+def _nccl2(name: str, settings: JobEnvironment, versions: Versions) -> tuple[Text, ...]:
     effect = nccl2_effect(name) if versions.nccl2(settings) else ""
     return (say("torch's rewritten backend nccl2 is in force: {effect}", effect=effect),) if effect else ()
 
@@ -117,7 +117,7 @@ def _taken_out(name: str) -> Remedy:
     )
 
 
-def _without(blocking: str, set_to: Setting | None, versions: Versions) -> Remedy:
+def _without(blocking: str, set_to: VariableSetting | None, versions: Versions) -> Remedy:
     """Take out what is in the way, and leave the recorder on: a size is needed where none is the default."""
     if versions.at_least("torch", ON_BY_DEFAULT):
         needless = () if set_to is None else (set_to.name,)

@@ -20,18 +20,18 @@ from collections.abc import Iterator
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.variables.variable_families import CHECK, judged, quote, stall_of
 from unhang.findings import Remedy, RemedyKind, Severity, Text, say
-from unhang.host.look import Situation
+from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.job.environment_variables import variable
-from unhang.knowledge.job.parsed_values import parsed
-from unhang.knowledge.job.variable_support import Standing
-from unhang.program.launch.job_environment import Settings
+from unhang.knowledge.job.parsed_values import parse_value
+from unhang.knowledge.job.variable_support import VariableSupport
+from unhang.program.launch.job_environment import JobEnvironment
 
-_READ = (Standing.READ, Standing.OLD_NAME, Standing.DEPRECATED)
+_READ = (VariableSupport.READ, VariableSupport.OLD_NAME, VariableSupport.DEPRECATED)
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One note for each variable that another one makes meaningless. A row names the other as ``NAME=value``."""
-    settings = here.found(Settings)
+    settings = here.found(JobEnvironment)
     for one in judged(here):
         if settings is None or one.standing not in _READ:
             continue
@@ -60,8 +60,8 @@ def ask(here: Situation) -> Iterator[Answer]:
             )
 
 
-def _is_set(settings: Settings, name: str, value: str) -> bool:
+def _is_set(settings: JobEnvironment, name: str, value: str) -> bool:
     setting, row = settings.in_force.get(name), variable(name)
     if setting is None or row is None:
         return False
-    return parsed(row, setting.value).value.upper() == parsed(row, value).value.upper()
+    return parse_value(row, setting.value).value.upper() == parse_value(row, value).value.upper()

@@ -18,27 +18,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.check.devices.peer_access import detoured, without_p2p
+from unhang.check.devices.peer_access import has_no_p2p, is_p2p_redirected
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.variables.variable_families import CHECK, Judged, judged
-from unhang.findings import Cause, Certainty, Checked, Remedy, RemedyKind, Severity, Text, say
-from unhang.host.look import Situation
-from unhang.knowledge.job.costly_settings import costly
-from unhang.knowledge.job.variable_support import Standing
+from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, Severity, Text, say
+from unhang.host.inspection_result import NodeInspection
+from unhang.knowledge.job.costly_settings import find_costly_setting
+from unhang.knowledge.job.variable_support import VariableSupport
 
-_READ = (Standing.READ, Standing.OLD_NAME, Standing.DEPRECATED)
+_READ = (VariableSupport.READ, VariableSupport.OLD_NAME, VariableSupport.DEPRECATED)
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One finding for each costly setting that is in force."""
     for one in judged(here):
-        row = costly(one.setting.name, one.parsed.value) if one.standing in _READ else None
+        row = find_costly_setting(one.setting.name, one.parsed.value) if one.standing in _READ else None
         if row is None:
             continue
-        if one.setting.name == "NCCL_P2P_DISABLE" and without_p2p(here):
-            yield Checked(CHECK, say("these cards have no P2P that {name} could take away", name=one.setting.name))
+        if one.setting.name == "NCCL_P2P_DISABLE" and has_no_p2p(here):
+            yield PassedCheck(CHECK, say("these cards have no P2P that {name} could take away", name=one.setting.name))
             continue
-        if one.setting.name == "NCCL_P2P_DISABLE" and detoured(here):
+        if one.setting.name == "NCCL_P2P_DISABLE" and is_p2p_redirected(here):
             yield _needed(one)
             continue
         yield risk(

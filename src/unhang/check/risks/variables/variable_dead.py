@@ -22,15 +22,15 @@ from collections.abc import Iterator
 
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.variables.variable_families import CHECK, Judged, judged, quote, stall_of, unknown_names
-from unhang.findings import Certainty, Checked, Finding, Remedy, RemedyKind, Severity, Text, say
-from unhang.host.look import Situation
+from unhang.findings import Certainty, Finding, PassedCheck, Remedy, RemedyKind, Severity, Text, say
+from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.job.environment_variables import similar_names, variable
-from unhang.knowledge.job.variable_support import Standing
+from unhang.knowledge.job.variable_support import VariableSupport
 from unhang.program.program_source import ProgramSource
 from unhang.program.settings.environment_reads import first_read
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One note for each name that has no effect."""
     program = here.found(ProgramSource)
     for one in judged(here):
@@ -38,7 +38,7 @@ def ask(here: Situation) -> Iterator[Answer]:
         read = first_read(program, one.setting.name) if program is not None and summary is not None else None
         if read is not None:
             place = f"{read.path}:{read.line}"
-            yield Checked(
+            yield PassedCheck(
                 CHECK, say("no library reads {name}, this program does: {place}", name=read.name, place=place)
             )
         elif summary is not None:
@@ -69,11 +69,11 @@ def ask(here: Situation) -> Iterator[Answer]:
 
 def _summary(one: Judged) -> Text | None:
     name, owner, version = one.setting.name, one.row.owner, one.version or ""
-    if one.standing is Standing.NOBODY:
+    if one.standing is VariableSupport.NOBODY:
         return say("{name} is read by nobody and sets nothing", name=name)
-    if one.standing is Standing.GONE:
+    if one.standing is VariableSupport.GONE:
         return say("{name} is no longer read by {owner} {version}", name=name, owner=owner, version=version)
-    if one.standing is Standing.NOT_YET:
+    if one.standing is VariableSupport.NOT_YET:
         return say(
             "{name} is not read by {owner} {version}; it came with {since}",
             name=name,

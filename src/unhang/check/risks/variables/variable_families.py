@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from unhang.check.environment.versions import Versions
 from unhang.findings import Cause, Evidence, Source
-from unhang.host.look import Situation
-from unhang.knowledge.job.environment_variables import Variable, variable
-from unhang.knowledge.job.parsed_values import Parsed, parsed
-from unhang.knowledge.job.variable_support import Standing, nccl2_effect, standing
-from unhang.program.launch.job_environment import Setting, Settings
+from unhang.host.inspection_result import NodeInspection
+from unhang.knowledge.job.environment_variables import EnvironmentVariable, variable
+from unhang.knowledge.job.parsed_values import ParsedValue, parse_value
+from unhang.knowledge.job.variable_support import VariableSupport, nccl2_effect, variable_support
+from unhang.program.launch.job_environment import JobEnvironment, VariableSetting
 
 CHECK = "environment"
 FAMILIES = ("NCCL_", "TORCH_NCCL_", "TORCH_FR_", "TORCH_DISTRIBUTED_", "TORCH_DIST_", "TORCHELASTIC_", "GLOO_")
@@ -30,10 +30,10 @@ _STALLS = (
 class Judged:
     """A variable that is set and known: how it stands in the versions at hand, and what its value is read as."""
 
-    setting: Setting
-    row: Variable
-    standing: Standing
-    parsed: Parsed
+    setting: VariableSetting
+    row: EnvironmentVariable
+    standing: VariableSupport
+    parsed: ParsedValue
     version: str | None
     """Of the program that reads it."""
     nccl2: str = ""
@@ -45,9 +45,9 @@ class Judged:
         return quote(self.setting)
 
 
-def judged(here: Situation) -> Iterator[Judged]:
+def judged(here: NodeInspection) -> Iterator[Judged]:
     """Every variable that is set and that a row knows, by name."""
-    settings, versions = here.found(Settings), here.found(Versions) or Versions({})
+    settings, versions = here.found(JobEnvironment), here.found(Versions) or Versions({})
     if settings is None:
         return
     for name, setting in sorted(settings.in_force.items()):
@@ -56,14 +56,14 @@ def judged(here: Situation) -> Iterator[Judged]:
             continue
         version = versions.owner_of(row)
         rewritten = versions.nccl2(settings)
-        stands = standing(row, version, nccl2=rewritten)
+        stands = variable_support(row, version, nccl2=rewritten)
         effect = (nccl2_effect(name) or nccl2_effect(row.replacement)) if rewritten else ""
-        yield Judged(setting, row, stands, parsed(row, setting.value), version, effect)
+        yield Judged(setting, row, stands, parse_value(row, setting.value), version, effect)
 
 
-def unknown_names(here: Situation) -> Iterator[Setting]:
+def unknown_names(here: NodeInspection) -> Iterator[VariableSetting]:
     """Variables of a family we know that no row knows."""
-    settings = here.found(Settings)
+    settings = here.found(JobEnvironment)
     if settings is None:
         return
     for name, setting in sorted(settings.in_force.items()):
@@ -72,7 +72,7 @@ def unknown_names(here: Situation) -> Iterator[Setting]:
             yield setting
 
 
-def quote(setting: Setting) -> Evidence:
+def quote(setting: VariableSetting) -> Evidence:
     """``NAME=value`` and where it stands."""
     return Evidence(Source(setting.origin, setting.line), f"{setting.name}={setting.value}")
 

@@ -21,14 +21,14 @@ from collections.abc import Iterator
 from unhang.check.risks.risk import Answer
 from unhang.check.risks.variables.variable_families import CHECK, judged
 from unhang.findings import NotChecked, say
-from unhang.host.look import Situation
-from unhang.knowledge.job.variable_support import Standing
+from unhang.host.inspection_result import NodeInspection
+from unhang.knowledge.job.variable_support import VariableSupport
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One gap for each such variable."""
     for one in judged(here):
-        if one.standing is Standing.NOT_KNOWN:
+        if one.standing is VariableSupport.NOT_KNOWN:
             yield NotChecked(
                 say("Whether {name} has an effect", name=one.setting.name),
                 say(

@@ -21,20 +21,20 @@ from collections.abc import Iterator
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.variables.variable_families import CHECK, Judged, judged, stall_of
 from unhang.findings import Certainty, Remedy, RemedyKind, Severity, Text, say
-from unhang.host.look import Situation
+from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.job.environment_variables import variable
-from unhang.knowledge.job.variable_support import Standing
-from unhang.program.launch.job_environment import Settings
+from unhang.knowledge.job.variable_support import VariableSupport
+from unhang.program.launch.job_environment import JobEnvironment
 
 EXPORTED_BY_TORCHRUN = "TORCH_NCCL_ASYNC_ERROR_HANDLING"
 """torchrun sets it to 1 for its workers unless it is set (torch/distributed/elastic/agent, since 2.2)."""
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One note for each old name."""
-    settings = here.found(Settings)
+    settings = here.found(JobEnvironment)
     for one in judged(here):
-        if settings is None or one.standing not in (Standing.OLD_NAME, Standing.DEPRECATED):
+        if settings is None or one.standing not in (VariableSupport.OLD_NAME, VariableSupport.DEPRECATED):
             continue
         new = one.row.replacement.split("=")[0]
         summary, wanted = _summary(one, new, settings)
@@ -63,7 +63,7 @@ def ask(here: Situation) -> Iterator[Answer]:
         )
 
 
-def _summary(one: Judged, new: str, settings: Settings) -> tuple[Text, bool]:
+def _summary(one: Judged, new: str, settings: JobEnvironment) -> tuple[Text, bool]:
     """What to say, and whether the value is worth carrying over to the new name."""
     name, owner = one.setting.name, one.row.owner
     other = settings.in_force.get(new)
@@ -77,6 +77,6 @@ def _summary(one: Judged, new: str, settings: Settings) -> tuple[Text, bool]:
             name=name,
             new=new,
         ), False
-    if one.standing is Standing.DEPRECATED:
+    if one.standing is VariableSupport.DEPRECATED:
         return say("{name} is deprecated in {owner}; it is still read", name=name, owner=owner), False
     return say("{name} is the old name of {new}; {owner} still reads it", name=name, new=new, owner=owner), False

@@ -21,13 +21,13 @@ from collections.abc import Iterator
 from unhang.check.risks.risk import Answer, could_not, risk
 from unhang.check.risks.variables.variable_families import CHECK, quote, stall_of
 from unhang.findings import Certainty, Remedy, RemedyKind, Severity, Text, say
-from unhang.host.look import Situation
-from unhang.program.launch.job_environment import Settings
+from unhang.host.inspection_result import NodeInspection
+from unhang.program.launch.job_environment import JobEnvironment
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One note for each variable with two values."""
-    look = here.look(Settings)
+    look = here.look(JobEnvironment)
     gap = could_not(CHECK, say("What NCCL's configuration files set"), look)
     if gap is not None:
         yield gap

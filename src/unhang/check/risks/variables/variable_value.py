@@ -21,18 +21,18 @@ from collections.abc import Iterator
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.variables.variable_families import CHECK, Judged, judged, stall_of
 from unhang.findings import Certainty, Remedy, RemedyKind, Severity, Text, say
-from unhang.host.look import Situation
-from unhang.knowledge.job.parsed_values import Outcome
-from unhang.knowledge.job.variable_support import Standing
+from unhang.host.inspection_result import NodeInspection
+from unhang.knowledge.job.parsed_values import ParseOutcome
+from unhang.knowledge.job.variable_support import VariableSupport
 
-_READ = (Standing.READ, Standing.OLD_NAME, Standing.DEPRECATED)
+_READ = (VariableSupport.READ, VariableSupport.OLD_NAME, VariableSupport.DEPRECATED)
 _MEANT_ON = ("true", "yes", "on", "y", "t", "enable", "enabled")
 
 
-def ask(here: Situation) -> Iterator[Answer]:
+def ask(here: NodeInspection) -> Iterator[Answer]:
     """One finding for each value that is not what it says."""
     for one in judged(here):
-        if one.standing in _READ and one.parsed.outcome is not Outcome.FINE:
+        if one.standing in _READ and one.parsed.outcome is not ParseOutcome.FINE:
             severity, summary = _said(one)
             yield risk(
                 CHECK,
@@ -48,9 +48,9 @@ def ask(here: Situation) -> Iterator[Answer]:
 
 def _said(one: Judged) -> tuple[Severity, Text]:
     name, value, owner = one.setting.name, one.setting.value, one.row.owner
-    if one.parsed.outcome is Outcome.RAISES:
+    if one.parsed.outcome is ParseOutcome.RAISES:
         return Severity.STOPS, say("{name}={value} stops {owner} at the start: it is no value", **_parts(one))
-    if one.parsed.outcome is Outcome.IGNORED:
+    if one.parsed.outcome is ParseOutcome.IGNORED:
         return Severity.NOTE, say(
             "{name}={value} is ignored: {owner} knows {values}",
             name=name,

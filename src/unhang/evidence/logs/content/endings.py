@@ -11,16 +11,22 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from unhang.evidence.logs.content.shell_lines import ShellReader, Started, launches, number_of_nodes, started
+from unhang.evidence.logs.content.shell_lines import (
+    LaunchedProcesses,
+    ShellReader,
+    launched_processes,
+    number_of_nodes,
+    starts_programs,
+)
 from unhang.knowledge import numbers
 from unhang.knowledge.messages import rank_list
 from unhang.late_pattern import late_pattern
 
-KEPT = 20_000
+MAX_ENDINGS = 20_000
 """So many endings of a log are kept: a line a rank of the largest jobs."""
 
 
-class Who(str, enum.Enum):
+class EndSubject(str, enum.Enum):
     """Whose end a line tells."""
 
     JOB = "job"
@@ -36,10 +42,10 @@ class Who(str, enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class EndStatement:
     """What one line tells of an end. ``well`` is False where it tells of a bad one."""
 
-    who: Who
+    who: EndSubject
     well: bool = True
     ranks: tuple[int, ...] = ()
     """Those it names."""
@@ -71,7 +77,7 @@ _ACCOUNTED = late_pattern(
     r"^\s*(?P<name>\d[\w.+\[\]-]*)\s.*?\b(?P<state>[A-Z_]{6,})\+?\s+(?P<code>\d{1,3}:\d{1,3})(?!\S)"
 )
 """``sacct`` prints 0:0 of what runs still, too."""
-_MEASURED = late_pattern(r"^# Out of bounds values : (?P<wrong>\d+) (?:OK|FAILED)\b")
+_NCCL_TESTS_RESULT = late_pattern(r"^# Out of bounds values : (?P<wrong>\d+) (?:OK|FAILED)\b")
 """nccl-tests and rccl-tests say it once the errors of all ranks are added up (``src/common.cu``)."""
 _MEASURES = late_pattern(r"^#\s+Rank\s+(?P<rank>\d{1,6})\s+(?:Group\s+\d+\s+)?Pid\s")
 """A line for every rank that will take part, before the first of their measurements."""
@@ -166,7 +172,7 @@ _SHELL_HINTS = ("$ ", "# ")
 _RANK_HINTS = ("] (", "MEMBER: ")
 
 
-def may_tell(text: str) -> bool:
+def may_state_end(text: str) -> bool:
     """Whether ``text`` may tell of a start, a size or an end: of no other line :class:`EndingReader` learns anything,
     unless the line before makes it listen. The digits of ``text`` do not matter."""
     return (
@@ -207,7 +213,7 @@ class EndingReader:
 
     def __init__(self) -> None:
         self._shell = ShellReader()
-        self._started = Started()
+        self._started = LaunchedProcesses()
         self._listing = False
         self.sizes: set[int] = set()
         """How many ranks the job has, as its lines tell."""
@@ -222,18 +228,18 @@ class EndingReader:
         return self._started.alone or (size is not None and size in (self._started.here, processes))
 
     @property
-    def listens(self) -> bool:
+    def expects_continuation(self) -> bool:
         """Whether the next line is to be read whatever stands in it."""
         return self._shell.waits or self._listing
 
-    def take(self, text: str, line: int) -> Iterator[Said]:
+    def take(self, text: str, line: int) -> Iterator[EndStatement]:
         """What ``text`` tells of an end; what it tells of a start is kept."""
         bare = text.strip()
         code = self._shell.exit_code(bare)
         if code is not None:
             number, begun = code
             if begun is not None:
-                yield Said(Who.LAUNCH, number == 0, here=begun.here, size=begun.size, alone=begun.alone)
+                yield EndStatement(EndSubject.LAUNCH, number == 0, here=begun.here, size=begun.size, alone=begun.alone)
             return
         ran = self._shell.programs
         command = self._shell.take(text)
@@ -247,11 +253,11 @@ class EndingReader:
             return
         if not any(hint in text for hint in _END_HINTS):
             return
-        for said in _said(bare):
-            begun = self._started if said.who is Who.LAUNCH else Started()
+        for said in _statements_in_line(bare):
+            begun = self._started if said.who is EndSubject.LAUNCH else LaunchedProcesses()
             yield replace(said, here=said.here or begun.here, size=begun.size, alone=begun.alone)
 
-    def _listed(self, text: str) -> Said | None:
+    def _listed(self, text: str) -> EndStatement | None:
         """A row of the table that the lines before began."""
         if text.startswith("NAME") and _LISTING.match(text):
             self._listing = True
@@ -262,11 +268,15 @@ class EndingReader:
             return None
         well = found["state"] in _LISTED_WELL
         if found["pod"]:  # another pod that runs still may be of another job
-            return Said(Who.PROCESS, name=found["name"]) if well else None
-        return Said(Who.JOB, well, name=found["name"])
+            return EndStatement(EndSubject.PROCESS, name=found["name"]) if well else None
+        return EndStatement(EndSubject.JOB, well, name=found["name"])
 
     def _take_start(self, text: str, line: int, *, is_command: bool) -> None:
-        begun = started(text) if is_command or any(hint in text for hint in _LAUNCH_HINTS) else Started()
+        begun = (
+            launched_processes(text)
+            if is_command or any(hint in text for hint in _LAUNCH_HINTS)
+            else LaunchedProcesses()
+        )
         if begun.here is not None:
             self._started = begun
         elif self._started.here is not None and "nodes" in text and (count := number_of_nodes(text)) is not None:
@@ -278,7 +288,7 @@ class EndingReader:
             self.sizes.add(beside)
         elif text.startswith("#") and (found := _MEASURES.match(text)) is not None:
             self.sizes.add((numbers.rank(found["rank"]) or 0) + 1)
-        if size or (is_command and launches(text)):
+        if size or (is_command and starts_programs(text)):
             self.started_line = line
 
 
@@ -295,48 +305,50 @@ def _size_beside_rank(text: str) -> int | None:
     return numbers.rank(found["size"])
 
 
-def _said(text: str) -> Iterator[Said]:
+def _statements_in_line(text: str) -> Iterator[EndStatement]:
     """What an ordinary line tells of an end."""
-    if (found := _MEASURED.match(text)) is not None:
-        yield Said(Who.ALL, numbers.whole(found["wrong"]) == 0)
+    if (found := _NCCL_TESTS_RESULT.match(text)) is not None:
+        yield EndStatement(EndSubject.ALL, numbers.integer(found["wrong"]) == 0)
     elif (found := _ACCOUNTED.search(text)) is not None:
         if not found["name"].endswith(".extern"):
-            yield Said(Who.JOB, found["state"] == "COMPLETED" and found["code"] == "0:0", name=found["name"])
+            yield EndStatement(
+                EndSubject.JOB, found["state"] == "COMPLETED" and found["code"] == "0:0", name=found["name"]
+            )
     elif (found := _TASKS.search(text)) is not None:
-        yield Said(Who.RANK, ranks=rank_list(found["ranks"]))
+        yield EndStatement(EndSubject.RANK, ranks=rank_list(found["ranks"]))
     elif _AGENT.search(text):
-        yield Said(Who.LAUNCH)
+        yield EndStatement(EndSubject.LAUNCH)
     elif (found := _CODE.search(text)) is not None:
         well = next(group for group in found.groups() if group) == "0"
         if not well or (not _NOT_THIS_END.search(text) and _is_of_the_job(text, found)):
-            yield from _of_whom(text, _JOB, well=well)
+            yield from _subjects_of(text, _JOB, well=well)
     elif not _NOT_THE_JOB.search(text) and not _NOT_THIS_END.search(text):
-        yield from _in_words(text)
+        yield from _statements_in_words(text)
 
 
 def _is_of_the_job(text: str, code: re.Match[str]) -> bool:
     return _OF_THE_JOB.search(_BEFORE_THE_WORDS.sub("", text[: code.start()]) + text[code.end() :]) is not None
 
 
-def _in_words(text: str) -> Iterator[Said]:
+def _statements_in_words(text: str) -> Iterator[EndStatement]:
     if (found := _EVERY.search(text)) is not None:
-        yield Said(Who.ALL, here=numbers.rank(found["size"]) if found["size"] else None, words=True)
+        yield EndStatement(EndSubject.ALL, here=numbers.rank(found["size"]) if found["size"] else None, words=True)
         return
-    said = next(_of_whom(text, _SCHEDULED, well=True), None) if _WELL.search(text) else None
-    if said is not None and said.who is not Who.LAUNCH:
+    said = next(_subjects_of(text, _SCHEDULED, well=True), None) if _WELL.search(text) else None
+    if said is not None and said.who is not EndSubject.LAUNCH:
         yield said
         return
     if _ENDED.search(text) or (len(text) <= _BARE_LENGTH and _BARE.search(text)):
         named = {rank for found in _RANK.finditer(text) if (rank := numbers.rank(found[1])) is not None}
-        yield Said(Who.RANK, ranks=tuple(named) if len(named) == 1 else (), words=True)
+        yield EndStatement(EndSubject.RANK, ranks=tuple(named) if len(named) == 1 else (), words=True)
 
 
-def _of_whom(text: str, job: re.Pattern[str], *, well: bool) -> Iterator[Said]:
+def _subjects_of(text: str, job: re.Pattern[str], *, well: bool) -> Iterator[EndStatement]:
     if (found := _RANK.search(text)) is not None and (rank := numbers.rank(found[1])) is not None:
-        yield Said(Who.RANK, well, ranks=(rank,))
+        yield EndStatement(EndSubject.RANK, well, ranks=(rank,))
     elif _OF_A_HELPER.search(text):
         return
     elif (found := _ONE.search(text)) is not None:
-        yield Said(Who.PROCESS, well, name=found["name"])
+        yield EndStatement(EndSubject.PROCESS, well, name=found["name"])
     else:
-        yield Said(Who.JOB if job.search(text) else Who.LAUNCH, well)
+        yield EndStatement(EndSubject.JOB if job.search(text) else EndSubject.LAUNCH, well)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from unhang.evidence.logs.lines.timestamps import Clock
+from unhang.evidence.logs.lines.timestamps import TimestampReader
 from unhang.findings import shortened
 from unhang.knowledge import numbers
 from unhang.late_pattern import late_pattern
@@ -31,7 +31,7 @@ _WORDS = (
     ("Interrupt", -2),
 )
 _LOCAL_RANK = late_pattern(r"--local[_-]rank=(\d+)")
-_TOLD_BY = {
+_SOURCE_BY_KIND = {
     "te.failed": "torchelastic",
     "te.closing": "torchelastic",
     "te.sigexc": "torchelastic",
@@ -70,7 +70,7 @@ class RawExit:
 class ExitReader:
     """Collects exits; one process told twice is kept once, with everything known of it."""
 
-    def __init__(self, clock: Clock, *, keep: int = 20_000) -> None:
+    def __init__(self, clock: TimestampReader, *, keep: int = 20_000) -> None:
         self._clock = clock
         self._keep = keep
         self._by_pid: dict[tuple[int, int], RawExit] = {}
@@ -92,7 +92,7 @@ class ExitReader:
         text: str,
     ) -> None:
         """Look at a recognised line; lines that tell no exit are passed over."""
-        told_by = _TOLD_BY.get(kind)
+        told_by = _SOURCE_BY_KIND.get(kind)
         if kind.startswith("te."):
             self.torchrun = True
         if told_by is None:
@@ -145,7 +145,7 @@ class ExitReader:
                 line,
                 numbers.rank(rank["rank"]) if rank else None,
                 numbers.rank(rank["local"]) if rank else None,
-                numbers.whole(code["pid"]),
+                numbers.integer(code["pid"]),
                 numbers.exit_code(code["code"]),
                 self._clock.time_of(self._fields.get("time", "")),
                 self._fields.get("host") or None,
@@ -184,7 +184,7 @@ class ExitReader:
 
 def _code(kind: str, values: Mapping[str, Any]) -> int | None:
     if "exit_code" in values:
-        return _below_zero(values["exit_code"])
+        return _signed_exit_code(values["exit_code"])
     number = values.get("signal_number", values.get("signal"))
     if number is not None:
         return _signal(str(number))
@@ -193,11 +193,11 @@ def _code(kind: str, values: Mapping[str, Any]) -> int | None:
     how = str(values.get("how", "Killed" if kind == "shell.oom" else ""))
     found = _EXITED.search(how)
     if found is not None:
-        return _below_zero(numbers.exit_code(found["code"] or found["code2"]))
+        return _signed_exit_code(numbers.exit_code(found["code"] or found["code2"]))
     return next((code for word, code in _WORDS if word in how), None)
 
 
-def _below_zero(code: int | None) -> int | None:
+def _signed_exit_code(code: int | None) -> int | None:
     """A signal's number as Python writes it, where a shell adds 128 to it."""
     return 128 - code if code is not None and 128 < code < 160 else code
 

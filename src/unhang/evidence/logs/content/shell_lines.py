@@ -51,7 +51,7 @@ _ONE_OF_MANY = late_pattern(r"\b(?:RANK|WORLD_SIZE)=|--(?:node|machine)[_-]rank\
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class LaunchedProcesses:
     """What a launcher starts: ``here`` processes with this command, of ``size`` in the whole job; None: not told."""
 
     here: int | None = None
@@ -61,7 +61,7 @@ class Started:
 
 
 @dataclass(slots=True)
-class _Shown:
+class _ShownCommand:
     text: str
     status: re.Pattern[str] | None = None
     """How its exit code looks in the line that prints it."""
@@ -69,7 +69,7 @@ class _Shown:
     """What is printed where it ended with 0."""
 
 
-def started(text: str) -> Started:
+def launched_processes(text: str) -> LaunchedProcesses:
     """How many processes a command line, or a launcher's table of settings, says that it starts."""
     nodes = number_of_nodes(text)
     tasks = numbers.rank(next(filter(None, found.groups()))) if (found := _TASKS.search(text)) is not None else None
@@ -77,14 +77,14 @@ def started(text: str) -> Started:
     per_node = numbers.rank(next(filter(None, found.groups()))) if found is not None else None
     if _SPANS_NODES.search(text) is not None:
         total = per_node * (nodes or tasks or 1) if per_node else tasks
-        return Started(total, total, alone=True)
+        return LaunchedProcesses(total, total, alone=True)
     if tasks:
-        return Started(tasks // (nodes or 1), tasks)
+        return LaunchedProcesses(tasks // (nodes or 1), tasks)
     alone = nodes == 1 or (nodes is None and _ONE_OF_MANY.search(text) is None)
     size = (
         per_node * (nodes or 1) if per_node and (alone or nodes) else None
     )  # no job has 0 nodes: how many is not known
-    return Started(per_node, size, alone=alone and _OF_ONE_NODE.search(text) is not None)
+    return LaunchedProcesses(per_node, size, alone=alone and _OF_ONE_NODE.search(text) is not None)
 
 
 def number_of_nodes(text: str) -> int | None:
@@ -93,7 +93,7 @@ def number_of_nodes(text: str) -> int | None:
     return numbers.rank(found[1]) if found is not None else None
 
 
-def launches(text: str) -> bool:
+def starts_programs(text: str) -> bool:
     """Whether a command starts programs and waits for them."""
     return _LAUNCHER.search(f"{text} ") is not None and _NO_JOB.search(text) is None
 
@@ -102,8 +102,8 @@ class ShellReader:
     """Follows the commands of one log and what they ended with."""
 
     def __init__(self) -> None:
-        self._before: _Shown | None = None
-        self._open: _Shown | None = None
+        self._before: _ShownCommand | None = None
+        self._open: _ShownCommand | None = None
         self._continued = ""
         self._pipefail = False
         self._typed = False
@@ -148,19 +148,19 @@ class ShellReader:
             if self._open is not None:
                 self._open.status = _printed(asks["words"])
             return
-        self.programs += launches(text) or _OWN_PROGRAM.match(text) is not None
-        self._before = self._open = _Shown(text)
+        self.programs += starts_programs(text) or _OWN_PROGRAM.match(text) is not None
+        self._before = self._open = _ShownCommand(text)
         says = _SAYS.search(text)
         if says is None:
             return
-        shown = _Shown(text[: says.start()].strip())
+        shown = _ShownCommand(text[: says.start()].strip())
         if says["how"] == ";" and _STATUS.search(says["words"]):
             shown.status = _printed(says["words"])
         elif says["how"] == "&&":
             shown.spoken = says["words"]
         self._before = self._open = shown
 
-    def exit_code(self, text: str) -> tuple[int, Started | None] | None:
+    def exit_code(self, text: str) -> tuple[int, LaunchedProcesses | None] | None:
         """The code that a line prints for the command before it, and what that started if this is the end of a job;
         None for lines that print no such code."""
         shown = self._open
@@ -173,11 +173,17 @@ class ShellReader:
         else:
             return None
         self._open = None
-        return (code, started(shown.text) if self._is_job(shown.text) else None) if code is not None else None
+        return (
+            (code, launched_processes(shown.text) if self._is_job(shown.text) else None) if code is not None else None
+        )
 
     def _is_job(self, text: str) -> bool:
         last = _SEVERAL.split(text)[-1]
-        return launches(last) and _PROGRAM.search(last) is not None and (self._pipefail or _PIPE.search(text) is None)
+        return (
+            starts_programs(last)
+            and _PROGRAM.search(last) is not None
+            and (self._pipefail or _PIPE.search(text) is None)
+        )
 
 
 def _printed(words: str) -> re.Pattern[str]:

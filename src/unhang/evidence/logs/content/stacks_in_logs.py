@@ -11,17 +11,17 @@ from dataclasses import replace
 
 from unhang.evidence.items import StackDump
 from unhang.evidence.logs.lines.prefixes import PrefixReader, Speaker
-from unhang.evidence.logs.lines.speakers import Voices
+from unhang.evidence.logs.lines.speakers import SpeakerRanks
 from unhang.evidence.stacks import read_stacks
 from unhang.findings import Source
 
 STACK_MARKS = (b"most recent call first):", b"Python v3.", b"(LWP ")
 """What stands in a line where a stack begins."""
-_BEFORE = 8192
+_LOOK_BACK_BYTES = 8192
 _KEPT_BYTES = 8 << 20
 
 
-class StackListener:
+class LogStackReader:
     """Give ``hear`` every block of a log in order, then ask for its ``stacks``."""
 
     def __init__(self) -> None:
@@ -32,9 +32,9 @@ class StackListener:
         self.first_lines: tuple[int, ...] = ()
         """Of a paste that was mended: which of its lines each line began in; else empty."""
         self._prefixes = PrefixReader("")
-        self._voices = Voices(None)
+        self._voices = SpeakerRanks(None)
 
-    def learn_speakers(self, prefixes: PrefixReader, voices: Voices) -> None:
+    def learn_speakers(self, prefixes: PrefixReader, voices: SpeakerRanks) -> None:
         """Say how lines of this log are labelled, and whose label is which rank's."""
         self._prefixes, self._voices = prefixes, voices
 
@@ -50,10 +50,10 @@ class StackListener:
             return
         start = next((at for at in marks if _begins_stack(block, at)), None)
         if start is None:
-            self._previous = block[-_BEFORE:]
+            self._previous = block[-_LOOK_BACK_BYTES:]
             return
         joined = self._previous + block
-        begin = joined.rfind(b"\n", 0, max(0, len(self._previous) + start - _BEFORE)) + 1
+        begin = joined.rfind(b"\n", 0, max(0, len(self._previous) + start - _LOOK_BACK_BYTES)) + 1
         self._lines_before = first_line - 1 - self._previous.count(b"\n") + joined.count(b"\n", 0, begin)
         self._keep(joined[begin:])
 

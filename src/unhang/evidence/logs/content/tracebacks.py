@@ -7,9 +7,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from unhang.evidence.items import Frame
-from unhang.evidence.logs.lines.prefixes import NOBODY
+from unhang.evidence.logs.lines.prefixes import UNKNOWN_SPEAKER
 from unhang.knowledge import numbers
-from unhang.knowledge.libraries import is_ours_in_process
+from unhang.knowledge.libraries import is_unhang_in_process
 from unhang.late_pattern import late_pattern
 
 _FRAME = late_pattern(
@@ -36,9 +36,9 @@ _ENDS_MESSAGE = late_pattern(
 
 MAX_FRAMES = 256
 MESSAGE_CHARS = 2000
-OF_SHAPE = 2048
+MAX_ALIKE = 2048
 """How many with the same exception and innermost frames are kept."""
-EQUAL, EQUAL_UNNAMED, TRACEBACKS = 3, 1024, 4000
+MAX_EQUAL, MAX_EQUAL_UNNAMED, MAX_TRACEBACKS = 3, 1024, 4000
 """How many equal ones of a speaker are kept, of nobody in particular (they may be as many ranks), and of all."""
 
 
@@ -58,7 +58,7 @@ class RawTraceback:
     message: str = ""
     frames: list[Frame] = field(default_factory=list)
     chained: bool = False
-    strangers: int = 0
+    unrelated_lines: int = 0
     message_lines: int = 0
     last_line: int = 0
     raised_line: int | None = None
@@ -135,9 +135,9 @@ class TracebackReader:
         found = _FRAME.match(text) or (_RICH_FRAME.match(text) if current.rich else None)
         if found is not None:
             function = (found["function"] or "<module>").strip()
-            if not is_ours_in_process(found["file"]):
-                current.add(Frame(function, found["file"], numbers.whole(found["line"])))
-            current.strangers = 0
+            if not is_unhang_in_process(found["file"]):
+                current.add(Frame(function, found["file"], numbers.integer(found["line"])))
+            current.unrelated_lines = 0
             return True
         bare = _GROUP_EDGE.sub("", text) if current.grouped else text
         stripped = bare.strip()
@@ -155,8 +155,8 @@ class TracebackReader:
         named = _EXCEPTION.match(stripped)
         if named is not None and (current.frames or _sounds_like_error(named["type"])):
             return self._end(current, named, line)
-        current.strangers += 1
-        if current.strangers > 12:
+        current.unrelated_lines += 1
+        if current.unrelated_lines > 12:
             del self._open[current.speaker]
             self._finish(current)
         return False
@@ -193,20 +193,20 @@ class TracebackReader:
 
     def _keep(self, ended: RawTraceback) -> None:
         key = (ended.speaker, ended.attempt, ended.exception, ended.message[:200], tuple(ended.frames))
-        if len(self._equal) > TRACEBACKS:
+        if len(self._equal) > MAX_TRACEBACKS:
             self._equal.clear()
         seen = self._equal[key] = self._equal.get(key, 0) + 1
         shape = (ended.exception, tuple(ended.frames[-3:]), ended.attempt)
-        if len(self._shapes) > TRACEBACKS:
+        if len(self._shapes) > MAX_TRACEBACKS:
             self._shapes.clear()
         alike = self._shapes[shape] = self._shapes.get(shape, 0) + 1
         if (
-            seen > (EQUAL_UNNAMED if ended.speaker == NOBODY else EQUAL)
-            or alike > OF_SHAPE
-            or len(self.done) >= TRACEBACKS
+            seen > (MAX_EQUAL_UNNAMED if ended.speaker == UNKNOWN_SPEAKER else MAX_EQUAL)
+            or alike > MAX_ALIKE
+            or len(self.done) >= MAX_TRACEBACKS
         ):
             self.dropped += 1
-            if alike == OF_SHAPE + 1 and ended.frames and ended.exception and len(self.familiar) < 16:
+            if alike == MAX_ALIKE + 1 and ended.frames and ended.exception and len(self.familiar) < 16:
                 last = ended.frames[-1]
                 self.familiar.append(
                     (

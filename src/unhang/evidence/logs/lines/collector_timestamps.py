@@ -30,7 +30,7 @@ _OWN_BEGINNING = late_pattern(
 """How lines begin in front of which their program writes no time (or its own)."""
 
 
-def stamp_in(lines: Sequence[str]) -> re.Pattern[str] | None:
+def collector_timestamp_pattern(lines: Sequence[str]) -> re.Pattern[str] | None:
     """The pattern of the stamp in front of nearly all ``lines``, also of those that no logger writes; None without."""
     for stamp in _STAMPS:
         found = [match for line in lines if (match := stamp.match(line)) is not None]

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from unhang.evidence.logs.lines.progress import step_in
+from unhang.evidence.logs.lines.progress import find_step
 
 _HEAD_TEXT = (
     r"(?:\[[^\[\]\n]{1,40}\]|\([^()\n]{1,40}\)|<[^<>\n]{1,40}>|\{[^{}\n]{1,40}\}"
@@ -86,7 +86,7 @@ def _counts(heads: Iterable[tuple[int, re.Match[str]]]) -> bool:
 
 
 def _step(text: str) -> int | None:
-    step = step_in(text)
+    step = find_step(text)
     return step.number if step is not None else None
 
 

@@ -19,7 +19,7 @@ _PARTS = 64
 _Part = TypeVar("_Part", str, bytes)
 
 
-def parts_behind_bars(whole: str) -> list[str]:
+def split_behind_bars(whole: str) -> list[str]:
     """``whole`` cut where the next begins: what another process says, or the next state of a bar whose carriage return
     was lost."""
     if "%|" not in whole:
@@ -30,28 +30,28 @@ def parts_behind_bars(whole: str) -> list[str]:
     return [whole[start:stop] for start, stop in pairwise((0, *sorted(places), len(whole)))]
 
 
-def ends_of(parts: list[_Part], says: Callable[[_Part], bool]) -> list[_Part]:
+def first_and_last_parts(parts: list[_Part], says: Callable[[_Part], bool]) -> list[_Part]:
     """``parts`` of one line; of very many the first and the last, and those in between that say something."""
     if len(parts) <= _PARTS:
         return parts
     return parts[:16] + [part for part in parts[16:-48] if says(part)] + parts[-48:]
 
 
-def anchors_of(rows: Sequence[MessageRow]) -> list[str]:
+def literals_of(rows: Sequence[MessageRow]) -> list[str]:
     """The literals of ``rows``."""
     return [anchor for row in rows for anchor in row.anchors]
 
 
-def rows_in(text: str, rows: Sequence[MessageRow]) -> list[MessageRow]:
+def rows_matching(text: str, rows: Sequence[MessageRow]) -> list[MessageRow]:
     """Those of ``rows`` of which a literal stands in this part of their line."""
     return [row for row in rows if any(anchor in text for anchor in row.anchors)]
 
 
-def within_reach(whole: str, rows: Sequence[MessageRow]) -> str:
+def searchable_part(whole: str, rows: Sequence[MessageRow]) -> str:
     """What patterns look at: of a very long line its beginning, and the surroundings of the first message in it."""
     if len(whole) <= PATTERN_CHARS:
         return whole
-    at = min((place for place in map(whole.find, anchors_of(rows)) if place >= 0), default=0)
+    at = min((place for place in map(whole.find, literals_of(rows)) if place >= 0), default=0)
     if at < PATTERN_CHARS // 2:
         return whole[:PATTERN_CHARS]
     return f"{whole[:256]} … {whole[at - 512 : at + PATTERN_CHARS // 2]}"

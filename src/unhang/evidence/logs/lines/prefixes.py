@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from unhang.evidence.logs.lines.collector_timestamps import stamp_in
+from unhang.evidence.logs.lines.collector_timestamps import collector_timestamp_pattern
 from unhang.evidence.logs.lines.labels import Label, labels_in
 from unhang.knowledge import numbers
 from unhang.late_pattern import late_pattern
@@ -89,7 +89,7 @@ class Speaker(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class UnprefixedLine:
     """A line without its prefixes."""
 
     speaker: Speaker
@@ -98,18 +98,18 @@ class Spoken:
     """The part in which to look for a time: an outer time stamp if there is one, else the text."""
 
 
-NOBODY = Speaker()
+UNKNOWN_SPEAKER = Speaker()
 
 
 class PrefixReader:
     """Takes prefixes off lines; a sample of the log decides whether ``3: `` and ``host: `` are prefixes in it."""
 
     def __init__(self, sample: str) -> None:
-        lines = _beginnings(sample)[:2000]
+        lines = _line_starts(sample)[:2000]
         self.bordered = sum(line[:1] == "|" and line.rstrip()[-1:] != "|" for line in lines) * 2 > len(lines)
         if self.bordered:
             lines = [_BORDER.sub("", line) for line in lines]
-        self.stamp = stamp_in(lines)
+        self.stamp = collector_timestamp_pattern(lines)
         stamp = self.stamp or _KUBE_TIME
         lines = [line[found.end() :] if (found := stamp.match(line)) is not None else line for line in lines]
         labelled = sum(1 for line in lines if _LABEL.match(line))
@@ -129,7 +129,7 @@ class PrefixReader:
             text = text[found.end() :]
         return text
 
-    def read(self, line: str) -> Spoken:
+    def read(self, line: str) -> UnprefixedLine:
         """Split one line."""
         text = line
         if "\x1b" in text or (self.colours and "[" in text):
@@ -156,7 +156,7 @@ class PrefixReader:
             if (found := label.pattern.match(text)) is not None:
                 known.update({name: value for name, value in found.groupdict().items() if name not in known})
                 text = text[found.end() :] if label.whole else text
-        return Spoken(_speaker(known) if known else NOBODY, text, outer or text)
+        return UnprefixedLine(_speaker(known) if known else UNKNOWN_SPEAKER, text, outer or text)
 
     def _next(self, text: str, known: dict[str, str]) -> re.Match[str] | None:
         """The prefix at the start of ``text``, if any."""
@@ -182,14 +182,14 @@ class PrefixReader:
 @lru_cache(maxsize=65_536)
 def _speaker_of(rank: str, label: str, tee: str, host: str, pid: str, name: str) -> Speaker:
     return Speaker(
-        numbers.rank(rank), numbers.rank(label), numbers.rank(tee), host or None, numbers.whole(pid), name or None
+        numbers.rank(rank), numbers.rank(label), numbers.rank(tee), host or None, numbers.integer(pid), name or None
     )
 
 
 def _speaker(known: dict[str, str]) -> Speaker:
     get = known.get
     told = [get(name, "") for name in ("rank", "label", "local", "host", "pid", "name")]
-    return _speaker_of(*told) if any(told) else NOBODY
+    return _speaker_of(*told) if any(told) else UNKNOWN_SPEAKER
 
 
 def _hosts_in(lines: list[str]) -> frozenset[str]:
@@ -205,24 +205,24 @@ def _hosts_in(lines: list[str]) -> frozenset[str]:
     return frozenset(host for host, count in counts.items() if count >= 2)
 
 
-def _beginnings(sample: str) -> list[str]:
+def _line_starts(sample: str) -> list[str]:
     """The lines of ``sample`` up to where a bar writes over them: no collector puts anything before what follows."""
     lines = sample.split("\n" if "\n" in sample.strip() else "\r")
     return [line.lstrip("\r").partition("\r")[0] for line in lines if line.strip()]
 
 
-def is_error_of_torch(text: str) -> bool:
+def is_cpp_error(text: str) -> bool:
     """A line that C++ code (torch's, or another's with Google's logging) prints as an error or as its last word."""
     return _ERROR_HEAD.search(text) is not None
 
 
-def origin_of(text: str) -> dict[str, object]:
+def origin_fields(text: str) -> dict[str, object]:
     """What the inside of a torch or NCCL line says of its origin: ``rank``, ``group_rank``, ``group``,
     ``group_description``, ``cpp_file``, ``cpp_line``, ``nccl_host``, ``nccl_pid``, ``device``."""
     found: dict[str, object] = {}
     c10d = _C10D.search(text) if "pp:" in text or ".h:" in text or ".c" in text else None
     if c10d is not None:
-        found["cpp_file"], found["cpp_line"] = c10d["file"].rsplit("/", 1)[-1], numbers.whole(c10d["line"])
+        found["cpp_file"], found["cpp_line"] = c10d["file"].rsplit("/", 1)[-1], numbers.integer(c10d["line"])
         if c10d["rank"]:
             found["rank"] = numbers.rank(c10d["rank"])
     elif "ank" in text and (spoken := _SPOKEN.search(text)) is not None:
@@ -240,6 +240,6 @@ def origin_of(text: str) -> dict[str, object]:
         found["group_rank"], found["group"] = numbers.rank(tc["rank"]), tc["name"]
     nccl = _NCCL.search(text) if " [" in text and ("NCCL " in text or "CCOM " in text) else None
     if nccl is not None:
-        found["nccl_host"], found["nccl_pid"] = nccl["host"], numbers.whole(nccl["pid"])
-        found["nccl_device"] = numbers.whole(nccl["device"])
+        found["nccl_host"], found["nccl_pid"] = nccl["host"], numbers.integer(nccl["pid"])
+        found["nccl_device"] = numbers.integer(nccl["device"])
     return {name: value for name, value in found.items() if value is not None}

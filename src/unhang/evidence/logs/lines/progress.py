@@ -54,12 +54,12 @@ _PER_STEP_S = late_pattern(
 # `time: 0.35 data_time: 0.01` (mmengine, detectron2), `Time  0.231 ( 0.5)  Data  0.003` (PyTorch's ImageNet example).
 _OF_A_STEP = r"(?: ?\([ts]\))?['\"]?[:=]?\s{0,4}(?P<s>\d+\.\d+)"
 _DATA_S = late_pattern(r"(?<![\w.])[Dd]ata(?:[ _]?(?:time|load(?:ing|er)?(?:[ _]time)?))?" + _OF_A_STEP)
-_ALL_S = late_pattern(r"(?<![\w.])(?:[Bb]atch(?:[ _]time)?|(?:[Ii]ter|[Ss]tep)[ _]time|[Tt]ime)" + _OF_A_STEP)
+_STEP_S = late_pattern(r"(?<![\w.])(?:[Bb]atch(?:[ _]time)?|(?:[Ii]ter|[Ss]tep)[ _]time|[Tt]ime)" + _OF_A_STEP)
 _MAGNITUDE = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LogStep:
     """One step as a line tells it."""
 
     label: str
@@ -70,12 +70,12 @@ class Step:
     elapsed_s: float | None = None
 
 
-def step_in(text: str) -> Step | None:
+def find_step(text: str) -> LogStep | None:
     """The step a line tells, or None."""
     if not _hinted(text):
         return None
     if "%|" in text and (bar := _BAR.search(text)) is not None:
-        return Step(
+        return LogStep(
             _label(bar["label"]) or "bar",
             _amount(bar["n"]),
             _amount(bar["total"]),
@@ -84,7 +84,7 @@ def step_in(text: str) -> Step | None:
             elapsed_s(bar["elapsed"]),
         )
     if (bar := _counter(text)) is not None:
-        return Step(
+        return LogStep(
             _label(bar["label"]) or "bar",
             _amount(bar["n"]),
             None,
@@ -93,15 +93,17 @@ def step_in(text: str) -> Step | None:
             elapsed_s(bar["elapsed"]),
         )
     if "poch" in text and (found := _EPOCH_STEP.search(text)) is not None:
-        return Step("step of epoch", _plain(found["n"]), _plain(found["total"]), "step", pace_in(text))
+        return LogStep("step of epoch", _plain(found["n"]), _plain(found["total"]), "step", find_step_time(text))
     if (found := _STEP.search(text)) is not None:
         total = _plain(found["total"]) if found["total"] else None
-        return Step(_label(found["label"]).lower(), _plain(found["n"]), total, "step", pace_in(text))
+        return LogStep(_label(found["label"]).lower(), _plain(found["n"]), total, "step", find_step_time(text))
     if "/" in text and (found := _DONE_OF.search(text)) is not None:
-        return Step(_label(found["label"]), _plain(found["n"]), _plain(found["total"]), found["unit"], pace_in(text))
+        return LogStep(
+            _label(found["label"]), _plain(found["n"]), _plain(found["total"]), found["unit"], find_step_time(text)
+        )
     if (found := _EPOCH.search(text)) is not None:
         total = _plain(found["total"]) if found["total"] else None
-        return Step("epoch", _plain(found["n"]), total, "epoch")
+        return LogStep("epoch", _plain(found["n"]), total, "epoch")
     return None
 
 
@@ -128,16 +130,16 @@ def _hinted(text: str) -> bool:
     )
 
 
-def load_in(text: str) -> tuple[float, float] | None:
+def find_data_wait(text: str) -> tuple[float, float] | None:
     """(seconds the step waited for its data, seconds in all) as its line tells them; None where it tells not both."""
     if "ata" not in text or (data := _DATA_S.search(text)) is None:
         return None
-    whole = _ALL_S.search(text, data.end()) or _ALL_S.search(text, 0, data.start())
+    whole = _STEP_S.search(text, data.end()) or _STEP_S.search(text, 0, data.start())
     waited_s, all_s = (numbers.duration_s(found["s"]) if found is not None else None for found in (data, whole))
     return (waited_s, all_s) if waited_s is not None and all_s is not None and waited_s <= all_s else None
 
 
-def trainer_line(text: str) -> bool:
+def is_trainer_line(text: str) -> bool:
     """A line of the transformers Trainer: a dict without a step."""
     return "{'" in text and _TRAINER.search(text) is not None
 
@@ -148,12 +150,12 @@ def _label(text: str) -> str:
 
 
 def _plain(text: str) -> int:
-    return numbers.whole(text) or 0
+    return numbers.integer(text) or 0
 
 
 def _amount(text: str) -> int:
     scale = _MAGNITUDE.get(text[-1:], 1)
-    return int((numbers.decimal(text.rstrip("kKMGT"), most=numbers.MOST / scale) or 0.0) * scale)
+    return int((numbers.decimal(text.rstrip("kKMGT"), most=numbers.MAX_INTEGER / scale) or 0.0) * scale)
 
 
 def _bar_unit(unit: str | None) -> str:
@@ -172,7 +174,7 @@ def _bar_pace(rate: str | None, unit: str | None) -> float | None:
     return 1 / value if value > 0 else None
 
 
-def pace_in(text: str) -> float | None:
+def find_step_time(text: str) -> float | None:
     """Seconds a step took, as its line prints them; None where it does not."""
     if "time" not in text and "/it" not in text and "/step" not in text and "dt" not in text:
         return None
@@ -184,7 +186,7 @@ def pace_in(text: str) -> float | None:
     return None
 
 
-class Run:
+class StepRun:
     """Steps of one speaker under one label that only grow."""
 
     __slots__ = (
@@ -194,7 +196,7 @@ class Run:
     )  # fmt: skip
 
     def __init__(
-        self, speaker: Hashable, rank: int | None, step: Step, time_s: float | None, line: int, attempt: int
+        self, speaker: Hashable, rank: int | None, step: LogStep, time_s: float | None, line: int, attempt: int
     ) -> None:
         self.speaker = speaker
         self.rank = rank
@@ -220,13 +222,20 @@ class ProgressReader:
     """Folds steps into runs; a label that starts over begins a new run (at most ``keep`` runs a speaker and label)."""
 
     def __init__(self, *, keep: int = 8, labels: int = 20_000) -> None:
-        self._runs: dict[tuple[Hashable, int | None, str], list[Run]] = {}
+        self._runs: dict[tuple[Hashable, int | None, str], list[StepRun]] = {}
         self._keep = keep
         self._labels = labels
         self.dropped = 0
 
     def take(
-        self, speaker: Hashable, rank: int | None, step: Step, line: int, time_s: float | None, text: str, attempt: int
+        self,
+        speaker: Hashable,
+        rank: int | None,
+        step: LogStep,
+        line: int,
+        time_s: float | None,
+        text: str,
+        attempt: int,
     ) -> None:
         """Add a step."""
         key = (speaker, rank, step.label)
@@ -238,7 +247,7 @@ class ProgressReader:
             runs = self._runs[key] = []
         run = runs[-1] if runs else None
         if run is None or step.number < run.last_step or step.total != run.total or run.attempt != attempt:
-            run = Run(speaker, rank, step, time_s, line, attempt)
+            run = StepRun(speaker, rank, step, time_s, line, attempt)
             runs.append(run)
             if len(runs) > self._keep:
                 del runs[1]
@@ -247,7 +256,7 @@ class ProgressReader:
             run.recent.append((step.number, time_s))
             if (printed_s := step.elapsed_s if step.elapsed_s is not None else step.per_step_s) is not None:
                 run.printed.append((step.number, printed_s))
-            if (load := load_in(text)) is not None:
+            if (load := find_data_wait(text)) is not None:
                 run.loads.append((step.number, *load))
         if step.number != run.last_step:
             run.most_told, run.told = max(run.most_told, run.told), 0
@@ -257,7 +266,7 @@ class ProgressReader:
         run.per_step_s = step.per_step_s if step.per_step_s is not None else run.per_step_s
         run.elapsed_s = step.elapsed_s if step.elapsed_s is not None else run.elapsed_s
 
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[StepRun]:
         """All runs, in the order of their first lines."""
         found = [run for runs in self._runs.values() for run in runs]
         return sorted(found, key=lambda run: run.first_line)

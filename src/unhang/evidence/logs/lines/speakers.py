@@ -7,19 +7,19 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
-from unhang.evidence.logs.lines.prefixes import NOBODY, Speaker
+from unhang.evidence.logs.lines.prefixes import UNKNOWN_SPEAKER, Speaker
 from unhang.knowledge import numbers
 
 _RANK = re.compile(r"(?<![\w-])(?:global[_ -]?)?rank[ :=#]{0,3}(\d{1,6})\b(?! ?/)", re.IGNORECASE)
 _PID = re.compile(r"(?<![\w-])pid[ :=#]{0,3}(\d{1,10})\b", re.IGNORECASE)
-_MOST = 65_536
+_MAX_KNOWN = 65_536
 """Labels and processes, each."""
 _Key = TypeVar("_Key", int, str)
-_FEW = 4
+_FEW_LABELS = 4
 """Ranks kept of one label or process: two are already too many to be one."""
 
 
-class Voices:
+class SpeakerRanks:
     """Learns (label, local rank, process, name) → rank; ``rank_of`` answers once the log is read."""
 
     def __init__(self, file_rank: int | None, sizes: AbstractSet[int] = frozenset()) -> None:
@@ -40,17 +40,17 @@ class Voices:
         """A line of ``speaker`` told its ``rank`` outright."""
         if rank is not None:
             self.heard.add(rank)
-        if speaker is NOBODY:
+        if speaker is UNKNOWN_SPEAKER:
             return
         if speaker.tee is not None:
             known = self._tees.setdefault((speaker.host, speaker.label, speaker.tee), set())
-            if rank is not None and len(known) < _FEW:
+            if rank is not None and len(known) < _FEW_LABELS:
                 known.add(rank)
             if speaker.label is not None:
                 self._teed_labels.add(speaker.label)
         elif speaker.label is not None:
             known = self._labels.setdefault(speaker.label, set())
-            if rank is not None and len(known) < _FEW:
+            if rank is not None and len(known) < _FEW_LABELS:
                 known.add(rank)
         if speaker.name is not None:
             self._learn(self._names, speaker.name, rank)
@@ -71,17 +71,17 @@ class Voices:
         if rank is None:
             return
         pids = _PID.findall(text)
-        if len(pids) == 1 and (pid := numbers.whole(pids[0])) is not None:
+        if len(pids) == 1 and (pid := numbers.integer(pids[0])) is not None:
             self._learn(self._pids, pid, rank)
         if speaker.name is not None:
             self._learn(self._names, speaker.name, rank)
 
     @staticmethod
     def _learn(known: dict[_Key, set[int]], key: _Key, rank: int | None) -> None:
-        if key not in known and len(known) >= _MOST:
+        if key not in known and len(known) >= _MAX_KNOWN:
             return
         ranks = known.setdefault(key, set())
-        if rank is not None and len(ranks) < _FEW:
+        if rank is not None and len(ranks) < _FEW_LABELS:
             ranks.add(rank)
 
     def learn_process(self, host: str, pid: int, comm_rank: int, comm_size: int) -> None:

@@ -25,13 +25,13 @@ _LOOK_AT = 160
 """Characters of a line in which its time can stand."""
 
 
-class Clock:
+class TimestampReader:
     """Reads the time of lines; one per log, because dates without a year take the year of the log."""
 
     def __init__(self, *, year: int, latest_s: float | None = None) -> None:
         """``year`` for dates without one; ``latest_s`` (modification time of the file) keeps them out of the future."""
         self.year = year
-        self.year_told = False
+        self.has_year = False
         """A line of the log has a year: the others are of it too."""
         self._latest_s = latest_s
         self._days: dict[tuple[int, int, int], float | None] = {}
@@ -39,14 +39,14 @@ class Clock:
 
     def time_of(self, text: str) -> float | None:
         """Seconds since the epoch of a line, or None. ``text`` is the line with its prefixes."""
-        return self._told_by(text)[1]
+        return self._read_once(text)[1]
 
-    def written_as(self, text: str) -> TimeForm:
+    def time_form(self, text: str) -> TimeForm:
         """How much of its moment the line itself tells."""
-        form = self._told_by(text)[2]
-        return TimeForm.YEAR if self.year_told and form is TimeForm.DAY else form
+        form = self._read_once(text)[2]
+        return TimeForm.YEAR if self.has_year and form is TimeForm.DAY else form
 
-    def _told_by(self, text: str) -> tuple[str, float | None, TimeForm]:
+    def _read_once(self, text: str) -> tuple[str, float | None, TimeForm]:
         if text is not self._asked[0]:  # the same line is asked about several times
             self._asked = (text, *self._read(text[:_LOOK_AT]))
         return self._asked

@@ -24,7 +24,7 @@ _ISO = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)
 _SAMPLE_LINES = 20
 
 
-def unpacked(blocks: Iterator[bytes]) -> Iterator[bytes]:
+def unwrap_json_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
     """``blocks`` of whole lines; of a log packed into JSON what was in it, a line for a line."""
     first = next(blocks, b"")
     rest = chain((first,), blocks) if first else blocks

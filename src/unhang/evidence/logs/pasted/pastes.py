@@ -12,16 +12,16 @@ from typing import TypeVar
 from unhang.evidence.items import LastLine, LogEnding, LogEvent, LogReading, ProcessExit, Progress, PythonTraceback
 from unhang.evidence.logs.blocks import decoded
 from unhang.evidence.logs.lines.prefixes import without_colours
-from unhang.evidence.logs.pasted.paste_letters import as_printed
-from unhang.evidence.logs.pasted.paste_marks import without_marks, without_markup
-from unhang.evidence.logs.pasted.wrapped_lines import told, unwrapped
+from unhang.evidence.logs.pasted.paste_characters import original_characters
+from unhang.evidence.logs.pasted.paste_markup import without_html, without_paste_markup
+from unhang.evidence.logs.pasted.wrapped_lines import information_score, join_wrapped_lines
 
 PASTE_BYTES = 1 << 18
 _Item = TypeVar("_Item", LogEvent, PythonTraceback, ProcessExit, Progress, LastLine, LogEnding)
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class RestoredPaste:
     """The log with its lines whole again; ``first_lines[i]`` is where line ``i`` of ``data`` began in the paste."""
 
     data: bytes
@@ -30,7 +30,7 @@ class Mended:
     """How many lines the paste had."""
 
 
-def mend_paste(data: bytes) -> Mended | None:
+def restore_paste(data: bytes) -> RestoredPaste | None:
     """The log as it was before it was pasted; None when nothing has to be undone."""
     if not data or len(data) > PASTE_BYTES:
         return None
@@ -41,16 +41,16 @@ def mend_paste(data: bytes) -> Mended | None:
     lines = original
     if b"[0m" in data:
         lines = [(number, without_colours(line)) for number, line in lines]
-    lines = without_markup(lines)
-    lines = without_marks([(number, as_printed(line, told)) for number, line in lines])
-    lines = unwrapped(lines) or lines
+    lines = without_html(lines)
+    lines = without_paste_markup([(number, original_characters(line, information_score)) for number, line in lines])
+    lines = join_wrapped_lines(lines) or lines
     if lines == original:
         return None
     content = "".join(f"{line}\n" for _, line in lines)
-    return Mended(content.encode("utf-8", "replace"), tuple(number for number, _ in lines), len(raw))
+    return RestoredPaste(content.encode("utf-8", "replace"), tuple(number for number, _ in lines), len(raw))
 
 
-def renumbered(reading: LogReading, paste: Mended) -> LogReading:
+def with_paste_line_numbers(reading: LogReading, paste: RestoredPaste) -> LogReading:
     """``reading`` of the mended log with the line numbers of the paste: of a joined line, where it began."""
 
     def placed(line: int) -> int:
@@ -69,7 +69,7 @@ def renumbered(reading: LogReading, paste: Mended) -> LogReading:
         exits=tuple(map(moved, reading.exits)),
         progress=tuple(replace(moved(run), last_line=placed(run.last_line)) for run in reading.progress),
         last_lines=tuple(map(moved, reading.last_lines)),
-        complaints=tuple(map(moved, reading.complaints)),
+        unrecognized_failures=tuple(map(moved, reading.unrecognized_failures)),
         said=tuple(map(moved, reading.said)),
         endings=tuple(map(moved, reading.endings)),
         started_line=placed(reading.started_line),

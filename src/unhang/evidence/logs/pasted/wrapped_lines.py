@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 
-from unhang.evidence.logs.lines.prefixes import origin_of
-from unhang.evidence.logs.lines.progress import step_in
+from unhang.evidence.logs.lines.prefixes import origin_fields
+from unhang.evidence.logs.lines.progress import find_step
 from unhang.knowledge.messages import load_messages, match_message
 from unhang.late_pattern import late_pattern
 
@@ -44,11 +44,11 @@ _WORD = late_pattern(r"[A-Za-z]{2,}")
 _LAST_WORD = late_pattern(r"(?<![\w.])[A-Za-z]{2,}$")
 _FIRST_WORD = late_pattern(r"[A-Za-z]{2,}(?![\w.])")
 _DIGITS = late_pattern(r"\d")
-Numbered = tuple[int, str]
+NumberedLine = tuple[int, str]
 """A line and its number in the paste."""
 
 
-def unwrapped(lines: Sequence[Numbered]) -> list[Numbered] | None:
+def join_wrapped_lines(lines: Sequence[NumberedLine]) -> list[NumberedLine] | None:
     """The lines before they were broken, joined ones with the number of their first piece; None = none was broken."""
     widths = [_width(line) for _, line in lines]
     best = _Joined()
@@ -63,7 +63,7 @@ def unwrapped(lines: Sequence[Numbered]) -> list[Numbered] | None:
     return best.put_into(lines) if best.gained > 0 else None
 
 
-def _torn_words(lines: Sequence[Numbered], widths: Sequence[int], limit: int) -> bool:
+def _torn_words(lines: Sequence[NumberedLine], widths: Sequence[int], limit: int) -> bool:
     """Words go on over the ends of lines of one width, again and again: no message, but surely a broken paste."""
     ends = [place for place, width in enumerate(widths[:-1]) if width == limit]
     torn = [place for place in ends if lines[place][1][-1].isalnum() and lines[place + 1][1][:1].isalnum()]
@@ -79,14 +79,14 @@ class _Joined:
         self._worse: dict[int, tuple[list[int], str]] = {}
         self._proofs = 0
 
-    def add(self, lines: Sequence[Numbered], group: list[int], whole: str) -> None:
+    def add(self, lines: Sequence[NumberedLine], group: list[int], whole: str) -> None:
         """Take a group of pieces as ``whole``."""
-        gain = told(whole) - sum(told(lines[index][1]) for index in group)
+        gain = information_score(whole) - sum(information_score(lines[index][1]) for index in group)
         (self._better if gain >= 0 else self._worse)[group[0]] = (group, whole)
         self.gained += max(gain, 0)
         self._proofs += gain > 0
 
-    def put_into(self, lines: Sequence[Numbered]) -> list[Numbered]:
+    def put_into(self, lines: Sequence[NumberedLine]) -> list[NumberedLine]:
         """``lines`` with what was joined; once proved, also where the pieces seemed to tell more each on its own."""
         joined = {**self._better, **self._worse} if self._proofs >= _PROOFS else self._better
         inner = {index for group, _ in joined.values() for index in group[1:]}
@@ -106,7 +106,7 @@ def _limits(widths: Sequence[int]) -> list[int]:
     return list(dict.fromkeys((max(counts), *common)))
 
 
-def _groups(lines: Sequence[Numbered], widths: Sequence[int], limit: int, *, by_words: bool) -> Iterator[list[int]]:
+def _groups(lines: Sequence[NumberedLine], widths: Sequence[int], limit: int, *, by_words: bool) -> Iterator[list[int]]:
     """Places of lines that belong together when lines were broken at ``limit``."""
     group = [0]
     for index in range(1, len(lines)):
@@ -121,7 +121,7 @@ def _groups(lines: Sequence[Numbered], widths: Sequence[int], limit: int, *, by_
 
 
 def _goes_on(
-    lines: Sequence[Numbered], widths: Sequence[int], group: Sequence[int], limit: int, *, by_words: bool
+    lines: Sequence[NumberedLine], widths: Sequence[int], group: Sequence[int], limit: int, *, by_words: bool
 ) -> bool:
     """Whether the line behind ``group`` goes on with its last."""
     index = group[-1] + 1
@@ -146,7 +146,7 @@ def _goes_on(
     if _DOUBTFUL.match(line) is not None:
         whole = _whole(lines, group, limit, by_words=by_words)
         longer = _whole(lines, [*group, index], limit, by_words=by_words)
-        return told(longer) > told(whole) + told(line)
+        return information_score(longer) > information_score(whole) + information_score(line)
     return _FRESH.match(line) is None
 
 
@@ -162,7 +162,7 @@ def _alike(first: str, second: str) -> bool:
     return len(second) >= 6 and _DIGITS.sub("0", first[:8]) == _DIGITS.sub("0", second[:8])
 
 
-def _whole(lines: Sequence[Numbered], group: Sequence[int], limit: int, *, by_words: bool) -> str:
+def _whole(lines: Sequence[NumberedLine], group: Sequence[int], limit: int, *, by_words: bool) -> str:
     """The pieces as one line, with the spaces that the breaks swallowed."""
     whole = lines[group[0]][1]
     for before, index in itertools.pairwise(group):
@@ -201,13 +201,13 @@ def _width(line: str) -> int:
 
 
 @lru_cache(maxsize=4096)
-def told(line: str) -> int:
+def information_score(line: str) -> int:
     """How much a line tells: its messages with their fields, who says them, a stack frame, a step."""
     line = line[:20_000]
     matches = match_message(line)
     messages = sum(2 + len(match.values) for match in matches if not match.row.fallback)
     if messages:
-        messages += len(origin_of(line))
-    step = step_in(line) if len(line) < 4_000 else None
+        messages += len(origin_fields(line))
+    step = find_step(line) if len(line) < 4_000 else None
     steps = 0 if step is None else 1 + (step.total is not None) + (step.elapsed_s is not None)
     return messages + steps + (3 if _FRAME.search(line) else 0)

@@ -15,8 +15,8 @@ _WORTH_COMPILING = 100_000
 """So many places of quiet literals cost as much to throw away as a new compilation that no longer gives them."""
 
 
-class CompiledFilter(Generic[Tag]):
-    """Finds the same places as :class:`~unhang.evidence.logs.scan.literal_search.AnchorFilter`. One per log."""
+class HyperscanFilter(Generic[Tag]):
+    """Finds the same places as :class:`~unhang.evidence.logs.scan.literal_search.LiteralFilter`. One per log."""
 
     def __init__(self, hyperscan: ModuleType, anchors: Sequence[tuple[bytes, tuple[Tag, ...]]]) -> None:
         self._hyperscan = hyperscan
@@ -73,13 +73,13 @@ class CompiledFilter(Generic[Tag]):
         self._scratch: Any = self._hyperscan.Scratch(self._database)
 
 
-def compiled(anchors: Sequence[tuple[bytes, tuple[Tag, ...]]]) -> CompiledFilter[Tag] | None:
+def compile_filter(anchors: Sequence[tuple[bytes, tuple[Tag, ...]]]) -> HyperscanFilter[Tag] | None:
     """A filter for one log; None where hyperscan is not installed or does not run on this machine."""
     hyperscan = _hyperscan()
     if hyperscan is None:
         return None
     try:
-        return CompiledFilter(hyperscan, anchors)
+        return HyperscanFilter(hyperscan, anchors)
     except hyperscan.error:
         return None
 

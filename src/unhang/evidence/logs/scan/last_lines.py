@@ -11,19 +11,19 @@ _NAMED = re.compile(rb"(?:[Rr]ank|GPU|gpu)\W{0,3}(\d{1,6})")
 _LOOK_AT = 200
 
 
-def last_words(blocks: Sequence[bytes]) -> list[list[tuple[int, int]]]:
+def last_lines_of_speakers(blocks: Sequence[bytes]) -> list[list[tuple[int, int]]]:
     """Of every block, where the last line and the last step of those stand who speak in none behind it, in order."""
     seen: set[tuple[bytes, bool]] = set()
-    return [_unheard(data, seen) for data in reversed(blocks)][::-1]
+    return [_new_speakers(data, seen) for data in reversed(blocks)][::-1]
 
 
-def _unheard(data: bytes, seen: set[tuple[bytes, bool]]) -> list[tuple[int, int]]:
+def _new_speakers(data: bytes, seen: set[tuple[bytes, bool]]) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     stop = len(data)
     while stop > 0:
         start = data.rfind(b"\n", 0, stop - 1) + 1
         line = data[start : min(stop, start + _LOOK_AT)]
-        key = (_voice(line), b"tep" in line or b"%|" in line or b"iter" in line or b"poch" in line)
+        key = (_speaker_key(line), b"tep" in line or b"%|" in line or b"iter" in line or b"poch" in line)
         if key not in seen:
             seen.add(key)
             found.append((start, stop))
@@ -32,7 +32,7 @@ def _unheard(data: bytes, seen: set[tuple[bytes, bool]]) -> list[tuple[int, int]
     return found
 
 
-def _voice(line: bytes) -> bytes:
+def _speaker_key(line: bytes) -> bytes:
     head = _HEAD.match(line)
     if head is not None and b"rank" in head[0]:
         return head[0]

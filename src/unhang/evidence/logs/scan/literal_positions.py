@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from unhang.evidence.logs.scan.hyperscan_search import CompiledFilter
-    from unhang.evidence.logs.scan.literal_search import AnchorFilter
+    from unhang.evidence.logs.scan.hyperscan_search import HyperscanFilter
+    from unhang.evidence.logs.scan.literal_search import LiteralFilter
 
 COMPILE_FROM = 8 << 20
 """Logs smaller than this are read before a compilation would have paid for itself."""
@@ -60,15 +60,15 @@ class Literals(Generic[Tag]):
         self._plain_left -= len(data)
         return self._plain_left >= 0
 
-    def fresh(self) -> AnchorFilter[Tag]:
+    def fresh(self) -> LiteralFilter[Tag]:
         """Our own filter, for another log."""
         return self._untuned.fresh()
 
     @cached_property
-    def _untuned(self) -> AnchorFilter[Tag]:
-        from unhang.evidence.logs.scan.literal_search import AnchorFilter
+    def _untuned(self) -> LiteralFilter[Tag]:
+        from unhang.evidence.logs.scan.literal_search import LiteralFilter
 
-        return AnchorFilter(self.anchors)
+        return LiteralFilter(self.anchors)
 
     def places(self, data: bytes) -> list[tuple[int, Tag]]:
         """(offset, tag) of every literal in ``data``, ordered by offset."""
@@ -81,7 +81,7 @@ class LiteralFinder(Generic[Tag]):
 
     def __init__(self, literals: Literals[Tag], compile_from: int | None = None) -> None:
         self._literals = literals
-        self._filter: PlainSearch[Tag] | AnchorFilter[Tag] | CompiledFilter[Tag] = PlainSearch(literals.anchors)
+        self._filter: PlainSearch[Tag] | LiteralFilter[Tag] | HyperscanFilter[Tag] = PlainSearch(literals.anchors)
         self._plain = True
         self._quiet: set[Tag] = set()
         self._left: int | None = COMPILE_FROM if compile_from is None else compile_from
@@ -106,15 +106,15 @@ class LiteralFinder(Generic[Tag]):
         return self._filter.places(data)
 
     def _compile(self) -> None:
-        from unhang.evidence.logs.scan.hyperscan_search import compiled
+        from unhang.evidence.logs.scan.hyperscan_search import compile_filter
 
-        faster = compiled(self._literals.anchors)
+        faster = compile_filter(self._literals.anchors)
         if faster is None:
             return
         self._change_to(faster)
         self.is_compiled, self._plain = True, False
 
-    def _change_to(self, faster: AnchorFilter[Tag] | CompiledFilter[Tag]) -> None:
+    def _change_to(self, faster: LiteralFilter[Tag] | HyperscanFilter[Tag]) -> None:
         for tag in self._quiet:
             faster.quiet(tag)
         self._filter = faster

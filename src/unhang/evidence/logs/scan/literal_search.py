@@ -22,7 +22,7 @@ _MULTIPLIER = np.uint32(2654435761)
 _SHIFT = np.uint32(32 - _BITS)
 _SECOND_MULTIPLIER, _SECOND_SHIFT = np.uint32(2246822519), np.uint32(12)
 _COMMON = b" etaoinsrlhdcumpfgEywbvNI0123456789.:,/_-=[]()TSARCLODkMPxjqz"
-_OPEN = bytes(range(256))
+_ANY_BYTE = bytes(range(256))
 """What may stand beside a literal of five or six bytes: a letter of any alphabet, in any encoding, or a NUL."""
 SHORTEST = 5
 _PAD = b"\n" * 8
@@ -30,7 +30,7 @@ _TUNE_FROM = 1 << 18
 """Blocks smaller than this are not worth tuning for."""
 _TOO_MANY_PER_BYTE = 1 / 8192
 """More places than this that turn out to hold no literal: tune again."""
-_LONGEST_REST = 32
+_MAX_BLOCKS_UNTUNED = 32
 """Blocks between two tunings: some places are missed however the words are chosen."""
 _TUNE_WORDS = 1 << 16
 
@@ -52,8 +52,8 @@ def _words_of(anchor: bytes) -> Iterator[tuple[int, int, list[bytes]]]:
     for offset in range(length - 3):
         yield offset % 4, offset, [anchor[offset : offset + 4]]
     if length < 7:
-        yield 3, -1, [bytes((byte,)) + anchor[:3] for byte in _OPEN]
-        yield (length - 3) % 4, length - 3, [anchor[-3:] + bytes((byte,)) for byte in _OPEN]
+        yield 3, -1, [bytes((byte,)) + anchor[:3] for byte in _ANY_BYTE]
+        yield (length - 3) % 4, length - 3, [anchor[-3:] + bytes((byte,)) for byte in _ANY_BYTE]
 
 
 def _number(word: bytes) -> int:
@@ -101,7 +101,7 @@ class _Choices:
         return [start + int(keys[start:end].argmin()) for start, end in zip(self._starts, ends, strict=True)]
 
 
-class AnchorFilter(Generic[Tag]):
+class LiteralFilter(Generic[Tag]):
     """Finds literals (each with its tags) in blocks of bytes; one per log, because it tunes itself to it."""
 
     def __init__(self, anchors: Sequence[tuple[bytes, tuple[Tag, ...]]]) -> None:
@@ -122,9 +122,9 @@ class AnchorFilter(Generic[Tag]):
         self._hashes: Any = np.empty(0, dtype=np.intp)
         self._flags: Any = np.empty(0, dtype=np.bool_)
 
-    def fresh(self) -> AnchorFilter[Tag]:
+    def fresh(self) -> LiteralFilter[Tag]:
         """A filter for another log, as it was before any tuning; cheaper than a new one. Only for untuned filters."""
-        other: AnchorFilter[Tag] = object.__new__(AnchorFilter)
+        other: LiteralFilter[Tag] = object.__new__(LiteralFilter)
         other.anchors, other._choices, other._buckets = self.anchors, self._choices, self._buckets
         other._table, other._second = self._table, self._second
         other._checked, other._check, other._check_at = self._checked, self._check, self._check_at
@@ -258,7 +258,7 @@ class AnchorFilter(Generic[Tag]):
         costs = self._choices.costs(words[:_TUNE_WORDS])
         self._costs = costs if self._costs is None else self._costs // 2 + costs
         self._tunings += 1
-        self._rest = min(1 << self._tunings, _LONGEST_REST)
+        self._rest = min(1 << self._tunings, _MAX_BLOCKS_UNTUNED)
         self._choose(self._costs)
 
     def _choose(self, costs: npt.NDArray[np.int64] | None) -> None:

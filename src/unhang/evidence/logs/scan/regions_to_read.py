@@ -39,7 +39,7 @@ def regions_of(data: bytes, places: Sequence[tuple[int, MessageRow | None]], tai
     return regions
 
 
-def first_of_lines(data: bytes, places: Sequence[tuple[int, Tag]]) -> list[tuple[int, Tag]]:
+def first_in_each_line(data: bytes, places: Sequence[tuple[int, Tag]]) -> list[tuple[int, Tag]]:
     """``places`` of literals without those that stand in one line with an earlier one of the same tag."""
     ends: dict[Tag, int] = {}
     kept: list[tuple[int, Tag]] = []
@@ -52,7 +52,7 @@ def first_of_lines(data: bytes, places: Sequence[tuple[int, Tag]]) -> list[tuple
     return kept
 
 
-def with_lines(regions: list[Region], lines: Sequence[tuple[int, int]]) -> list[Region]:
+def add_lines(regions: list[Region], lines: Sequence[tuple[int, int]]) -> list[Region]:
     """``regions`` and some more ``lines`` (first byte, byte behind the last), in order."""
     joined: list[Region] = []
     for region in sorted((*regions, *(Region(start, stop, stop) for start, stop in lines)), key=lambda one: one.start):
@@ -73,7 +73,7 @@ def _lines_with(row: MessageRow | None) -> int:
     return 1 if row is None or row.benign or row.owner == "NCCL" else _AFTER_HIT
 
 
-def newlines(data: bytes, start: int, stop: int) -> int:
+def count_newlines(data: bytes, start: int, stop: int) -> int:
     """How many line ends stand between two bytes; quicker than ``bytes.count`` where there are many."""
     if stop - start < 4096:
         return data.count(b"\n", start, stop)

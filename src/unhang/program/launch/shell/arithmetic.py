@@ -7,7 +7,7 @@ import operator
 import re
 from collections.abc import Callable
 
-from unhang.program.launch.shell.state import State
+from unhang.program.launch.shell.state import ShellState
 
 _OPERATIONS: dict[type, Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -28,7 +28,7 @@ _NAME = re.compile(r"\$\{(\w+)\}|\$?\b([A-Za-z_]\w*)")
 MOST = 1 << 62
 
 
-def computed(words: str, state: State) -> int | None:
+def evaluate_arithmetic(words: str, state: ShellState) -> int | None:
     """The value of ``words``; None where a variable is no number, or an operation none of ours."""
 
     def value(found: re.Match[str]) -> str:

@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 
 from unhang.findings import Source, say
 from unhang.knowledge import numbers
-from unhang.program.launch.follow_session import Frame
-from unhang.program.launch.shell.conditions import asked
-from unhang.program.launch.shell.partly_known_text import emptied, is_known
+from unhang.program.launch.follow_session import ScriptFrame
+from unhang.program.launch.shell.conditions import evaluate_test_words
+from unhang.program.launch.shell.partly_known_text import is_known, with_marks_empty
 
-Builtin = Callable[[Frame, list[str], Source], bool | None]
+Builtin = Callable[[ScriptFrame, list[str], Source], bool | None]
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
-def _change_folder(frame: Frame, words: list[str], source: Source) -> bool | None:
+def _change_folder(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
     paths = [word for word in words if word not in ("-P", "-L", "--")]
     target = paths[0] if paths else str(frame.state.value("HOME") or "~")
     if target == "-":
@@ -34,9 +34,9 @@ def _change_folder(frame: Frame, words: list[str], source: Source) -> bool | Non
     return True
 
 
-def _stay(frame: Frame, place: str, source: Source) -> None:
+def _stay(frame: ScriptFrame, place: str, source: Source) -> None:
     """The shell says that there is no such folder, and goes on where it is."""
-    above = frame.session.folder_that_has(place)
+    above = frame.session.find_folder_with(place)
     if above:
         told = say(
             "cd {path}: {path} is not there and the shell stays; start it from {folder}, where that folder is",
@@ -48,7 +48,7 @@ def _stay(frame: Frame, place: str, source: Source) -> None:
     frame.session.note(told, source)
 
 
-def _set(frame: Frame, words: list[str], source: Source) -> bool | None:  # noqa: ARG001 - all are called alike
+def _set(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:  # noqa: ARG001 - all are called alike
     if "--" in words:
         frame.state.arguments = words[words.index("--") + 1 :]
     elif words and not words[0].startswith(("-", "+")):
@@ -56,20 +56,20 @@ def _set(frame: Frame, words: list[str], source: Source) -> bool | None:  # noqa
     return True
 
 
-def _shift(frame: Frame, words: list[str], source: Source) -> bool | None:  # noqa: ARG001
-    count = numbers.whole(words[0]) if words else 1
+def _shift(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:  # noqa: ARG001
+    count = numbers.integer(words[0]) if words else 1
     frame.state.arguments = frame.state.arguments[count or 0 :]
     return True
 
 
-def _unset(frame: Frame, words: list[str], source: Source) -> bool | None:  # noqa: ARG001
+def _unset(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:  # noqa: ARG001
     for word in words:
         if not word.startswith("-"):
             frame.state.unset(word)
     return True
 
 
-def _export(frame: Frame, words: list[str], source: Source) -> bool | None:
+def _export(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
     for word in words:
         name, sign, value = word.partition("=")
         if sign and _NAME.fullmatch(name):
@@ -79,7 +79,7 @@ def _export(frame: Frame, words: list[str], source: Source) -> bool | None:
     return True
 
 
-def _read(frame: Frame, words: list[str], source: Source) -> bool | None:
+def _read(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
     names = [word for word in words if _NAME.fullmatch(word)]
     told = frame.stdin.split("\n")[0].split() if frame.stdin is not None and is_known(frame.stdin) else None
     if "-ra" in words or "-a" in words:
@@ -92,21 +92,21 @@ def _read(frame: Frame, words: list[str], source: Source) -> bool | None:
     return True if told is not None else None
 
 
-def _mark(frame: Frame, name: str, source: Source) -> str:
+def _mark(frame: ScriptFrame, name: str, source: Source) -> str:
     return frame.session.parts.mark(f"${name}", say("only running it tells"), source)
 
 
 def _ending(how: str) -> Builtin:
-    def end(frame: Frame, words: list[str], source: Source) -> bool | None:
+    def end(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
         frame.state.ended = how
         if how == "exit":
             frame.session.exits.append(source)
-        return emptied(words[0]) in ("", "0") if words else True
+        return with_marks_empty(words[0]) in ("", "0") if words else True
 
     return end
 
 
-def _eval(frame: Frame, words: list[str], source: Source) -> bool | None:
+def _eval(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
     from unhang.program.launch.shell.statements import run_text
 
     text = " ".join(words)
@@ -116,7 +116,7 @@ def _eval(frame: Frame, words: list[str], source: Source) -> bool | None:
     return run_text(frame.session, frame.state, text, source)
 
 
-def _source(frame: Frame, words: list[str], source: Source) -> bool | None:
+def _source(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
     from unhang.program.launch.shell.statements import run_file
 
     if not words:
@@ -136,12 +136,12 @@ def _source(frame: Frame, words: list[str], source: Source) -> bool | None:
     return done
 
 
-def _getopts(frame: Frame, words: list[str], source: Source) -> bool | None:
+def _getopts(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
     """The next option of one letter; ``OPTIND`` counts on."""
     if len(words) < 2:
         return False
     letters, name = words[0].lstrip(":"), words[1]
-    at = numbers.whole(str(frame.state.value("OPTIND") or "1")) or 1
+    at = numbers.integer(str(frame.state.value("OPTIND") or "1")) or 1
     given = frame.state.arguments[at - 1] if at <= len(frame.state.arguments) else ""
     if not given.startswith("-") or given in ("-", "--"):
         return False
@@ -154,7 +154,7 @@ def _getopts(frame: Frame, words: list[str], source: Source) -> bool | None:
     return True
 
 
-def _mapfile(frame: Frame, words: list[str], source: Source) -> bool | None:
+def _mapfile(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
     names = [word for word in words if _NAME.fullmatch(word)]
     known = frame.stdin is not None and is_known(frame.stdin)
     if names:
@@ -163,19 +163,21 @@ def _mapfile(frame: Frame, words: list[str], source: Source) -> bool | None:
     return True
 
 
-def _true(frame: Frame, words: list[str], source: Source) -> bool | None:  # noqa: ARG001
+def _true(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:  # noqa: ARG001
     return True
 
 
-def _false(frame: Frame, words: list[str], source: Source) -> bool | None:  # noqa: ARG001
+def _false(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:  # noqa: ARG001
     return False
 
 
-def _test(frame: Frame, words: list[str], source: Source) -> bool | None:  # noqa: ARG001
-    return asked(frame, [word for at, word in enumerate(words) if not (word == "]" and at == len(words) - 1)])
+def _test(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:  # noqa: ARG001
+    return evaluate_test_words(
+        frame, [word for at, word in enumerate(words) if not (word == "]" and at == len(words) - 1)]
+    )
 
 
-def _unknown(frame: Frame, words: list[str], source: Source) -> bool | None:  # noqa: ARG001
+def _unknown(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:  # noqa: ARG001
     return None
 
 
@@ -214,7 +216,9 @@ _BY_NAME: dict[str, Builtin] = {
     "alias": _true,
     "umask": _true,
 }
-ASKS = frozenset({"[", "test", "command", "type", "which", "hash", "grep", "egrep", "pgrep", "diff", "getent", "read"})
+TEST_COMMANDS = frozenset(
+    {"[", "test", "command", "type", "which", "hash", "grep", "egrep", "pgrep", "diff", "getent", "read"}
+)
 """Commands that are asked for their exit status."""
 
 

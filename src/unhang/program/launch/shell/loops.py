@@ -6,21 +6,21 @@ import re
 from typing import Any
 
 from unhang.findings import Source, say
-from unhang.program.launch.follow_session import Frame
-from unhang.program.launch.shell.arithmetic import computed
+from unhang.program.launch.follow_session import ScriptFrame
+from unhang.program.launch.shell.arithmetic import evaluate_arithmetic
 from unhang.program.launch.shell.partly_known_text import is_known
-from unhang.program.launch.shell.word_expansion import fields
+from unhang.program.launch.shell.word_expansion import expand_words
 
 MOST_ROUNDS = 64
 _COUNTED = re.compile(r"(\w+)\s*(\+\+|--|[-+*/]?=)\s*(.*)", re.DOTALL)
 
 
-def for_each(frame: Frame, node: Any) -> bool | None:
+def run_for_loop(frame: ScriptFrame, node: Any) -> bool | None:
     """``for x in …``: every word in turn; once where a word is not known."""
     name = frame.text(node.child_by_field_name("variable"))
     values = node.children_by_field_name("value")
     named = any(child.type == "in" for child in node.children)
-    words = [word for value in values for word in fields(frame, value)] if named else list(frame.state.arguments)
+    words = [word for value in values for word in expand_words(frame, value)] if named else list(frame.state.arguments)
     body = node.child_by_field_name("body")
     for word in words[:MOST_ROUNDS]:
         frame.state.assign(name, word, frame.source(node))
@@ -30,23 +30,23 @@ def for_each(frame: Frame, node: Any) -> bool | None:
     return True
 
 
-def counted(frame: Frame, node: Any) -> bool | None:
+def run_counted_loop(frame: ScriptFrame, node: Any) -> bool | None:
     """``for ((i = 0; i < n; i++))``; once, with the counter not known, where its end is not."""
-    first, test, step = (_said(frame, node, part) for part in ("initializer", "condition", "update"))
+    first, test, step = (_counter_part(frame, node, part) for part in ("initializer", "condition", "update"))
     body = node.child_by_field_name("body") or node.named_children[-1]
-    count(frame, first, frame.source(node))
+    apply_counter(frame, first, frame.source(node))
     for _ in range(MOST_ROUNDS):
-        more = computed(test, frame.state)
+        more = evaluate_arithmetic(test, frame.state)
         if more == 0:
             break
         frame.run(frame, body)
         if _over(frame) or more is None:
             break
-        count(frame, step, frame.source(node))
+        apply_counter(frame, step, frame.source(node))
     return True
 
 
-def while_true(frame: Frame, node: Any) -> bool | None:
+def run_while_loop(frame: ScriptFrame, node: Any) -> bool | None:
     """``while`` and ``until``, as long as the condition is known."""
     wanted = node.children[0].type != "until"
     body = node.child_by_field_name("body")
@@ -67,29 +67,29 @@ def while_true(frame: Frame, node: Any) -> bool | None:
     return True
 
 
-def count(frame: Frame, words: str, source: Source) -> None:
+def apply_counter(frame: ScriptFrame, words: str, source: Source) -> None:
     """``i = 0``, ``i++``, ``i += 2`` inside ``((…))``."""
     found = _COUNTED.fullmatch(words.strip())
     if found is None or (found[2] == "=" and found[3].startswith("=")):
         return
     name, operator, amount = found.groups()
     said = {"++": f"{name}+1", "--": f"{name}-1", "=": amount}.get(operator, f"{name}{operator[:1]}({amount})")
-    number = computed(said, frame.state)
+    number = evaluate_arithmetic(said, frame.state)
     unknown = frame.session.parts.mark(f"${name}", say("only running it tells"), source)
     frame.state.assign(name, unknown if number is None else str(number), source)
 
 
-def _perhaps(frame: Frame, node: Any, body: Any) -> None:
-    from unhang.program.launch.shell.statements import branch
+def _perhaps(frame: ScriptFrame, node: Any, body: Any) -> None:
+    from unhang.program.launch.shell.statements import follow_branches
 
     def once() -> None:
         frame.run(frame, body)
         _over(frame)
 
-    branch(frame, node, once, lambda: None)
+    follow_branches(frame, node, once, lambda: None)
 
 
-def _over(frame: Frame) -> bool:
+def _over(frame: ScriptFrame) -> bool:
     """Whether the loop is left; ``break`` and ``continue`` end there."""
     ended = frame.state.ended
     if ended in ("break", "continue"):
@@ -97,7 +97,7 @@ def _over(frame: Frame) -> bool:
     return ended not in ("", "continue")
 
 
-def _said(frame: Frame, node: Any, part: str) -> str:
+def _counter_part(frame: ScriptFrame, node: Any, part: str) -> str:
     child = node.child_by_field_name(part)
     words = "" if child is None else frame.text(child)
     return words if is_known(words) else ""

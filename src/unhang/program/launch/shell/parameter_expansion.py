@@ -8,19 +8,19 @@ from collections.abc import Callable
 from typing import Any
 
 from unhang.findings import Source, say
-from unhang.program.launch.follow_session import Frame
-from unhang.program.launch.shell.arithmetic import computed
+from unhang.program.launch.follow_session import ScriptFrame
+from unhang.program.launch.shell.arithmetic import evaluate_arithmetic
 from unhang.program.launch.shell.partly_known_text import is_known
-from unhang.program.launch.shell.state import Value
+from unhang.program.launch.shell.state import ShellValue
 
-Words = Callable[[Frame, Any], str]
+Words = Callable[[ScriptFrame, Any], str]
 _OF_SCHEDULER = (("SLURM_", ("srun", "sbatch", "salloc")), ("OMPI_", ("mpirun",)), ("PMI_", ("mpirun",)))
 MOST_MATCHED = 4096
 """Characters that are held against a pattern at each place."""
 _CHANGING = {"#", "##", "%", "%%", "/", "//", "^", "^^", ",", ",,", ":"}
 
 
-def value_of(frame: Frame, node: Any, words: Words) -> tuple[Value, bool]:
+def expand_parameter(frame: ScriptFrame, node: Any, words: Words) -> tuple[ShellValue, bool]:
     """The value, and for a list whether its parts stay apart (``@``). Marks stand for what is not known."""
     inner = [child for child in node.named_children if child.type != "comment"]
     if not inner:
@@ -47,7 +47,7 @@ def value_of(frame: Frame, node: Any, words: Words) -> tuple[Value, bool]:
     return value, index == "@"
 
 
-def _subject(frame: Frame, node: Any) -> tuple[str, str]:
+def _subject(frame: ScriptFrame, node: Any) -> tuple[str, str]:
     if node.type == "subscript":
         name, *index = (frame.text(child) for child in node.named_children)
         return name, index[0] if index else "0"
@@ -55,7 +55,7 @@ def _subject(frame: Frame, node: Any) -> tuple[str, str]:
     return name, name if name in "@*" else ""
 
 
-def _held(frame: Frame, name: str, index: str) -> Value | None:
+def _held(frame: ScriptFrame, name: str, index: str) -> ShellValue | None:
     state = frame.state
     if name in _SPECIAL:
         return _SPECIAL[name](frame)
@@ -68,25 +68,25 @@ def _held(frame: Frame, name: str, index: str) -> Value | None:
         return frame.session.parts.mark(f"${name}", say("only running it tells"), Source(frame.file))
     value = state.value(name)
     if isinstance(value, list) and index not in ("@", "*"):
-        at_index = int(index) if index.lstrip("-").isdigit() else computed(index, state) if index else 0
+        at_index = int(index) if index.lstrip("-").isdigit() else evaluate_arithmetic(index, state) if index else 0
         return value[at_index] if at_index is not None and -len(value) <= at_index < len(value) else None
     if isinstance(value, str) and index in ("@", "*"):
         return [value]
     return value
 
 
-def _count(frame: Frame) -> str:
+def _count(frame: ScriptFrame) -> str:
     known = all(map(is_known, frame.state.arguments))
     mark = frame.session.parts.mark("$#", say("only running it tells"), Source(frame.file))
     return str(len(frame.state.arguments)) if known else mark
 
 
-def _folder(frame: Frame) -> str:
+def _folder(frame: ScriptFrame) -> str:
     return frame.session.absolute(frame.state.folder) if is_known(frame.state.folder) else frame.state.folder
 
 
 _CHANGES = frozenset(("$", "!", "RANDOM", "SECONDS", "LINENO", "-", "_"))
-_SPECIAL: dict[str, Callable[[Frame], Value]] = {
+_SPECIAL: dict[str, Callable[[ScriptFrame], ShellValue]] = {
     "@": lambda frame: list(frame.state.arguments),
     "*": lambda frame: list(frame.state.arguments),
     "#": _count,
@@ -96,7 +96,7 @@ _SPECIAL: dict[str, Callable[[Frame], Value]] = {
 }
 
 
-def _absent(frame: Frame, node: Any, name: str) -> Value:
+def _absent(frame: ScriptFrame, node: Any, name: str) -> ShellValue:
     if name in ("@", "*"):
         return []
     outer = {one.name for one in frame.state.outer}
@@ -111,7 +111,9 @@ def _absent(frame: Frame, node: Any, name: str) -> Value:
     return frame.unknown(node, say("{name} is not set here", name=name), unset=True)
 
 
-def _default(frame: Frame, node: Any, name: str, value: Value | None, operator: str, rest: Any, words: Words) -> Value:
+def _default(
+    frame: ScriptFrame, node: Any, name: str, value: ShellValue | None, operator: str, rest: Any, words: Words
+) -> ShellValue:
     empty = value is None or (operator.startswith(":") and not value)
     kind = operator.lstrip(":")
     if isinstance(value, str) and not is_known(value) and kind != "+":
@@ -128,8 +130,8 @@ def _default(frame: Frame, node: Any, name: str, value: Value | None, operator: 
     return default
 
 
-def _slice(frame: Frame, node: Any, value: Value, rest: Any, words: Words) -> Value:
-    numbers = [computed(words(frame, one), frame.state) for one in rest]
+def _slice(frame: ScriptFrame, node: Any, value: ShellValue, rest: Any, words: Words) -> ShellValue:
+    numbers = [evaluate_arithmetic(words(frame, one), frame.state) for one in rest]
     if not numbers or None in numbers or (isinstance(value, str) and not is_known(value)):
         return frame.unknown(node, say("only running it tells"))
     start = numbers[0] or 0
@@ -139,7 +141,7 @@ def _slice(frame: Frame, node: Any, value: Value, rest: Any, words: Words) -> Va
     return value[start:] if length is None else value[start : start + length if length >= 0 else length]
 
 
-def _changed(frame: Frame, node: Any, value: Value, operator: str, rest: Any, words: Words) -> Value:
+def _changed(frame: ScriptFrame, node: Any, value: ShellValue, operator: str, rest: Any, words: Words) -> ShellValue:
     if isinstance(value, list):
         return [str(_changed(frame, node, one, operator, rest, words)) for one in value]
     if not is_known(value):

@@ -26,7 +26,7 @@ def _parser() -> Any:
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 
-def parsed(code: bytes) -> tuple[Any, bytes, Text | None]:
+def parse_script(code: bytes) -> tuple[Any, bytes, Text | None]:
     """The tree of a script and the text it belongs to; None and why not where it cannot be read here."""
     if len(code) > MOST_BYTES or code.count(b"|") > MOST_PIPES:
         return None, code, say("it is too large to be followed as a script")

@@ -14,7 +14,7 @@ _MARK = re.compile("\ue000(\\d+)\ue001")
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class UnknownPart:
     """``text`` as it is written at ``source``; ``unset``: a variable that has no value here, which the shell drops."""
 
     text: str
@@ -27,16 +27,16 @@ class Unknown:
 class UnknownParts:
     """Every mark that was made."""
 
-    made: list[Unknown] = field(default_factory=list)
+    made: list[UnknownPart] = field(default_factory=list)
 
     def mark(self, text: str, because: Text, source: Source, *, unset: bool = False) -> str:
         """A text that stands for ``text``."""
-        unknown = Unknown(self.as_written(text), because, source, unset)
+        unknown = UnknownPart(self.as_written(text), because, source, unset)
         if unknown not in self.made:
             self.made.append(unknown)
         return f"\ue000{self.made.index(unknown)}\ue001"
 
-    def inside(self, text: str) -> Iterator[Unknown]:
+    def inside(self, text: str) -> Iterator[UnknownPart]:
         """What is not known of ``text``."""
         return (self.made[int(number)] for number in _MARK.findall(text))
 
@@ -59,12 +59,12 @@ def without_marks(text: str) -> str:
     return text.replace("\ue000", "").replace("\ue001", "").replace("\ue002", "")
 
 
-def emptied(text: str) -> str:
+def with_marks_empty(text: str) -> str:
     """``text`` as the shell would have it where every mark is a variable without a value."""
     return _MARK.sub("", text)
 
 
-def joined(one: str, other: str, mark: str) -> str:
+def merge_texts(one: str, other: str, mark: str) -> str:
     """What two branches agree on: the words both begin and end with, and ``mark`` for the rest."""
     first, second = one.split(" "), other.split(" ")
     head = _alike(first, second)
@@ -73,7 +73,7 @@ def joined(one: str, other: str, mark: str) -> str:
     return " ".join([*first[:head], mark, *end])
 
 
-def joined_lists(one: list[str], other: list[str], mark: str) -> list[str]:
+def merge_lists(one: list[str], other: list[str], mark: str) -> list[str]:
     """The same for arrays."""
     head = _alike(one, other)
     tail = _alike(one[head:][::-1], other[head:][::-1])

@@ -8,22 +8,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from unhang.findings import Source, say
-from unhang.program.launch.shell.partly_known_text import UnknownParts, joined, joined_lists
+from unhang.program.launch.shell.partly_known_text import UnknownParts, merge_lists, merge_texts
 
-Value = str | list[str]
+ShellValue = str | list[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class ShellVariable:
     """A string or an array, and where it was set."""
 
-    value: Value
+    value: ShellValue
     source: Source
     exported: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class ShellFunction:
     """A function of the shell: its body, and the script it stands in."""
 
     body: Any
@@ -32,7 +32,7 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True)
-class Outer:
+class OuterLauncher:
     """Who starts the processes around the launcher: ``sbatch``, ``srun``, ``mpirun``, with its options."""
 
     name: str
@@ -40,17 +40,17 @@ class Outer:
 
 
 @dataclass(slots=True)
-class State:
+class ShellState:
     """``folder``: relative to the user's, or absolute. ``inherited``: the environment the command is typed in."""
 
     inherited: Mapping[str, str]
     folder: str = ""
     script: str = ""
     arguments: list[str] = field(default_factory=list)
-    variables: dict[str, Variable] = field(default_factory=dict)
+    variables: dict[str, ShellVariable] = field(default_factory=dict)
     removed: frozenset[str] = frozenset()
-    functions: dict[str, Function] = field(default_factory=dict)
-    outer: tuple[Outer, ...] = ()
+    functions: dict[str, ShellFunction] = field(default_factory=dict)
+    outer: tuple[OuterLauncher, ...] = ()
     trail: tuple[str, ...] = ()
     image: str = ""
     """Of a container, or another host: what it holds is not looked at."""
@@ -59,7 +59,7 @@ class State:
     ended: str = ""
     """``exit``, ``return``, ``break`` or ``continue``: nothing behind it is run."""
 
-    def copy(self) -> State:
+    def copy(self) -> ShellState:
         """Another one that can go its own way."""
         return replace(
             self,
@@ -68,7 +68,7 @@ class State:
             arguments=list(self.arguments),
         )
 
-    def child(self, script: str, arguments: list[str]) -> State:
+    def child(self, script: str, arguments: list[str]) -> ShellState:
         """Of a script that is started: it has what is exported, and no function."""
         state = self.copy()
         state.variables = {name: one for name, one in self.variables.items() if one.exported}
@@ -76,17 +76,17 @@ class State:
         state.trail = (*self.trail, script) if script else self.trail
         return state
 
-    def value(self, name: str) -> Value | None:
+    def value(self, name: str) -> ShellValue | None:
         """Of the variable; None where it has none."""
         if name in self.variables:
             return self.variables[name].value
         return None if name in self.removed else self.inherited.get(name)
 
-    def assign(self, name: str, value: Value, source: Source, *, export: bool = False) -> None:
+    def assign(self, name: str, value: ShellValue, source: Source, *, export: bool = False) -> None:
         """Set it; what was exported stays so."""
         known = self.variables.get(name)
         exported = export or (known.exported if known else name in self.inherited and name not in self.removed)
-        self.variables[name] = Variable(value, source, exported)
+        self.variables[name] = ShellVariable(value, source, exported)
 
     def export(self, name: str, source: Source) -> None:
         """Let programs see it."""
@@ -104,13 +104,13 @@ class State:
         """``path`` of the script as seen from the user's folder."""
         return posixpath.normpath(posixpath.join(self.folder, path)) if path else self.folder
 
-    def become(self, other: State) -> None:
+    def replace_with(self, other: ShellState) -> None:
         """Go on as ``other``."""
         for name in self.__slots__:
             setattr(self, name, getattr(other, name))
 
 
-def merged(one: State, other: State, parts: UnknownParts, source: Source) -> State:
+def merge_states(one: ShellState, other: ShellState, parts: UnknownParts, source: Source) -> ShellState:
     """How it goes on where either of two branches may have been taken: what differs is not known."""
     if one.ended in ("exit", "return") or other.ended in ("exit", "return"):
         return other if one.ended in ("exit", "return") else one
@@ -128,15 +128,15 @@ def merged(one: State, other: State, parts: UnknownParts, source: Source) -> Sta
         state.variables[name] = replace(known, value=_either(a, b, mark))
     state.removed = one.removed & other.removed
     if one.arguments != other.arguments:
-        state.arguments = joined_lists(one.arguments, other.arguments, parts.mark("$@", because, source))
+        state.arguments = merge_lists(one.arguments, other.arguments, parts.mark("$@", because, source))
     if one.folder != other.folder:
         state.folder = parts.mark("$PWD", because, source)
     return state
 
 
-def _either(a: Value | None, b: Value | None, mark: str) -> Value:
+def _either(a: ShellValue | None, b: ShellValue | None, mark: str) -> ShellValue:
     if isinstance(a, list) and isinstance(b, list):
-        return joined_lists(a, b, mark)
+        return merge_lists(a, b, mark)
     if isinstance(a, str) and isinstance(b, str):
-        return a if a == b else joined(a, b, mark)
+        return a if a == b else merge_texts(a, b, mark)
     return [mark] if isinstance(a, list) or isinstance(b, list) else mark

@@ -7,14 +7,14 @@ import re
 from collections.abc import Callable, Sequence
 
 from unhang.knowledge import numbers
-from unhang.program.launch.follow_session import Frame
-from unhang.program.launch.shell.arithmetic import computed
+from unhang.program.launch.follow_session import ScriptFrame
+from unhang.program.launch.shell.arithmetic import evaluate_arithmetic
 from unhang.program.launch.shell.partly_known_text import is_known
 
 MOST_NUMBERS = 1024
 
 
-def printed(frame: Frame, words: Sequence[str]) -> str | None:
+def filter_output(frame: ScriptFrame, words: Sequence[str]) -> str | None:
     """What a program prints; None where it is none of these, or cannot be told."""
     known = _BY_NAME.get(posixpath.basename(words[0]))
     return None if known is None else known(frame, list(words[1:]))
@@ -25,7 +25,7 @@ def is_filter(name: str) -> bool:
     return posixpath.basename(name) in _BY_NAME
 
 
-def _echo(frame: Frame, words: list[str]) -> str:  # noqa: ARG001 - every one of these is called alike
+def _echo(frame: ScriptFrame, words: list[str]) -> str:  # noqa: ARG001 - every one of these is called alike
     end = "\n"
     while words and re.fullmatch(r"-[neE]+", words[0]):
         end = "" if "n" in words[0] else end
@@ -33,7 +33,7 @@ def _echo(frame: Frame, words: list[str]) -> str:  # noqa: ARG001 - every one of
     return " ".join(words) + end
 
 
-def _printf(frame: Frame, words: list[str]) -> str | None:  # noqa: ARG001
+def _printf(frame: ScriptFrame, words: list[str]) -> str | None:  # noqa: ARG001
     if not words:
         return None
     form, values = words[0].replace("\\n", "\n").replace("\\t", "\t"), words[1:]
@@ -50,38 +50,38 @@ def _filled(form: str, values: list[str]) -> str:
     return re.sub(r"%[sd]", lambda _: next(rest, ""), form)
 
 
-def _pwd(frame: Frame, words: list[str]) -> str:  # noqa: ARG001
+def _pwd(frame: ScriptFrame, words: list[str]) -> str:  # noqa: ARG001
     folder = frame.state.folder
     return f"{frame.session.absolute(folder) if is_known(folder) else folder}\n"
 
 
-def _dirname(frame: Frame, words: list[str]) -> str | None:  # noqa: ARG001
+def _dirname(frame: ScriptFrame, words: list[str]) -> str | None:  # noqa: ARG001
     return f"{posixpath.dirname(words[-1]) or '.'}\n" if words and is_known(words[-1]) else None
 
 
-def _basename(frame: Frame, words: list[str]) -> str | None:  # noqa: ARG001
+def _basename(frame: ScriptFrame, words: list[str]) -> str | None:  # noqa: ARG001
     if not words or not all(map(is_known, words)):
         return None
     name = posixpath.basename(words[0].rstrip("/"))
     return f"{name.removesuffix(words[1]) if len(words) > 1 else name}\n"
 
 
-def _realpath(frame: Frame, words: list[str]) -> str | None:
+def _realpath(frame: ScriptFrame, words: list[str]) -> str | None:
     paths = [word for word in words if not word.startswith("-")]
     return (
         f"{frame.session.absolute(frame.state.place(paths[0]))}\n" if len(paths) == 1 and is_known(paths[0]) else None
     )
 
 
-def _cat(frame: Frame, words: list[str]) -> str | None:
+def _cat(frame: ScriptFrame, words: list[str]) -> str | None:
     if not words:
         return frame.stdin
     texts = [frame.session.read(frame.state.place(word)) for word in words]
     return None if None in texts else "".join(text or "" for text in texts)
 
 
-def _seq(frame: Frame, words: list[str]) -> str | None:  # noqa: ARG001
-    ends = [numbers.whole(word) for word in words]
+def _seq(frame: ScriptFrame, words: list[str]) -> str | None:  # noqa: ARG001
+    ends = [numbers.integer(word) for word in words]
     if not 1 <= len(ends) <= 3 or None in ends:
         return None
     values = [end for end in ends if end is not None]
@@ -93,7 +93,7 @@ def _seq(frame: Frame, words: list[str]) -> str | None:  # noqa: ARG001
     return "".join(f"{number}\n" for number in range(first, last + (1 if step > 0 else -1), step))
 
 
-def _wc(frame: Frame, words: list[str]) -> str | None:
+def _wc(frame: ScriptFrame, words: list[str]) -> str | None:
     text = frame.stdin
     if text is None or not is_known(text) or len(words) != 1:
         return None
@@ -101,7 +101,7 @@ def _wc(frame: Frame, words: list[str]) -> str | None:
     return f"{counts[words[0]]}\n" if words[0] in counts else None
 
 
-def _tr(frame: Frame, words: list[str]) -> str | None:
+def _tr(frame: ScriptFrame, words: list[str]) -> str | None:
     text = frame.stdin
     if text is None or not is_known(text):
         return None
@@ -125,22 +125,22 @@ def _characters(word: str) -> str | None:
     return re.sub(r"(.)-(.)", lambda r: "".join(map(chr, range(ord(r[1]), ord(r[2]) + 1))), word)
 
 
-def _head(frame: Frame, words: list[str]) -> str | None:
+def _head(frame: ScriptFrame, words: list[str]) -> str | None:
     return _lines(frame, words, lambda lines, count: lines[:count])
 
 
-def _tail(frame: Frame, words: list[str]) -> str | None:
+def _tail(frame: ScriptFrame, words: list[str]) -> str | None:
     return _lines(frame, words, lambda lines, count: lines[-count:])
 
 
-def _lines(frame: Frame, words: list[str], take: Callable[[list[str], int], list[str]]) -> str | None:
+def _lines(frame: ScriptFrame, words: list[str], take: Callable[[list[str], int], list[str]]) -> str | None:
     found = re.fullmatch(r"-n? ?(\d+)", " ".join(words)) if words else None
     if frame.stdin is None or not is_known(frame.stdin) or (words and not found):
         return None
     return "".join(take(frame.stdin.splitlines(keepends=True), int(found[1]) if found else 10))
 
 
-def _awk(frame: Frame, words: list[str]) -> str | None:
+def _awk(frame: ScriptFrame, words: list[str]) -> str | None:
     """Counts fields, or prints one: ``awk -F',' '{print NF}'``."""
     apart, rest = None, words
     if rest and rest[0].startswith("-F"):
@@ -156,12 +156,14 @@ def _awk(frame: Frame, words: list[str]) -> str | None:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _expr(frame: Frame, words: list[str]) -> str | None:
-    number = computed(" ".join(words).replace("\\*", "*"), frame.state) if all(map(is_known, words)) else None
+def _expr(frame: ScriptFrame, words: list[str]) -> str | None:
+    number = (
+        evaluate_arithmetic(" ".join(words).replace("\\*", "*"), frame.state) if all(map(is_known, words)) else None
+    )
     return None if number is None else f"{number}\n"
 
 
-def _cut(frame: Frame, words: list[str]) -> str | None:
+def _cut(frame: ScriptFrame, words: list[str]) -> str | None:
     found = re.fullmatch(r"-d ?(\S) -f ?(\d+)", " ".join(words))
     if found is None or frame.stdin is None or not is_known(frame.stdin):
         return None
@@ -169,7 +171,7 @@ def _cut(frame: Frame, words: list[str]) -> str | None:
     return "".join(f"{row[int(found[2]) - 1] if int(found[2]) <= len(row) else ''}\n" for row in rows)
 
 
-_BY_NAME: dict[str, Callable[[Frame, list[str]], str | None]] = {
+_BY_NAME: dict[str, Callable[[ScriptFrame, list[str]], str | None]] = {
     "echo": _echo,
     "printf": _printf,
     "pwd": _pwd,

@@ -8,11 +8,11 @@ from itertools import islice
 from typing import Any
 
 from unhang.findings import say
-from unhang.program.launch.follow_session import Frame
+from unhang.program.launch.follow_session import ScriptFrame
 from unhang.program.launch.shell import parameter_expansion
-from unhang.program.launch.shell.arithmetic import computed
+from unhang.program.launch.shell.arithmetic import evaluate_arithmetic
 
-UNTOLD = "\ue002"
+UNKNOWN_MARK = "\ue002"
 """In the output of a substitution: a program printed something here."""
 _BREAK = None
 _SIGNS = {"simple_expansion": b"$", "expansion": b"$", "arithmetic_expansion": b"$"}
@@ -23,7 +23,7 @@ Segment = tuple[str, bool] | None
 """A text and whether blanks part it; None: a new word begins."""
 
 
-def fields(frame: Frame, node: Any) -> list[str]:
+def expand_words(frame: ScriptFrame, node: Any) -> list[str]:
     """The words that ``node`` becomes: none for an empty variable, several for ``"${ARGS[@]}"``."""
     found = _RANGE.fullmatch(frame.text(node)) if node.type in ("brace_expression", "concatenation", "word") else None
     if found and abs(int(found[2]) - int(found[1])) < MOST_RANGE:
@@ -34,7 +34,7 @@ def fields(frame: Frame, node: Any) -> list[str]:
     return [frame.unknown(node, say("it grows without end"))] if too_long else words
 
 
-def text(frame: Frame, node: Any) -> str:
+def expand_text(frame: ScriptFrame, node: Any) -> str:
     """``node`` as the value of an assignment: never parted."""
     value = "".join(segment[0] if segment else " " for segment in _segments(frame, node, quoted=True))
     return frame.unknown(node, say("it grows without end")) if len(value) > MOST_CHARACTERS else value
@@ -66,7 +66,7 @@ def _joined(segments: Iterator[Segment]) -> Iterator[str]:
         yield word
 
 
-def _segments(frame: Frame, node: Any, *, quoted: bool) -> Iterator[Segment]:
+def _segments(frame: ScriptFrame, node: Any, *, quoted: bool) -> Iterator[Segment]:
     kind = node.type
     if kind in ("command_name", "concatenation", "translated_string"):
         for child in node.named_children:
@@ -84,13 +84,13 @@ def _segments(frame: Frame, node: Any, *, quoted: bool) -> Iterator[Segment]:
         yield _literal(frame, node), False
 
 
-def _is_one_list(frame: Frame, node: Any) -> bool:
+def _is_one_list(frame: ScriptFrame, node: Any) -> bool:
     """``"${ARGS[@]}"`` alone: an empty array is no word at all."""
     said = frame.text(node)
     return len(node.named_children) == 1 and (said == '"$@"' or (said.startswith('"${') and said.endswith('[@]}"')))
 
 
-def _literal(frame: Frame, node: Any) -> str:
+def _literal(frame: ScriptFrame, node: Any) -> str:
     if node.type == "raw_string":
         return frame.text(node)[1:-1]
     if node.type == "ansi_c_string":
@@ -100,7 +100,7 @@ def _literal(frame: Frame, node: Any) -> str:
     return _plain(frame, node)
 
 
-def _plain(frame: Frame, node: Any) -> str:
+def _plain(frame: ScriptFrame, node: Any) -> str:
     word = frame.text(node)
     if word == "~" or word.startswith("~/"):
         home = frame.state.value("HOME")
@@ -108,7 +108,7 @@ def _plain(frame: Frame, node: Any) -> str:
     return re.sub(r"\\(\n|.)", lambda found: "" if found[1] == "\n" else found[1], word, flags=re.DOTALL)
 
 
-def _between(frame: Frame, node: Any, start: int, end: int) -> Iterator[Segment]:
+def _between(frame: ScriptFrame, node: Any, start: int, end: int) -> Iterator[Segment]:
     """The inside of double quotes: literal text around what is expanded."""
     at = start
     for child in node.named_children:
@@ -123,7 +123,7 @@ def _between(frame: Frame, node: Any, start: int, end: int) -> Iterator[Segment]
     yield _unescaped(frame.code[at:end]), False
 
 
-def inside(frame: Frame, node: Any) -> str:
+def expand_heredoc(frame: ScriptFrame, node: Any) -> str:
     """A here-document whose parts are expanded."""
     return "".join(part[0] for part in _between(frame, node, node.start_byte, node.end_byte) if part)
 
@@ -138,8 +138,8 @@ def _ansi(word: str) -> str:
     return re.sub(r"\\(.)", lambda found: kinds.get(found[1], found[0]), word)
 
 
-def _parameter(frame: Frame, node: Any, *, quoted: bool) -> Iterator[Segment]:
-    value, apart = parameter_expansion.value_of(frame, node, text)
+def _parameter(frame: ScriptFrame, node: Any, *, quoted: bool) -> Iterator[Segment]:
+    value, apart = parameter_expansion.expand_parameter(frame, node, expand_text)
     if isinstance(value, str):
         yield value, not quoted
         return
@@ -152,24 +152,24 @@ def _parameter(frame: Frame, node: Any, *, quoted: bool) -> Iterator[Segment]:
         yield one, not quoted
 
 
-def substitution(frame: Frame, node: Any) -> str:
+def expand_substitution(frame: ScriptFrame, node: Any) -> str:
     """What ``$(…)`` prints, where that can be told without running it."""
     if frame.text(node).startswith("$((") and [child.type for child in node.named_children] == ["subshell"]:
         return _arithmetic(frame, node)  # as the grammar (0.25.1) takes it inside ${X:-$((…))}
-    inner = Frame(frame.session, frame.state.copy(), frame.file, frame.code, frame.run, output=[])
+    inner = ScriptFrame(frame.session, frame.state.copy(), frame.file, frame.code, frame.run, output=[])
     inner.state.ended = ""
     for child in node.named_children:
         inner.run(inner, child)
     printed = "".join(inner.output or ())
-    if UNTOLD in printed or frame.session.depth < 0:
+    if UNKNOWN_MARK in printed or frame.session.depth < 0:
         return frame.unknown(node, say("only running it tells"))
     return printed.rstrip("\n")
 
 
-def _arithmetic(frame: Frame, node: Any) -> str:
+def _arithmetic(frame: ScriptFrame, node: Any) -> str:
     words = "".join(part[0] for part in _between(frame, node, node.start_byte, node.end_byte) if part)
-    number = computed(words.removeprefix("$((").removesuffix("))"), frame.state)
+    number = evaluate_arithmetic(words.removeprefix("$((").removesuffix("))"), frame.state)
     return frame.unknown(node, say("only running it tells")) if number is None else str(number)
 
 
-_COMPUTED = {"command_substitution": substitution, "arithmetic_expansion": _arithmetic}
+_COMPUTED = {"command_substitution": expand_substitution, "arithmetic_expansion": _arithmetic}

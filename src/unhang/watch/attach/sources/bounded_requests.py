@@ -9,18 +9,18 @@ from contextlib import suppress
 CHUNK = 1 << 16
 
 
-def exchange(host: str, port: int, request: bytes, *, limit_s: float, most: int) -> bytes | None:
+def send_request(host: str, port: int, request: bytes, *, limit_s: float, most: int) -> bytes | None:
     """What the server says to ``request`` until it closes; None when nobody answers. Never more than ``most`` bytes
     and ``limit_s`` seconds: what came by then is returned."""
     deadline = time.monotonic() + limit_s
     with suppress(OSError), socket.create_connection((host, port), timeout=min(1.0, limit_s)) as line:
         line.settimeout(max(0.05, deadline - time.monotonic()))
         line.sendall(request)
-        return _listen(line, deadline, most)
+        return _receive(line, deadline, most)
     return None
 
 
-def _listen(line: socket.socket, deadline: float, most: int) -> bytes:
+def _receive(line: socket.socket, deadline: float, most: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     while size < most and (left_s := deadline - time.monotonic()) > 0:
@@ -36,11 +36,11 @@ def _listen(line: socket.socket, deadline: float, most: int) -> bytes:
     return b"".join(parts)
 
 
-def http(host: str, port: int, method: str, path: str, *, limit_s: float, most: int) -> bytes | None:
+def http_body(host: str, port: int, method: str, path: str, *, limit_s: float, most: int) -> bytes | None:
     """Body of an HTTP answer with status 200; None for any other answer, or a body that is cut off."""
     length = "Content-Length: 0\r\n" if method == "POST" else ""
     request = f"{method} {path} HTTP/1.0\r\nHost: {host}:{port}\r\n{length}Connection: close\r\n\r\n"
-    answer = exchange(host, port, request.encode(), limit_s=limit_s, most=most)
+    answer = send_request(host, port, request.encode(), limit_s=limit_s, most=most)
     head, found, body = (answer or b"").partition(b"\r\n\r\n")
     first = head.split(b"\r\n", 1)[0].split()
     if not found or len(first) < 2 or not first[0].startswith(b"HTTP/") or first[1] != b"200":

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from unhang.watch.attach.sources.bounded_requests import http
+from unhang.watch.attach.sources.bounded_requests import http_body
 from unhang.watch.process_state.listening_sockets import listening_ports
 from unhang.watch.process_state.rank_processes import LiveRank
 
@@ -23,7 +23,7 @@ _ADDRESS = re.compile(rb"rank(\d{1,9}):\s*b?['\"]?https?://[^\s'\"<>/]{1,255}:(\
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DebugServerAnswer:
     """What one rank's server gave: a flight-recorder dump (JSON or pickle) and its Python stacks."""
 
     dump: bytes | None
@@ -32,7 +32,7 @@ class Answer:
 
 def ask_debug_server(
     ranks: Sequence[LiveRank], owned: Sequence[int], *, limit_s: float, port: int = PORT
-) -> dict[int, Answer]:
+) -> dict[int, DebugServerAnswer]:
     """Dumps and stacks by rank; empty when there is no such server.
 
     Args:
@@ -41,30 +41,30 @@ def ask_debug_server(
     ports = listening_ports(owned)
     if port not in ports:
         return {}
-    page = http(LOOPBACK, port, "GET", "/tcpstore", limit_s=min(2.0, limit_s), most=PAGE_BYTES)
+    page = http_body(LOOPBACK, port, "GET", "/tcpstore", limit_s=min(2.0, limit_s), most=PAGE_BYTES)
     wanted = {
         rank: number
-        for rank, number in addresses(page or b"").items()
+        for rank, number in parse_rank_ports(page or b"").items()
         if ports.get(number) == next((r.pid for r in ranks if r.rank == rank), None)
     }
     return _ask_all(wanted, limit_s=limit_s)
 
 
-def addresses(page: bytes) -> dict[int, int]:
+def parse_rank_ports(page: bytes) -> dict[int, int]:
     """``{rank: port}`` from the front page's list of keys."""
     found = {int(rank): int(port) for rank, port in _ADDRESS.findall(page)}
     return {rank: port for rank, port in found.items() if 0 < port < 65536}
 
 
-def _ask_all(wanted: Mapping[int, int], *, limit_s: float) -> dict[int, Answer]:
-    def ask(port: int) -> Answer:
+def _ask_all(wanted: Mapping[int, int], *, limit_s: float) -> dict[int, DebugServerAnswer]:
+    def ask(port: int) -> DebugServerAnswer:
         def post(handler: str) -> bytes | None:
-            return http(LOOPBACK, port, "POST", f"/handler/{handler}", limit_s=limit_s / 2, most=DUMP_BYTES)
+            return http_body(LOOPBACK, port, "POST", f"/handler/{handler}", limit_s=limit_s / 2, most=DUMP_BYTES)
 
         dump = post("dump_nccl_trace_pickle")
         if not dump or len(dump) < MIN_DUMP:
             dump = post("fr_trace_json") or post("dump_nccl_trace_json")
-        return Answer(dump or None, post("dump_traceback") or None)
+        return DebugServerAnswer(dump or None, post("dump_traceback") or None)
 
     if not wanted:
         return {}

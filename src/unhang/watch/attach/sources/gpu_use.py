@@ -9,7 +9,7 @@ LIMIT_S = 5.0
 ANSWER_BYTES = 1 << 20
 
 
-def card_use(*, limit_s: float = LIMIT_S) -> bytes | None:
+def nvidia_smi_output(*, limit_s: float = LIMIT_S) -> bytes | None:
     """Cards and the processes on them; None when there is no ``nvidia-smi``, or it does not answer (a card that fell
     off the bus can hold it up for minutes)."""
     program = shutil.which("nvidia-smi")

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from unhang.watch.attach.sources.bounded_requests import exchange
+from unhang.watch.attach.sources.bounded_requests import send_request
 from unhang.watch.process_state.proc_processes import has_mapped
 from unhang.watch.process_state.rank_processes import LiveRank
 
@@ -73,7 +73,7 @@ class RasReport:
         )
 
 
-def address_of(ranks: Sequence[LiveRank]) -> tuple[str, int] | None:
+def ras_address(ranks: Sequence[LiveRank]) -> tuple[str, int] | None:
     """Where RAS of this job listens on this machine; None where it was switched off or no rank uses NCCL."""
     for rank in ranks:
         environment = rank.environment
@@ -101,9 +101,9 @@ def _is_here(host: str) -> bool:
     return False
 
 
-def ask_ras(address: tuple[str, int], *, limit_s: float) -> RasReport | None:
+def query_ras(address: tuple[str, int], *, limit_s: float) -> RasReport | None:
     """One query; None when nobody answers, or what answers is not RAS."""
-    answer = exchange(*address, b"verbose status\n", limit_s=limit_s, most=ANSWER_BYTES)
+    answer = send_request(*address, b"verbose status\n", limit_s=limit_s, most=ANSWER_BYTES)
     text = (answer or b"").decode(errors="replace")
     return parse(text) if _SHAPE.search(text) else None
 
@@ -146,7 +146,7 @@ def _launched(line: str) -> int | None:
     return 0 if _NONE_LAUNCHED.search(line) else None
 
 
-def behind(first: RasReport, second: RasReport) -> tuple[RasStatement, ...]:
+def ranks_behind(first: RasReport, second: RasReport) -> tuple[RasStatement, ...]:
     """Ranks that have launched fewer operations than others of their communicator, and launched none meanwhile.
 
     RAS counts collectives only, no sends and receives.

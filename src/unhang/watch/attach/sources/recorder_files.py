@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from unhang.watch import private_files
-from unhang.watch.process_state.proc_processes import as_seen_by, started_s
+from unhang.watch.process_state.proc_processes import path_in_container, started_s
 from unhang.watch.process_state.rank_processes import LiveRank
 
 DUMP_BYTES = 512 << 20
@@ -31,17 +31,17 @@ def dump_paths(rank: LiveRank) -> tuple[Path, ...]:
     named = []
     for prefix in dict.fromkeys(filter(None, prefixes)):
         path = Path(f"{prefix}{rank.rank}")
-        named.append(as_seen_by(rank.pid, path) if path.is_absolute() else folder / path)
+        named.append(path_in_container(rank.pid, path) if path.is_absolute() else folder / path)
     return tuple(named)
 
 
-def ring_pipe(rank: LiveRank) -> bool:
+def trigger_dump(rank: LiveRank) -> bool:
     """Write one byte into the rank's named pipe, if there is one and the rank reads it. Never waits."""
     stem = rank.environment.get("TORCH_NCCL_DEBUG_INFO_PIPE_FILE")
     if not stem or rank.process.state in "Tt":
         return False
     path = Path(f"{stem}{rank.rank}.pipe")
-    path = as_seen_by(rank.pid, path) if path.is_absolute() else Path(f"/proc/{rank.pid}/cwd") / path
+    path = path_in_container(rank.pid, path) if path.is_absolute() else Path(f"/proc/{rank.pid}/cwd") / path
     try:
         # without a reader this fails at once, and a pipe that is full takes nothing
         descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NOCTTY)
@@ -83,7 +83,7 @@ def newest_dump(rank: LiveRank, *, since_s: float | None = None) -> Path | None:
     return max(found)[1] if found else None
 
 
-def keep_dump(path: Path, target: Path) -> bool:
+def copy_dump(path: Path, target: Path) -> bool:
     """Copy a dump into the bundle; its time is kept."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -9,50 +9,50 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from unhang.evidence.bounded_streams import BROKEN
+from unhang.evidence.bounded_streams import STREAM_ERRORS
 from unhang.watch import private_files
 from unhang.watch.machine import series_file
-from unhang.watch.sampling.bundle_files import KINDS, files_of
+from unhang.watch.sampling.bundle_files import EVIDENCE_FOLDERS, evidence_files
 
 MOST_BYTES = 48 << 20
 """Packed, of one node; the first kinds are kept."""
 MOST_RAW = 1 << 30
 MOST_FILES = 20_000
 _MANIFEST = "bundle.json"
-_NAME = re.compile(rf"bundle\.json|(?:{'|'.join(KINDS)})(?:/[\w-][\w.-]*){{1,4}}")
+_NAME = re.compile(rf"bundle\.json|(?:{'|'.join(EVIDENCE_FOLDERS)})(?:/[\w-][\w.-]*){{1,4}}")
 _TIMES = ("stalled_since_s", "taken_s")
-WORTH_S = 1.0
+MIN_CLOCK_SHIFT_S = 1.0
 """Clocks closer than this are left as they are."""
 
 
-def pack(folder: Path, target: Path) -> None:
+def pack_evidence(folder: Path, target: Path) -> None:
     """Pack the evidence in ``folder`` into ``target``. Raises OSError where there is no room."""
     private_files.make_folder(target.parent)
     unfinished = target.with_name(f".{target.name}")
     private_files.write(unfinished, b"")
     with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for path in (folder / _MANIFEST, *files_of(folder)):
+        for path in (folder / _MANIFEST, *evidence_files(folder)):
             if unfinished.stat().st_size > MOST_BYTES:
                 break
             with suppress(OSError):
                 name = path.relative_to(folder).as_posix()
                 if name == _MANIFEST:
-                    archive.writestr(name, _of_what_travels(path.read_bytes()))
+                    archive.writestr(name, _manifest_to_send(path.read_bytes()))
                 elif series_file.is_series(path):
-                    archive.writestr(name, series_file.last_of(path))
+                    archive.writestr(name, series_file.read_tail(path))
                 else:
                     archive.write(path, name)
     unfinished.replace(target)
 
 
-def _of_what_travels(content: bytes) -> bytes:
+def _manifest_to_send(content: bytes) -> bytes:
     """The manifest without the program, which the leader has; what is too much to send is missed there by its name."""
     manifest: dict[str, Any] = json.loads(content)
     manifest["files"] = [name for name in manifest.get("files", ()) if _NAME.fullmatch(name)]
     return json.dumps(manifest, indent=1).encode() + b"\n"
 
 
-def unpack(archive_path: Path, target: Path, *, ahead_s: float) -> bool:
+def unpack_evidence(archive_path: Path, target: Path, *, ahead_s: float) -> bool:
     """Unpack into ``target``; False where it is no such archive. ``ahead_s``: of the clock it was taken by."""
     raw = 0
     try:
@@ -66,7 +66,7 @@ def unpack(archive_path: Path, target: Path, *, ahead_s: float) -> bool:
                 if info.filename == _MANIFEST:
                     content = _by_our_clock(content, ahead_s)
                 private_files.write(target / info.filename, content)
-    except BROKEN:
+    except STREAM_ERRORS:
         return False
     return (target / _MANIFEST).exists()
 
@@ -75,7 +75,7 @@ def _by_our_clock(content: bytes, ahead_s: float) -> bytes:
     """Times of the manifest, as this machine's clock would have said them."""
     try:
         manifest: dict[str, Any] = json.loads(content)
-        if abs(ahead_s) < WORTH_S or not isinstance(manifest, dict):
+        if abs(ahead_s) < MIN_CLOCK_SHIFT_S or not isinstance(manifest, dict):
             return content
         _shift(manifest, _TIMES, ahead_s)
         for process in manifest.get("processes", ()):

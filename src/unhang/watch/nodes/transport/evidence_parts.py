@@ -8,18 +8,18 @@ from pathlib import Path
 
 import msgspec
 
-from unhang.evidence.decode_errors import UNDECODABLE
+from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.watch import private_files
 from unhang.watch.nodes.transport.key_value_exchange import MOST_BYTES
-from unhang.watch.nodes.transport.signed_values import Sealed
+from unhang.watch.nodes.transport.signed_values import SignedValues
 
 MOST_PARTS = 64
-LAST = 1 << 30
+EXIT_EVIDENCE_NUMBER = 1 << 30
 """The number of evidence that a node left behind when its command failed: it belongs to every look after it."""
 _PART = MOST_BYTES - 4096
 
 
-class Announced(msgspec.Struct, array_like=True, frozen=True):
+class EvidenceAnnouncement(msgspec.Struct, array_like=True, frozen=True):
     """A node's evidence for look ``number`` is there, in so many parts. 0 parts: there is none."""
 
     number: int
@@ -28,51 +28,51 @@ class Announced(msgspec.Struct, array_like=True, frozen=True):
     sha256: bytes
 
 
-def put_parts(sealed: Sealed, seat: int, number: int, content: bytes) -> int:
+def send_evidence(sealed: SignedValues, seat: int, number: int, content: bytes) -> int:
     """Leave ``content`` for the others; returns the bytes that went out."""
     parts = [content[at : at + _PART] for at in range(0, len(content), _PART)]
     if len(parts) > MOST_PARTS:
         parts, content = [], b""
     sent = sum(sealed.put(f"e/{seat}/{at}", part) for at, part in enumerate(parts))
-    told = Announced(number, len(parts), len(content), hashlib.sha256(content).digest())
+    told = EvidenceAnnouncement(number, len(parts), len(content), hashlib.sha256(content).digest())
     return sent + sealed.put(f"p/{seat}", msgspec.msgpack.encode(told))
 
 
-class Fetch:
+class EvidenceFetch:
     """The evidence of ``nodes`` for one look, on its way into ``folder`` as ``NODE.zip``."""
 
     def __init__(self, number: int, nodes: Sequence[int], folder: Path) -> None:
         self.number, self._wanted, self._folder = number, set(nodes), folder
         self.came: set[int] = set()
 
-    def go_on(self, sealed: Sealed) -> int:
+    def go_on(self, sealed: SignedValues) -> int:
         """Take what is there by now; returns the bytes that came in."""
         received = 0
         left = sorted(self._wanted - self.came)
         for key, value in (sealed.get([f"p/{node}" for node in left]) if left else {}).items():
             received += len(value)
             told = _announced(value)
-            if told is None or told.number not in (self.number, LAST):
+            if told is None or told.number not in (self.number, EXIT_EVIDENCE_NUMBER):
                 continue
             node = int(key[2:])
             content = _content(sealed, node, told)
             if content is not None:
                 received += len(content)
-                private_files.replace(self._folder / f"{node}.zip", content)
+                private_files.write_atomically(self._folder / f"{node}.zip", content)
                 self.came.add(node)
         return received
 
 
-def _content(sealed: Sealed, node: int, told: Announced) -> bytes | None:
+def _content(sealed: SignedValues, node: int, told: EvidenceAnnouncement) -> bytes | None:
     keys = [f"e/{node}/{at}" for at in range(told.parts)]
     parts = sealed.get(keys) if keys else {}
     content = b"".join(parts.get(key, b"") for key in keys)
     return content if hashlib.sha256(content).digest() == told.sha256 else None
 
 
-def _announced(value: bytes) -> Announced | None:
+def _announced(value: bytes) -> EvidenceAnnouncement | None:
     try:
-        told = msgspec.msgpack.decode(value, type=Announced)
-    except UNDECODABLE:
+        told = msgspec.msgpack.decode(value, type=EvidenceAnnouncement)
+    except DECODE_ERRORS:
         return None
     return told if 0 <= told.parts <= MOST_PARTS else None

@@ -28,7 +28,7 @@ _FEW = 8
 _OURS = re.compile(r"(?:[hdwvp]-\d+|e-\d+-\d+|seat-\d+|left-\d+|token|\.token\.[\w.-]+)")
 
 
-class FolderPlace:
+class FolderExchange:
     """``folder`` is made private; it belongs to the user, on every node."""
 
     def __init__(self, folder: Path, count: int = 0) -> None:
@@ -48,13 +48,13 @@ class FolderPlace:
         self._readers: ThreadPoolExecutor | None = None
 
     def take_seat(self, number: int | None, name: str) -> int:
-        """See :class:`~unhang.watch.nodes.transport.key_value_exchange.Exchange`."""
+        """See :class:`~unhang.watch.nodes.transport.key_value_exchange.KeyValueExchange`."""
         if number is not None:
-            self._sit(number, name)
+            self._claim_seat(number, name)
             return number
         for free in range(self._count or MOST_NODES):
-            if self._is_free(self._folder / f"seat-{free}", name):
-                self._sit(free, name)
+            if self._try_seat(self._folder / f"seat-{free}", name):
+                self._claim_seat(free, name)
                 return free
         raise ExchangeError(f"{self._folder}: more nodes than the start has")
 
@@ -139,7 +139,7 @@ class FolderPlace:
         if self._readers is not None:
             self._readers.shutdown(wait=False, cancel_futures=True)
 
-    def _is_free(self, path: Path, name: str) -> bool:
+    def _try_seat(self, path: Path, name: str) -> bool:
         """Nobody sits there, or who does is called as we are. Takes it."""
         try:
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
@@ -152,7 +152,7 @@ class FolderPlace:
         except OSError as error:
             raise ExchangeError(f"{path}: {error.strerror or error}") from error
 
-    def _sit(self, number: int, name: str) -> None:
+    def _claim_seat(self, number: int, name: str) -> None:
         """Where nobody told how many nodes there are, who leads looks for seats."""
         try:
             (self._folder / f"left-{number}").unlink(missing_ok=True)

@@ -19,7 +19,7 @@ class ExchangeError(UnhangError):
     """The place cannot be reached, or did not take or give a value within the limit."""
 
 
-class Exchange(Protocol):
+class KeyValueExchange(Protocol):
     """A place where watchers meet. Calls end within the limit the place was opened with; where a network or a file
     system lets one hang all the same, the watcher ends the process that made it.
 

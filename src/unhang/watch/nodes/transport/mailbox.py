@@ -12,14 +12,14 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from unhang.evidence.decode_errors import UNDECODABLE
+from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.watch import private_files
 
 FOLDER = "nodes"
-Kind = TypeVar("Kind", "Errand", "News")
+Message = TypeVar("Message", "TransportRequest", "TransportState")
 
 
-class Errand(msgspec.Struct, array_like=True, frozen=True):
+class TransportRequest(msgspec.Struct, array_like=True, frozen=True):
     """What the watcher wants carried.
 
     ``leads``: read the digests of all; ``hurry``: somebody waits, be quick; ``pack``: number of the look whose evidence
@@ -39,14 +39,14 @@ class Errand(msgspec.Struct, array_like=True, frozen=True):
     pack_path: str = ""
     wanted: int = 0
     wanted_nodes: list[int] = []
-    wanted_path: str = ""
+    arrival_path: str = ""
     probe: list[int] = []
     leave: bool = False
     turn: int = 0
     leader: int = -1
 
 
-class Heard(msgspec.Struct, array_like=True, frozen=True):
+class ReceivedValue(msgspec.Struct, array_like=True, frozen=True):
     """The last value of one kind from one node. ``first_ns``, ``heard_ns``: monotonic, when we first had one, and when
     it last changed; equal: it never did, and may be left from an earlier run."""
 
@@ -56,7 +56,7 @@ class Heard(msgspec.Struct, array_like=True, frozen=True):
     value: bytes
 
 
-class News(msgspec.Struct, array_like=True, frozen=True):
+class TransportState(msgspec.Struct, array_like=True, frozen=True):
     """What the carrier has. ``met``: the place is reached; ``since_ns``: since when that is so; ``because``: why not;
     ``hopeless``: trying again will not help; ``address``: this node's own, as others see it.
 
@@ -69,15 +69,15 @@ class News(msgspec.Struct, array_like=True, frozen=True):
     met: bool
     since_ns: int
     because: str = ""
-    hopeless: bool = False
+    is_permanent: bool = False
     place: str = ""
     address: str = ""
     seat: int = -1
     seats: int = 0
-    hellos: list[Heard] = []
-    digests: list[Heard] = []
-    words: list[Heard] = []
-    said: list[Heard] = []
+    hellos: list[ReceivedValue] = []
+    digests: list[ReceivedValue] = []
+    words: list[ReceivedValue] = []
+    said: list[ReceivedValue] = []
     answers: dict[int, tuple[int, bool]] = {}
     answered: list[int] = []
     sent: int = 0
@@ -86,19 +86,19 @@ class News(msgspec.Struct, array_like=True, frozen=True):
     left: bool = False
 
 
-class Box(Generic[Kind]):
+class Mailbox(Generic[Message]):
     """One of the two files."""
 
-    def __init__(self, path: Path, kind: type[Kind]) -> None:
+    def __init__(self, path: Path, kind: type[Message]) -> None:
         self._path = path
         self._decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(kind)
         self._seen: tuple[int, int] = (0, 0)
-        self.last: Kind | None = None
+        self.last: Message | None = None
 
-    def put(self, value: Kind) -> None:
+    def put(self, value: Message) -> None:
         """Replace it; no room is not worth an error."""
         with suppress(OSError):
-            private_files.replace(self._path, msgspec.msgpack.encode(value))
+            private_files.write_atomically(self._path, msgspec.msgpack.encode(value))
 
     def drop(self) -> None:
         """Remove it."""
@@ -112,23 +112,23 @@ class Box(Generic[Kind]):
             mark = (told.st_ino, told.st_mtime_ns)
             if mark == self._seen:
                 return False
-            value: Kind = self._decoder.decode(self._path.read_bytes())
-        except (OSError, *UNDECODABLE):
+            value: Message = self._decoder.decode(self._path.read_bytes())
+        except (OSError, *DECODE_ERRORS):
             return False
         self._seen, self.last = mark, value
         return True
 
 
-def errand_box(records: Path) -> Box[Errand]:
+def request_mailbox(records: Path) -> Mailbox[TransportRequest]:
     """From the watcher to the carrier."""
-    return Box(private_files.make_folder(records / FOLDER) / "errand", Errand)
+    return Mailbox(private_files.make_folder(records / FOLDER) / "errand", TransportRequest)
 
 
-def news_box(records: Path) -> Box[News]:
+def state_mailbox(records: Path) -> Mailbox[TransportState]:
     """From the carrier to the watcher."""
-    return Box(private_files.make_folder(records / FOLDER) / "news", News)
+    return Mailbox(private_files.make_folder(records / FOLDER) / "news", TransportState)
 
 
-def age_s(at_ns: int) -> float:
+def seconds_since(at_ns: int) -> float:
     """Seconds since a monotonic time of this machine."""
     return (time.monotonic_ns() - at_ns) / 1e9

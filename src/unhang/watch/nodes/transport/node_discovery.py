@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
-from unhang.watch.job.ranks_elsewhere import hosts_of
-from unhang.watch.job.sibling_launchers import tasks_per_node
+from unhang.watch.job.sibling_tasks import tasks_per_node
+from unhang.watch.job.unwatched_nodes import read_host_file
 
 MOST_NODES = 65_536
 TORCHRUN_PORT, ELASTIC_PORT = 29500, 29400
@@ -27,7 +27,7 @@ _MODULES |= {"accelerate.commands.launch": "accelerate"}
 
 
 @dataclass(frozen=True, slots=True)
-class Party:
+class JobNodes:
     """All nodes of one start. ``key``: the same on all of them, and for no other start that runs beside it.
 
     ``count``: how many nodes at most, 0 where nothing tells; ``number``: which one this is, from 0; None where only
@@ -43,7 +43,7 @@ class Party:
     via: str = ""
 
 
-def party_of(environment: Mapping[str, str], command: Sequence[str], via: str = "") -> Party | None:
+def discover_nodes(environment: Mapping[str, str], command: Sequence[str], via: str = "") -> JobNodes | None:
     """The nodes of this start; None for a start on one machine.
 
     Args:
@@ -55,7 +55,7 @@ def party_of(environment: Mapping[str, str], command: Sequence[str], via: str = 
     found = _torchrun(environment, command) or _accelerate(command) or _deepspeed(command)
     found = found or _slurm(environment) or _mpi(environment)
     if found is None:
-        return Party(key=f"via {via}", via=via) if via else None
+        return JobNodes(key=f"via {via}", via=via) if via else None
     return replace(found, via=via) if via or found.count != 1 else None
 
 
@@ -64,7 +64,7 @@ def node_name(environment: Mapping[str, str]) -> str:
     return re.sub(r"[^\w.-]", "_", environment.get(NODE_NAME, "") or os.uname().nodename)[:100] or "host"
 
 
-def _torchrun(environment: Mapping[str, str], command: Sequence[str]) -> Party | None:
+def _torchrun(environment: Mapping[str, str], command: Sequence[str]) -> JobNodes | None:
     words = _options_of("torchrun", command)
     if words is None:
         return None
@@ -78,24 +78,24 @@ def _torchrun(environment: Mapping[str, str], command: Sequence[str]) -> Party |
     endpoint = told("rdzv-endpoint")
     if endpoint and told("rdzv-backend", "static") != "static":
         address, port = _address(endpoint, ELASTIC_PORT)
-        return Party(f"torchrun {told('rdzv-id', 'none')} {endpoint}", count, None, address, port)
+        return JobNodes(f"torchrun {told('rdzv-id', 'none')} {endpoint}", count, None, address, port)
     address, port = _address(endpoint, TORCHRUN_PORT) if endpoint else (told("master-addr"), TORCHRUN_PORT)
     if not endpoint:
         port = _count(told("master-port")) or port
     number = _count(told("node-rank", "0"))
-    return Party(f"torchrun {told('rdzv-id', 'none')} {address}:{port}", count, number, address, port)
+    return JobNodes(f"torchrun {told('rdzv-id', 'none')} {address}:{port}", count, number, address, port)
 
 
-def _accelerate(command: Sequence[str]) -> Party | None:
+def _accelerate(command: Sequence[str]) -> JobNodes | None:
     words = _options_of("accelerate", command)
     count = _count(words.get("num-machines", "")) if words is not None else None
     if words is None or count is None:
         return None
     address, port = words.get("main-process-ip", ""), _count(words.get("main-process-port", "")) or TORCHRUN_PORT
-    return Party(f"accelerate {address}:{port}", count, _count(words.get("machine-rank", "0")), address, port)
+    return JobNodes(f"accelerate {address}:{port}", count, _count(words.get("machine-rank", "0")), address, port)
 
 
-def _deepspeed(command: Sequence[str]) -> Party | None:
+def _deepspeed(command: Sequence[str]) -> JobNodes | None:
     """Only a start on every node (``--no_ssh``): otherwise it starts all nodes itself, without us."""
     words = _options_of("deepspeed", command)
     address = words.get("master-addr", "") if words is not None else ""
@@ -106,13 +106,13 @@ def _deepspeed(command: Sequence[str]) -> Party | None:
     file = words.get("hostfile") or words.get("H")
     if not count and file:
         with suppress(OSError):
-            count = len(hosts_of(Path(file)))
+            count = len(read_host_file(Path(file)))
     # Numbers without a count would leave nobody to be heard: then the nodes take seats.
     number = _count(words.get("node-rank", "")) if count else None
-    return Party(f"deepspeed {address}:{port}", count, number, address, port)
+    return JobNodes(f"deepspeed {address}:{port}", count, number, address, port)
 
 
-def _slurm(environment: Mapping[str, str]) -> Party | None:
+def _slurm(environment: Mapping[str, str]) -> JobNodes | None:
     job, step = environment.get("SLURM_JOB_ID"), environment.get("SLURM_STEP_ID")
     if not job or not step:
         return None
@@ -124,10 +124,10 @@ def _slurm(environment: Mapping[str, str]) -> Party | None:
     again = environment.get("SLURM_RESTART_COUNT", "0")
     address, port = _of_environment(environment)
     number = _count(environment.get("SLURM_NODEID", ""))
-    return Party(f"slurm {job}.{step}.{again}", count, number, address, port)
+    return JobNodes(f"slurm {job}.{step}.{again}", count, number, address, port)
 
 
-def _mpi(environment: Mapping[str, str]) -> Party | None:
+def _mpi(environment: Mapping[str, str]) -> JobNodes | None:
     """The variables do not tell which node this is, only how many tasks it has: the meeting gives numbers."""
     world = _count(environment.get("OMPI_COMM_WORLD_SIZE", "") or environment.get("PMI_SIZE", ""))
     local = _count(environment.get("OMPI_COMM_WORLD_LOCAL_SIZE", "") or environment.get("MPI_LOCALNRANKS", ""))
@@ -135,7 +135,7 @@ def _mpi(environment: Mapping[str, str]) -> Party | None:
         return None
     address, port = _of_environment(environment)
     name = environment.get("PMIX_NAMESPACE") or environment.get("PMI_JOBID") or f"{address}:{port}"
-    return Party(f"mpi {name}", -(-world // local) if world % local == 0 else 0, None, address, port)
+    return JobNodes(f"mpi {name}", -(-world // local) if world % local == 0 else 0, None, address, port)
 
 
 def _of_environment(environment: Mapping[str, str]) -> tuple[str, int]:

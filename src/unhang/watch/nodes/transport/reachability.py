@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 
 PORTS = (9, 22)
 """Usually closed or open; both are an answer."""
-_NO_WAY = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.ETIMEDOUT}
+_UNREACHABLE_ERRORS = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.ETIMEDOUT}
 
 
 LIMIT_S = 1.0
@@ -18,18 +18,18 @@ AGAIN_S = 1.0
 AT_ONCE = 4
 
 
-def answers(address: str, limit_s: float) -> bool | None:
+def machine_answers(address: str, limit_s: float) -> bool | None:
     """None where that cannot be asked."""
     found = None
     for port in PORTS:
-        answer = _answers(address, port, limit_s / len(PORTS))
+        answer = _port_answers(address, port, limit_s / len(PORTS))
         if answer:
             return True
         found = answer if answer is not None else found
     return found
 
 
-def _answers(address: str, port: int, limit_s: float) -> bool | None:
+def _port_answers(address: str, port: int, limit_s: float) -> bool | None:
     try:
         socket.create_connection((address, port), timeout=limit_s).close()
     except ConnectionRefusedError:
@@ -37,17 +37,17 @@ def _answers(address: str, port: int, limit_s: float) -> bool | None:
     except TimeoutError:
         return False
     except OSError as error:
-        return False if error.errno in _NO_WAY else None
+        return False if error.errno in _UNREACHABLE_ERRORS else None
     return True
 
 
-class Reaching:
+class ReachabilityProbe:
     """Asks every machine once while all is well, and those that matter again and again: beside everything else."""
 
     def __init__(self) -> None:
         self.latest: dict[int, tuple[int, bool]] = {}
         """When each machine was asked (monotonic nanoseconds), and whether it answered."""
-        self.ever: set[int] = set()
+        self.ever_answered: set[int] = set()
         """Nodes whose machine answered at some time: that they do not now is a sign."""
         self._asked: dict[int, float] = {}
         self._running = 0
@@ -66,10 +66,10 @@ class Reaching:
     def _ask(self, node: int, address: str) -> None:
         asked_ns = time.monotonic_ns()
         try:
-            answer = answers(address, LIMIT_S)
+            answer = machine_answers(address, LIMIT_S)
             if answer is not None:
                 self.latest[node] = (asked_ns, answer)
             if answer:
-                self.ever.add(node)
+                self.ever_answered.add(node)
         finally:
             self._running -= 1

@@ -12,24 +12,24 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from unhang.watch.nodes.transport.key_value_exchange import Exchange
+from unhang.watch.nodes.transport.key_value_exchange import KeyValueExchange
 
-TOKEN = "UNHANG_TOKEN"  # noqa: S105 - the name of the variable
+TOKEN_VARIABLE = "UNHANG_TOKEN"  # noqa: S105 - the name of the variable
 TOKEN_FILE = "token"  # noqa: S105 - the name of the file
-LEAST_LETTERS = 16
+MIN_TOKEN_LENGTH = 16
 _HEAD = struct.Struct(">QQ")
 _KEPT = 16 << 10
-_SUM = 16
+_SIGNATURE_BYTES = 16
 """Bytes of a seal: half of SHA-256."""
 
 
-def token_of(environment: Mapping[str, str]) -> str:
+def token_from_environment(environment: Mapping[str, str]) -> str:
     """``UNHANG_TOKEN``; empty where there is none, or one that could be guessed."""
-    token = environment.get(TOKEN, "")
-    return token if len(token) >= LEAST_LETTERS else ""
+    token = environment.get(TOKEN_VARIABLE, "")
+    return token if len(token) >= MIN_TOKEN_LENGTH else ""
 
 
-def token_in(folder: Path) -> str:
+def shared_token(folder: Path) -> str:
     """The token of a shared folder; whoever comes first makes it. Raises OSError where that cannot be."""
     path = folder / TOKEN_FILE
     with suppress(FileExistsError):
@@ -47,10 +47,10 @@ def token_in(folder: Path) -> str:
     return path.read_text().strip()
 
 
-class Sealed:
+class SignedValues:
     """An exchange whose values are sealed. What has no seal of ours, or an older number than seen, is not there."""
 
-    def __init__(self, exchange: Exchange, token: str, key: str, *, started: int | None = None) -> None:
+    def __init__(self, exchange: KeyValueExchange, token: str, key: str, *, started: int | None = None) -> None:
         self._exchange = exchange
         self._word = hashlib.sha256(f"unhang nodes\0{key}\0{token}".encode()).digest()
         self._started = time.time_ns() if started is None else started
@@ -65,7 +65,7 @@ class Sealed:
         """Set ``value``; returns the bytes that went out for it."""
         self._count += 1
         body = _HEAD.pack(self._started, self._count) + value
-        sealed = self._seal(key, body) + body
+        sealed = self._sign(key, body) + body
         self._exchange.put(key, sealed)
         return len(sealed) + len(key)
 
@@ -81,10 +81,10 @@ class Sealed:
     def _open(self, key: str, sealed: bytes) -> bytes | None:
         if not sealed:
             return None
-        body = sealed[_SUM:]
+        body = sealed[_SIGNATURE_BYTES:]
         if self._last.get(key) == sealed:
             return body[_HEAD.size :]
-        if len(body) < _HEAD.size or not hmac.compare_digest(sealed[:_SUM], self._seal(key, body)):
+        if len(body) < _HEAD.size or not hmac.compare_digest(sealed[:_SIGNATURE_BYTES], self._sign(key, body)):
             self.refused += 1
             return None
         number: tuple[int, int] = _HEAD.unpack_from(body)
@@ -96,5 +96,5 @@ class Sealed:
             self._last[key] = sealed
         return body[_HEAD.size :]
 
-    def _seal(self, key: str, body: bytes) -> bytes:
-        return hmac.digest(self._word, key.encode() + b"\0" + body, "sha256")[:_SUM]
+    def _sign(self, key: str, body: bytes) -> bytes:
+        return hmac.digest(self._word, key.encode() + b"\0" + body, "sha256")[:_SIGNATURE_BYTES]

@@ -19,16 +19,24 @@ import msgspec
 
 from unhang.report.printable import one_line
 from unhang.watch.nodes.transport.key_value_exchange import ExchangeError
-from unhang.watch.nodes.transport.store_server import BACKLOG, MOST_FRAME, MOST_VALUE, NONCE, Keeper, Question, proof
+from unhang.watch.nodes.transport.store_server import (
+    BACKLOG,
+    MOST_FRAME,
+    MOST_VALUE,
+    NONCE,
+    StoreRequest,
+    StoreServer,
+    proof,
+)
 
-UNKNOWN = "no watcher with the same token answers there"
+NO_KNOWN_WATCHER = "no watcher with the same token answers there"
 MOST_ASKED = 4096
 """Keys at once."""
 FIRST_PORT, PORTS = 20_000, 10_000
 """Below the ports that kernels give to whoever asks for any."""
 
 
-def port_of(key: str) -> int:
+def watcher_port(key: str) -> int:
     """The port of the watchers of a start: every node comes to the same."""
     return FIRST_PORT + zlib.crc32(key.encode()) % PORTS
 
@@ -40,7 +48,7 @@ def is_loopback(address: str) -> bool:
     return False
 
 
-def is_here(address: str) -> bool:
+def is_local_address(address: str) -> bool:
     """Whether ``address`` is one of this machine's: something can listen there."""
     with suppress(OSError):
         _listen(address, 0).close()
@@ -48,7 +56,7 @@ def is_here(address: str) -> bool:
     return False
 
 
-class StorePlace:
+class StoreExchange:
     """One connection, and the store itself where this node keeps it."""
 
     def __init__(
@@ -65,10 +73,10 @@ class StorePlace:
         """Raises ExchangeError where nobody who knows ``token`` answers there in time, or the port is taken."""
         self.address, self.port, self._count = address, port, count
         word = hashlib.sha256(f"unhang store\0{key}\0{token}".encode()).digest()
-        self._keeper: Keeper | None = None
+        self._keeper: StoreServer | None = None
         self._line: socket.socket | None = None
         try:
-            self._keeper = Keeper(_listen(address, port), word) if keep else None
+            self._keeper = StoreServer(_listen(address, port), word) if keep else None
             self._line = socket.create_connection((address, port), timeout=limit_s)
             self._line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._meet(word)
@@ -77,34 +85,34 @@ class StorePlace:
             raise ExchangeError(f"{address}:{port}: {_reason(error)}") from error
 
     def take_seat(self, number: int | None, name: str) -> int:
-        """See :class:`~unhang.watch.nodes.transport.key_value_exchange.Exchange`."""
+        """See :class:`~unhang.watch.nodes.transport.key_value_exchange.KeyValueExchange`."""
         if number is None:
-            return int(self._ask(Question("n", [name])))
+            return int(self._ask(StoreRequest("n", [name])))
         if not self._count:  # who leads hears the numbers below the highest one
-            self._ask(Question("r", number=number))
+            self._ask(StoreRequest("r", number=number))
         return number
 
     def put(self, key: str, value: bytes) -> None:
         """See there."""
         if len(value) > MOST_VALUE:
             raise ExchangeError(f"{key}: {len(value)} bytes are too many")
-        self._ask(Question("s", [key], value))
+        self._ask(StoreRequest("s", [key], value))
 
     def get(self, keys: Sequence[str]) -> dict[str, bytes]:
         """See there. An answer holds so much at most: the rest is asked for anew."""
         found: dict[str, bytes | None] = {}
         left = list(keys)
         while left:
-            came = self._ask(Question("g", left[:MOST_ASKED]))
+            came = self._ask(StoreRequest("g", left[:MOST_ASKED]))
             if not isinstance(came, dict) or not came:
-                raise ExchangeError(f"{self.address}:{self.port}: {UNKNOWN}")
+                raise ExchangeError(f"{self.address}:{self.port}: {NO_KNOWN_WATCHER}")
             found.update(came)
             left = left[len(came) :]
         return {key: value for key, value in found.items() if value is not None}
 
     def seats(self) -> int:
         """See there."""
-        return self._count or int(self._ask(Question("c")))
+        return self._count or int(self._ask(StoreRequest("c")))
 
     def moved(self) -> bool:
         """See there: a store that is gone is noticed by itself."""
@@ -133,11 +141,11 @@ class StorePlace:
         try:
             told = self._read(len(word))
         except OSError as error:
-            raise OSError(None, UNKNOWN) from error
+            raise OSError(None, NO_KNOWN_WATCHER) from error
         if not hmac.compare_digest(told, proof(word, 1, nonces)):
-            raise OSError(None, UNKNOWN)
+            raise OSError(None, NO_KNOWN_WATCHER)
 
-    def _ask(self, question: Question) -> Any:
+    def _ask(self, question: StoreRequest) -> Any:
         try:
             if self._line is None:
                 raise OSError(None, "the connection was lost")
@@ -153,7 +161,7 @@ class StorePlace:
     def _read(self, size: int) -> bytes:
         assert self._line is not None
         if size > MOST_FRAME:
-            raise OSError(None, UNKNOWN)
+            raise OSError(None, NO_KNOWN_WATCHER)
         parts = bytearray()
         while len(parts) < size:
             part = self._line.recv(min(size - len(parts), 1 << 18))

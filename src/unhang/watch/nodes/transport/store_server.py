@@ -24,7 +24,7 @@ from unhang.watch.nodes.transport.key_value_exchange import MOST_BYTES
 
 NONCE = 32
 HANDSHAKE_S = 3.0
-MOST_STRANGERS = 256
+MAX_UNAUTHENTICATED = 256
 """Connections at once of which nothing is known yet, in all and"""
 MOST_FROM_ONE = 64
 """from one address."""
@@ -39,17 +39,17 @@ MOST_SEATS = 65_536
 MOST_FRAME = 4 << 20
 ANSWER_PART = 2 << 20
 """An answer ends once it is so long; who asked asks on."""
-SEALS = (b"who asks\0", b"who answers\0")
+PROOF_LABELS = (b"who asks\0", b"who answers\0")
 _HEAD = 4
 Result = TypeVar("Result")
 
 
 def proof(word: bytes, side: int, nonces: bytes) -> bytes:
     """That ``side`` (0: who asks, 1: who answers) knows ``word``."""
-    return hmac.digest(word, SEALS[side] + nonces, "sha256")
+    return hmac.digest(word, PROOF_LABELS[side] + nonces, "sha256")
 
 
-class Question(msgspec.Struct, array_like=True, frozen=True):
+class StoreRequest(msgspec.Struct, array_like=True, frozen=True):
     """What is wanted: ``s`` set, ``g`` get, ``n`` a seat for a name, ``r`` a seat with a number, ``c`` how many."""
 
     verb: str
@@ -58,11 +58,11 @@ class Question(msgspec.Struct, array_like=True, frozen=True):
     number: int = 0
 
 
-class Refused(Exception):
+class LimitExceeded(Exception):
     """What was asked is beyond a limit."""
 
 
-class Values:
+class StoredValues:
     """What was put. Every limit is looked at before anything is kept."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Values:
         self._seats: dict[str, int] = {}
         self._size = self._highest = 0
 
-    def answer(self, question: Question) -> Any:
+    def answer(self, question: StoreRequest) -> Any:
         """Raises Refused."""
         if question.verb == "g":
             return self._found(question.keys)
@@ -82,7 +82,7 @@ class Values:
             return self._raise_to(question.number)
         if question.verb == "c":
             return self._highest + 1
-        raise Refused(question.verb)
+        raise LimitExceeded(question.verb)
 
     def _found(self, keys: list[str]) -> dict[str, bytes | None]:
         """Of the first keys as many as fit; None for those that are not there."""
@@ -99,9 +99,9 @@ class Values:
         size = self._size + len(value) - len(self._kept.get(key, b""))
         new = key not in self._kept
         if len(key) > LONGEST_KEY or len(value) > MOST_VALUE or size > MOST_KEPT:
-            raise Refused("too large")
+            raise LimitExceeded("too large")
         if new and len(self._kept) >= MOST_KEYS:
-            raise Refused("too many")
+            raise LimitExceeded("too many")
         self._kept[key], self._size = value, size
         return True
 
@@ -113,21 +113,21 @@ class Values:
 
     def _raise_to(self, number: int) -> int:
         if not 0 <= number < MOST_SEATS:
-            raise Refused("too many")
+            raise LimitExceeded("too many")
         self._highest = max(self._highest, number)
         return number
 
 
-class Keeper:
+class StoreServer:
     """Serves in a thread of its own until it is closed."""
 
     def __init__(self, listener: socket.socket, word: bytes) -> None:
         self._listener, self._word = listener, word
-        self._values = Values()
+        self._values = StoredValues()
         self._strangers: Counter[str] = Counter()
         self._allowed, self._at = 1.0 * ACCEPTED_A_SECOND, time.monotonic()
         self._known: dict[asyncio.Task[None], socket.socket] = {}
-        self._decoder = msgspec.msgpack.Decoder(Question)
+        self._decoder = msgspec.msgpack.Decoder(StoreRequest)
         self._closing = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -166,7 +166,7 @@ class Keeper:
         now = time.monotonic()
         self._allowed = min(1.0 * ACCEPTED_A_SECOND, self._allowed + (now - self._at) * ACCEPTED_A_SECOND) - 1
         self._at = now
-        self._welcome(line, str(address[0]))
+        self._start_serving(line, str(address[0]))
         if self._allowed < 1:
             self._pause(1 / ACCEPTED_A_SECOND)
 
@@ -178,8 +178,8 @@ class Keeper:
         if not self._closing:  # the loop still turns while the last connections end
             self._loop.add_reader(self._listener, self._accept)
 
-    def _welcome(self, line: socket.socket, address: str) -> None:
-        full = self._strangers.total() >= MOST_STRANGERS or self._strangers[address] >= MOST_FROM_ONE
+    def _start_serving(self, line: socket.socket, address: str) -> None:
+        full = self._strangers.total() >= MAX_UNAUTHENTICATED or self._strangers[address] >= MOST_FROM_ONE
         if full or len(self._known) >= MOST_CONNECTIONS:
             line.close()
             return
@@ -197,7 +197,7 @@ class Keeper:
             line.close()
 
     async def _serve(self, line: socket.socket, address: str) -> None:
-        with suppress(OSError, EOFError, msgspec.DecodeError, Refused):
+        with suppress(OSError, EOFError, msgspec.DecodeError, LimitExceeded):
             try:
                 knows = await _within(HANDSHAKE_S, self._meet(line))
             finally:

@@ -21,13 +21,20 @@ import msgspec
 from unhang.report.language import translate
 from unhang.watch import private_files
 from unhang.watch.nodes.rank_digest import read_hello
-from unhang.watch.nodes.transport.evidence_parts import Fetch, put_parts
-from unhang.watch.nodes.transport.key_value_exchange import Exchange, ExchangeError
-from unhang.watch.nodes.transport.mailbox import FOLDER, Errand, Heard, News, errand_box, news_box
-from unhang.watch.nodes.transport.meeting_place import SUCCESSORS, Config, NoPlace, Opener
+from unhang.watch.nodes.transport.evidence_parts import EvidenceFetch, send_evidence
+from unhang.watch.nodes.transport.exchange_opener import MAX_LEADERS, ExchangeOpener, NoExchange, TransportConfig
+from unhang.watch.nodes.transport.key_value_exchange import ExchangeError, KeyValueExchange
+from unhang.watch.nodes.transport.mailbox import (
+    FOLDER,
+    ReceivedValue,
+    TransportRequest,
+    TransportState,
+    request_mailbox,
+    state_mailbox,
+)
 from unhang.watch.nodes.transport.own_address import own_address
-from unhang.watch.nodes.transport.reachability import Reaching
-from unhang.watch.nodes.transport.signed_values import Sealed
+from unhang.watch.nodes.transport.reachability import ReachabilityProbe
+from unhang.watch.nodes.transport.signed_values import SignedValues
 
 POLL_S = 0.05
 CALM_S, HURRY_S = 1.0, 0.2
@@ -36,33 +43,33 @@ HELLOS_S = 5.0
 AGAIN_S = 1.0
 BACK_S = 5.0
 """So often a node that uses a later store looks whether the first one is there again."""
-LEAVE_AFTER_S = 6.0
+STORE_LOST_AFTER_S = 6.0
 """So long a store may be gone (its keeper is started again) before the next node keeps one."""
 MEMORY = 8 << 30
 _PR_SET_PDEATHSIG = 1
 
 
-class Carrier:
+class Transport:
     """Carries between one watcher and the place where all meet."""
 
-    def __init__(self, records: Path, config: Config) -> None:
+    def __init__(self, records: Path, config: TransportConfig) -> None:
         self._config = config
-        self._errands, self._news = errand_box(records), news_box(records)
-        self._opener = Opener(config, os.environ)
-        self._place: Exchange | None = None
-        self._sealed: Sealed | None = None
+        self._errands, self._news = request_mailbox(records), state_mailbox(records)
+        self._opener = ExchangeOpener(config, os.environ)
+        self._place: KeyValueExchange | None = None
+        self._sealed: SignedValues | None = None
         self._called = self._because = self._address = ""
         self._since_ns = time.monotonic_ns()
         self._lost_at = float("-inf")
         self._put: dict[str, bytes] = {}
-        self._heard: dict[str, dict[int, Heard]] = {"h": {}, "d": {}, "w": {}, "v": {}}
+        self._heard: dict[str, dict[int, ReceivedValue]] = {"h": {}, "d": {}, "w": {}, "v": {}}
         self._digest_at = self._read_at = self._words_at = self._hellos_at = self._again_at = float("-inf")
         self._went_back_at = time.monotonic()
         self._packed = 0
         self._turn = -1
-        self._fetch: Fetch | None = None
+        self._fetch: EvidenceFetch | None = None
         self._addresses: dict[int, str] = {}
-        self._reaching = Reaching()
+        self._reachability = ReachabilityProbe()
         self.sent = self.received = 0
         self.given_up = self.left = False
 
@@ -82,7 +89,7 @@ class Carrier:
                 self._tell()
             time.sleep(POLL_S)
 
-    def _step(self, errand: Errand) -> None:
+    def _step(self, errand: TransportRequest) -> None:
         if self._sealed is None and not self._open(errand):
             return
         try:
@@ -93,19 +100,19 @@ class Carrier:
             if errand.leave:
                 self._leave()
             else:
-                self._go_back()
+                self._return_to_first_store()
         except ExchangeError as error:
-            self._lose(str(error))
+            self._disconnect(str(error))
         if errand.leads:
-            self._reaching.go_on({n: a for n, a in self._addresses.items() if n != self._opener.seat}, errand.probe)
+            self._reachability.go_on({n: a for n, a in self._addresses.items() if n != self._opener.seat}, errand.probe)
 
-    def _open(self, errand: Errand) -> bool:
+    def _open(self, errand: TransportRequest) -> bool:
         now = time.monotonic()
         if now < self._again_at:
             return False
         self._again_at = now + AGAIN_S
         try:
-            if now - self._lost_at < LEAVE_AFTER_S:
+            if now - self._lost_at < STORE_LOST_AFTER_S:
                 successors, self._opener.addresses = self._opener.addresses, {}
                 try:
                     place, token, self._called = self._opener.open()
@@ -114,7 +121,7 @@ class Carrier:
             else:
                 place, token, self._called = self._opener.open()
             self._opener.seat = place.take_seat(self._opener.seat, self._config.name)
-        except NoPlace as error:
+        except NoExchange as error:
             self._because, self.given_up = translate(error.text, self._config.lang), True
             self._tell()
             return False
@@ -123,22 +130,22 @@ class Carrier:
             return False
         self._place = place
         # Opened anew it counts anew: what was said before must not look newer than what is said now.
-        self._sealed = Sealed(place, token, self._config.key, started=max(self._config.started, time.time_ns()))
+        self._sealed = SignedValues(place, token, self._config.key, started=max(self._config.started, time.time_ns()))
         self._put.clear()
         self._packed = 0
         self._fetch = None
         self._because, self._since_ns = "", time.monotonic_ns()
-        self._address = own_address(*self._config.towards)
+        self._address = own_address(*self._config.peer_address)
         return bool(errand.hello)
 
-    def _go_back(self) -> None:
+    def _return_to_first_store(self) -> None:
         """Its keeper was gone for some seconds and a later node kept a store; both at once would be two companies."""
         if time.monotonic() - self._went_back_at < BACK_S:
             return
         self._went_back_at = time.monotonic()
         assert self._place is not None
-        if self._opener.first_is_back(self._called) or self._place.moved():
-            self._lose("")
+        if self._opener.is_first_store_back(self._called) or self._place.moved():
+            self._disconnect("")
 
     def _leave(self) -> None:
         """The last errand."""
@@ -147,7 +154,7 @@ class Carrier:
         self.left = True
         self._tell()
 
-    def _lose(self, because: str) -> None:
+    def _disconnect(self, because: str) -> None:
         if self._place is not None:
             self._place.close()
         if self._sealed is not None:
@@ -162,7 +169,7 @@ class Carrier:
             self.sent += self._sealed.put(f"{kind}/{self._opener.seat}", value)
             self._put[kind] = value
 
-    def _send(self, errand: Errand) -> None:
+    def _send(self, errand: TransportRequest) -> None:
         for kind, value in (("h", errand.hello), ("v", errand.said), ("w", errand.word)):
             self._set(kind, value)
         turned = errand.hurry and errand.turn != self._turn
@@ -170,7 +177,7 @@ class Carrier:
             self._digest_at, self._turn = time.monotonic(), errand.turn
             self._set("d", errand.digest)
 
-    def _read(self, errand: Errand) -> bool:
+    def _read(self, errand: TransportRequest) -> bool:
         """Whether there was time for it."""
         now = time.monotonic()
         if now - self._read_at < (HURRY_S if errand.hurry else CALM_S / 2):
@@ -182,10 +189,10 @@ class Carrier:
         all_words = now - self._words_at >= CALM_S / 2 or not 0 <= errand.leader < seats
         if all_words:
             self._words_at = now
-        self._hear("w", range(min(SUCCESSORS, seats)) if all_words else [errand.leader])
+        self._hear("w", range(min(MAX_LEADERS, seats)) if all_words else [errand.leader])
         if errand.leads:
             self._hear("d", range(seats))
-        self._read_hellos(range(seats if errand.leads else min(SUCCESSORS, seats)))
+        self._read_hellos(range(seats if errand.leads else min(MAX_LEADERS, seats)))
         changed = [n for n, heard in self._heard["w"].items() if heard.heard_ns / 1e9 >= now]
         if changed:
             self._hear("v", [n for n in changed if n != self._opener.seat])
@@ -208,36 +215,36 @@ class Carrier:
             node = int(key[2:])
             known = heard.get(node)
             if known is None:
-                heard[node] = Heard(node, now_ns, now_ns, value)
+                heard[node] = ReceivedValue(node, now_ns, now_ns, value)
             elif known.value != value:
-                heard[node] = Heard(node, known.first_ns, now_ns, value)
+                heard[node] = ReceivedValue(node, known.first_ns, now_ns, value)
 
     def _keep_addresses(self) -> None:
         hellos = {node: read_hello(heard.value) for node, heard in self._heard["h"].items()}
         self._addresses = {node: hello.address for node, hello in hellos.items() if hello is not None and hello.address}
-        self._opener.addresses = {node: self._addresses[node] for node in self._addresses if node < SUCCESSORS}
+        self._opener.addresses = {node: self._addresses[node] for node in self._addresses if node < MAX_LEADERS}
 
-    def _carry_evidence(self, errand: Errand) -> None:
+    def _carry_evidence(self, errand: TransportRequest) -> None:
         assert self._sealed is not None
         if errand.pack > self._packed:
             self._packed = errand.pack
             with suppress(OSError):
                 content = Path(errand.pack_path).read_bytes()
-                self.sent += put_parts(self._sealed, self._opener.seat or 0, errand.pack, content)
+                self.sent += send_evidence(self._sealed, self._opener.seat or 0, errand.pack, content)
         if errand.wanted and (self._fetch is None or self._fetch.number != errand.wanted):
-            self._fetch = Fetch(errand.wanted, errand.wanted_nodes, Path(errand.wanted_path))
+            self._fetch = EvidenceFetch(errand.wanted, errand.wanted_nodes, Path(errand.arrival_path))
         if self._fetch is not None and errand.wanted:
             self.received += self._fetch.go_on(self._sealed)
 
     def _tell(self) -> None:
         place = self._place
         self._news.put(
-            News(
+            TransportState(
                 at_ns=time.monotonic_ns(),
                 met=self._sealed is not None,
                 since_ns=self._since_ns,
                 because=self._because,
-                hopeless=self.given_up,
+                is_permanent=self.given_up,
                 place=self._called,
                 address=self._address,
                 seat=self._opener.seat if self._opener.seat is not None else -1,
@@ -246,8 +253,8 @@ class Carrier:
                 digests=list(self._heard["d"].values()),
                 words=list(self._heard["w"].values()),
                 said=list(self._heard["v"].values()),
-                answers=dict(self._reaching.latest),
-                answered=sorted(self._reaching.ever),
+                answers=dict(self._reachability.latest),
+                answered=sorted(self._reachability.ever_answered),
                 sent=self.sent,
                 received=self.received,
                 left=self.left,
@@ -261,10 +268,10 @@ def config_file(records: Path) -> Path:
     return records / FOLDER / "config.json"
 
 
-def write_config(records: Path, config: Config) -> None:
+def write_config(records: Path, config: TransportConfig) -> None:
     """Raises OSError where there is no room."""
     private_files.make_folder(records / FOLDER)
-    private_files.replace(config_file(records), msgspec.json.encode(config))
+    private_files.write_atomically(config_file(records), msgspec.json.encode(config))
 
 
 def main() -> int:
@@ -275,7 +282,7 @@ def main() -> int:
     with suppress(OSError):
         os.nice(1)
     records = Path(sys.argv[1])
-    Carrier(records, msgspec.json.decode(config_file(records).read_bytes(), type=Config)).run()
+    Transport(records, msgspec.json.decode(config_file(records).read_bytes(), type=TransportConfig)).run()
     return 0
 
 

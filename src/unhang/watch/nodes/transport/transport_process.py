@@ -14,7 +14,7 @@ HUNG_S = 15.0
 PAUSE_S = 2.0
 
 
-class CarrierProcess:
+class TransportProcess:
     """One at a time."""
 
     def __init__(self, folder: Path, records: Path) -> None:

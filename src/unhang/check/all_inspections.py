@@ -1,0 +1,162 @@
+"""Every check, in the order in which people read the answers, and how all of them are asked."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from unhang.check.devices import collect_devices, collect_driver, collect_topology
+from unhang.check.environment import collect_environment, collect_limits, collect_timers, collect_versions
+from unhang.check.network import collect_network
+from unhang.check.probe_results import collect_probe
+from unhang.check.sameness import collect_sameness
+from unhang.check.storage import collect_storage
+from unhang.findings import NotChecked, say
+from unhang.host.inspection_result import InspectionResult, NodeInspection
+from unhang.host.machine import Machine
+from unhang.program import collect_program
+from unhang.program.imports.folder_listing import FolderListing
+from unhang.program.imports.installed_packages import InstalledPackages
+from unhang.program.imports.launch_entry import interpreter_of
+from unhang.program.launch.follow_command import follow_command
+from unhang.program.launch.planned_job import PlannedJob
+from unhang.program.settings import configuration_files
+
+FOLLOW_LIMIT_S = 5.0
+"""So long the scripts between the command and its program may take."""
+INTERRUPT_POLL_S = 0.2
+"""Ctrl-C, while a check is at work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """One question: its name, how long it may take, and how it looks."""
+
+    name: str
+    limit_s: float
+    look: Callable[[Machine, PlannedJob], Iterator[tuple[type, InspectionResult[Any]]]]
+    default: bool = True
+    """Asked when the user names none."""
+    needs: tuple[str, ...] = ()
+    """Checks whose answers its risks need as well."""
+
+
+def _inspection(module: ModuleType) -> Inspection:
+    return Inspection(
+        module.NAME, module.LIMIT_S, module.collect, getattr(module, "DEFAULT", True), getattr(module, "NEEDS", ())
+    )
+
+
+ALL_INSPECTIONS: tuple[Inspection, ...] = tuple(
+    _inspection(module)
+    for module in (
+        collect_environment,
+        collect_timers,
+        collect_versions,
+        collect_driver,
+        collect_devices,
+        collect_topology,
+        configuration_files,
+        collect_program,
+        collect_limits,
+        collect_storage,
+        collect_network,
+        collect_probe,
+        collect_sameness,
+    )
+)
+
+
+def inspect_node(
+    machine: Machine, plan: PlannedJob, checks: Sequence[Inspection], tell: Callable[[str], None] = lambda _: None
+) -> tuple[NodeInspection, tuple[NotChecked, ...]]:
+    """Ask every check, each within its limit; ``tell`` hears the name of the one at work.
+
+    A check that does not come back (a dead mount, a hung driver) is left behind and said so: the second part lists
+    checks that were cut off or broke.
+    """
+    looks: dict[type, InspectionResult[Any]] = {}
+    gaps: list[NotChecked] = []
+    machine, plan = _followed(machine, plan, gaps)
+    for check in _with_needed(checks):
+        tell(check.name)
+        found, gap = _inspect(check, machine, plan)
+        looks.update(found)
+        if gap is not None:
+            gaps.append(gap)
+    return NodeInspection(machine.node, looks=looks), tuple(gaps)
+
+
+def _with_needed(checks: Sequence[Inspection]) -> Sequence[Inspection]:
+    needed = {name for check in checks for name in check.needs} - {check.name for check in checks}
+    return [*(check for check in ALL_INSPECTIONS if check.name in needed), *checks]
+
+
+def _join(thread: threading.Thread, limit_s: float) -> None:
+    """In short waits: Python hears of a Ctrl-C that came just before a wait only when that wait is over."""
+    until = time.monotonic() + limit_s
+    while thread.is_alive() and (left_s := until - time.monotonic()) > 0:
+        thread.join(min(left_s, INTERRUPT_POLL_S))
+
+
+def _followed(machine: Machine, plan: PlannedJob, gaps: list[NotChecked]) -> tuple[Machine, PlannedJob]:
+    """The job's machine and command; those that are given, and why, where following failed."""
+    found: list[tuple[Machine, PlannedJob]] = []
+    gap = _run_within_limit(
+        configuration_files.NAME, FOLLOW_LIMIT_S, lambda: found.append(_for_job(*follow_command(machine, plan)))
+    )
+    gaps += [] if gap is None else [gap]
+    return found[0] if found else (machine, plan)
+
+
+def _for_job(machine: Machine, plan: PlannedJob) -> tuple[Machine, PlannedJob]:
+    """Packages are asked of the interpreter that the command or the active environment names."""
+    installed = (
+        interpreter_of(FolderListing(machine), plan.command, machine.environment)
+        if plan.command
+        else InstalledPackages()
+    )
+    if installed.named and installed.folders:
+        machine.site = installed.folders
+    return machine, plan
+
+
+def _inspect(
+    check: Inspection, machine: Machine, plan: PlannedJob
+) -> tuple[dict[type, InspectionResult[Any]], NotChecked | None]:
+    found: dict[type, InspectionResult[Any]] = {}
+
+    def work() -> None:
+        for kind, look in check.look(machine, plan):
+            found[kind] = look  # noqa: PERF403 - what was found before a cut-off or a mistake is kept
+
+    gap = _run_within_limit(check.name, check.limit_s, work)
+    return dict(found), gap
+
+
+def _run_within_limit(name: str, limit_s: float, work: Callable[[], None]) -> NotChecked | None:
+    """What is left open where ``work`` does not come back in time, or fails."""
+    trouble: list[BaseException] = []
+
+    def guarded() -> None:
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 - one broken question must not cost the others
+            trouble.append(error)
+
+    thread = threading.Thread(target=guarded, name=f"unhang-check-{name}", daemon=True)
+    thread.start()
+    _join(thread, limit_s)
+    what = say("The rest of the check {check}", check=name)
+    if thread.is_alive():
+        because = say("it did not come back in {seconds:.0f} s", seconds=limit_s)
+        return NotChecked(what, because, f"unhang check --only {name}", check=name)
+    if trouble:
+        because = say("a mistake of unhang's own: {error}", error=f"{type(trouble[0]).__name__}: {trouble[0]}")
+        how = f"unhang check --only {name} --debug"
+        return NotChecked(what, because, how, check=name, failed=True)
+    return None

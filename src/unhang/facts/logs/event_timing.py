@@ -1,0 +1,84 @@
+"""How far the job had come when a line was printed: an error at first use is configuration, after hours a fault."""
+
+from __future__ import annotations
+
+import enum
+import re
+
+from unhang.evidence.items import LogEvent, Progress
+from unhang.facts.model import Facts
+from unhang.knowledge.thresholds import whole_threshold
+
+# So many finished collectives or steps are a job that ran.
+RAN_STEPS = whole_threshold("event_timing.ran_steps")
+RAN_POSITIONS = whole_threshold("event_timing.ran_positions")
+_TRAINING = re.compile(r"train|epoch|step|iter|loss|update|batch", re.IGNORECASE)
+_PREPARING = re.compile(
+    r"token|preproc|map|load|download|shard|filter|pack|convert|generating|index|shuffl|cach|resolv|extract",
+    re.IGNORECASE,
+)
+
+
+class EventTiming(str, enum.Enum):
+    """When something happened."""
+
+    FIRST_USE = "first-use"
+    """Communicators were being made or had just been made; no step was finished."""
+    RUNNING = "running"
+    """Steps had been finished over the same connections."""
+    UNKNOWN = "unknown"
+
+
+def is_training(progress: Progress) -> bool:
+    """A counter of the training loop, not of preparing data."""
+    return bool(_TRAINING.search(progress.label)) and not _PREPARING.search(progress.label)
+
+
+def is_preparing(progress: Progress) -> bool:
+    """A bar of work before the loop: tokenising, loading, downloading."""
+    return bool(_PREPARING.search(progress.label))
+
+
+def is_preparation_function(name: str) -> bool:
+    """A function of this name prepares data: ``map``, ``load_dataset``, ``tokenize``."""
+    return bool(_PREPARING.search(name))
+
+
+def timing_of(facts: Facts, event: LogEvent) -> EventTiming:
+    """How far the job was when ``event`` was printed."""
+    if any(_ran_before(progress, event) for log in facts.logs for progress in log.progress):
+        return EventTiming.RUNNING
+    positions = [e.values["position"] for e in facts.events_of("wd.timeout") if "position" in e.values]
+    if positions and max(positions) > RAN_POSITIONS:
+        return EventTiming.RUNNING
+    if facts.events_of("n.init_start", "n.init_complete", "n.boot", "n.ver", "n.net", "store.barrier_ok"):
+        return EventTiming.FIRST_USE
+    return EventTiming.FIRST_USE if _is_group_creation_error(facts, event) else EventTiming.UNKNOWN
+
+
+def _ran_before(progress: Progress, event: LogEvent) -> bool:
+    if is_preparing(progress) or progress.last_step < 1:
+        return False
+    same_file = progress.source.path == event.source.path
+    if same_file and event.source.line is not None and (progress.source.line or 0) > event.source.line:
+        return False
+    if not same_file and progress.first_time_s is not None and event.time_s is not None:
+        return progress.first_time_s < event.time_s
+    return progress.last_step >= RAN_STEPS or progress.last_step > progress.first_step
+
+
+def _is_group_creation_error(facts: Facts, event: LogEvent) -> bool:
+    """The error came from making the group itself."""
+    return facts.once(_raised_in_making) or _MAKING.search(event.text) is not None
+
+
+_MAKING = re.compile(r"connectFullMesh|Bootstrap|ncclCommInit")
+_MAKERS = {"init_process_group", "_new_process_group_helper", "new_group", "barrier"}
+
+
+def _raised_in_making(facts: Facts) -> bool:
+    """A traceback leads into the making of a group, or its message names it."""
+    return any(
+        _MAKING.search(raised.message[:400]) or any(frame.function in _MAKERS for frame in raised.frames)
+        for raised in facts.tracebacks
+    )

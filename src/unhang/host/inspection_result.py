@@ -1,0 +1,44 @@
+"""The answers of one node: by their type, each one found, not found, or impossible to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, cast
+
+from unhang.findings import Text, say
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class InspectionResult(Generic[Found]):
+    """One look: ``found``; or nothing is there (both None); or it could not look (``because``) and ``how`` it could.
+
+    Something found may carry a ``because`` too: it is not everything.
+    """
+
+    found: Found | None = None
+    because: Text | None = None
+    how: str = ""
+    """The exact command that would settle it; empty when there is none."""
+
+
+NOT_INSPECTED: InspectionResult[Any] = InspectionResult(because=say("it was not asked for"))
+
+
+@dataclass(frozen=True, slots=True)
+class NodeInspection:
+    """Everything one node (or, under a launcher, one rank) answered. A type that nobody looked for was not asked."""
+
+    node: str = ""
+    rank: int | None = None
+    looks: Mapping[type, InspectionResult[Any]] = field(default_factory=dict)
+
+    def look(self, kind: type[Found]) -> InspectionResult[Found]:
+        """The answer of type ``kind``."""
+        return cast("InspectionResult[Found]", self.looks.get(kind, NOT_INSPECTED))
+
+    def found(self, kind: type[Found]) -> Found | None:
+        """What was found of type ``kind``, or None for whatever reason."""
+        return self.look(kind).found

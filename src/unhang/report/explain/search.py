@@ -1,0 +1,68 @@
+"""What words mean: the pages that explain them, or what looks like them."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from unhang.findings import Cause
+from unhang.knowledge.job.environment_variables import similar_names, variables
+from unhang.knowledge.terms import normalize_term, term_names, terms_within
+from unhang.report.explain.cause_pages import cause_page
+from unhang.report.explain.code_pages import code_pages, term_page
+from unhang.report.explain.message_pages import message_pages, pages_with_phrase
+from unhang.report.explain.page import Explanation, ExplanationPage
+from unhang.report.explain.variable_pages import variable_page
+from unhang.report.explain.version_pages import limit_page, version_page
+
+if TYPE_CHECKING:
+    from unhang.knowledge.known_incidents.incidents import Incident
+
+ASKED_CHARS = 200_000
+"""Of a paste no more is looked at; whole logs are for ``unhang diagnose``."""
+WITHIN_SHOWN, SIMILAR_SHOWN = 2, 5
+
+
+def explain(text: str) -> Explanation:
+    """The pages for ``text``: a cause, a variable, a code, a word, or a message pasted whole."""
+    asked = text[:ASKED_CHARS].strip()
+    pages = _exact_pages(asked) or _pages_within(asked)
+    near = () if pages else similar(asked)
+    return Explanation(asked, tuple(pages), near, () if near else _known_incidents(asked))
+
+
+def _known_incidents(asked: str) -> tuple[Incident, ...]:
+    from unhang.knowledge.known_incidents.incidents import StallSituation, incidents
+    from unhang.knowledge.known_incidents.similar_incidents import MAX_SHOWN, incidents_with_words, similar_incidents
+
+    of_cause = [row for row in incidents() if row.cause.value == normalize_term(asked)]
+    newest = sorted(of_cause, key=lambda row: (-row.year, row.id))[:MAX_SHOWN]
+    return tuple(newest or incidents_with_words(asked) or similar_incidents(StallSituation(), asked))
+
+
+def _exact_pages(asked: str) -> list[ExplanationPage]:
+    if (cause := cause_page(asked)) is not None:
+        return [cause]
+    for page_of in (variable_page, version_page, limit_page):
+        if (page := page_of(asked)) is not None:
+            return [page]
+    return code_pages(asked)
+
+
+def _pages_within(asked: str) -> list[ExplanationPage]:
+    if pages := message_pages(asked):
+        return pages
+    within = [term_page(term) for term in terms_within(asked)[:WITHIN_SHOWN]]
+    return within or pages_with_phrase(asked)
+
+
+def similar(asked: str) -> tuple[str, ...]:
+    """Known words that look like ``asked``, the most similar first; none for a long paste."""
+    word = normalize_term(asked)
+    if not word or len(word) > 64:
+        return ()
+    known = {normalize_term(name): name for name in (*term_names(), *(cause.value for cause in Cause))}
+    near = [known[name] for name in difflib.get_close_matches(word, known, n=SIMILAR_SHOWN, cutoff=0.6)]
+    names = similar_names(word) if len(word) >= 4 else ()
+    begun = tuple(row.name for row in variables() if len(word) >= 6 and row.name.casefold().startswith(word))
+    return tuple(dict.fromkeys((*names, *begun[:3], *near)))[:SIMILAR_SHOWN]

@@ -1,0 +1,112 @@
+"""What leaves the machine of a run: its state without secrets, for the page and for ``unhang view`` elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from unhang.report.localizer import Localizer
+from unhang.report.text_serialization import clean_serialized
+from unhang.view import sentences
+from unhang.view.reading import RunReading
+from unhang.watch.reporting.live_snapshot import LiveState, LiveVerdict
+
+MOST_GROUP_ROWS = 12
+LONGEST = 1_000
+"""Characters of one text; nothing a person reads is longer."""
+
+
+class SharedReading(msgspec.Struct):
+    """A reading for another machine: what ``/live.json`` answers."""
+
+    live: bool
+    because: str
+    folder: str
+    state: LiveState | None
+
+
+def secret_cleaner(voice: Localizer) -> Callable[[str], str]:
+    """Cleans one text; the same few texts come every second."""
+
+    @lru_cache(maxsize=16_384)
+    def clean(text: str) -> str:
+        return voice.line(text, LONGEST)
+
+    return clean
+
+
+def share_reading(reading: RunReading, clean: Callable[[str], str]) -> SharedReading:
+    """``reading`` with every text cleaned."""
+    state = reading.state
+    return SharedReading(
+        reading.live,
+        clean(str(reading.because or "")),
+        clean(str(reading.folder)),
+        _cleaned(state, clean) if state else None,
+    )
+
+
+def _cleaned(state: LiveState, clean: Callable[[str], str]) -> LiveState:
+    replace = msgspec.structs.replace
+    told, run, totals = state.verdict, state.run, state.totals
+    command = clean(" ".join(run.command))  # together: a secret may follow the option that names it
+    return replace(
+        state,
+        run=replace(run, command=[command], folder=clean(run.folder), nodes=[clean(node) for node in run.nodes]),
+        places=[clean(place) for place in state.places],
+        labels=[clean(label) for label in state.labels],
+        groups=[replace(group, name=clean(group.name), backend=clean(group.backend)) for group in state.groups],
+        verdict=_cleaned_headline(told, clean) if told is not None else None,
+        totals=replace(totals, by_phase={clean(label): spent for label, spent in totals.by_phase.items()}),
+    )
+
+
+def _cleaned_headline(told: LiveVerdict, clean: Callable[[str], str]) -> LiveVerdict:
+    return msgspec.structs.replace(
+        told, where=clean(told.where), sentence=clean(told.sentence), parts=clean_serialized(told.parts, clean)
+    )
+
+
+def page_state(told: SharedReading, reading: RunReading, voice: Localizer, *, has_report: bool) -> dict[str, Any]:
+    """The state and the sentences about it, for the page."""
+    state = told.state
+    document: dict[str, Any] = {
+        "live": told.live,
+        "because": sentences.missing_state_reason(reading, voice),
+        "folder": told.folder,
+        "report": has_report,
+    }
+    if state is None:
+        return document
+    now = RunReading(reading.folder, told.live, state, reading.because)
+    standing, groups = state.standing, sentences.ordered_groups(state)
+    told_pace = sentences.pace_sentence(state, voice)
+    return document | {
+        "at_s": state.at_s,
+        "started_s": state.run.started_s,
+        "command": " ".join(state.run.command),
+        "facts": sentences.run_facts(state, voice),
+        "condition": sentences.condition(state, now, voice),
+        "verdict": sentences.headline(state, voice),
+        "status": state.verdict.status if state.verdict is not None else "",
+        "late": standing.laggards if standing is not None and standing.waited_s >= 1 else [],
+        "nodes": state.run.nodes,
+        "places": state.places,
+        "labels": state.labels,
+        "ranks": _columns(state),
+        "groups": [sentences.group_row(group, voice) for group in groups[:MOST_GROUP_ROWS]],
+        "more_groups": max(0, len(groups) - MOST_GROUP_ROWS),
+        "pace": told_pace,
+        "marked": sentences.marked_phases_text(state, voice),
+    }
+
+
+def _columns(state: LiveState) -> dict[str, list[Any]]:
+    """What the page draws of each rank; columns in which all are alike go as one value."""
+    ranks = state.ranks
+    names = ("rank", "node", "state", "phase", "label", "place", "step", "step_s", "waits_s")
+    columns = {name: getattr(ranks, name) for name in names}
+    return {name: column[:1] if len(set(column)) == 1 else column for name, column in columns.items()}

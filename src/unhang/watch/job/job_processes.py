@@ -1,0 +1,119 @@
+"""The processes of one recorded job, found by a mark in their environment: also those that lost their parent."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+_PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStatus:
+    """One process as ``/proc`` shows it. ``state`` is its letter (``R``, ``S``, ``D``, ``T``, ``Z``)."""
+
+    pid: int
+    parent: int
+    state: str
+    cpu_s: float
+    command: str
+
+
+def process_status(pid: int, *, proc: Path = PROC) -> ProcessStatus | None:
+    """The process as it is now, or None when it is gone."""
+    try:
+        stat = (proc / str(pid) / "stat").read_text()
+        command = (proc / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        return None
+    # The command stands in parentheses and may hold spaces and parentheses itself.
+    fields = stat.rpartition(")")[2].split()
+    ticks = os.sysconf("SC_CLK_TCK")
+    return ProcessStatus(pid, int(fields[1]), fields[0], (int(fields[11]) + int(fields[12])) / ticks, command)
+
+
+def processes_with_mark(mark: str, *, proc: Path = PROC) -> tuple[int, ...]:
+    """Ids of the live processes that carry ``mark`` (``NAME=value``) in their environment, in ascending order."""
+    wanted = mark.encode()
+    found = []
+    for folder in proc.iterdir():
+        if not folder.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            if wanted in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(int(folder.name))
+    return tuple(sorted(found))
+
+
+def children_of(pid: int, among: tuple[int, ...]) -> tuple[int, ...]:
+    """Direct children of ``pid`` among the given processes."""
+    looks = (process_status(candidate) for candidate in among)
+    return tuple(look.pid for look in looks if look is not None and look.parent == pid)
+
+
+def kill_marked(mark: str, known: frozenset[int], *, limit_s: float = 5.0) -> tuple[int, ...]:
+    """End every marked process, stopped ones too, and reap those that fell to us. Returns the ids left alive.
+
+    All are stopped first, so that none sees another die and writes about it into the evidence. ``known`` are ids seen
+    earlier: the ones to reap.
+    """
+    for pid in processes_with_mark(mark):
+        _send(pid, signal.SIGSTOP)
+    deadline = time.monotonic() + limit_s
+    left: tuple[int, ...] = ()
+    while time.monotonic() < deadline:
+        left = tuple(pid for pid in processes_with_mark(mark) if _alive(pid))
+        for pid in left:
+            _send(pid, signal.SIGKILL)
+        reap(known | set(left))
+        if not left:
+            return ()
+        time.sleep(0.05)
+    return left
+
+
+def _alive(pid: int) -> bool:
+    look = process_status(pid)
+    return look is not None and look.state not in "ZX"
+
+
+def _send(pid: int, number: int) -> None:
+    if pid != os.getpid():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def reap(pids: Iterable[int], *, limit_s: float = 0.0) -> None:
+    """Reap the given processes where they became our children and end within ``limit_s``; others are left alone."""
+    left, deadline = set(pids), time.monotonic() + limit_s
+    while left := {pid for pid in left if _still_ours(pid)}:
+        if time.monotonic() >= deadline:
+            return
+        time.sleep(0.02)
+
+
+def _still_ours(pid: int) -> bool:
+    """Whether it is a child of ours that has not ended; reaps one that has."""
+    with contextlib.suppress(ChildProcessError):
+        return os.waitpid(pid, os.WNOHANG)[0] == 0
+    return False
+
+
+@contextlib.contextmanager
+def adopting_orphans() -> Iterator[None]:
+    """While inside, processes whose parents die become our children, so that they can be reaped."""
+    libc = ctypes.CDLL(None)
+    before = ctypes.c_int(0)
+    libc.prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(before), 0, 0, 0)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        libc.prctl(_PR_SET_CHILD_SUBREAPER, before.value, 0, 0, 0)

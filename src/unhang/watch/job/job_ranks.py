@@ -1,0 +1,211 @@
+"""The ranks of the job on this machine: which process each one is, whether it lives, and how it ended."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from unhang.records.process_registration import ProcessRegistration, read_registrations
+from unhang.records.record import read_records
+from unhang.records.record_views import RecordView
+from unhang.watch.job.wait_detection import RankSample
+
+PROC = Path("/proc")
+CPU_WINDOW_S = 1.0
+
+
+@dataclass(slots=True)
+class JobRank:
+    """One rank's process. ``exit_code``: a signal is negative; None while it lives, or when nobody saw its end."""
+
+    rank: int
+    pid: int
+    view: RecordView
+    registration: ProcessRegistration | None = None
+    pidfd: int | None = None
+    started_ticks: int = 0
+    ended_ns: int | None = None
+    ended_s: float | None = None
+    exit_code: int | None = None
+    outputs: dict[str, str] = field(default_factory=dict)
+    """Regular files behind its standard output and error: ``stdout`` → path."""
+    cpu: list[tuple[int, float]] = field(default_factory=list)
+    cpu_share: float = 1.0
+    state: str = "S"
+
+    def look(self) -> RankSample:
+        """This rank for the detector."""
+        return RankSample(self.view, self.state, self.cpu_share, self.ended_ns)
+
+
+@dataclass(slots=True)
+class JobRanks:
+    """All ranks seen so far; the newest process of each rank."""
+
+    records: Path
+    by_rank: dict[int, JobRank] = field(default_factory=dict)
+    births: dict[int, ProcessRegistration] = field(default_factory=dict)
+    """By pid. Having RANK does not make a rank."""
+    deaths: int = 0
+    _poll: select.poll = field(default_factory=select.poll)
+    _by_fd: dict[int, JobRank] = field(default_factory=dict)
+
+    def refresh(self) -> None:
+        """Read every record, and look at every process."""
+        for birth in read_registrations(self.records):
+            self.births.setdefault(birth.pid, birth)
+        views = read_records(self.records).values()
+        for view in sorted(views, key=lambda view: view.identity.armed_ns):
+            self._take(view)
+        self._forget_earlier_jobs()
+        for member in self.by_rank.values():
+            if member.ended_ns is None:
+                update_activity(member)
+
+    def wait(self, limit_s: float, others: Iterable[int | None] = ()) -> None:
+        """Sleep for ``limit_s``, less when a rank ends meanwhile, or a process whose pidfd is one of ``others``."""
+        also = [number for number in others if number is not None]
+        for number in also:
+            self._poll.register(number, select.POLLIN)
+        try:
+            for number, _ in self._poll.poll(limit_s * 1000):
+                if number in self._by_fd:
+                    self._note_end(self._by_fd[number])
+        finally:
+            for number in also:
+                self._poll.unregister(number)  # closed and still registered it would wake us for ever
+
+    @property
+    def world_size(self) -> int | None:
+        """As the newest records tell."""
+        told = [m.view.identity.world_size for m in self.by_rank.values()]
+        told += [b.world_size for b in self.births.values() if not told]
+        return max((size for size in told if size > 0), default=None)
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Ranks of which there is no record."""
+        return tuple(rank for rank in range(self.world_size or 0) if rank not in self.by_rank)
+
+    def looks(self) -> Mapping[int, RankSample]:
+        """Every rank for the detector."""
+        return {rank: member.look() for rank, member in sorted(self.by_rank.items())}
+
+    def infer_clean_exits(self) -> None:
+        """The command ended with 0. Of a rank that shut down in order, and whose launcher was quicker to ask how it
+        ended than we were, that tells the exit code."""
+        for member in self.by_rank.values():
+            if member.ended_ns is not None and member.exit_code is None and member.view.ended:
+                member.exit_code = 0
+
+    def _take(self, view: RecordView) -> None:
+        me = view.identity
+        known = self.by_rank.get(me.rank)
+        if known is not None and known.pid == me.pid:
+            known.view = view
+            return
+        if known is not None and known.view.identity.armed_ns > me.armed_ns:
+            return
+        if known is not None:
+            self._let_go(known)
+        member = JobRank(me.rank, me.pid, view, self.births.get(me.pid))
+        member.outputs = output_files(me.pid)
+        self.by_rank[me.rank] = member
+        try:
+            member.pidfd = os.pidfd_open(me.pid)
+        except (OSError, AttributeError):
+            if not (PROC / str(me.pid)).exists():
+                self._note_end(member)
+            return
+        self._by_fd[member.pidfd] = member
+        self._poll.register(member.pidfd, select.POLLIN)
+
+    def _forget_earlier_jobs(self) -> None:
+        """A rank that ended before the newest one armed belongs to an earlier attempt, or to an earlier job."""
+        newest = max((m.view.identity.armed_ns for m in self.by_rank.values()), default=0)
+        for rank, member in list(self.by_rank.items()):
+            earlier = member.view.identity.attempt < max(m.view.identity.attempt for m in self.by_rank.values())
+            if member.ended_ns is not None and (member.ended_ns < newest or earlier):
+                del self.by_rank[rank]
+
+    def _note_end(self, member: JobRank) -> None:
+        member.ended_ns, member.ended_s = time.monotonic_ns(), time.time()
+        member.exit_code = _zombie_exit_code(member.pid)
+        member.state = ""
+        self.deaths += 1
+        self._let_go(member)
+
+    def _let_go(self, member: JobRank) -> None:
+        if member.pidfd is not None:
+            with suppress(KeyError, OSError):
+                self._poll.unregister(member.pidfd)
+            self._by_fd.pop(member.pidfd, None)
+            with suppress(OSError):
+                os.close(member.pidfd)
+            member.pidfd = None
+
+
+def output_files(pid: int) -> dict[str, str]:
+    """Regular files behind a process's standard output and error."""
+    found = {}
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        with suppress(OSError):
+            path = (PROC / str(pid) / "fd" / str(number)).readlink()
+            if path.is_file():
+                found[name] = str(path)
+    return found
+
+
+def _stat_fields(pid: int) -> list[str]:
+    """Fields of ``/proc/PID/stat`` from the state on; the command before them may hold anything."""
+    with suppress(OSError):
+        return (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    return []
+
+
+def _zombie_exit_code(pid: int) -> int | None:
+    """How an ended process that nobody reaped yet ended; None when it is gone or may not be seen."""
+    fields = _stat_fields(pid)
+    if len(fields) < 50 or fields[0] != "Z":
+        return None
+    return os.waitstatus_to_exitcode(int(fields[49]))
+
+
+def update_activity(member: JobRank) -> None:
+    """Its state, and the share of a processor it used since about a second."""
+    fields = _stat_fields(member.pid)
+    if not fields:
+        return
+    member.state = fields[0]
+    # utime, stime, and those of children it reaped; live children are added.
+    ticks = sum(int(fields[at]) for at in (11, 12, 13, 14)) + _children_ticks(member.pid)
+    now_ns, cpu_s = time.monotonic_ns(), ticks / os.sysconf("SC_CLK_TCK")
+    member.cpu = [seen for seen in member.cpu if now_ns - seen[0] < 1e9 * 2 * CPU_WINDOW_S]
+    earlier = [seen for seen in member.cpu if now_ns - seen[0] >= 1e9 * CPU_WINDOW_S]
+    if earlier:
+        at_ns, before_s = earlier[-1]
+        member.cpu_share = (cpu_s - before_s) / ((now_ns - at_ns) / 1e9)
+    member.cpu.append((now_ns, cpu_s))
+
+
+def _children_ticks(pid: int) -> int:
+    total = 0
+    for child in children_of(pid):
+        fields = _stat_fields(child)
+        total += sum(int(fields[at]) for at in (11, 12)) if len(fields) > 12 else 0
+    return total
+
+
+def children_of(pid: int) -> tuple[int, ...]:
+    """Live direct children of every thread of ``pid``."""
+    found: list[int] = []
+    with suppress(OSError):
+        for task in (PROC / str(pid) / "task").iterdir():
+            with suppress(OSError, ValueError):
+                found += [int(word) for word in (task / "children").read_text().split()]
+    return tuple(sorted(found))

@@ -1,0 +1,92 @@
+"""Limits on processors and memory of the ranks' control groups, and how often they were hit. cgroup v2 and v1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from unhang.watch.machine.counters import Counters, KernelPaths, read_key_values, read_number, read_small_file
+
+MOST = 256
+"""Of different groups; a rank has a few above it."""
+
+
+class ControlGroups:
+    """Every control group above a rank that limits it."""
+
+    def __init__(self, places: KernelPaths) -> None:
+        self._places = places
+        self._counters = Counters()
+
+    def sample(self, ranks: Mapping[int, int]) -> dict[str, Any]:
+        """``cgroup``: by name, limits and how often they held up its ``ranks`` since the look before.
+
+        Args:
+            ranks: pid by rank.
+        """
+        members: dict[Path, list[int]] = {}
+        for rank, pid in sorted(ranks.items()):
+            for folder in self._above(pid):
+                if folder in members or len(members) < MOST:
+                    members.setdefault(folder, []).append(rank)
+        found = {}
+        for folder, inside in members.items():
+            told = {**self._processors(folder), **self._memory(folder)}
+            if told:
+                found[self._name(folder)] = {**told, "ranks": inside}
+        self._counters.forget_others(f"{kind} {folder}" for folder in members for kind in ("cpu", "memory"))
+        return {"cgroup": found} if found else {}
+
+    def _above(self, pid: int) -> Iterator[Path]:
+        root = self._places.sys / "fs" / "cgroup"
+        for line in read_small_file(self._places.proc / str(pid) / "cgroup").splitlines():
+            _, _, rest = line.partition(":")
+            controllers, _, path = rest.partition(":")
+            tops = [root / "unified", root] if not controllers else [root / controllers]
+            tops += [root / one for one in controllers.split(",") if one != controllers]
+            if controllers and not {"cpu", "memory"} & set(controllers.split(",")):
+                continue
+            top = next((top for top in tops if top.is_dir()), None)
+            if top is None:
+                continue
+            folder = top / path.lstrip("/")
+            yield from (one for one in (folder, *folder.parents) if one == top or one.is_relative_to(top))
+
+    def _name(self, folder: Path) -> str:
+        return "/" + str(folder.relative_to(self._places.sys / "fs" / "cgroup"))[:300].removeprefix(".")
+
+    def _processors(self, folder: Path) -> dict[str, Any]:
+        limit = _limit(folder)
+        told = read_key_values(folder / "cpu.stat")
+        if limit is None or "nr_periods" not in told:
+            return {}
+        lost = told.get("throttled_usec", told.get("throttled_time", 0) // 1000)
+        grown = self._counters.since(f"cpu {folder}", (told["nr_periods"], told.get("nr_throttled", 0), lost))
+        found: dict[str, Any] = {"limit_cpus": limit}
+        if grown is not None:
+            found |= {"periods": grown[0], "throttled": grown[1], "throttled_s": round(grown[2] / 1e6, 3)}
+        return found
+
+    def _memory(self, folder: Path) -> dict[str, Any]:
+        limit = read_number(folder / "memory.max")
+        if limit is not None:
+            used, events = read_number(folder / "memory.current"), read_key_values(folder / "memory.events")
+            hits = events.get("high", 0) + events.get("max", 0)
+        else:
+            limit = read_number(folder / "memory.limit_in_bytes")
+            used, hits = read_number(folder / "memory.usage_in_bytes"), read_number(folder / "memory.failcnt") or 0
+        if limit is None or limit >= 1 << 60 or used is None:
+            return {}
+        grown = self._counters.since(f"memory {folder}", (hits,))
+        found: dict[str, Any] = {"memory_limit": limit, "memory_used": used}
+        return {**found, "memory_hits": grown[0]} if grown is not None else found
+
+
+def _limit(folder: Path) -> float | None:
+    """In processors; None where there is none."""
+    words = read_small_file(folder / "cpu.max").split()
+    if len(words) == 2 and all(word.isdecimal() for word in words):
+        return round(int(words[0]) / max(1, int(words[1])), 3)
+    quota, period = read_number(folder / "cpu.cfs_quota_us"), read_number(folder / "cpu.cfs_period_us")
+    return round(quota / period, 3) if quota is not None and quota > 0 and period else None

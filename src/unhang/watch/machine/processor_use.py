@@ -1,0 +1,153 @@
+"""Processor time of the ranks, and of processes that belong to somebody else. No command lines, no names of people."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unhang.watch.machine.counters import Counters, KernelPaths, read_small_file
+
+MUCH_CPUS = 0.25
+"""So many processors in use are worth a line."""
+MOST_OTHERS = 16
+KERNEL_THREADS = 2
+"""Their parent's pid."""
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessTimes:
+    """One process. ``ticks``: of processor time so far, with that of children it reaped in ``reaped``; ``blocked``: its
+    main thread stood in the kernel and could not be interrupted, as in a read or write of a disk."""
+
+    pid: int
+    parent: int
+    name: str
+    ticks: int
+    reaped: int
+    started: int
+    blocked: bool
+
+
+class ProcessorUse:
+    """All processes, a few times a minute."""
+
+    def __init__(self, places: KernelPaths, ours: Iterable[int]) -> None:
+        """``ours``: the command's process and our own."""
+        self._places = places
+        self._ours = set(ours)
+        self._counters = Counters()
+        self.job: set[int] = set()
+        """Pids of the job and of us at the last look."""
+
+    def sample(self, seconds: float, ranks: Mapping[int, int]) -> dict[str, Any]:
+        """``ranks``: processors in use by each, the share of the time its main thread was ready and got none, and how
+        many of its processes are blocked; ``others``: who else uses many."""
+        seen = {process.pid: process for process in self._all()}
+        trees = {rank: _tree(seen, {pid}) for rank, pid in ranks.items()}
+        ours = _tree(seen, self._ours | set(ranks.values()))
+        self.job = ours
+        used = {pid: self._used(process, seconds) for pid, process in seen.items()}
+        self._counters.forget_others(
+            [*(f"{p.pid} {p.started}" for p in seen.values()), *(f"waits {pid}" for pid in ranks.values())]
+        )
+        rows = []
+        for rank, pid in sorted(ranks.items()):
+            row: dict[str, Any] = {"rank": rank, "pid": pid}
+            if seconds > 0 and any(used.get(one) is not None for one in trees[rank]):
+                row["cpus"] = round(sum(used.get(one) or 0.0 for one in trees[rank]), 2)
+            blocked = sum(one in seen and seen[one].blocked for one in trees[rank])
+            if blocked:
+                row["blocked"] = blocked
+            starved = self._starved(pid, seconds)
+            rows.append(row if starved is None else {**row, "starved": starved})
+        others = self._others(seen, used, ours)
+        found: dict[str, Any] = {"ranks": rows} if rows else {}
+        if seconds > 0:
+            found["job_cpus"] = round(sum(used.get(one) or 0.0 for one in ours), 2)
+        return {**found, "others": others} if others else found
+
+    def _all(self) -> list[ProcessTimes]:
+        names: list[str] = []
+        with suppress(OSError):
+            names = os.listdir(self._places.proc)  # noqa: PTH208 - thousands of names, no paths wanted
+        found = (self._one(int(name)) for name in names if name.isdecimal())
+        return [process for process in found if process is not None]
+
+    def _one(self, pid: int) -> ProcessTimes | None:
+        head, _, rest = read_small_file(self._places.proc / str(pid) / "stat").rpartition(")")
+        fields = rest.split()
+        if len(fields) < 20:
+            return None
+        numbers = [int(fields[at]) for at in (1, 11, 12, 13, 14, 19)]
+        parent, user, system, of_children, in_children, started = numbers
+        name, ticks, reaped = head.partition("(")[2], user + system, of_children + in_children
+        return ProcessTimes(pid, parent, name, ticks, reaped, started, fields[0] == "D")
+
+    def _used(self, process: ProcessTimes, seconds: float) -> float | None:
+        grown = self._counters.since(f"{process.pid} {process.started}", (process.ticks,))
+        return grown[0] / _TICKS / seconds if grown is not None and seconds > 0 else None
+
+    def _starved(self, pid: int, seconds: float) -> float | None:
+        words = read_small_file(self._places.proc / str(pid) / "schedstat").split()
+        if len(words) < 2 or not words[1].isdecimal():
+            return None
+        grown = self._counters.since(f"waits {pid}", (int(words[1]),))
+        return round(min(1.0, grown[0] / 1e9 / seconds), 3) if grown is not None and seconds > 0 else None
+
+    def _others(
+        self, seen: Mapping[int, ProcessTimes], used: Mapping[int, float | None], ours: set[int]
+    ) -> list[dict[str, Any]]:
+        busy = [
+            (cpus, process)
+            for pid, process in seen.items()
+            if pid not in ours
+            and (cpus := used.get(pid) or 0.0) >= MUCH_CPUS
+            and KERNEL_THREADS not in (pid, process.parent)
+        ]
+        busy.sort(key=lambda one: -one[0])
+        rows = []
+        for cpus, process in busy[:MOST_OTHERS]:
+            rows.append({"pid": process.pid, **self.owner_entry(process.pid), "cpus": round(cpus, 2)})
+        return rows
+
+    def owner_entry(self, pid: int) -> dict[str, Any]:
+        """``user``: ``same`` or ``another`` with its number; the program's name only of our own user's."""
+        with suppress(OSError):
+            uid = os.stat(self._places.proc / str(pid)).st_uid  # noqa: PTH116
+            if uid != os.getuid():
+                return {"user": "another", "uid": uid}
+            name = read_small_file(self._places.proc / str(pid) / "comm").strip()
+            return {"user": "same", "name": name[:32]} if name.isprintable() else {"user": "same"}
+        return {"user": "unknown"}
+
+    def exists(self, pid: int) -> bool:
+        """Whether we can see it."""
+        return (self._places.proc / str(pid)).exists()
+
+
+def _tree(seen: Mapping[int, ProcessTimes], roots: set[int]) -> set[int]:
+    """``roots`` and everything below them."""
+    inside = set(roots)
+    children: dict[int, list[int]] = {}
+    for process in seen.values():
+        children.setdefault(process.parent, []).append(process.pid)
+    waiting = list(roots)
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            if child not in inside:
+                inside.add(child)
+                waiting.append(child)
+    return inside
+
+
+def belongs_to_job(pid: int, records: Path, *, proc: Path = Path("/proc")) -> bool:
+    """A process that lost its parent still belongs to the job whose records its environment names."""
+    with suppress(OSError):
+        environment = (proc / str(pid) / "environ").read_bytes().split(b"\0")
+        return f"UNHANG_RUN={records}".encode() in environment
+    return False

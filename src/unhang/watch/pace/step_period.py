@@ -1,0 +1,130 @@
+"""How many collectives one step of the loop has, read from a recording: the period of what the ranks call."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unhang.watch.control_file import open_control
+from unhang.watch.sampling import temporary_dumps
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from unhang.evidence.items import RecorderDump
+
+ROUNDS = 3
+"""A period is believed when it was seen so many times in a row at the end of a recording."""
+LEAST_COLLECTIVES = 40
+SAME_SHARE = 0.9
+FIRST_AFTER_S = 3.0
+AGAIN_TIMES = 3.0
+WAIT_S = 2.0
+
+
+def period_of(calls: Sequence[int]) -> int:
+    """The shortest period at the end of ``calls``; 0 when there is none."""
+    import numpy as np
+
+    sequence = np.asarray(calls)
+    for period in range(1, len(sequence) // ROUNDS + 1):
+        tail = sequence[-period * ROUNDS :].reshape(ROUNDS, period)
+        if (tail == tail[0]).all() and _explains(sequence, period):
+            return period
+    return 0
+
+
+def _explains(sequence: np.ndarray[tuple[int, ...], np.dtype[np.int64]], period: int) -> bool:
+    """A run of one call inside a longer step is no step: the period must explain most of the end."""
+    tail = sequence[-max(period * 10, LEAST_COLLECTIVES) :]
+    return bool((tail[period:] == tail[:-period]).mean() > SAME_SHARE)
+
+
+def collectives_per_step(recording: RecorderDump) -> int:
+    """The period of the busiest group of ``recording``; 0 when it shows none."""
+    entries = recording.entries
+    own = ~entries.is_p2p
+    if own.sum() < LEAST_COLLECTIVES:
+        return 0
+    busiest = Counter(entries.group[own].tolist()).most_common(1)[0][0]
+    return period_of(entries.signature[own & (entries.group == busiest)])
+
+
+@dataclass(slots=True)
+class StepPeriodSearch:
+    """Asks for dumps (without stacks) a few times in the life of a job, and tells the ranks what it found."""
+
+    records: Path
+    dumps: Path
+    next_s: float = 0.0
+    began_s: float = 0.0
+    found: bool = False
+    pid: int | None = None
+    tries: int = 0
+
+    def go_on(self, most_collectives: int) -> None:
+        """Called at every tick of a job in which nobody waits."""
+        now_s = time.monotonic()
+        if self.pid is not None:
+            if os.waitpid(self.pid, os.WNOHANG)[0]:
+                control = open_control(self.records)
+                self.found = control is not None and control.now.collectives_per_step > 0
+                self.pid = None
+            return
+        if self.found or self.tries >= 7 or most_collectives < LEAST_COLLECTIVES:
+            return
+        if not self.began_s:
+            self.began_s, self.next_s = now_s, now_s + FIRST_AFTER_S
+        if now_s < self.next_s or temporary_dumps.dump_times(self.dumps):
+            return  # what lies there is the evidence of a verdict, or a rank's last word
+        self.tries += 1
+        self.next_s = now_s + FIRST_AFTER_S * AGAIN_TIMES**self.tries
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                _search(self.records, self.dumps)
+            except BaseException:  # noqa: BLE001 - the process edge
+                traceback.print_exc()
+            finally:
+                sys.stderr.flush()
+                os._exit(0)
+
+    def end(self) -> None:
+        """Stop searching now: a look is about to begin."""
+        if self.pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, 9)
+            os.waitpid(self.pid, 0)
+            self.pid = None
+
+
+def _search(records: Path, dumps: Path) -> None:
+    from unhang.evidence.flight_recorder.reading import read_recorder_dump
+    from unhang.findings import Unread
+
+    control = open_control(records)
+    if control is None:
+        return
+    control.ask_dump()
+    time.sleep(WAIT_S)
+    periods = Counter[int]()
+    read = temporary_dumps.dump_times(dumps)
+    for path in sorted(read)[:4]:
+        recording = read_recorder_dump(path, whole=True)
+        if not isinstance(recording, Unread):
+            periods[collectives_per_step(recording)] += 1
+    temporary_dumps.remove_unchanged(read)
+    found = periods.most_common(1)[0][0] if periods else 0
+    if found:
+        again = open_control(records)
+        if again is not None:
+            again.now.collectives_per_step = found
+            again.publish()
