@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from unhang.errors import describe_failure
+from unhang.sentences import Text, say
 
 
 class Cause(str, enum.Enum):
@@ -120,74 +120,6 @@ class Phase(str, enum.Enum):
     LOG = "log"
     SHUTDOWN = "shutdown"
     OTHER = "other"
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A sentence that can be said in several languages.
-
-    ``template`` is the English sentence with ``{name}`` places and is also the key of a catalogue;
-    ``values`` fills the places. Lists of ranks are written as ranges (``0-3, 7``), and with their noun by
-    ``{name:who}`` (``rank 3``, ``ranks 0-3, 7``); ``{name:is|are}`` picks the verb that fits their number.
-    """
-
-    template: str
-    values: Mapping[str, Any] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        return fill_template(self.template, self.values)
-
-    def __hash__(self) -> int:  # values is a dict; equal texts have equal templates
-        return hash(self.template)
-
-
-def say(template: str, /, **values: Any) -> Text:
-    """Make a :class:`Text`; ``template`` must be a literal so that catalogues can be checked."""
-    return Text(template, values)
-
-
-def fill_template(template: str, values: Mapping[str, Any]) -> str:
-    """``template`` with its places filled; values that are sequences of ints become rank ranges."""
-    return template.format(**{name: _format_value(value) for name, value in values.items()})
-
-
-def _format_value(value: Any) -> Any:
-    if isinstance(value, list | tuple | set | frozenset) and all(isinstance(item, int) for item in value):
-        return _RankList(tuple(value))
-    return value
-
-
-class _RankList:
-    """Ranks inside a sentence."""
-
-    def __init__(self, ranks: tuple[int, ...]) -> None:
-        self._ranks = ranks
-
-    def __format__(self, spec: str) -> str:
-        alone = len(self._ranks) == 1
-        if "|" in spec:
-            return spec.partition("|")[0 if alone else 2]
-        ranges = rank_ranges(self._ranks)
-        if spec != "who":
-            return format(ranges, spec)
-        return f"rank {ranges}" if alone else f"ranks {ranges}"
-
-
-def rank_ranges(ranks: Iterable[int]) -> str:
-    """Ranks as ranges: ``[0, 1, 2, 7]`` is ``0-2, 7``; two neighbours stay a list."""
-    ordered = sorted(set(ranks))
-    parts: list[str] = []
-    start = 0
-    while start < len(ordered):
-        stop = start
-        while stop + 1 < len(ordered) and ordered[stop + 1] == ordered[stop] + 1:
-            stop += 1
-        if stop - start >= 2:
-            parts.append(f"{ordered[start]}-{ordered[stop]}")
-        else:
-            parts.extend(str(rank) for rank in ordered[start : stop + 1])
-        start = stop + 1
-    return ", ".join(parts)
 
 
 @dataclass(frozen=True, slots=True)

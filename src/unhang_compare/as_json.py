@@ -7,10 +7,10 @@ from dataclasses import asdict
 from typing import Any
 
 from unhang import __version__
-from unhang.findings import Text
 from unhang.report.language import translate
 from unhang.report.printable import printable
 from unhang.report.redaction.redact import Redactor
+from unhang.sentences import Text
 from unhang_compare.comparison import Change, RankPair, RunComparison, SideSummary, StepPart
 from unhang_compare.noise import TimeDifference
 

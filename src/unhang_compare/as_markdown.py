@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from unhang.findings import say
 from unhang.report.layout.markdown_text import escape_markdown, inline_code, inline_text, sentence
 from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor
+from unhang.sentences import say
 from unhang_compare import rows_in_words
 from unhang_compare.comparison import RunComparison, StepPart
 

@@ -7,10 +7,11 @@ from typing import IO
 
 from rich.text import Text as Styled
 
-from unhang.findings import Phase, say
+from unhang.findings import Phase
 from unhang.report.layout.text_layout import TextLayout, width_of
 from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor
+from unhang.sentences import say
 from unhang_compare import rows_in_words
 from unhang_compare.comparison import RunComparison, StepPart
 

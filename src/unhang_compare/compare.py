@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from unhang.evidence.own_files.rank_times import OWN, RankTimes
-from unhang.findings import NotChecked, say
+from unhang.findings import NotChecked
+from unhang.sentences import say
 from unhang_compare import noise
 from unhang_compare.alignment import align_places
 from unhang_compare.changes import find_changes, find_version_changes

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unhang.findings import NotChecked, Phase, Text, Unread, Where
+from unhang.findings import NotChecked, Phase, Unread, Where
+from unhang.sentences import Text
 from unhang_compare.noise import StepTimes, TimeDifference
 
 RUNS, TRACES, SPANS, RANKS = "runs", "traces", "spans", "ranks"

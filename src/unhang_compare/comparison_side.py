@@ -21,7 +21,8 @@ from unhang.evidence.own_files.rank_series import read_rank_series
 from unhang.evidence.own_files.rank_times import RankTimes
 from unhang.evidence.own_files.run_settings import RunSettings, read_run_settings
 from unhang.evidence.profiler_trace import looks_like_trace, read_trace_head
-from unhang.findings import NotChecked, Source, Unread, say
+from unhang.findings import NotChecked, Source, Unread
+from unhang.sentences import say
 from unhang_compare.kineto.reading import read_trace
 from unhang_compare.time_growth import pool_ranks
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from unhang.evidence.own_files.rank_times import CARD, DEVICE, MAIN, OWN, WAITING
-from unhang.findings import Text, say
+from unhang.sentences import Text, say
 from unhang_compare.comparison import GREW, RANKS, SAME, UNDECIDED, RankPair, StepPart
 from unhang_compare.noise import ENOUGH_SAMPLES, FEW_SAMPLES, MIN_STEP_SHARE
 

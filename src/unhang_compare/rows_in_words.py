@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unhang.evidence.own_files.rank_times import CARD, DEVICE, OWN, THREAD, WAITING
-from unhang.findings import Text, say
+from unhang.sentences import Text, say
 from unhang_compare.comparison import RANKS, Change, RunComparison, SideSummary, StepPart
 from unhang_compare.conclusion import duration_text, part_place_text
 

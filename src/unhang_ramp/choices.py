@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unhang.errors import UsageError
-from unhang.findings import Text
+from unhang.sentences import Text
 from unhang.watch.launch.dry_run import cleaned_up
 from unhang_ramp.ramp import judge_size
 from unhang_ramp.sizes import MOST_VALUES, Growth, check_placeholders, command_for_size

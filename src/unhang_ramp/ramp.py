@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from unhang.findings import Text, say
+from unhang.sentences import Text, say
 from unhang.watch.launch.dry_run import cleaned_up
 from unhang_ramp.sizes import Growth, check_placeholders, command_for_size, ramp_sizes
 from unhang_ramp.trial import CRASH, GOOD, LIMIT, MEMORY, STALL, RampTrial, TrialLimits, run_trial

@@ -9,11 +9,11 @@ from rich.cells import cell_len
 from rich.text import Text as Styled
 
 from unhang import __version__
-from unhang.findings import Text, say
 from unhang.report.language import translate
 from unhang.report.layout.text_layout import TextLayout
 from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor
+from unhang.sentences import Text, say
 from unhang_ramp.choices import TriedChoices
 from unhang_ramp.ramp import Ramp
 from unhang_ramp.trial import RampTrial

@@ -8,11 +8,11 @@ from typing import Any
 from rich.text import Text as Styled
 
 from unhang import __version__
-from unhang.findings import Text, say
 from unhang.report.language import translate
 from unhang.report.layout.text_layout import TextLayout
 from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor
+from unhang.sentences import Text, say
 from unhang_reshard.reshard import SCHEMA, Resharded
 from unhang_reshard.samples import FAULTS, Fault
 from unhang_reshard.shard_sizes import EvenSizes

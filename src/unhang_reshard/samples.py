@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from unhang.findings import Text, say
+from unhang.sentences import Text, say
 
 FILE_BITS = 40
 """A place is the number of a file above this bit, and a byte, row or member number below it."""

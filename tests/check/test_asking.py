@@ -16,10 +16,11 @@ from unhang.check.risks.all_risks import ALL_RISKS
 from unhang.check.risks.risk import Risk, risk
 from unhang.cli.check import choose_inspections
 from unhang.errors import UsageError
-from unhang.findings import Cause, NotChecked, PassedCheck, Severity, Status, say
+from unhang.findings import Cause, NotChecked, PassedCheck, Severity, Status
 from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import Machine
 from unhang.program.launch.planned_job import PlannedJob
+from unhang.sentences import say
 
 SOURCE = Path(__file__).parents[2] / "src" / "unhang"
 SHM = InspectionResult(SharedMemory(1 << 33, 1 << 33))

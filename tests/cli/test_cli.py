@@ -16,7 +16,8 @@ from tests import leavings
 from tests.command import unhang
 from unhang.cli.explore import live_ranks
 from unhang.cli.output.verdict_output import exit_code
-from unhang.findings import Cause, Certainty, Finding, Severity, Status, Verdict, say
+from unhang.findings import Cause, Certainty, Finding, Severity, Status, Verdict
+from unhang.sentences import say
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ import pytest
 from tests.test_cases import CASES, decide
 from unhang.diagnosis.context.restart_advice import restart_after
 from unhang.diagnosis.ranking import rank_findings
-from unhang.findings import Cause, Certainty, Ending, Evidence, Finding, Grade, Severity, Source, say
+from unhang.findings import Cause, Certainty, Ending, Evidence, Finding, Grade, Severity, Source
+from unhang.sentences import say
 
 LIKELY, CERTAIN, POSSIBLE = Certainty.LIKELY, Certainty.CERTAIN, Certainty.POSSIBLE
 LINE = (Evidence(Source("a.log", 100), "a line"),)

@@ -14,20 +14,9 @@ from unhang.diagnosis.diagnose import diagnose_from_evidence
 from unhang.diagnosis.ranking import rank_findings
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
-from unhang.findings import (
-    Cause,
-    Certainty,
-    Consequence,
-    Evidence,
-    Finding,
-    Grade,
-    RemedyKind,
-    Severity,
-    Source,
-    Where,
-    say,
-)
+from unhang.findings import Cause, Certainty, Consequence, Evidence, Finding, Grade, RemedyKind, Severity, Source, Where
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import say
 
 LIKELY, CERTAIN, POSSIBLE = Certainty.LIKELY, Certainty.CERTAIN, Certainty.POSSIBLE
 PLACE, OTHER_PLACE = Where("train.py", 88, "step"), Where("data.py", 7, "load")

@@ -20,10 +20,17 @@ WINDOW = 40
 """So many lines of a log or a stack are given at once."""
 PACKED = frozenset((FileKind.ZIP, FileKind.TAR, FileKind.COMPRESSED))
 _KIND_OF = {
-    FileKind.LOG: "log", FileKind.STACKS: "stacks", FileKind.RECORDING: "recording", FileKind.MANIFEST: "manifest", FileKind.PACE: "pace",
-    FileKind.COMPARED: "compared", FileKind.CHECKPOINTS: "checkpoints", FileKind.EARLIER: "earlier", FileKind.NODES: "nodes",
+    FileKind.LOG: "log",
+    FileKind.STACKS: "stacks",
+    FileKind.RECORDING: "recording",
+    FileKind.MANIFEST: "manifest",
+    FileKind.PACE: "pace",
+    FileKind.COMPARED: "compared",
+    FileKind.CHECKPOINTS: "checkpoints",
+    FileKind.EARLIER: "earlier",
+    FileKind.NODES: "nodes",
     FileKind.MACHINE: "machine",
-}  # fmt: skip
+}
 SHARES = (
     ("log",) * 6 + ("stacks",) * 3 + ("recording",) * 3 + tuple(sorted(set(READERS) - {"log", "stacks", "recording"}))
 )

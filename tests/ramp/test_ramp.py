@@ -12,7 +12,7 @@ import pytest
 
 from tests.command import unhang
 from unhang.errors import UsageError
-from unhang.findings import say
+from unhang.sentences import say
 from unhang_ramp.choices import TriedChoices, combinations, parse_choice
 from unhang_ramp.ramp import judge_size
 from unhang_ramp.sizes import Growth, check_placeholders, command_for_size, parse_growth, ramp_sizes

@@ -21,8 +21,8 @@ from unhang.findings import (
     Unread,
     Verdict,
     Where,
-    say,
 )
+from unhang.sentences import say
 
 TRAIN = "/home/mlee/pretrain/train.py"
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> {{7*7}} \x1b[31mred\x1b[0m \u202egnp.exe \x00"

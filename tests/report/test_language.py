@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from unhang.errors import KnowledgeError, UsageError
-from unhang.findings import Text, say
 from unhang.knowledge.job.environment_variables import variables
 from unhang.knowledge.single_rank_work_words import single_rank_work_words
 from unhang.knowledge.terms import terms
 from unhang.report import language
 from unhang.report.known_sentences import known_sentences, values_of
+from unhang.sentences import Text, say
 
 SOURCES = Path(language.__file__).parents[1]
 

@@ -6,23 +6,12 @@ from dataclasses import replace
 from markdown_it import MarkdownIt
 
 from tests.report import report_samples as samples
-from unhang.findings import (
-    Cause,
-    Certainty,
-    Evidence,
-    Finding,
-    Remedy,
-    RemedyKind,
-    Severity,
-    Source,
-    Verdict,
-    Where,
-    say,
-)
+from unhang.findings import Cause, Certainty, Evidence, Finding, Remedy, RemedyKind, Severity, Source, Verdict, Where
 from unhang.report.layout.markdown_text import escape_markdown, inline_code, inline_text
 from unhang.report.localizer import Localizer
 from unhang.report.markdown import to_markdown
 from unhang.report.redaction.redact import Redactor
+from unhang.sentences import say
 
 
 def test_it_is_short_enough_for_a_chat(verdict: Verdict) -> None:

@@ -6,12 +6,13 @@ import pytest
 
 from tests.report import fact_samples
 from tests.report import report_samples as samples
-from unhang.findings import Where, say
+from unhang.findings import Where
 from unhang.report.labels import short_ranks
 from unhang.report.layout.source_lines import source_lines
 from unhang.report.localizer import Localizer
 from unhang.report.printable import one_line, printable
 from unhang.report.redaction.shown_paths import common_folder, without_library_roots
+from unhang.sentences import say
 
 
 def test_a_folder_all_share_is_found_by_whole_names() -> None:

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from unhang.findings import Cause, Text, say
+from unhang.findings import Cause
 from unhang.report.language import translate
 from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor
 from unhang.report.text_serialization import clean_serialized, text_from_json, text_to_json
+from unhang.sentences import Text, say
 
 ZH = Localizer("zh", Redactor())
 BEHIND = say("{who} by {count}", who=say("ranks {ranks}", ranks=(3, 4, 5)), count=7)

@@ -16,7 +16,7 @@ import pytest
 from tests.command import unhang
 from tests.stories.story_writer import TRAIN, write_story
 from unhang.errors import MissingExtra, UsageError
-from unhang.findings import say
+from unhang.sentences import say
 from unhang.watch.job import job_processes
 from unhang_lab.stories import page as fixes_page
 from unhang_lab.stories.moments import MomentResult, StoryStep, tell_after, tell_before, tell_during, tell_fixed

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from unhang.findings import say
 from unhang.report.text_serialization import text_to_json
+from unhang.sentences import say
 from unhang.watch.reporting.live_snapshot import LIVE_FILE_NAME, SCHEMA, STATES
 from unhang.watch.run_folder import RunFolder, RunPlan
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Certainty, Finding, Grade, NotChecked, Severity, Text
+from unhang.findings import Cause, Certainty, Finding, Grade, NotChecked, Severity
+from unhang.sentences import Text
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from unhang.check.network import collect_network
 from unhang.check.probe_results import collect_probe
 from unhang.check.sameness import collect_sameness
 from unhang.check.storage import collect_storage
-from unhang.findings import NotChecked, say
+from unhang.findings import NotChecked
 from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import Machine
 from unhang.program import collect_program
@@ -25,6 +25,7 @@ from unhang.program.imports.launch_entry import interpreter_of
 from unhang.program.launch.follow_command import follow_command
 from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.settings import configuration_files
+from unhang.sentences import say
 
 FOLLOW_LIMIT_S = 5.0
 """So long the scripts between the command and its program may take."""

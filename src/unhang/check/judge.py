@@ -9,8 +9,9 @@ from unhang.check.risks.all_risks import ALL_RISKS
 from unhang.check.risks.risk import Answer, Risk
 from unhang.check.suggested_environment import suggest_environment
 from unhang.diagnosis.internal_failures import withdraw_health
-from unhang.findings import Certainty, Finding, NotChecked, PassedCheck, Severity, Status, Verdict, say
+from unhang.findings import Certainty, Finding, NotChecked, PassedCheck, Severity, Status, Verdict
 from unhang.host.inspection_result import NodeInspection
+from unhang.sentences import say
 
 _WEIGHT = {Severity.STOPS: 0, Severity.SLOWS: 1, Severity.NOTE: 2}
 

@@ -58,9 +58,9 @@ def attach(
             next_step="unhang diagnose PATH reads what a job left behind on any system",
         )
     from unhang.cli.output.verdict_output import VerdictOutput, exit_code
-    from unhang.findings import say
     from unhang.report.localizer import Localizer
     from unhang.report.redaction.redact import Redactor
+    from unhang.sentences import say
     from unhang.watch.attach.advice import advice, reread_hint
     from unhang.watch.attach.bundle_folder import create_bundle_folder
     from unhang.watch.attach.evidence_collection import collect_evidence

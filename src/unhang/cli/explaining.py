@@ -62,7 +62,7 @@ def _print(found: Explanation, voice: Localizer, color: bool | None) -> None:
 
 def _unknown(found: Explanation, voice: Localizer) -> UsageError:
     from unhang.errors import UsageError
-    from unhang.findings import say
+    from unhang.sentences import say
 
     asked = voice.line(found.asked, 60)
     if not asked:

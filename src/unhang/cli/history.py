@@ -28,10 +28,10 @@ def history(
 
     Exit code: 0, or 2 when the history cannot be read.
     """
-    from unhang.findings import say
     from unhang.history import text
     from unhang.history.database import history_path, open_history
     from unhang.report.language import resolve_language, translate
+    from unhang.sentences import say
 
     spoken = "en" if as_json and not lang else resolve_language(lang)
     path = history_path(os.environ)

@@ -109,8 +109,8 @@ def _serve(
     folder: Path, read: Callable[[Path], RunReading], listen: str, voice: Localizer, *, open_browser: bool
 ) -> None:
     from unhang.errors import UsageError
-    from unhang.findings import say
     from unhang.report.language import translate
+    from unhang.sentences import say
     from unhang.view.listening import listening_with_token
     from unhang.view.reading import read_run
     from unhang.view.web.responses import RunResponses
@@ -131,7 +131,7 @@ def _serve(
 
 
 def _export(reading: RunReading, target: Path, voice: Localizer) -> None:
-    from unhang.findings import say
+    from unhang.sentences import say
     from unhang.view.perfetto import write_trace
 
     count = write_trace(reading, target)

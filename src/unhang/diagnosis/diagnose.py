@@ -29,7 +29,8 @@ from unhang.diagnosis.stall_start import stalled_since
 from unhang.diagnosis.state import status_of, unexplained_findings, unproven_health
 from unhang.facts.fault_isolation import IsolatedSteps
 from unhang.facts.model import Facts
-from unhang.findings import Certainty, Finding, NotChecked, Restart, Severity, Status, Unread, Verdict, say
+from unhang.findings import Certainty, Finding, NotChecked, Restart, Severity, Status, Unread, Verdict
+from unhang.sentences import say
 
 
 @dataclass(slots=True)

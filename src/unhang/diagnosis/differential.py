@@ -18,23 +18,12 @@ from unhang.diagnosis.feature_names import feature_text
 from unhang.diagnosis.settling_observations import settling_observation
 from unhang.facts.incident_features import incident_features
 from unhang.facts.model import Facts
-from unhang.findings import (
-    Candidate,
-    Cause,
-    Certainty,
-    Finding,
-    Grade,
-    KnownIncident,
-    Severity,
-    Status,
-    Text,
-    Verdict,
-    say,
-)
+from unhang.findings import Candidate, Cause, Certainty, Finding, Grade, KnownIncident, Severity, Status, Verdict
 from unhang.knowledge.known_incidents.incident_counts import CauseShare, cause_shares
 from unhang.knowledge.known_incidents.incidents import Operation, StallSituation
 from unhang.knowledge.known_incidents.similar_incidents import similar_incidents
 from unhang.knowledge.thresholds import threshold, whole_threshold
+from unhang.sentences import Text, say
 
 MOST_CANDIDATES = 3
 LEAST_SHARE = threshold("differential.least_share")

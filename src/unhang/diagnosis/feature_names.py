@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unhang.findings import Text, say
+from unhang.sentences import Text, say
 
 _FEATURE_TEXTS: dict[str, Text] = {
     "barrier": say("ranks waited in a barrier"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from unhang.findings import Cause, Certainty, Finding, NotChecked, Severity, Status, Verdict, say
+from unhang.findings import Cause, Certainty, Finding, NotChecked, Severity, Status, Verdict
+from unhang.sentences import say
 
 
 def join_failures(gaps: Sequence[NotChecked]) -> list[NotChecked]:

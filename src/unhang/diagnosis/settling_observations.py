@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from unhang.findings import Cause, Text, say
+from unhang.findings import Cause
+from unhang.sentences import Text, say
 
 _STACKS = "py-spy dump --pid PID"
 _SETTLING: dict[Cause, tuple[Text, str]] = {

@@ -15,18 +15,9 @@ from unhang.facts.evidence_quotes import exception_line, exception_source
 from unhang.facts.incident_features import was_seen_stuck
 from unhang.facts.model import Facts, RankState
 from unhang.facts.waiting.progress_from_stacks import waiting_activity
-from unhang.findings import (
-    Cause,
-    Certainty,
-    Evidence,
-    Finding,
-    Severity,
-    Status,
-    Text,
-    say,
-    shortened,
-)
+from unhang.findings import Cause, Certainty, Evidence, Finding, Severity, Status, shortened
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import Text, say
 
 # Lines that say that somebody waited for too long.
 TIMEOUT_KINDS = ("wd.", "hb.", "gloo.to", "mb.one", "mb.many", "store.wait", "dump.recv", "det.")

@@ -34,7 +34,8 @@ from unhang.facts.waiting.progress_from_stacks import clear_ended_ranks, clear_m
 from unhang.facts.waiting.stalls import find_stalls
 from unhang.facts.waiting.wait_graph import build_wait_graph
 from unhang.facts.world_size import world_size_of
-from unhang.findings import Certainty, NotChecked, Unread, say
+from unhang.findings import Certainty, NotChecked, Unread
+from unhang.sentences import say
 
 WHICH_RANK = say("which process is which rank")
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unhang.evidence.items import RecorderDump
-from unhang.findings import Certainty, NotChecked, Unread, say
+from unhang.findings import Certainty, NotChecked, Unread
 from unhang.knowledge.thresholds import threshold
+from unhang.sentences import say
 
 # Dumps of one stall are written within seconds to minutes of each other; a day apart is another run.
 SAME_RUN_SPREAD_S = threshold("dump_choice.same_run_spread_s")

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar, cast
 
 from unhang.errors import CouldNotLook
-from unhang.findings import Certainty, NotChecked, Text
+from unhang.findings import Certainty, NotChecked
+from unhang.sentences import Text
 
 Made = TypeVar("Made")
 

@@ -12,7 +12,7 @@ from typing import Any
 from rich.table import Table
 
 from unhang.evidence.own_files.earlier_verdicts import EarlierSuspect
-from unhang.findings import Certainty, say
+from unhang.findings import Certainty
 from unhang.history.run import ENDED, FAILED, GOOD, SLOW, STALLED, PastRun, RunFinding
 from unhang.knowledge.numbers import utc_time
 from unhang.report.labels import CERTAINTY, ranks_label
@@ -20,6 +20,7 @@ from unhang.report.layout.console import Console
 from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor
 from unhang.report.text_serialization import text_from_json
+from unhang.sentences import say
 
 SCHEMA = "unhang.history-list/1"
 GUILTY_SHOWN = 8

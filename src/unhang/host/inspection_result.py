@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
-from unhang.findings import Text, say
+from unhang.sentences import Text, say
 
 Found = TypeVar("Found")
 

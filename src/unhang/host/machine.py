@@ -26,8 +26,8 @@ from pathlib import Path
 import msgspec
 
 from unhang.errors import UsageError
-from unhang.findings import Text, say
 from unhang.host.inspection_result import InspectionResult
+from unhang.sentences import Text, say
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from unhang.findings import Remedy, RemedyKind, Text
+from unhang.findings import Remedy, RemedyKind
 from unhang.knowledge.tables import read_rows
+from unhang.sentences import Text
 
 _TEXTS = ("title", "change", "cost", "verify")
 

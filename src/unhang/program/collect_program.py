@@ -8,7 +8,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from unhang.evidence.items import SourceFile
-from unhang.findings import Source, say
+from unhang.findings import Source
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.program.imports.code_in_arguments import NamedCode, named_code
@@ -28,6 +28,7 @@ from unhang.program.settings.process_group_timeouts import find_group_timeouts
 from unhang.program.settings.program_settings import ProgramSettings, read_program_settings
 from unhang.program.settings.untaken_branches import statically_live
 from unhang.program.syntax.unreferenced_functions import without_unreached_functions
+from unhang.sentences import say
 
 NAME = "program"
 LIMIT_S = 60.0

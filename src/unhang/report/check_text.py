@@ -8,12 +8,13 @@ from typing import IO
 
 from rich.text import Text as Styled
 
-from unhang.findings import Finding, Severity, Status, Verdict, say
+from unhang.findings import Finding, Severity, Status, Verdict
 from unhang.report import labels
 from unhang.report.change_text import write_change
 from unhang.report.layout.text_layout import TextLayout, width_of
 from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor
+from unhang.sentences import say
 
 _OF_SETTINGS = ("environment", "timers", "devices")
 _MARKS = {Severity.STOPS: ("✗", "bold red"), Severity.SLOWS: ("!", "bold yellow"), Severity.NOTE: ("·", "dim")}

@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from unhang.findings import (
-    Candidate,
-    Cause,
-    Certainty,
-    Finding,
-    RemedyKind,
-    Restart,
-    Severity,
-    Status,
-    Text,
-    Verdict,
-    rank_ranges,
-    say,
-)
+from unhang.findings import Candidate, Cause, Certainty, Finding, RemedyKind, Restart, Severity, Status, Verdict
+from unhang.sentences import Text, rank_ranges, say
 
 STATUS: Mapping[Status, Text] = {
     Status.HANG: say("HANG"),

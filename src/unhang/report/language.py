@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any
 
 from unhang.errors import KnowledgeError, UsageError
-from unhang.findings import Text, fill_template
 from unhang.knowledge.remedies import remedy_sentences
+from unhang.sentences import Text, fill_template
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from unhang.findings import Text, Where
+from unhang.findings import Where
 from unhang.report.language import translate, word_catalogue
 from unhang.report.printable import one_line, printable
 from unhang.report.redaction.redact import Redactor
+from unhang.sentences import Text
 
 
 @dataclass(frozen=True, slots=True)

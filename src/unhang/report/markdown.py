@@ -15,9 +15,7 @@ from unhang.findings import (
     Remedy,
     RemedyKind,
     Severity,
-    Text,
     Verdict,
-    say,
 )
 from unhang.report import labels
 from unhang.report.layout.markdown_text import escape_markdown, inline_code, sentence
@@ -25,6 +23,7 @@ from unhang.report.layout.sections import build_or_default
 from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor
 from unhang.report.redaction.shown_paths import without_library_roots
+from unhang.sentences import Text, say
 
 EVIDENCE_SHOWN, BECAUSE_SHOWN, CHANGE_LINES = 3, 3, 6
 

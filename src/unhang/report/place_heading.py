@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from unhang.evidence.items import Frame
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.waiting.last_collective import last_recorded_call
-from unhang.findings import Finding, Text, Where, say
+from unhang.findings import Finding, Where
 from unhang.report import labels
+from unhang.sentences import Text, say
 
 
 def place_heading(finding: Finding, facts: Facts | None) -> Text:

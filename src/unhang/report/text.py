@@ -10,7 +10,7 @@ from typing import IO
 from rich.text import Text as Styled
 
 from unhang.facts.model import Facts
-from unhang.findings import Consequence, Finding, NotChecked, Remedy, Source, Status, Text, Verdict, Where, say
+from unhang.findings import Consequence, Finding, NotChecked, Remedy, Source, Status, Verdict, Where
 from unhang.report import labels
 from unhang.report.change_text import write_change
 from unhang.report.layout.durations import duration
@@ -21,6 +21,7 @@ from unhang.report.localizer import Localizer
 from unhang.report.place_heading import place_heading
 from unhang.report.redaction.redact import Redactor
 from unhang.report.redaction.shown_paths import common_folder, without_library_roots
+from unhang.sentences import Text, say
 
 EVIDENCE_SHOWN, OTHERS_SHOWN, NOT_CHECKED_SHOWN, UNREAD_SHOWN = 6, 4, 3, 4
 _STYLES = {

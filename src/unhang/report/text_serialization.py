@@ -9,9 +9,9 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from unhang.findings import Text
 from unhang.report.language import catalogue
 from unhang.secrets import TEMPLATE
+from unhang.sentences import Text
 
 if TYPE_CHECKING:
     from unhang.report.localizer import Localizer

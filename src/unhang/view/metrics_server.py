@@ -15,8 +15,8 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 from unhang.errors import UnhangError
-from unhang.findings import say
 from unhang.report.language import translate
+from unhang.sentences import say
 from unhang.view.limited_server import STEP_LIMIT_S, LimitedServer
 from unhang.view.listening import ListenAddress, listening_on
 from unhang.view.metrics import RunMetric, collect_metrics

@@ -12,8 +12,8 @@ import msgspec
 
 from unhang.errors import UsageError
 from unhang.evidence.decode_errors import DECODE_ERRORS
-from unhang.findings import Text, say
 from unhang.records.record_views import PHASES
+from unhang.sentences import Text, say
 from unhang.view.regular_files import read_limited
 from unhang.watch.nodes.transport.node_discovery import node_name
 from unhang.watch.reporting.live_snapshot import LIVE_FILE_NAME, REQUEST_FILE, SCHEMA, STATES, LiveState

@@ -14,7 +14,7 @@ import msgspec
 
 from unhang.errors import UnhangError, UsageError
 from unhang.evidence.decode_errors import DECODE_ERRORS
-from unhang.findings import Text, say
+from unhang.sentences import Text, say
 from unhang.view.reading import JUST_BEGUN, MOST_BYTES, NO_LAST_STATE, RunReading, is_consistent
 from unhang.watch.reporting.live_snapshot import LiveState
 

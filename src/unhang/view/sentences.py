@@ -5,11 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
-from unhang.findings import Certainty, Status, say
+from unhang.findings import Certainty, Status
 from unhang.report.labels import CERTAINTY, STATUS, ranks_label
 from unhang.report.layout.durations import duration
 from unhang.report.localizer import Localizer
 from unhang.report.text_serialization import text_from_json
+from unhang.sentences import say
 from unhang.view.reading import RunReading
 from unhang.watch.reporting.live_snapshot import STATES, GroupColumns, LiveState, LiveVerdict
 

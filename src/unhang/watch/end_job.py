@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from unhang.findings import Text, say
+from unhang.sentences import Text, say
 from unhang.watch import private_files
 from unhang.watch.job import job_processes
 from unhang.watch.launch.job_environment import RECORDS_VARIABLE

@@ -28,11 +28,12 @@ from unhang.check.devices.devices import (
 )
 from unhang.check.devices.topology import CardTopology, NvlinkFabric, NvLinks
 from unhang.check.judge import judge
-from unhang.findings import Severity, say
+from unhang.findings import Severity
 from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import CommandOutput, Machine, StoredMachine
 from unhang.program.launch.launch import Launch
 from unhang.program.launch.planned_job import PlannedJob
+from unhang.sentences import say
 
 
 @pytest.mark.parametrize(

@@ -26,12 +26,13 @@ from unhang.check.sameness.inspection_json import decode_inspection, encode_insp
 from unhang.check.sameness.sameness import DryRun, LoaderStart, ModelParameters, NodeFingerprint, RankStart
 from unhang.errors import EvidenceError
 from unhang.evidence.items import SourceFile
-from unhang.findings import Finding, Source, Text, Verdict, say
+from unhang.findings import Finding, Source, Verdict
 from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import Machine, StoredMachine
 from unhang.program.launch.job_environment import JobEnvironment, LauncherTask, VariableSetting, find_task
 from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.program_source import ProgramSource
+from unhang.sentences import Text, say
 
 MACHINES = Path(__file__).parents[2] / "machines"
 SAMENESS = [check for check in ALL_INSPECTIONS if check.name == "sameness"]
@@ -132,8 +133,7 @@ def sent(kind: type, of: Mapping[str, Any]) -> str:
     "text",
     [
         "", "{", "[]", "7", '{"node": "h", "rank": 0, "looks": [["os.system", {"kind": "os.system", "of": {}}]]}',
-        '{"node": "h", "rank": 0, "looks": [["sameness.NodeFingerprint", '
-        '{"kind": "sameness.NodeFingerprint", "of": {}}]]}',
+        json.dumps({"node": "h", "rank": 0, "looks": [["sameness.NodeFingerprint", {"kind": "sameness.NodeFingerprint"}]]}),
         '{"node": "h", "rank": {}, "looks": []}', "[" * 100000,
         *(sent(NodeFingerprint, of) for of in (
             {"program": 7}, {"versions": {"map": [["torch", 2.13]]}}, {"others": 1},
@@ -144,7 +144,7 @@ def sent(kind: type, of: Mapping[str, Any]) -> str:
                 {"kind": "probe.Pair", "of": {"ranks": {"tuple": [0, 1]}, "latency_s": 1.0, "bandwidth": 1.0}}]},
         }),
         sent(NodeFingerprint, {}).replace('["sameness.NodeFingerprint",', '["sameness.DryRun",'),
-        *(sent(DryRun, {"because": {"kind": "findings.Text", "of": {"template": template, "values": values}}})
+        *(sent(DryRun, {"because": {"kind": "sentences.Text", "of": {"template": template, "values": values}}})
           for template, values in (
             ("{a}", {"map": []}), ("{a.__class__}", {"map": [["a", "x"]]}), ("{a:>99999999}", {"map": [["a", "x"]]}),
             ("{a:d}", {"map": [["a", "x"]]}), ("{", {"map": []}), (7, {"map": []}), ("x", 7),
@@ -157,7 +157,7 @@ def test_an_answer_that_is_none_is_refused_in_one_sentence(text: str) -> None:
 
 
 def test_an_answer_with_the_fields_of_its_kind_is_taken() -> None:
-    of = {"because": {"kind": "findings.Text", "of": {"template": "{a}", "values": {"map": [["a", "x"]]}}}}
+    of = {"because": {"kind": "sentences.Text", "of": {"template": "{a}", "values": {"map": [["a", "x"]]}}}}
 
     assert decode_inspection(sent(DryRun, of)).found(DryRun) == DryRun(because=say("{a}", a="x"))
 

@@ -18,7 +18,8 @@ from unhang.facts.pace.step_slowdown import slowdown_until_end, step_slowdown
 from unhang.facts.pace.straggler import find_straggler
 from unhang.facts.pace_change import find_step_change
 from unhang.facts.stacks.activity import activity_of
-from unhang.findings import Cause, Source, say
+from unhang.findings import Cause, Source
+from unhang.sentences import say
 
 START_S = 1_760_000_000.0
 

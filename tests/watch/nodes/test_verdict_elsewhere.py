@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from unhang.findings import say
 from unhang.report.language import translate
 from unhang.report.text_serialization import text_to_json
+from unhang.sentences import say
 from unhang.watch.nodes.leader_messages import LeaderVerdict, build_leader_verdict
 from unhang.watch.nodes.node_announcements import leader_verdict_line
 from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary

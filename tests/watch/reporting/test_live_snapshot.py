@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from unhang.errors import UsageError
-from unhang.findings import say
 from unhang.records.record_views import CodeLine, GroupProgress, MarkedPhase, RankIdentity, RecordView
 from unhang.report.text_serialization import text_to_json
+from unhang.sentences import say
 from unhang.view.reading import JUST_BEGUN, latest_run, read_run, run_in
 from unhang.watch.job.job_ranks import JobRank
 from unhang.watch.job.wait_detection import RankActivity, RankSample, WaitDetector

@@ -8,7 +8,8 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from unhang.findings import Finding, Verdict, Where, rank_ranges
+from unhang.findings import Finding, Verdict, Where
+from unhang.sentences import rank_ranges
 from unhang_lab.lab_case import LabCase
 
 _BATCHES = re.compile(r"^(\d+) batches$", re.MULTILINE)

@@ -28,8 +28,9 @@ from unhang.facts.stacks.rank_cohorts import (
 )
 from unhang.facts.waiting.concurrent_collectives import concurrent_collectives
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
-from unhang.findings import Cause, Grade, Phase, Remedy, Severity, Text, say
+from unhang.findings import Cause, Grade, Phase, Remedy, Severity
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import Text, say
 
 CAUSE = Cause.COLLECTIVE_MISMATCH
 _MOST_TOLD = 8

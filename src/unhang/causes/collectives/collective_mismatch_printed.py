@@ -18,8 +18,9 @@ from unhang.facts.alignment.collective_fingerprints import FingerprintMismatch, 
 from unhang.facts.logs.log_statements import first_attempt, quote_events
 from unhang.facts.logs.logged_parameter_counts import outlier_models, parameter_counts
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Evidence, Grade, Phase, Text, say
+from unhang.findings import Cause, Evidence, Grade, Phase
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import Text, say
 
 CAUSE = Cause.COLLECTIVE_MISMATCH
 

@@ -17,8 +17,9 @@ from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import group_label, waiters_call
 from unhang.facts.alignment.broadcast_roots import computed_root, partly_finished_call, rank_dependent_root
 from unhang.facts.model import AllJoinedStall, Facts, PendingCall
-from unhang.findings import Cause, Grade, Phase, say
+from unhang.findings import Cause, Grade, Phase
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import say
 
 CAUSE = Cause.COLLECTIVE_MISMATCH
 

@@ -17,8 +17,9 @@ from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import group_label, hosts_of
 from unhang.facts.model import Activity, Facts
 from unhang.facts.waiting.concurrent_collectives import ConcurrentCollectives, concurrent_collectives
-from unhang.findings import Call, Cause, Grade, Phase, Text, say
+from unhang.findings import Call, Cause, Grade, Phase
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import Text, say
 
 CAUSE = Cause.COLLECTIVE_MISMATCH
 

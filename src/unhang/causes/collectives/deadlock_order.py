@@ -29,8 +29,9 @@ from unhang.facts.logs.log_statements import first_attempt, quote_events
 from unhang.facts.model import Facts, PendingCall
 from unhang.facts.stacks.stack_divergence import diverge_in_library, first_differing_frames
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
-from unhang.findings import Call, Cause, Evidence, Grade, Phase, Text, Where, say
+from unhang.findings import Call, Cause, Evidence, Grade, Phase, Where
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import Text, say
 
 CAUSE = Cause.DEADLOCK_ORDER
 _ACTION = re.compile(r"\d+(?P<kind>SEND|RECV)_")

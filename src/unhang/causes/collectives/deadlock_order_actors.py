@@ -17,8 +17,9 @@ from unhang.causes.detector import DetectorResult
 from unhang.causes.wording.stall_signal import stall_signal, waiters_line
 from unhang.facts.laggard.actor_waits import ActorWait, actor_wait
 from unhang.facts.model import Facts, Stall
-from unhang.findings import Cause, Grade, Phase, Text, say
+from unhang.findings import Cause, Grade, Phase
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import Text, say
 
 CAUSE = Cause.DEADLOCK_ORDER
 

@@ -17,8 +17,9 @@ from unhang.causes.evidence_lines import operation_of
 from unhang.causes.wording.stall_signal import stall_signal, waiters_line
 from unhang.facts.laggard.file_lock_cycle import file_lock_cycle
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Grade, Phase, say
+from unhang.findings import Cause, Grade, Phase
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import say
 
 CAUSE = Cause.DEADLOCK_ORDER
 

@@ -34,9 +34,10 @@ from unhang.facts.stacks.rank_cohorts import (
     cohorts_of_stall,
     is_minority_inside,
 )
-from unhang.findings import Call, Cause, Grade, Phase, Remedy, Text, Where, say
+from unhang.findings import Call, Cause, Grade, Phase, Remedy, Where
 from unhang.knowledge.remedies import remedy
 from unhang.program.rank_dependence.rank_dependent_rounds import RankBound
+from unhang.sentences import Text, say
 
 CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
 

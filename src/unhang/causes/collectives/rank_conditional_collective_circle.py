@@ -17,8 +17,9 @@ from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import group_label, place_of, waiters_call
 from unhang.facts.divergence.skipped_collective import SkippedCollective, skipped_collective
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Grade, Phase, Remedy, Text, say
+from unhang.findings import Cause, Grade, Phase, Remedy
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import Text, say
 
 CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
 

@@ -20,8 +20,9 @@ from unhang.facts.endings.guard_errors import ParsedGuardError, guard_errors
 from unhang.facts.model import CodeContext, Facts, Stall
 from unhang.facts.stacks.rank_cohorts import RankCohort, cohorts_of_stall, has_left_loop
 from unhang.facts.waiting.guard_waits import GUARD_WAIT, awaited_guard
-from unhang.findings import Cause, Grade, say
+from unhang.findings import Cause, Grade
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import say
 
 CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
 FIRST = "unhang.rank_zero_first"

@@ -19,8 +19,9 @@ from unhang.facts.alignment.sequence_offset import SequenceOffset, find_sequence
 from unhang.facts.logs.last_log_lines import last_line_phases
 from unhang.facts.logs.waits_in_logs import LoggedWaits, logged_waits
 from unhang.facts.model import Facts
-from unhang.findings import Call, Cause, Grade, Phase, say
+from unhang.findings import Call, Cause, Grade, Phase
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import say
 
 CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
 

@@ -17,8 +17,9 @@ from unhang.causes.evidence_lines import operation_of, place_of
 from unhang.causes.wording.stall_signal import stall_signal
 from unhang.facts.model import Facts, Stall
 from unhang.facts.stacks.store_key_setters import UnsetKey, unset_key
-from unhang.findings import Cause, Grade, Phase, Text, say
+from unhang.findings import Cause, Grade, Phase
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import Text, say
 
 CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
 

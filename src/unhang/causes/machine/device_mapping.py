@@ -21,8 +21,9 @@ from unhang.evidence.items import LogEvent
 from unhang.facts.logs.log_statements import events_stating, first_attempt, ranks_of_events
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Grade, Severity, say
+from unhang.findings import Cause, Grade, Severity
 from unhang.knowledge.thresholds import whole_threshold
+from unhang.sentences import say
 
 CAUSE = Cause.DEVICE_MAPPING
 _OWN_GPU = "assign-gpu-per-rank"

@@ -21,9 +21,10 @@ from unhang.facts.logs.log_statements import events_stating, field_text, first_a
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.machine.xids import KIND, is_of_another_job, may_be_of_another_job, ranks_on_card
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Grade, Severity, Text, say, shortened
+from unhang.findings import Cause, Grade, Severity, shortened
 from unhang.knowledge.hardware.xid import XidRow, xid_row
 from unhang.knowledge.thresholds import threshold
+from unhang.sentences import Text, say
 
 CAUSE = Cause.GPU_HARDWARE
 # Multicast and missing P2P are configuration as often as hardware: p2p-broken judges them.

@@ -16,8 +16,9 @@ from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import group_label, waiters_call
 from unhang.facts.endings.crashes import primary_crashes
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Consequence, Grade, say
+from unhang.findings import Cause, Consequence, Grade
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import say
 
 CAUSE = Cause.GPU_OOM
 

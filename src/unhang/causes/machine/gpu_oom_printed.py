@@ -18,7 +18,8 @@ from unhang.evidence.items import LogEvent
 from unhang.facts.endings.crashes import primary_crashes
 from unhang.facts.logs.log_statements import events_stating, field_text, first_attempt, ranks_of_events
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Grade, say
+from unhang.findings import Cause, Grade
+from unhang.sentences import say
 
 CAUSE = Cause.GPU_OOM
 

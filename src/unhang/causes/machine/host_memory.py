@@ -25,8 +25,9 @@ from unhang.facts.logs.log_statements import events_stating, field_text, first_a
 from unhang.facts.logs.logged_settings import logged_settings
 from unhang.facts.machine.shm_segments import SegmentFailure, segment_failure
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Consequence, Grade, Text, say, shortened
+from unhang.findings import Cause, Consequence, Grade, shortened
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import Text, say
 
 CAUSE = Cause.HOST_MEMORY
 SIGKILL, SIGBUS = 9, 7

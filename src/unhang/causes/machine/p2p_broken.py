@@ -21,8 +21,9 @@ from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.machine.host_identity import shared_host_identity
 from unhang.facts.machine.transport_errors import MEMORY_STATUS
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Grade, Text, say
+from unhang.findings import Cause, Grade
 from unhang.knowledge.thresholds import whole_threshold
+from unhang.sentences import Text, say
 
 CAUSE = Cause.P2P_BROKEN
 FIRST_POSITIONS = whole_threshold("p2p_broken.first_positions")

@@ -22,7 +22,8 @@ from unhang.facts.logs.logged_settings import logged_settings
 from unhang.facts.machine.host_identity import shared_host_identity
 from unhang.facts.machine.shm_segments import SegmentFailure, segment_failure
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Grade, Text, say
+from unhang.findings import Cause, Grade
+from unhang.sentences import Text, say
 
 CAUSE = Cause.VERSION_MISMATCH
 _LAUNCHES = {"ncclStrongStreamLaunchKernel", "ncclLaunchKernel", "cudaLaunchKernel", "ncclGroupEndInternal"}

@@ -18,9 +18,10 @@ from unhang.facts.logs.logged_versions import LoggedVersion, logged_versions
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.machine.known_defect_signs import defect_signs
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Evidence, Grade, Remedy, Severity, say
+from unhang.findings import Cause, Evidence, Grade, Remedy, Severity
 from unhang.knowledge.job.versions import VersionRow, rows_affecting
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import say
 
 CAUSE = Cause.VERSION_MISMATCH
 

@@ -28,8 +28,9 @@ from unhang.facts.machine.fabric import first_use_stall, ports_down
 from unhang.facts.machine.transport_errors import RETRY_EXCEEDED, transport_errors
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.waiting.progress_from_stacks import in_collective
-from unhang.findings import Cause, Grade, Phase, Text, say, shortened
+from unhang.findings import Cause, Grade, Phase, shortened
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import Text, say
 
 CAUSE = Cause.NETWORK_CONFIG
 _MAKES_A_GROUP, _MAKES_THE_STORE = "_new_process_group_helper", "_create_c10d_store"

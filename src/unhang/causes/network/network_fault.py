@@ -26,8 +26,9 @@ from unhang.facts.machine.machine_state import MachineSign, network_signs
 from unhang.facts.machine.transport_errors import TransportErrors, transport_errors
 from unhang.facts.model import AllWait, Facts
 from unhang.facts.pace.slow_links import SlowLink, slow_link
-from unhang.findings import Cause, Evidence, Grade, Severity, Text, say
+from unhang.findings import Cause, Evidence, Grade, Severity
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import Text, say
 
 CAUSE = Cause.NETWORK_FAULT
 _LINK = ("n.ibasync", "n.ibresil", "k.mlx5")

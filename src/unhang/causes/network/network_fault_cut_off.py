@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from unhang.causes.detector import DetectorResult, make_signal
 from unhang.evidence.own_files.other_nodes import ObservedNode
 from unhang.facts.model import Facts, RankState
-from unhang.findings import Cause, Ending, Evidence, Grade, NotChecked, Text, say
+from unhang.findings import Cause, Ending, Evidence, Grade, NotChecked
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import Text, say
 
 CAUSE = Cause.NETWORK_FAULT
 

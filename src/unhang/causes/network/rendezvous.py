@@ -20,8 +20,9 @@ from unhang.evidence.items import LogEvent
 from unhang.facts.endings.failure_kinds import is_store_port
 from unhang.facts.logs.log_statements import field_text, first_attempt
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Grade, say
+from unhang.findings import Cause, Grade
 from unhang.knowledge import numbers
+from unhang.sentences import say
 
 CAUSE = Cause.RENDEZVOUS
 LOOPBACK = re.compile(r"^(127\.|localhost$|::1$)")

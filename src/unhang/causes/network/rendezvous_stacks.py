@@ -18,8 +18,9 @@ from unhang.causes.evidence_lines import hosts_of, place_of
 from unhang.causes.wording.interface_remedies import bisect_setting_remedy
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.waiting.progress_from_stacks import GROUP_CREATION_CALLS, is_creating_group
-from unhang.findings import Cause, Grade, Phase, Remedy, Text, say
+from unhang.findings import Cause, Grade, Phase, Remedy
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import Text, say
 
 CAUSE = Cause.RENDEZVOUS
 

@@ -23,8 +23,9 @@ from unhang.facts.endings.stated_failures import defers_to_other_failure
 from unhang.facts.endings.traceback_echoes import is_echo
 from unhang.facts.logs.event_timing import is_preparing
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
-from unhang.findings import Cause, Consequence, Ending, Evidence, Grade, Remedy, Text, say, shortened
+from unhang.findings import Cause, Consequence, Ending, Evidence, Grade, Remedy, shortened
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import Text, say
 
 CAUSE = Cause.RANK_CRASHED
 SIGKILL, SIGSEGV, SIGBUS = 9, 11, 7

@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from unhang.causes.detector import DetectorResult
 from unhang.causes.wording.stall_signal import stall_signal, waiters_line
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Grade, say
+from unhang.findings import Cause, Grade
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import say
 
 CAUSE = Cause.RANK_CRASHED
 IDLE = "actor-idle"

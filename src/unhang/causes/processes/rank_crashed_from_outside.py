@@ -21,7 +21,8 @@ from unhang.facts.endings.ended_by_user import is_interrupt
 from unhang.facts.logs.log_statements import field_text, first_attempt, hosts_of_events
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Ending, Grade, Text, say
+from unhang.findings import Cause, Ending, Grade
+from unhang.sentences import Text, say
 
 CAUSE = Cause.RANK_CRASHED
 

@@ -22,9 +22,10 @@ from unhang.facts.logs.log_statements import field_text, first_attempt, ranks_of
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.machine.xids import KIND, is_of_another_job
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Grade, say, shortened
+from unhang.findings import Cause, Grade, shortened
 from unhang.knowledge.hardware.xid import xid_row
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import say
 
 CAUSE = Cause.RANK_CRASHED
 

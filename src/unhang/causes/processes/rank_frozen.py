@@ -29,8 +29,9 @@ from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts, RankState, Stall
 from unhang.facts.stacks.gil_holders import certainty_of_gil_hold, gil_holder, sleeps_with_gil
 from unhang.facts.stacks.user_frames import first_user_frame
-from unhang.findings import Cause, Certainty, Grade, Remedy, Text, say
+from unhang.findings import Cause, Certainty, Grade, Remedy
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import Text, say
 
 CAUSE = Cause.RANK_FROZEN
 _SENDER_UNKNOWN = say("who stopped it is not recorded: look for preemption, a debugger, or job control (Ctrl-Z)")

@@ -24,8 +24,9 @@ from unhang.facts.model import AllJoinedStall, CodeContext, Facts, RankState, St
 from unhang.facts.stacks.gil_holders import certainty_of_gil_hold
 from unhang.facts.waiting.last_collective import last_recorded_call
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
-from unhang.findings import Cause, Grade, Phase, Severity, Text, say
+from unhang.findings import Cause, Grade, Phase, Severity
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import Text, say
 
 CAUSE = Cause.UNKNOWN
 

@@ -17,8 +17,9 @@ from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.wording.transport_suspects import transport_suspects
 from unhang.facts.endings.ended_by_user import EndedByUser, ended_by_user
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Ending, Grade, Text, say
+from unhang.findings import Cause, Ending, Grade
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import Text, say
 
 CAUSE = Cause.UNKNOWN
 

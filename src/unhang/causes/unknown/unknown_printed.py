@@ -27,9 +27,10 @@ from unhang.facts.logs.waits_in_logs import LoggedWaits, logged_waits
 from unhang.facts.machine.transport_errors import transport_errors
 from unhang.facts.model import Facts
 from unhang.facts.pace.step_slowdown import step_slowdown
-from unhang.findings import Call, Cause, Grade, Severity, Text, say
+from unhang.findings import Call, Cause, Grade, Severity
 from unhang.knowledge.numbers import time_text
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import Text, say
 
 CAUSE = Cause.UNKNOWN
 

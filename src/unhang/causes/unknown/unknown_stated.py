@@ -17,8 +17,9 @@ from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import hosts_of
 from unhang.facts.endings.stated_failures import StatedFailure, has_failed, leading_failures, stated_failures
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Grade, Text, say
+from unhang.findings import Cause, Grade
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import Text, say
 
 CAUSE = Cause.UNKNOWN
 MOST = 2

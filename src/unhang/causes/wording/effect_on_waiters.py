@@ -6,7 +6,8 @@ from collections.abc import Collection
 
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Consequence, say
+from unhang.findings import Cause, Consequence
+from unhang.sentences import say
 
 
 def timeouts_after(facts: Facts, cause: Cause, ranks: Collection[int]) -> tuple[Consequence, ...]:

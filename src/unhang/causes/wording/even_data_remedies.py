@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 
 from unhang.facts.model import Facts
-from unhang.findings import Evidence, Remedy, RemedyKind, Where, say
+from unhang.findings import Evidence, Remedy, RemedyKind, Where
 from unhang.knowledge.remedies import remedy
 from unhang.program.rank_dependence.data_loading_code import guarded_loop, reads_tables_or_shards
 from unhang.program.syntax.syntax_tree import find_source
+from unhang.sentences import say
 
 _TABLE = re.compile(r"[\w./{}-]*\w\.(?:csv|tsv|jsonl|parquet|tar)\b")
 

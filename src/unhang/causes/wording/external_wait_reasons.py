@@ -13,9 +13,10 @@ from unhang.facts.model import Facts, RankFacts
 from unhang.facts.stacks.calls_on_line import call_spelled_on_line
 from unhang.facts.stacks.locks_held_over_fork import InheritedLock, inherited_lock
 from unhang.facts.stacks.rank_cohorts import RankCohort
-from unhang.findings import Evidence, Remedy, Text, say
+from unhang.findings import Evidence, Remedy
 from unhang.knowledge.remedies import remedy
 from unhang.program.syntax.syntax_tree import find_source
+from unhang.sentences import Text, say
 
 _ASKS_A_PEER = ("http", "socket", "download")
 _OF_CHILDREN = ("process-pool", "child-process", "queue-wait", "subprocess")

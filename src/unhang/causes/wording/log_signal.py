@@ -8,8 +8,9 @@ from typing import Any
 from unhang.causes.detector import Signal, make_signal
 from unhang.evidence.items import LogEvent
 from unhang.facts.logs.log_statements import hosts_of_events, quote_events, ranks_of_events
-from unhang.findings import Cause, Grade, Text
+from unhang.findings import Cause, Grade
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import Text
 
 MOST_NAMED = 2
 """More ranks than these complain alike for one reason of the machine or the way: they are not to blame."""

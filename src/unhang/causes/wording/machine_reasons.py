@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from unhang.facts.machine.machine_state import MachineSign
-from unhang.findings import Evidence, Remedy, Text, say
+from unhang.findings import Evidence, Remedy
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.thresholds import threshold
+from unhang.sentences import Text, say
 
 MOST = 4
 MUCH_ELSEWHERE = threshold("machine_reasons.much_elsewhere")

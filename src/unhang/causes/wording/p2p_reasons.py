@@ -8,8 +8,9 @@ from typing import Any
 from unhang.causes.evidence_lines import group_label, hosts_of, place_of, quote_rank, waiters_call
 from unhang.facts.divergence.unmatched_p2p import UnmatchedP2P
 from unhang.facts.model import Facts
-from unhang.findings import Evidence, Phase, Text, say
+from unhang.findings import Evidence, Phase
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import Text, say
 
 
 def unmatched_summary(found: UnmatchedP2P) -> Text:

@@ -11,8 +11,9 @@ from unhang.facts.machine.machine_state import MachineSign
 from unhang.facts.model import Activity, Facts, Straggler
 from unhang.facts.pace.step_slowdown import TRAINER_LINES, StepSlowdown
 from unhang.facts.stacks.child_process_stacks import loader_workers
-from unhang.findings import Cause, Grade, Phase, Remedy, Severity, Text, say
+from unhang.findings import Cause, Grade, Phase, Remedy, Severity
 from unhang.knowledge.thresholds import whole_threshold
+from unhang.sentences import Text, say
 
 MANY_LOOKS = whole_threshold("pace_reasons.many_looks")
 _OWN_PHASES = (Phase.DATA, Phase.SAVE, Phase.LOG, Phase.EVAL)

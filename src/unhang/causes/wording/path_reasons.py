@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from unhang.facts.divergence.bypass_paths import BypassPath, BypassPaths
 from unhang.facts.stacks.rank_cohorts import RankCohort
-from unhang.findings import Remedy, RemedyKind, Text, Where, say
+from unhang.findings import Remedy, RemedyKind, Where
+from unhang.sentences import Text, say
 
 MOST_TOLD = 3
 

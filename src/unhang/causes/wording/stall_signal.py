@@ -8,7 +8,8 @@ from typing import Any
 from unhang.causes.detector import Signal, make_signal
 from unhang.causes.evidence_lines import group_label, operation_of, place_of, quote_stall, waiters_call
 from unhang.facts.model import Facts, Stall
-from unhang.findings import Cause, Grade, Text, say
+from unhang.findings import Cause, Grade
+from unhang.sentences import Text, say
 
 
 def stall_signal(

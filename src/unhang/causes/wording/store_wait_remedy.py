@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from unhang.findings import Remedy, RemedyKind, Text, Where, say
+from unhang.findings import Remedy, RemedyKind, Where
+from unhang.sentences import Text, say
 
 
 def store_wait_remedy(turnstile: str, waiter: Where | None) -> Remedy:

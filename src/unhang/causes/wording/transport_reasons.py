@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from unhang.facts.machine.chosen_transports import chosen_transports
 from unhang.facts.model import Facts
-from unhang.findings import Evidence, Text, say
+from unhang.findings import Evidence
+from unhang.sentences import Text, say
 
 
 def chosen_transport_reason(facts: Facts) -> Iterator[Text]:

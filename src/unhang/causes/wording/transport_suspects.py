@@ -8,8 +8,9 @@ from unhang.causes.detector import Signal, make_signal
 from unhang.causes.evidence_lines import group_label
 from unhang.facts.machine.chosen_transports import chosen_transports
 from unhang.facts.model import AllJoinedStall, Facts
-from unhang.findings import Cause, Grade, Remedy, say
+from unhang.findings import Cause, Grade, Remedy
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import say
 
 SUSPECTS = (Cause.NETWORK_FAULT, Cause.GPU_HARDWARE, Cause.P2P_BROKEN)
 # Groups that never touch a GPU.

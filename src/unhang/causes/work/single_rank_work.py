@@ -35,9 +35,10 @@ from unhang.facts.stacks.gil_holders import certainty_of_gil_hold
 from unhang.facts.stacks.rank_cohorts import RankCohort, cohorts_of_stall, has_left_loop
 from unhang.facts.waiting.guard_waits import is_guard_call
 from unhang.facts.waiting.progress_from_stacks import GROUP_CREATION_CALLS
-from unhang.findings import Cause, Grade, Phase, Remedy, Text, say
+from unhang.findings import Cause, Grade, Phase, Remedy
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.single_rank_work_words import SingleRankWorkWords, single_rank_work_words
+from unhang.sentences import Text, say
 
 CAUSE = Cause.SINGLE_RANK_WORK
 

@@ -26,9 +26,10 @@ from unhang.facts.logs.event_timing import is_training
 from unhang.facts.logs.last_log_lines import LastLinePhase, last_line_phases
 from unhang.facts.logs.waits_in_logs import LoggedWaits, logged_waits
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Evidence, Grade, Phase, Source, say
+from unhang.findings import Cause, Evidence, Grade, Phase, Source
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.thresholds import threshold, whole_threshold
+from unhang.sentences import say
 
 CAUSE = Cause.SINGLE_RANK_WORK
 # A barrier this early in a group, or before any step, is the one that frameworks put around preparing data.

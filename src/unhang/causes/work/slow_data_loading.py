@@ -30,9 +30,10 @@ from unhang.facts.pace.data_wait_share import data_wait_share
 from unhang.facts.stacks.child_process_stacks import loader_workers
 from unhang.facts.stacks.rank_cohorts import cohorts_of_stall
 from unhang.facts.stacks.unattributed_stacks import unattributed_cohorts
-from unhang.findings import Cause, Evidence, Grade, Phase, Severity, Text, say
+from unhang.findings import Cause, Evidence, Grade, Phase, Severity
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.thresholds import whole_threshold
+from unhang.sentences import Text, say
 
 CAUSE = Cause.SLOW_DATA_LOADING
 FEW = whole_threshold("slow_data_loading.few")

@@ -17,8 +17,9 @@ from unhang.causes.detector import DetectorResult
 from unhang.causes.wording import pace_reasons
 from unhang.facts.machine.machine_state import signs_of_rank
 from unhang.facts.model import Facts
-from unhang.findings import Cause, say
+from unhang.findings import Cause
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import say
 
 CAUSE = Cause.SLOW_RANK
 

@@ -26,8 +26,9 @@ from unhang.facts.laggard.work_spanning_timeout import spanning_work
 from unhang.facts.model import Facts, Stall
 from unhang.facts.waiting.late_arrivals import LateArrival, late_arrivals, tiny_limits
 from unhang.facts.waiting.timeout_settings import limit_not_in_force
-from unhang.findings import Cause, Grade, Phase, Remedy, Text, say
+from unhang.findings import Cause, Grade, Phase, Remedy
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import Text, say
 
 CAUSE = Cause.TIMEOUT_TOO_SHORT
 # torch's own limit is 600 s (NCCL) or 1800 s (Gloo); a shorter one was chosen by somebody. At the default and above,

@@ -42,11 +42,12 @@ from unhang.facts.logs.per_rank_counts import UnequalCounts, unequal_counts
 from unhang.facts.logs.step_counts import StepCounts, step_counts
 from unhang.facts.model import CodeContext, Facts
 from unhang.facts.stacks.rank_cohorts import RankCohort
-from unhang.findings import Cause, Evidence, Grade, Remedy, RemedyKind, Text, Where, say
+from unhang.findings import Cause, Evidence, Grade, Remedy, RemedyKind, Where
 from unhang.knowledge.remedies import remedy
 from unhang.program.rank_dependence.agreed_rounds import agreeing_call
 from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, unseeded_splits
 from unhang.program.syntax.syntax_tree import find_source
+from unhang.sentences import Text, say
 
 CAUSE = Cause.UNEVEN_DATA
 

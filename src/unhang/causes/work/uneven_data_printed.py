@@ -21,8 +21,9 @@ from unhang.causes.wording.even_data_remedies import equal_shards_remedy, leave_
 from unhang.facts.endings.guard_errors import ParsedGuardError, guard_errors
 from unhang.facts.logs.per_rank_counts import UnequalCounts, unequal_counts
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Grade, Phase, say
+from unhang.findings import Cause, Grade, Phase
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import say
 
 CAUSE = Cause.UNEVEN_DATA
 

@@ -19,11 +19,10 @@ from unhang.findings import (
     RemedyKind,
     Severity,
     Status,
-    Text,
     Verdict,
-    say,
 )
 from unhang.host.inspection_result import InspectionResult, NodeInspection
+from unhang.sentences import Text, say
 
 CHECK = "probe"
 MIN_GAIN = 1.5

@@ -19,11 +19,11 @@ from unhang.check.devices.devices import (
 )
 from unhang.check.devices.nvidia_smi import query_cards, query_health
 from unhang.check.devices.nvidia_smi_text import leading_integer
-from unhang.findings import Text, say
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.knowledge.hardware.xid import find_xid
 from unhang.program.launch.planned_job import PlannedJob
+from unhang.sentences import Text, say
 
 NAME = "devices"
 LIMIT_S = 30.0

@@ -9,11 +9,11 @@ from typing import Any
 
 from unhang.check.devices.devices import NcclLibraries, NcclLibrary, NvidiaDriver, TorchCudaBuild
 from unhang.check.environment.collect_versions import NCCL_WHEELS
-from unhang.findings import say
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.knowledge.job.versions import rows_affecting
 from unhang.program.launch.planned_job import PlannedJob
+from unhang.sentences import say
 
 NAME = "driver"
 LIMIT_S = 10.0

@@ -23,10 +23,10 @@ from unhang.check.devices.topology import (
     VirtualMachine,
 )
 from unhang.check.devices.topology_text import parse_nvlinks, parse_peer_access, parse_topology, redirecting_bridges
-from unhang.findings import Text, say
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import CommandOutput, Machine
 from unhang.program.launch.planned_job import PlannedJob
+from unhang.sentences import Text, say
 
 NAME = "topology"
 LIMIT_S = 30.0

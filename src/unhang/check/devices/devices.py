@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from unhang.findings import Text
+from unhang.sentences import Text
 
 
 @dataclass(frozen=True, slots=True)

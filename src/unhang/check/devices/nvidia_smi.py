@@ -15,9 +15,9 @@ from typing import TypeVar
 
 from unhang.check.devices.devices import Card, CardHealth, CardProcess, Cards, DriverFailure
 from unhang.check.devices.nvidia_smi_text import bytes_of_mib, leading_integer, normal_bus, parse_report, parse_table
-from unhang.findings import say
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import CommandOutput, Machine
+from unhang.sentences import say
 
 Found = TypeVar("Found")
 MOST_CARDS = 64

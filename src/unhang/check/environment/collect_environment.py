@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from unhang.findings import Text
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.program.launch.job_environment import JobEnvironment, VariableSetting
 from unhang.program.launch.planned_job import PlannedJob
+from unhang.sentences import Text
 
 NAME = "environment"
 LIMIT_S = 5.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unhang.check.environment.timers import Timer, Timers
-from unhang.findings import Evidence, Source, Text, say
+from unhang.findings import Evidence, Source
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.knowledge import numbers
@@ -23,6 +23,7 @@ from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.program_source import ProcessGroupTimeout
 from unhang.program.settings.configuration_files import configuration_of
 from unhang.program.settings.process_group_timeouts import GROUP_CALLS, TRAINER_ARGUMENT
+from unhang.sentences import Text, say
 
 NAME = "timers"
 LIMIT_S = READING_LIMIT_S

@@ -13,7 +13,6 @@ from typing import Any
 from packaging.specifiers import SpecifierSet
 
 from unhang.check.environment.versions import Versions
-from unhang.findings import Text, say
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.knowledge.job.versions import VersionRow, rows_affecting, version_matches, version_numbers, version_rows
@@ -23,6 +22,7 @@ from unhang.program.imports.launch_entry import find_launch_entry, pinning_folde
 from unhang.program.imports.version_pins import VersionPin, find_version_pins
 from unhang.program.launch.command_words import parse_command
 from unhang.program.launch.planned_job import PlannedJob
+from unhang.sentences import Text, say
 
 NAME = "versions"
 LIMIT_S = 10.0

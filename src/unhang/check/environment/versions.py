@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from unhang.findings import Text
 from unhang.knowledge.job.environment_variables import EnvironmentVariable
 from unhang.knowledge.job.versions import version_numbers
 from unhang.program.launch.job_environment import JobEnvironment
+from unhang.sentences import Text
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from unhang.check.network.network import Address, Interfaces, NetworkInterface
-from unhang.findings import say
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.knowledge import numbers
+from unhang.sentences import say
 
 _UP = 0x1
 _HEX = re.compile(r"0x[0-9a-fA-F]{1,8}")

@@ -20,7 +20,6 @@ from unhang.check.network.network import (
 )
 from unhang.check.network.rdma_ports import rdma_ports
 from unhang.check.network.rendezvous_endpoint import find_rendezvous_endpoint, resolve_host
-from unhang.findings import say
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.knowledge import numbers
@@ -28,6 +27,7 @@ from unhang.knowledge.hardware.fabrics import plugin_fabrics
 from unhang.program.launch.command_words import parse_command
 from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.settings.configuration_files import configuration_of
+from unhang.sentences import say
 
 NAME = "network"
 LIMIT_S = 20.0

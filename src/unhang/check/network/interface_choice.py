@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unhang.check.network.network import Address, HostName, Interfaces, NetworkInterface
-from unhang.findings import Text, say
 from unhang.knowledge.hardware.interface_order import interface_order
 from unhang.program.launch.job_environment import JobEnvironment
+from unhang.sentences import Text, say
 
 _FAMILIES = {"AF_INET": 4, "AF_INET6": 6}
 

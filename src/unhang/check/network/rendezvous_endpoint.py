@@ -15,11 +15,12 @@ from pathlib import Path
 
 from unhang.check.network import network_trial
 from unhang.check.network.network import Interfaces, RendezvousEndpoint, is_loopback
-from unhang.findings import Evidence, Source, say
+from unhang.findings import Evidence, Source
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.knowledge import numbers
 from unhang.program.launch.launch import Configuration, Launch
+from unhang.sentences import say
 
 DEFAULT_PORT, DEFAULT_ENDPOINT_PORT = 29500, 29400
 """Of ``--master_port``; of a dynamic rendezvous (torch 2.13.0 elastic/rendezvous/c10d_rendezvous_backend.py)."""

@@ -9,9 +9,10 @@ from pathlib import Path
 from unhang.check.probe.gather_answers import LIMIT_S, exchange_answers
 from unhang.check.sameness.inspection_json import decode_inspection, encode_inspection
 from unhang.errors import EvidenceError
-from unhang.findings import NotChecked, Text, rank_ranges, say
+from unhang.findings import NotChecked
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.launch.job_environment import LauncherTask
+from unhang.sentences import Text, rank_ranges, say
 
 HOW = "srun --ntasks-per-node=1 unhang check --dir SHARED"
 

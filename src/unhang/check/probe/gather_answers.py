@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from unhang.findings import Text, say
 from unhang.program.launch.job_environment import LauncherTask
+from unhang.sentences import Text, say
 
 LIMIT_S = 60.0
 POLL_S = 0.1

@@ -12,7 +12,6 @@ from typing import Any
 from unhang.check.environment import collect_environment
 from unhang.check.probe_results.answer_line import find_answer
 from unhang.check.probe_results.probe_results import ProbeResult
-from unhang.findings import say
 from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import Machine
 from unhang.program.launch.job_environment import JobEnvironment
@@ -20,6 +19,7 @@ from unhang.program.launch.launch import Launch
 from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.settings import configuration_files
 from unhang.program.settings.job_values import job_value
+from unhang.sentences import say
 
 NAME = "probe"
 LIMIT_S = 400.0

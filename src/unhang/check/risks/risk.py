@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from unhang.findings import Cause, Certainty, Finding, NotChecked, PassedCheck, Severity, Text
+from unhang.findings import Cause, Certainty, Finding, NotChecked, PassedCheck, Severity
 from unhang.host.inspection_result import InspectionResult, NodeInspection
+from unhang.sentences import Text
 
 Answer = Finding | NotChecked | PassedCheck
 Ask = Callable[[NodeInspection], Iterator[Answer]]

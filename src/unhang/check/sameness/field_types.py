@@ -11,7 +11,7 @@ from dataclasses import fields
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from unhang.findings import Text
+from unhang.sentences import Text
 
 MOST = 1 << 64
 """The kernel itself writes no larger number."""

@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any
 
-from unhang import findings
+from unhang import findings, sentences
 from unhang.check.sameness.field_types import has_valid_types
 from unhang.errors import EvidenceError
 from unhang.evidence import items
@@ -81,7 +81,7 @@ def _kinds() -> dict[str, type]:
     """Every dataclass and enum that may travel, by name."""
     return {
         _name(kind): kind
-        for module in (findings, items, rank_branches, *(importlib.import_module(name) for name in SENT_MODULES))
+        for module in (findings, sentences, items, rank_branches, *map(importlib.import_module, SENT_MODULES))
         for kind in vars(module).values()
         if isinstance(kind, type)
         and kind.__module__ == module.__name__

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from unhang.findings import Text, rank_ranges
 from unhang.host.inspection_result import NodeInspection
+from unhang.sentences import Text, rank_ranges
 
 
 @dataclass(frozen=True, slots=True)

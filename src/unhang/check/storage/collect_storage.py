@@ -16,10 +16,10 @@ from typing import Any
 from unhang.check.storage import storage_trial
 from unhang.check.storage.storage import JobPath, Storage, StorageMeasurement
 from unhang.check.storage.storage_paths import find_job_paths
-from unhang.findings import Text, say
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.program.launch.planned_job import PlannedJob
+from unhang.sentences import Text, say
 
 NAME = "storage"
 LIMIT_S = 30.0

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from unhang.facts.endings.crashes import Crash, crashes_after_timeout, first_timeouts, signal_name
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Consequence, Finding, Severity, Text, say
+from unhang.findings import Cause, Consequence, Finding, Severity
+from unhang.sentences import Text, say
 
 
 def note_late_ends(facts: Facts, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:

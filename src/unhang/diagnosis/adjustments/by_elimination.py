@@ -9,7 +9,8 @@ from unhang.facts.laggard.work_spanning_timeout import absent_rank
 from unhang.facts.logs.log_statements import events_stating
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Finding, Grade, Text, say
+from unhang.findings import Cause, Finding, Grade
+from unhang.sentences import Text, say
 
 OF_ONE_RANK = frozenset(
     (

@@ -12,7 +12,8 @@ from dataclasses import replace
 from unhang.causes.wording import machine_reasons
 from unhang.facts.machine.machine_state import MachineSign, machine_signs, signs_of_rank, spinning_cards, storage_signs
 from unhang.facts.model import Facts, RankState
-from unhang.findings import Cause, Finding, Phase, Severity, Text, say
+from unhang.findings import Cause, Finding, Phase, Severity
+from unhang.sentences import Text, say
 
 _NO_ROOM = ("No space left", "Errno 28", "Disk quota exceeded", "inline_container.cc", "iostream error")
 """The last two are what torch.save says of a disk that took only a part of a file."""

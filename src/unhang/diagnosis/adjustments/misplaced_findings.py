@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from unhang.facts.logs.event_timing import is_preparing
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Certainty, Finding, Severity, say
+from unhang.findings import Cause, Certainty, Finding, Severity
+from unhang.sentences import say
 
 STARTUP_CAUSES = frozenset((Cause.RENDEZVOUS, Cause.NETWORK_CONFIG, Cause.DEVICE_MAPPING))
 _MADE = ("n.init_complete", "store.barrier_ok")

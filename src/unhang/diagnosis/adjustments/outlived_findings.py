@@ -13,8 +13,9 @@ from unhang.evidence.items import Progress
 from unhang.facts.endings.good_endings import good_endings
 from unhang.facts.logs.event_timing import is_preparing
 from unhang.facts.model import Facts
-from unhang.findings import Finding, Severity, Source, say
+from unhang.findings import Finding, Severity, Source
 from unhang.knowledge.messages import message_row
+from unhang.sentences import say
 
 _ENDS_A_PROCESS = frozenset(("exit", "killed", "restart", "aborted", "stuck"))
 _RAISED = "py.error"

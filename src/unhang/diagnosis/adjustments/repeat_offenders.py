@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from unhang.evidence.own_files.earlier_verdicts import EarlierSuspect, gpus_named
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Finding, Restart, Severity, Text, say
+from unhang.findings import Cause, Finding, Restart, Severity
 from unhang.knowledge.numbers import utc_time
+from unhang.sentences import Text, say
 
 STAYS_WITH_HOST = (Cause.GPU_HARDWARE, Cause.NETWORK_FAULT, Cause.P2P_BROKEN, Cause.SLOW_RANK, Cause.HOST_MEMORY)
 _MAY_BE_THE_HOST = (*STAYS_WITH_HOST, Cause.RANK_FROZEN, Cause.RANK_CRASHED, Cause.UNKNOWN)

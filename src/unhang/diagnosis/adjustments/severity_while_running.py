@@ -12,8 +12,9 @@ from unhang.facts.laggard.user_marked_work import is_overlong, is_planned, marke
 from unhang.facts.model import Facts
 from unhang.facts.pace.step_slowdown import StepSlowdown, slowdown_until_end, step_slowdown
 from unhang.facts.waiting.near_timeout import is_limit_near, live_manifest
-from unhang.findings import Cause, Finding, Restart, Severity, Status, Text, Verdict, say
+from unhang.findings import Cause, Finding, Restart, Severity, Status, Verdict
 from unhang.knowledge.remedies import remedy
+from unhang.sentences import Text, say
 
 WORK_CAUSES = frozenset((Cause.SINGLE_RANK_WORK, Cause.SLOW_DATA_LOADING, Cause.TIMEOUT_TOO_SHORT, Cause.SLOW_RANK))
 """The laggard gets on by itself."""

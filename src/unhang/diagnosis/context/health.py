@@ -19,8 +19,9 @@ from unhang.facts.logs.event_timing import is_preparing
 from unhang.facts.logs.last_log_lines import phase_of_line
 from unhang.facts.model import Facts, RankFacts, RankState
 from unhang.facts.world_size import is_world_size_stated
-from unhang.findings import PassedCheck, Phase, Text, say, shortened
+from unhang.findings import PassedCheck, Phase, shortened
 from unhang.knowledge.messages import message_row
+from unhang.sentences import Text, say
 
 ENDED, SAID, MOVES, STEPS = "ended", "said", "moves", "steps"
 _NOT_WELL = (RankState.CRASHED, RankState.STOPPED, RankState.ENDED_WITH_OTHERS)

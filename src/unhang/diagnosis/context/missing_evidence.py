@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from unhang.facts.endings.good_endings import good_endings
 from unhang.facts.model import Facts, RankState
-from unhang.findings import Cause, Certainty, Finding, NotChecked, Severity, say
+from unhang.findings import Cause, Certainty, Finding, NotChecked, Severity
+from unhang.sentences import say
 
 RECORDER_ON = "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_FR_BUFFER_SIZE=2000"
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from unhang.diagnosis.context.resume_checkpoints import last_complete, torn_since
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
-from unhang.findings import Cause, Certainty, Ending, Finding, RemedyKind, Restart, Severity, say
+from unhang.findings import Cause, Certainty, Ending, Finding, RemedyKind, Restart, Severity
+from unhang.sentences import say
 
 _PROGRAM = {
     Cause.UNEVEN_DATA,

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from unhang.evidence.checkpoints import checkpoint as layouts
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
-from unhang.findings import Text, TornCheckpoint, say
+from unhang.findings import TornCheckpoint
+from unhang.sentences import Text, say
 
 TORN_SHOWN = 3
 _BECAUSE = {

@@ -8,8 +8,9 @@ from unhang.facts.alignment.broadcast_roots import partly_finished_call
 from unhang.facts.laggard.idle_at_line import is_idle_at_line
 from unhang.facts.model import CodeContext, Facts, RankFacts, Stall
 from unhang.facts.waiting.progress_from_stacks import in_collective
-from unhang.findings import Cause, Certainty, Finding, RuledOut, say
+from unhang.findings import Cause, Certainty, Finding, RuledOut
 from unhang.knowledge.single_rank_work_words import single_rank_work_words
+from unhang.sentences import say
 
 
 def ruled_out_by(facts: Facts, findings: tuple[Finding, ...], limit: Certainty) -> tuple[RuledOut, ...]:

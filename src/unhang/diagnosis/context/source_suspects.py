@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Text, say
+from unhang.findings import Cause
 from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, unseeded_splits
+from unhang.sentences import Text, say
 
 MOST = 2
 """Places named for a cause."""

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from unhang.evidence.own_files.run_items import RankProcess
 from unhang.facts.model import Facts
-from unhang.findings import Certainty, NotChecked, say
+from unhang.findings import Certainty, NotChecked
+from unhang.sentences import say
 
 
 def unreadable_stacks(facts: Facts) -> Iterator[NotChecked]:

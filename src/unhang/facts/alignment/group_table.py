@@ -16,7 +16,8 @@ from unhang.facts.alignment.group_status import statuses_by_group
 from unhang.facts.collective_operations import canonical_operation
 from unhang.facts.model import GroupFacts, GroupProgress, PendingCall
 from unhang.facts.stacks.user_frames import first_user_frame
-from unhang.findings import Evidence, Source, rank_ranges
+from unhang.findings import Evidence, Source
+from unhang.sentences import rank_ranges
 
 DEFAULT_DESCRIPTIONS = ("default_pg",)
 

@@ -10,8 +10,9 @@ from unhang.facts.logs.log_statements import first_attempt, quote_event
 from unhang.facts.logs.step_counts import step_counts
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts
-from unhang.findings import Evidence, Source, rank_ranges
+from unhang.findings import Evidence, Source
 from unhang.knowledge.thresholds import threshold, whole_threshold
+from unhang.sentences import rank_ranges
 
 # Ranks in lockstep print at most one step apart.
 LOCKSTEP = whole_threshold("per_rank_counts.lockstep")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from unhang.evidence.items import Progress
 from unhang.facts.model import Facts
-from unhang.findings import rank_ranges
+from unhang.sentences import rank_ranges
 
 
 @dataclass(frozen=True, slots=True)

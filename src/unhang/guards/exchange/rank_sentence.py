@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from unhang.findings import rank_ranges
+from unhang.sentences import rank_ranges
 
 
 def ranks_text(ranks: Iterable[int]) -> str:

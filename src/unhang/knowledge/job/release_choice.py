@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from unhang.findings import Text, say
 from unhang.knowledge.job.versions import VersionRow
+from unhang.sentences import Text, say
 
 _NAMES = {"nccl": "NCCL", "torch": "PyTorch", "trl": "TRL", "deepspeed": "DeepSpeed"}
 

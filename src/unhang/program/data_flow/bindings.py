@@ -7,7 +7,9 @@ import ast
 from unhang.knowledge.collectives import collectives_by_name
 from unhang.program.data_flow.call_kinds import CallClassifier
 from unhang.program.data_flow.function_steps import BATCH, CHANCE, DATA, ORDER, PARTLY, RANK
-from unhang.program.data_flow.rank_dependent_values import PROGRESS_WRAPPERS, RankDependentValues
+from unhang.program.data_flow.library_vocabulary import PROGRESS_WRAPPERS
+from unhang.program.data_flow.model_parts import batch_parameters
+from unhang.program.data_flow.rank_dependent_values import RankDependentValues
 from unhang.program.data_flow.value_origins import (
     EQUAL,
     FILLED,
@@ -34,6 +36,22 @@ class NameBindings:
         self.values, self.what, self.learned = values, what, learned
         self.here, self.calls = what.here, what.calls
         self.sets = values.known.sets
+
+    def bind_parameters(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        """What callers give, what names say, and which parameter is a batch."""
+        every = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+        batch = batch_parameters(self.here, self.calls)
+        for one in every:
+            told = self.values.known.parameters.get((self.here, one.arg))
+            named = self.values.of(ast.Name(id=one.arg, ctx=ast.Load())) if one.arg != "self" else PLAIN_VALUE
+            kinds = (
+                (told or NO_ORIGINS)
+                | (named.kinds if not (told or NO_ORIGINS) & RANK_ORIGINS else NO_ORIGINS)
+                | {"=" + one.arg}
+            )
+            kinds |= {BATCH} if one.arg in batch else NO_ORIGINS
+            made = LOOP if BATCH in kinds else None
+            self.values.names[one.arg] = ValueOrigin(frozenset(kinds), named.key, made)
 
     def filled_in_order(self, loop: ast.For | ast.AsyncFor | ast.While) -> None:
         """What is filled in a loop over a set has its order."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from unhang.program.data_flow.bindings import NameBindings, merge_branches
@@ -27,6 +26,7 @@ from unhang.program.data_flow.function_steps import (
     CallStep,
     CollectiveStep,
     ExitStep,
+    FunctionReading,
     LoopStep,
     Step,
     TestTerm,
@@ -35,7 +35,6 @@ from unhang.program.data_flow.function_steps import (
     steps_of,
     test_terms,
 )
-from unhang.program.data_flow.model_parts import batch_parameters
 from unhang.program.data_flow.per_process_ranks import differs_by_process
 from unhang.program.data_flow.rank_dependent_values import RankDependentValues
 from unhang.program.data_flow.statement_kinds import (
@@ -71,20 +70,6 @@ _FILLS = {"update", "append", "extend", "add", "setdefault", "insert"}
 _EXITS = {"exit", "_exit", "quit", "abort"}
 
 
-@dataclass(slots=True)
-class FunctionReading:
-    """What was read of one function."""
-
-    here: FunctionDefinition
-    steps: Block
-    unused: list[tuple[ast.Call, FunctionDefinition]] = field(default_factory=list)
-    """Context managers that are called and not entered."""
-    ranks_given: list[tuple[ast.Call, ast.expr, frozenset[str]]] = field(default_factory=list)
-    """What is given to ``init_process_group`` as the rank, and why it differs."""
-    own_groups: list[tuple[CollectiveStep, str]] = field(default_factory=list)
-    """Groups that are made of ranks which differ from process to process, and how these are spelled."""
-
-
 class FunctionReader:
     """One function, read once."""
 
@@ -106,7 +91,7 @@ class FunctionReader:
         """Its steps; what it returns and leaves in its names is noted for the others."""
         node, known = self.here.node, self.around.known
         if not isinstance(node, ast.Module):
-            self._parameters(node)
+            self.names.bind_parameters(node)
         steps = self._block(node.body)
         known.finals[node] = self.values.names
         if self.back:
@@ -126,21 +111,6 @@ class FunctionReader:
             test = BranchTest("leaf", (), TestTerm(RANK_ZERO, True, expression_text(decorator), frozenset({RANK})))
             steps = (BranchStep(test, expression_text(decorator), decorator.lineno, steps, ()),)
         return FunctionReading(self.here, steps, self.unused, self.ranks_given, self.own_groups)
-
-    def _parameters(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        every = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
-        batch = batch_parameters(self.here, self.calls)
-        for one in every:
-            told = self.around.known.parameters.get((self.here, one.arg))
-            named = self.values.of(ast.Name(id=one.arg, ctx=ast.Load())) if one.arg != "self" else PLAIN_VALUE
-            kinds = (
-                (told or NO_ORIGINS)
-                | (named.kinds if not (told or NO_ORIGINS) & RANK_ORIGINS else NO_ORIGINS)
-                | {"=" + one.arg}
-            )
-            kinds |= {BATCH} if one.arg in batch else NO_ORIGINS
-            made = LOOP if BATCH in kinds else None
-            self.values.names[one.arg] = ValueOrigin(frozenset(kinds), named.key, made)
 
     # -- statements
 

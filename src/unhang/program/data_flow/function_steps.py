@@ -185,3 +185,17 @@ def steps_of(block: Block) -> Iterator[Step]:
         yield step
         for inner in inner_blocks(step):
             yield from steps_of(inner)
+
+
+@dataclass(slots=True)
+class FunctionReading:
+    """What was read of one function."""
+
+    here: FunctionDefinition
+    steps: Block
+    unused: list[tuple[ast.Call, FunctionDefinition]] = field(default_factory=list)
+    """Context managers that are called and not entered."""
+    ranks_given: list[tuple[ast.Call, ast.expr, frozenset[str]]] = field(default_factory=list)
+    """What is given to ``init_process_group`` as the rank, and why it differs."""
+    own_groups: list[tuple[CollectiveStep, str]] = field(default_factory=list)
+    """Groups that are made of ranks which differ from process to process, and how these are spelled."""

@@ -22,6 +22,21 @@ from unhang.program.data_flow.function_steps import (
     BranchTest,
     TestTerm,
 )
+from unhang.program.data_flow.library_vocabulary import (
+    CLOCKS,
+    DISTRIBUTED_QUESTIONS,
+    ENGINE_NAMES,
+    FILE_QUESTIONS,
+    KEEPS_ITEMS,
+    MASKING_CALLS,
+    NUMBER_ATTRIBUTES,
+    NUMBER_QUESTIONS,
+    PROGRESS_WRAPPERS,
+    STRUCTURE_ATTRIBUTES,
+    STRUCTURE_QUESTIONS,
+    TENSOR_METHODS,
+    WORLD_SIZES,
+)
 from unhang.program.data_flow.model_parts import is_optional_input
 from unhang.program.data_flow.per_process_numbers import (
     RANDOM_FUNCTIONS,
@@ -50,42 +65,10 @@ from unhang.program.data_flow.value_origins import (
 )
 from unhang.program.rank_dependence.rank_branches import expression_text
 from unhang.program.rank_dependence.rank_values import asks_environment, is_environ
-from unhang.program.rank_dependence.rank_vocabulary import PASSES_ON, RANK_CALLS
+from unhang.program.rank_dependence.rank_vocabulary import RANK_CALLS
 from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition
 from unhang.program.syntax.syntax_tree import call_name, dotted
 
-PROGRESS_WRAPPERS = {"tqdm", "track"}
-"""Their other arguments say whether a bar is drawn."""
-_FILES = {"exists", "isfile", "isdir", "islink", "is_file", "is_dir", "is_symlink", "lexists", "iterdir"}
-_TIMES = {"time", "monotonic", "perf_counter", "process_time", "time_ns"}
-_LOCAL_NUMBERS = {"isnan", "isinf", "isfinite"}
-_MASKED = {"nonzero", "masked_select", "bool", "argwhere"}
-_TENSORS = PASSES_ON | {
-    "tensor",
-    "as_tensor",
-    "Tensor",
-    "to",
-    "cuda",
-    "cpu",
-    "detach",
-    "clone",
-    "full",
-    "numel",
-    "size",
-}
-_STRUCTURE = {"isinstance", "hasattr", "callable", "type", "issubclass", "dim", "ndimension", "get_device", "is_tensor"}
-_NUMBERS_OF = {"shape", "data", "loss", "losses", "grad", "T", "values"}
-"""Attributes that hold numbers of what they belong to; any other may be a setting."""
-_STRUCTURES = {"dtype", "device", "ndim", "requires_grad", "is_cuda"}
-_DISTRIBUTED = {
-    *("is_initialized", "is_available", "is_distributed", "is_dist_avail_and_initialized", "is_dist_initialized"),
-    *("distributed", "is_dist", "use_dist", "is_ddp", "use_ddp", "is_multi_gpu", "is_dist_available"),
-    *("is_torchelastic_launched", "use_distributed", "is_distributed_initialized"),
-}
-_ENGINES = {"accelerator", "fabric"}
-"""A job of several ranks that asks for one of these has it."""
-_WORLD = {"world_size", "get_world_size", "num_processes", "WORLD_SIZE", "get_num_processes", "n_gpus_total"}
-_SAME_MEMBERS = {"dict", "items", "keys", "values", "copy", "deepcopy", "defaultdict", "OrderedDict"}
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 _FLIPPED = {ast.NotEq: "==", ast.NotIn: "in", ast.IsNot: "is"}
 _SAME = {ast.Eq: "==", ast.In: "in", ast.Is: "is"}
@@ -181,7 +164,7 @@ class RankDependentValues:
         return value_of_name(name)
 
     def _attribute(self, node: ast.Attribute) -> ValueOrigin:
-        if node.attr in _STRUCTURES:
+        if node.attr in STRUCTURE_ATTRIBUTES:
             return PLAIN_VALUE
         owner = self.owner_of(node)
         known = self._learned_of(owner, node.attr)
@@ -196,7 +179,7 @@ class RankDependentValues:
         inner = self.of(node.value)
         if BATCH in inner.kinds and inner.made == LOOP and node.attr != "shape":
             return ValueOrigin(inner.kinds & {DATA, BATCH}, made=LOOP)
-        kinds = inner.kinds & {DATA} if node.attr in _NUMBERS_OF else NO_ORIGINS
+        kinds = inner.kinds & {DATA} if node.attr in NUMBER_ATTRIBUTES else NO_ORIGINS
         return ValueOrigin(kinds) if kinds else PLAIN_VALUE
 
     def _learned_of(self, owner: ClassDefinition | None, name: str) -> ValueOrigin | None:
@@ -229,7 +212,7 @@ class RankDependentValues:
         if base.made == EQUAL and not index.kinds:
             return base  # of a list that was broadcast
         masked = isinstance(node.slice, ast.Compare) or (
-            isinstance(node.slice, ast.Call) and call_name(node.slice) in _MASKED
+            isinstance(node.slice, ast.Call) and call_name(node.slice) in MASKING_CALLS
         )
         kinds = (base.kinds - {PARTLY, ORDER}) | (index.kinds & RANK_ORIGINS) | ({DATA} if masked else NO_ORIGINS)
         return ValueOrigin(frozenset(kinds)) if kinds else PLAIN_VALUE
@@ -244,14 +227,14 @@ class RankDependentValues:
             return own
         if name in RANK_CALLS:
             return value_of_call(name, node)
-        if name in _STRUCTURE:
+        if name in STRUCTURE_QUESTIONS:
             return PLAIN_VALUE
         if name in RANDOM_FUNCTIONS and is_random_number(
             node, self.known.calls.outside(node.func, self.here), self.known.seeds
         ):
             return ValueOrigin(frozenset({CHANCE}))
-        if name in _FILES or (name in _TIMES and dotted(node.func) in (name, f"time.{name}")):
-            return ValueOrigin(frozenset({FILES if name in _FILES else TIME}))
+        if name in FILE_QUESTIONS or (name in CLOCKS and dotted(node.func) in (name, f"time.{name}")):
+            return ValueOrigin(frozenset({FILES if name in FILE_QUESTIONS else TIME}))
         return self._of_library(node, name)
 
     def _of_library(self, node: ast.Call, name: str) -> ValueOrigin:
@@ -265,11 +248,11 @@ class RankDependentValues:
         if name in ("get", "pop") and PARTLY in behind:
             return ValueOrigin(frozenset({GROUP_RANK}), only=True)
         order = frozenset({ORDER}) if returns_set_order(node, kinds, behind) else NO_ORIGINS
-        if name not in _TENSORS:
-            passed = {DATA, BATCH, PARTLY} | RANK_ORIGINS if name in _SAME_MEMBERS else {DATA, BATCH}
+        if name not in TENSOR_METHODS:
+            passed = {DATA, BATCH, PARTLY} | RANK_ORIGINS if name in KEEPS_ITEMS else {DATA, BATCH}
             kinds, behind = kinds & passed, behind & passed
         kinds, behind = kinds - {ORDER} | order, behind - {ORDER} - ({BATCH} if name == "size" else NO_ORIGINS)
-        if name in _LOCAL_NUMBERS | {"nonzero", "masked_select", "argwhere"} or is_own_data(name, _last_owner(node)):
+        if name in NUMBER_QUESTIONS | {"nonzero", "masked_select", "argwhere"} or is_own_data(name, _last_owner(node)):
             behind |= {DATA}
         if kinds | behind:
             return ValueOrigin(kinds | behind)
@@ -334,7 +317,7 @@ class RankDependentValues:
         value = self.of(node)
         if PARTLY in value.kinds:
             return TestTerm(text, True, text, frozenset({GROUP_RANK}))
-        if _last(node).strip("_") in _DISTRIBUTED and "cuda" not in text and not value.kinds:
+        if _last(node).strip("_") in DISTRIBUTED_QUESTIONS and "cuda" not in text and not value.kinds:
             return TestTerm(text, True, text, known=True)
         path = expression_text(_path_of(node)) if FILES in value.kinds and isinstance(node, ast.Call) else ""
         if value.key is not None:
@@ -346,12 +329,12 @@ class RankDependentValues:
 
     def _compared(self, node: ast.Compare, text: str) -> TestTerm:
         operator, left, right = node.ops[0], node.left, node.comparators[0]
-        if _last(left).strip("_") in _ENGINES and isinstance(right, ast.Constant) and right.value is None:
+        if _last(left).strip("_") in ENGINE_NAMES and isinstance(right, ast.Constant) and right.value is None:
             return TestTerm(text, True, text, known=isinstance(operator, ast.IsNot | ast.NotEq))
         one, other = self.of(left), self.of(right)
         kinds = one.kinds | other.kinds
         number = integer_literal(right)
-        if _last(left) in _WORLD and number is not None and not kinds & {DATA}:
+        if _last(left) in WORLD_SIZES and number is not None and not kinds & {DATA}:
             return TestTerm(text, True, text, known=world_size_test_result(operator, number))
         if isinstance(operator, ast.In | ast.NotIn) and isinstance(left, ast.Constant):
             partly = frozenset({GROUP_RANK}) if PARTLY in other.kinds else NO_ORIGINS
@@ -410,7 +393,7 @@ def _path_of(call: ast.Call) -> ast.expr:
 def _setting_of(node: ast.expr) -> str:
     """Nothing is called or counted in the test: a setting may decide it once for all."""
     calls = [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]
-    if not all(call_name(call) in _STRUCTURE | {"getattr", "get", "len", "bool"} for call in calls):
+    if not all(call_name(call) in STRUCTURE_QUESTIONS | {"getattr", "get", "len", "bool"} for call in calls):
         return ""
     asked = isinstance(node, ast.Call) and call_name(node) == "hasattr"
     names = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}

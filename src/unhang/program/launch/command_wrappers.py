@@ -6,7 +6,7 @@ import posixpath
 import re
 from collections.abc import Callable, Sequence
 
-from unhang.findings import Source, Text, say
+from unhang.findings import Source
 from unhang.knowledge.job.launch_commands import CommandWrapper, wrapper_of
 from unhang.program.launch import kubernetes_manifests, slurm_scripts
 from unhang.program.launch.follow_session import MOST_DEPTH, FollowSession, ProgramStart
@@ -14,6 +14,7 @@ from unhang.program.launch.python_commands import LAUNCHERS, program_words
 from unhang.program.launch.shell.partly_known_text import is_known
 from unhang.program.launch.shell.state import OuterLauncher, ShellState
 from unhang.program.launch.shell.statements import run_file, run_text
+from unhang.sentences import Text, say
 
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh", "ash"})
 Follow = Callable[[FollowSession, ShellState, list[str], Source | None, str | None], None]

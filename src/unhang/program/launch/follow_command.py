@@ -6,7 +6,6 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from unhang.findings import say
 from unhang.host.machine import Machine
 from unhang.program.launch.command_words import parse_command
 from unhang.program.launch.command_wrappers import follow_words
@@ -16,6 +15,7 @@ from unhang.program.launch.launch import FollowedLaunch, Launch, NotUnderstood
 from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.launch.shell.partly_known_text import UnknownPart, is_known
 from unhang.program.launch.shell.state import ShellState
+from unhang.sentences import say
 
 MOST_NOTES, MOST_OTHERS, MOST_NAMES = 12, 3, 4
 _WEIGHT = {"torchrun": 3, "accelerate": 3, "deepspeed": 3, "llamafactory": 3, "composer": 3, "tune": 3, "colossalai": 3}

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from unhang.findings import Source, Text, say
+from unhang.findings import Source
 from unhang.host.machine import Machine
 from unhang.program.launch.launch import NotUnderstood
 from unhang.program.launch.shell.partly_known_text import UnknownParts, is_known, without_marks
 from unhang.program.launch.shell.state import ShellState
+from unhang.sentences import Text, say
 
 MOST_STEPS, MOST_DEPTH = 20_000, 24
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import yaml
 
-from unhang.findings import Source, say
+from unhang.findings import Source
 from unhang.program.launch.follow_session import FollowSession
 from unhang.program.launch.shell.partly_known_text import without_marks
 from unhang.program.launch.shell.state import ShellState
+from unhang.sentences import say
 
 MOST_DEEP = 24
 

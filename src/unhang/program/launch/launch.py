@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from unhang.findings import Source, Text
+from unhang.findings import Source
 from unhang.program.launch.job_environment import VariableSetting
+from unhang.sentences import Text
 
 
 @dataclass(frozen=True, slots=True)

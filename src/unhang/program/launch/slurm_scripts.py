@@ -6,12 +6,13 @@ import re
 import shlex
 from collections.abc import Mapping
 
-from unhang.findings import Source, say
+from unhang.findings import Source
 from unhang.knowledge import numbers
 from unhang.program.launch.follow_session import FollowSession
 from unhang.program.launch.shell.partly_known_text import is_known
 from unhang.program.launch.shell.state import OuterLauncher, ShellState
 from unhang.program.launch.shell.statements import run_file, run_text
+from unhang.sentences import say
 
 _LINE = re.compile(r"#SBATCH\s+(.*)")
 _SHORT = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task", "G": "gpus", "D": "chdir", "t": "time", "J": "job-name"}

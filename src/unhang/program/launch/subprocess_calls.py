@@ -7,11 +7,12 @@ import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from unhang.findings import Source, say
+from unhang.findings import Source
 from unhang.program.launch.console_scripts import EntryPoint
 from unhang.program.launch.follow_session import FollowSession
 from unhang.program.launch.shell.partly_known_text import is_known
 from unhang.program.launch.shell.state import ShellState
+from unhang.sentences import say
 
 _STARTS = frozenset(
     ("run", "Popen", "call", "check_call", "check_output", "system", "execvp", "execvpe", "execv", "execlp", "popen")

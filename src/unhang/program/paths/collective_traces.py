@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from unhang.program.data_flow.constant_arguments import NO_CONSTANTS, Constants, callee_constants, evaluate_test
-from unhang.program.data_flow.function_reader import FunctionReading
 from unhang.program.data_flow.function_steps import (
     LOCAL_ZERO,
     RANK_ZERO,
@@ -20,6 +19,7 @@ from unhang.program.data_flow.function_steps import (
     CallStep,
     CollectiveStep,
     ExitStep,
+    FunctionReading,
     LoopStep,
     ModelPartStep,
     Step,

@@ -6,7 +6,6 @@ import ast
 import time
 from collections.abc import Iterator, Sequence
 
-from unhang.program.data_flow.function_reader import FunctionReading
 from unhang.program.data_flow.function_steps import (
     BATCH,
     CHANCE,
@@ -25,6 +24,7 @@ from unhang.program.data_flow.function_steps import (
     CallStep,
     CollectiveStep,
     ExitStep,
+    FunctionReading,
     LoopStep,
     TestTerm,
     TryStep,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from unhang.program.data_flow.call_kinds import ProgramContext
-from unhang.program.data_flow.function_reader import FunctionReading
-from unhang.program.data_flow.function_steps import Block, CollectiveStep
+from unhang.program.data_flow.function_steps import Block, CollectiveStep, FunctionReading
 from unhang.program.paths.collective_traces import CollectiveTraces, PathAssumptions
 from unhang.program.paths.next_collective import NextCollective
 from unhang.program.syntax.call_graph import CallGraph

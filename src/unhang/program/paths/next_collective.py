@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from unhang.program.data_flow.function_reader import FunctionReading
 from unhang.program.data_flow.function_steps import (
     Block,
     BranchStep,
     CallStep,
     CollectiveStep,
     ExitStep,
+    FunctionReading,
     LoopStep,
     ModelPartStep,
     Step,

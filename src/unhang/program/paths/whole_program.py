@@ -11,7 +11,8 @@ from unhang.evidence.items import SourceFile
 from unhang.findings import Source
 from unhang.late_pattern import late_pattern
 from unhang.program.data_flow.call_kinds import ProgramContext
-from unhang.program.data_flow.function_reader import FunctionReader, FunctionReading
+from unhang.program.data_flow.function_reader import FunctionReader
+from unhang.program.data_flow.function_steps import FunctionReading
 from unhang.program.data_flow.value_origins import ProgramKnowledge
 from unhang.program.data_flow.wrapped_models import find_wrapped_models
 from unhang.program.paths.collective_traces import CollectiveTraces

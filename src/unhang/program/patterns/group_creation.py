@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from unhang.program.data_flow.function_reader import FunctionReading
-from unhang.program.data_flow.function_steps import MEMBER, BranchStep, CollectiveStep, test_terms
+from unhang.program.data_flow.function_steps import MEMBER, BranchStep, CollectiveStep, FunctionReading, test_terms
 from unhang.program.paths.next_collective import paths_to_steps
 from unhang.program.syntax.definitions import FunctionDefinition
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import yaml
 
-from unhang.findings import Text, say
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.knowledge import numbers
@@ -24,6 +23,7 @@ from unhang.program.launch.launch import ConfigFile, Configuration, FollowedLaun
 from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.settings.hydra_files import HYDRA_OPTIONS, HydraComposer, hydra_main, scalar
 from unhang.program.settings.omegaconf_interpolation import interpolate
+from unhang.sentences import Text, say
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from unhang import causes
 from unhang.diagnosis.detectors import ALL_DETECTORS
-from unhang.findings import Cause, Text, say
+from unhang.findings import Cause
 from unhang.report.explain.page import ExplanationPage, PageLine
+from unhang.sentences import Text, say
 
 _PART = re.compile(r"^(What happens|Why it hangs|Example|Fix|Certain when|Possible when): ", re.MULTILINE)
 LABELS: dict[str, Text] = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from unhang.findings import Text, say
 from unhang.knowledge.hardware.xid import XidRow, xid_row
 from unhang.knowledge.terms import Term, advice, term
 from unhang.report.explain.page import ExplanationPage
+from unhang.sentences import Text, say
 
 _XID = re.compile(r"(?:nvrm:?\s*)?xid(?:\s+(?:code|error))?[\s:#=_-]*(\d{1,4})$", re.IGNORECASE)
 _BARE = re.compile(r"-?\d{1,4}$")

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from unhang.findings import Text
 from unhang.report.explain.explanation_text import localized
 from unhang.report.explain.page import Explanation, ExplanationPage, PageLine
 from unhang.report.localizer import Localizer
+from unhang.sentences import Text
 
 if TYPE_CHECKING:
     from unhang.knowledge.known_incidents.incidents import Incident

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text as Styled
 
-from unhang.findings import Text, say
 from unhang.report.explain.page import Explanation, ExplanationPage, PageLine
 from unhang.report.language import translate_known
 from unhang.report.layout.text_layout import TextLayout
 from unhang.report.localizer import Localizer
+from unhang.sentences import Text, say
 
 if TYPE_CHECKING:
     from unhang.knowledge.known_incidents.incidents import Incident

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from unhang.evidence.items import LogEvent
 from unhang.evidence.logs import read_log
-from unhang.findings import Text, say
 from unhang.knowledge.messages import MessageRow, load_messages, message_row
 from unhang.knowledge.terms import advice, term
 from unhang.report.explain.code_pages import term_page, xid_page
 from unhang.report.explain.page import ExplanationPage, PageLine
+from unhang.sentences import Text, say
 
 MESSAGES_SHOWN, RELATED_SHOWN = 4, 3
 _SHOWN = ("operation", "position", "last_completed", "last_enqueued", "limit_ms", "elapsed_ms", "peer", "ranks", "key")

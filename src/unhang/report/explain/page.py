@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from unhang.findings import Text
+from unhang.sentences import Text
 
 if TYPE_CHECKING:
     from unhang.knowledge.known_incidents.incidents import Incident

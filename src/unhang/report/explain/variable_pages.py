@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from unhang.findings import Text, say
 from unhang.knowledge.job.environment_variables import EnvironmentVariable, variable
 from unhang.report.explain.page import ExplanationPage, PageLine
+from unhang.sentences import Text, say
 
 _SETTING = re.compile(r"(?:export\s+|set\s+|-e\s+|--env\s+|unset\s+)?([A-Za-z][A-Za-z0-9_]{2,63})(?:\s*=\s*(.*))?$")
 _WORDS = frozenset(("true", "false", "yes", "no", "on", "off"))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from unhang.findings import Text, say
 from unhang.knowledge.job.default_timeouts import timeouts_with_default
 from unhang.knowledge.job.release_choice import affected_releases, recommended_release
 from unhang.knowledge.job.versions import VersionRow, rows_affecting, version_numbers, version_rows
 from unhang.report.explain.page import ExplanationPage, PageLine
+from unhang.sentences import Text, say
 
 _VERSION = re.compile(r"(?P<package>[A-Za-z][\w-]{1,30})\s*(?:==|=|\s)\s*v?(?P<version>\d+(?:\.\d+)+\S{0,20})$")
 _LIMIT = re.compile(

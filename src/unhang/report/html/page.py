@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from unhang import __version__
 from unhang.facts.model import Facts
-from unhang.findings import Evidence, Finding, NotChecked, Verdict, Where, say
+from unhang.findings import Evidence, Finding, NotChecked, Verdict, Where
 from unhang.report import labels
 from unhang.report.html.cited_lines import CitedLines
 from unhang.report.html.embedding import data_block, policy_hash
@@ -36,6 +36,7 @@ from unhang.report.redaction.redact import Redactor
 from unhang.report.redaction.shown_paths import without_library_roots
 from unhang.report.text import consequence_line, evidence_folder, source_label
 from unhang.report.verdict_document import verdict_document
+from unhang.sentences import say
 
 ASSETS = Path(__file__).parent
 NOBODY: frozenset[int] = frozenset()

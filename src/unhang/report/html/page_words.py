@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from unhang.findings import Text, say
+from unhang.sentences import Text, say
 
 WORDS: Mapping[str, Text] = {
     "skip": say("Skip to the verdict"),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from unhang.facts.model import CallMismatch, Facts
-from unhang.findings import Text, say
 from unhang.report import labels
 from unhang.report.html.late_ranks import group_label
 from unhang.report.html.timeline import call_label
 from unhang.report.localizer import Localizer
+from unhang.sentences import Text, say
 
 MOST_SHOWN = 8
 

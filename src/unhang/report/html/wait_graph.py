@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from unhang.facts.model import Facts, PendingCall, RankState
-from unhang.findings import say
 from unhang.report import labels
 from unhang.report.html.late_ranks import group_label, pending_calls
 from unhang.report.html.wait_layout import BOX_HEIGHT, BOX_WIDTH, MARGIN, Layout, Point, layout, route
 from unhang.report.html.wait_links import equal_ranks, links_between, similar_ranks, transitive_reduction
 from unhang.report.localizer import Localizer
+from unhang.sentences import say
 
 MOST_EXACT, MOST_BOXES, MOST_EDGES, LOOP_ROOM = 12, 40, 2_000_000, 150
 

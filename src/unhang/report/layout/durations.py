@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unhang.findings import Text, say
+from unhang.sentences import Text, say
 
 SECONDS_BELOW_S = 120
 MINUTES_BELOW_S = 7_200

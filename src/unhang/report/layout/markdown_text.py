@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from unhang.findings import Text
 from unhang.report.language import translate
 from unhang.report.localizer import Localizer
+from unhang.sentences import Text
 
 _LIVE = re.compile(r"@|#\d|!\d|:/|www\.|\bGH-\d|\b[0-9a-f]{7,}\b|&#?\w+;|:\w+:", re.IGNORECASE)
 """Mentions, e-mail addresses, numbers of issues, URLs, commits, HTML's entities, names of pictures."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from unhang.findings import Certainty, NotChecked, say
+from unhang.findings import Certainty, NotChecked
+from unhang.sentences import say
 
 Made = TypeVar("Made")
 Other = TypeVar("Other")

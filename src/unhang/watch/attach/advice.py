@@ -7,7 +7,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from unhang.findings import Stop, Text, say
+from unhang.findings import Stop
+from unhang.sentences import Text, say
 from unhang.watch.attach.collected_evidence import CollectedEvidence
 from unhang.watch.attach.live_verdict import LiveDiagnosis
 from unhang.watch.attach.sources.nccl_ras import RasStatement, ranks_behind

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from unhang.evidence.items import Frame, StackDump
-from unhang.findings import Text, say
 from unhang.knowledge.libraries import is_library_file
+from unhang.sentences import Text, say
 from unhang.watch.attach.collected_evidence import CollectedEvidence
 
 

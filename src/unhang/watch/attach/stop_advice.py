@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from unhang.facts.model import Facts
-from unhang.findings import Certainty, Phase, Restart, Status, Stop, Text, Verdict, say
+from unhang.findings import Certainty, Phase, Restart, Status, Stop, Verdict
+from unhang.sentences import Text, say
 from unhang.watch.attach.collected_evidence import CollectedEvidence
 
 

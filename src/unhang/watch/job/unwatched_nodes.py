@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from unhang.findings import Text, say
+from unhang.sentences import Text, say
 
 HOSTS_SHOWN = 3
 MOST_NODES = 65_536

@@ -18,8 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from unhang.findings import Text, say
 from unhang.report.language import translate
+from unhang.sentences import Text, say
 from unhang.watch.launch import signals
 from unhang.watch.launch.job_environment import environment_of_job
 from unhang.watch.launch.masked_log import MaskedLog, MaskingProcess

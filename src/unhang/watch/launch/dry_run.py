@@ -22,10 +22,10 @@ import msgspec
 
 from unhang.check.sameness.sameness import DryRun, RankStart
 from unhang.errors import UsageError
-from unhang.findings import Text, say
 from unhang.inprocess.dry_run import FOLDER, PEERS, STEPS
 from unhang.program.launch.command_words import parse_command
 from unhang.program.launch.job_environment import find_task
+from unhang.sentences import Text, say
 from unhang.watch.job import job_processes
 from unhang.watch.launch.job_environment import RECORDS_VARIABLE, RUN_FOLDER_VARIABLE, STARTUP_FOLDER
 

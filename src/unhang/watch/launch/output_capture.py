@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from unhang.findings import Text, say
 from unhang.report.language import translate
 from unhang.report.printable import one_line
+from unhang.sentences import Text, say
 from unhang.watch import private_files
 from unhang.watch.launch.pipes import close_all_except, new_pipe
 

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from unhang.errors import UsageError
-from unhang.findings import Text, say
 from unhang.report.printable import one_line
+from unhang.sentences import Text, say
 from unhang.watch.job.sibling_tasks import SiblingTasks
 from unhang.watch.nodes.transport.node_discovery import JobNodes, node_name
 from unhang.watch.run_folder import RunFolder

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from msgspec import structs
 
-from unhang.records.process_registration import host_name
 from unhang.watch.job.job_ranks import JobRank
 from unhang.watch.job.wait_detection import (
     SAME_WAIT_NS,
@@ -132,7 +131,7 @@ class ClusterView:
         if self.role is not Role.LEADS:
             self._standing = None
             return None
-        if not self._somebody_waits(now_ns):
+        if not (self.roster.somebody_waits() or self._waited_ms(now_ns) >= 0):
             self._standing = detector.judge(now_ns, {})
         else:
             every = {**self.roster.states(now_ns), **states}
@@ -335,10 +334,6 @@ class ClusterView:
                 return
             time.sleep(0.02)
 
-    def _somebody_waits(self, now_ns: int) -> bool:
-        own = self._waited_ms(now_ns)
-        return self.roster.somebody_waits() or own >= 0
-
     def _waited_ms(self, now_ns: int) -> int:
         since = [state.waits_ns for state in self._ranks.states.values() if state.waits and state.waits_ns is not None]
         return (now_ns - min(since)) // 1_000_000 if since else -1
@@ -375,9 +370,6 @@ class ClusterView:
             )
         )
 
-    def _quiet(self, now_ns: int) -> list[int]:
-        return [node.number for node in self.roster.met() if node.quiet_s(now_ns) > QUIET_S]
-
     def _whole(self, now_ns: int) -> bool:
         """Whether each rank is worth telling of now."""
         waits = self._waited_ms(now_ns) >= COLUMNS_AFTER_MS or self._leader_wants_columns()
@@ -397,25 +389,12 @@ class ClusterView:
         return time.monotonic() < self._columns_until
 
     def _leader_wants_columns(self) -> bool:
-        heard = next((h for h in self.news.words if h.node == self.leader), None) if self.news is not None else None
-        word = (
-            leader_messages.read_leader_message(heard.value)
-            if heard is not None and self.role is Role.FOLLOWS
-            else None
-        )
-        return word is not None and word.whole
+        if self.role is not Role.FOLLOWS or self.news is None:
+            return False
+        words = (leader_messages.read_leader_message(h.value) for h in self.news.words if h.node == self.leader)
+        return (word := next(words, None)) is not None and word.whole
 
     def _current_hello(self, now_ns: int) -> NodeHello:
-        ranks = sorted(self._ranks.looks)
-        identities = [self._ranks.looks[rank].view.identity for rank in ranks]
-        known = self._hello
         address = self.news.address if self.news is not None else ""
-        if known is None or known.ranks != ranks or known.address != address:
-            world = max((identity.world_size for identity in identities), default=0)
-            pids = [identity.pid for identity in identities]
-            host = host_name()
-            self._hello = NodeHello(
-                self.name, host, address, str(self._folder), ranks, pids, world, now_ns, time.time_ns()
-            )
-        assert self._hello is not None
+        self._hello = digests.hello_of(self._hello, self.name, address, self._folder, self._ranks, now_ns)
         return self._hello

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
-from unhang.findings import Certainty, Text, say
+from unhang.findings import Certainty
 from unhang.report.labels import CERTAINTY
 from unhang.report.localizer import Localizer
 from unhang.report.text_serialization import text_from_json
+from unhang.sentences import Text, say
 from unhang.watch.nodes.cluster_view import ClusterView
 from unhang.watch.nodes.leader_election import Role
 from unhang.watch.nodes.leader_messages import LeaderVerdict

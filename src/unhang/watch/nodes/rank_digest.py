@@ -6,12 +6,15 @@ are never compared.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from unhang.evidence.decode_errors import DECODE_ERRORS
+from unhang.records.process_registration import host_name
 from unhang.records.record_views import PHASES
 from unhang.watch.job.wait_detection import RankActivity, RankSample, RankState
 from unhang.watch.pace.call_digests import MOST_GROUPS as PRINTED_GROUPS
@@ -234,3 +237,16 @@ def clock_ahead_s(ours: NodeHello, theirs: NodeHello, ahead_ns: int) -> float:
     own_ns = ours.wall_ns - ours.at_ns
     other_ns = theirs.wall_ns - theirs.at_ns + ahead_ns
     return (other_ns - own_ns) / 1e9
+
+
+def hello_of(
+    known: NodeHello | None, name: str, address: str, folder: Path, ranks: NodeRanks, now_ns: int
+) -> NodeHello:
+    """What a node says of itself: ``known``, unless its ranks or its address are others by now."""
+    numbers = sorted(ranks.looks)
+    if known is not None and known.ranks == numbers and known.address == address:
+        return known
+    identities = [ranks.looks[rank].view.identity for rank in numbers]
+    world = max((identity.world_size for identity in identities), default=0)
+    pids = [identity.pid for identity in identities]
+    return NodeHello(name, host_name(), address, str(folder), numbers, pids, world, now_ns, time.time_ns())

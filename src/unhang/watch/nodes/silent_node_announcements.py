@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
-from unhang.findings import Text, say
+from unhang.sentences import Text, say
 from unhang.watch.nodes.cluster_view import ClusterView
 from unhang.watch.nodes.node_roster import RemoteNode
 from unhang.watch.nodes.transport.mailbox import seconds_since

@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from unhang.evidence.logs.content.unhang_verdicts import SEPARATOR
-from unhang.findings import Text, say
 from unhang.report.language import translate
 from unhang.report.printable import one_line
+from unhang.sentences import Text, say
 from unhang.watch.job.job_ranks import JobRanks
 from unhang.watch.job.planned_waits import PlannedWait
 from unhang.watch.job.wait_detection import RankActivity, WaitSnapshot

@@ -14,11 +14,12 @@ from unhang.check.probe_results.collect_probe import collect, probe_arguments
 from unhang.check.probe_results.expected_speed import find_slow_collectives
 from unhang.check.probe_results.probe_results import PairSpeed, ProbeResult, ProbeStep, SuspectRound
 from unhang.check.probe_results.slow_pairs import find_slow_pairs, slow_pairs
-from unhang.findings import Cause, Certainty, Finding, Severity, Status, Verdict, say
+from unhang.findings import Cause, Certainty, Finding, Severity, Status, Verdict
 from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import StoredMachine
 from unhang.program.launch.launch import ConfigFile, Configuration, Launch
 from unhang.program.launch.planned_job import PlannedJob
+from unhang.sentences import say
 
 SIZE = 64 << 20
 

@@ -13,11 +13,11 @@ from tests.program.launch.following import follow
 from tests.program.marks import marks_of
 from unhang.check import all_inspections
 from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
-from unhang.findings import say
 from unhang.host.machine import Machine
 from unhang.program.launch.job_environment import JobEnvironment
 from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.launch.shell import parser
+from unhang.sentences import say
 
 SCRIPTS = Path(__file__).with_name("scripts")
 AS_BASH = sorted((SCRIPTS / "as_bash").glob("*.sh"))

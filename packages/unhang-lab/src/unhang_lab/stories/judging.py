@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from unhang.findings import Certainty, Text, rank_ranges, say
+from unhang.findings import Certainty
+from unhang.sentences import Text, rank_ranges, say
 from unhang_lab.stories.story import ExpectedFinding
 
 Document = Mapping[str, Any]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from unhang.errors import UnhangError
-from unhang.findings import Text, say
+from unhang.sentences import Text, say
 from unhang_lab.recorder import Tell
 from unhang_lab.stories.judging import find_mistakes, missing_finding
 from unhang_lab.stories.recorded_run import RecordedRun, run_patched

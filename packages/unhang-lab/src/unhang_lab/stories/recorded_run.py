@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from unhang.findings import Text, say
+from unhang.sentences import Text, say
 from unhang.watch.reporting.verdict_summary import HEALTHY
 from unhang_lab.recorder import Tell
 from unhang_lab.stories.judging import find_mistakes

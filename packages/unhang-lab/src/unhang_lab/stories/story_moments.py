@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from unhang.errors import MissingExtra, UnhangError
-from unhang.findings import say
+from unhang.sentences import say
 from unhang_lab.recorder import Tell
 from unhang_lab.stories.moments import MomentResult, StoryStep, tell_after, tell_before, tell_during, tell_fixed
 from unhang_lab.stories.recorded_run import record_story

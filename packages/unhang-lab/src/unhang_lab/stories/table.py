@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from unhang.errors import UsageError
-from unhang.findings import Text, say
 from unhang.report.language import translate
+from unhang.sentences import Text, say
 from unhang_lab.stories.moments import MomentResult, StoryStep
 from unhang_lab.stories.story import STORIES, ExpectedFinding, Moment
 

@@ -92,7 +92,7 @@ def _list(lang: str) -> None:
 
 
 def _story(name: str, only: MomentChoice | None, out: Path | None, console: Console, lang: str) -> int:
-    from unhang.findings import say
+    from unhang.sentences import say
     from unhang_lab.stories.story import Moment, story_folder
     from unhang_lab.stories.story_file import load_story
     from unhang_lab.verbs.lab import new_run_folder

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unhang.findings import Text, Where, say
+from unhang.findings import Where
 from unhang.report.localizer import Localizer
+from unhang.sentences import Text, say
 
 if TYPE_CHECKING:
     from unhang.report.layout.console import Console

@@ -19,9 +19,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, say
+from unhang.findings import Cause, Certainty, Remedy, RemedyKind
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.settings.job_values import job_value
+from unhang.sentences import say
 
 CHECK = "configuration"
 

@@ -19,10 +19,11 @@ from collections.abc import Iterator
 
 from unhang.check.environment.timers import Timers
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Finding, Remedy, RemedyKind, Severity, say
+from unhang.findings import Cause, Certainty, Finding, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.thresholds import threshold
 from unhang.program.settings.job_values import JobValue, job_value
+from unhang.sentences import say
 
 CHECK = "configuration"
 LONG_S = threshold("full_state_dict.long_s")

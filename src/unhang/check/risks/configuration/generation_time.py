@@ -20,10 +20,11 @@ from collections.abc import Iterator
 
 from unhang.check.environment.timers import Timers
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, Severity, say
+from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.thresholds import threshold
 from unhang.program.settings.job_values import job_value, value_in_force
+from unhang.sentences import say
 
 CHECK = "configuration"
 SLOW_TOKENS_PER_S = threshold("generation_time.slow_tokens_per_s")

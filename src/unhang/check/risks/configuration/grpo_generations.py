@@ -19,10 +19,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Finding, PassedCheck, Remedy, RemedyKind, Text, say
+from unhang.findings import Cause, Certainty, Finding, PassedCheck, Remedy, RemedyKind
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.settings.batch_requirements import batch_requirements
 from unhang.program.settings.job_values import JobValue, job_value, world_size_of
+from unhang.sentences import Text, say
 
 CHECK = "configuration"
 DEFAULT_BATCH = 8

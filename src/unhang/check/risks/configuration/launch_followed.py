@@ -20,9 +20,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.check.risks.risk import Answer
-from unhang.findings import NotChecked, PassedCheck, Text, say
+from unhang.findings import NotChecked, PassedCheck
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.launch.launch import Launch, NotUnderstood
+from unhang.sentences import Text, say
 
 CHECK = "configuration"
 

@@ -19,9 +19,10 @@ from collections.abc import Iterator
 from math import prod
 
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, say
+from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.settings.job_values import job_value, world_size_of
+from unhang.sentences import say
 
 CHECK = "configuration"
 TITAN = ("data_parallel_replicate", "data_parallel_shard", "tensor_parallel", "pipeline_parallel", "context_parallel")

@@ -18,9 +18,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Source, Where, say
+from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Source, Where
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.settings.batch_requirements import BatchRequirement, batch_requirements
+from unhang.sentences import say
 
 CHECK = "program"
 

@@ -23,8 +23,9 @@ from unhang.check.devices.chosen_cards import ChosenCards, better_choice, find_c
 from unhang.check.devices.devices import Cards, DeviceSelection
 from unhang.check.devices.topology import CardTopology
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source, Text, say
+from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source
 from unhang.host.inspection_result import NodeInspection
+from unhang.sentences import Text, say
 
 CHECK = "devices"
 VARIABLE = "CUDA_VISIBLE_DEVICES"

@@ -23,9 +23,10 @@ from unhang.check.devices.devices import Card, Cards
 from unhang.check.devices.topology import CardTopology
 from unhang.check.risks.devices.other_devices_remedy import other_cards
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source, Text, say
+from unhang.findings import Cause, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.thresholds import threshold
+from unhang.sentences import Text, say
 
 CHECK = "devices"
 FULL_SHARE = threshold("device_crowded.full_share")

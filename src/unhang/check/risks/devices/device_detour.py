@@ -24,8 +24,9 @@ from unhang.check.devices.peer_access import has_no_p2p
 from unhang.check.devices.topology import AccessControl, CardTopology, Iommu, VirtualMachine
 from unhang.check.environment.machine_limits import RdmaDevices
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source, Text, say
+from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source
 from unhang.host.inspection_result import NodeInspection
+from unhang.sentences import Text, say
 
 CHECK = "topology"
 

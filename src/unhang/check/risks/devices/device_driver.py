@@ -21,9 +21,10 @@ from collections.abc import Iterator, Sequence
 
 from unhang.check.devices.devices import Cards, NvidiaDriver, TorchCudaBuild
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source, say
+from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.job.versions import VersionRow, version_matches, version_numbers, version_rows
+from unhang.sentences import say
 
 CHECK = "driver"
 

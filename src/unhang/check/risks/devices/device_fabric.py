@@ -21,8 +21,9 @@ from collections.abc import Iterator
 from unhang.check.devices.devices import Cards
 from unhang.check.devices.topology import NvlinkFabric, NvLinks
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source, say
+from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source
 from unhang.host.inspection_result import NodeInspection
+from unhang.sentences import say
 
 CHECK = "topology"
 

@@ -21,9 +21,10 @@ from collections.abc import Iterator, Sequence
 from unhang.check.devices.chosen_cards import find_chosen_cards
 from unhang.check.devices.devices import Card, CardHealth, Cards, Xid, XidHistory
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source, Text, say
+from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.hardware.xid import xid_row
+from unhang.sentences import Text, say
 
 CHECK = "devices"
 

@@ -19,8 +19,9 @@ from collections.abc import Iterator
 
 from unhang.check.devices.chosen_cards import find_chosen_cards
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source, say
+from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source
 from unhang.host.inspection_result import NodeInspection
+from unhang.sentences import say
 
 CHECK = "topology"
 

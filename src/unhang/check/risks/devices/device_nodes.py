@@ -21,8 +21,9 @@ from collections.abc import Iterator, Sequence
 
 from unhang.check.devices.chosen_cards import find_chosen_cards
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, Severity, say
+from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
+from unhang.sentences import say
 
 CHECK = "devices"
 

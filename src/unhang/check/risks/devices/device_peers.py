@@ -24,9 +24,10 @@ from unhang.check.devices.devices import Cards
 from unhang.check.devices.peer_access import barred_pairs, offers_unsupported_p2p
 from unhang.check.devices.topology import PeerAccess
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source, say
+from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.launch.job_environment import JobEnvironment
+from unhang.sentences import say
 
 CHECK = "topology"
 

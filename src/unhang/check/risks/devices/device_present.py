@@ -22,20 +22,9 @@ from collections.abc import Iterator, Sequence
 from unhang.check.devices.devices import Cards, DriverFailure, OtherAccelerators, PciCard, PciCards
 from unhang.check.environment.versions import Versions
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import (
-    Cause,
-    Certainty,
-    Evidence,
-    NotChecked,
-    PassedCheck,
-    Remedy,
-    RemedyKind,
-    Severity,
-    Source,
-    Text,
-    say,
-)
+from unhang.findings import Cause, Certainty, Evidence, NotChecked, PassedCheck, Remedy, RemedyKind, Severity, Source
 from unhang.host.inspection_result import NodeInspection
+from unhang.sentences import Text, say
 
 CHECK = "devices"
 

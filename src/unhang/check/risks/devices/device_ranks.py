@@ -22,9 +22,10 @@ from collections.abc import Iterator, Sequence
 from unhang.check.devices.chosen_cards import find_chosen_cards
 from unhang.check.devices.devices import Card, DeviceSelection
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Evidence, PassedCheck, Remedy, RemedyKind, Source, Text, say
+from unhang.findings import Cause, Evidence, PassedCheck, Remedy, RemedyKind, Source
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.launch.launch import Launch
+from unhang.sentences import Text, say
 
 CHECK = "devices"
 _OPTION = {"accelerate": "--num_processes", "deepspeed": "--num_gpus", "srun": "--ntasks-per-node", "mpirun": "-np"}

@@ -30,8 +30,9 @@ from unhang.check.devices.devices import Card, Cards, PciCards
 from unhang.check.devices.topology import DISTANCES, CardTopology
 from unhang.check.risks.devices.other_devices_remedy import other_cards
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import Cause, Evidence, PassedCheck, Severity, Source, say
+from unhang.findings import Cause, Evidence, PassedCheck, Severity, Source
 from unhang.host.inspection_result import NodeInspection
+from unhang.sentences import say
 
 CHECK = "topology"
 _MEANING = {

@@ -20,8 +20,9 @@ from collections.abc import Iterator, Sequence
 
 from unhang.check.devices.devices import NcclLibraries, NcclLibrary
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source, Text, say
+from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source
 from unhang.host.inspection_result import NodeInspection
+from unhang.sentences import Text, say
 
 CHECK = "driver"
 

@@ -24,23 +24,12 @@ from collections.abc import Iterator, Sequence
 from unhang.check.risks.risk import Answer, risk
 from unhang.evidence.items import SourceFile
 from unhang.facts.laggard.main_process_first import is_main_first_name
-from unhang.findings import (
-    Cause,
-    Certainty,
-    Evidence,
-    PassedCheck,
-    Remedy,
-    RemedyKind,
-    Severity,
-    Source,
-    Text,
-    Where,
-    say,
-)
+from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source, Where
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.launch.job_environment import JobEnvironment
 from unhang.program.program_source import ProgramSource
 from unhang.program.syntax.syntax_tree import call_name, parse_file, statements
+from unhang.sentences import Text, say
 
 CHECK = "program"
 VARIABLE = "CUDA_VISIBLE_DEVICES"

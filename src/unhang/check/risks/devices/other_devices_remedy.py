@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from unhang.check.devices.chosen_cards import ChosenCards
 from unhang.check.devices.devices import Card
-from unhang.findings import Remedy, RemedyKind, Text, say
+from unhang.findings import Remedy, RemedyKind
+from unhang.sentences import Text, say
 
 
 def other_cards(chosen: ChosenCards, better: tuple[Card, ...], why: Text, verify: Text) -> Remedy:

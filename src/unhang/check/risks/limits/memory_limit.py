@@ -19,9 +19,10 @@ from collections.abc import Iterator
 
 from unhang.check.environment.machine_limits import MemoryLimit
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, say
+from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.thresholds import threshold, whole_threshold
+from unhang.sentences import say
 
 CHECK = "limits"
 LEAST_FREE = whole_threshold("memory_limit.least_free")

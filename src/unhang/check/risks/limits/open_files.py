@@ -20,9 +20,10 @@ from collections.abc import Iterator
 
 from unhang.check.environment.machine_limits import ProcessLimits
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, Severity, say
+from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.thresholds import whole_threshold
+from unhang.sentences import say
 
 CHECK = "limits"
 FEW = whole_threshold("open_files.few")

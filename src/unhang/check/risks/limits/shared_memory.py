@@ -20,9 +20,10 @@ from collections.abc import Iterator
 
 from unhang.check.environment.machine_limits import SharedMemory
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import Cause, PassedCheck, Remedy, RemedyKind, Severity, say
+from unhang.findings import Cause, PassedCheck, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.thresholds import whole_threshold
+from unhang.sentences import say
 
 CHECK = "limits"
 ENOUGH = whole_threshold("shared_memory.enough")

@@ -21,8 +21,9 @@ from collections.abc import Iterator
 
 from unhang.check.environment.machine_limits import Tracing
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, Severity, say
+from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
+from unhang.sentences import say
 
 CHECK = "limits"
 NOBODY = 3

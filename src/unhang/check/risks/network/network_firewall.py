@@ -21,19 +21,9 @@ from collections.abc import Iterator
 from unhang.check.network.firewall import firewall_decision
 from unhang.check.network.network import Firewall, RendezvousEndpoint
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import (
-    Cause,
-    Certainty,
-    Evidence,
-    NotChecked,
-    PassedCheck,
-    Remedy,
-    RemedyKind,
-    Severity,
-    Source,
-    say,
-)
+from unhang.findings import Cause, Certainty, Evidence, NotChecked, PassedCheck, Remedy, RemedyKind, Severity, Source
 from unhang.host.inspection_result import NOT_INSPECTED, NodeInspection
+from unhang.sentences import say
 
 CHECK = "network"
 

@@ -27,9 +27,10 @@ from unhang.check.risks.network.network_ports import used_ports
 from unhang.check.risks.network.nodes_planned import weight_between_nodes
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.variables.variable_families import quote
-from unhang.findings import Cause, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source, Text, say
+from unhang.findings import Cause, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.launch.job_environment import JobEnvironment
+from unhang.sentences import Text, say
 
 CHECK = "network"
 

@@ -23,9 +23,10 @@ from unhang.check.network.interface_choice import gloo_choice, nccl_choice
 from unhang.check.network.network import HostName, Interfaces
 from unhang.check.risks.network.nodes_planned import nodes_of, weight_between_nodes
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import Cause, PassedCheck, Remedy, RemedyKind, Severity, say
+from unhang.findings import Cause, PassedCheck, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.launch.job_environment import JobEnvironment
+from unhang.sentences import say
 
 CHECK = "network"
 

@@ -24,10 +24,11 @@ from unhang.check.network.interface_choice import nccl_choice
 from unhang.check.network.network import Interfaces, RdmaPorts
 from unhang.check.risks.network.nodes_planned import weight_between_nodes
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, say
+from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.hardware.node_local_interfaces import node_local_interface
 from unhang.program.launch.job_environment import JobEnvironment
+from unhang.sentences import say
 
 CHECK = "network"
 

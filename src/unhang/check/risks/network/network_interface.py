@@ -26,9 +26,10 @@ from unhang.check.network.network import HostName, Interfaces, NetworkInterface
 from unhang.check.risks.network.nodes_planned import weight_between_nodes
 from unhang.check.risks.risk import Answer, could_not, risk
 from unhang.check.risks.variables.variable_families import quote
-from unhang.findings import Cause, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Text, say
+from unhang.findings import Cause, Evidence, PassedCheck, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.launch.job_environment import JobEnvironment
+from unhang.sentences import Text, say
 
 CHECK = "network"
 

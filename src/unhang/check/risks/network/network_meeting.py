@@ -22,8 +22,9 @@ from collections.abc import Iterator
 from unhang.check.network.network import RendezvousEndpoint, is_loopback
 from unhang.check.risks.network.nodes_planned import nodes_of
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import Cause, PassedCheck, Remedy, RemedyKind, Severity, Text, say
+from unhang.findings import Cause, PassedCheck, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
+from unhang.sentences import Text, say
 
 CHECK = "network"
 

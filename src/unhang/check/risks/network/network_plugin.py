@@ -24,10 +24,11 @@ from unhang.check.network.network import NetworkPlugins
 from unhang.check.risks.network.nodes_planned import weight_between_nodes
 from unhang.check.risks.risk import Answer, could_not, risk
 from unhang.check.risks.variables.variable_families import quote
-from unhang.findings import Cause, PassedCheck, Remedy, RemedyKind, Severity, Text, say
+from unhang.findings import Cause, PassedCheck, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.hardware.fabrics import PluginFabric, plugin_fabrics
 from unhang.program.launch.job_environment import JobEnvironment, VariableSetting
+from unhang.sentences import Text, say
 
 CHECK = "network"
 

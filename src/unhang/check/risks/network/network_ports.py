@@ -24,10 +24,11 @@ from unhang.check.network.network import RdmaPort, RdmaPorts
 from unhang.check.risks.network.nodes_planned import weight_between_nodes
 from unhang.check.risks.risk import Answer, could_not, risk
 from unhang.check.risks.variables.variable_families import quote
-from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source, say
+from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.hardware.fabrics import plugin_fabrics
 from unhang.program.launch.job_environment import JobEnvironment
+from unhang.sentences import say
 
 CHECK = "network"
 

@@ -24,9 +24,10 @@ from unhang.check.network.interface_choice import InterfaceChoice, gloo_choice, 
 from unhang.check.network.network import HostName, Interfaces, RdmaPorts
 from unhang.check.risks.network.network_gid import gid_in_force
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, Severity, Text, say
+from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.launch.job_environment import JobEnvironment
+from unhang.sentences import Text, say
 
 CHECK = "network"
 

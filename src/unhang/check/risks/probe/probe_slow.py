@@ -22,8 +22,9 @@ from unhang.check.probe_results.expected_speed import MB, SlowCollectives, faste
 from unhang.check.probe_results.probe_results import ProbeResult
 from unhang.check.probe_results.slow_pairs import SlowPairs, slow_pairs
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Finding, PassedCheck, Remedy, RemedyKind, Severity, Text, say
+from unhang.findings import Cause, Certainty, Finding, PassedCheck, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
+from unhang.sentences import Text, say
 
 CHECK = "probe"
 

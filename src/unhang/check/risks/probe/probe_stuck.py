@@ -20,8 +20,9 @@ from collections.abc import Iterator
 
 from unhang.check.probe_results.probe_results import ProbeResult, ProbeStep
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import Cause, Certainty, Evidence, NotChecked, PassedCheck, Remedy, RemedyKind, Source, Text, say
+from unhang.findings import Cause, Certainty, Evidence, NotChecked, PassedCheck, Remedy, RemedyKind, Source
 from unhang.host.inspection_result import NodeInspection
+from unhang.sentences import Text, say
 
 CHECK = "probe"
 

@@ -21,8 +21,9 @@ from collections.abc import Iterator
 
 from unhang.check.probe_results.probe_results import ProbeResult
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, say
+from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind
 from unhang.host.inspection_result import NodeInspection
+from unhang.sentences import say
 
 CHECK = "probe"
 

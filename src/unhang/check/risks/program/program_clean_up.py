@@ -21,10 +21,11 @@ from itertools import islice
 
 from unhang.check.risks.program.program_places import found_in, quotes
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, Text, Where, say
+from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, Where
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.patterns.blocking_cleanup import BlockingCleanup, blocking_cleanups
 from unhang.program.program_source import ProgramSource
+from unhang.sentences import Text, say
 
 CHECK = "program"
 

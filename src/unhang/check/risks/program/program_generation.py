@@ -22,13 +22,14 @@ from collections.abc import Iterator
 
 from unhang.check.risks.program.program_places import found_in, quotes
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Where, say
+from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Where
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.launch.launch import Launch
 from unhang.program.paths.divergent_paths import SourceLine
 from unhang.program.patterns.sharded_generation import unsynced_generations
 from unhang.program.program_source import ProgramSource
 from unhang.program.settings.job_values import job_value
+from unhang.sentences import say
 
 CHECK = "program"
 OF_DEEPSPEED = frozenset({"zero", "ds", "deepspeed"})

@@ -21,11 +21,12 @@ from collections.abc import Iterator
 
 from unhang.check.risks.program.program_places import found_in, quotes
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Text, Where, say
+from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Where
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.paths.divergent_paths import SourceLine
 from unhang.program.patterns.group_creation import PerRankGroup, per_rank_groups
 from unhang.program.program_source import ProgramSource
+from unhang.sentences import Text, say
 
 CHECK = "program"
 

@@ -21,12 +21,13 @@ from collections.abc import Iterator
 
 from unhang.check.environment.machine_limits import Cores
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Evidence, Remedy, RemedyKind, Severity, Source, Text, Where, say
+from unhang.findings import Cause, Certainty, Evidence, Remedy, RemedyKind, Severity, Source, Where
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.launch.launch import Launch
 from unhang.program.patterns.data_loaders import LoaderInSource, gives_webdataset_a_length, loaders_in
 from unhang.program.program_source import ProgramSource
 from unhang.program.settings.job_values import world_size_of
+from unhang.sentences import Text, say
 
 CHECK = "program"
 

@@ -21,10 +21,11 @@ from collections.abc import Iterator
 
 from unhang.causes.wording.log_writing_remedies import log_remedies
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Evidence, Phase, Severity, Source, Where, say
+from unhang.findings import Cause, Certainty, Evidence, Phase, Severity, Source, Where
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.patterns.log_flushes import LogFlush, log_flushes
 from unhang.program.program_source import ProgramSource
+from unhang.sentences import say
 
 CHECK = "program"
 

@@ -23,22 +23,13 @@ from collections.abc import Iterator
 
 from unhang.check.risks.program.program_places import place, quotes, ways_in
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import (
-    Cause,
-    Certainty,
-    NotChecked,
-    PassedCheck,
-    Remedy,
-    RemedyKind,
-    Text,
-    Where,
-    say,
-)
+from unhang.findings import Cause, Certainty, NotChecked, PassedCheck, Remedy, RemedyKind, Where
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.collectives import collectives_by_name
 from unhang.program.data_flow.function_steps import CHANCE, DATA, ERRORS, FILES, TIME
 from unhang.program.paths.divergent_paths import PathDivergence, SourceLine
 from unhang.program.program_source import ProgramSource
+from unhang.sentences import Text, say
 
 CHECK = "program"
 

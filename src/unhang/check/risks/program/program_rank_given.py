@@ -22,12 +22,13 @@ from collections.abc import Iterator
 from unhang.check.risks.network.nodes_planned import nodes_of
 from unhang.check.risks.program.program_places import quotes, ways_in
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Remedy, RemedyKind, Where, say
+from unhang.findings import Cause, Remedy, RemedyKind, Where
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.data_flow.function_steps import LOCAL, NAMED, RANK
 from unhang.program.launch.launch import Launch
 from unhang.program.paths.divergent_paths import SourceLine
 from unhang.program.program_source import ProgramSource
+from unhang.sentences import say
 
 CHECK = "program"
 

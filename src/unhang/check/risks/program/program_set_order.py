@@ -21,10 +21,11 @@ from collections.abc import Iterator
 
 from unhang.check.risks.program.program_places import found_in, place, quotes
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Where, say
+from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Where
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.patterns.set_iteration import SetIteration, loops_in_set_order
 from unhang.program.program_source import ProgramSource
+from unhang.sentences import say
 
 CHECK = "program"
 

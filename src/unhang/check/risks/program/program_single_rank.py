@@ -28,19 +28,7 @@ from unhang.check.environment.timers import Timer, Timers
 from unhang.check.main_process_first_blocks import MainProcessFirstBlock, main_process_first_blocks
 from unhang.check.risks.program.program_places import place, quotes, ways_in
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import (
-    Cause,
-    Certainty,
-    Evidence,
-    Phase,
-    Remedy,
-    RemedyKind,
-    Severity,
-    Source,
-    Text,
-    Where,
-    say,
-)
+from unhang.findings import Cause, Certainty, Evidence, Phase, Remedy, RemedyKind, Severity, Source, Where
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.job.job_paths import path_names
 from unhang.program.patterns.single_rank_waits import (
@@ -52,6 +40,7 @@ from unhang.program.patterns.single_rank_waits import (
 from unhang.program.patterns.single_rank_work import DATA, LOG, SAVE, SingleRankWork, single_rank_work
 from unhang.program.program_source import ProgramSource
 from unhang.program.settings.job_values import job_values
+from unhang.sentences import Text, say
 
 CHECK = "program"
 SHORT_S = 600.0

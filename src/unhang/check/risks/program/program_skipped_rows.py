@@ -20,12 +20,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Evidence, Remedy, RemedyKind, Severity, Source, Where, say
+from unhang.findings import Cause, Certainty, Evidence, Remedy, RemedyKind, Severity, Source, Where
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.launch.launch import Launch
 from unhang.program.program_source import ProgramSource
 from unhang.program.rank_dependence.data_loading_code import SkippedRows, skipped_rows
 from unhang.program.settings.job_values import world_size_of
+from unhang.sentences import say
 
 CHECK = "program"
 

@@ -22,22 +22,11 @@ from collections.abc import Iterator
 from unhang.check.risks.program.program_places import ways_in
 from unhang.check.risks.risk import Answer, risk
 from unhang.evidence.items import SourceFile
-from unhang.findings import (
-    Cause,
-    Certainty,
-    Evidence,
-    PassedCheck,
-    Remedy,
-    RemedyKind,
-    Severity,
-    Source,
-    Text,
-    Where,
-    say,
-)
+from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source, Where
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.program_source import ProgramSource
 from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, unseeded_splits
+from unhang.sentences import Text, say
 
 CHECK = "program"
 

@@ -34,13 +34,12 @@ from unhang.findings import (
     RemedyKind,
     Severity,
     Source,
-    Text,
     Where,
-    say,
 )
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.program_source import ProgramSource
 from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, unseeded_splits
+from unhang.sentences import Text, say
 
 Split = tuple[SourceFile, UnseededSplit]
 _Key = tuple[str, int, int]

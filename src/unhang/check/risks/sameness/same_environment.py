@@ -21,8 +21,9 @@ from collections.abc import Iterator, Sequence
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.sameness.same_lines import CHECK, evidence, few, told
 from unhang.check.sameness.sameness import NodeDifference, NodeFingerprint, compared_count, differences
-from unhang.findings import Cause, Certainty, Finding, PassedCheck, Remedy, RemedyKind, Severity, say
+from unhang.findings import Cause, Certainty, Finding, PassedCheck, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
+from unhang.sentences import say
 
 _MACHINES_OWN = ("IFNAME", "_HCA", "NET_DEVICES", "_GID_INDEX", "TOPO_FILE", "LOCAL_WORLD_SIZE", "DEBUG", "_FILE")
 _SPEAK = ("NCCL_", "TORCH_", "GLOO_", "MASTER_", "WORLD_SIZE", "UCX_", "FI_", "OFI_")

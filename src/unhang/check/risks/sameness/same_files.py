@@ -21,8 +21,9 @@ from collections.abc import Iterator, Sequence
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.sameness.same_lines import CHECK, evidence, few, told
 from unhang.check.sameness.sameness import NodeDifference, NodeFingerprint, compared_count, differences
-from unhang.findings import Cause, Finding, PassedCheck, Remedy, RemedyKind, say
+from unhang.findings import Cause, Finding, PassedCheck, Remedy, RemedyKind
 from unhang.host.inspection_result import NodeInspection
+from unhang.sentences import say
 
 
 def compare(situations: Sequence[NodeInspection]) -> Iterator[Answer]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.check.sameness.sameness import NodeDifference
-from unhang.findings import Evidence, Source, Text, say
+from unhang.findings import Evidence, Source
+from unhang.sentences import Text, say
 
 CHECK = "sameness"
 PLACES_TOLD = 4

@@ -20,8 +20,9 @@ from collections.abc import Iterator, Sequence
 from unhang.check.risks.risk import Answer
 from unhang.check.risks.sameness.same_lines import CHECK
 from unhang.check.sameness.sameness import NodeFingerprint
-from unhang.findings import NotChecked, say
+from unhang.findings import NotChecked
 from unhang.host.inspection_result import NodeInspection
+from unhang.sentences import say
 
 
 def compare(situations: Sequence[NodeInspection]) -> Iterator[Answer]:

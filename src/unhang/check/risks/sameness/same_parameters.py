@@ -22,8 +22,9 @@ from itertools import zip_longest
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.sameness.same_lines import CHECK
 from unhang.check.sameness.sameness import ModelParameters, RankStart, starts_of, values_by_ranks
-from unhang.findings import Cause, Certainty, Finding, NotChecked, PassedCheck, Remedy, RemedyKind, Severity, Text, say
+from unhang.findings import Cause, Certainty, Finding, NotChecked, PassedCheck, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
+from unhang.sentences import Text, say
 
 
 def compare(situations: Sequence[NodeInspection]) -> Iterator[Answer]:

@@ -22,10 +22,11 @@ from collections.abc import Iterator, Sequence
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.sameness.same_lines import CHECK
 from unhang.check.sameness.sameness import RankStart, starts_of
-from unhang.findings import Cause, Certainty, Finding, PassedCheck, Remedy, RemedyKind, Severity, say
+from unhang.findings import Cause, Certainty, Finding, PassedCheck, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.program_source import ProgramSource
 from unhang.program.rank_dependence.unseeded_splits import unseeded_splits
+from unhang.sentences import say
 
 
 def compare(situations: Sequence[NodeInspection]) -> Iterator[Answer]:

@@ -20,21 +20,10 @@ from collections.abc import Iterator
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.sameness.same_lines import CHECK
 from unhang.check.sameness.sameness import DryRun
-from unhang.findings import (
-    Cause,
-    Certainty,
-    Evidence,
-    Finding,
-    NotChecked,
-    PassedCheck,
-    Remedy,
-    RemedyKind,
-    Source,
-    Text,
-    say,
-)
+from unhang.findings import Cause, Certainty, Evidence, Finding, NotChecked, PassedCheck, Remedy, RemedyKind, Source
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.launch.launch import Launch
+from unhang.sentences import Text, say
 
 
 def ask(here: NodeInspection) -> Iterator[Answer]:

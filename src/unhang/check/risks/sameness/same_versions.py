@@ -29,8 +29,9 @@ from unhang.check.sameness.sameness import (
     starts_of,
     values_by_ranks,
 )
-from unhang.findings import Cause, Certainty, Finding, PassedCheck, Remedy, RemedyKind, Severity, say
+from unhang.findings import Cause, Certainty, Finding, PassedCheck, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
+from unhang.sentences import say
 
 _SPEAK = {"torch", "nccl", "cuda", "deepspeed", "accelerate", "transformers", "trl", "lightning"}
 """They speak to the other ranks, or decide what is spoken."""

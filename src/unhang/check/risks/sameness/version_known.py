@@ -22,22 +22,11 @@ from collections.abc import Iterator, Sequence
 
 from unhang.check.environment.versions import Versions
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.findings import (
-    Cause,
-    Certainty,
-    Evidence,
-    NotChecked,
-    PassedCheck,
-    Remedy,
-    RemedyKind,
-    Severity,
-    Source,
-    Text,
-    say,
-)
+from unhang.findings import Cause, Certainty, Evidence, NotChecked, PassedCheck, Remedy, RemedyKind, Severity, Source
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.job.release_choice import affected_releases, package_name, recommended_release
 from unhang.knowledge.job.versions import VersionRow, rows_affecting, rows_fixed_in, version_numbers
+from unhang.sentences import Text, say
 
 CHECK = "versions"
 TOLD = 4

@@ -20,10 +20,11 @@ from collections.abc import Iterator
 
 from unhang.causes.wording.log_writing_remedies import log_remedies
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Phase, Severity, say
+from unhang.findings import Cause, Certainty, Phase, Severity
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.job.job_paths import path_names
 from unhang.program.settings.job_values import JobValue, job_value, job_values
+from unhang.sentences import say
 
 CHECK = "configuration"
 SCHEMES = ("s3", "s3a", "gs", "gcs", "oss", "cos", "obs", "abfs", "abfss", "az", "wasbs", "hf")

@@ -21,8 +21,9 @@ from collections.abc import Iterator
 
 from unhang.check.risks.risk import Answer, could_not, risk
 from unhang.check.storage.storage import Storage
-from unhang.findings import Cause, NotChecked, Remedy, RemedyKind, say
+from unhang.findings import Cause, NotChecked, Remedy, RemedyKind
 from unhang.host.inspection_result import NodeInspection
+from unhang.sentences import say
 
 CHECK = "storage"
 

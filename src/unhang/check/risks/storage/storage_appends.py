@@ -22,9 +22,10 @@ from collections.abc import Iterator
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.storage.rounded_figures import rounded
 from unhang.check.storage.storage import Storage, StorageMeasurement
-from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, Severity, say
+from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.thresholds import threshold, whole_threshold
+from unhang.sentences import say
 
 CHECK = "storage"
 STEP_S = 1.0

@@ -21,9 +21,10 @@ from collections.abc import Iterator
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.storage.rounded_figures import rounded
 from unhang.check.storage.storage import Storage
-from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, Severity, say
+from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.thresholds import threshold
+from unhang.sentences import say
 
 CHECK = "storage"
 NOTED_S = threshold("storage_files.noted_s")

@@ -22,9 +22,10 @@ from collections.abc import Iterator
 from unhang.causes.wording.log_writing_remedies import log_remedies
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.storage.storage import JobPath, Storage
-from unhang.findings import Cause, PassedCheck, Remedy, RemedyKind, Severity, say
+from unhang.findings import Cause, PassedCheck, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.hardware.file_systems import FileSystemRow, file_system_row
+from unhang.sentences import say
 
 CHECK = "storage"
 _UNFIT = {"shared": ("logs",), "memory": ("checkpoints",), "container": ("checkpoints", "dumps")}

@@ -23,8 +23,9 @@ from collections.abc import Iterator
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.storage.rounded_figures import rounded
 from unhang.check.storage.storage import JobPath, Storage, StorageMeasurement
-from unhang.findings import Cause, PassedCheck, Remedy, RemedyKind, Severity, Text, say
+from unhang.findings import Cause, PassedCheck, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
+from unhang.sentences import Text, say
 
 CHECK = "storage"
 

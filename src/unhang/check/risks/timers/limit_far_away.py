@@ -19,9 +19,10 @@ from collections.abc import Iterator
 
 from unhang.check.environment.timers import Timers
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, say
+from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.thresholds import whole_threshold
+from unhang.sentences import say
 
 CHECK = "timers"
 FAR_S = whole_threshold("limit_far_away.far_s")

@@ -22,8 +22,9 @@ from collections.abc import Iterator
 
 from unhang.check.environment.timers import Timer, Timers
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Remedy, RemedyKind, Severity, Text, Where, say
+from unhang.findings import Cause, Remedy, RemedyKind, Severity, Where
 from unhang.host.inspection_result import NodeInspection
+from unhang.sentences import Text, say
 
 CHECK = "timers"
 DAY_S, YEAR_S = 86400.0, 86400.0 * 365.25

@@ -20,8 +20,9 @@ from collections.abc import Iterator
 
 from unhang.check.environment.timers import Timers
 from unhang.check.risks.risk import Answer, risk
-from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, Where, say
+from unhang.findings import Cause, Certainty, Remedy, RemedyKind, Severity, Where
 from unhang.host.inspection_result import NodeInspection
+from unhang.sentences import say
 
 CHECK = "timers"
 DEFAULT_S = 600.0

@@ -22,11 +22,12 @@ from dataclasses import replace
 from unhang.check.environment.versions import Versions
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.variables.variable_families import quote
-from unhang.findings import Cause, Certainty, Evidence, Finding, PassedCheck, Remedy, RemedyKind, Severity, Text, say
+from unhang.findings import Cause, Certainty, Evidence, Finding, PassedCheck, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge import numbers
 from unhang.knowledge.job.variable_support import nccl2_effect
 from unhang.program.launch.job_environment import JobEnvironment, VariableSetting
+from unhang.sentences import Text, say
 
 CHECK = "environment"
 NAMES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")

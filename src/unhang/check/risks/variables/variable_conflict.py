@@ -19,12 +19,13 @@ from collections.abc import Iterator
 
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.variables.variable_families import CHECK, judged, quote, stall_of
-from unhang.findings import Remedy, RemedyKind, Severity, Text, say
+from unhang.findings import Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.job.environment_variables import variable
 from unhang.knowledge.job.parsed_values import parse_value
 from unhang.knowledge.job.variable_support import VariableSupport
 from unhang.program.launch.job_environment import JobEnvironment
+from unhang.sentences import Text, say
 
 _READ = (VariableSupport.READ, VariableSupport.OLD_NAME, VariableSupport.DEPRECATED)
 

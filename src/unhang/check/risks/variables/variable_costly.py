@@ -21,10 +21,11 @@ from collections.abc import Iterator
 from unhang.check.devices.peer_access import has_no_p2p, is_p2p_redirected
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.variables.variable_families import CHECK, Judged, judged
-from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, Severity, Text, say
+from unhang.findings import Cause, Certainty, PassedCheck, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.job.costly_settings import find_costly_setting
 from unhang.knowledge.job.variable_support import VariableSupport
+from unhang.sentences import Text, say
 
 _READ = (VariableSupport.READ, VariableSupport.OLD_NAME, VariableSupport.DEPRECATED)
 

@@ -22,12 +22,13 @@ from collections.abc import Iterator
 
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.variables.variable_families import CHECK, Judged, judged, quote, stall_of, unknown_names
-from unhang.findings import Certainty, Finding, PassedCheck, Remedy, RemedyKind, Severity, Text, say
+from unhang.findings import Certainty, Finding, PassedCheck, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.job.environment_variables import similar_names, variable
 from unhang.knowledge.job.variable_support import VariableSupport
 from unhang.program.program_source import ProgramSource
 from unhang.program.settings.environment_reads import first_read
+from unhang.sentences import Text, say
 
 
 def ask(here: NodeInspection) -> Iterator[Answer]:

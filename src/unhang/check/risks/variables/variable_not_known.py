@@ -20,9 +20,10 @@ from collections.abc import Iterator
 
 from unhang.check.risks.risk import Answer
 from unhang.check.risks.variables.variable_families import CHECK, judged
-from unhang.findings import NotChecked, say
+from unhang.findings import NotChecked
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.job.variable_support import VariableSupport
+from unhang.sentences import say
 
 
 def ask(here: NodeInspection) -> Iterator[Answer]:

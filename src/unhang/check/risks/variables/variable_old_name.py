@@ -20,11 +20,12 @@ from collections.abc import Iterator
 
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.variables.variable_families import CHECK, Judged, judged, stall_of
-from unhang.findings import Certainty, Remedy, RemedyKind, Severity, Text, say
+from unhang.findings import Certainty, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.job.environment_variables import variable
 from unhang.knowledge.job.variable_support import VariableSupport
 from unhang.program.launch.job_environment import JobEnvironment
+from unhang.sentences import Text, say
 
 EXPORTED_BY_TORCHRUN = "TORCH_NCCL_ASYNC_ERROR_HANDLING"
 """torchrun sets it to 1 for its workers unless it is set (torch/distributed/elastic/agent, since 2.2)."""

@@ -20,9 +20,10 @@ from collections.abc import Iterator
 
 from unhang.check.risks.risk import Answer, could_not, risk
 from unhang.check.risks.variables.variable_families import CHECK, quote, stall_of
-from unhang.findings import Certainty, Remedy, RemedyKind, Severity, Text, say
+from unhang.findings import Certainty, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.launch.job_environment import JobEnvironment
+from unhang.sentences import Text, say
 
 
 def ask(here: NodeInspection) -> Iterator[Answer]:

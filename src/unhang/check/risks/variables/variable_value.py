@@ -20,10 +20,11 @@ from collections.abc import Iterator
 
 from unhang.check.risks.risk import Answer, risk
 from unhang.check.risks.variables.variable_families import CHECK, Judged, judged, stall_of
-from unhang.findings import Certainty, Remedy, RemedyKind, Severity, Text, say
+from unhang.findings import Certainty, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.job.parsed_values import ParseOutcome
 from unhang.knowledge.job.variable_support import VariableSupport
+from unhang.sentences import Text, say
 
 _READ = (VariableSupport.READ, VariableSupport.OLD_NAME, VariableSupport.DEPRECATED)
 _MEANT_ON = ("true", "yes", "on", "y", "t", "enable", "enabled")

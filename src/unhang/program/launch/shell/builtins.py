@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from unhang.findings import Source, say
+from unhang.findings import Source
 from unhang.knowledge import numbers
 from unhang.program.launch.follow_session import ScriptFrame
 from unhang.program.launch.shell.conditions import evaluate_test_words
 from unhang.program.launch.shell.partly_known_text import is_known, with_marks_empty
+from unhang.sentences import say
 
 Builtin = Callable[[ScriptFrame, list[str], Source], bool | None]
 _NAME = re.compile(r"[A-Za-z_]\w*")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from unhang.findings import Source, say
+from unhang.findings import Source
 from unhang.program.launch.follow_session import ScriptFrame
 from unhang.program.launch.shell.arithmetic import evaluate_arithmetic
 from unhang.program.launch.shell.partly_known_text import is_known
 from unhang.program.launch.shell.word_expansion import expand_words
+from unhang.sentences import say
 
 MOST_ROUNDS = 64
 _COUNTED = re.compile(r"(\w+)\s*(\+\+|--|[-+*/]?=)\s*(.*)", re.DOTALL)

@@ -7,11 +7,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from unhang.findings import Source, say
+from unhang.findings import Source
 from unhang.program.launch.follow_session import ScriptFrame
 from unhang.program.launch.shell.arithmetic import evaluate_arithmetic
 from unhang.program.launch.shell.partly_known_text import is_known
 from unhang.program.launch.shell.state import ShellValue
+from unhang.sentences import say
 
 Words = Callable[[ScriptFrame, Any], str]
 _OF_SCHEDULER = (("SLURM_", ("srun", "sbatch", "salloc")), ("OMPI_", ("mpirun",)), ("PMI_", ("mpirun",)))

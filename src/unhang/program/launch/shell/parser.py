@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cache, partial
 from typing import Any
 
-from unhang.findings import Text, say
+from unhang.sentences import Text, say
 
 MOST_REPAIRS = 8
 LIMIT_S, PIECE = 2.0, 512

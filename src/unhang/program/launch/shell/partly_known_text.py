@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from unhang.findings import Source, Text
+from unhang.findings import Source
+from unhang.sentences import Text
 
 _MARK = re.compile("\ue000(\\d+)\ue001")
 

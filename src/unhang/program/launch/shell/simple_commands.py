@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from unhang.findings import Source, say
+from unhang.findings import Source
 from unhang.program.launch.follow_session import MOST_DEPTH, ScriptFrame
 from unhang.program.launch.shell.builtins import builtin
 from unhang.program.launch.shell.partly_known_text import is_known
 from unhang.program.launch.shell.text_filters import filter_output, is_filter
 from unhang.program.launch.shell.word_expansion import UNKNOWN_MARK, expand_heredoc, expand_text, expand_words
+from unhang.sentences import say
 
 
 def run_redirected(frame: ScriptFrame, node: Any) -> bool | None:

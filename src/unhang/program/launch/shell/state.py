@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from unhang.findings import Source, say
+from unhang.findings import Source
 from unhang.program.launch.shell.partly_known_text import UnknownParts, merge_lists, merge_texts
+from unhang.sentences import say
 
 ShellValue = str | list[str]
 

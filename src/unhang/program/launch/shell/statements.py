@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from unhang.findings import Source, say
+from unhang.findings import Source
 from unhang.program.launch.follow_session import MOST_DEPTH, FollowSession, ScriptFrame
 from unhang.program.launch.shell import loops, simple_commands
 from unhang.program.launch.shell.builtins import TEST_COMMANDS, builtin
@@ -19,6 +19,7 @@ from unhang.program.launch.shell.parser import first_error, parse_script
 from unhang.program.launch.shell.partly_known_text import is_known
 from unhang.program.launch.shell.state import ShellFunction, ShellState, merge_states
 from unhang.program.launch.shell.word_expansion import UNKNOWN_MARK, expand_text, expand_words
+from unhang.sentences import say
 
 _BODIES = ("program", "compound_statement", "do_group", "else_clause", "subshell")
 

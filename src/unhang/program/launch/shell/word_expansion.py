@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from unhang.findings import say
 from unhang.program.launch.follow_session import ScriptFrame
 from unhang.program.launch.shell import parameter_expansion
 from unhang.program.launch.shell.arithmetic import evaluate_arithmetic
+from unhang.sentences import say
 
 UNKNOWN_MARK = "\ue002"
 """In the output of a substitution: a program printed something here."""

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from unhang.findings import Text, say
+from unhang.sentences import Text, say
 from unhang.watch import private_files
 from unhang.watch.nodes.transport.folder_exchange import FolderExchange
 from unhang.watch.nodes.transport.key_value_exchange import ExchangeError, KeyValueExchange
