@@ -122,6 +122,9 @@ def test_neither_secrets_nor_sources_travel() -> None:
     assert decode_inspection(sent).looks[JobEnvironment].found == JobEnvironment({"NCCL_DEBUG": settings["NCCL_DEBUG"]})
 
 
+FINGERPRINT = "sameness.NodeFingerprint"
+
+
 def sent(kind: type, of: Mapping[str, Any]) -> str:
     """A node's answer with one look at something of ``kind`` that has these fields."""
     name = f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"
@@ -133,7 +136,7 @@ def sent(kind: type, of: Mapping[str, Any]) -> str:
     "text",
     [
         "", "{", "[]", "7", '{"node": "h", "rank": 0, "looks": [["os.system", {"kind": "os.system", "of": {}}]]}',
-        json.dumps({"node": "h", "rank": 0, "looks": [["sameness.NodeFingerprint", {"kind": "sameness.NodeFingerprint"}]]}),
+        json.dumps({"node": "h", "rank": 0, "looks": [[FINGERPRINT, {"kind": FINGERPRINT, "of": {}}]]}),
         '{"node": "h", "rank": {}, "looks": []}', "[" * 100000,
         *(sent(NodeFingerprint, of) for of in (
             {"program": 7}, {"versions": {"map": [["torch", 2.13]]}}, {"others": 1},
