@@ -56,11 +56,11 @@ def _around_init(original: Callable[..., Any]) -> Callable[..., Any]:
         arming = _activation_module()
         if arming is None:
             return original(*args, **kwargs)
-        arming.entered(args, kwargs)
+        arming.on_init_enter(args, kwargs)
         try:
             return original(*args, **kwargs)
         finally:
-            arming.left()
+            arming.on_init_leave()
 
     return init_process_group
 
@@ -70,9 +70,9 @@ def _around_group(original: Callable[..., Any]) -> Callable[..., Any]:
         arming = _activation_module()
         if arming is None:
             return original(*args, **kwargs)
-        arming.makes_group()  # a program that got hold of init_process_group before us arms here
+        arming.before_new_group()  # a program that got hold of init_process_group before us arms here
         made = original(*args, **kwargs)
-        arming.made_group(made)
+        arming.after_new_group(made)
         return made
 
     return new_group
