@@ -22,9 +22,9 @@ else:
     import tomli as tomllib
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
-MOST_AGAIN = 10
+MAX_AGAIN = 10
 """Where more than these failed, it was not the company they ran in."""
-MOST_KEPT = 3
+MAX_KEPT = 3
 ALONE_LIMIT_S = 600
 
 
@@ -55,7 +55,7 @@ def judge(
     failed = outcomes["failed"]
     if outcomes["exit"] != bool(failed):
         yield f"pytest ended with exit code {outcomes['exit']}"
-    if len(failed) > MOST_AGAIN:
+    if len(failed) > MAX_AGAIN:
         yield f"{len(failed)} tests failed; none is run again"
         return
     alone = {test: passes(test) for test in failed}
@@ -66,8 +66,8 @@ def judge(
 def _too_many(passed: Sequence[str], kept: set[str]) -> Iterator[str]:
     for test in passed:
         print(f"passed alone: {test}" if test in kept else f"passed alone, to be added:\n{_row(test)}", flush=True)
-    if len(every := {*passed, *kept}) > MOST_KEPT:
-        yield f"{len(every)} tests have passed only alone, and {MOST_KEPT} may: {', '.join(sorted(every))}"
+    if len(every := {*passed, *kept}) > MAX_KEPT:
+        yield f"{len(every)} tests have passed only alone, and {MAX_KEPT} may: {', '.join(sorted(every))}"
 
 
 def _row(test: str) -> str:

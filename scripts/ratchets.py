@@ -27,7 +27,7 @@ Counts = dict[str, int]
 
 LINES_BY = 50
 """Budgets are in steps of so many lines: not every small change of a room changes its number."""
-MOST_MODULES = 15
+MAX_MODULES = 15
 LONGEST_FILE = 400
 LISTS = {"unhang_lab.cases"}
 """Folders whose files are themselves the list of what there is: these may be as many as they are."""
@@ -54,7 +54,7 @@ def lines(house: House) -> Counts:
 def crowded_folders(house: House) -> Counts:
     """Folders with too many modules."""
     sizes = folder_sizes(house.modules)
-    return {folder: size for folder, size in sizes.items() if size > MOST_MODULES and folder not in LISTS}
+    return {folder: size for folder, size in sizes.items() if size > MAX_MODULES and folder not in LISTS}
 
 
 def long_files(house: House) -> Counts:
@@ -139,7 +139,7 @@ def counted_words(sentences: Iterable[str]) -> Counts:
 
 RATCHETS: dict[str, tuple[Callable[[House], Counts], str]] = {
     "lines": (lines, "lines of each room, rounded up to the next 50"),
-    "crowded_folders": (crowded_folders, f"modules of each folder that holds more than {MOST_MODULES}"),
+    "crowded_folders": (crowded_folders, f"modules of each folder that holds more than {MAX_MODULES}"),
     "long_files": (long_files, f"lines of each file that has more than {LONGEST_FILE}"),
     "mean": (mean, "mean lines a file, rounded down; this one may only rise, to 140"),
     "one_importer": (one_importer, "modules that one file alone imports, which lies beside them, by room"),

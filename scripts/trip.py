@@ -80,7 +80,7 @@ trip.trace_process({logs!r}, {roots!r})
 sys.path.remove({scripts!r})
 """
 _PAGE_S = 0.5
-_DEEPEST, _MOST = 8, 4000
+_DEEPEST, _MAX_CALLS = 8, 4000
 Call = tuple[str, str, str]
 """File of the caller, file of what is called, and its name."""
 
@@ -179,7 +179,7 @@ def leads_to(value: object, mark: str) -> bool:
     """Whether text with ``mark`` is reached from ``value`` over items and attributes."""
     seen: set[int] = set()
     ahead = [(value, 0)]
-    while ahead and len(seen) < _MOST:
+    while ahead and len(seen) < _MAX_CALLS:
         item, depth = ahead.pop()
         if id(item) in seen:
             continue

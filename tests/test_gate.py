@@ -74,7 +74,7 @@ def test_kept_ones_count_without_a_failure() -> None:
 
 
 def test_many_failures_are_not_run_again() -> None:
-    every = [f"t{number}" for number in range(gate.MOST_AGAIN + 1)]
+    every = [f"t{number}" for number in range(gate.MAX_AGAIN + 1)]
 
     assert judged(*every, alone=" ".join(every)) == [f"{len(every)} tests failed; none is run again"]
 
@@ -144,7 +144,7 @@ def test_what_is_missing_is_named_as_its_package(monkeypatch: pytest.MonkeyPatch
 def test_rows_are_whole_and_name_tests_that_are_there() -> None:
     kept, allowed = gate.rows("passed_alone.toml"), gate.rows("allowed_skips.toml")
 
-    assert len(kept) <= gate.MOST_KEPT
+    assert len(kept) <= gate.MAX_KEPT
     assert all(isinstance(row["date"], date) and row["reason"] for row in kept)
     assert all(row["reason"] for row in allowed)
     for test in [row["id"] for row in kept] + [row["test"] for row in allowed]:

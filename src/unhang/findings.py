@@ -131,11 +131,11 @@ class Source:
     byte: int | None = None
 
 
-MOST_LETTERS = 500
+MAX_LETTERS = 500
 _PART_OF_A_WORD = re.compile(r"\S+$")
 
 
-def shortened(text: str, most: int = MOST_LETTERS) -> str:
+def shortened(text: str, most: int = MAX_LETTERS) -> str:
     """``text``; where it is longer than ``most``, its beginning up to the end of a word, and an ellipsis."""
     if len(text) <= most:
         return text

@@ -34,7 +34,7 @@ from unhang_compare.time_growth import compare_parts, compare_rank, pool_ranks, 
 
 _LARGE_SHARE = 0.25
 """Of a step: a difference that somebody would want to hear of, however few samples there are."""
-MOST_RANKS = 32
+MAX_RANKS = 32
 """So many ranks are looked at in detail: those whose own work changed most."""
 
 Pairs = dict["int | None", tuple[RankTimes, RankTimes]]
@@ -100,11 +100,11 @@ def _compared(
     grew = tuple(part for part in parts if part.difference.grew_s > 0)
     shrank = tuple(part for part in parts if part.difference.grew_s < 0)
     missing = pairing.missing
-    if len(pairing.pairs) > MOST_RANKS:
+    if len(pairing.pairs) > MAX_RANKS:
         missing += (
             NotChecked(
                 say("Where the time of each of {count} ranks went", count=len(pairing.pairs)),
-                say("only the {count} ranks whose own work changed most were looked at", count=MOST_RANKS),
+                say("only the {count} ranks whose own work changed most were looked at", count=MAX_RANKS),
                 "unhang compare --ranks",
             ),
         )
@@ -115,9 +115,9 @@ def _answer(whole: RankPair) -> str:
     """Of most steps; where those are as long as before, of their mean (some became much longer)."""
     if not whole.median.told:
         return UNDECIDED
-    least_s = noise.MIN_STEP_SHARE * whole.before.median_s
+    min_s = noise.MIN_STEP_SHARE * whole.before.median_s
     for one in (whole.median, whole.mean):
-        if one.is_real(least_s):
+        if one.is_real(min_s):
             return GREW if one.grew_s > 0 else SHRANK
     # A step half as long again that a handful of samples cannot prove is not "the same".
     return UNDECIDED if whole.mean.may_hide(_LARGE_SHARE * whole.before.mean_s) else SAME
@@ -149,10 +149,10 @@ def _paired(before: ComparisonSide, after: ComparisonSide) -> _Pairing:
 
 
 def _most_changed(pairs: Pairs) -> Mapping[int | None, tuple[RankTimes, RankTimes]]:
-    if len(pairs) <= MOST_RANKS:
+    if len(pairs) <= MAX_RANKS:
         return pairs
     grown = {rank: abs(_own_s(after) - _own_s(before)) for rank, (before, after) in pairs.items()}
-    chosen = sorted(grown, key=lambda rank: -grown[rank])[:MOST_RANKS]
+    chosen = sorted(grown, key=lambda rank: -grown[rank])[:MAX_RANKS]
     return {rank: pairs[rank] for rank in chosen}
 
 

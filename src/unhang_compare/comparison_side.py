@@ -27,8 +27,8 @@ from unhang_compare.kineto.reading import read_trace
 from unhang_compare.time_growth import pool_ranks
 
 TRACE, RUN = "trace", "run"
-MOST_FILES = 20_000
-MOST_BYTES = 16 << 20
+MAX_FILES = 20_000
+MAX_BYTES = 16 << 20
 _TRACE_NAME = re.compile(r"\.json(?:\.gz)?$", re.IGNORECASE)
 _RUN_FILES = ("run.json", "settings.json", "bundle.json", str(SERIES), "machine/pace.json")
 _RANGE = re.compile(r"(\d{1,15})?(?::(\d{1,15})?)?")
@@ -81,7 +81,7 @@ def _trace_files(folder: Path) -> list[Path]:
     for path in sorted(folder.rglob("*.json*")):
         if links_outside(path, [root]):
             continue
-        if _TRACE_NAME.search(path.name) and path.is_file() and len(found) < MOST_FILES:
+        if _TRACE_NAME.search(path.name) and path.is_file() and len(found) < MAX_FILES:
             found.append(path)
     return found
 
@@ -213,7 +213,7 @@ def _bytes_of(path: Path) -> bytes:
     if not path.is_file():
         raise FileNotFoundError(path)
     with path.open("rb") as file:
-        return file.read(MOST_BYTES + 1)
+        return file.read(MAX_BYTES + 1)
 
 
 def _earlier_pace(folder: Path, side: ComparisonSide) -> Iterator[RankTimes]:

@@ -130,8 +130,8 @@ def leading_part(told: ConclusionInput) -> StepPart | None:
     """What the growth is put down to: work of a rank's own before waiting, for whoever waits waits for somebody."""
     if told.whole is None:
         return None
-    least_s = EXPLAINED_SHARE * max(told.whole.mean.grew_s, told.whole.median.grew_s)
-    enough = [part for part in told.grew if part.difference.grew_s >= least_s]
+    min_s = EXPLAINED_SHARE * max(told.whole.mean.grew_s, told.whole.median.grew_s)
+    enough = [part for part in told.grew if part.difference.grew_s >= min_s]
     for kind in (OWN, DEVICE, WAITING):
         found = next((part for part in enough if part.kind == kind and part.on in (MAIN, CARD)), None)
         if found is not None:

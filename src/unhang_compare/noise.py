@@ -73,9 +73,9 @@ class TimeDifference:
         """Seconds a step."""
         return self.after_s - self.before_s
 
-    def is_real(self, least_s: float) -> bool:
-        """More than noise, and not smaller than ``least_s`` either way."""
-        return self.told and abs(self.grew_s) >= least_s and (self.low_s > 0 or self.high_s < 0)
+    def is_real(self, min_s: float) -> bool:
+        """More than noise, and not smaller than ``min_s`` either way."""
+        return self.told and abs(self.grew_s) >= min_s and (self.low_s > 0 or self.high_s < 0)
 
     def may_hide(self, much_s: float) -> bool:
         """What was seen differs by ``much_s`` or more, and there are too few samples to say whether that is noise."""

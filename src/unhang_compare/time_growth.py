@@ -18,7 +18,7 @@ from unhang_compare.noise import StepTimes, TimeDifference
 if TYPE_CHECKING:
     from unhang.evidence.own_files.rank_times import FloatColumn
 
-MOST_PARTS = 300
+MAX_PARTS = 300
 """Parts of a step that are judged: those that differ most."""
 BACKWARD = "run_backward"
 """torch's autograd engine, as a trace names it."""
@@ -105,8 +105,8 @@ def compare_parts(pairs: Mapping[int | None, tuple[RankTimes, RankTimes]]) -> tu
     """Parts of the step that are not as they were, on whichever ranks, the largest change first."""
     found: dict[Activity, _Found] = {}
     for rank, (before, after) in pairs.items():
-        least_s = noise.MIN_PART_SHARE * max(step_times(before).median_s, step_times(after).median_s)
-        changed = [(activity, inside, one) for activity, inside, one in _parts(before, after) if one.is_real(least_s)]
+        min_s = noise.MIN_PART_SHARE * max(step_times(before).median_s, step_times(after).median_s)
+        changed = [(activity, inside, one) for activity, inside, one in _parts(before, after) if one.is_real(min_s)]
         waited_s = sum(one.grew_s for activity, _, one in changed if (activity.on, activity.kind) == (THREAD, WAITING))
         for activity, inside, one in changed:
             seen = _as_it_was(activity, inside, one, waited_s)
@@ -148,7 +148,7 @@ def _parts(before: RankTimes, after: RankTimes) -> list[tuple[Activity, str, Tim
         for side, times in zip(sides, (before, after), strict=True)
     ]
     change = columns[1] @ after.steps / after.steps.sum() - columns[0] @ before.steps / before.steps.sum()
-    chosen = np.argsort(-np.abs(change))[:MOST_PARTS]
+    chosen = np.argsort(-np.abs(change))[:MAX_PARTS]
     drawn = [
         noise.bootstrap_means(column[chosen], times.steps)
         for column, times in zip(columns, (before, after), strict=True)

@@ -13,7 +13,7 @@ from unhang.errors import UsageError
 from unhang.sentences import Text
 from unhang.watch.launch.dry_run import cleaned_up
 from unhang_ramp.ramp import judge_size
-from unhang_ramp.sizes import MOST_VALUES, Growth, check_placeholders, command_for_size
+from unhang_ramp.sizes import MAX_VALUES, Growth, check_placeholders, command_for_size
 from unhang_ramp.trial import RampTrial, TrialLimits, run_trial
 
 _TRY = re.compile(
@@ -94,8 +94,8 @@ def compare_choices(
     settings = [setting for one in choices for setting in one.settings]
     check_placeholders(command, settings)
     rows = list(combinations(choices))
-    if len(rows) > MOST_VALUES:
-        raise UsageError(f"that is {len(rows)} runs; {MOST_VALUES} is the most", next_step="try fewer values at a time")
+    if len(rows) > MAX_VALUES:
+        raise UsageError(f"that is {len(rows)} runs; {MAX_VALUES} is the most", next_step="try fewer values at a time")
     trials: list[RampTrial] = []
     for number, values in enumerate(rows, 1):
         folder = Path(tempfile.mkdtemp(prefix="unhang-ramp-"))

@@ -20,7 +20,7 @@ else:
     import tomli as tomllib
 
 KINDS = (".json", ".yaml", ".yml", ".toml")
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 _PLAIN = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null")
 _BARE_TOML = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false")
 
@@ -29,7 +29,7 @@ def configuration_file(word: str) -> str:
     """The configuration file that a word of the command names; empty where it names none that is there."""
     name = word.partition("=")[2] if word.startswith("-") and "=" in word else word
     path = Path(name)
-    return name if path.suffix in KINDS and path.is_file() and path.stat().st_size <= MOST_BYTES else ""
+    return name if path.suffix in KINDS and path.is_file() and path.stat().st_size <= MAX_BYTES else ""
 
 
 def names_file(word: str, file: str) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from unhang.errors import UsageError
 from unhang_ramp import configuration_copies
 
-MOST_VALUES = 64
+MAX_VALUES = 64
 _GROW = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<values>[^@]+?)(?:@(?P<file>[^:]+):(?P<key>[\w.]+))?")
 _NEXT = "unhang ramp --grow batch=1,2,4,8 -- torchrun … train.py --batch {batch}"
 # How a step's time may grow with the size: not at all, in proportion, with its square.
@@ -50,7 +50,7 @@ def parse_growth(text: str) -> Growth:
     """
     match = _GROW.fullmatch(text)
     values = _values(match["values"]) if match else ()
-    if match is None or not values or len(values) > MOST_VALUES:
+    if match is None or not values or len(values) > MAX_VALUES:
         raise UsageError(f"--grow wants NAME=1,2,4 or NAME=1:64, not {text}", next_step=_NEXT)
     return Growth(match["name"], values, match["file"] or "", match["key"] or "")
 
@@ -62,7 +62,7 @@ def _values(text: str) -> tuple[str, ...]:
     if not (first.isdecimal() and last.isdecimal()) or not 0 < int(first) <= int(last):
         return ()
     found = [int(first)]
-    while found[-1] < int(last) and len(found) <= MOST_VALUES:
+    while found[-1] < int(last) and len(found) <= MAX_VALUES:
         found.append(min(2 * found[-1], int(last)))
     return tuple(map(str, found))
 

@@ -11,7 +11,7 @@ from unhang.errors import UsageError
 
 WhenUneven = Literal["drop", "repeat"]
 SHARD_BYTES = 512 << 20
-MOST_SHARDS = 1_000_000
+MAX_SHARDS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def even_sizes(
         UsageError: there are fewer samples than ranks and workers.
     """
     unit = math.lcm(*ranks) * max(1, workers)
-    if unit > MOST_SHARDS:
+    if unit > MAX_SHARDS:
         raise UsageError(f"{unit} shards would be needed to be even for all of these", next_step="fewer --ranks")
     if samples < unit and (when_uneven == "drop" or samples == 0):
         raise UsageError(

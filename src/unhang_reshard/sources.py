@@ -18,7 +18,7 @@ ENDINGS: dict[str, SourceKind] = {
     ".parquet": "parquet", ".pq": "parquet", ".tar": "shards", ".tgz": "shards",
 }  # fmt: skip
 SEPARATOR_NAMES = {"\\t": "\t", "tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|"}
-MOST_FILES = 1_000_000
+MAX_FILES = 1_000_000
 _BRACES = re.compile(r"\{(\d+)\.\.(\d+)\}")
 
 
@@ -56,7 +56,7 @@ def _expanded(word: str) -> list[Path]:
     braces = _BRACES.search(word)
     if braces:
         first, last = braces[1], braces[2]
-        if int(last) - int(first) > MOST_FILES:
+        if int(last) - int(first) > MAX_FILES:
             raise UsageError(f"{word} names more than a million files")
         numbers = (f"{number:0{len(first)}d}" for number in range(int(first), int(last) + 1))
         return [path for n in numbers for path in _expanded(word[: braces.start()] + n + word[braces.end() :])]

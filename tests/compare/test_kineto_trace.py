@@ -183,7 +183,7 @@ def test_events_come_back_in_order_however_they_lay(starts: list[int], lengths: 
     rows["end"] = [start + lengths.random() for start in starts]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(columns, "RUN_EVENTS", 16)
-        patch.setattr(columns, "LEAST_READ", 3)
+        patch.setattr(columns, "MIN_READ", 3)
         kept = columns.EventColumns()
         for at in range(0, len(rows), 7):
             kept.add(rows[at : at + 7])

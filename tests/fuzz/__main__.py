@@ -28,7 +28,7 @@ SHARES = {
 }  # fmt: skip
 """Of a hundred inputs, where no target is named; readers are a hundred times as fast as the whole chain."""
 
-MOST_EXAMPLES = 10
+MAX_EXAMPLES = 10
 """Inputs named of each kind of broken promise."""
 
 
@@ -105,7 +105,7 @@ def _many(targets: Sequence[str], asked: argparse.Namespace, until: float) -> in
         for wrong in told.wrong:
             kind = f"{told.work.target}: {wrong[:150]}"
             kinds[kind] += 1
-            if kinds[kind] <= MOST_EXAMPLES:
+            if kinds[kind] <= MAX_EXAMPLES:
                 print(f"{told.work.target} --only {told.work.number}: {wrong[:300]}", flush=True)
             if kinds[kind] == 1 and asked.keep:
                 _keep(told)

@@ -21,7 +21,7 @@ from tests.fuzz.seeds import MANIFEST, Seed
 from unhang_lab.dump_writer import make_dump, make_entry, pickle_like_torch
 
 Files = dict[str, bytes]
-MOST_RANKS = 6
+MAX_RANKS = 6
 GROUPS = ("0", "7")
 OPERATIONS = ("all_reduce", "broadcast", "barrier", "all_gather", "send 1->0")
 
@@ -41,11 +41,11 @@ def job_input(rng: Random, number: int) -> Files:
 
 
 def _ranks(rng: Random) -> list[int]:
-    return sorted(rng.sample(range(MOST_RANKS), rng.randrange(MOST_RANKS)))
+    return sorted(rng.sample(range(MAX_RANKS), rng.randrange(MAX_RANKS)))
 
 
 def _manifest(rng: Random) -> bytes:
-    world = rng.choice((None, *range(1, MOST_RANKS)))
+    world = rng.choice((None, *range(1, MAX_RANKS)))
     processes: list[dict[str, Any]] = [
         {
             "rank": rank,

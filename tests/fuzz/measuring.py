@@ -9,12 +9,12 @@ from pathlib import Path
 
 from tests.fuzz.pool import Work, here
 
-LEAST = 80.0
+MIN_PERCENT = 80.0
 ROOMS = ("evidence", "facts")
 
 
 def measure(works: Iterable[Work]) -> int:
-    """Run ``works`` in this process and print branch coverage by file; those under :data:`LEAST` percent are marked."""
+    """Run ``works`` in this process and print branch coverage by file; those under :data:`MIN_PERCENT` are marked."""
     import coverage
 
     import unhang
@@ -35,7 +35,7 @@ def measure(works: Iterable[Work]) -> int:
         room = next(room for room in ROOMS if f"/{room}/" in name)
         totals[room] = (totals[room][0] + branches, totals[room][1] + taken)
         share = 100 * taken / branches if branches else 100.0
-        if share < LEAST:
+        if share < MIN_PERCENT:
             print(f"{share:5.1f} %  {taken:>4} of {branches:<4} {name.rpartition('unhang/')[2]}")
     for room, (branches, taken) in totals.items():
         print(f"| branches of `{room}/` | {taken:,} of {branches:,} | {100 * taken / max(1, branches):.1f} % |")

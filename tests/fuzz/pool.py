@@ -75,7 +75,7 @@ def wrong_with(target: str, name: str, given: Input, place: Path, number: int) -
             else:
                 found += others.check(target, given.files, place, number)
     except sandbox.TooLong:
-        found.append(f"time: more than {sandbox.MOST_S} s of processor time")
+        found.append(f"time: more than {sandbox.MAX_S} s of processor time")
     except MemoryError:
         found.append("memory: more than 1 GiB")
     if Path("/tmp/unhang-fuzz-was-here").exists():

@@ -224,10 +224,10 @@ def _trace(data: bytes, place: Path) -> Any:
         read_trace_head(path), read_trace_head(place)
         return [read_trace(path, seen=lambda _: None), read_trace(place)]
     with (
-        patch.multiple(columns, RUN_EVENTS=16, LEAST_READ=3),
+        patch.multiple(columns, RUN_EVENTS=16, MIN_READ=3),
         patch.object(event_stream, "PIECE_BYTES", 1 << 12),
-        patch.object(names, "MOST_NAMES", 12 if len(data) % 4 else 1 << 20),
-        patch.object(sweep, "MOST_CELLS", 1 if len(data) % 8 else 1 << 20),
+        patch.object(names, "MAX_NAMES", 12 if len(data) % 4 else 1 << 20),
+        patch.object(sweep, "MAX_CELLS", 1 if len(data) % 8 else 1 << 20),
     ):
         return read_trace(path)
 
@@ -264,7 +264,7 @@ def _paper(read: Callable[..., Any]) -> Reader:
 
 
 def _settings(data: bytes, place: Path) -> Any:
-    with patch.object(run_settings, "MOST_BYTES", 1 << (6 if len(data) % 8 == 0 else 20)):
+    with patch.object(run_settings, "MAX_BYTES", 1 << (6 if len(data) % 8 == 0 else 20)):
         return run_settings.read_run_settings(data, source=_SOURCE)
 
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from unhang.evidence.flight_recorder.workers import WORKER
 
-MOST_S = 20
+MAX_S = 20
 """Processor time of one input."""
-MOST_BYTES = 1 << 30
+MAX_BYTES = 1 << 30
 _FORBIDDEN = re.compile(
     r"subprocess\.Popen|os\.(system|exec|posix_spawn|spawn|fork|forkpty|kill|remove|rename|chmod|chown|startfile)"
     r"|socket\.(connect|bind|sendto|getaddrinfo)|ctypes\.(dlopen|call_function)|pty\.spawn|webbrowser\.open|shutil\..*"
@@ -72,7 +72,7 @@ def close_in(own_folder: str) -> None:
     """From here on this process is limited; files are written below ``own_folder`` only."""
     _Watch.own_folder = tempfile.tempdir = own_folder
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + MOST_BYTES, used + MOST_BYTES))
+    resource.setrlimit(resource.RLIMIT_AS, (used + MAX_BYTES, used + MAX_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.addaudithook(_heard)
     signal.signal(signal.SIGPROF, _too_long)
@@ -86,7 +86,7 @@ def _too_long(*_: object) -> None:
 def one_input(*, may_start: bool = False) -> Iterator[list[str]]:
     """What is done inside is timed and watched; the list holds what it must not have done."""
     _did.clear()
-    signal.setitimer(signal.ITIMER_PROF, MOST_S)
+    signal.setitimer(signal.ITIMER_PROF, MAX_S)
     _Watch.armed = not may_start
     try:
         yield _did

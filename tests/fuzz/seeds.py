@@ -13,7 +13,7 @@ CASES = Path(__file__).parents[1] / "cases"
 CORPUS = Path(__file__).with_name("corpus")
 MANIFEST = "bundle.json"
 HEALTHY = Path(__file__).with_name("healthy.txt")
-MOST_BYTES = 256 << 10
+MAX_BYTES = 256 << 10
 """Larger files of a case are left out: they cost time and hold more of the same."""
 
 
@@ -37,7 +37,7 @@ class Seed:
 
 def files_of(folder: Path) -> dict[str, bytes]:
     """Every file below ``folder`` by its path there."""
-    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.stat().st_size <= MOST_BYTES)
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.stat().st_size <= MAX_BYTES)
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 

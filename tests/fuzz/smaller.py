@@ -12,13 +12,13 @@ from pathlib import Path
 from tests.fuzz.folders import Input
 from tests.fuzz.pool import Work, made, wrong_with
 
-MOST_S = 60.0
+MAX_S = 60.0
 
 
 def smaller(work: Work, wrong: str) -> tuple[str, dict[str, bytes]]:
     """(reader or target, files). ``wrong``: the promise that stays broken, whatever the numbers and names in it."""
     name, given = made(work)
-    until = time.monotonic() + MOST_S
+    until = time.monotonic() + MAX_S
     with tempfile.TemporaryDirectory(prefix="unhang-fuzz-") as folder:
 
         def breaks(files: dict[str, bytes]) -> bool:

@@ -15,7 +15,7 @@ from unhang.guards import rank_zero_first as module
 from unhang.guards.rank_zero_first import rank_zero_first
 
 pytestmark = pytest.mark.job
-MOST_KEYS = 25
+MAX_KEYS = 25
 
 
 def tokenise(rank: int, folder: Path) -> tuple[bool, int]:
@@ -39,7 +39,7 @@ def keys_left(rank: int) -> int:
             pass
     server = unwrap_prefixes(_get_default_store())
     until = time.monotonic() + 30
-    while (keys := int(server.num_keys())) >= MOST_KEYS and time.monotonic() < until:  # type: ignore[attr-defined]
+    while (keys := int(server.num_keys())) >= MAX_KEYS and time.monotonic() < until:  # type: ignore[attr-defined]
         time.sleep(0.05)  # they are taken out in the background
     return keys
 
@@ -101,7 +101,7 @@ def test_rank_0_does_it_and_the_others_find_it_done(tmp_path: Path) -> None:
 
 
 def test_the_store_does_not_grow_with_the_calls() -> None:
-    assert max(outcome.get() for outcome in ranks.run_ranks(keys_left)) < MOST_KEYS
+    assert max(outcome.get() for outcome in ranks.run_ranks(keys_left)) < MAX_KEYS
 
 
 def test_one_rank_of_each_machine_is_first() -> None:

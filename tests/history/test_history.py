@@ -22,7 +22,7 @@ from unhang.evidence.inputs import read_evidence
 from unhang.evidence.own_files.earlier_verdicts import EarlierSuspect, gpus_named, read_suspect_listing, suspect_listing
 from unhang.facts.build import build_facts
 from unhang.findings import Source, Unread
-from unhang.history.database import MOST_RUNS, HistoryError, history_path, open_history
+from unhang.history.database import MAX_RUNS, HistoryError, history_path, open_history
 from unhang.history.run import PastRun, RunEnding, RunFinding, run_from_folder
 from unhang.watch.reporting import history_lookup
 
@@ -98,10 +98,10 @@ def test_runs_that_end_at_once_are_all_kept(file: Path) -> None:
 def test_a_history_does_not_grow_without_end(file: Path) -> None:
     with open_history(file, to_write=True) as history:
         history.add(run())
-        history._connection.execute("UPDATE sqlite_sequence SET seq = ?", (MOST_RUNS,))
+        history._connection.execute("UPDATE sqlite_sequence SET seq = ?", (MAX_RUNS,))
         history._connection.commit()
         history.add(run("stalled", verdicts=(told(),)))
-        assert [one.number for one in history.runs(limit=9)] == [MOST_RUNS + 1]
+        assert [one.number for one in history.runs(limit=9)] == [MAX_RUNS + 1]
 
 
 @pytest.mark.parametrize("damage", [b"no database at all" * 99, b"SQLite format 3\x00" + b"\xff" * 4096])

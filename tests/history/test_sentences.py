@@ -16,7 +16,7 @@ from unhang.evidence.own_files.earlier_verdicts import EarlierSuspect
 from unhang.facts.build import build_facts
 from unhang.findings import Verdict
 from unhang.history.database import open_history
-from unhang.history.run import MOST_SUMMARIES, PastRun, RunEnding, RunFinding, run_from_folder
+from unhang.history.run import MAX_SUMMARIES, PastRun, RunEnding, RunFinding, run_from_folder
 from unhang.report.language import translate
 from unhang.report.text import to_text
 from unhang.report.text_serialization import text_to_json
@@ -78,7 +78,7 @@ def test_a_sentence_nobody_carried_stays_as_it_was_said(tmp_path: Path) -> None:
 
 def test_a_run_of_many_looks_costs_no_time(tmp_path: Path) -> None:
     look(tmp_path, 1, OTHER, tmp_path / ".unhang" / "past" / "1")
-    for number in range(2, MOST_SUMMARIES + 2):
+    for number in range(2, MAX_SUMMARIES + 2):
         look(tmp_path, number, SENTENCE, tmp_path)
 
     assert [told.parts is None for told in kept(tmp_path).verdicts] == [False, True]

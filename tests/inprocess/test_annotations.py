@@ -69,13 +69,13 @@ def test_time_belongs_to_the_innermost_mark(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_labels_that_never_repeat_do_not_fill_the_memory() -> None:
-    for number in range(10 * marked.MOST_LABELS):
+    for number in range(10 * marked.MAX_LABELS):
         marked.enter(f"step {number}")
         marked.leave()
 
     spent = marked.spent()
-    assert len(spent) <= marked.MOST_LABELS + 1
-    assert sum(one.times for one in spent.values()) == 10 * marked.MOST_LABELS
+    assert len(spent) <= marked.MAX_LABELS + 1
+    assert sum(one.times for one in spent.values()) == 10 * marked.MAX_LABELS
 
 
 def test_another_threads_marks_are_seen_where_the_asked_one_has_none() -> None:

@@ -30,7 +30,7 @@ from tests.ports import free_port
 from tests.view.runs import document, run_folder
 from unhang.errors import UsageError
 from unhang.view.listening import is_loopback, listening_on
-from unhang.view.metrics import MOST_RANKS, by_name, collect_metrics
+from unhang.view.metrics import MAX_RANKS, by_name, collect_metrics
 from unhang.view.prometheus import exposition
 from unhang.view.reading import RunReading, read_run
 from unhang.watch.reporting.live_snapshot import LiveState
@@ -81,7 +81,7 @@ def test_of_a_job_that_only_slows_down_no_stall_is_told() -> None:
 
 
 def test_of_many_ranks_only_what_is_made_of_all_of_them() -> None:
-    many = told(MOST_RANKS + 1)
+    many = told(MAX_RANKS + 1)
 
     assert "unhang_rank_wait_seconds" not in many
     assert 'unhang_rank_step_spread_seconds{over_ranks="max"} 0.25' in many

@@ -10,7 +10,7 @@ from unhang.facts.waiting.last_collective import last_recorded_call
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
 from unhang.findings import Call, Evidence, Where
 
-MOST_QUOTES = 6
+MAX_QUOTES = 6
 
 
 def quote_stall(facts: Facts, stall: Stall) -> tuple[Evidence, ...]:
@@ -18,7 +18,7 @@ def quote_stall(facts: Facts, stall: Stall) -> tuple[Evidence, ...]:
     quotes = [line for rank in stall.laggards[:2] for line in quote_rank(facts.ranks[rank])]
     if stall.call is not None:
         quotes.append(stall.call.evidence)
-    return tuple(quotes[:MOST_QUOTES])
+    return tuple(quotes[:MAX_QUOTES])
 
 
 def quote_rank(rank: RankFacts) -> list[Evidence]:
@@ -52,7 +52,7 @@ def quote_mismatch(disagreement: CallMismatch) -> tuple[Evidence, ...]:
         first = next((disagreement.pending[r] for r in ranks if r in disagreement.pending), None)
         if first is not None:
             quotes.append(first.evidence)
-    return tuple(quotes[:MOST_QUOTES])
+    return tuple(quotes[:MAX_QUOTES])
 
 
 def calls_of_mismatch(disagreement: CallMismatch) -> tuple[Call, ...]:

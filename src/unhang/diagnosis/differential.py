@@ -25,13 +25,13 @@ from unhang.knowledge.known_incidents.similar_incidents import similar_incidents
 from unhang.knowledge.thresholds import threshold, whole_threshold
 from unhang.sentences import Text, say
 
-MOST_CANDIDATES = 3
-LEAST_SHARE = threshold("differential.least_share")
+MAX_CANDIDATES = 3
+MIN_SHARE = threshold("differential.min_share")
 """A smaller share is not worth anybody's time."""
-MOST_SHARE = 0.95
+MAX_SHARE = 0.95
 """What nothing shows is never as good as sure, whatever was counted."""
 REASONS = 2
-LEAST_SEEN = whole_threshold("differential.least_seen")
+MIN_SEEN = whole_threshold("differential.min_seen")
 """A reason is given as a count of at least so many incidents."""
 
 
@@ -107,7 +107,7 @@ def _in_source(facts: Facts) -> Mapping[Cause, tuple[Text, ...]]:
 
 def _candidates(told: Sequence[CauseShare], in_source: Mapping[Cause, tuple[Text, ...]]) -> tuple[Candidate, ...]:
     """The largest shares, and whatever the source itself makes possible."""
-    usual = [share for share in told[:MOST_CANDIDATES] if share.share >= LEAST_SHARE]
+    usual = [share for share in told[:MAX_CANDIDATES] if share.share >= MIN_SHARE]
     usual += [share for share in told if share not in usual and Cause(share.cause) in in_source]
     return tuple(_candidate(share, in_source.get(Cause(share.cause), ())) for share in usual)
 
@@ -115,11 +115,11 @@ def _candidates(told: Sequence[CauseShare], in_source: Mapping[Cause, tuple[Text
 def _candidate(share: CauseShare, seen: tuple[Text, ...]) -> Candidate:
     cause = Cause(share.cause)
     what, how = settling_observation(cause)
-    return Candidate(cause, min(round(share.share, 2), MOST_SHARE), (*seen, *_reasons(share)), what, how)
+    return Candidate(cause, min(round(share.share, 2), MAX_SHARE), (*seen, *_reasons(share)), what, how)
 
 
 def _reasons(share: CauseShare) -> Iterator[Text]:
-    told = [(look, of, own) for name, of, own in share.telling if of >= LEAST_SEEN and (look := feature_text(name))]
+    told = [(look, of, own) for name, of, own in share.telling if of >= MIN_SEEN and (look := feature_text(name))]
     for look, of, own in told[:REASONS]:
         yield say("{own} of {of} known incidents where {look} had this cause", own=own, of=of, look=look)
 

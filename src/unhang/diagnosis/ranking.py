@@ -34,7 +34,7 @@ PRECEDENCE = (
 )
 
 
-MOST_ROOTS = 32
+MAX_ROOTS = 32
 """So many findings, the strongest, may explain others: a job of a thousand groups has as many findings."""
 
 
@@ -53,7 +53,7 @@ def _behind_their_roots(ordered: list[Finding]) -> list[Finding]:
     placed: list[Finding] = []
     waiting = ordered
     while waiting:
-        free = [f for f in waiting if not any(_leads_to(other, f) for other in waiting[:MOST_ROOTS] if other is not f)]
+        free = [f for f in waiting if not any(_leads_to(other, f) for other in waiting[:MAX_ROOTS] if other is not f)]
         free = free or waiting[:1]  # each follows from another
         placed += free
         gone = {id(f) for f in free}
@@ -122,7 +122,7 @@ def _nested(ordered: list[Finding]) -> list[Finding]:
     kept: list[Finding] = []
     root_of: list[int] = []
     for at, finding in enumerate(ordered):
-        before = enumerate(ordered[: min(at, MOST_ROOTS)])
+        before = enumerate(ordered[: min(at, MAX_ROOTS)])
         explainer = next((i for i, other in before if explains(other, finding)), None)
         if explainer is None:
             root_of.append(len(kept))

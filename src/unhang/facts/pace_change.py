@@ -13,7 +13,7 @@ from statistics import median
 
 from unhang.knowledge.thresholds import threshold, whole_threshold
 
-LEAST = whole_threshold("pace_change.least")
+MIN_STEPS = whole_threshold("pace_change.min_steps")
 """Entries of the history on each side of the change."""
 SLOWER = threshold("pace_change.slower")
 NOISE_TIMES = threshold("pace_change.noise_times")
@@ -41,11 +41,11 @@ class StepChange:
 
 def find_step_change(steps: Sequence[tuple[int, float]]) -> StepChange | None:
     """The change in a history of (step, seconds a step), oldest first; None when the pace is one pace, or recovers."""
-    if len(steps) < 2 * LEAST:
+    if len(steps) < 2 * MIN_STEPS:
         return None
     seconds = [duration for _, duration in steps]
     smooth = [median(seconds[i : i + _WINDOW]) for i in range(len(seconds) - _WINDOW + 1)]
-    slowest, fastest = median(seconds[-LEAST:]), min(smooth)
+    slowest, fastest = median(seconds[-MIN_STEPS:]), min(smooth)
     limit = fastest + _FIRST_SHARE * (slowest - fastest)
     stretches = [(is_slow, len(list(group))) for is_slow, group in groupby(pace >= limit for pace in smooth)]
     last = _last_slow(stretches)
@@ -54,7 +54,7 @@ def find_step_change(steps: Sequence[tuple[int, float]]) -> StepChange | None:
         return None  # it was as slow for as long before, and recovered
     since = min(since + _WINDOW // 2, len(seconds) - 1)  # the middle of the window: half of it was slow already
     before, after = seconds[:since], seconds[since:]
-    if len(before) < LEAST or len(after) < LEAST:
+    if len(before) < MIN_STEPS or len(after) < MIN_STEPS:
         return None
     before_s, since_s = median(before), median(after)
     if before_s <= 0 or since_s < SLOWER * before_s:

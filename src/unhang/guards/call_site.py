@@ -8,7 +8,7 @@ from pathlib import Path
 from types import FrameType
 
 SOURCE_BYTES = 1 << 20
-MOST_FRAMES = 12
+MAX_FRAMES = 12
 _INSTALLED = ("/site-packages/", "/dist-packages/")
 _STANDARD = os.path.dirname(os.__file__)  # noqa: PTH120
 _NOT_THE_CALLER = ("unhang.", "contextlib", "threading")
@@ -40,7 +40,7 @@ def why_some_ranks() -> str:
     from unhang.findings import Source
 
     frame: FrameType | None = calling_frame()
-    for _ in range(MOST_FRAMES):
+    for _ in range(MAX_FRAMES):
         if frame is None:
             break
         path = frame.f_code.co_filename
@@ -75,7 +75,7 @@ def stack_of(frame: FrameType | None) -> str:
     """The last calls of a thread as Python prints them, innermost last."""
     import traceback
 
-    return "".join(traceback.format_stack(frame)[-MOST_FRAMES:]).rstrip()
+    return "".join(traceback.format_stack(frame)[-MAX_FRAMES:]).rstrip()
 
 
 def _source(path: str) -> str:

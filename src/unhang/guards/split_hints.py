@@ -11,8 +11,8 @@ from unhang.evidence.items import SourceFile
 from unhang.findings import Source
 from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, unseeded_splits_in_file
 
-_MOST_FILES = 40
-_MOST_BYTES = 1 << 20
+_MAX_FILES = 40
+_MAX_BYTES = 1 << 20
 _NOT_THEIRS = (
     *("site-packages", "dist-packages", "/lib/python3", "<frozen", "<string"),
     *("unhang/guards", "unhang/integrations"),
@@ -35,7 +35,7 @@ def unseeded_splits(frame: FrameType | None) -> list[str]:
 
 def _splits(path: str) -> tuple[UnseededSplit, ...]:
     try:
-        if Path(path).stat().st_size > _MOST_BYTES:
+        if Path(path).stat().st_size > _MAX_BYTES:
             return ()
         text = Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -45,7 +45,7 @@ def _splits(path: str) -> tuple[UnseededSplit, ...]:
 
 def _files(frame: FrameType | None) -> Iterator[str]:
     seen: dict[str, None] = {}
-    while frame is not None and len(seen) < _MOST_FILES:
+    while frame is not None and len(seen) < _MAX_FILES:
         seen[frame.f_code.co_filename] = None
         frame = frame.f_back
     theirs = [path for path in seen if not any(part in path for part in _NOT_THEIRS)]
@@ -55,7 +55,7 @@ def _files(frame: FrameType | None) -> Iterator[str]:
     around = str(Path(theirs[0]).parent)
     for module in list(sys.modules.values())[::-1]:
         path = getattr(module, "__file__", None) or ""
-        if path.startswith(around) and path.endswith(".py") and path not in seen and len(seen) < _MOST_FILES:
+        if path.startswith(around) and path.endswith(".py") and path not in seen and len(seen) < _MAX_FILES:
             seen[path] = None
             if not any(part in path for part in _NOT_THEIRS):
                 yield path

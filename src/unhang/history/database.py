@@ -17,7 +17,7 @@ from unhang.evidence.own_files.earlier_verdicts import EarlierSuspect
 from unhang.history.run import MACHINE_CAUSES, PastRun, RunFinding
 
 BUSY_S = 2.0
-MOST_RUNS = 5_000
+MAX_RUNS = 5_000
 """Older ones are forgotten."""
 _TABLES = """
 CREATE TABLE runs (
@@ -74,7 +74,7 @@ class History:
             for told in run.verdicts:
                 self._add_verdict(write, number, told)
             write.executemany("INSERT INTO guilty VALUES (?, ?, ?, ?)", sorted(_guilty(number, run.verdicts)))
-            write.execute("DELETE FROM runs WHERE number <= ?", (number - MOST_RUNS,))
+            write.execute("DELETE FROM runs WHERE number <= ?", (number - MAX_RUNS,))
         return number
 
     def _add_verdict(self, write: sqlite3.Connection, number: int, told: RunFinding) -> None:

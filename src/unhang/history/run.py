@@ -21,10 +21,10 @@ _Kind = TypeVar("_Kind")
 MACHINE_CAUSES = ("gpu-hardware", "network-fault", "p2p-broken", "slow-rank", "rank-frozen", "host-memory")
 """Causes that may stay with a host or a card; the others stay with the program."""
 GOOD, STALLED, FAILED, SLOW, ENDED = "good", "stalled", "failed", "slow", "ended"
-MOST_SETTINGS = 1 << 20
-MOST_VERDICT = 4 << 20
-MOST_SUMMARIES = 200
-MOST_SUMMARY = 64 << 10
+MAX_SETTINGS = 1 << 20
+MAX_VERDICT = 4 << 20
+MAX_SUMMARIES = 200
+MAX_SUMMARY = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class RunEnding:
 def run_from_folder(ending: RunEnding) -> PastRun:
     """The run that left ``ending.folder``; what cannot be read of it is left out."""
     folder = Path(ending.folder)
-    plan = _decoded(folder / "run.json", MOST_SETTINGS, _Plan) or _Plan()
+    plan = _decoded(folder / "run.json", MAX_SETTINGS, _Plan) or _Plan()
     sentences = _sentences(folder / ".unhang")
     verdicts = tuple(_run_finding(document, ending.hosts, sentences) for document in _verdicts(folder))
     return PastRun(
@@ -157,7 +157,7 @@ def _verdicts(folder: Path) -> Iterator[_Verdict]:
     """The last one, then those on waits that ended by themselves."""
     own = folder / ".unhang"
     for path in (folder / "verdict.json", *sorted((own / "past").glob("*/verdict.json"))[-8:]):
-        document = _decoded(path, MOST_VERDICT, _Verdict)
+        document = _decoded(path, MAX_VERDICT, _Verdict)
         if document is not None and document.findings:
             yield document
 
@@ -165,8 +165,8 @@ def _verdicts(folder: Path) -> Iterator[_Verdict]:
 def _sentences(own: Path) -> dict[str, dict[str, Any]]:
     """How each sentence that was said is carried: every look leaves a summary, of the verdict it came to."""
     found = {}
-    for path in sorted(own.glob("summary-*.json"), key=_number)[-MOST_SUMMARIES:]:
-        summary = _decoded(path, MOST_SUMMARY, _Summary)
+    for path in sorted(own.glob("summary-*.json"), key=_number)[-MAX_SUMMARIES:]:
+        summary = _decoded(path, MAX_SUMMARY, _Summary)
         if summary is not None and summary.sentence_parts is not None:
             found[_clean(summary.sentence)] = clean_serialized(summary.sentence_parts, _clean)
     return found
@@ -215,6 +215,6 @@ def _decoded(path: Path, most: int, kind: type[_Kind]) -> _Kind | None:
 
 def _text(path: Path) -> str:
     with suppress(OSError):
-        if path.stat().st_size <= MOST_SETTINGS:
+        if path.stat().st_size <= MAX_SETTINGS:
             return path.read_text(encoding="utf-8", errors="replace")
     return ""

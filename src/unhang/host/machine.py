@@ -34,7 +34,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-MOST_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
 COMMAND_LIMIT_S = 8.0
 _ABSENT_ERRORS = (FileNotFoundError, NotADirectoryError, ValueError)
 """``ValueError``: a name with a NUL, read somewhere else, that no file can have."""
@@ -87,7 +87,7 @@ class Machine:
         """The text of a file (its first 4 MiB); nothing when there is no such file."""
         try:
             with self.path(path).open("rb") as file:
-                return InspectionResult(file.read(MOST_BYTES).decode("utf-8", "replace"))
+                return InspectionResult(file.read(MAX_BYTES).decode("utf-8", "replace"))
         except _ABSENT_ERRORS:
             return InspectionResult()
         except OSError as error:
@@ -164,7 +164,7 @@ class Machine:
                 because=say("{command} did not answer in {seconds:.0f} s", command=words[0], seconds=limit_s),
                 how=shlex.join(words),
             )
-        return InspectionResult(CommandOutput(out[:MOST_BYTES].decode("utf-8", "replace"), process.returncode))
+        return InspectionResult(CommandOutput(out[:MAX_BYTES].decode("utf-8", "replace"), process.returncode))
 
     def program(
         self, script: Path, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S

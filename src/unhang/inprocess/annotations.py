@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from threading import get_ident
 
-MOST_LABELS = 64
+MAX_LABELS = 64
 """Time is kept apart for so many labels; what comes later counts as ``OTHERS``."""
 OTHERS = "others"
 
@@ -89,7 +89,7 @@ def leave(mark: OpenPhase | None = None) -> None:
 
 
 def _label_time(label: str) -> LabelTime:
-    return _current.spent.setdefault(label if len(_current.spent) < MOST_LABELS else OTHERS, LabelTime())
+    return _current.spent.setdefault(label if len(_current.spent) < MAX_LABELS else OTHERS, LabelTime())
 
 
 def step() -> None:

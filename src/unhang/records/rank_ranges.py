@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-MOST_RANKS = 4096
+MAX_RANKS = 4096
 
 
 def format_ranks(ranks: Iterable[int], limit: int) -> str:
@@ -37,5 +37,5 @@ def parse_ranks(text: str) -> tuple[int, ...]:
         if not (first.isdecimal() and (last or first).isdecimal()):
             return ()
         low, high = int(first), int(last or first)
-        ranks += range(low, min(high, low + MOST_RANKS - len(ranks)) + 1)
-    return tuple(ranks[:MOST_RANKS])
+        ranks += range(low, min(high, low + MAX_RANKS - len(ranks)) + 1)
+    return tuple(ranks[:MAX_RANKS])

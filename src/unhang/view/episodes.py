@@ -13,8 +13,8 @@ from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.view.regular_files import read_limited
 
 _Kind = TypeVar("_Kind")
-MOST_EPISODES = 200
-MOST_DOCUMENT = 32 << 20
+MAX_EPISODES = 200
+MAX_DOCUMENT = 32 << 20
 
 
 class StallSpan(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ def stall_spans(folder: Path) -> list[StallSpan]:
 
 def _past(folder: Path) -> Iterator[StallSpan | None]:
     try:
-        places = sorted(path for path in folder.iterdir() if path.is_dir())[-MOST_EPISODES:]
+        places = sorted(path for path in folder.iterdir() if path.is_dir())[-MAX_EPISODES:]
     except OSError:
         return
     for place in places:
@@ -81,6 +81,6 @@ def _first_said(folder: Path, manifest: _Manifest) -> float:
 def read_json_as(path: Path, kind: type[_Kind]) -> _Kind | None:
     """A small JSON file as ``kind``; None where it is missing, too large or something else."""
     try:
-        return msgspec.json.decode(read_limited(path, MOST_DOCUMENT), type=kind)
+        return msgspec.json.decode(read_limited(path, MAX_DOCUMENT), type=kind)
     except (OSError, *DECODE_ERRORS):
         return None

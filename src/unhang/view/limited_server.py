@@ -10,7 +10,7 @@ from typing import Any
 
 from unhang.view.listening import ListenAddress
 
-MOST_AT_ONCE = 32
+MAX_AT_ONCE = 32
 """Connections; one more is closed unanswered. A browser holds up to six."""
 STEP_LIMIT_S = 5.0
 WHOLE_LIMIT_S = 60.0
@@ -25,7 +25,7 @@ class LimitedServer(ThreadingHTTPServer):
 
     def __init__(self, listening: ListenAddress, request: type[BaseHTTPRequestHandler]) -> None:
         self.listening = listening
-        self._places = threading.BoundedSemaphore(MOST_AT_ONCE)
+        self._places = threading.BoundedSemaphore(MAX_AT_ONCE)
         if ":" in listening.host:
             self.address_family = socket.AF_INET6
         super().__init__((listening.host, listening.port), request)

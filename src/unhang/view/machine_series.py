@@ -16,9 +16,9 @@ from unhang.view.regular_files import open_regular
 
 FOLDER = "machine"
 NAME = re.compile(r"series(?:\.(\d{1,4}))?\.jsonl")
-MOST_BYTES = 32 << 20
-MOST_LANES = 64
-MOST_NODES = 4_096
+MAX_BYTES = 32 << 20
+MAX_LANES = 64
+MAX_NODES = 4_096
 LANE_ORDER = tuple(
     re.compile(pattern)
     for pattern in (
@@ -54,7 +54,7 @@ class MachineSeries:
         if seen == self._seen:
             return
         self._seen, self.nodes = seen, {}
-        left = MOST_BYTES
+        left = MAX_BYTES
         for path in files:
             with suppress(OSError), open_regular(path) as file:  # the oldest goes when a new one is begun
                 data = file.read(left)
@@ -71,13 +71,13 @@ class MachineSeries:
         if not _is_number(at_s):
             return
         name = str(found.get("node", ""))[:256]
-        if name not in self.nodes and len(self.nodes) >= MOST_NODES:
+        if name not in self.nodes and len(self.nodes) >= MAX_NODES:
             return
         lanes = self.nodes.setdefault(name, {})
         for quantity, value in _numbers(found, "", 0):
             lane = lanes.get(quantity)
             if lane is None:
-                if len(lanes) >= MOST_LANES:
+                if len(lanes) >= MAX_LANES:
                     continue
                 lane = lanes[quantity] = Lane([], [])
             lane.at_s.append(float(at_s))

@@ -1,7 +1,7 @@
 """A run in numbers: what Prometheus and OpenTelemetry are told, by the same names.
 
 Names follow Prometheus' conventions: a prefix, base units, ``_total`` for what only grows. Up to
-:data:`MOST_RANKS` ranks each rank has its own series; beyond that only what is made of all of them is told.
+:data:`MAX_RANKS` ranks each rank has its own series; beyond that only what is made of all of them is told.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from statistics import median
 from unhang.view.reading import RunReading
 from unhang.watch.reporting.live_snapshot import STATES, GroupColumns, LiveState
 
-MOST_RANKS = 512
+MAX_RANKS = 512
 GAUGE, COUNTER = "gauge", "counter"
 
 
@@ -114,7 +114,7 @@ def _ranks(state: LiveState) -> Iterator[RunMetric]:
         yield RunMetric(
             "unhang_rank_step_spread_seconds", GAUGE, "Step duration over ranks.", ("over_ranks",), values, "s"
         )
-    if len(ranks.rank) > MOST_RANKS:
+    if len(ranks.rank) > MAX_RANKS:
         return
     names = [(str(rank), nodes[node] if node >= 0 else "") for rank, node in zip(ranks.rank, ranks.node, strict=True)]
     for name, kind, text, column, unit in (

@@ -25,7 +25,7 @@ from unhang.view.reading import read_run
 from unhang.watch.run_folder import RunFolder, RunPlan
 
 OTLP = "otlp"
-MOST_AT_ONCE = 8
+MAX_AT_ONCE = 8
 POLL_INTERVAL_S = 1.0
 MetricsSource = Callable[[], tuple[RunMetric, ...]]
 
@@ -71,7 +71,7 @@ class MetricsServer(LimitedServer):
 
     def __init__(self, listening: ListenAddress, tell: MetricsSource) -> None:
         self.tell = tell
-        self.places = threading.BoundedSemaphore(MOST_AT_ONCE)
+        self.places = threading.BoundedSemaphore(MAX_AT_ONCE)
         super().__init__(listening, MetricsHandler)
 
 

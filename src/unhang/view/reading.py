@@ -19,8 +19,8 @@ from unhang.watch.nodes.transport.node_discovery import node_name
 from unhang.watch.reporting.live_snapshot import LIVE_FILE_NAME, REQUEST_FILE, SCHEMA, STATES, LiveState
 from unhang.watch.run_folder import RUN_SCHEMA
 
-MOST_BYTES = 64 << 20
-MOST_PLAN = 16 << 20
+MAX_BYTES = 64 << 20
+MAX_PLAN = 16 << 20
 _KIND = RUN_SCHEMA.partition("/")[0]
 COLUMNS = ("rank", "node", "state", "phase", "label", "place", "step", "step_s", "still_s", "waits_s", "beat_s")
 JUST_BEGUN = say("the run has just begun: no rank has been seen yet")
@@ -89,7 +89,7 @@ def read_run(folder: Path) -> RunReading:
 
 def _plan(folder: Path) -> dict[str, Any]:
     try:
-        found = msgspec.json.decode(read_limited(folder / "run.json", MOST_PLAN))
+        found = msgspec.json.decode(read_limited(folder / "run.json", MAX_PLAN))
     except OSError as error:
         raise UsageError(
             f"{folder} is not the folder of a run ({error.strerror})", next_step="unhang diagnose reads other evidence"
@@ -111,7 +111,7 @@ def _ask(records: Path) -> None:
 
 def _state(path: Path) -> LiveState | None:
     with suppress(OSError, *DECODE_ERRORS):
-        state = msgspec.json.decode(read_limited(path, MOST_BYTES), type=LiveState)
+        state = msgspec.json.decode(read_limited(path, MAX_BYTES), type=LiveState)
         return state if is_consistent(state) else None
     return None
 

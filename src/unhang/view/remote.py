@@ -15,7 +15,7 @@ import msgspec
 from unhang.errors import UnhangError, UsageError
 from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.sentences import Text, say
-from unhang.view.reading import JUST_BEGUN, MOST_BYTES, NO_LAST_STATE, RunReading, is_consistent
+from unhang.view.reading import JUST_BEGUN, MAX_BYTES, NO_LAST_STATE, RunReading, is_consistent
 from unhang.watch.reporting.live_snapshot import LiveState
 
 LIMIT_S = 10.0
@@ -95,7 +95,7 @@ class RemoteRun:
                 raise UnhangError("the server refuses: the token is wrong, or it is not known by that name")
             if answer.status != 200:
                 raise UnhangError(f"the server answers {answer.status}: it is no unhang view --web")
-            return answer.read(MOST_BYTES + 1)
+            return answer.read(MAX_BYTES + 1)
         finally:
             if limit is not None:
                 limit.cancel()

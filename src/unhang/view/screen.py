@@ -41,7 +41,7 @@ TONES = {
     sentences.STALLED: "bold red",
     sentences.OVER: "bold",
 }
-MOST_GROUP_ROWS = 4
+MAX_GROUP_ROWS = 4
 BAR = 24
 
 
@@ -202,11 +202,11 @@ def _groups(state: LiveState, voice: Localizer) -> Iterator[Styled | Table]:
     table = Table(box=None, pad_edge=False, show_edge=False, header_style="dim")
     for head in (say("group"), say("ranks"), say("position"), say("behind")):
         table.add_column(voice.say(head), no_wrap=True)
-    for group in behind[:MOST_GROUP_ROWS]:
+    for group in behind[:MAX_GROUP_ROWS]:
         table.add_row(*sentences.group_row(group, voice))
     yield table
-    if len(behind) > MOST_GROUP_ROWS:
-        yield Styled(voice.say(say("… and {count} more", count=len(behind) - MOST_GROUP_ROWS)), "dim")
+    if len(behind) > MAX_GROUP_ROWS:
+        yield Styled(voice.say(say("… and {count} more", count=len(behind) - MAX_GROUP_ROWS)), "dim")
 
 
 def _pace(state: LiveState, voice: Localizer) -> Iterator[Styled]:

@@ -17,9 +17,9 @@ from unhang.records.record_views import PHASES
 from unhang.view.regular_files import open_regular
 
 SERIES_PATH = Path("series") / "ranks.jsonl"
-MOST_BYTES = 64 << 20
-MOST_ROWS = 400_000
-MOST_SITES = 1 << 14
+MAX_BYTES = 64 << 20
+MAX_ROWS = 400_000
+MAX_SITES = 1 << 14
 WAITS = len(PHASES)
 """Added to the number of a phase where the rank waited for others in it."""
 SMALLEST_SHARE = 0.02
@@ -89,8 +89,8 @@ class RankRows:
                 if (found.st_dev, found.st_ino) != self._file or found.st_size < self._offset:
                     self._begin((found.st_dev, found.st_ino))
                 file.seek(self._offset)
-                data = file.read(max(0, MOST_BYTES - self._offset))
-                self.left_out = found.st_size > MOST_BYTES or len(self.rows) >= MOST_ROWS
+                data = file.read(max(0, MAX_BYTES - self._offset))
+                self.left_out = found.st_size > MAX_BYTES or len(self.rows) >= MAX_ROWS
         except OSError:
             return
         whole = data.rpartition(b"\n")[0]
@@ -112,7 +112,7 @@ class RankRows:
             self._add(_Line(**{name: row[name] for name in _OF_ROW}))
         if found.schema and 0 < found.width_s < 1e9:
             self._width_s = found.width_s
-        elif found.site >= 0 and len(self.sites) < MOST_SITES:
+        elif found.site >= 0 and len(self.sites) < MAX_SITES:
             self._sites[found.site] = len(self.sites)
             file, number, function = found.place
             self.sites.append(f"{file[:1024]}:{number} {function[:256]}".rstrip())
@@ -120,7 +120,7 @@ class RankRows:
             self._add(found)
 
     def _add(self, line: _Line) -> None:
-        if _can_be(line) and len(self.rows) < MOST_ROWS:
+        if _can_be(line) and len(self.rows) < MAX_ROWS:
             self.rows.append(self._row(line))
 
     def _row(self, line: _Line) -> SeriesRow:

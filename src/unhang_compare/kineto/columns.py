@@ -15,7 +15,7 @@ EVENT = np.dtype(
 """Times are seconds; ``external`` is -1 where there is none."""
 RUN_EVENTS = 1 << 20
 """Events sorted at once: 32 MiB."""
-LEAST_READ = 4096
+MIN_READ = 4096
 Events = npt.NDArray[np.void]
 
 
@@ -99,7 +99,7 @@ class _SortedRun:
 
 def _merge_runs(stretches: list[_SortedRun]) -> Iterator[Events]:
     """Of every run what begins before a moment up to which all of them are known."""
-    count = max(LEAST_READ, RUN_EVENTS // (4 * len(stretches)))
+    count = max(MIN_READ, RUN_EVENTS // (4 * len(stretches)))
     while stretches:
         for stretch in stretches:
             if len(stretch.events) < count:

@@ -18,7 +18,7 @@ from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.evidence.profiler_trace import HEAD_BYTES, events_offset
 
 PIECE_BYTES = 4 << 20
-MOST_CUTS = 16
+MAX_CUTS = 16
 MAX_BYTES_WITHOUT_EVENT = 64 << 20
 """A packed file of zeros unpacks to any size."""
 _CUT = re.compile(rb"\}\s*,\s*(?=\{)")
@@ -121,7 +121,7 @@ def _decoded(buffer: bytes, reading: StreamState) -> tuple[list[TraceEvent], byt
 def _cuts(buffer: bytes) -> Iterator[tuple[int, int]]:
     """Places where one event may end and another begin, last first."""
     stop, tried = len(buffer), 0
-    while stop > 0 and tried < MOST_CUTS:
+    while stop > 0 and tried < MAX_CUTS:
         start = max(0, stop - (1 << 14))
         for cut in reversed(list(_CUT.finditer(buffer, start, min(len(buffer), stop + 64)))):
             if cut.start() < stop:
@@ -196,7 +196,7 @@ def _last(rest: bytes, reading: StreamState) -> Iterator[list[TraceEvent]]:
 def _ends(rest: bytes) -> Iterator[int]:
     """Brackets that may end the list, last first."""
     end = len(rest)
-    for _ in range(MOST_CUTS):
+    for _ in range(MAX_CUTS):
         end = rest.rfind(b"]", 0, end)
         if end < 0:
             return

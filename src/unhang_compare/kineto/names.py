@@ -9,7 +9,7 @@ from unhang.findings import Phase, Where
 from unhang.knowledge.activities import activity_table
 from unhang.knowledge.libraries import is_library_file, module_path
 
-MOST_NAMES = 1_000_000
+MAX_NAMES = 1_000_000
 LONGEST = 160
 GPU_CATEGORIES = frozenset(("kernel", "gpu_memcpy", "gpu_memset", "Kernel", "Memcpy", "Memset"))
 BACKWARD_NAME = "built-in run_backward"
@@ -49,7 +49,7 @@ class EventName:
 
 
 class EventNames:
-    """Numbers for names. Addresses of objects do not count; beyond ``MOST_NAMES`` all new ones are one."""
+    """Numbers for names. Addresses of objects do not count; beyond ``MAX_NAMES`` all new ones are one."""
 
     def __init__(self) -> None:
         self.known: list[EventName] = []
@@ -62,14 +62,14 @@ class EventNames:
         found = self._spelt.get(spelt)
         if found is None:
             found = self._new(category, text)
-            if len(self._spelt) > MOST_NAMES:
+            if len(self._spelt) > MAX_NAMES:
                 self._spelt.clear()  # spellings with addresses come and go
             self._spelt[spelt] = found
         return found
 
     def _new(self, category: str, text: str) -> int:
         plain = without_address(text)
-        if len(self.known) >= MOST_NAMES:
+        if len(self.known) >= MAX_NAMES:
             category, plain = category if category in GPU_CATEGORIES else "", "(others)"
         key = (category, plain)
         if key not in self._by_text:

@@ -22,9 +22,9 @@ from unhang_compare.kineto.event_stream import StreamState, TraceEvent, read_eve
 from unhang_compare.kineto.names import IGNORED_CATEGORIES, EventNames
 from unhang_compare.kineto.sweep import TimeAttribution
 
-MOST_SAMPLES = 1024
+MAX_SAMPLES = 1024
 """Of more steps several make one sample."""
-MOST_STEPS = 1 << 20
+MAX_STEPS = 1 << 20
 _TOLD_BYTES = 1 << 20
 
 
@@ -76,7 +76,7 @@ class _Trace:
                 continue
             found = self.steps if meant.step is not None else self.optimizers
             for row in rows[rows["name"] == name].tolist():
-                if len(found) < MOST_STEPS:
+                if len(found) < MAX_STEPS:
                     found.append((row[0], row[1], meant.step or 0, row[3]))
         on_cards = np.array([meant.card for meant in known], bool)[rows["name"]]
         threads, counts = np.unique(rows["thread"][~on_cards], return_counts=True)
@@ -149,7 +149,7 @@ def _samples(trace: _Trace) -> tuple[int, list[tuple[float, float]], list[int], 
     steps = [step for step in steps if step[1] > step[0]]
     if not steps:
         return main, [(0.0, max(trace.last, 1e-9))], [0], [1]
-    width = -(-len(steps) // MOST_SAMPLES)
+    width = -(-len(steps) // MAX_SAMPLES)
     groups = [steps[at : at + width] for at in range(0, len(steps), width)]
     bounds: list[tuple[float, float]] = []
     for group in groups:

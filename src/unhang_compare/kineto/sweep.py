@@ -12,11 +12,11 @@ from unhang.findings import Phase
 from unhang_compare.kineto.columns import Events
 from unhang_compare.kineto.names import BACKWARD_NAME, EventName
 
-MOST_CELLS = 8 << 20
+MAX_CELLS = 8 << 20
 """Activities times samples: 64 MiB."""
 TOUCHING_S = 5e-9
 """Beginnings and lengths are rounded apart: what overlaps by so little follows, and is not inside."""
-MOST_EXTERNAL = 64 << 20
+MAX_EXTERNAL = 64 << 20
 _STICKY = (Phase.COMMUNICATION, Phase.SAVE, Phase.EVAL, Phase.LOG, Phase.DATA)
 """What is computed while data is loaded or a checkpoint is saved belongs to that."""
 
@@ -160,7 +160,7 @@ class TimeAttribution:
         number = self._numbers.get(activity)
         if number is not None:
             return number
-        if (len(self._activities) + 1) * len(self._zeros) > 8 * MOST_CELLS:
+        if (len(self._activities) + 1) * len(self._zeros) > 8 * MAX_CELLS:
             self.folded = True
             activity = Activity(None, "", "(others)", Phase.OTHER, activity.kind, activity.on)
             if activity in self._numbers:
@@ -172,7 +172,7 @@ class TimeAttribution:
 
     def _note_external(self, external: int, node: int) -> None:
         known = self._of_external
-        if known is None or external >= MOST_EXTERNAL:
+        if known is None or external >= MAX_EXTERNAL:
             return
         if external >= len(known):
             known.frombytes(b"\xff" * (4 * (external + 4096 - len(known))))

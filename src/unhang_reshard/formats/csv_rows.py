@@ -13,7 +13,7 @@ from unhang_reshard.formats.table_rows import Row, TableColumns, choose_columns
 from unhang_reshard.samples import BrokenSample, Fault, Resume, split_place
 
 LONGEST_LINE = 4 << 20
-MOST_LINES = 64
+MAX_LINES = 64
 """Lines of one quoted row; beyond that its quotation mark was never closed."""
 SEPARATORS = ("\t", ",", ";", "|")
 BOMS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
@@ -150,7 +150,7 @@ class CsvRows:
             nonlocal used, size
             used = 1
             yield text
-            while used < MOST_LINES and size < LONGEST_LINE:
+            while used < MAX_LINES and size < LONGEST_LINE:
                 following = file.readline(LONGEST_LINE)
                 if not following:
                     return

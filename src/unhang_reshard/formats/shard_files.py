@@ -23,7 +23,7 @@ from unhang_reshard.samples import (
 )
 
 LONGEST_ENDING = 80
-MOST_PARTS = 256
+MAX_PARTS = 256
 IMAGES = ("jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff")
 _DAMAGED = (tarfile.TarError, OSError, EOFError, zlib.error, ValueError)
 
@@ -123,7 +123,7 @@ def _add(sample: _Sample, ending: str, member: tarfile.TarInfo, data: IO[bytes] 
         return
     if not ending or len(ending) > LONGEST_ENDING or ending.startswith("_") or ending in sample.fields:
         sample.fault = "name"
-    elif member.size + sum(map(len, sample.fields.values())) > MAX_SAMPLE_BYTES or len(sample.fields) >= MOST_PARTS:
+    elif member.size + sum(map(len, sample.fields.values())) > MAX_SAMPLE_BYTES or len(sample.fields) >= MAX_PARTS:
         sample.fault, sample.fields = "too-large", {}
     elif data is not None:
         sample.fields[ending] = data.read()

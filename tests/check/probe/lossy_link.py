@@ -19,7 +19,7 @@ from pathlib import Path
 
 _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 _CLONE_NEWNET = 0x40000000
-_MOST = 1 << 16
+_MAX_PACKET_BYTES = 1 << 16
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def _relay(ends: list[int], every: int) -> None:
             print(count // every, flush=True)
             return
         for handle in ready:
-            packet = os.read(handle, _MOST)
+            packet = os.read(handle, _MAX_PACKET_BYTES)
             count += 1
             if count % every:
                 with suppress(OSError):  # the other end is not up yet

@@ -93,7 +93,7 @@ def test_a_healthy_folder_is_tried_and_left_as_it_was(tmp_path: Path) -> None:
 
     assert {one.step for one in seen.measured} == {"appends", "write", "files", "reads"}
     assert all(one.seconds and not one.trouble for one in seen.measured)
-    assert seen.bytes_written <= collect_storage.MOST_BYTES
+    assert seen.bytes_written <= collect_storage.MAX_BYTES
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
     assert all(finding.severity is Severity.NOTE for finding in verdict.findings)
     assert any("are gone again" in str(checked.what) for checked in verdict.checked)
@@ -182,7 +182,7 @@ def test_memory_is_fast_and_no_place_for_checkpoints(tmp_path: Path) -> None:
 
     assert {place.type for place in seen.places} == {"tmpfs"}
     assert any("memory" in str(finding.summary) for finding in of(verdict, folder))
-    assert seen.bytes_written <= 300 * collect_storage.MOST_SHARE * (1 << 20) + (1 << 20)
+    assert seen.bytes_written <= 300 * collect_storage.MAX_SHARE * (1 << 20) + (1 << 20)
 
 
 @root

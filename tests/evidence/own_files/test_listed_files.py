@@ -15,7 +15,7 @@ from tests.fuzz.seeds import CASES, files_of, listed
 from unhang.diagnosis.diagnose import certainty_limit
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.own_files.bundle import read_manifest
-from unhang.evidence.own_files.listed_files import MOST_NAMED
+from unhang.evidence.own_files.listed_files import MAX_NAMED
 from unhang.findings import Certainty, Status, Unread
 
 
@@ -89,7 +89,7 @@ def test_a_list_without_end_is_counted(bundle: Path) -> None:
 
     found = read_evidence([str(bundle)]).unread
 
-    assert len(found) == MOST_NAMED + 1
+    assert len(found) == MAX_NAMED + 1
     assert any("4,900 more files" in item.reason for item in found)
 
 

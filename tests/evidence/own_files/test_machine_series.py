@@ -8,7 +8,7 @@ import pytest
 
 from tests.machine_samples import card, rank, series
 from unhang.evidence.format_detection import FileKind, detect_format
-from unhang.evidence.own_files.machine_series import MOST_LINE, MOST_ROWS, MachineSeries, read_machine_series
+from unhang.evidence.own_files.machine_series import MAX_LINE, MAX_ROWS, MachineSeries, read_machine_series
 from unhang.findings import Source, Unread
 
 SOURCE = Source("run/machine/series.jsonl")
@@ -54,7 +54,7 @@ def test_a_torn_last_line_costs_only_itself() -> None:
         {"others": [{"pid": 1 << 70}]},
         {"cards": {"0": {}}},
         {"node": "n" * 10_000},
-        {"x": "y" * MOST_LINE},
+        {"x": "y" * MAX_LINE},
     ],
 )
 def test_a_value_that_cannot_be_right_costs_its_line(wrong: dict[str, object]) -> None:
@@ -79,7 +79,7 @@ def test_what_is_no_series_says_so_in_one_sentence(raw: bytes) -> None:
 
 
 def test_of_a_long_series_the_last_samples_are_kept() -> None:
-    found = read(series([{}] * (MOST_ROWS + 20), last_s=1e9))
+    found = read(series([{}] * (MAX_ROWS + 20), last_s=1e9))
 
-    assert len(found.rows) == MOST_ROWS
+    assert len(found.rows) == MAX_ROWS
     assert found.rows[-1].t_s == 1e9

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unhang.evidence.own_files.rank_series_columns import MOST_ROWS, ColumnBlock, merge_blocks, pack_rows, unpack_rows
+from unhang.evidence.own_files.rank_series_columns import MAX_ROWS, ColumnBlock, merge_blocks, pack_rows, unpack_rows
 
 small, times = st.integers(0, 1 << 40), st.integers(0, 10**9)
 seen = st.tuples(st.integers(0, 9), st.sampled_from(["data", "compute"]), st.booleans(), st.integers(1, 99))
@@ -67,7 +67,7 @@ def test_lines_of_other_ranks_or_of_a_new_start_do_not_become_one(change: dict[s
     "change",
     [
         {"rows": -1},
-        {"rows": MOST_ROWS + 1},
+        {"rows": MAX_ROWS + 1},
         {"step": [0, 1]},
         {"step": []},
         {"doing": 7},

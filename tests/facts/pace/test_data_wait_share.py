@@ -9,7 +9,7 @@ import pytest
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.logs.lines.progress import find_data_wait
 from unhang.facts.build import build_facts
-from unhang.facts.pace.data_wait_share import LEAST_STEPS, DataWaitShare, data_wait_share
+from unhang.facts.pace.data_wait_share import MIN_STEPS, DataWaitShare, data_wait_share
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def test_a_loader_whose_workers_read_at_once_is_seen(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("waits", "seen"),
     [
-        ([0.0] + [1.1] * LEAST_STEPS, True),
-        ([0.0] + [1.1] * (LEAST_STEPS - 1), False),  # too few lines
+        ([0.0] + [1.1] * MIN_STEPS, True),
+        ([0.0] + [1.1] * (MIN_STEPS - 1), False),  # too few lines
         ([0.0] + [0.9] * 40, False),  # less than half of the time
         ([0.0] + [20.0] * 3 + [0.0] * 30, True),
         ([0.0] + [40.0] * 2 + [0.0] * 30, False),  # two waits may be an epoch's beginning

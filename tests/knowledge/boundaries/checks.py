@@ -81,7 +81,7 @@ def slower_than_the_others(factor: float) -> object:
     return bool(find_slow_pairs(PairSpeed(pair, 1e-5, 1.0 if pair == (0, 1) else factor) for pair in ranks))
 
 
-@turns("slow_pairs.least_pairs")
+@turns("slow_pairs.min_pairs")
 def pairs_of_other_ranks(count: int) -> object:
     """Rank 0 is slow with all of six partners; so many pairs have nothing to do with it."""
     star = [PairSpeed((0, other), 1e-5, 1.0) for other in range(1, 7)]
@@ -92,7 +92,7 @@ def pairs_of_other_ranks(count: int) -> object:
     )
 
 
-@turns("slow_pairs.most_slow")
+@turns("slow_pairs.max_slow_share")
 def many_slow_pairs(share: float) -> object:
     ranks = [(2 * number, 2 * number + 1) for number in range(100)]
     return bool(

@@ -20,12 +20,12 @@ def candidates(*shares: CauseShare) -> tuple[Candidate, ...]:
         return differential.with_differential(verdict, facts).differential
 
 
-@turns("differential.least_share")
+@turns("differential.min_share")
 def a_small_share(share: float) -> object:
     return len(candidates(CauseShare("uneven-data", share, ())))
 
 
-@turns("differential.least_seen")
+@turns("differential.min_seen")
 def a_reason_of_few_incidents(count: int) -> object:
     (one,) = candidates(CauseShare("uneven-data", 0.5, (("barrier", count, count),)))
     return len(one.because)

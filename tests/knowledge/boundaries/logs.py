@@ -196,7 +196,7 @@ def a_torn_label(letters: int) -> object:
     return found is not None and found.one_is_done
 
 
-@turns("print_statements.least_constant")
+@turns("print_statements.min_constant")
 def few_constant_letters(letters: int) -> object:
     words = "abcdefghijklmnop"[:letters]
     program = f'print(f"{words} {{x}}")\n'
@@ -225,7 +225,7 @@ def one_of_many_speaks(world: int) -> object:
     return trouble(world, 1).few_of_many
 
 
-@turns("transport_errors.least_speakers")
+@turns("transport_errors.min_speakers")
 def name_one_peer(speakers: int) -> object:
     return trouble(100, speakers).one_peer
 
@@ -239,17 +239,17 @@ def waiting(waits: list[float], compute_s: float = 1.0) -> object:
     return data_wait_share(facts_of(*lines)) is not None
 
 
-@turns("data_wait_share.least_steps")
+@turns("data_wait_share.min_steps")
 def steps_that_wait(steps: int) -> object:
     return waiting([0.0, *[9.0] * steps])
 
 
-@turns("data_wait_share.least_waits")
+@turns("data_wait_share.min_waits")
 def long_waits(waits: int) -> object:
     return waiting([0.0, *[90.0] * waits, *[0.0] * 40])
 
 
-@turns("data_wait_share.most_of_the_time")
+@turns("data_wait_share.min_share")
 def share_of_waits(share: float) -> object:
     waits = [0.0] * 16 + [0.0, *[100.0] * 16]
     computed = 1600 * (1 - share) / share / len(waits[1:]) if share < 1 else 0.0

@@ -90,7 +90,7 @@ def at_its_limit(share: float) -> object:
     return limited(1000, round(1000 * share))
 
 
-@turns("machine_state.least_periods")
+@turns("machine_state.min_periods")
 def few_periods(periods: int) -> object:
     return limited(periods, periods)
 

@@ -34,7 +34,7 @@ def change(*seconds: float) -> int | None:
     return found.step if found is not None else None
 
 
-@turns("pace_change.least")
+@turns("pace_change.min_steps")
 def entries_after_the_change(count: int) -> object:
     return change(*[0.4] * 60, *[0.8] * count)
 
@@ -75,7 +75,7 @@ def pace(looks: int, *waits: float, slower: bool = False) -> Pace:
     return Pace(Source("pace.json"), looks, tuple(RankPace(rank, steps, share, ()) for rank, share in enumerate(waits)))
 
 
-@turns("slow_rank_over_time.least_looks")
+@turns("slow_rank_over_time.min_looks")
 def few_looks(looks: int) -> object:
     return slow_rank_pace(pace(looks, 0.0, 0.9)) is not None, find_all_wait(
         [pace(looks, 0.9, 0.9, slower=True)]
@@ -128,7 +128,7 @@ def _stack(rank: int, frames: tuple[Frame, ...]) -> StackDump:
     return StackDump(Source(f"stacks/rank_{rank}.txt"), rank, None, (thread,), "py-spy")
 
 
-@turns("straggler.least_looks")
+@turns("straggler.min_looks")
 def few_stacks(looks: int) -> object:
     return straggler([True] * looks) is not None
 
@@ -168,7 +168,7 @@ def latest(late_s: Sequence[float]) -> object:
     return latest_arriver(facts.groups, facts.ranks) is not None
 
 
-@turns("arrival_order.least_positions")
+@turns("arrival_order.min_positions")
 def few_positions(count: int) -> object:
     return latest([0.6] * count)
 

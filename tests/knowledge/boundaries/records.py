@@ -89,7 +89,7 @@ def has_left(left_s: float, of_s: float) -> bool:
 # stacks
 
 
-@turns("unattributed_stacks.least_processes")
+@turns("unattributed_stacks.min_processes")
 def stacks_of_nobody(processes: int) -> object:
     thread = ThreadStack("MainThread", "1", (Frame("compute", "/job/train.py", 20),))
     stacks = [

@@ -44,7 +44,7 @@ def a_full_disk(free: int) -> object:
     return said(disk_space.ask, place(free, use="dumps"))
 
 
-@turns("disk_space.least_files")
+@turns("disk_space.min_files")
 def few_files(count: int) -> object:
     return said(disk_space.ask, place(1 << 45, count))
 
@@ -80,12 +80,12 @@ def tiny_shared_memory(size: int) -> object:
     return said(shared_memory.ask, SharedMemory(size, size))
 
 
-@turns("memory_limit.least_free")
+@turns("memory_limit.min_free")
 def little_memory(free: int) -> object:
     return said(memory_limit.ask, MemoryLimit(8 * GB, 8 * GB - free, ""))
 
 
-@turns("memory_limit.least_share")
+@turns("memory_limit.min_share")
 def a_small_share_of_memory(share: float) -> object:
     return said(memory_limit.ask, MemoryLimit(512 * GB, round(512 * GB * (1 - share)), ""))
 

@@ -217,7 +217,7 @@ OPTION = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--plug
 
 
 def test_limits_are_told(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unhang.program.imports.import_graph.MOST_FILES", 3)
+    monkeypatch.setattr("unhang.program.imports.import_graph.MAX_FILES", 3)
     write({"t.py": "import a, b, c, d", **{f"{name}.py": "" for name in "abcd"}})
     source = read("torchrun t.py")
 

@@ -136,7 +136,7 @@ def test_a_state_that_did_not_change_is_not_sent_again(tmp_path: Path) -> None:
 def test_more_clients_than_places_are_sent_away_and_others_are_served_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limited_server, "MOST_AT_ONCE", 3)
+    monkeypatch.setattr(limited_server, "MAX_AT_ONCE", 3)
     monkeypatch.setattr(web_server._RequestHandler, "timeout", 60.0)
     run = run_folder(tmp_path, document())
     with served(run.path) as server:

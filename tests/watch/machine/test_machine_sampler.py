@@ -17,7 +17,7 @@ from unhang.findings import Source
 from unhang.watch.machine import storage as storage_file
 from unhang.watch.machine.control_groups import ControlGroups
 from unhang.watch.machine.counters import KernelPaths
-from unhang.watch.machine.nccl_startup_logs import MOST_BYTES, NcclStartupLogs
+from unhang.watch.machine.nccl_startup_logs import MAX_BYTES, NcclStartupLogs
 from unhang.watch.machine.network import Network
 from unhang.watch.machine.pressure import Pressure
 from unhang.watch.machine.processor_use import ProcessorUse
@@ -163,7 +163,7 @@ def test_a_file_system_that_does_not_answer_is_told_and_holds_nothing_up(
 
 
 def test_the_series_keeps_below_its_bound_and_every_file_begins_with_its_head(tmp_path: Path) -> None:
-    file = SeriesFile(tmp_path, {"node": "n"}, most_bytes=2_000)
+    file = SeriesFile(tmp_path, {"node": "n"}, max_bytes=2_000)
     for number in range(400):
         file.add({"t_s": float(number), "node": "n"})
 
@@ -197,14 +197,14 @@ def test_lines_of_nccl_are_kept_and_one_that_writes_without_end_is_cut_off(tmp_p
     keeper = NcclStartupLogs(records, folder)
     with (records / "nccl" / "rank_1.h.12.log").open("wb", buffering=0) as endless:
         for _ in range(3):
-            endless.write(b"x" * MOST_BYTES)
+            endless.write(b"x" * MAX_BYTES)
             keeper.keep()
         written, held = endless.tell(), os.fstat(endless.fileno()).st_blocks * 512
 
     assert (folder / "nccl" / "rank_0.h.11.log").read_text() == "a line\n"
-    assert (folder / "nccl" / "rank_1.h.12.log").stat().st_size == MOST_BYTES
-    assert written == 3 * MOST_BYTES
-    assert held <= 2 * MOST_BYTES
+    assert (folder / "nccl" / "rank_1.h.12.log").stat().st_size == MAX_BYTES
+    assert written == 3 * MAX_BYTES
+    assert held <= 2 * MAX_BYTES
     assert sorted(path.name for path in (folder / "nccl").iterdir()) == ["rank_0.h.11.log", "rank_1.h.12.log"]
 
 

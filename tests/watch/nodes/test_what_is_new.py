@@ -9,7 +9,7 @@ import pytest
 from unhang.records.record_views import CodeLine, GroupProgress, RankIdentity, RecordView
 from unhang.watch.job.wait_detection import RankActivity, RankSample, RankState, WaitSnapshot
 from unhang.watch.nodes.cluster_view import ClusterView
-from unhang.watch.nodes.node_selection import MOST_ASKED, WITNESSES, nodes_for_stall
+from unhang.watch.nodes.node_selection import MAX_ASKED, WITNESSES, nodes_for_stall
 from unhang.watch.nodes.rank_digest import NodeDigest, NodeHello, NodeRanks, change_key, digest_of, encode_digest
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState
 from unhang.watch.nodes.transport.node_discovery import JobNodes
@@ -77,7 +77,7 @@ def digest_of_two(node: int, now_ns: int) -> NodeDigest:
 
 
 @pytest.mark.parametrize(
-    ("guilty", "asked"), [((), MOST_ASKED), ((60,), 1 + WITNESSES), (tuple(range(40, 80)), MOST_ASKED)]
+    ("guilty", "asked"), [((), MAX_ASKED), ((60,), 1 + WITNESSES), (tuple(range(40, 80)), MAX_ASKED)]
 )
 def test_a_few_witnesses_speak_for_many_and_the_guilty_are_all_asked(
     tmp_path: Path, guilty: tuple[int, ...], asked: int
@@ -93,4 +93,4 @@ def test_a_few_witnesses_speak_for_many_and_the_guilty_are_all_asked(
     chosen = nodes_for_stall(company.roster, standing, company._started_ns)
 
     assert len(chosen) == asked
-    assert set(guilty[:MOST_ASKED]) <= set(chosen)
+    assert set(guilty[:MAX_ASKED]) <= set(chosen)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.case_writer import Job
-from unhang.watch.pace.call_digests import MOST_STRETCHES, STRETCH, CallDigest, differing_nodes, digest_calls
+from unhang.watch.pace.call_digests import MAX_STRETCHES, STRETCH, CallDigest, differing_nodes, digest_calls
 
 PROGRAM = """
 import torch.distributed as dist
@@ -51,5 +51,5 @@ def test_the_nodes_that_differ_are_named(tmp_path: Path) -> None:
 
 
 def test_it_stays_small(tmp_path: Path) -> None:
-    assert len(prints(tmp_path, 0, last=STRETCH * MOST_STRETCHES * 2)) == MOST_STRETCHES
+    assert len(prints(tmp_path, 0, last=STRETCH * MAX_STRETCHES * 2)) == MAX_STRETCHES
     assert digest_calls(tmp_path / "nothing") == []

@@ -24,9 +24,9 @@ TICK_S = 0.25
 class Run:
     """Two ranks that step; rank 0 writes after each step for a share of it."""
 
-    def __init__(self, folder: Path, *, most_bytes: int = 4 << 20) -> None:
+    def __init__(self, folder: Path, *, max_bytes: int = 4 << 20) -> None:
         self.folder, self.ticks, self.steps, self.step_ended_ns = folder, 0, 0, 1
-        self.series = RankSeries(folder, most_bytes=most_bytes)
+        self.series = RankSeries(folder, max_bytes=max_bytes)
 
     def go_on(self, ticks: int, *, writes: float = 0.5, counted: bool = True, attempt: int = 0) -> None:
         for _ in range(ticks):
@@ -98,7 +98,7 @@ def test_before_steps_were_counted_collectives_tell_them(tmp_path: Path) -> None
 
 
 def test_a_job_of_days_fits_into_little_and_keeps_its_shape(tmp_path: Path) -> None:
-    run = Run(tmp_path, most_bytes=40_000)
+    run = Run(tmp_path, max_bytes=40_000)
     largest = 0
     for writes in (0.25, 0.25, 0.75, 0.75):
         for _ in range(25):
@@ -120,9 +120,9 @@ def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rank_series, "MANY", 20)
 
 
-def many(folder: Path, ranks: int, looks: int, *, most_bytes: int = 4 << 20, first: int = 1) -> None:
+def many(folder: Path, ranks: int, looks: int, *, max_bytes: int = 4 << 20, first: int = 1) -> None:
     """So many looks at a job of many ranks; rank 7 never waits."""
-    run = Run(folder, most_bytes=most_bytes)
+    run = Run(folder, max_bytes=max_bytes)
     pause_s = ranks / 20
     for at in range(first, first + looks):
         run.ticks, run.steps = round(at * pause_s / TICK_S), 3 * at
@@ -135,7 +135,7 @@ def many(folder: Path, ranks: int, looks: int, *, most_bytes: int = 4 << 20, fir
 @pytest.mark.usefixtures("few_are_many")
 def test_of_many_ranks_every_one_is_kept_in_the_same_space(tmp_path: Path) -> None:
     ranks, looks = 60, 400
-    many(tmp_path, ranks, looks, most_bytes=10_000)
+    many(tmp_path, ranks, looks, max_bytes=10_000)
 
     found = read_rank_series(tmp_path / SERIES_PATH, source=Source("ranks.jsonl"))
 
@@ -162,7 +162,7 @@ def test_many_ranks_are_shown_like_few(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("few_are_many")
 def test_a_page_can_hold_all_rows_of_many_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rank_series, "MOST_KEPT", 300)
+    monkeypatch.setattr(rank_series, "MAX_KEPT", 300)
     many(tmp_path, 60, 400)
     rows = RankRows(tmp_path)
     rows.read()
@@ -173,7 +173,7 @@ def test_a_page_can_hold_all_rows_of_many_ranks(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.usefixtures("few_are_many")
 def test_ranks_that_come_and_go_do_not_make_the_file_grow(tmp_path: Path) -> None:
     for start in range(40):
-        many(tmp_path, 40 + start % 3, 20, most_bytes=6_000, first=1 + 20 * start)
+        many(tmp_path, 40 + start % 3, 20, max_bytes=6_000, first=1 + 20 * start)
 
     assert (tmp_path / SERIES_PATH).stat().st_size < 12_000
 

@@ -11,11 +11,11 @@ from unhang.facts.pace.slow_rank_over_time import merged_pace, slow_rank_pace
 from unhang.findings import Source
 from unhang.records.record_views import CodeLine, GroupProgress, RankIdentity, RecordView
 from unhang.watch.job.wait_detection import RankSample
-from unhang.watch.pace.pace_record import MOST_PLACES, MOST_RANKS_TOLD, PaceRecord, pace_sample
+from unhang.watch.pace.pace_record import MAX_PLACES, MAX_RANKS_TOLD, PaceRecord, pace_sample
 from unhang.watch.pace.step_history import ENTRIES, StepHistory
 from unhang.watch.pace.straggler_watch import REPEAT_PAUSE_SAMPLES, StragglerWatch
 
-LEAST = 60
+MIN_SAMPLES = 60
 """Looks before anybody is blamed."""
 
 
@@ -51,7 +51,7 @@ def even(turn: int) -> dict[int, str]:
 def test_the_only_rank_that_never_waits_is_asked_about_once_a_while() -> None:
     phases = {0: "communication", 1: "compute", 2: "communication"}
 
-    assert asked(Job(), LEAST + REPEAT_PAUSE_SAMPLES - 1, phases) == [1]
+    assert asked(Job(), MIN_SAMPLES + REPEAT_PAUSE_SAMPLES - 1, phases) == [1]
 
 
 def test_an_even_job_has_no_straggler() -> None:
@@ -135,11 +135,11 @@ def test_memory_is_bounded_by_the_ranks() -> None:
 
     assert len(history.steps) < ENTRIES
     assert list(history.steps) == sorted(history.steps)
-    assert max(len(rank.places) for rank in record.ranks.values()) <= MOST_PLACES
+    assert max(len(rank.places) for rank in record.ranks.values()) <= MAX_PLACES
     many = PaceRecord()
     many.add({rank: pace_sample(RecordView(), waits=rank > 0) for rank in range(10_000)})
     told = [rank["rank"] for rank in json.loads(many.document())["ranks"]]
-    assert len(told) == MOST_RANKS_TOLD
+    assert len(told) == MAX_RANKS_TOLD
     assert 0 in told
 
 
@@ -188,7 +188,7 @@ def test_collectives_become_steps_when_the_ranks_learn_how_many_there_are_in_one
 
 def test_a_node_with_one_rank_tells_what_it_saw_and_says_nothing_itself() -> None:
     job = Job()
-    for _ in range(LEAST + 40):
+    for _ in range(MIN_SAMPLES + 40):
         job.steps += 5
         assert job.watch.add({3: job.look(3, "compute")}, {}, judges=False) is None
 

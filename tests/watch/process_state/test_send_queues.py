@@ -7,7 +7,7 @@ import socket
 from contextlib import closing
 from pathlib import Path
 
-from unhang.watch.process_state.send_queues import LEAST_TIMES, SendQueues
+from unhang.watch.process_state.send_queues import MIN_TIMES, SendQueues
 
 _HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 _ROW = "   0: {own}:9C40 {peer}:0050 {state} {unsent:08X}:00000000 00:00000000 00000000  1000        0 {inode} 1\n"
@@ -31,7 +31,7 @@ def row(own: str, peer: str, unsent: int, *, state: str = "01", inode: int = 1) 
 
 def test_only_what_stands_there_most_of_the_time_counts(tmp_path: Path) -> None:
     queues = SendQueues({3: 7}, proc=tmp_path)
-    for turn in range(2 * LEAST_TIMES):
+    for turn in range(2 * MIN_TIMES):
         proc_of(tmp_path, [row(FIRST, SECOND, 9000), row(FIRST, THIRD, 9000 if turn % 3 == 0 else 0, inode=2)])
         queues.look()
 
@@ -42,7 +42,7 @@ def test_only_what_stands_there_most_of_the_time_counts(tmp_path: Path) -> None:
 def test_other_processes_unfinished_connections_and_the_machine_itself_do_not_count(tmp_path: Path) -> None:
     rows = [row(FIRST, SECOND, 9, inode=99), row(FIRST, SECOND, 9, state="02"), row(FIRST, FIRST, 9, inode=2)]
     queues = SendQueues({3: 7, 4: 8}, proc=proc_of(tmp_path, rows))
-    for _ in range(LEAST_TIMES):
+    for _ in range(MIN_TIMES):
         queues.look()
 
     assert [queues.piled_up(rank) for rank in (3, 4, 5)] == [[], [], []]
@@ -67,7 +67,7 @@ def test_a_reader_that_does_not_read_is_seen_in_the_kernels_own_table() -> None:
             except BlockingIOError:
                 break
         queues = SendQueues({0: os.getpid()})
-        for _ in range(LEAST_TIMES):
+        for _ in range(MIN_TIMES):
             queues.look()
 
     assert "127.0.0.3>127.0.0.2" in queues.piled_up(0)

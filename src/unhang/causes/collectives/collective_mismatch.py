@@ -33,7 +33,7 @@ from unhang.knowledge.remedies import remedy
 from unhang.sentences import Text, say
 
 CAUSE = Cause.COLLECTIVE_MISMATCH
-_MOST_TOLD = 8
+_MAX_TOLD = 8
 
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
@@ -111,9 +111,9 @@ def _split_sizes(facts: Facts, stall: AllJoinedStall) -> Iterator[DetectorResult
                 sent=c.elements,
                 wanted=c.output_elements,
             )
-            for rank, c in list(calls.items())[:_MOST_TOLD]
+            for rank, c in list(calls.items())[:_MAX_TOLD]
         ),
-        evidence=tuple(c.evidence for c in known[:_MOST_TOLD]),
+        evidence=tuple(c.evidence for c in known[:_MAX_TOLD]),
         remedies=(remedy("exchange-split-sizes"),),
     )
 

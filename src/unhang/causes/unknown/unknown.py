@@ -90,7 +90,7 @@ def _laggard(facts: Facts, stall: Stall) -> DetectorResult:
             remedy(
                 "sample-again-later" if at_work else "inspect-ranks-while-stuck",
                 ranks=stall.laggards,
-                pids=", ".join(str(facts.ranks[rank].pid or "PID") for rank in stall.laggards[:_MOST_PIDS]),
+                pids=", ".join(str(facts.ranks[rank].pid or "PID") for rank in stall.laggards[:_MAX_PIDS]),
             ),
         ),
     )
@@ -98,7 +98,7 @@ def _laggard(facts: Facts, stall: Stall) -> DetectorResult:
     return replace(held, finding=replace(held.finding, ranks=())) if _most_are_silent(stall) else held
 
 
-_MOST_PIDS = 8
+_MAX_PIDS = 8
 
 
 def _all_at_work(facts: Facts, stall: Stall) -> bool:

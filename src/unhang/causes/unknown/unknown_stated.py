@@ -22,13 +22,13 @@ from unhang.knowledge.remedies import remedy
 from unhang.sentences import Text, say
 
 CAUSE = Cause.UNKNOWN
-MOST = 2
+MAX_FAILURES = 2
 SUMMARY_CHARS = 120
 
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
     """The first failure of each cause that is stated, else what the words of the first one hint at."""
-    for failure in leading_failures(facts)[:MOST]:
+    for failure in leading_failures(facts)[:MAX_FAILURES]:
         yield _found(facts, failure)
 
 

@@ -12,7 +12,7 @@ from unhang.findings import Cause, Grade
 from unhang.knowledge.remedies import remedy
 from unhang.sentences import Text
 
-MOST_NAMED = 2
+MAX_NAMED = 2
 """More ranks than these complain alike for one reason of the machine or the way: they are not to blame."""
 
 
@@ -34,5 +34,5 @@ def log_signal(
 
 
 def ranks_if_few(ranks: tuple[int, ...]) -> tuple[int, ...]:
-    """``ranks``, or none of them where more than ``MOST_NAMED`` complain alike."""
-    return ranks if len(ranks) <= MOST_NAMED else ()
+    """``ranks``, or none of them where more than ``MAX_NAMED`` complain alike."""
+    return ranks if len(ranks) <= MAX_NAMED else ()

@@ -10,20 +10,20 @@ from unhang.knowledge.remedies import remedy
 from unhang.knowledge.thresholds import threshold
 from unhang.sentences import Text, say
 
-MOST = 4
+MAX_SIGNS = 4
 MUCH_ELSEWHERE = threshold("machine_reasons.much_elsewhere")
 """Processors."""
 
 
 def because(signs: Iterable[MachineSign]) -> Iterator[Text]:
     """One sentence a sign."""
-    for sign in list(signs)[:MOST]:
+    for sign in list(signs)[:MAX_SIGNS]:
         yield _reason(sign)
 
 
 def evidence(signs: Iterable[MachineSign]) -> tuple[Evidence, ...]:
     """The lines of the series."""
-    return tuple(sign.evidence for sign in list(signs)[:MOST])
+    return tuple(sign.evidence for sign in list(signs)[:MAX_SIGNS])
 
 
 def remedies(signs: Iterable[MachineSign]) -> Iterator[Remedy]:

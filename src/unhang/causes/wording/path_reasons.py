@@ -9,7 +9,7 @@ from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.findings import Remedy, RemedyKind, Where
 from unhang.sentences import Text, say
 
-MOST_TOLD = 3
+MAX_TOLD = 3
 
 
 def cohort_places(past: RankCohort, inside: RankCohort, loop: int | None, where: Where | None) -> Iterator[Text]:
@@ -55,7 +55,7 @@ def not_the_data_reason(around: BypassPaths) -> Text:
 
 def path_sentences(ways: Sequence[BypassPath]) -> Iterator[Text]:
     """One sentence a way, the first few."""
-    for way in ways[:MOST_TOLD]:
+    for way in ways[:MAX_TOLD]:
         if way.kind == "except":
             yield say(
                 "line {line} handles exceptions of one rank alone and goes on: what was left of that step never ran",

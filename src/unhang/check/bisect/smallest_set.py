@@ -20,7 +20,7 @@ class ConflictingSetting(Hashable, Protocol):
 
 
 Option = TypeVar("Option", bound=ConflictingSetting)
-MOST_COMBINATIONS = 8
+MAX_COMBINATIONS = 8
 Works = Callable[[tuple[Option, ...]], bool]
 
 
@@ -51,7 +51,7 @@ def full_combinations(options: Sequence[Option]) -> tuple[tuple[Option, ...], ..
                 taken |= set(option.set)
                 fitting.append(option)
         found.setdefault(tuple(fitting))
-        if len(found) == MOST_COMBINATIONS:
+        if len(found) == MAX_COMBINATIONS:
             break
     return tuple(found)
 

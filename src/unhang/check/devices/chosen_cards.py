@@ -12,7 +12,7 @@ from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.thresholds import threshold, whole_threshold
 from unhang.program.launch.launch import Launch
 
-MOST_PAIRS = 400_000
+MAX_PAIRS = 400_000
 """So many ways are compared: every choice of 8 among 16 cards."""
 CROWDED_BYTES = whole_threshold("chosen_cards.crowded_bytes")
 LISTED_BYTES = whole_threshold("chosen_cards.listed_bytes")
@@ -99,7 +99,7 @@ def better_choice(cards: Cards, ways: CardTopology, chosen: ChosenCards) -> tupl
     kinds = [card.name for card in chosen.cards]
     kind = max(set(kinds), key=kinds.count, default="")
     free = [card for card in cards.cards if card.name == kind and not is_crowded(cards, card)]
-    most = MOST_PAIRS // max(1, wanted * (wanted - 1) // 2)
+    most = MAX_PAIRS // max(1, wanted * (wanted - 1) // 2)
     sets: Iterator[tuple[Card, ...]] = islice(combinations(free, wanted), most)
     best = min(sets, key=lambda some: _spread(ways, some), default=None)
     if best is None or wanted < 1:

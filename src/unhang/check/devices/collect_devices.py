@@ -35,7 +35,7 @@ _COMPUTE = ("0x0302", "0x0380", "0x12")  # no monitor outlet
 _WORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
 _LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
-MOST_XIDS = 1_000
+MAX_XIDS = 1_000
 
 
 def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
@@ -123,7 +123,7 @@ def _xids(machine: Machine) -> InspectionResult[XidHistory]:
         return InspectionResult(because=because, how="sudo dmesg -T | grep -i xid")
     lines = ((line, find_xid(line)) for line in text.splitlines())
     found = [Xid(told.bus, told.code, line.strip()) for line, told in lines if told is not None]
-    return InspectionResult(XidHistory(tuple(found[-MOST_XIDS:])))
+    return InspectionResult(XidHistory(tuple(found[-MAX_XIDS:])))
 
 
 def _others(machine: Machine, pci: PciCards) -> InspectionResult[OtherAccelerators]:

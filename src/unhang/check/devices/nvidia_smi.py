@@ -20,7 +20,7 @@ from unhang.host.machine import CommandOutput, Machine
 from unhang.sentences import say
 
 Found = TypeVar("Found")
-MOST_CARDS = 64
+MAX_CARDS = 64
 """Of one machine; a longer list is no answer of nvidia-smi's."""
 CSV = "--format=csv,noheader,nounits"
 FIELDS = (
@@ -55,7 +55,7 @@ def query_cards(machine: Machine) -> tuple[InspectionResult[Cards], DriverFailur
     cards = _cards_of_query(query.found.text) if query.found.code == 0 else Cards()
     if not cards.cards:
         cards = parse_report(_text(machine, "-q")) or parse_table(_text(machine))
-    cards = replace(cards, cards=cards.cards[:MOST_CARDS])
+    cards = replace(cards, cards=cards.cards[:MAX_CARDS])
     if not cards.cards:
         said = query.found.text.strip().split("\n")[0][:200]
         because = say("nvidia-smi says: {said}", said=said)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from unhang.check.devices.devices import Card, Cards
 
-MOST_CHARACTERS = 400
+MAX_CHARACTERS = 400
 """Of a line; longer ones are none of nvidia-smi's."""
 _CARD = re.compile(r"^GPU (?P<bus>[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s*$", re.MULTILINE)
 _LINE = re.compile(r"^(?P<indent> *)(?P<key>[^:\n]+?) *(?:: (?P<value>.*))?$")
@@ -61,7 +61,7 @@ def parse_table(text: str) -> Cards:
     """The cards of plain ``nvidia-smi``; none when it is no such table."""
     driver = re.search(r"Driver Version: (\S+)", text)
     cards: list[Card] = []
-    lines = [line for line in text.splitlines() if len(line) <= MOST_CHARACTERS]
+    lines = [line for line in text.splitlines() if len(line) <= MAX_CHARACTERS]
     for at, line in enumerate(lines):
         row, use = _ROW.match(line), _USE.search(lines[at + 1]) if at + 1 < len(lines) else None
         if row is None or use is None:
@@ -86,7 +86,7 @@ def _entries(block: str) -> Iterator[tuple[str, str]]:
     """``section/section/key`` and value of an indented block."""
     path: list[tuple[int, str]] = []
     for line in block.splitlines():
-        found = _LINE.match(line) if len(line) <= MOST_CHARACTERS else None
+        found = _LINE.match(line) if len(line) <= MAX_CHARACTERS else None
         if found is None or not line.strip():
             continue
         depth = len(found["indent"])

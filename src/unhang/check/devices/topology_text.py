@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from unhang.check.devices.topology import CardTopology, NvLinks, Pair, PeerAccess
 
-MOST_CHARACTERS = 1_000
+MAX_CHARACTERS = 1_000
 """Of a line of lspci that are looked at."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _NAME = re.compile(r"GPU(\d{1,6})")
@@ -109,7 +109,7 @@ def _devices(text: str) -> Iterator[tuple[str, str, list[str]]]:
     for line in text.splitlines():
         device = _DEVICE.match(line)
         if device is None:
-            lines.append(line[:MOST_CHARACTERS])
+            lines.append(line[:MAX_CHARACTERS])
             continue
         yield bus, name, lines
         bus, name, lines = device["bus"], device["rest"], []

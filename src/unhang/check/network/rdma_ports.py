@@ -12,7 +12,7 @@ from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 
 ROOT = "/sys/class/infiniband"
-MOST_GIDS = 32
+MAX_GIDS = 32
 _EMPTY = re.compile(r"[0:]+|fe80:[0:]+")
 
 
@@ -44,7 +44,7 @@ def _ports(machine: Machine, device: str) -> Iterator[RdmaPort]:
 
 def _gids(machine: Machine, here: str) -> Iterator[Gid]:
     names = machine.entries(f"{ROOT}/{here}/gids").found or ()
-    for index in sorted(int(name) for name in names if name.isdecimal())[:MOST_GIDS]:
+    for index in sorted(int(name) for name in names if name.isdecimal())[:MAX_GIDS]:
         text = _read(machine, f"{here}/gids/{index}")
         if _is_address(text) and not _EMPTY.fullmatch(text):
             kind, interface = (_read(machine, f"{here}/gid_attrs/{what}/{index}") for what in ("types", "ndevs"))

@@ -25,7 +25,7 @@ GRACE_S = 1.5
 """A rank may say itself that a step failed; it is ended when it has not by then."""
 _PR_SET_PDEATHSIG = 1
 _REAP_S = 2.0
-_MOST_PRINTED = 64 << 10
+_MAX_PRINTED = 64 << 10
 _NCCL_WARNING = re.compile(r"NCCL WARN (.+)")
 
 
@@ -184,6 +184,6 @@ def _reported_lines(child: _Child, outlived: bool) -> Iterator[StepReport]:
 def _warning(child: _Child) -> str:
     """The last warning of NCCL in what it printed."""
     size = os.fstat(child.printed).st_size
-    text = os.pread(child.printed, _MOST_PRINTED, max(0, size - _MOST_PRINTED)).decode("utf-8", "replace")
+    text = os.pread(child.printed, _MAX_PRINTED, max(0, size - _MAX_PRINTED)).decode("utf-8", "replace")
     found = _NCCL_WARNING.findall(text)
     return found[-1].strip()[:300] if found else ""

@@ -20,7 +20,7 @@ from unhang.sentences import Text, say
 LIMIT_S = 60.0
 POLL_S = 0.1
 SETTLE_S = 2.0
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def _ask(task: LauncherTask, answer: str, folder: Path, limit_s: float) -> dict[
         for rank in _until(limit_s, lambda: [r for r in range(1, task.count) if r not in found]):
             with suppress(FileNotFoundError):
                 path = folder / f"unhang-answer-{word}-{rank}"
-                if path.stat().st_size <= MOST_BYTES:
+                if path.stat().st_size <= MAX_BYTES:
                     found[rank] = path.read_text(encoding="utf-8", errors="replace")
     finally:
         question.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ Groups = tuple[tuple[int, ...], ...]
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast")
 CPU_SIZES = (4 << 10, 256 << 10, 4 << 20)
 GPU_SIZES = (4 << 10, 1 << 20, 64 << 20)
-MOST_RANKS_ALL_PAIRS = 16
+MAX_RANKS_ALL_PAIRS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def pair_steps(world: int, sizes: Sequence[int]) -> tuple[ProbeStep, ...]:
     if world < 2:
         return ()
     members = range(world)
-    rounds = all_pairs_rounds(members) if world <= MOST_RANKS_ALL_PAIRS else neighbour_rounds(members)
+    rounds = all_pairs_rounds(members) if world <= MAX_RANKS_ALL_PAIRS else neighbour_rounds(members)
     return tuple(ProbeStep("pair", "world", pairs, size) for pairs in rounds for size in (sizes[0], sizes[-1]))
 
 

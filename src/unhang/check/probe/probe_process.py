@@ -26,7 +26,7 @@ from unhang.check.probe_results.probe_results import ProbeResult
 SILENCE_S = {"probe": 180.0, "serve": 600.0}
 """How long a rank waits for the next word of rank 0."""
 CPU_RANKS = 2
-MOST_CPU_RANKS = 16
+MAX_CPU_RANKS = 16
 """More ranks than that on one CPU say nothing new and only wait for each other."""
 
 
@@ -74,4 +74,4 @@ def _count(chosen: argparse.Namespace) -> int:
     if (chosen.backend or _backend()) == "nccl":
         cards: int = torch.cuda.device_count()  # through NVML: nothing of CUDA may start before the fork
         return min(chosen.ranks or cards, cards)
-    return min(chosen.ranks or CPU_RANKS, MOST_CPU_RANKS)
+    return min(chosen.ranks or CPU_RANKS, MAX_CPU_RANKS)

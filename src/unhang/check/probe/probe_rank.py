@@ -20,7 +20,7 @@ from unhang.check.probe.probe_jobs import ProbeJob, StepReport
 from unhang.check.probe.torch_operations import PreparedOperation, prepare_operation
 from unhang.check.probe_results.probe_results import ProbeStep
 
-MOST_CALLS = 20
+MAX_CALLS = 20
 FIRST_CALLS = 3
 MIN_TELLING_SIZE = 64 << 10
 BUDGET_S = 0.25
@@ -125,7 +125,7 @@ class ProbeRank:
 
     def _timed(self, operation: PreparedOperation, expected: float) -> float:
         """Seconds of one call. How many are timed follows from the size before, which all ranks know alike."""
-        calls = FIRST_CALLS if not expected else max(1, min(MOST_CALLS, int(BUDGET_S / expected)))
+        calls = FIRST_CALLS if not expected else max(1, min(MAX_CALLS, int(BUDGET_S / expected)))
         started = time.perf_counter()
         for _ in range(calls):
             self._wait(operation.start())

@@ -18,7 +18,7 @@ ANSWER_S = 100.0
 """The process ends every trial long before; this is for the process itself."""
 START_S = 120.0
 """Loading torch from a network file system takes its time, and the ranks of other nodes have to come."""
-_MOST_BYTES = 16 << 20
+_MAX_BYTES = 16 << 20
 
 
 class ProbeSession:
@@ -77,7 +77,7 @@ class ProbeSession:
     def _answer(self, process: subprocess.Popen[bytes], limit_s: float) -> ProbeAnswer | None:
         assert process.stdout is not None
         handle, deadline = process.stdout.fileno(), time.monotonic() + limit_s
-        while time.monotonic() < deadline and len(self._read) < _MOST_BYTES:
+        while time.monotonic() < deadline and len(self._read) < _MAX_BYTES:
             ready, _, _ = select.select([handle], [], [], min(1.0, max(0.0, deadline - time.monotonic())))
             data = os.read(handle, 1 << 16) if ready else b""
             self._read += data

@@ -12,8 +12,8 @@ from unhang.knowledge.thresholds import threshold, whole_threshold
 FACTOR = threshold("slow_pairs.factor")
 """Slower than the median of the others by this factor counts as slow; links of one kind differ by less."""
 
-LEAST_PAIRS = whole_threshold("slow_pairs.least_pairs")
-MOST_SLOW = threshold("slow_pairs.most_slow")
+MIN_PAIRS = whole_threshold("slow_pairs.min_pairs")
+MAX_SLOW_SHARE = threshold("slow_pairs.max_slow_share")
 """Of the pairs: so many of a slower kind belong to the machine."""
 
 
@@ -36,11 +36,11 @@ def find_slow_pairs(pairs: Iterable[PairSpeed]) -> SlowPairs:
     many pairs of the slower kind, and none of them is broken.
     """
     bandwidth = {tuple(sorted(pair.ranks)): pair.bandwidth for pair in pairs}
-    if len(bandwidth) < LEAST_PAIRS:
+    if len(bandwidth) < MIN_PAIRS:
         return SlowPairs()
     slow = {pair for pair, own in bandwidth.items() if own * FACTOR < _median_without(bandwidth, pair)}
     ranks = _slow_with_all(list(bandwidth), slow)
-    if not ranks and len(slow) > MOST_SLOW * len(bandwidth):
+    if not ranks and len(slow) > MAX_SLOW_SHARE * len(bandwidth):
         return SlowPairs()
     rest = [own for pair, own in bandwidth.items() if pair not in slow]
     alone = tuple(sorted((a, b) for a, b in slow if not {a, b} & set(ranks)))
@@ -58,7 +58,7 @@ def _median_without(bandwidth: Mapping[tuple[int, ...], float], pair: tuple[int,
     """Of the pairs that share no rank with this one where there are enough; else of all others."""
     apart = [own for other, own in bandwidth.items() if not set(other) & set(pair)]
     others = [own for other, own in bandwidth.items() if other != pair]
-    return median(apart if len(apart) >= LEAST_PAIRS else others)
+    return median(apart if len(apart) >= MIN_PAIRS else others)
 
 
 def _slow_with_all(pairs: Sequence[tuple[int, ...]], slow: set[tuple[int, ...]]) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from unhang.sentences import Text
 
-MOST = 1 << 64
+MAX_INTEGER = 1 << 64
 """The kernel itself writes no larger number."""
 _HOW = re.compile(r"[\w .,|%-]{0,60}")
 _WIDTH = re.compile(r"\d{3,}")
@@ -55,7 +55,7 @@ def _fits(value: Any, hint: Any) -> bool:
 def _is_number(value: Any, hint: type) -> bool:
     if isinstance(value, float):
         return hint is float and not math.isnan(value)
-    return type(value) is int and abs(value) <= MOST
+    return type(value) is int and abs(value) <= MAX_INTEGER
 
 
 def _can_be_said(text: Text) -> bool:

@@ -24,7 +24,7 @@ from unhang.program.rank_dependence import rank_branches
 
 NOT_SENT = (ProgramSource,)
 """Sources are compared by their hashes and never travel."""
-MOST_CHARACTERS = 16 << 20
+MAX_CHARACTERS = 16 << 20
 SENT_MODULES = (
     *(f"unhang.check.devices.{name}" for name in ("chosen_cards", "devices", "peer_access", "topology")),
     *(f"unhang.check.network.{name}" for name in ("firewall", "gid_choice", "interface_choice", "network")),
@@ -52,8 +52,8 @@ def decode_inspection(text: str) -> NodeInspection:
     Raises:
         EvidenceError: the text is no situation, or one of another version of unhang.
     """
-    if len(text) > MOST_CHARACTERS:
-        raise EvidenceError(f"the answer of a rank is larger than {MOST_CHARACTERS >> 20} MB")
+    if len(text) > MAX_CHARACTERS:
+        raise EvidenceError(f"the answer of a rank is larger than {MAX_CHARACTERS >> 20} MB")
     try:
         said = json.loads(text)
         looks = {_kinds()[name]: _decode(look) for name, look in said["looks"]}

@@ -26,7 +26,7 @@ LIMIT_S = 30.0
 NEEDS = ("environment", "versions", "configuration", "timers")
 ALL_STEPS_S = 10.0
 LOOK_S, STEP_S = 4.0, 5.0
-MOST_BYTES, MOST_BYTES_ONCE, MOST_SHARE = 256 << 20, 64 << 20, 0.05
+MAX_BYTES, MAX_BYTES_ONCE, MAX_SHARE = 256 << 20, 64 << 20, 0.05
 _TRIAL = Path(storage_trial.__file__)
 
 
@@ -112,7 +112,7 @@ def _measured(
     words = [folder]
     if step == "write":
         free = next(place.free for place in places if place.device == device)
-        most = min(MOST_BYTES_ONCE, MOST_BYTES - storage.bytes_written, int(free * MOST_SHARE))
+        most = min(MAX_BYTES_ONCE, MAX_BYTES - storage.bytes_written, int(free * MAX_SHARE))
         if most < storage_trial.CHUNK:
             return ()
         words.append(str(most))

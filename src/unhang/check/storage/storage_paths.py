@@ -15,7 +15,7 @@ from unhang.program.launch.launch import ConfigFile, Launch
 from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.settings.configuration_files import configuration_of
 
-MOST_PLACES = 24
+MAX_PLACES = 24
 
 
 def find_job_paths(machine: Machine, plan: PlannedJob) -> tuple[JobPath, ...]:
@@ -35,7 +35,7 @@ def find_job_paths(machine: Machine, plan: PlannedJob) -> tuple[JobPath, ...]:
         if path:
             absolute = JobPath(path, place.use, place.evidence)
             found.setdefault((path, absolute.written), absolute)
-    places = list(found.values())[:MOST_PLACES]
+    places = list(found.values())[:MAX_PLACES]
     if not any(place.use in ("checkpoints", "logs", "named") for place in places):
         places.append(JobPath(machine.folder, "current"))
     return tuple(places)

@@ -25,7 +25,7 @@ PREFIX = ".unhang-check-"
 APPENDS, APPEND_S = 40, 0.6
 WRITE_S, CHUNK = 1.2, 1 << 20
 FILES, FILES_S = 40, 0.5
-READS, READS_S, READ_BYTES, MOST_ENTRIES = 64, 0.8, 64 << 10, 2000
+READS, READS_S, READ_BYTES, MAX_ENTRIES = 64, 0.8, 64 << 10, 2000
 
 
 def look(path: str) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _some_files(path: str) -> Iterator[tuple[str, int]]:
     if os.path.isfile(path):
         yield path, os.path.getsize(path)
         return
-    waiting, left = [path], MOST_ENTRIES
+    waiting, left = [path], MAX_ENTRIES
     while waiting and left > 0:
         entries = _entries(waiting.pop(0), left)
         left -= len(entries)

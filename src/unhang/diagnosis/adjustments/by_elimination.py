@@ -30,7 +30,7 @@ OF_SOME = frozenset((Cause.DEVICE_MAPPING, Cause.RANK_CONDITIONAL_COLLECTIVE, Ca
 """Causes that lie with a few ranks, where a line names them."""
 _BY_A_PROCESS = frozenset((*OF_ONE_RANK, *OF_SOME, Cause.VERSION_MISMATCH))
 """Causes whose evidence is a line of a process that has them."""
-_MOST_CARDS = 16
+_MAX_CARDS = 16
 """Of one machine."""
 _BY_ABSENCE = frozenset((*OF_ONE_RANK, Cause.RANK_CONDITIONAL_COLLECTIVE, Cause.TIMEOUT_TOO_SHORT))
 """Causes of whoever did not come."""
@@ -70,7 +70,7 @@ def _by_its_card(facts: Facts, finding: Finding) -> tuple[int, Text] | None:
         return None
     named = {event.values.get("device") for event in events_stating(facts, "oom")} - {None}
     card = named.pop() if len(named) == 1 else None
-    if not isinstance(card, int) or card == 0 or card >= (facts.world_size or _MOST_CARDS):
+    if not isinstance(card, int) or card == 0 or card >= (facts.world_size or _MAX_CARDS):
         return None
     return card, say("its line names card {card}, which on one machine is rank {card}'s", card=card)
 

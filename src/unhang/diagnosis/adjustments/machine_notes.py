@@ -24,7 +24,7 @@ _TAKES_LONG = (
 )
 """Of any other cause a slow machine is no part: the program, or another fault, stops the job."""
 _STORES = (Phase.SAVE, Phase.LOG, Phase.DATA)
-MOST_RANKS = 4
+MAX_RANKS = 4
 
 
 def note_machine_state(facts: Facts, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
@@ -69,12 +69,12 @@ def _signs_of_lead(facts: Facts, lead: Finding) -> Iterator[MachineSign]:
     if lead.cause not in _TAKES_LONG:
         return
     told = {item.text for item in lead.evidence}
-    for rank in lead.ranks[:MOST_RANKS]:
+    for rank in lead.ranks[:MAX_RANKS]:
         if rank in facts.ranks and facts.ranks[rank].state is RankState.STOPPED:
             continue
         storage = storage_signs(facts, (rank,))
         waits = lead.phase in _STORES or any(sign.kind == "rank-blocked" for sign in storage)
         for sign in (*signs_of_rank(facts, rank), *(storage if waits else ())):
-            if sign.evidence.text not in told and len(told) < machine_reasons.MOST + len(lead.evidence):
+            if sign.evidence.text not in told and len(told) < machine_reasons.MAX_SIGNS + len(lead.evidence):
                 told.add(sign.evidence.text)
                 yield sign

@@ -9,7 +9,7 @@ from unhang.findings import Cause
 from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, unseeded_splits
 from unhang.sentences import Text, say
 
-MOST = 2
+MAX_TOLD = 2
 """Places named for a cause."""
 
 
@@ -19,7 +19,7 @@ def source_suspects(facts: Facts) -> Mapping[Cause, tuple[Text, ...]]:
         return {}  # every rank joined: what each does by itself explains nothing
     drawn = [(file.path, split) for file, split in unseeded_splits(facts.sources.values()) if _cuts(split)]
     drawn.sort(key=lambda found: not found[1].splits)
-    return {Cause.UNEVEN_DATA: tuple(_split_sentence(path, split) for path, split in drawn[:MOST])} if drawn else {}
+    return {Cause.UNEVEN_DATA: tuple(_split_sentence(path, split) for path, split in drawn[:MAX_TOLD])} if drawn else {}
 
 
 def _cuts(split: UnseededSplit) -> bool:

@@ -15,22 +15,22 @@ from unhang.evidence.checkpoints.transformers import is_transformers, transforme
 from unhang.evidence.checkpoints.weight_files import TORCH_SUFFIXES, flaw_of_file
 
 DEPTH = 4
-MOST_FOLDERS = 2_000
-MOST_FOUND = 64
+MAX_FOLDERS = 2_000
+MAX_FOUND = 64
 """The newest of them; a folder of years is not read whole."""
 _PARTS = re.compile(r"rng_state|random_states|scheduler|optimizer|scaler|training_args|_\d+_mp_rank|events\.out")
 
 
 def find_checkpoints(folders: Iterable[str | Path], *, world_size: int | None = None) -> tuple[Checkpoint, ...]:
-    """Every checkpoint in ``folders`` and below, newest first; at most :data:`MOST_FOUND`. Raises nothing."""
+    """Every checkpoint in ``folders`` and below, newest first; at most :data:`MAX_FOUND`. Raises nothing."""
     found: dict[str, Checkpoint] = {}
-    left = [MOST_FOLDERS]
+    left = [MAX_FOLDERS]
     for folder in folders:
         with suppress(OSError):
             for one in _below(Path(folder), world_size, DEPTH, left):
                 found.setdefault(one.path, one)
     newest = sorted(found.values(), key=lambda one: (one.saved_s, one.step or 0), reverse=True)
-    return tuple(newest[:MOST_FOUND])
+    return tuple(newest[:MAX_FOUND])
 
 
 def _below(folder: Path, world_size: int | None, depth: int, left: list[int]) -> Iterator[Checkpoint]:

@@ -22,7 +22,7 @@ from unhang.evidence.checkpoints.checkpoint import (
 )
 
 METADATA = ".metadata"
-MOST_METADATA = 256 << 20
+MAX_METADATA = 256 << 20
 
 
 class _InertObject:
@@ -83,7 +83,7 @@ def _flaw(folder: Path, names: set[str]) -> Flaw | None:
 
 def _needed_bytes(metadata: Path) -> dict[str, int]:
     """For each file, up to which byte it must reach."""
-    if metadata.stat().st_size > MOST_METADATA:
+    if metadata.stat().st_size > MAX_METADATA:
         raise OSError(0, "larger than any metadata")
     read = _InertUnpickler(io.BytesIO(metadata.read_bytes())).load()
     infos = read.state.get("storage_data", {}).values()

@@ -17,7 +17,7 @@ STATE = "trainer_state.json"
 _NAME = re.compile(r"(?:tmp-)?checkpoint-\d+$")
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin", "adapter_model.safetensors", "adapter_model.bin")
 _OTHERS = ("optimizer.pt", "scheduler.pt", "training_args.bin")
-_MOST_STATE = 64 << 20
+_MAX_STATE = 64 << 20
 
 
 def is_transformers(folder: Path, names: set[str]) -> bool:
@@ -55,7 +55,7 @@ def _flaw_of_state(folder: Path, names: set[str]) -> Flaw | None:
         return Flaw(UNFINISHED, STATE)
     try:
         with (folder / STATE).open("rb") as file:
-            json.loads(file.read(_MOST_STATE))
+            json.loads(file.read(_MAX_STATE))
     except (OSError, *JSON_ERRORS):
         return Flaw(CUT_OFF, STATE)
     return None

@@ -13,9 +13,9 @@ from unhang.evidence.checkpoints.checkpoint import CUT_OFF, MISSING, NO_MARK, RE
 from unhang.evidence.decode_errors import JSON_ERRORS
 
 TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
-MOST_HEADER = 100 << 20
+MAX_HEADER = 100 << 20
 """safetensors itself takes no longer header."""
-MOST_INDEX = 64 << 20
+MAX_INDEX = 64 << 20
 
 
 def flaw_of_file(path: Path) -> Flaw | None:
@@ -47,7 +47,7 @@ def _of_safetensors(path: Path) -> Flaw | None:
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
-        if size < 8 or length > min(MOST_HEADER, size - 8):
+        if size < 8 or length > min(MAX_HEADER, size - 8):
             return Flaw(CUT_OFF, path.name)
         try:
             header = json.loads(file.read(length))
@@ -61,7 +61,7 @@ def _of_safetensors(path: Path) -> Flaw | None:
 def flaw_of_index(index: Path) -> Flaw | None:
     """What is wrong with the shards that ``model.safetensors.index.json`` (or ``….bin.index.json``) names."""
     try:
-        if index.stat().st_size > MOST_INDEX:
+        if index.stat().st_size > MAX_INDEX:
             return Flaw(REFUSED, index.name)
         shards = sorted({str(name) for name in json.loads(index.read_bytes())["weight_map"].values()})
     except OSError as error:

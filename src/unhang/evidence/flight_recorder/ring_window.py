@@ -14,7 +14,7 @@ KEPT_ENTRIES: Final = 64
 """The least number of entries that is read."""
 KEPT_GLOO_ENTRIES: Final = 256
 """For Gloo, whose entries never say that they finished."""
-_MOST_AT_ONCE: Final = 4096
+_MAX_AT_ONCE: Final = 4096
 
 
 def read_back(status: Mapping[str, GroupStatus], backend: str, earlier: Callable[[int], list[Row]]) -> list[Row]:
@@ -30,7 +30,7 @@ def read_back(status: Mapping[str, GroupStatus], backend: str, earlier: Callable
         missing.seen(chunk)
         if not missing:
             break
-        amount = min(2 * amount, _MOST_AT_ONCE)
+        amount = min(2 * amount, _MAX_AT_ONCE)
     return rows
 
 

@@ -10,7 +10,7 @@ from unhang.evidence.own_files.bundle import folder_of, rank_of_file
 from unhang.evidence.own_files.run_items import BundleManifest
 from unhang.findings import Source, Unread
 
-MOST_NAMED = 100
+MAX_NAMED = 100
 """Of a torn archive of thousands of ranks; the others are counted."""
 
 
@@ -18,10 +18,10 @@ def unavailable_files(manifest: BundleManifest, seen: Container[str]) -> Iterato
     """Files of the bundle that were lost or cut. ``seen``: the names of all that was opened, or could not be."""
     folder = folder_of(manifest)
     gone = [name for name in manifest.files if not _is_there(folder + name, seen)]
-    for name in gone[:MOST_NAMED]:
+    for name in gone[:MAX_NAMED]:
         yield _unavailable(manifest, name, "is listed in bundle.json and is not there")
-    if len(gone) > MOST_NAMED:
-        yield Unread(manifest.source, f"lists {len(gone) - MOST_NAMED:,} more files that are not there", lost=True)
+    if len(gone) > MAX_NAMED:
+        yield Unread(manifest.source, f"lists {len(gone) - MAX_NAMED:,} more files that are not there", lost=True)
     for name in manifest.cut:
         yield _unavailable(manifest, name, "is cut: what was printed later could not be kept")
 

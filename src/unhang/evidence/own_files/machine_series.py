@@ -17,9 +17,9 @@ from unhang.findings import Source, Unread
 
 SCHEMA = "unhang.machine/1"
 FOLDER = PurePosixPath("machine")
-MOST_ROWS = 1_500
+MAX_ROWS = 1_500
 """The last ones are kept: four hours."""
-MOST_LINE = 256 << 10
+MAX_LINE = 256 << 10
 _Number = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _Whole = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
@@ -192,7 +192,7 @@ def read_machine_series(raw: bytes, *, source: Source) -> MachineSeries | Unread
     """The samples of a file, or why it cannot be believed."""
     lines = raw.splitlines()
     try:
-        schema = msgspec.json.decode(lines[0][:MOST_LINE], type=_Head).schema if lines else ""
+        schema = msgspec.json.decode(lines[0][:MAX_LINE], type=_Head).schema if lines else ""
     except DECODE_ERRORS as error:
         return Unread(source, f"is no series of a machine: {str(error)[:200]}")
     if schema != SCHEMA:
@@ -201,17 +201,17 @@ def read_machine_series(raw: bytes, *, source: Source) -> MachineSeries | Unread
     good = sorted((row for row in rows if row is not None), key=lambda row: (row.t_s, row.line))
     bad = len(rows) - len(good)
     unread = (Unread(source, f"{bad} of its lines are torn or cannot be right, and were left out"),) if bad else ()
-    return MachineSeries(source, tuple(good[-MOST_ROWS:]), unread)
+    return MachineSeries(source, tuple(good[-MAX_ROWS:]), unread)
 
 
 def _rows(lines: list[bytes]) -> Iterator[MachineRow | None]:
     decoder = msgspec.json.Decoder(MachineRow)
-    first = max(1, len(lines) - 2 * MOST_ROWS)
+    first = max(1, len(lines) - 2 * MAX_ROWS)
     for number, line in enumerate(lines[first:], first + 1):
         if not line or line.startswith(b'{"schema"'):
             continue
         try:
-            row = decoder.decode(line) if len(line) <= MOST_LINE else None
+            row = decoder.decode(line) if len(line) <= MAX_LINE else None
         except DECODE_ERRORS:
             row = None
         yield msgspec.structs.replace(row, line=number) if row is not None else None

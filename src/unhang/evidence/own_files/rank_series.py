@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 SCHEMA = "unhang.series/1"
 SERIES_PATH = Path("series") / "ranks.jsonl"
-MOST_BYTES = 256 << 20
-MOST_RANKS = 1 << 14
-MOST_ROWS = 1 << 20
+MAX_BYTES = 256 << 20
+MAX_RANKS = 1 << 14
+MAX_ROWS = 1 << 20
 _PHASES = {phase.value: phase for phase in Phase}
 
 
@@ -53,8 +53,8 @@ _OF_ROW = [name for name in _Line.__struct_fields__ if name in ColumnBlock.__str
 def read_rank_series(path: Path, *, source: Source) -> tuple[RankTimes, ...] | Unread:
     """Every rank of the series; of a job that was started again, its last attempt."""
     try:
-        if path.stat().st_size > MOST_BYTES:
-            return Unread(source, f"is larger than {MOST_BYTES >> 20} MiB, too large for a series of ranks")
+        if path.stat().st_size > MAX_BYTES:
+            return Unread(source, f"is larger than {MAX_BYTES >> 20} MiB, too large for a series of ranks")
         lines = path.read_bytes().splitlines()
     except OSError as error:
         return Unread(source, f"cannot be read ({error.strerror or type(error).__name__})")
@@ -62,14 +62,14 @@ def read_rank_series(path: Path, *, source: Source) -> tuple[RankTimes, ...] | U
     rows: dict[int, list[_Line]] = defaultdict(list)
     bad = 0
     head = ""
-    for line in islice(_decoded(lines), MOST_ROWS):
+    for line in islice(_decoded(lines), MAX_ROWS):
         if line is None:
             bad += 1
         elif line.schema:
             head = line.schema
         elif line.site >= 0:
             sites[line.site] = _where(line.place)
-        elif _can_be(line) and (line.rank in rows or len(rows) < MOST_RANKS):
+        elif _can_be(line) and (line.rank in rows or len(rows) < MAX_RANKS):
             rows[line.rank].append(line)
         else:
             bad += 1

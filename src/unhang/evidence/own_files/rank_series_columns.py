@@ -16,7 +16,7 @@ import msgspec
 
 from unhang.knowledge import numbers
 
-MOST_ROWS = 1 << 14
+MAX_ROWS = 1 << 14
 """Of one line."""
 Column = int | list[int]
 ActivityCount = tuple[int, str, bool, int]
@@ -60,7 +60,7 @@ class ColumnBlock(msgspec.Struct):
 
 
 def pack_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """At most ``MOST_ROWS`` rows as one document; those of neighbouring ranks in a row take least."""
+    """At most ``MAX_ROWS`` rows as one document; those of neighbouring ranks in a row take least."""
     mixes: dict[tuple[Any, ...], int] = {}
     doing = [mixes.setdefault(tuple(tuple(seen) for seen in row["doing"]), len(mixes)) for row in rows]
     columns = {name: [round(row[name] * scale) for row in rows] for name, scale in SCALES.items()}
@@ -90,7 +90,7 @@ def unpack_rows(stretch: ColumnBlock) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def merge_blocks(first: ColumnBlock, second: ColumnBlock, most_seen: int) -> dict[str, Any] | None:
+def merge_blocks(first: ColumnBlock, second: ColumnBlock, max_seen: int) -> dict[str, Any] | None:
     """Two neighbouring lines as one; None where they are not of the same ranks, or one of these was started again.
 
     Raises:
@@ -110,15 +110,15 @@ def merge_blocks(first: ColumnBlock, second: ColumnBlock, most_seen: int) -> dic
     found["doing"] = _column([pairs.setdefault(pair, len(pairs)) for pair in doing])
     if any(not (0 <= a < len(first.mixes) and 0 <= b < len(second.mixes)) for a, b in pairs):
         raise ValueError("a mix that is not there")
-    found["mixes"] = [_mixed(first.mixes[a], second.mixes[b], most_seen) for a, b in pairs]
+    found["mixes"] = [_mixed(first.mixes[a], second.mixes[b], max_seen) for a, b in pairs]
     return {"stretch": found}
 
 
-def _mixed(first: tuple[ActivityCount, ...], second: tuple[ActivityCount, ...], most_seen: int) -> list[list[Any]]:
+def _mixed(first: tuple[ActivityCount, ...], second: tuple[ActivityCount, ...], max_seen: int) -> list[list[Any]]:
     looks: Counter[tuple[int, str, bool]] = Counter()
     for site, phase, waits, count in (*first, *second):
         looks[site, phase, waits] += count
-    return [[*what, count] for what, count in looks.most_common(most_seen)]
+    return [[*what, count] for what, count in looks.most_common(max_seen)]
 
 
 def _column(values: list[int]) -> Column:
@@ -127,7 +127,7 @@ def _column(values: list[int]) -> Column:
 
 
 def _values(column: Column, count: int) -> list[int]:
-    if not 0 <= count <= MOST_ROWS:
+    if not 0 <= count <= MAX_ROWS:
         raise ValueError(f"{count} rows in one line")
     told = [column] if isinstance(column, int) else column
     if told and not -numbers.MAX_INTEGER <= min(told) <= max(told) <= numbers.MAX_INTEGER:

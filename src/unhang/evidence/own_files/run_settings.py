@@ -11,7 +11,7 @@ from unhang.findings import Source, Unread
 from unhang.knowledge.job.environment_variables import variable
 
 SCHEMA = "unhang.settings/1"
-MOST_BYTES = 8 << 20
+MAX_BYTES = 8 << 20
 _FAMILIES = (
     *("NCCL_", "RCCL_", "GLOO_", "TORCH_", "TORCHINDUCTOR_", "PYTORCH_", "CUDA_", "CUBLAS_", "CUDNN_", "HIP_", "HSA_"),
     *("ROCR_", "FI_", "UCX_", "OMPI_MCA_", "PMIX_", "OMP_", "MKL_", "KMP_", "OPENBLAS_", "GOMP_", "MALLOC_", "HF_"),
@@ -85,8 +85,8 @@ class RunSettings(msgspec.Struct, frozen=True):
 
 def read_run_settings(raw: bytes, *, source: Source) -> RunSettings | Unread:
     """What the watcher wrote, or why it cannot be believed."""
-    if len(raw) > MOST_BYTES:
-        return Unread(source, f"is larger than {MOST_BYTES >> 20} MiB, too large for the settings of a run")
+    if len(raw) > MAX_BYTES:
+        return Unread(source, f"is larger than {MAX_BYTES >> 20} MiB, too large for the settings of a run")
     try:
         found = msgspec.json.decode(raw, type=RunSettings)
     except DECODE_ERRORS as error:

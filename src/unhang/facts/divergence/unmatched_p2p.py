@@ -20,7 +20,7 @@ from unhang.program.rank_dependence.rank_branches import expression_text
 from unhang.program.rank_dependence.step_loops import functions_that_call
 from unhang.program.syntax.syntax_tree import LinePosition, ParsedFile, call_name, find_source, parse_file
 
-_MOST_PLACES = 16
+_MAX_PLACES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def unmatched_unnamed_partners(facts: Facts) -> UnmatchedP2P | None:
         for rank, progress in sorted(group.progress.items()):
             if progress.pending is not None and progress.pending.operation in POINT_TO_POINT:
                 places.setdefault(progress.pending.stack, (rank, name))
-    seen = list(places.values())[:_MOST_PLACES]
+    seen = list(places.values())[:_MAX_PLACES]
     return _skipped_counterpart(facts, [(one, other, name) for one, name in seen for other, _ in seen if one != other])
 
 

@@ -10,7 +10,7 @@ from unhang.facts.model import Facts
 from unhang.findings import Evidence, Source, shortened
 from unhang.knowledge.messages import message_row
 
-MOST_QUOTES = 4
+MAX_QUOTES = 4
 _HEAD = re.compile(r"^.*(?:NCCL WARN |terminated with exception: |kernel: )")
 _NUMBERS = re.compile(r"\d+")
 
@@ -36,7 +36,7 @@ def quote_event(event: LogEvent) -> Evidence:
     return Evidence(Source(event.source.path, event.source.line), shortened(event.text), event.rank)
 
 
-def quote_events(events: Iterable[LogEvent], most: int = MOST_QUOTES) -> tuple[Evidence, ...]:
+def quote_events(events: Iterable[LogEvent], most: int = MAX_QUOTES) -> tuple[Evidence, ...]:
     """A few lines as evidence, none twice: lines that differ in numbers alone are one."""
     kept: dict[tuple[int | None, str], Evidence] = {}
     for event in events:

@@ -29,7 +29,7 @@ BUSY_PERCENT = whole_threshold("machine_state.busy_percent")
 SPINS_PERCENT = whole_threshold("machine_state.spins_percent")
 THROTTLED = threshold("machine_state.throttled")
 """Share of the periods in which a control group used up its processors."""
-LEAST_PERIODS = whole_threshold("machine_state.least_periods")
+MIN_PERIODS = whole_threshold("machine_state.min_periods")
 LESS_THAN_PEERS = threshold("machine_state.less_than_peers")
 """Of its time with a processor, against what its peers have of theirs."""
 WAITS_FOR_IO = threshold("machine_state.waits_for_io")
@@ -259,9 +259,7 @@ def _limiting(window: _Window, rank: int) -> str:
             if rank in group.ranks and group.limit_cpus is not None:
                 throttled, periods = shares.get(name, (0, 0))
                 shares[name] = (throttled + group.throttled, periods + group.periods)
-    worst = max(
-        ((one / all_, name) for name, (one, all_) in shares.items() if all_ >= LEAST_PERIODS), default=(0.0, "")
-    )
+    worst = max(((one / all_, name) for name, (one, all_) in shares.items() if all_ >= MIN_PERIODS), default=(0.0, ""))
     return worst[1] if worst[0] >= THROTTLED else ""
 
 

@@ -22,7 +22,7 @@ MEMORY_STATUS = {4, 9, 10}
 FLUSHED = 5
 RETRY_EXCEEDED = 12
 FEW = threshold("transport_errors.few")
-LEAST_SPEAKERS = whole_threshold("transport_errors.least_speakers")
+MIN_SPEAKERS = whole_threshold("transport_errors.min_speakers")
 MANY_RANKS = whole_threshold("transport_errors.many_ranks")
 
 
@@ -75,4 +75,4 @@ def _one_peer(events: list[LogEvent]) -> str | None:
     named = [(e.rank, str(e.values["peer"]).split("<")[0]) for e in events if e.values.get("peer")]
     peers = {peer for _, peer in named}
     speakers = {rank for rank, _ in named}
-    return peers.pop() if len(peers) == 1 and len(speakers) >= LEAST_SPEAKERS else None
+    return peers.pop() if len(peers) == 1 and len(speakers) >= MIN_SPEAKERS else None

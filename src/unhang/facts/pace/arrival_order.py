@@ -15,7 +15,7 @@ from unhang.knowledge.thresholds import threshold, whole_threshold
 if TYPE_CHECKING:
     from unhang.evidence.items import IntColumn
 
-LEAST_POSITIONS = whole_threshold("arrival_order.least_positions")
+MIN_POSITIONS = whole_threshold("arrival_order.min_positions")
 ALWAYS = threshold("arrival_order.always")
 """Share of positions at which the same rank must come last."""
 SHARE_OF_STEP = threshold("arrival_order.share_of_step")
@@ -40,7 +40,7 @@ def _latest_in(group: GroupFacts) -> tuple[int, int] | None:
     ranks = sorted(group.entries)
     shared = set.intersection(*(set(group.entries[rank].position.tolist()) for rank in ranks))
     positions = np.array(sorted(shared), dtype=np.int64)
-    if len(positions) < LEAST_POSITIONS:
+    if len(positions) < MIN_POSITIONS:
         return None
     created = np.stack([_created(group, rank, positions) for rank in ranks])
     if not created.all():

@@ -10,11 +10,11 @@ from unhang.facts.model import Facts
 from unhang.findings import Evidence, Source
 from unhang.knowledge.thresholds import threshold, whole_threshold
 
-LEAST_STEPS = whole_threshold("data_wait_share.least_steps")
+MIN_STEPS = whole_threshold("data_wait_share.min_steps")
 """Lines: fewer are the start, when caches and workers are not warm yet."""
-MOST_OF_THE_TIME = threshold("data_wait_share.most_of_the_time")
+MIN_SHARE = threshold("data_wait_share.min_share")
 """Of the time of all steps, waited for data: from here on faster cards would change nothing."""
-LEAST_WAITS = whole_threshold("data_wait_share.least_waits")
+MIN_WAITS = whole_threshold("data_wait_share.min_waits")
 """Steps that waited longer than they computed: one or two may be an epoch's beginning."""
 
 
@@ -44,10 +44,10 @@ def _pace(progress: Progress) -> DataWaitShare | None:
     loads = progress.loads[1:]  # the first step always waits for the workers to start
     total_s = sum(all_s for _, _, all_s in loads)
     slow = [place for place, (_, waited_s, all_s) in enumerate(loads) if waited_s > all_s - waited_s]
-    if len(loads) < LEAST_STEPS or len(slow) < LEAST_WAITS or total_s <= 0:
+    if len(loads) < MIN_STEPS or len(slow) < MIN_WAITS or total_s <= 0:
         return None
     share = sum(waited_s for _, waited_s, _ in loads) / total_s
-    if share < MOST_OF_THE_TIME:
+    if share < MIN_SHARE:
         return None
     gaps = {later - earlier for earlier, later in pairwise(slow)}
     return DataWaitShare(

@@ -19,7 +19,7 @@ from unhang.findings import Phase
 from unhang.knowledge.thresholds import threshold, whole_threshold
 from unhang.records.record_views import HIDDEN_COLLECTIVES
 
-LEAST_LOOKS = whole_threshold("slow_rank_over_time.least_looks")
+MIN_LOOKS = whole_threshold("slow_rank_over_time.min_looks")
 LESS = threshold("slow_rank_over_time.less")
 """Share of the looks by which it must wait less than every other rank does."""
 LESS_SLOWER = threshold("slow_rank_over_time.less_slower")
@@ -51,7 +51,7 @@ class SlowRankPace:
 
 def slow_rank_pace(pace: Pace) -> SlowRankPace | None:
     """The one rank that holds the others up; None where the looks are few, or no rank does."""
-    if pace.looks < LEAST_LOOKS or len(pace.ranks) < 2:
+    if pace.looks < MIN_LOOKS or len(pace.ranks) < 2:
         return None
     laggard = min(pace.ranks, key=lambda rank: (rank.waits, rank.rank))
     others = [rank for rank in pace.ranks if rank is not laggard]
@@ -79,7 +79,7 @@ def holds_up(waits: float, usual: float, lost_share: float) -> bool:
 def find_all_wait(paces: Sequence[Pace]) -> AllWait | None:
     """None where a rank does not wait much, or the steps are as they were."""
     pace = merged_pace(paces)
-    if pace is None or pace.looks < LEAST_LOOKS or len(pace.ranks) < 2:
+    if pace is None or pace.looks < MIN_LOOKS or len(pace.ranks) < 2:
         return None
     changes = [find_step_change(rank.steps) for rank in pace.ranks if rank.steps]
     known = [change for change in changes if change is not None]

@@ -11,7 +11,7 @@ from unhang.evidence.items import Progress
 from unhang.facts.logs.event_timing import is_preparing
 from unhang.facts.logs.log_statements import first_attempt
 from unhang.facts.model import Facts
-from unhang.facts.pace_change import LEAST, find_step_change
+from unhang.facts.pace_change import MIN_STEPS, find_step_change
 from unhang.findings import Evidence, Source
 from unhang.knowledge.thresholds import threshold
 
@@ -74,7 +74,7 @@ def _slowdown(progress: Progress) -> StepSlowdown | None:
         unit=progress.unit,
         rank=progress.rank,
         before_s=change.before_s,
-        now_s=median(pace for _, pace in paces[-LEAST:]),
+        now_s=median(pace for _, pace in paces[-MIN_STEPS:]),
         since_step=change.step,
         last_s=max((time_s for _, time_s in progress.recent if time_s is not None), default=None),
         evidence=Evidence(Source(progress.source.path, progress.last_line), progress.last_text, progress.rank),

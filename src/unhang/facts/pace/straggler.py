@@ -16,7 +16,7 @@ from unhang.facts.stacks.activity import activity_of
 from unhang.facts.waiting.progress_from_stacks import in_collective
 from unhang.knowledge.thresholds import threshold, whole_threshold
 
-LEAST_LOOKS = whole_threshold("straggler.least_looks")
+MIN_LOOKS = whole_threshold("straggler.min_looks")
 MANY_LOOKS = whole_threshold("straggler.many_looks")
 MOSTLY = threshold("straggler.mostly")
 """In so many more of many looks each of the others waits; in each of few. A look holds its rank up, and for so long a
@@ -94,7 +94,7 @@ def _waits_least(ranks: Mapping[int, RankFacts], sources: Mapping[str, SourceFil
         return None
     looks = {rank: _sampled_activities(facts, sources) for rank, facts in alive.items()}
     count = min(len(seen) for seen in looks.values())
-    if count < LEAST_LOOKS:
+    if count < MIN_LOOKS:
         return None
     waited = {rank: sum(_waits(look) for look in seen[-count:]) for rank, seen in looks.items()}
     rank = min(waited, key=lambda rank: waited[rank])

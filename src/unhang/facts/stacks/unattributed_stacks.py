@@ -13,7 +13,7 @@ from unhang.facts.model import Activity, Facts
 from unhang.facts.stacks.activity import activity_of
 from unhang.knowledge.thresholds import whole_threshold
 
-LEAST_PROCESSES = whole_threshold("unattributed_stacks.least_processes")
+MIN_PROCESSES = whole_threshold("unattributed_stacks.min_processes")
 _MAIN = "MainThread"
 
 
@@ -48,7 +48,7 @@ def unattributed_cohorts(facts: Facts) -> tuple[UnattributedCohort, ...]:
                 counted[activity.what] = counted.get(activity.what, 0) + shared
                 first.setdefault(activity.what, activity)
             shared = 1
-    if sum(counted.values()) < LEAST_PROCESSES:
+    if sum(counted.values()) < MIN_PROCESSES:
         return ()
     camps = [UnattributedCohort(what, count, first[what]) for what, count in counted.items()]
     return tuple(sorted(camps, key=lambda camp: (-camp.count, camp.what)))

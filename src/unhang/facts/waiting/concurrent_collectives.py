@@ -14,7 +14,7 @@ from unhang.facts.collective_operations import POINT_TO_POINT, canonical_operati
 from unhang.facts.model import Activity, Facts, GroupFacts, RankFacts
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP, in_collective
 
-_MOST_RECENT = 8
+_MAX_RECENT = 8
 """So many of a rank's last recorded calls are searched for the two: each thread has no more than one in flight."""
 
 
@@ -72,7 +72,7 @@ def _has_called(group: GroupFacts, rank: int, call: Activity) -> bool:
     entries = group.entries.get(rank)
     if entries is None or not len(entries):
         return False
-    for index in range(max(0, len(entries) - _MOST_RECENT), len(entries)):
+    for index in range(max(0, len(entries) - _MAX_RECENT), len(entries)):
         recorded = pending_from_row(rank, group.name, select_rows(entries, [index]), call.evidence.source)
         same_line = recorded.where is None or call.where is None or recorded.where.line == call.where.line
         if same_line and canonical_operation(recorded.operation) == canonical_operation(call.operation or ""):

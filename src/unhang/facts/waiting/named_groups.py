@@ -14,7 +14,7 @@ from unhang.facts.model import Activity
 from unhang.facts.stacks.user_frames import is_user_frame
 from unhang.program.syntax.syntax_tree import Function, LinePosition, call_name, find_parsed_file, own_nodes
 
-MOST_FRAMES = 8
+MAX_FRAMES = 8
 _GroupName = tuple[str, str, str]
 """File, function, and the name in it."""
 
@@ -39,7 +39,7 @@ def groups_by_name(waiting: Mapping[int, Activity], sources: Mapping[str, Source
 def _group_name(activity: Activity, sources: Mapping[str, SourceFile]) -> _GroupName | None:
     frames = [f for f in activity.frames if not f.native and f.line is not None and is_user_frame(f, sources)]
     wanted, parameter, position = activity.operation or "", "group", None
-    for frame, place in _places(frames[:MOST_FRAMES], sources):
+    for frame, place in _places(frames[:MAX_FRAMES], sources):
         call = _call_on(place, frame.line or 0, wanted)
         argument = _argument(call, parameter, position) if call is not None else None
         if not isinstance(argument, ast.Name | ast.Attribute):

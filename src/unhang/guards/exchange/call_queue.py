@@ -154,14 +154,14 @@ def curve_key(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Ha
     first = args[0] if args else kwargs.get("tag", kwargs.get("key"))
     if type(first) is str:
         return name, first
-    if type(first) is dict and len(first) <= MOST_KEYS:
+    if type(first) is dict and len(first) <= MAX_KEYS:
         return name, tuple(first)
     return name, ""
 
 
-MOST_KEYS = 64
+MAX_KEYS = 64
 """Of one ``log({…})``; one with more has no keys of its own to tell its curves apart."""
-MOST_TAGS = 10_000
+MAX_TAGS = 10_000
 
 
 def newest_only_matcher(newest_only: bool | tuple[str, ...]) -> Callable[[Hashable], bool]:
@@ -172,7 +172,7 @@ def newest_only_matcher(newest_only: bool | tuple[str, ...]) -> Callable[[Hashab
 
     def fits(key: Hashable) -> bool:
         if key not in known:
-            if len(known) >= MOST_TAGS:
+            if len(known) >= MAX_TAGS:
                 known.clear()
             known[key] = _fits(key, newest_only)
         return known[key]

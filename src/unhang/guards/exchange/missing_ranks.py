@@ -8,7 +8,7 @@ from unhang.guards.exchange.packed import rank_spans
 from unhang.guards.exchange.rank_exchange import GatheredValues, RankExchange
 
 STACKS_LIMIT_S = 8.0
-MOST_NAMED = 8
+MAX_NAMED = 8
 
 
 def ranks_missing_error(here: RankExchange, what: str, gathered: GatheredValues, waited_s: float) -> RanksMissing:
@@ -31,10 +31,10 @@ def ranks_missing_error(here: RankExchange, what: str, gathered: GatheredValues,
         f"{what} at {where}: {_ranks(missing)} did not come within {waited_s:.0f} s ({_ranks(came)} did).",
         _what_to_do(missing, stacks),
     ]
-    named = sorted(missing, key=lambda rank: rank not in _ended(missing, stacks))[:MOST_NAMED]
+    named = sorted(missing, key=lambda rank: rank not in _ended(missing, stacks))[:MAX_NAMED]
     lines += [f"Rank {rank} {_last_seen(here, rank)}{_doing(stacks.get(rank))}" for rank in named]
-    if len(missing) > MOST_NAMED:
-        lines.append(f"And {len(missing) - MOST_NAMED} more.")
+    if len(missing) > MAX_NAMED:
+        lines.append(f"And {len(missing) - MAX_NAMED} more.")
     return RanksMissing("\n".join(lines), ranks=missing, stacks=stacks)
 
 

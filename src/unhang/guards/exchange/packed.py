@@ -6,19 +6,19 @@ import json
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 """Of all different values together: every rank reads it from one process."""
 
 
 def pack(values: Mapping[int, bytes], world_size: int) -> str:
-    """One value for the store; ranks without one are missing. Beyond ``MOST_BYTES`` values of later ranks are left
+    """One value for the store; ranks without one are missing. Beyond ``MAX_BYTES`` values of later ranks are left
     out."""
     ranks_of: dict[bytes, list[int]] = {}
     for rank in sorted(values):
         ranks_of.setdefault(values[rank], []).append(rank)
     said: list[tuple[str, str]] = []
     left_out: list[int] = []
-    room = MOST_BYTES
+    room = MAX_BYTES
     for value, ranks in ranks_of.items():
         room -= len(value)
         if room < 0:

@@ -29,7 +29,7 @@ ASK_EVERY_S = 5.0
 ASKED_A_SECOND = 200
 SEARCH_S = 2.0
 NO_LIMIT_S = 1e6
-MOST_LOOKED_AT = 8
+MAX_LOOKED_AT = 8
 """Stacks of so many ranks are fetched; the others are named."""
 _PEER = struct.Struct("3i")
 
@@ -90,7 +90,7 @@ class PeerProcesses:
     def stacks_of(self, ranks: Sequence[int], turn: str, *, timeout_s: float) -> dict[int, str]:
         """What ``ranks`` are doing: a stack, or in words why there is none. All who are left ask for the same
         ``turn``; one of them looks for all. Ranks that could not be asked within ``timeout_s`` are not in it."""
-        asked = list(ranks)[:MOST_LOOKED_AT]
+        asked = list(ranks)[:MAX_LOOKED_AT]
         answers = [self._ask(rank, turn) for rank in asked]
         deadline = time.monotonic() + (timeout_s if any(answers) else min(timeout_s, SEARCH_S))
         found: dict[int, str] = {}

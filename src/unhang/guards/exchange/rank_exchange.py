@@ -31,7 +31,7 @@ from unhang.guards.exchange.store_connection import (
     unwrap_prefixes,
 )
 
-MOST_BYTES = 1 << 16
+MAX_BYTES = 1 << 16
 """A rank says at most so much at once: send a fingerprint, not the thing."""
 SETTLE_LIMIT_S = 20.0
 READERS_LIMIT_S = 2.0
@@ -100,8 +100,8 @@ class RankExchange:
         Raises:
             StoreLost: the ranks cannot meet any more.
         """
-        if len(mine) > MOST_BYTES:
-            raise UsageError(f"{topic}: {len(mine)} bytes to tell all ranks; {MOST_BYTES} at most")
+        if len(mine) > MAX_BYTES:
+            raise UsageError(f"{topic}: {len(mine)} bytes to tell all ranks; {MAX_BYTES} at most")
         base = self._enter(topic, mine)
         if self._came(base, 1) == self.world_size:
             settled = self._settle(base)

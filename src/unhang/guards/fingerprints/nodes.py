@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 MAX_UNITS = 1024
 """Most positions of a long series that are read."""
-_LEAST_UNITS = 16
+_MIN_UNITS = 16
 _SHOWN = 80
 _BUNDLE = 256
 _WIRE = 12
@@ -139,7 +139,7 @@ class SampledSeries:
     def look(self, until: float) -> bool:
         """Read units until ``until`` (monotonic seconds), at least a few; whether all were read."""
         for place in _spread(len(self.labels)):
-            if len(self.digests) >= _LEAST_UNITS and time.monotonic() > until:
+            if len(self.digests) >= _MIN_UNITS and time.monotonic() > until:
                 return False
             self.digests.append(self.read(place).digest({}))
         return True

@@ -14,7 +14,7 @@ from unhang.records.record_views import CodeLine, RecordView
 
 _DEPTH = 64
 """Of the inner frames, by which two looks are compared."""
-_MOST_FRAMES = 256
+_MAX_FRAMES = 256
 _OTHERS = 32
 
 
@@ -83,7 +83,7 @@ def _digest(ident: int, frame: FrameType | None) -> int:
 def _lines(frame: FrameType | None) -> list[tuple[str, int, str]]:
     """(file, line, function), innermost first."""
     lines: list[tuple[str, int, str]] = []
-    while frame is not None and len(lines) < _MOST_FRAMES:
+    while frame is not None and len(lines) < _MAX_FRAMES:
         code = frame.f_code
         lines.append((code.co_filename, frame.f_lineno or 0, code.co_name))
         frame = frame.f_back

@@ -13,7 +13,7 @@ from typing import Any
 from unhang.inprocess import code_phases
 from unhang.inprocess.internal_errors import environment_number
 
-MOST_PARAMETERS, MOST_LOADERS = 1000, 64
+MAX_PARAMETERS, MAX_LOADERS = 1000, 64
 SAMPLE = 256
 """Numbers of a tensor that are hashed: enough to tell two weights apart, and cheap on a card."""
 PACKAGES = ("torch", "numpy", "transformers", "accelerate", "deepspeed", "datasets", "trl", "lightning", "peft")
@@ -99,7 +99,7 @@ class DataLoaders:
 
     def made(self, loader: Any, frame: FrameType | None) -> None:
         """``loader`` was just made below ``frame``."""
-        if len(self._known) >= MOST_LOADERS:
+        if len(self._known) >= MAX_LOADERS:
             return
         from weakref import ref
 
@@ -183,7 +183,7 @@ def parameters(optimizer: Any) -> dict[str, Any]:
         value = "" if sharded else _values(parameter)
         shapes.update(shape.encode())
         values.update(value.encode())
-        if at < MOST_PARAMETERS:
+        if at < MAX_PARAMETERS:
             rows.append([names.get(id(parameter), f"#{at}"), shape, value[:8]])
     return {
         "kind": kind,

@@ -14,7 +14,7 @@ _WORDS = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?::N)?")
 _UNCHECKED_TYPES = ("plugin", "grammar", "not checked", "path", "python level")
 """Words in a row's ``values`` that say that the list is not all there is."""
 
-_MOST = (1 << 63) - 1
+_MAX_INTEGER = (1 << 63) - 1
 _LONGEST = 40
 """Digits that are looked at: more never fit."""
 
@@ -63,8 +63,8 @@ def _integer(text: str, *, raises: bool) -> ParsedValue:
         return ParsedValue("", ParseOutcome.RAISES) if raises else ParsedValue("0", ParseOutcome.READ_AS)
     hexadecimal = found[1].lower().lstrip("+-").startswith("0x")
     number = int(found[1][:_LONGEST], 16 if hexadecimal else 10)
-    if abs(number) > _MOST:
-        nearest = str(_MOST if number > 0 else -_MOST)
+    if abs(number) > _MAX_INTEGER:
+        nearest = str(_MAX_INTEGER if number > 0 else -_MAX_INTEGER)
         return ParsedValue("", ParseOutcome.RAISES) if raises else ParsedValue(nearest, ParseOutcome.READ_AS)
     whole = text[found.end() :].strip() == ""
     return ParsedValue(str(number), ParseOutcome.FINE if whole else ParseOutcome.READ_AS)

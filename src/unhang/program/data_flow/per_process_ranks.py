@@ -11,10 +11,10 @@ from unhang.program.data_flow.rank_dependent_values import RankDependentValues
 from unhang.program.syntax.syntax_tree import call_name, dotted, own_nodes
 
 _OWN = frozenset({RANK, LOCAL, NAMED, "rank of a group"})
-_MOST_DEEP = 4
+_MAX_DEPTH = 4
 
 
-def differs_by_process(node: ast.expr, values: RankDependentValues, deep: int = _MOST_DEEP) -> bool:
+def differs_by_process(node: ast.expr, values: RankDependentValues, deep: int = _MAX_DEPTH) -> bool:
     """Whether ranks that are listed in ``node`` are made of the asking process's own number."""
     for inner in ast.walk(node):
         if not isinstance(inner, ast.Name | ast.Attribute | ast.Call):

@@ -15,7 +15,7 @@ _FILE = re.compile(r"[^\s:]+\.py(?=$|:)")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _TARGETS = ("_target_", "class_path", "_component_")
 """Keys whose value is always a class or a function: Hydra, jsonargparse, torchtune."""
-_MOST_VALUES = 5_000
+_MAX_VALUES = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def named_code(
     values += [pair for file in configuration.files for pair in _leaves(file.tree)]
     trusted = any(name.endswith("trust_remote_code") and text.lower() in ("true", "1", "yes") for name, text in values)
     seen: set[str] = set()
-    for name, text in values[:_MOST_VALUES]:
+    for name, text in values[:_MAX_VALUES]:
         for word in text.split() if name else [text]:
             if word not in seen:
                 seen.add(word)

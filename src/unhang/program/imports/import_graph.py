@@ -17,7 +17,7 @@ from unhang.program.imports.sys_path_changes import added_path_folders
 from unhang.program.settings.untaken_branches import statically_live
 from unhang.program.syntax.syntax_tree import parse_file
 
-MOST_FILES, MOST_CHARACTERS = 1500, 16_000_000
+MAX_FILES, MAX_CHARACTERS = 1500, 16_000_000
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class ImportFollower:
         """Everything of the user's that ``entries`` lead to. May be called again with more of them."""
         self._enqueue(entries)
         while self._waiting:
-            if len(self.done.files) >= MOST_FILES or self._read >= MOST_CHARACTERS or time.monotonic() > self.until:
+            if len(self.done.files) >= MAX_FILES or self._read >= MAX_CHARACTERS or time.monotonic() > self.until:
                 self.done.partly = True
                 break
             self._visit(self._waiting.popleft())

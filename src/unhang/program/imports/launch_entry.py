@@ -12,7 +12,7 @@ from unhang.program.imports.module_finder import ModuleFinder
 
 PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
 _SOURCE_FOLDERS = ("", "src", "python", "lib")
-_MOST_ABOVE = 12
+_MAX_ABOVE = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def pinning_folders(folders: FolderListing, script: str, asked_in: str) -> Itera
     """Where a project may say which releases it needs: from the script's folder up to the outermost folder that is a
     project, and the folder that the command is given in. The nearest comes first."""
     way = [posixpath.dirname(script)] if script else []
-    while way and way[-1] != "/" and len(way) <= _MOST_ABOVE:
+    while way and way[-1] != "/" and len(way) <= _MAX_ABOVE:
         way.append(posixpath.dirname(way[-1]))
     marks = {*PROJECT_FILES, "requirements.txt"}
     ends = [at for at, one in enumerate(way) if one == asked_in or marks & (folders.names(one) or frozenset())]
@@ -98,7 +98,7 @@ def pinning_folders(folders: FolderListing, script: str, asked_in: str) -> Itera
 
 def project_of(folders: FolderListing, folder: str) -> str:
     """The nearest folder at or above ``folder`` that says it is a project; empty where none does."""
-    for _ in range(_MOST_ABOVE):
+    for _ in range(_MAX_ABOVE):
         if any(name in (folders.names(folder) or ()) for name in PROJECT_FILES):
             return folder
         if folder == "/":

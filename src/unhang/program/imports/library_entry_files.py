@@ -12,7 +12,7 @@ from unhang.program.imports.import_graph import ImportFollower
 from unhang.program.imports.import_statements import ImportStatement, imports_of
 from unhang.program.syntax.syntax_tree import dotted, own_nodes, parse_file
 
-MOST_FILES, MOST_CHARACTERS, MOST_CALLS = 150, 6_000_000, 3
+MAX_FILES, MAX_CHARACTERS, MAX_CALLS = 150, 6_000_000, 3
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class _Search:
     def add(self, one: ImportStatement, path: str, deep: int) -> None:
         """What ``one``, imported in ``path``, brings: names of a module, or modules."""
         found = self.follower.found(one, path)
-        if found is None or found.rest or found.standard or not found.files or deep > MOST_CALLS:
+        if found is None or found.rest or found.standard or not found.files or deep > MAX_CALLS:
             return
         for name in one.names:
             inner = self.follower.start.finder.inside(found, [name])
@@ -80,8 +80,8 @@ def reached_library_files(follower: ImportFollower) -> dict[str, str]:
     search = _Search(follower)
     for module, names in follower.done.libraries.items():
         search.add(ImportStatement(module, 0, names=tuple(sorted(names))), follower.start.script, 0)
-    while search.waiting and len(search.files) < MOST_FILES and time.monotonic() < follower.until:
-        if sum(map(len, search.files.values())) > MOST_CHARACTERS:
+    while search.waiting and len(search.files) < MAX_FILES and time.monotonic() < follower.until:
+        if sum(map(len, search.files.values())) > MAX_CHARACTERS:
             break
         search.visit(*search.waiting.popleft())
     return search.files

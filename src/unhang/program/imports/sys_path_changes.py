@@ -11,7 +11,7 @@ from unhang.program.syntax.syntax_tree import call_name, dotted
 
 _SAME = {"abspath", "realpath", "normpath", "expanduser", "str", "Path", "PurePath", "resolve", "absolute", "as_posix"}
 _PARENT = {"os.pardir": "..", "os.path.pardir": "..", "os.curdir": "."}
-_MOST_DEEP = 12
+_MAX_DEPTH = 12
 _Inner: TypeAlias = Callable[[ast.expr], "str | None"]
 
 
@@ -29,7 +29,7 @@ def added_path_folders(tree: ast.Module, text: str, file: str, folder: str) -> I
     names = _assigned(tree)
     for node in ast.walk(tree):
         for value in _values(node):
-            path = _path(value, names, file, folder, _MOST_DEEP)
+            path = _path(value, names, file, folder, _MAX_DEPTH)
             if path is not None:
                 yield posixpath.normpath(posixpath.join(folder, path))
 

@@ -26,7 +26,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-MOST_FILES = 40
+MAX_FILES = 40
 _INSTALLERS = {"pip", "pip3", "conda", "mamba", "micromamba"}
 _OTHER_NAMES = {"pytorch": "torch", "pytorch-lightning": "lightning"}
 
@@ -81,7 +81,7 @@ def _of_folder(folders: FolderListing, folder: str) -> Iterator[VersionPin]:
     """Scripts first: they run after what a project declares, and what they install stays."""
     names = sorted(folders.names(folder) or ())
     for pattern, read in _READERS:
-        for name in [name for name in names if fnmatch(name, pattern)][:MOST_FILES]:
+        for name in [name for name in names if fnmatch(name, pattern)][:MAX_FILES]:
             path = posixpath.join(folder, name)
             text = folders.read(path).found
             if text is not None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from unhang.findings import Source
 from unhang.knowledge.job.launch_commands import CommandWrapper, wrapper_of
 from unhang.program.launch import kubernetes_manifests, slurm_scripts
-from unhang.program.launch.follow_session import MOST_DEPTH, FollowSession, ProgramStart
+from unhang.program.launch.follow_session import MAX_DEPTH, FollowSession, ProgramStart
 from unhang.program.launch.python_commands import LAUNCHERS, program_words
 from unhang.program.launch.shell.partly_known_text import is_known
 from unhang.program.launch.shell.state import OuterLauncher, ShellState
@@ -32,7 +32,7 @@ def follow_words(
 ) -> None:
     """Follow ``words``, which ``state`` starts at ``source``; None: the user types them."""
     state, rest = state.copy(), list(words)
-    for _ in range(MOST_DEPTH):
+    for _ in range(MAX_DEPTH):
         rest = _without_unset(session, _assigned(state, rest, source))
         if not rest:
             return

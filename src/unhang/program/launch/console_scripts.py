@@ -21,7 +21,7 @@ else:
 
 _ENTRY = re.compile(r"\s*([\w.-]+)\s*=\s*([A-Za-z_][\w.]*)\s*:\s*([A-Za-z_][\w.]*)\s*(?:\[.*\])?\s*")
 _SOURCES = ("", "src", "python", "lib")
-MOST_ABOVE = 4
+MAX_ABOVE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class EntryPoint:
 def entry_point(session: FollowSession, state: ShellState, name: str) -> EntryPoint | None:
     """What the command ``name`` calls; None where it is no console script of Python."""
     folder = state.folder
-    for _ in range(MOST_ABOVE):
+    for _ in range(MAX_ABOVE):
         found = _of_project(session, folder).get(name)
         if found is not None:
             roots = tuple(posixpath.join(folder, source) for source in _SOURCES)

@@ -17,7 +17,7 @@ from unhang.program.launch.shell.partly_known_text import UnknownPart, is_known
 from unhang.program.launch.shell.state import ShellState
 from unhang.sentences import say
 
-MOST_NOTES, MOST_OTHERS, MOST_NAMES = 12, 3, 4
+MAX_NOTES, MAX_OTHERS, MAX_NAMES = 12, 3, 4
 _WEIGHT = {"torchrun": 3, "accelerate": 3, "deepspeed": 3, "llamafactory": 3, "composer": 3, "tune": 3, "colossalai": 3}
 _RENDEZVOUS_VARIABLES = ("MASTER_", "WORLD_SIZE", "RANK", "NODE_RANK", "PYTHONPATH", "CUDA_", "NPROC")
 
@@ -71,9 +71,9 @@ def _followed(session: FollowSession, start: ProgramStart) -> FollowedLaunch:
 def _fewer(notes: Sequence[NotUnderstood]) -> tuple[NotUnderstood, ...]:
     """The first ones, and how many more there are."""
     once = list(dict.fromkeys(notes))
-    more = len(once) - MOST_NOTES
+    more = len(once) - MAX_NOTES
     rest = [NotUnderstood(say("and {count} more that were not understood", count=more))] if more > 0 else []
-    return (*once[:MOST_NOTES], *rest)
+    return (*once[:MAX_NOTES], *rest)
 
 
 def _with_files(session: FollowSession, start: ProgramStart) -> Iterator[str]:
@@ -134,8 +134,8 @@ def _joined(named: Mapping[UnknownPart, Sequence[str]]) -> Iterator[NotUnderstoo
     """``--nnodes, --node_rank $NODES: …``; the same reason is told once."""
     for part, names in named.items():
         once = list(dict.fromkeys(name for name in names if name != part.text))
-        more = f" (+{len(once) - MOST_NAMES})" if len(once) > MOST_NAMES else ""
-        what = " ".join([*([", ".join(once[:MOST_NAMES]) + more] if once else []), part.text])
+        more = f" (+{len(once) - MAX_NAMES})" if len(once) > MAX_NAMES else ""
+        what = " ".join([*([", ".join(once[:MAX_NAMES]) + more] if once else []), part.text])
         yield NotUnderstood(say("{what}: {because}", what=what, because=part.because), part.source)
 
 
@@ -145,7 +145,7 @@ def _others(session: FollowSession, start: ProgramStart) -> Iterator[NotUndersto
     seen = {_program(session, start)}
     for other in session.starts:
         program = _program(session, other)
-        if _weight(session, other) == weight and program not in seen and len(seen) <= MOST_OTHERS:
+        if _weight(session, other) == weight and program not in seen and len(seen) <= MAX_OTHERS:
             seen.add(program)
             yield NotUnderstood(
                 say("it starts {program} as well, which was not looked at", program=program), other.source

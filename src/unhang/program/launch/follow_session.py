@@ -14,7 +14,7 @@ from unhang.program.launch.shell.partly_known_text import UnknownParts, is_known
 from unhang.program.launch.shell.state import ShellState
 from unhang.sentences import Text, say
 
-MOST_STEPS, MOST_DEPTH = 20_000, 24
+MAX_STEPS, MAX_DEPTH = 20_000, 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +86,9 @@ class FollowSession:
     def may_go_on(self) -> bool:
         """A script that loops for ever is left in time."""
         self.steps += 1
-        if self.steps == MOST_STEPS:
-            self.note(say("the scripts do more than {count} steps, the rest was not followed", count=MOST_STEPS))
-        return self.steps < MOST_STEPS
+        if self.steps == MAX_STEPS:
+            self.note(say("the scripts do more than {count} steps, the rest was not followed", count=MAX_STEPS))
+        return self.steps < MAX_STEPS
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from unhang.program.launch.shell.partly_known_text import without_marks
 from unhang.program.launch.shell.state import ShellState
 from unhang.sentences import say
 
-MOST_DEEP = 24
+MAX_DEPTH = 24
 
 
 def follow_manifests(
@@ -79,7 +79,7 @@ def _container(
 
 def _containers(node: Any, replicas: int, depth: int) -> Iterator[tuple[Mapping[str, Any], int]]:
     """Every container with a command, and how many pods of it the job has in all."""
-    if depth > MOST_DEEP:
+    if depth > MAX_DEPTH:
         return
     if isinstance(node, list):
         for one in node:

@@ -18,7 +18,7 @@ _STARTS = frozenset(
     ("run", "Popen", "call", "check_call", "check_output", "system", "execvp", "execvpe", "execv", "execlp", "popen")
 )
 _LAUNCHERS = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "deepspeed")
-MOST_DEEP = 12
+MAX_DEPTH = 12
 
 
 def find_started_command(
@@ -123,7 +123,7 @@ class _Reader:
 
     def _deeper(self) -> bool:
         self.depth += 1
-        return self.depth < MOST_DEEP
+        return self.depth < MAX_DEPTH
 
     def _mark(self, node: ast.expr) -> str:
         because = say("the program computes it when it starts")

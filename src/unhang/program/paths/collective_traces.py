@@ -29,8 +29,8 @@ from unhang.program.data_flow.function_steps import (
 from unhang.program.syntax.definitions import FunctionDefinition
 
 END, RAISE, NEXT, BREAK, RETURN, MARK = range(6)
-_MOST_SPLICED = 12
-_MOST_DEEP = 60
+_MAX_SPLICED = 12
+_MAX_DEPTH = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class CollectiveTraces:
             return known
         self._summaries[one, assumed] = END  # a function that calls itself adds nothing
         read = self.reads.get(one)
-        if read is not None and self._deep < _MOST_DEEP:
+        if read is not None and self._deep < _MAX_DEPTH:
             self._deep += 1
             self._summaries[one, assumed] = self.block(read.steps, assumed, END, _Frame())
             self._deep -= 1
@@ -198,7 +198,7 @@ class CollectiveTraces:
     def _entered(self, step: CallStep, assumed: PathAssumptions, after: int, frame: _Frame) -> int:
         inside, target = step.inside, step.targets[0]
         read = self.reads.get(target)
-        if inside is None or read is None or self._deep >= _MOST_DEEP:
+        if inside is None or read is None or self._deep >= _MAX_DEPTH:
             return self.block(inside or (), assumed, after, frame)
         self._deep += 1
         own = _Frame(after, END, END, frame.lost, lambda rest: self.block(inside, assumed, rest, frame))
@@ -210,7 +210,7 @@ class CollectiveTraces:
         """``node`` and then ``after``: a short way is written out, so that it equals one that is written so."""
         chain: list[tuple[object, ...]] = []
         at = node
-        while self._content[at][0] == "op" and len(chain) < _MOST_SPLICED:
+        while self._content[at][0] == "op" and len(chain) < _MAX_SPLICED:
             chain.append(self._content[at])
             at = self._last(at)
         if at != END:

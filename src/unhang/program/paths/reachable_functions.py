@@ -11,7 +11,7 @@ from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinitio
 from unhang.program.syntax.syntax_tree import Function, dotted, own_nodes
 
 CallPath = tuple[tuple[FunctionDefinition, int, str], ...]
-_MOST_SHOWN = 8
+_MAX_SHOWN = 8
 _PLAIN_DECORATORS = {"dataclass", "total_ordering", "final", "runtime_checkable", "define", "frozen", "attrs", "unique"}
 
 
@@ -44,7 +44,7 @@ class _Reaching:
 
     def _reach(self, one: FunctionDefinition, way: CallPath) -> None:
         if one not in self.found:
-            self.found[one] = way[-_MOST_SHOWN:]
+            self.found[one] = way[-_MAX_SHOWN:]
             self.waiting.append(one)
 
     def _use(self, node: ast.AST, here: FunctionDefinition) -> None:

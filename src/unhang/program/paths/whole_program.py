@@ -24,9 +24,9 @@ from unhang.program.syntax.call_graph import CallGraph
 from unhang.program.syntax.definitions import FunctionDefinition
 from unhang.program.syntax.syntax_tree import own_nodes
 
-MOST_S = 10.0
+MAX_S = 10.0
 """Of processor time for one program; what was not read by then is said to be missing."""
-_MOST_READINGS = 3
+_MAX_READINGS = 3
 """What is handed down, what loops do to it, and what follows from both."""
 _SEEDING = ("transformers.", "trl.")
 _MAY_PART = late_pattern(
@@ -52,7 +52,7 @@ def _find_program_paths(
     files = [SourceFile(Source(path), path, text) for path, text in texts]
     if not any(_MAY_PART.search(file.text) for file in files):
         return None
-    until = time.process_time() + MOST_S
+    until = time.process_time() + MAX_S
     calls = CallGraph(files)
     launch = reachable_functions(calls, entered or tuple(file.path for file in files[:1]))
     seeds = _seeded_alike(files, calls)
@@ -62,9 +62,9 @@ def _find_program_paths(
         around.wrapped.any_sharded = True
         around.wrapped.sharded |= around.wrapped.shared
     reads: dict[FunctionDefinition, FunctionReading] = {}
-    for at in range(_MOST_READINGS):
+    for at in range(_MAX_READINGS):
         if at:
-            around.known = around.known.read_again(loops=at + 1 == _MOST_READINGS)
+            around.known = around.known.read_again(loops=at + 1 == _MAX_READINGS)
         for one in launch if at else reversed(launch):  # first what functions return, then what they are given
             if time.process_time() > until:
                 break

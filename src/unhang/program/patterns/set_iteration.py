@@ -13,7 +13,7 @@ from unhang.program.paths.next_collective import NextCollective
 from unhang.program.rank_dependence.rank_branches import expression_text
 from unhang.program.syntax.definitions import FunctionDefinition
 
-_MOST_CALLS = 6
+_MAX_CALLS = 6
 _CARRIES_NOTHING = {"barrier", "monitored_barrier", "wait_for_everyone"}
 
 
@@ -46,7 +46,7 @@ def loops_in_set_order(ways: ProgramPaths) -> Iterator[SetIteration]:
 
 def _handed_over(ways: ProgramPaths, here: FunctionDefinition, over: ast.expr) -> Iterator[SourceLine]:
     """The calls that gave the set to the function of the loop."""
-    for _ in range(_MOST_CALLS):
+    for _ in range(_MAX_CALLS):
         names = (inner.id for inner in ast.walk(over) if isinstance(inner, ast.Name))
         found = next((given for name in names if (given := ways.around.known.sets.get((here, name)))), None)
         if found is None:

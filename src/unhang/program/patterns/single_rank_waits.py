@@ -27,7 +27,7 @@ from unhang.program.paths.divergent_paths import ProgramPaths, SourceLine
 from unhang.program.paths.next_collective import paths_to_steps
 from unhang.program.syntax.definitions import FunctionDefinition
 
-_MOST_DEEP = 8
+_MAX_DEPTH = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def work_before_waits(ways: ProgramPaths) -> Iterator[WorkBeforeWait]:
                 x.key in (RANK_ZERO, LOCAL_ZERO) for x in test_terms(step.test)
             ):
                 continue
-            sides = [search.work(side, one, _MOST_DEEP) for side in (step.then, step.other)]
+            sides = [search.work(side, one, _MAX_DEPTH) for side in (step.then, step.other)]
             found = next((side for side in sides if side is not None), None)
             if found is None or all(sides):
                 continue
@@ -137,7 +137,7 @@ class _Search:
                 rest = (*rest, *owner.orelse, *owner.final)
             elif isinstance(owner, TryStep) and block is not owner.final:
                 rest = (*rest, *owner.final)
-            met = self._met(rest, _MOST_DEEP)
+            met = self._met(rest, _MAX_DEPTH)
             if met is not None:
                 return met if isinstance(met, CollectiveStep) else None
         return None

@@ -23,7 +23,7 @@ _SAVE_CALLS = {"torch.save", "np.save", "np.savez", "joblib.dump", "save_file"}
 _SAVE_METHODS = {"save_pretrained", "push_to_hub", "upload_file", "upload_folder"}
 _JUMPS = {"return", "raise", "continue", "break", "exit"}
 _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-_MOST_DEEP = 6
+_MAX_DEPTH = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class _Search:
             around = SourceLine(here.file.path, loop.lineno, here.name, ast.unparse(head))
             yield SingleRankWork(step.kind, at, branch, way[0][0].file.path, around, waits)
             return
-        if len(way) >= _MOST_DEEP:
+        if len(way) >= _MAX_DEPTH:
             return
         for caller, call in self._calls.callers.get(here, ()):
             if caller not in {one for one, _ in way} and self._branch(caller, call.lineno) is None:

@@ -18,7 +18,7 @@ _LOADERS = frozenset({"DataLoader", "StatefulDataLoader"})
 _KEEP_LENGTH = {"enumerate", "tqdm", "iter", "track", "auto"}
 _ITERABLE = frozenset({"IterableDataset"})
 _JOINS = {"Join", "join_uneven_inputs", "join"}
-_MOST_DEEP = 6
+_MAX_DEPTH = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def uneven_loops(ways: ProgramPaths) -> Iterator[UnevenLoop]:
             held = call if call is not None and call.sure else forward
             if held is None:
                 continue
-            data = _iterable(ways, loop.over, one, _MOST_DEEP)
+            data = _iterable(ways, loop.over, one, _MAX_DEPTH)
             if data is not None:
                 after = ways.first(path[-1][0][path[-1][1] + 1 :], one, groups=True)
                 at = SourceLine(one.file.path, loop.line, one.full_name, loop.text)

@@ -14,7 +14,7 @@ from unhang.program.rank_dependence.step_loops import COLLECTIVE_CALLS
 from unhang.program.syntax.syntax_tree import Function, ParsedFile, Scope, call_name, own_nodes, parse_file
 
 _AGREEING = COLLECTIVE_CALLS - {"barrier", "monitored_barrier", "send", "isend", "wait_for_everyone"}
-MOST_NAMES = 50
+MAX_NAMES = 50
 
 
 def agreeing_call(source: SourceFile | None, loop_line: int | None) -> int | None:
@@ -33,7 +33,7 @@ def agreeing_call(source: SourceFile | None, loop_line: int | None) -> int | Non
 def agreed_value(program: ParsedFile, scope: Scope, decides: ast.expr, *, before: int) -> int | None:
     """Line of the collective above line ``before`` whose result goes into ``decides``; None where none does."""
     waiting, seen = [decides], set[str]()
-    while waiting and len(seen) < MOST_NAMES:
+    while waiting and len(seen) < MAX_NAMES:
         node = waiting.pop()
         for call in (n for n in ast.walk(node) if isinstance(n, ast.Call)):
             if (line := _collective_in(program, call_name(call))) is not None:

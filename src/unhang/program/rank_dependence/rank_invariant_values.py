@@ -16,7 +16,7 @@ _LIMITS = re.compile(r"(?:^|_)(?:max|num|total|every|interval|freq|steps?|epochs
 _RANGES = {"range", "trange"}
 _AROUND = {"tqdm", "track", "list", "reversed"}
 _ARITHMETIC = {"int", "min", "max", "round", "abs", "get_world_size", "range", "divmod"}
-MOST_NAMES = 50
+MAX_NAMES = 50
 
 
 def has_equal_rounds(program: ParsedFile, loop: Loop, scopes: Sequence[Scope]) -> bool:
@@ -65,7 +65,7 @@ class _Asked:
     def _name(self, name: str) -> bool:
         if _NUMBERS.match(name):
             return True
-        if name in self._seen or len(self._seen) >= MOST_NAMES:
+        if name in self._seen or len(self._seen) >= MAX_NAMES:
             return True  # a counter that is made of itself: its other values decide
         self._seen.add(name)
         for scope in reversed(self._scopes):

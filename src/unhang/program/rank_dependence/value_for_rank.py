@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 
-MOST_RANKS = 4096
+MAX_RANKS = 4096
 
 
 def singled_out_ranks(test: str, world_size: int | None) -> frozenset[int]:
     """The ranks for which the parts of the test that speak of the rank come out otherwise than for most; empty when
     they cannot be worked out, or divide the job in halves."""
-    if world_size is None or not 2 <= world_size <= MOST_RANKS:
+    if world_size is None or not 2 <= world_size <= MAX_RANKS:
         return frozenset()
     try:
         tree = ast.parse(test.strip(), mode="eval").body

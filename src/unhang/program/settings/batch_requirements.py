@@ -17,7 +17,7 @@ from unhang.program.settings.job_values import job_value, value_in_force, world_
 from unhang.program.syntax.syntax_tree import ParsedFile, Scope, call_name, own_nodes, parse_file
 
 _WORLD = {"num_processes", "world_size", "get_world_size", "WORLD_SIZE"}
-_MOST_ROUNDS = 100_000
+_MAX_ROUNDS = 100_000
 _ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -132,7 +132,7 @@ class _Arithmetic:
     def value(self, node: ast.expr) -> Any:
         """The value of ``node`` in this launch, or UNKNOWN."""
         self.rounds += 1
-        if self.rounds > _MOST_ROUNDS:
+        if self.rounds > _MAX_ROUNDS:
             return UNKNOWN
         if isinstance(node, ast.Constant):
             return node.value
@@ -219,4 +219,4 @@ class _Arithmetic:
         if does is None or node.keywords or not isinstance(node.func, ast.Name):
             return UNKNOWN
         made = self._apply(does, *node.args)
-        return UNKNOWN if isinstance(made, range) and len(made) > _MOST_ROUNDS else made
+        return UNKNOWN if isinstance(made, range) and len(made) > _MAX_ROUNDS else made

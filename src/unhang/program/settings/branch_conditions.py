@@ -47,7 +47,7 @@ _ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 _FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {"bool": bool, "len": len, "int": int, "str": str, "float": float}
 _METHODS = {"lower", "upper", "strip", "startswith", "endswith"}
-_MOST_LOOKS = 200
+_MAX_LOOKS = 200
 """Values looked at for one test: names may stand for each other in a circle."""
 _Around = tuple[tuple[ast.If, str], ...]
 
@@ -72,7 +72,7 @@ class TestEvaluation:
     def may_look_up(self) -> bool:
         """One look more; there is an end to them."""
         self.looks += 1
-        return self.looks <= _MOST_LOOKS
+        return self.looks <= _MAX_LOOKS
 
     def truth(self, node: ast.expr) -> bool | None:
         """Whether ``node`` holds; None where that is not known."""

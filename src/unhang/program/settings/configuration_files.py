@@ -34,7 +34,7 @@ NAME = "configuration"
 LIMIT_S = 5.0
 NEEDS = ("timers", "program")
 ENDINGS = (".json", ".yaml", ".yml", ".toml")
-MOST_FILES = 20
+MAX_FILES = 20
 _NOTHING = object()
 _HOST = re.compile(r"\s*[^\s#]+\s+slots=(\d{1,4})\b")
 # Keys by which a file is known, most telling first.
@@ -112,7 +112,7 @@ def configuration_of(machine: Machine, launch: Launch) -> tuple[Configuration, T
     hydra, because = _of_hydra(machine, launch)
     files += [hydra] if hydra is not None else []
     seen: set[str] = set()
-    while waiting and len(seen) < MOST_FILES:
+    while waiting and len(seen) < MAX_FILES:
         path = waiting.pop(0)
         if path in seen:
             continue

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-MOST_FILES, MOST_DEEP = 60, 12
+MAX_FILES, MAX_DEPTH = 60, 12
 HYDRA_OPTIONS = frozenset(("config_name", "config_path", "config_dir", "cn", "cp", "cd", "multirun", "m"))
 """Arguments of the command that are no overrides."""
 _PACKAGE = re.compile(r"^#\s*@package\s+(\S+)", re.MULTILINE)
@@ -81,7 +81,7 @@ class HydraComposer:
     def _file(self, name: str, group: str, depth: int) -> dict[str, Any]:
         path = posixpath.join(group, name).lstrip("/")
         tree = self.read(posixpath.join(self.folder, f"{path}.yaml"))
-        if depth > MOST_DEEP or len(self.files) > MOST_FILES or tree is None:
+        if depth > MAX_DEPTH or len(self.files) > MAX_FILES or tree is None:
             self.missing.append(path)
             return {}
         self.files.append(f"{path}.yaml")

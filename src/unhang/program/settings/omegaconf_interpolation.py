@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _INNER = re.compile(r"\$\{([^${}]*)\}")
-MOST_ROUNDS = 8
+MAX_ROUNDS = 8
 
 
 def interpolate(tree: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def _value(value: Any, tree: Mapping[str, Any], environment: Mapping[str, str]) 
 
 
 def _text(text: str, tree: Mapping[str, Any], environment: Mapping[str, str]) -> Any:
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         whole = _INNER.fullmatch(text)
         if whole:
             found = _referred(whole[1], tree, environment)

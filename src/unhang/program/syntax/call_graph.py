@@ -16,7 +16,7 @@ from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinitio
 from unhang.program.syntax.syntax_tree import call_name
 from unhang.program.syntax.value_resolution import ValueResolver
 
-_MOST_HANDED = 6
+_MAX_HANDED = 6
 _STARTERS = {"spawn", "start_processes", "Process", "Thread", "submit", "partial", "map", "run_in_executor", "launch"}
 
 
@@ -52,7 +52,7 @@ class CallGraph:
                             found.setdefault((target, name), {}).update(dict.fromkeys(given))
                         if isinstance(value, ast.Name) and value.id in one.parameters:
                             handed.setdefault((one, value.id), []).append((target, name))
-        for _ in range(_MOST_HANDED):
+        for _ in range(_MAX_HANDED):
             for source, targets in handed.items():
                 for key in targets:
                     found.setdefault(key, {}).update(found.get(source, {}))

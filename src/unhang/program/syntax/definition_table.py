@@ -11,7 +11,7 @@ from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinitio
 from unhang.program.syntax.name_resolution import ModuleScope, ModuleTable
 from unhang.program.syntax.syntax_tree import Function, ParsedFile, call_name, dotted, own_nodes, parse_file
 
-_MOST_ABOVE = 6
+_MAX_ABOVE = 6
 _PROPERTIES = {"property", "cached_property"}
 _OF_NO_CLASS = ("object", "ABC", "Protocol", "Enum", "Generic", "")
 
@@ -114,7 +114,7 @@ class DefinitionTable:
             self._above[kind] = [one for one in bases if one is not None and one is not kind]
         return self._above[kind]
 
-    def lineage(self, kind: ClassDefinition, deep: int = _MOST_ABOVE) -> Iterator[ClassDefinition]:
+    def lineage(self, kind: ClassDefinition, deep: int = _MAX_ABOVE) -> Iterator[ClassDefinition]:
         """A class, and those of the program above it."""
         yield kind
         for one in self.above(kind) if deep else ():

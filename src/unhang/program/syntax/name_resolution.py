@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from unhang.program.syntax.syntax_tree import Function, statements
 
-_MOST_DEEP = 8
+_MAX_DEPTH = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +101,14 @@ class ModuleTable:
         key = (name, path)
         if key not in self._known:
             self._known[key] = None
-            self._known[key] = self._look_up(name, path, _MOST_DEEP)
+            self._known[key] = self._look_up(name, path, _MAX_DEPTH)
         return self._known[key]
 
     def outside(self, name: str, path: str) -> str:
         """The full name of a library's definition that ``name`` stands for in ``path``; empty for any other."""
         head, _, rest = name.partition(".")
         entry = self.scopes[path].imports.get(head)
-        for _ in range(_MOST_DEEP):
+        for _ in range(_MAX_DEPTH):
             if entry is None:
                 return ""
             module, inner, level = entry
@@ -154,7 +154,7 @@ class ModuleTable:
                 break
             target = below
             names.pop(0)
-        if not names or (target == path and names[0] == inner and not rest and deep < _MOST_DEEP - 4):
+        if not names or (target == path and names[0] == inner and not rest and deep < _MAX_DEPTH - 4):
             return None
         return self._look_up(".".join(names), target, deep - 1)
 

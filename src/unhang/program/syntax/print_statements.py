@@ -12,7 +12,7 @@ from unhang.knowledge.thresholds import whole_threshold
 from unhang.program.syntax.syntax_tree import parse_file
 
 # Fewer constant characters than this would match too many lines.
-LEAST_CONSTANT = whole_threshold("print_statements.least_constant")
+MIN_CONSTANT = whole_threshold("print_statements.min_constant")
 _PRINTERS = {"print", "info", "warning", "error", "debug", "log", "write", "critical", "echo"}
 
 
@@ -61,6 +61,6 @@ def _pattern(argument: ast.expr) -> re.Pattern[str] | None:
         parts = "".join(parts).split("\0")
     else:
         return None
-    if sum(len(part.strip()) for part in parts) < LEAST_CONSTANT:
+    if sum(len(part.strip()) for part in parts) < MIN_CONSTANT:
         return None
     return re.compile(r".{0,200}?".join(re.escape(part) for part in parts))

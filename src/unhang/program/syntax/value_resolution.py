@@ -25,10 +25,10 @@ from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinitio
 from unhang.program.syntax.name_resolution import ModuleValue
 from unhang.program.syntax.syntax_tree import call_name, dotted
 
-_MOST_DEEP = 40
-_MOST_CALLS = 12
+_MAX_DEPTH = 40
+_MAX_CALLS = 12
 """A function with more callers is given too much for anything to follow from it."""
-_MOST_FOUND = 24
+_MAX_FOUND = 24
 """What may be any of more is not followed."""
 _KEEP_MEMBERS = {"enumerate", "list", "tuple", "sorted", "reversed", "values", "items", "copy", "get", "next", "iter"}
 _OF_CONTAINERS = frozenset(name for kind in (str, list, dict, set, tuple) for name in dir(kind))
@@ -47,13 +47,13 @@ def _once(
     def ask(self: ValueResolver, what: _Asked, here: FunctionDefinition) -> Sequence[_Found]:
         key = (question, what, here)
         answers = cast("dict[object, Sequence[_Found]]", self.answers)
-        if key in answers or self.deep >= _MOST_DEEP:
+        if key in answers or self.deep >= _MAX_DEPTH:
             return answers.get(key, ())
         answers[key] = ()
         self.deep += 1
         found = list(dict.fromkeys(question(self, what, here)))
         self.deep -= 1
-        answers[key] = found if len(found) <= _MOST_FOUND else ()
+        answers[key] = found if len(found) <= _MAX_FOUND else ()
         return answers[key]
 
     return ask
@@ -247,7 +247,7 @@ class ValueResolver:
         if one.name == "__init__" and one.owner is not None:
             spelled += [one.owner.name, *(kind.name for kind in self.table.derived.get(one.owner.name, ()))]
         sites = [site for how in spelled for site in self.table.sites.get(how, ())]
-        for caller, call in sites if len(sites) <= _MOST_CALLS else ():
+        for caller, call in sites if len(sites) <= _MAX_CALLS else ():
             if one in self.functions(call.func, caller):
                 value = dict(bind_arguments(one.parameters, call.args, call.keywords)).get(name)
                 if value is not None:

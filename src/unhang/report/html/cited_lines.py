@@ -11,7 +11,7 @@ from unhang.findings import Evidence, Verdict, Where
 from unhang.report.layout.source_lines import source_file
 from unhang.report.localizer import Localizer
 
-AROUND_SOURCE, AROUND_LOG, MOST_CITED = 6, 4, 400
+AROUND_SOURCE, AROUND_LOG, MAX_CITED = 6, 4, 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class CitedLines:
             before = number
 
     def _cite(self, path: str, line: int, text: str) -> None:
-        if sum(map(len, self._cited.values())) < MOST_CITED:
+        if sum(map(len, self._cited.values())) < MAX_CITED:
             self._cited[path].add(line)
             self._texts[path][line] = text
 

@@ -15,7 +15,7 @@
   const picker = document.getElementById("group");
   const alike = document.getElementById("alike");
   const find = document.getElementById("find");
-  const HEAD = 26, NAME = 128, FOOT = 6, MOST_HEIGHT = 430;
+  const HEAD = 26, NAME = 128, FOOT = 6, MAX_HEIGHT = 430;
   let rows = [], columns = [], group = null, cursor = null, height = 24;
 
   const ranges = (ranks) => {
@@ -81,7 +81,7 @@
   function draw() {
     const { width, name, note, cell } = fit();
     const total = HEAD + rows.length * height + FOOT;
-    const tall = matchMedia("print").matches ? total : Math.min(total, MOST_HEIGHT);
+    const tall = matchMedia("print").matches ? total : Math.min(total, MAX_HEIGHT);
     holder.style.height = `${total}px`;
     drawing.setAttribute("height", tall);
     drawing.setAttribute("viewBox", `0 0 ${width} ${tall}`);

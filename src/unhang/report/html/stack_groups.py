@@ -14,7 +14,7 @@ from unhang.findings import Phase
 from unhang.report.html.late_ranks import pending_calls
 from unhang.report.localizer import Localizer
 
-MOST_GROUPS, MOST_FRAMES = 60, 80
+MAX_GROUPS, MAX_FRAMES = 60, 80
 _SHORT = re.compile(r"^.*/(?:site-packages|dist-packages)/|^.*/lib(?:64)?/(?=python3)")
 
 _Key = tuple[str, tuple[Frame, ...]]
@@ -56,8 +56,8 @@ def stack_groups(facts: Facts, late: frozenset[int], voice: Localizer) -> tuple[
         seen = facts.ranks.get(rank)
         if call.stack and (seen is None or seen.activity is None or not seen.activity.frames):
             found["", _python(call.stack)].append((rank, _recorded(call)))
-    groups = [_group(thread, same, late, voice) for (thread, _), same in _ordered(found, late)[:MOST_GROUPS]]
-    return tuple(groups), max(0, len(found) - MOST_GROUPS)
+    groups = [_group(thread, same, late, voice) for (thread, _), same in _ordered(found, late)[:MAX_GROUPS]]
+    return tuple(groups), max(0, len(found) - MAX_GROUPS)
 
 
 def _recorded(call: PendingCall) -> Activity:
@@ -102,8 +102,8 @@ def _group(thread: str, same: Iterable[tuple[int, Activity]], late: frozenset[in
         thread=voice.line(thread, 60),
         phase=activity.phase.value,
         laggard=not thread and any(rank in late for rank in ranks),
-        frames=tuple(_shown(frame, voice) for frame in activity.frames[:MOST_FRAMES]),
-        cut=max(0, len(activity.frames) - MOST_FRAMES),
+        frames=tuple(_shown(frame, voice) for frame in activity.frames[:MAX_FRAMES]),
+        cut=max(0, len(activity.frames) - MAX_FRAMES),
         source=voice.line(activity.evidence.source.path, 160),
     )
 

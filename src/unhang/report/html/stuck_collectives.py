@@ -9,13 +9,13 @@ from unhang.report.html.timeline import call_label
 from unhang.report.localizer import Localizer
 from unhang.sentences import Text, say
 
-MOST_SHOWN = 8
+MAX_SHOWN = 8
 
 
 def stuck_collectives(facts: Facts, voice: Localizer) -> list[str]:
     """One sentence for each of the first disagreements and symmetric stalls."""
-    spoken = [voice.line(voice.say(_mismatch(facts, item, voice))) for item in facts.mismatches[:MOST_SHOWN]]
-    for stall in facts.all_joined_stalls[:MOST_SHOWN]:
+    spoken = [voice.line(voice.say(_mismatch(facts, item, voice))) for item in facts.mismatches[:MAX_SHOWN]]
+    for stall in facts.all_joined_stalls[:MAX_SHOWN]:
         sentence = say(
             "All of {ranks} joined {operation} at position {position} of {group}, and none finished it.",
             ranks=labels.ranks_label(stall.ranks),

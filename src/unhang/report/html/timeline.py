@@ -18,7 +18,7 @@ from unhang.report.html.late_ranks import group_label
 from unhang.report.labels import short_ranks
 from unhang.report.localizer import Localizer
 
-BEFORE, AFTER, NEAR_LAGGARD, MOST_COLUMNS, MOST_GROUPS, MOST_LAGGARDS = 14, 5, 2, 44, 200, 4
+BEFORE, AFTER, NEAR_LAGGARD, MAX_COLUMNS, MAX_GROUPS, MAX_LAGGARDS = 14, 5, 2, 44, 200, 4
 _P2P = ("send", "recv", "coalesced")
 
 
@@ -35,7 +35,7 @@ def timelines(facts: Facts, late: frozenset[int], voice: Localizer) -> list[dict
             group.name,
         )
     )
-    groups = groups[:MOST_GROUPS]
+    groups = groups[:MAX_GROUPS]
     described = Counter(group_label(group) for group in groups)
     return [_timeline(facts, group, described, late, voice) for group in groups]
 
@@ -101,9 +101,9 @@ def _columns(spans: Iterable[tuple[int, int]], stall: int | None) -> list[int]:
     furthest = max((entered for entered, _ in known), default=stall)
     wanted = set(range(max(0, stall - BEFORE), min(max(furthest, stall), stall + AFTER) + 1))
     behind = sorted({done for _, done in known if 0 <= done < stall - BEFORE})
-    for position in behind[:MOST_LAGGARDS]:
+    for position in behind[:MAX_LAGGARDS]:
         wanted |= set(range(max(0, position - NEAR_LAGGARD), position + NEAR_LAGGARD + 1))
-    return sorted(wanted)[-MOST_COLUMNS:]
+    return sorted(wanted)[-MAX_COLUMNS:]
 
 
 def _state(facts: Facts, rank: int, late: frozenset[int]) -> str:

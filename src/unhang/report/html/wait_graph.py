@@ -12,7 +12,7 @@ from unhang.report.html.wait_links import equal_ranks, links_between, similar_ra
 from unhang.report.localizer import Localizer
 from unhang.sentences import say
 
-MOST_EXACT, MOST_BOXES, MOST_EDGES, LOOP_ROOM = 12, 40, 2_000_000, 150
+MAX_EXACT, MAX_BOXES, MAX_EDGES, LOOP_ROOM = 12, 40, 2_000_000, 150
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ EMPTY = Drawing((), (), 0, 0, 0, 0, 0, cycle=False)
 
 def wait_graph(facts: Facts, late: frozenset[int], voice: Localizer) -> Drawing:
     """The drawing of ``facts.graph``; empty when nobody waits."""
-    edges = facts.graph.edges[:MOST_EDGES]
+    edges = facts.graph.edges[:MAX_EDGES]
     members = equal_ranks(edges)
-    if len(members) > MOST_EXACT:
+    if len(members) > MAX_EXACT:
         members = similar_ranks(edges, late)
     members.sort(key=lambda ranks: (not set(ranks) & late, -len(ranks), ranks[0]))
-    left_out = max(0, len(members) - MOST_BOXES)
-    members = members[:MOST_BOXES]
+    left_out = max(0, len(members) - MAX_BOXES)
+    members = members[:MAX_BOXES]
     names = {name: group_label(group) for name, group in facts.groups.items()}
     links = transitive_reduction(len(members), links_between(members, edges, names))
     laid = layout(len(members), links)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from unhang.facts.model import WaitEdge
 
-MOST_ROUNDS = 12
+MAX_ROUNDS = 12
 Links = dict[tuple[int, int], set[str]]
 """(number of the waiting fold, number of the awaited one) → ``group #position``."""
 
@@ -33,7 +33,7 @@ def similar_ranks(edges: Iterable[WaitEdge], late: frozenset[int]) -> list[tuple
         waits[edge.awaited] |= set()
     kind: dict[int, object] = {rank: rank in late for rank in waits}
     count = len(set(kind.values()))
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         seen = {rank: (kind[rank], frozenset((kind[other], why) for other, why in waits[rank])) for rank in waits}
         numbers = {signature: number for number, signature in enumerate(dict.fromkeys(seen.values()))}
         kind = {rank: numbers[seen[rank]] for rank in waits}

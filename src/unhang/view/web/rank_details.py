@@ -15,17 +15,17 @@ from unhang.report.localizer import Localizer
 from unhang.view.episodes import read_json_as
 from unhang.view.reading import RunReading
 
-MOST_STACK = 96 << 10
-MOST_LOG = 48 << 10
-MOST_LINES = 60
-MOST_LOG_FILES = 20_000
+MAX_STACK = 96 << 10
+MAX_LOG = 48 << 10
+MAX_LINES = 60
+MAX_LOG_FILES = 20_000
 
 
 def rank_details(reading: RunReading, rank: int, voice: Localizer) -> dict[str, Any]:
     """Stacks and log lines of ``rank``, cleaned; what is not there is empty."""
     folder = reading.folder
     record = _record(reading, rank)
-    look = _tail_of(_first(_stacks(folder, rank)), MOST_STACK, from_start=True)
+    look = _tail_of(_first(_stacks(folder, rank)), MAX_STACK, from_start=True)
     return {
         "rank": rank,
         "now": _frames(record, voice) if record is not None else [],
@@ -89,7 +89,7 @@ def _logs_in(place: Path, manifest: BundleManifest, rank: int) -> Iterator[Path]
     """Of the last attempt only."""
     found = []
     for at, path in enumerate((place / "logs").glob("attempt_*/*/*.log")):
-        if at >= MOST_LOG_FILES:
+        if at >= MAX_LOG_FILES:
             break
         if not path.is_symlink() and rank_of_file(manifest, path.relative_to(place).as_posix()) == rank:
             found.append(path)
@@ -98,7 +98,7 @@ def _logs_in(place: Path, manifest: BundleManifest, rank: int) -> Iterator[Path]
 
 
 def _lines(path: Path, voice: Localizer) -> list[str]:
-    return [voice.line(line, 2_000) for line in _tail_of(path, MOST_LOG).splitlines()[-MOST_LINES:]]
+    return [voice.line(line, 2_000) for line in _tail_of(path, MAX_LOG).splitlines()[-MAX_LINES:]]
 
 
 def _tail_of(path: Path | None, most: int, *, from_start: bool = False) -> str:

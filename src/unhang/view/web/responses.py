@@ -26,7 +26,7 @@ from unhang.view.web.shared_state import SharedReading, page_state, secret_clean
 
 CACHE_S = 0.4
 ROWS_AT_ONCE = 50_000
-MOST_REPORT = 64 << 20
+MAX_REPORT = 64 << 20
 MIN_GZIP_BYTES = 1_000
 JSON = "application/json"
 HTML = "text/html; charset=utf-8"
@@ -135,7 +135,7 @@ class RunResponses:
     def _report(self) -> Response:
         """Somebody's file: its policy lets only our own script run, and that apart from this page."""
         try:
-            body = read_limited(self._folder / "report.html", MOST_REPORT)
+            body = read_limited(self._folder / "report.html", MAX_REPORT)
         except OSError as error:
             return refusal(404, "the report is too large" if error.errno == errno.EFBIG else "no report yet")
         return Response(body, HTML, policy=report_policy(), packed=gzip.compress(body, 1))

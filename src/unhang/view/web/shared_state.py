@@ -14,7 +14,7 @@ from unhang.view import sentences
 from unhang.view.reading import RunReading
 from unhang.watch.reporting.live_snapshot import LiveState, LiveVerdict
 
-MOST_GROUP_ROWS = 12
+MAX_GROUP_ROWS = 12
 LONGEST = 1_000
 """Characters of one text; nothing a person reads is longer."""
 
@@ -97,8 +97,8 @@ def page_state(told: SharedReading, reading: RunReading, voice: Localizer, *, ha
         "places": state.places,
         "labels": state.labels,
         "ranks": _columns(state),
-        "groups": [sentences.group_row(group, voice) for group in groups[:MOST_GROUP_ROWS]],
-        "more_groups": max(0, len(groups) - MOST_GROUP_ROWS),
+        "groups": [sentences.group_row(group, voice) for group in groups[:MAX_GROUP_ROWS]],
+        "more_groups": max(0, len(groups) - MAX_GROUP_ROWS),
         "pace": told_pace,
         "marked": sentences.marked_phases_text(state, voice),
     }

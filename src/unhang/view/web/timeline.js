@@ -1,6 +1,6 @@
 // Ranks × time. Rows come from the run folder; what is newer than they are comes from the states this page saw.
 const time = $("time");
-const LEFT = 92, RIGHT = 10, TOP = 34, LANE = 40, MOST_LANES = 6, MOST_SEEN = 900;
+const LEFT = 92, RIGHT = 10, TOP = 34, LANE = 40, MAX_LANES = 6, MAX_SEEN = 900;
 let rows = [], sites = [], generation = 0, episodes = [], byRank = new Map(), firstSeen = Infinity, lastRow = -Infinity;
 let seen = [], lanesOf = [], machine = { nodes: [], lanes: [] };
 let window0 = null, lane0 = 0, lane1 = 0, hover = null, dragged = null;
@@ -29,7 +29,7 @@ function remember() {
     codes[n] = word === "waiting" ? at("phase", n) + WAITS : word === "busy" || word === "idle" ? at("phase", n) : word === "over" || word === "absent" ? NOTHING : TROUBLE;
   }
   seen.push({ at: run.at_s, codes });
-  if (seen.length > MOST_SEEN) seen = seen.filter((_, n) => n % 2 || n > MOST_SEEN - 60);
+  if (seen.length > MAX_SEEN) seen = seen.filter((_, n) => n % 2 || n > MAX_SEEN - 60);
 }
 
 function span() {
@@ -147,7 +147,7 @@ function niceStep(range, most) {
 
 function drawTime() {
   if (!run || !run.ranks) return;
-  const begun = performance.now(), width = time.clientWidth, lanes = machine.lanes.slice(0, MOST_LANES);
+  const begun = performance.now(), width = time.clientWidth, lanes = machine.lanes.slice(0, MAX_LANES);
   const tall = plotHeight(), height = TOP + tall + (lanes.length ? 14 : 4) + lanes.length * LANE;
   const { paint, scale } = fitted(time, width, height), wide = Math.max(50, width - LEFT - RIGHT);
   paint.fillStyle = colours.card;

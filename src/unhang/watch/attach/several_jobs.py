@@ -11,13 +11,13 @@ from unhang.watch.process_state.rank_processes import LiveRank
 from unhang.watch.process_state.stack_collection import ProcessSample, sample_process
 
 SAMPLE_PAUSE_S = 1.0
-MOST_RANKS = 4
+MAX_RANKS = 4
 """So many ranks of each job are looked at: a job of which one waits for another stands still on most of them."""
 
 
 def stuck_jobs(jobs: Mapping[tuple[str, ...], Sequence[LiveRank]]) -> list[tuple[str, ...]]:
     """Jobs of which some rank did not move between two looks; those whose ranks all moved are left out."""
-    looked_at = {job: ranks[:MOST_RANKS] for job, ranks in jobs.items()}
+    looked_at = {job: ranks[:MAX_RANKS] for job, ranks in jobs.items()}
     first = _sample_ranks(looked_at)
     time.sleep(SAMPLE_PAUSE_S)
     second = _sample_ranks(looked_at)

@@ -17,8 +17,8 @@ from pathlib import Path, PurePath
 from unhang.sentences import Text, say
 
 HOSTS_SHOWN = 3
-MOST_NODES = 65_536
-_MOST_BYTES = 1 << 20
+MAX_NODES = 65_536
+_MAX_BYTES = 1 << 20
 _DEEPSPEED_HOSTS = Path("/job/hostfile")
 # Options whose value is a word of its own.
 _SRUN_LETTERS = "AbcdDeiJLMmnNopqrStTWwxCG"
@@ -210,7 +210,7 @@ def _split(words: Sequence[str], values: Callable[[str], int]) -> tuple[dict[str
 def read_host_file(path: Path) -> list[str]:
     """First word of each line of a host file. Raises OSError."""
     with path.open("rb") as file:
-        text = file.read(_MOST_BYTES).decode("utf-8", "replace")
+        text = file.read(_MAX_BYTES).decode("utf-8", "replace")
     lines = (line.partition("#")[0].split() for line in text.splitlines())
     return [words[0].partition(":")[0] for words in lines if words]
 
@@ -218,7 +218,7 @@ def read_host_file(path: Path) -> list[str]:
 def expand_host_list(text: str) -> list[str]:
     """Slurm's ``h[1-3,07],login`` as names; empty where it is none of this."""
     names: list[str] = []
-    for word in re.sub(r"\[[^\[\]]*\]", lambda ranges: ranges[0].replace(",", ";"), text[:_MOST_BYTES]).split(","):
+    for word in re.sub(r"\[[^\[\]]*\]", lambda ranges: ranges[0].replace(",", ";"), text[:_MAX_BYTES]).split(","):
         head, opened, rest = word.strip().partition("[")
         ranges, closed, tail = rest.partition("]")
         if bool(opened) != bool(closed) or "]" in head or "[" in tail:
@@ -230,7 +230,7 @@ def expand_host_list(text: str) -> list[str]:
             first, _, last = part.partition("-")
             if not first.isdecimal() or not (last or first).isdecimal():
                 return []
-            numbers = range(int(first), int(last or first) + 1)[: MOST_NODES - len(names)]
+            numbers = range(int(first), int(last or first) + 1)[: MAX_NODES - len(names)]
             names += [f"{head}{number:0{len(first)}d}{tail}" for number in numbers]
     return names
 

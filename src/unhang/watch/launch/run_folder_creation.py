@@ -16,7 +16,7 @@ from unhang.watch.job.sibling_tasks import SiblingTasks
 from unhang.watch.nodes.transport.node_discovery import JobNodes, node_name
 from unhang.watch.run_folder import RunFolder
 
-MOST_IN_A_SECOND = 100
+MAX_IN_A_SECOND = 100
 
 
 def create_run_folder(named: Path | None, us: SiblingTasks | None, nodes: JobNodes | None = None) -> RunFolder:
@@ -56,7 +56,7 @@ def _create_fallback(because: Text) -> RunFolder:
 
 def _create_numbered(parent: Path, name: str, below: str) -> RunFolder:
     """Numbered when several runs start in one second."""
-    for number in range(1, MOST_IN_A_SECOND):
+    for number in range(1, MAX_IN_A_SECOND):
         path = parent / (name if number == 1 else f"{name}-{number}") / below
         if not path.exists():
             return RunFolder.create(path)

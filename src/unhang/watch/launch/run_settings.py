@@ -38,8 +38,8 @@ LAST_WAIT_S = 0.5
 """Of a watcher that leaves."""
 MEMORY = 2 << 30
 PROC = Path("/proc")
-MOST_NAMES, MOST_KEYS, MOST_TEXT = 400, 400, 400
-MOST_PROGRAM_BYTES = 4 << 20
+MAX_NAMES, MAX_KEYS, MAX_TEXT = 400, 400, 400
+MAX_PROGRAM_BYTES = 4 << 20
 _ASKED = ("environment", "versions", "driver", "devices", "configuration")
 _PACKAGES = re.compile(
     r"(torch|torchvision|torchdata|torchtitan|triton|numpy|transformers|accelerate|deepspeed|trl|peft|datasets|tokenizers"
@@ -163,12 +163,12 @@ def collect_settings(plan: RunPlan, ranks: Mapping[int, int], world_size: int | 
         "schema": SCHEMA,
         "unhang": __version__,
         "written_s": round(time.time(), 1),
-        "command": [word[:MOST_TEXT] for word in words_without_secrets(plan.command)][:MOST_NAMES],
+        "command": [word[:MAX_TEXT] for word in words_without_secrets(plan.command)][:MAX_NAMES],
         "folder": str(Path.cwd()),
         "world_size": world_size if world_size is not None else (launch.world_size if launch else None),
         "nodes": [_node()],
         "versions": {**_versions(versions.of if versions else {}, first), **_driver(driver)},
-        "environment": dict(sorted(_environment(set_here))[:MOST_NAMES]),
+        "environment": dict(sorted(_environment(set_here))[:MAX_NAMES]),
         "cards": [asdict(card) for card in cards.cards][:64] if cards else [],
         "files": [_file(file.path, file.kind, file.tree) for file in (configuration.files if configuration else ())],
         "program": _program(launch.program if launch else ""),
@@ -212,7 +212,7 @@ def _plain(name: str, value: str) -> str:
     """``value`` without secrets, also where only its name tells that it is one."""
     from unhang.secrets import value_without_secrets
 
-    return value_without_secrets(name, value)[:MOST_TEXT]
+    return value_without_secrets(name, value)[:MAX_TEXT]
 
 
 def _node() -> dict[str, Any]:
@@ -257,7 +257,7 @@ def _driver(driver: Any) -> dict[str, str]:
 
 
 def _file(path: str, kind: str, tree: Mapping[str, Any]) -> dict[str, Any]:
-    keys = dict(sorted(_keys(tree, ""))[:MOST_KEYS])
+    keys = dict(sorted(_keys(tree, ""))[:MAX_KEYS])
     return {"path": path, "kind": kind, "sha256": _hash(Path(path)), "keys": keys}
 
 
@@ -268,7 +268,7 @@ def _keys(tree: Any, above: str, depth: int = 0) -> Iterator[tuple[str, str]]:
             yield from _keys(value, f"{above}.{key}" if above else str(key), depth + 1)
         return
     text = tree if isinstance(tree, str) else json.dumps(tree, default=str)
-    yield above[:MOST_TEXT], _plain(above.rpartition(".")[2], text)
+    yield above[:MAX_TEXT], _plain(above.rpartition(".")[2], text)
 
 
 def _program(path: str) -> dict[str, str]:
@@ -299,5 +299,5 @@ def _commit(git: Path) -> str:
 
 def _hash(path: Path) -> str:
     with suppress(OSError), path.open("rb") as file:
-        return hashlib.sha256(file.read(MOST_PROGRAM_BYTES)).hexdigest()
+        return hashlib.sha256(file.read(MAX_PROGRAM_BYTES)).hexdigest()
     return ""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from unhang.check.devices.nvidia_smi import CSV, MOST_CARDS, PROCESS_FIELDS, nvidia_smi_command, output_text
+from unhang.check.devices.nvidia_smi import CSV, MAX_CARDS, PROCESS_FIELDS, nvidia_smi_command, output_text
 from unhang.check.devices.nvidia_smi_text import bytes_of_mib, leading_integer, normal_bus
 from unhang.host.machine import Machine
 from unhang.watch.machine.counters import Counters, rate
@@ -69,7 +69,7 @@ class CardSampler:
         if look.found is None:
             self._asked_again = time.monotonic() + PAUSE_S
             return {"cards_because": str(look.because)} if look.because is not None else {}
-        cards = [card for line in look.found.text.splitlines() if (card := _card(line)) is not None][:MOST_CARDS]
+        cards = [card for line in look.found.text.splitlines() if (card := _card(line)) is not None][:MAX_CARDS]
         if look.found.code != 0 and not cards:
             self._asked_again = time.monotonic() + PAUSE_S
             return {"cards_because": look.found.text.strip().split("\n")[0][:200]}
@@ -171,7 +171,7 @@ def _pcie(text: str) -> dict[int, dict[str, Any]]:
     """Rates of ``nvidia-smi dmon -s t``: columns are named in its first line, megabytes a second."""
     names: list[str] = []
     found: dict[int, dict[str, Any]] = {}
-    for line in text.splitlines()[: MOST_CARDS + 8]:
+    for line in text.splitlines()[: MAX_CARDS + 8]:
         words = line.split()
         if line.startswith("#"):
             names = names or words[1:]

@@ -8,7 +8,7 @@ from typing import Any
 
 from unhang.watch.machine.counters import Counters, KernelPaths, read_key_values, read_number, read_small_file
 
-MOST = 256
+MAX_GROUPS = 256
 """Of different groups; a rank has a few above it."""
 
 
@@ -28,7 +28,7 @@ class ControlGroups:
         members: dict[Path, list[int]] = {}
         for rank, pid in sorted(ranks.items()):
             for folder in self._above(pid):
-                if folder in members or len(members) < MOST:
+                if folder in members or len(members) < MAX_GROUPS:
                     members.setdefault(folder, []).append(rank)
         found = {}
         for folder, inside in members.items():

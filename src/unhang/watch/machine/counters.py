@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Counters:
 def read_small_file(path: Path) -> str:
     """The text of a small file of the kernel's; empty where it is not there or may not be read."""
     with suppress(OSError), path.open("rb") as file:
-        return file.read(MOST_BYTES).decode("utf-8", "replace")
+        return file.read(MAX_BYTES).decode("utf-8", "replace")
     return ""
 
 

@@ -1,6 +1,6 @@
 """NCCL's lines of the start: the ranks write them beside their records, from where they are kept in the run folder.
 
-NCCL writes as long as the job runs; what is beyond ``MOST_BYTES`` is cut off here, a few times a minute.
+NCCL writes as long as the job runs; what is beyond ``MAX_BYTES`` is cut off here, a few times a minute.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 from unhang.records.nccl_startup_logs import NCCL_LOG_FOLDER
 from unhang.watch import private_files
 
-MOST_BYTES = 256 << 10
-MOST_FILES = 1_024
+MAX_BYTES = 256 << 10
+MAX_FILES = 1_024
 
 
 class NcclStartupLogs:
@@ -26,7 +26,7 @@ class NcclStartupLogs:
     def keep(self) -> None:
         """Copy what is new; cut what is too long. What cannot be copied is left out."""
         with suppress(OSError):
-            names = sorted(os.listdir(self._records))[:MOST_FILES]  # noqa: PTH208 - names are all that is wanted
+            names = sorted(os.listdir(self._records))[:MAX_FILES]  # noqa: PTH208 - names are all that is wanted
             for name in names:
                 if name.endswith(".log") and not name.startswith("."):
                     self._keep(name)
@@ -36,11 +36,11 @@ class NcclStartupLogs:
             number = os.open(self._records / name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
             with os.fdopen(number, "rb") as file:
                 size = os.fstat(number).st_size
-                if size > MOST_BYTES:
-                    os.ftruncate(number, MOST_BYTES)  # what it writes next lies behind a hole, and costs no memory
-                if size == self._kept.get(name) or self._kept.get(name, 0) >= MOST_BYTES:
+                if size > MAX_BYTES:
+                    os.ftruncate(number, MAX_BYTES)  # what it writes next lies behind a hole, and costs no memory
+                if size == self._kept.get(name) or self._kept.get(name, 0) >= MAX_BYTES:
                     return
-                content = file.read(MOST_BYTES)
+                content = file.read(MAX_BYTES)
             self._kept[name] = size
             if content:
                 private_files.write_atomically(self._folder / name, content)

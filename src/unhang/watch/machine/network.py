@@ -10,7 +10,7 @@ from typing import Any
 
 from unhang.watch.machine.counters import Counters, KernelPaths, rate, read_number, read_small_file
 
-MOST = 32
+MAX_INTERFACES = 32
 _BAD = ("symbol_error", "port_rcv_errors", "port_xmit_discards", "local_link_integrity_errors")
 WORD = 4
 """InfiniBand counts data in words of so many bytes."""
@@ -40,7 +40,7 @@ class Network:
         for line in read_small_file(root / "dev").splitlines()[2:]:
             name, _, rest = line.partition(":")
             words = rest.split()
-            if len(words) < 12 or len(found) >= MOST:
+            if len(words) < 12 or len(found) >= MAX_INTERFACES:
                 continue
             name, counts = name.strip(), [int(word) for word in words]
             here = self._places.sys / "class" / "net" / name
@@ -73,7 +73,7 @@ class Network:
     def _infiniband(self, seconds: float) -> dict[str, Any]:
         found: dict[str, Any] = {}
         folder = self._places.sys / "class" / "infiniband"
-        for port in sorted(folder.glob("*/ports/*"))[:MOST]:
+        for port in sorted(folder.glob("*/ports/*"))[:MAX_INTERFACES]:
             counts = [read_number(port / "counters" / name) or 0 for name in ("port_rcv_data", "port_xmit_data")]
             bad = sum(read_number(port / "counters" / name) or 0 for name in _BAD)
             downed = read_number(port / "counters" / "link_downed") or 0

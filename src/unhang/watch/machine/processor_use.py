@@ -13,7 +13,7 @@ from unhang.watch.machine.counters import Counters, KernelPaths, read_small_file
 
 MUCH_CPUS = 0.25
 """So many processors in use are worth a line."""
-MOST_OTHERS = 16
+MAX_OTHERS = 16
 KERNEL_THREADS = 2
 """Their parent's pid."""
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -111,7 +111,7 @@ class ProcessorUse:
         ]
         busy.sort(key=lambda one: -one[0])
         rows = []
-        for cpus, process in busy[:MOST_OTHERS]:
+        for cpus, process in busy[:MAX_OTHERS]:
             rows.append({"pid": process.pid, **self.owner_entry(process.pid), "cpus": round(cpus, 2)})
         return rows
 

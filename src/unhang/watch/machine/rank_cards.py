@@ -16,7 +16,7 @@ from unhang.check.devices.chosen_cards import visible_cards
 from unhang.check.devices.devices import Card, Cards, DeviceSelection
 
 _NAMES = (b"CUDA_VISIBLE_DEVICES", b"CUDA_DEVICE_ORDER")
-MOST_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
 SliceOwner = Callable[[str], str | None]
 """UUID of a slice in, UUID of its card out."""
 
@@ -24,7 +24,7 @@ SliceOwner = Callable[[str], str | None]
 def device_choice(environment: Path) -> DeviceSelection | None:
     """What ``/proc/PID/environ`` says of cards; None where it may not be read."""
     with suppress(OSError), environment.open("rb") as file:
-        parts = (part.partition(b"=") for part in file.read(MOST_BYTES).split(b"\0"))
+        parts = (part.partition(b"=") for part in file.read(MAX_BYTES).split(b"\0"))
         told = {name: value.decode("utf-8", "replace") for name, _, value in parts if name in _NAMES}
         words = told.get(_NAMES[0])
         of_words = None if words is None else tuple(word.strip() for word in words.split(","))

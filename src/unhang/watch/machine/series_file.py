@@ -11,7 +11,7 @@ from typing import Any
 from unhang.evidence.own_files.machine_series import FOLDER, SCHEMA
 from unhang.watch import private_files
 
-MOST_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
 FILES = 4
 """Three hours of a machine of eight cards each."""
 
@@ -21,20 +21,20 @@ LAST_BYTES = 256 << 10
 
 
 class SeriesFile:
-    """Never larger than ``FILES`` times ``MOST_BYTES``. A sampler that was started again goes on with what it finds."""
+    """Never larger than ``FILES`` times ``MAX_BYTES``. A sampler that was started again goes on with what it finds."""
 
-    def __init__(self, folder: Path, head: Mapping[str, Any], *, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, folder: Path, head: Mapping[str, Any], *, max_bytes: int = MAX_BYTES) -> None:
         self._folder = folder / FOLDER
         self._path = self._folder / "series.jsonl"
         self._head = {"schema": SCHEMA, **head}
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
 
     def add(self, row: Mapping[str, Any]) -> None:
         """One sample. A folder that takes nothing is not worth an error."""
         line = _line(row)
         with suppress(OSError):
             size = self._path.stat().st_size if self._path.exists() else 0
-            if size and size + len(line) > self._most_bytes:
+            if size and size + len(line) > self._max_bytes:
                 self._rotate()
                 size = 0
             if not size:

@@ -17,7 +17,7 @@ from typing import Any
 from unhang.report.printable import one_line
 from unhang.watch.machine.counters import Counters, KernelPaths, rate, read_small_file
 
-MOST = 16
+MAX_DEVICES = 16
 LONGEST = 512
 SECTOR = 512
 SLOW_S = 1.0
@@ -55,7 +55,7 @@ class Storage:
 
     def _work(self) -> None:
         try:
-            wanted = list(self._wanted())[:MOST]
+            wanted = list(self._wanted())[:MAX_DEVICES]
             while True:
                 self._go.wait()
                 self._go.clear()

@@ -9,8 +9,8 @@ from typing import Any
 from unhang.knowledge.hardware.xid import find_xid
 from unhang.watch.machine.counters import KernelPaths
 
-MOST_RECORDS = 10_000
-MOST = 16
+MAX_RECORDS = 10_000
+MAX_XIDS = 16
 
 
 class Xids:
@@ -25,7 +25,7 @@ class Xids:
     def sample(self) -> dict[str, Any]:
         """``xids``: code and bus of each, and the process where the driver names one."""
         found = []
-        for _ in range(MOST_RECORDS if self._number >= 0 else 0):
+        for _ in range(MAX_RECORDS if self._number >= 0 else 0):
             try:
                 record = os.read(self._number, 8192).decode("utf-8", "replace")
             except BrokenPipeError:  # overwritten while we read
@@ -38,4 +38,4 @@ class Xids:
             if told is not None:
                 of = {"pid": told.pid} if told.pid is not None else {}
                 found.append({"bus": told.bus, "code": told.code, **of})
-        return {"xids": found[-MOST:]} if found else {}
+        return {"xids": found[-MAX_XIDS:]} if found else {}

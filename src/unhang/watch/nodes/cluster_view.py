@@ -364,7 +364,7 @@ class ClusterView:
                 wanted_nodes=self._wanted[1],
                 arrival_path=str(self.arrival_path),
                 probe=[node.number for node in self.roster.met() if node.quiet_s(now_ns) > QUIET_S][
-                    : node_selection.MOST_ASKED
+                    : node_selection.MAX_ASKED
                 ],
                 leave=self._leaving,
             )

@@ -10,7 +10,7 @@ import msgspec
 from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.watch.reporting.verdict_summary import VerdictSummary
 
-MOST_TEXT = 200_000
+MAX_TEXT = 200_000
 
 
 class SampleRequest(msgspec.Struct, array_like=True, frozen=True):
@@ -61,7 +61,7 @@ def build_leader_verdict(
 ) -> LeaderVerdict:
     """A verdict too long for the way goes without its file."""
     return LeaderVerdict(
-        number, node, folder, asdict(summary), verdict if len(verdict) <= MOST_TEXT else b"", abort=abort
+        number, node, folder, asdict(summary), verdict if len(verdict) <= MAX_TEXT else b"", abort=abort
     )
 
 

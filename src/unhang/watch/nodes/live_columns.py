@@ -9,7 +9,7 @@ import msgspec
 
 from unhang.watch.nodes.node_roster import NodeRoster, RemoteNode
 from unhang.watch.nodes.rank_digest import ACTIVITIES, DigestColumns
-from unhang.watch.reporting.live_snapshot import MOST_GROUPS, STATES, GroupColumns, LiveState, RankColumns
+from unhang.watch.reporting.live_snapshot import MAX_GROUPS, STATES, GroupColumns, LiveState, RankColumns
 
 _STATE_OF = [STATES.index(doing.value) for doing in ACTIVITIES]
 
@@ -30,7 +30,7 @@ def with_remote_ranks(state: LiveState, roster: NodeRoster) -> LiveState:
         places += node.columns.places
         labels += node.columns.labels
         _add_groups(groups, node.columns)
-    largest = sorted(groups.values(), key=lambda group: (-len(group.rank), group.name))[:MOST_GROUPS]
+    largest = sorted(groups.values(), key=lambda group: (-len(group.rank), group.name))[:MAX_GROUPS]
     return msgspec.structs.replace(
         state,
         run=msgspec.structs.replace(state.run, nodes=hosts),

@@ -16,7 +16,7 @@ from unhang.watch.nodes.leader_messages import LeaderVerdict
 from unhang.watch.nodes.silent_node_announcements import SilentNodeAnnouncements
 from unhang.watch.reporting.verdict_summary import VerdictSummary
 
-MOST_NAME = 100
+MAX_NAME = 100
 
 
 class NodeAnnouncements:
@@ -63,8 +63,8 @@ def leader_verdict_line(said: LeaderVerdict, summary: VerdictSummary, lang: str)
     voice = Localizer(lang)
     return say(
         "verdict of node {node}: {cause} ({certainty}): {sentence}  evidence there: {folder}",
-        node=voice.line(said.node, MOST_NAME),
-        cause=voice.line(summary.cause, MOST_NAME),
+        node=voice.line(said.node, MAX_NAME),
+        cause=voice.line(summary.cause, MAX_NAME),
         certainty=_certainty(summary),
         sentence=text_from_json(summary.sentence_parts, summary.sentence, voice),
         folder=voice.line(said.folder),

@@ -8,7 +8,7 @@ from unhang.watch.job.wait_detection import WaitSnapshot
 from unhang.watch.nodes.node_roster import QUIET_S, NodeRoster
 from unhang.watch.pace.pace_over_nodes import SlowestRank
 
-MOST_ASKED = 16
+MAX_ASKED = 16
 """Nodes whose evidence is asked for at a look: those of laggards first."""
 WITNESSES = 6
 """So many others speak for thousands that wait; the verdict waits for all that is asked for."""
@@ -19,8 +19,8 @@ def nodes_for_stall(roster: NodeRoster, standing: WaitSnapshot | None, now_ns: i
     """Nodes to ask because ranks wait, or (None) because the job has ended."""
     # Who left in order has nothing to tell; who failed left its evidence behind.
     there = [node for node in roster.met() if node.silent_s(now_ns) is None and not node.exited_cleanly]
-    if len(there) <= MOST_ASKED or standing is None:
-        return [node.number for node in there[:MOST_ASKED]]
+    if len(there) <= MAX_ASKED or standing is None:
+        return [node.number for node in there[:MAX_ASKED]]
     late, first = set(standing.laggards), set(standing.waiters[:_FIRST])
 
     def worth(ranks: Iterable[int]) -> int:
@@ -28,11 +28,11 @@ def nodes_for_stall(roster: NodeRoster, standing: WaitSnapshot | None, now_ns: i
 
     worths = {node.number: worth(node.states) for node in there}
     guilty = sum(value == 2 for value in worths.values())
-    most = min(MOST_ASKED, guilty + WITNESSES) if guilty else MOST_ASKED
+    most = min(MAX_ASKED, guilty + WITNESSES) if guilty else MAX_ASKED
     return sorted(sorted(worths, key=lambda number: (-worths[number], number))[:most])
 
 
 def nodes_for_pace(roster: NodeRoster, slow: SlowestRank, now_ns: int) -> list[int]:
     """The node with the slow rank, or another one to compare ours with; all where no rank is slow."""
     there = [known.number for known in roster.met() if not known.over and known.quiet_s(now_ns) < QUIET_S]
-    return [known for known in there if slow.node in (None, known)][: MOST_ASKED if slow.rank is None else 1]
+    return [known for known in there if slow.node in (None, known)][: MAX_ASKED if slow.rank is None else 1]

@@ -17,15 +17,15 @@ from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.records.process_registration import host_name
 from unhang.records.record_views import PHASES
 from unhang.watch.job.wait_detection import RankActivity, RankSample, RankState
-from unhang.watch.pace.call_digests import MOST_GROUPS as PRINTED_GROUPS
-from unhang.watch.pace.call_digests import MOST_STRETCHES, CallDigest
+from unhang.watch.pace.call_digests import MAX_GROUPS as PRINTED_GROUPS
+from unhang.watch.pace.call_digests import MAX_STRETCHES, CallDigest
 from unhang.watch.pace.pace_over_nodes import NodePace, is_valid
 from unhang.watch.reporting.live_snapshot import TextIndex
 
 ACTIVITIES = tuple(RankActivity)
 STUCK, IN_INIT, HAS_DONE_STEPS = 1, 2, 4
-MOST_GROUPS = 32
-MOST_RANKS = 1024
+MAX_GROUPS = 32
+MAX_RANKS = 1024
 """Of one node: what says more is not believed."""
 
 
@@ -141,7 +141,7 @@ def columns_of(ranks: NodeRanks) -> DigestColumns:
     rows: list[tuple[float, ...]] = []
     marks: list[tuple[int, int, int]] = []
     groups: dict[str, DigestGroup] = {}
-    for rank, look in sorted(ranks.looks.items())[:MOST_RANKS]:
+    for rank, look in sorted(ranks.looks.items())[:MAX_RANKS]:
         view, state = look.view, ranks.states[rank]
         flags = STUCK * state.stuck + IN_INIT * state.in_init + HAS_DONE_STEPS * state.rhythm
         rows.append(
@@ -167,7 +167,7 @@ def columns_of(ranks: NodeRanks) -> DigestColumns:
             part.enqueued.append(group.enqueued)
             part.completed.append(group.completed)
     lists = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in _BY_RANK]
-    largest = sorted(groups.values(), key=lambda part: (-part.size, part.name))[:MOST_GROUPS]
+    largest = sorted(groups.values(), key=lambda part: (-part.size, part.name))[:MAX_GROUPS]
     columns: dict[str, Any] = dict(zip(_BY_RANK, lists, strict=True))
     return DigestColumns(**columns, places=places.texts(), labels=labels.texts(), marks=marks, groups=largest)
 
@@ -205,7 +205,7 @@ def read_digest(data: bytes) -> NodeDigest | None:
     except DECODE_ERRORS:
         return None
     right = (found.columns is None or _is_valid(found.columns)) and (found.pace is None or is_valid(found.pace))
-    right = right and len(found.calls) <= MOST_STRETCHES * PRINTED_GROUPS
+    right = right and len(found.calls) <= MAX_STRETCHES * PRINTED_GROUPS
     return found if right else None
 
 
@@ -215,12 +215,12 @@ def read_hello(data: bytes) -> NodeHello | None:
         found = _hellos.decode(data)
     except DECODE_ERRORS:
         return None
-    return found if len(found.ranks) == len(found.pids) <= MOST_RANKS else None
+    return found if len(found.ranks) == len(found.pids) <= MAX_RANKS else None
 
 
 def _is_valid(columns: DigestColumns) -> bool:
     number = len(columns.rank)
-    if number > MOST_RANKS or any(len(getattr(columns, name)) != number for name in _BY_RANK):
+    if number > MAX_RANKS or any(len(getattr(columns, name)) != number for name in _BY_RANK):
         return False
     if any(not 0 <= doing < len(ACTIVITIES) for doing in columns.doing) or any(rank < 0 for rank in columns.rank):
         return False

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 STRETCH = 64
 """Positions; the first of a stretch is a multiple of it on every node."""
-MOST_STRETCHES, MOST_GROUPS = 16, 4
+MAX_STRETCHES, MAX_GROUPS = 16, 4
 
 CallDigest = tuple[int, int, int]
 """(a number for the name of a group, which stretch, a number for what was called there)."""
@@ -23,7 +23,7 @@ def digest_calls(dumps: Path) -> list[CallDigest]:
     """Of the busiest groups in ``dumps``, the last whole stretches."""
     groups, _ = groups_in([dumps])
     busiest = sorted(groups.items(), key=lambda known: (-_length(known[1].entries), known[0]))
-    return [one for name, group in busiest[:MOST_GROUPS] for one in _digest_group(name, group)]
+    return [one for name, group in busiest[:MAX_GROUPS] for one in _digest_group(name, group)]
 
 
 def groups_in(dumps: Iterable[Path]) -> tuple[dict[str, GroupFacts], dict[int, RecorderDump]]:
@@ -66,6 +66,6 @@ def _digest_group(name: str, group: GroupFacts) -> Iterator[CallDigest]:
     for position, signature in zip(entries.position.tolist(), entries.signature.tolist(), strict=True):
         stretches.setdefault(position // STRETCH, {}).setdefault(position, gists[signature])
     whole = [stretch for stretch in sorted(stretches) if len(stretches[stretch]) == STRETCH]
-    for stretch in whole[-MOST_STRETCHES:]:
+    for stretch in whole[-MAX_STRETCHES:]:
         called = "\n".join(text for _, text in sorted(stretches[stretch].items()))
         yield zlib.crc32(name.encode()), stretch, zlib.crc32(called.encode())

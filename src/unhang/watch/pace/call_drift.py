@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from unhang.facts.model import CallMismatch, PendingCall
 
 FIRST_AFTER_S, SECOND_AFTER_S, TIMES, MAX_PAUSE_S = 3.0, 20.0, 3.0, 3600.0
-LEAST_COLLECTIVES = 10
+MIN_COLLECTIVES = 10
 DUMP_LIMIT_S, STACKS_LIMIT_S = 3.0, 8.0
 POLL_S = 0.05
 DIGESTS_FILE, DIGESTS_VALID_S = "prints.json", 30.0
 """Other nodes are told so long; their comparisons come at about the same time."""
-MOST_GROUPS = 16
-MOST_RANKS_TOLD = 256
+MAX_GROUPS = 16
+MAX_RANKS_TOLD = 256
 
 
 @dataclass(slots=True)
@@ -50,12 +50,12 @@ class CallDriftWatch:
     _prints: list[CallDigest] = field(default_factory=list)
     _prints_s: float = float("-inf")
 
-    def go_on(self, most_collectives: int) -> bytes | None:
+    def go_on(self, max_collectives: int) -> bytes | None:
         """Called at every tick in which nobody waits long; ``machine/compared.json`` when something was found."""
         now_s = time.monotonic()
         if self.pid is not None:
             return self._finished()
-        if self._told or most_collectives < LEAST_COLLECTIVES:
+        if self._told or max_collectives < MIN_COLLECTIVES:
             return None
         if not self._next_s:
             self._next_s = now_s + FIRST_AFTER_S
@@ -164,7 +164,7 @@ def comparison_document(found: tuple[CallMismatch, ...]) -> bytes:
             "aligned": one.records_align,
             "calls": [_call(rank, call) for rank, call in _some(one.pending)],
         }
-        for one in found[:MOST_GROUPS]
+        for one in found[:MAX_GROUPS]
     ]
     return json.dumps({"schema": "unhang.compared/1", "groups": groups}).encode() + b"\n"
 
@@ -174,8 +174,8 @@ def _some(pending: Mapping[int, PendingCall]) -> list[tuple[int, PendingCall]]:
     camps: dict[object, list[int]] = {}
     for rank in sorted(pending):
         camps.setdefault(pending[rank].signature, []).append(rank)
-    each = MOST_RANKS_TOLD // max(len(camps), 1) or 1
-    kept = [rank for ranks in sorted(camps.values(), key=len) for rank in ranks[:each]][:MOST_RANKS_TOLD]
+    each = MAX_RANKS_TOLD // max(len(camps), 1) or 1
+    kept = [rank for ranks in sorted(camps.values(), key=len) for rank in ranks[:each]][:MAX_RANKS_TOLD]
     return [(rank, pending[rank]) for rank in sorted(kept)]
 
 

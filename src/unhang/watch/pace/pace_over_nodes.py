@@ -40,10 +40,10 @@ class SlowestRank(NamedTuple):
 
 def node_pace(record: PaceRecord) -> NodePace | None:
     """What a node tells; None while it has seen too little."""
-    from unhang.facts.pace.slow_rank_over_time import LEAST_LOOKS
+    from unhang.facts.pace.slow_rank_over_time import MIN_LOOKS
     from unhang.facts.pace_change import find_step_change
 
-    if record.looks < LEAST_LOOKS or not record.ranks:
+    if record.looks < MIN_LOOKS or not record.ranks:
         return None
     order = sorted((known.waits, rank) for rank, known in record.ranks.items())
     shares = [min(100, round(100 * waits / record.looks)) for waits, _ in order[:2]]
@@ -55,10 +55,10 @@ def node_pace(record: PaceRecord) -> NodePace | None:
 
 def find_slowest_rank(own: NodePace | None, others: Mapping[int, NodePace | None]) -> SlowestRank | None:
     """Who holds all ranks of all nodes up; None where no rank does, or a node has not told."""
-    from unhang.facts.pace.slow_rank_over_time import ALL_WAIT, LEAST_LOOKS, holds_up
+    from unhang.facts.pace.slow_rank_over_time import ALL_WAIT, MIN_LOOKS, holds_up
 
     told: dict[int | None, NodePace] = {node: one for node, one in others.items() if one is not None}
-    if own is None or len(told) < len(others) or any(one.looks < LEAST_LOOKS for one in told.values()):
+    if own is None or len(told) < len(others) or any(one.looks < MIN_LOOKS for one in told.values()):
         return None
     told[None] = own
     if all(one.waits >= 100 * ALL_WAIT and one.lost for one in told.values()):

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 HALVE_AFTER = 240
 """Looks: about a minute. What was seen before counts half."""
-MOST_PLACES, PLACES_TOLD = 24, 12
+MAX_PLACES, PLACES_TOLD = 24, 12
 """A rank that stands at more lines keeps the most frequent half of them."""
-MOST_RANKS_TOLD = 64
-MOST_ELSEWHERE = 256
+MAX_RANKS_TOLD = 64
+MAX_ELSEWHERE = 256
 STACKS_UP_TO_RANKS = 256
 FRAMES = 16
 
@@ -86,8 +86,8 @@ class PaceRecord:
             place.weight += 1
             if len(seen) <= STACKS_UP_TO_RANKS:
                 place.stack = look.stack
-            if len(known.places) > MOST_PLACES:
-                known.places = _top(known.places, MOST_PLACES // 2)
+            if len(known.places) > MAX_PLACES:
+                known.places = _top(known.places, MAX_PLACES // 2)
         self._since_halved += 1
         if self._since_halved >= HALVE_AFTER:
             self._halve()
@@ -109,10 +109,10 @@ class PaceRecord:
         """``machine/pace.json``: of many ranks the ones that wait least, and some others. ``elsewhere``: shares in
         which ranks of other nodes wait."""
         order = sorted(self.ranks, key=lambda rank: (self.ranks[rank].waits, rank))
-        told = sorted(order[: MOST_RANKS_TOLD // 2] + order[MOST_RANKS_TOLD // 2 :][-MOST_RANKS_TOLD // 2 :])
+        told = sorted(order[: MAX_RANKS_TOLD // 2] + order[MAX_RANKS_TOLD // 2 :][-MAX_RANKS_TOLD // 2 :])
         looks = max(self.looks, 1.0)
         ranks = [_rank_document(rank, self.ranks[rank], looks) for rank in told]
-        least = sorted((elsewhere or {}).items(), key=lambda known: known[1])[:MOST_ELSEWHERE]
+        least = sorted((elsewhere or {}).items(), key=lambda known: known[1])[:MAX_ELSEWHERE]
         ranks += [{"rank": rank, "waits": share} for rank, share in least if rank not in self.ranks]
         return json.dumps({"schema": "unhang.pace/1", "looks": round(self.looks), "ranks": ranks}).encode() + b"\n"
 

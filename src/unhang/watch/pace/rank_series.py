@@ -1,6 +1,6 @@
 """``series/ranks.jsonl`` in the run folder: how far each rank came, how fast, and what it did, from start to end.
 
-A row holds some seconds of one rank. The file keeps below ``MOST_BYTES`` however long the job runs: when it is full,
+A row holds some seconds of one rank. The file keeps below ``MAX_BYTES`` however long the job runs: when it is full,
 neighbouring rows are made one, and rows are twice as long from then on. Of more than ``MANY`` ranks rows begin longer,
 are looked at less often, and are written by column.
 """
@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from unhang.evidence.own_files.rank_series_columns import MOST_ROWS, ColumnBlock, merge_blocks, pack_rows, unpack_rows
+from unhang.evidence.own_files.rank_series_columns import MAX_ROWS, ColumnBlock, merge_blocks, pack_rows, unpack_rows
 from unhang.records.record_views import RecordView
 from unhang.watch import private_files
 from unhang.watch.job.wait_detection import RankSample
@@ -26,16 +26,16 @@ from unhang.watch.pace.straggler_watch import is_in_communication
 
 SCHEMA = "unhang.series/1"
 SERIES_PATH = Path("series") / "ranks.jsonl"
-MOST_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
 FIRST_WIDTH_S = 1.0
 FLUSH_S = 5.0
 MANY = 2_048
 """Ranks; so many more, so much longer is the time between two looks at all of them."""
 SAMPLES_PER_ROW = 8
 """Of many ranks."""
-MOST_KEPT = 1 << 17
+MAX_KEPT = 1 << 17
 """Rows of many ranks: as many as a page that shows them can hold."""
-MOST_SITES = 4_096
+MAX_SITES = 4_096
 SITES_A_ROW = 8
 
 
@@ -92,9 +92,9 @@ class _Row:
 class RankSeries:
     """Writes the series of one run. A watcher that was started again goes on with what it finds."""
 
-    def __init__(self, folder: Path, *, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, folder: Path, *, max_bytes: int = MAX_BYTES) -> None:
         self._path = folder / SERIES_PATH
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._width_s = FIRST_WIDTH_S
         self._size = -1
         self._rows: dict[int, _Row] = {}
@@ -111,7 +111,7 @@ class RankSeries:
         """One look at every rank; ``now`` is monotonic seconds. A folder that takes nothing is not worth an error."""
         now = time.monotonic() if now is None else now
         pause_s = len(looks) / MANY if len(looks) > MANY else 0.0
-        if not 0 < len(looks) <= MOST_ROWS or now - self._looked < pause_s:
+        if not 0 < len(looks) <= MAX_ROWS or now - self._looked < pause_s:
             return
         self._looked = now
         if self._size < 0:
@@ -144,7 +144,7 @@ class RankSeries:
             if content:
                 private_files.append(self._path, content)
                 self._size += len(content)
-            if self._size > self._most_bytes or self._kept > MOST_KEPT:
+            if self._size > self._max_bytes or self._kept > MAX_KEPT:
                 self._thin()
 
     def _look(self, rank: int, view: RecordView, now: float) -> None:
@@ -166,7 +166,7 @@ class RankSeries:
             return
         together: list[dict[str, Any]] = []
         for row in rows:
-            if together and (row["rank"] <= together[-1]["rank"] or len(together) == MOST_ROWS):
+            if together and (row["rank"] <= together[-1]["rank"] or len(together) == MAX_ROWS):
                 yield _line(pack_rows(together))
                 together.clear()
             together.append(row)
@@ -174,11 +174,11 @@ class RankSeries:
             yield _line(pack_rows(together))
 
     def _site(self, place: tuple[str, int, str]) -> int:
-        """The number of a line; it is written once. 0 stands for those beyond ``MOST_SITES``."""
+        """The number of a line; it is written once. 0 stands for those beyond ``MAX_SITES``."""
         number = self._sites.get(place)
         if number is None:
             number = len(self._sites) + 1
-            if number > MOST_SITES:
+            if number > MAX_SITES:
                 return 0
             self._sites[place] = number
             self._waiting.append(_line({"site": number, "place": list(place)}))
@@ -214,8 +214,8 @@ class RankSeries:
         content = "".join((self._head(), *sites, *halved)).encode()
         private_files.write_atomically(self._path, content)
         self._size = len(content)
-        if self._size > self._most_bytes // 2 + len(self._head()):
-            self._most_bytes = max(self._most_bytes, 2 * self._size)  # many lines, or many ranks: not at every flush
+        if self._size > self._max_bytes // 2 + len(self._head()):
+            self._max_bytes = max(self._max_bytes, 2 * self._size)  # many lines, or many ranks: not at every flush
 
 
 def _halved_rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -259,7 +259,7 @@ def _merge_stretches(first: ColumnBlock, second: ColumnBlock) -> dict[str, Any]:
         before = rows.get(row["rank"])
         goes_on = before is not None and before["attempt"] == row["attempt"] and before["step"] <= row["step"]
         rows[row["rank"]] = _merge_rows(before, row) if before is not None and goes_on else row
-    return pack_rows([row for _, row in sorted(rows.items())][:MOST_ROWS])
+    return pack_rows([row for _, row in sorted(rows.items())][:MAX_ROWS])
 
 
 def _merge_rows(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:

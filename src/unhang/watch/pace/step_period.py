@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ROUNDS = 3
 """A period is believed when it was seen so many times in a row at the end of a recording."""
-LEAST_COLLECTIVES = 40
+MIN_COLLECTIVES = 40
 SAME_SHARE = 0.9
 FIRST_AFTER_S = 3.0
 AGAIN_TIMES = 3.0
@@ -44,7 +44,7 @@ def period_of(calls: Sequence[int]) -> int:
 
 def _explains(sequence: np.ndarray[tuple[int, ...], np.dtype[np.int64]], period: int) -> bool:
     """A run of one call inside a longer step is no step: the period must explain most of the end."""
-    tail = sequence[-max(period * 10, LEAST_COLLECTIVES) :]
+    tail = sequence[-max(period * 10, MIN_COLLECTIVES) :]
     return bool((tail[period:] == tail[:-period]).mean() > SAME_SHARE)
 
 
@@ -52,7 +52,7 @@ def collectives_per_step(recording: RecorderDump) -> int:
     """The period of the busiest group of ``recording``; 0 when it shows none."""
     entries = recording.entries
     own = ~entries.is_p2p
-    if own.sum() < LEAST_COLLECTIVES:
+    if own.sum() < MIN_COLLECTIVES:
         return 0
     busiest = Counter(entries.group[own].tolist()).most_common(1)[0][0]
     return period_of(entries.signature[own & (entries.group == busiest)])
@@ -70,7 +70,7 @@ class StepPeriodSearch:
     pid: int | None = None
     tries: int = 0
 
-    def go_on(self, most_collectives: int) -> None:
+    def go_on(self, max_collectives: int) -> None:
         """Called at every tick of a job in which nobody waits."""
         now_s = time.monotonic()
         if self.pid is not None:
@@ -79,7 +79,7 @@ class StepPeriodSearch:
                 self.found = control is not None and control.now.collectives_per_step > 0
                 self.pid = None
             return
-        if self.found or self.tries >= 7 or most_collectives < LEAST_COLLECTIVES:
+        if self.found or self.tries >= 7 or max_collectives < MIN_COLLECTIVES:
             return
         if not self.began_s:
             self.began_s, self.next_s = now_s, now_s + FIRST_AFTER_S

@@ -16,11 +16,11 @@ from typing import Any
 from unhang.knowledge.activities import activity_table
 from unhang.watch.process_state.unanswered_connections import PROC, connections_by_inode
 
-MOST = 8
+MAX_TOLD = 8
 _STANDARD = 2
 """Descriptors up to here are the job's input and output."""
 _POLLED = struct.Struct("ihh")
-_MOST_POLLED = 16
+_MAX_POLLED = 16
 _LOCK_FILES = (".lock", ".lck", ".lockfile")
 
 
@@ -35,7 +35,7 @@ def find_external_waits(pid: int, stack: str = "", *, proc: Path = PROC) -> dict
         "locks": list(_locks(pid, proc, asks_again=any(file in stack for file in _lock_libraries()))),
         "ended_children": list(_ended_children(pid, proc)),
     }
-    return {"awaits": told} if (told := {key: value[:MOST] for key, value in found.items() if value}) else {}
+    return {"awaits": told} if (told := {key: value[:MAX_TOLD] for key, value in found.items() if value}) else {}
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ def _descriptors(pid: int, proc: Path) -> Iterator[int]:
     first, second = int(words[1], 16), int(words[2], 16)
     if _STANDARD < first < 1 << 20:
         yield first
-    elif 0 < second <= _MOST_POLLED:
+    elif 0 < second <= _MAX_POLLED:
         with suppress(OSError, ValueError, OverflowError), (proc / str(pid) / "mem").open("rb", buffering=0) as memory:
             memory.seek(first)
             raw = memory.read(second * _POLLED.size)

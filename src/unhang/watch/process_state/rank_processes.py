@@ -15,7 +15,7 @@ _NAMES = (
 )
 LAUNCHERS = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "deepspeed", "mpirun")
 _SIDE_PROCESSES = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "_inductor/compile_worker")
-MOST_RANKS = 1_000_000
+MAX_RANKS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def identity_of(process: Process) -> EnvironmentRank | None:
         return None
     for rank_name, world_name, local_name in _NAMES:
         rank, world = _whole(environment.get(rank_name)), _whole(environment.get(world_name))
-        if rank is None or world is None or not rank < world <= MOST_RANKS:
+        if rank is None or world is None or not rank < world <= MAX_RANKS:
             continue
         job = tuple(environment.get(name, "") for name in ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID"))
         return EnvironmentRank(rank, world, _whole(environment.get(local_name)), rank_name, (*job, str(world)))

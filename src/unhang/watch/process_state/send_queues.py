@@ -12,9 +12,9 @@ from unhang.watch.process_state.unanswered_connections import PROC, connections
 
 EVERY_S = 0.1
 MOSTLY = 0.5
-LEAST_TIMES = 5
+MIN_TIMES = 5
 """Fewer looks at the queues tell nothing."""
-MOST_WAYS = 64
+MAX_WAYS = 64
 
 AddressPair = tuple[str, str]
 """(own address, the other one's)."""
@@ -49,11 +49,11 @@ class SendQueues:
 
     def addresses(self, rank: int) -> list[str]:
         """Of this rank, towards other machines."""
-        return sorted(self._own.get(rank, ()))[:MOST_WAYS]
+        return sorted(self._own.get(rank, ()))[:MAX_WAYS]
 
     def piled_up(self, rank: int) -> list[str]:
         """``OWN>OTHER``: where something waited to be sent, or to be taken, at most of the looks."""
-        if self.times < LEAST_TIMES:
+        if self.times < MIN_TIMES:
             return []
         counts = self._full.get(rank, Counter[AddressPair]())
-        return sorted(f"{own}>{peer}" for (own, peer), n in counts.items() if n >= MOSTLY * self.times)[:MOST_WAYS]
+        return sorted(f"{own}>{peer}" for (own, peer), n in counts.items() if n >= MOSTLY * self.times)[:MAX_WAYS]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 PROC = Path("/proc")
 _ORDER = sys.byteorder
-MOST_BYTES, MOST_PEERS = 16 << 20, 64
+MAX_BYTES, MAX_PEERS = 16 << 20, 64
 _OPEN, _SYN_SENT = "01", "02"
 _SOCKET = re.compile(r"^socket:\[(\d+)\]$")
 
@@ -38,7 +38,7 @@ def unanswered_addresses(pid: int, *, proc: Path = PROC) -> frozenset[tuple[str,
     One that is just being made looks the same: ask twice. Empty where nobody may look at the process.
     """
     asked = (one.peer for one in connections(pid, proc=proc) if one.state == _SYN_SENT)
-    return frozenset(islice(dict.fromkeys(asked), MOST_PEERS))
+    return frozenset(islice(dict.fromkeys(asked), MAX_PEERS))
 
 
 def connections(pid: int, *, proc: Path = PROC) -> Iterator[Connection]:
@@ -52,7 +52,7 @@ def connections_by_inode(pid: int, *, proc: Path = PROC) -> dict[str, Connection
     found: dict[str, Connection] = {}
     for table in ("tcp", "tcp6") if own else ():
         with suppress(OSError), (proc / str(pid) / "net" / table).open(encoding="ascii", errors="replace") as file:
-            for line in file.read(MOST_BYTES).splitlines()[1:]:
+            for line in file.read(MAX_BYTES).splitlines()[1:]:
                 fields = line.split()
                 if len(fields) > 9 and fields[9] in own:
                     unsent = int(fields[4].partition(":")[0], 16)

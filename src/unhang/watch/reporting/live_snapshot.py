@@ -30,7 +30,7 @@ LIVE_FILE_NAME, REQUEST_FILE = "live.json", "live.wanted"
 EVERY_S = 1.0
 WANTED_FOR_S = 15.0
 STATES = tuple(doing.value for doing in RankActivity)
-MOST_GROUPS = 64
+MAX_GROUPS = 64
 """Groups shown, those with the most members first; jobs with thousands of pairs are not listed whole."""
 
 
@@ -229,7 +229,7 @@ class SnapshotBuilder:
                 columns.enqueued.append(group.enqueued)
                 columns.completed.append(group.completed)
         largest = sorted(found.values(), key=lambda group: (-len(group.rank), group.name))
-        return largest[:MOST_GROUPS]
+        return largest[:MAX_GROUPS]
 
 
 def _age(since_ns: int, now_ns: int) -> float:

@@ -10,7 +10,7 @@ from unhang.watch.job.wait_detection import RankSample
 from unhang.watch.pace.step_history import StepHistory
 
 MIN_SAMPLES = 20
-LEAST_WAITING = 0.5
+MIN_WAITING = 0.5
 
 
 @dataclass(slots=True)
@@ -82,4 +82,4 @@ class RunTotals:
         shares = {rank: self.waiting[rank] / self.ticks for rank in ranks}
         least = min(shares, key=lambda rank: (shares[rank], rank))
         others = [share for rank, share in shares.items() if rank != least]
-        return least if min(others) >= LEAST_WAITING and shares[least] <= min(others) / 2 else None
+        return least if min(others) >= MIN_WAITING and shares[least] <= min(others) / 2 else None

@@ -12,7 +12,7 @@ from unhang.watch import private_files
 from unhang.watch.job.job_ranks import JobRank
 from unhang.watch.process_state.recorded_stack import recorded_stack
 
-MOST_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
 
 
 def keep_exceptions(members: Mapping[int, JobRank], job_outputs: Mapping[str, str], folder: Path) -> None:
@@ -50,7 +50,7 @@ def last_exception_ns(folder: Path, ranks: Iterable[int]) -> int:
 
 def _exception_lines(rank: int, folder: Path) -> list[bytes]:
     with (folder / "crash" / f"rank_{rank}.except").open("rb") as file:
-        return file.read(MOST_BYTES).splitlines()
+        return file.read(MAX_BYTES).splitlines()
 
 
 def _ends_the_process(line: bytes) -> bool:

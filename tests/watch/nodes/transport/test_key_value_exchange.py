@@ -20,7 +20,7 @@ from unhang.watch.nodes.transport.evidence_parts import (
     send_evidence,
 )
 from unhang.watch.nodes.transport.folder_exchange import FolderExchange
-from unhang.watch.nodes.transport.key_value_exchange import MOST_BYTES, ExchangeError, KeyValueExchange
+from unhang.watch.nodes.transport.key_value_exchange import MAX_BYTES, ExchangeError, KeyValueExchange
 from unhang.watch.nodes.transport.signed_values import SignedValues, shared_token, token_from_environment
 from unhang.watch.nodes.transport.store_exchange import StoreExchange, is_local_address, is_loopback, watcher_port
 
@@ -119,7 +119,7 @@ def test_a_value_that_is_moved_or_played_again_does_not_count(place: Opening) ->
 
 def test_evidence_travels_in_parts_and_only_whole(place: Opening, tmp_path: Path) -> None:
     ours, reader = SignedValues(place(), "token", "job"), SignedValues(place(), "token", "job")
-    content = os.urandom(2 * MOST_BYTES + 5)
+    content = os.urandom(2 * MAX_BYTES + 5)
     fetch = EvidenceFetch(3, [1, 2, 4], tmp_path)
 
     send_evidence(ours, 1, 3, content)

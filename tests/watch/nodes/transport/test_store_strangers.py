@@ -21,7 +21,7 @@ from tests.waiting import wait_for
 from tests.work import calls_of
 from unhang.watch.nodes.transport import store_server
 from unhang.watch.nodes.transport.exchange_opener import ExchangeOpener, NoExchange, TransportConfig
-from unhang.watch.nodes.transport.key_value_exchange import MOST_BYTES, ExchangeError
+from unhang.watch.nodes.transport.key_value_exchange import MAX_BYTES, ExchangeError
 from unhang.watch.nodes.transport.node_discovery import JobNodes
 from unhang.watch.nodes.transport.store_exchange import StoreExchange
 from unhang.watch.nodes.transport.store_server import (
@@ -167,7 +167,7 @@ def test_strangers_that_stay_are_few_and_not_for_long(port: int, monkeypatch: py
             while line.recv(4096):
                 most = max(most, len(list(Path("/proc/self/fd").iterdir())) - numbers - len(lines))
 
-    assert 0 < most <= store_server.MOST_FROM_ONE
+    assert 0 < most <= store_server.MAX_FROM_ONE
     assert friend(port).get(["h/0"])
     for line in lines:
         line.close()
@@ -176,7 +176,7 @@ def test_strangers_that_stay_are_few_and_not_for_long(port: int, monkeypatch: py
 def test_what_friends_put_is_bounded_too(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     place = friend(port)
     with pytest.raises(ExchangeError, match="too many"):
-        place.put("d/1", b"x" * (MOST_BYTES + 65))
+        place.put("d/1", b"x" * (MAX_BYTES + 65))
     for wrong in (
         StoreRequest("s", ["x" * 300], b"y"),
         StoreRequest("r", number=1 << 40),
@@ -186,8 +186,8 @@ def test_what_friends_put_is_bounded_too(port: int, monkeypatch: pytest.MonkeyPa
             StoredValues().answer(wrong)
         with pytest.raises(ExchangeError):
             friend(port)._ask(wrong)
-    monkeypatch.setattr(store_server, "MOST_KEPT", 100)
-    monkeypatch.setattr(store_server, "MOST_KEYS", 2)
+    monkeypatch.setattr(store_server, "MAX_KEPT", 100)
+    monkeypatch.setattr(store_server, "MAX_KEYS", 2)
     values = StoredValues()
     values.answer(StoreRequest("s", ["a"], b"x" * 60))
     values.answer(StoreRequest("s", ["a"], b"x" * 90))
@@ -200,7 +200,7 @@ def test_what_friends_put_is_bounded_too(port: int, monkeypatch: pytest.MonkeyPa
 
 def test_much_is_read_in_parts(port: int) -> None:
     place = friend(port)
-    content = {f"e/1/{part}": os.urandom(MOST_BYTES) for part in range(12)}
+    content = {f"e/1/{part}": os.urandom(MAX_BYTES) for part in range(12)}
     for key, value in content.items():
         place.put(key, value)
 

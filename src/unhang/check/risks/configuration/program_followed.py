@@ -26,8 +26,8 @@ from unhang.program.program_source import ProgramSource, UntakenBranch
 from unhang.sentences import Text, say
 
 CHECK = "program"
-MOST_NAMED = 8
-MOST_BRANCHES = 3
+MAX_NAMED = 8
+MAX_BRANCHES = 3
 
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
@@ -94,10 +94,10 @@ def _left_out(branches: tuple[UntakenBranch, ...]) -> Text:
     return say(
         "{count} branches that this launch never takes were left out: {why}",
         count=len(branches),
-        why=_named(tuple(why), MOST_BRANCHES),
+        why=_named(tuple(why), MAX_BRANCHES),
     )
 
 
-def _named(names: tuple[str, ...], most: int = MOST_NAMED) -> str:
+def _named(names: tuple[str, ...], most: int = MAX_NAMED) -> str:
     rest = len(names) - most
     return ", ".join(names[:most]) + (f" (+{rest})" if rest > 0 else "")

@@ -25,8 +25,8 @@ from unhang.knowledge.thresholds import threshold, whole_threshold
 from unhang.sentences import say
 
 CHECK = "limits"
-LEAST_FREE = whole_threshold("memory_limit.least_free")
-LEAST_SHARE = threshold("memory_limit.least_share")
+MIN_FREE = whole_threshold("memory_limit.min_free")
+MIN_SHARE = threshold("memory_limit.min_share")
 
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
@@ -39,7 +39,7 @@ def ask(here: NodeInspection) -> Iterator[Answer]:
         return
     limit, free = look.found.limit, look.found.limit - look.found.used
     parts = {"free": round(free / 2**30, 1), "limit": round(limit / 2**30, 1)}
-    if free >= LEAST_FREE and free >= LEAST_SHARE * limit:
+    if free >= MIN_FREE and free >= MIN_SHARE * limit:
         yield PassedCheck(CHECK, say("{free} of {limit} GB of memory are free", **parts))
         return
     subject = look.found.group or "memory"

@@ -27,7 +27,7 @@ from unhang.sentences import say
 
 CHECK = "storage"
 NOTHING = whole_threshold("disk_space.nothing")
-LEAST_FILES = whole_threshold("disk_space.least_files")
+MIN_FILES = whole_threshold("disk_space.min_files")
 LITTLE = whole_threshold("disk_space.little")
 _FOR = {"current": "files", "named": "files"}
 CHECKPOINT = whole_threshold("disk_space.checkpoint")
@@ -48,7 +48,7 @@ def ask(here: NodeInspection) -> Iterator[Answer]:
 def _judged(place: JobPath) -> Answer:
     free = rounded(place.free / 1e9)
     evidence = (place.evidence,) if place.evidence is not None else ()
-    if place.free < NOTHING or (place.files_free is not None and place.files_free < LEAST_FILES):
+    if place.free < NOTHING or (place.files_free is not None and place.files_free < MIN_FILES):
         left = {"free": place.free >> 20, "files": "?" if place.files_free is None else place.files_free}
         summary = say("{path} is full: {free} MB and {files} files are free", path=place.path, **left)
         severity = Severity.STOPS

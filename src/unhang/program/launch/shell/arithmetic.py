@@ -25,7 +25,7 @@ _COMPARED: dict[type, Callable[[int, int], bool]] = {
     ast.GtE: operator.ge,
 }
 _NAME = re.compile(r"\$\{(\w+)\}|\$?\b([A-Za-z_]\w*)")
-MOST = 1 << 62
+MAX_INTEGER = 1 << 62
 
 
 def evaluate_arithmetic(words: str, state: ShellState) -> int | None:
@@ -40,7 +40,7 @@ def evaluate_arithmetic(words: str, state: ShellState) -> int | None:
         number = _of(ast.parse(said, mode="eval").body)
     except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError, OverflowError):
         return None
-    return number if number is None or abs(number) < MOST else None
+    return number if number is None or abs(number) < MAX_INTEGER else None
 
 
 def _of(node: ast.expr) -> int | None:

@@ -12,7 +12,7 @@ from unhang.program.launch.shell.partly_known_text import is_known
 from unhang.program.launch.shell.word_expansion import expand_words
 from unhang.sentences import say
 
-MOST_ROUNDS = 64
+MAX_ROUNDS = 64
 _COUNTED = re.compile(r"(\w+)\s*(\+\+|--|[-+*/]?=)\s*(.*)", re.DOTALL)
 
 
@@ -23,7 +23,7 @@ def run_for_loop(frame: ScriptFrame, node: Any) -> bool | None:
     named = any(child.type == "in" for child in node.children)
     words = [word for value in values for word in expand_words(frame, value)] if named else list(frame.state.arguments)
     body = node.child_by_field_name("body")
-    for word in words[:MOST_ROUNDS]:
+    for word in words[:MAX_ROUNDS]:
         frame.state.assign(name, word, frame.source(node))
         frame.run(frame, body)
         if _over(frame):
@@ -36,7 +36,7 @@ def run_counted_loop(frame: ScriptFrame, node: Any) -> bool | None:
     first, test, step = (_counter_part(frame, node, part) for part in ("initializer", "condition", "update"))
     body = node.child_by_field_name("body") or node.named_children[-1]
     apply_counter(frame, first, frame.source(node))
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         more = evaluate_arithmetic(test, frame.state)
         if more == 0:
             break
@@ -52,7 +52,7 @@ def run_while_loop(frame: ScriptFrame, node: Any) -> bool | None:
     wanted = node.children[0].type != "until"
     body = node.child_by_field_name("body")
     conditions = [one for one in node.children_by_field_name("condition") if one.is_named]
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         status: bool | None = True
         for one in conditions:
             status = frame.run(frame, one)

@@ -16,7 +16,7 @@ from unhang.sentences import say
 
 Words = Callable[[ScriptFrame, Any], str]
 _OF_SCHEDULER = (("SLURM_", ("srun", "sbatch", "salloc")), ("OMPI_", ("mpirun",)), ("PMI_", ("mpirun",)))
-MOST_MATCHED = 4096
+MAX_MATCHED = 4096
 """Characters that are held against a pattern at each place."""
 _CHANGING = {"#", "##", "%", "%%", "/", "//", "^", "^^", ",", ",,", ":"}
 
@@ -152,7 +152,7 @@ def _changed(frame: ScriptFrame, node: Any, value: ShellValue, operator: str, re
         return change(value) if len(operator) == 2 else change(value[:1]) + value[1:]
     said = [words(frame, one) for one in rest]
     pattern = said[0] if said else ""
-    if not is_known(pattern) or len(value) > MOST_MATCHED:
+    if not is_known(pattern) or len(value) > MAX_MATCHED:
         return frame.unknown(node, say("only running it tells"))
     if operator in ("/", "//"):
         regex = fnmatch.translate(pattern).removeprefix("(?s:").removesuffix(r")\Z").removesuffix(r")\z")

@@ -10,9 +10,9 @@ from typing import Any
 
 from unhang.sentences import Text, say
 
-MOST_REPAIRS = 8
+MAX_REPAIRS = 8
 LIMIT_S, PIECE = 2.0, 512
-MOST_BYTES, MOST_PIPES = 1 << 17, 2000
+MAX_BYTES, MAX_PIPES = 1 << 17, 2000
 """The time and the memory of the parser (0.26.1) grow with the square of a pipeline's length: 7 s for 16,000."""
 _LAST_CONTINUATION = re.compile(rb"\\\s*\Z")
 """A backslash at the end of the file, which bash takes and the grammar does not."""
@@ -28,7 +28,7 @@ def _parser() -> Any:
 
 def parse_script(code: bytes) -> tuple[Any, bytes, Text | None]:
     """The tree of a script and the text it belongs to; None and why not where it cannot be read here."""
-    if len(code) > MOST_BYTES or code.count(b"|") > MOST_PIPES:
+    if len(code) > MAX_BYTES or code.count(b"|") > MAX_PIPES:
         return None, code, say("it is too large to be followed as a script")
     try:
         return _parsed(_LAST_CONTINUATION.sub(b"\n", code))
@@ -42,7 +42,7 @@ def _parsed(code: bytes) -> tuple[Any, bytes, Text | None]:
     """The grammar (0.25.1) takes `A=1 B=2` and the line below for one command: a semicolon parts them."""
     until = time.monotonic() + LIMIT_S
     tree = None
-    for _ in range(MOST_REPAIRS):
+    for _ in range(MAX_REPAIRS):
         tree = _parser().parse(partial(_piece, code, until)).root_node
         if time.monotonic() > until:
             return None, code, say("the script was not parsed in {seconds:.0f} s", seconds=LIMIT_S)

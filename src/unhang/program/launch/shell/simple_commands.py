@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from unhang.findings import Source
-from unhang.program.launch.follow_session import MOST_DEPTH, ScriptFrame
+from unhang.program.launch.follow_session import MAX_DEPTH, ScriptFrame
 from unhang.program.launch.shell.builtins import builtin
 from unhang.program.launch.shell.partly_known_text import is_known
 from unhang.program.launch.shell.text_filters import filter_output, is_filter
@@ -164,8 +164,8 @@ def _tee(frame: ScriptFrame, words: list[str]) -> bool:
 
 def _function(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
     function = frame.state.functions[words[0]]
-    if frame.session.depth >= MOST_DEPTH:
-        frame.session.note(say("functions that call each other, more than {count} deep", count=MOST_DEPTH), source)
+    if frame.session.depth >= MAX_DEPTH:
+        frame.session.note(say("functions that call each other, more than {count} deep", count=MAX_DEPTH), source)
         return None
     kept = frame.state.arguments
     frame.state.arguments = words[1:]

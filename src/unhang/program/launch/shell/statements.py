@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from unhang.findings import Source
-from unhang.program.launch.follow_session import MOST_DEPTH, FollowSession, ScriptFrame
+from unhang.program.launch.follow_session import MAX_DEPTH, FollowSession, ScriptFrame
 from unhang.program.launch.shell import loops, simple_commands
 from unhang.program.launch.shell.builtins import TEST_COMMANDS, builtin
 from unhang.program.launch.shell.conditions import arithmetic_condition, evaluate_condition
@@ -31,8 +31,8 @@ def run_file(session: FollowSession, state: ShellState, path: str, script: str, 
         assert trouble is not None
         session.note(trouble, Source(path))
         return None
-    if session.depth >= MOST_DEPTH:
-        session.note(say("scripts that start each other, more than {count} deep", count=MOST_DEPTH), Source(path))
+    if session.depth >= MAX_DEPTH:
+        session.note(say("scripts that start each other, more than {count} deep", count=MAX_DEPTH), Source(path))
         return None
     session.depth += 1
     frame = ScriptFrame(session, state, path, code, run, line=line)

@@ -11,7 +11,7 @@ from unhang.program.launch.follow_session import ScriptFrame
 from unhang.program.launch.shell.arithmetic import evaluate_arithmetic
 from unhang.program.launch.shell.partly_known_text import is_known
 
-MOST_NUMBERS = 1024
+MAX_NUMBERS = 1024
 
 
 def filter_output(frame: ScriptFrame, words: Sequence[str]) -> str | None:
@@ -88,7 +88,7 @@ def _seq(frame: ScriptFrame, words: list[str]) -> str | None:  # noqa: ARG001
     first, step, last = (1, 1, values[0]) if len(values) == 1 else (values[0], 1, values[1])
     if len(values) == 3:
         first, step, last = values
-    if not step or abs((last - first) // step) > MOST_NUMBERS:
+    if not step or abs((last - first) // step) > MAX_NUMBERS:
         return None
     return "".join(f"{number}\n" for number in range(first, last + (1 if step > 0 else -1), step))
 

@@ -17,8 +17,8 @@ UNKNOWN_MARK = "\ue002"
 _BREAK = None
 _SIGNS = {"simple_expansion": b"$", "expansion": b"$", "arithmetic_expansion": b"$"}
 _RANGE = re.compile(r"\{(-?\d+)\.\.(-?\d+)\}")
-MOST_RANGE = 256
-MOST_WORDS, MOST_CHARACTERS = 4096, 1 << 17
+MAX_RANGE = 256
+MAX_WORDS, MAX_CHARACTERS = 4096, 1 << 17
 Segment = tuple[str, bool] | None
 """A text and whether blanks part it; None: a new word begins."""
 
@@ -26,18 +26,18 @@ Segment = tuple[str, bool] | None
 def expand_words(frame: ScriptFrame, node: Any) -> list[str]:
     """The words that ``node`` becomes: none for an empty variable, several for ``"${ARGS[@]}"``."""
     found = _RANGE.fullmatch(frame.text(node)) if node.type in ("brace_expression", "concatenation", "word") else None
-    if found and abs(int(found[2]) - int(found[1])) < MOST_RANGE:
+    if found and abs(int(found[2]) - int(found[1])) < MAX_RANGE:
         first, last = int(found[1]), int(found[2])
         return [str(number) for number in (range(first, last + 1) if first <= last else range(first, last - 1, -1))]
-    words = list(islice(_joined(_segments(frame, node, quoted=False)), MOST_WORDS + 1))
-    too_long = len(words) > MOST_WORDS or sum(map(len, words)) > MOST_CHARACTERS
+    words = list(islice(_joined(_segments(frame, node, quoted=False)), MAX_WORDS + 1))
+    too_long = len(words) > MAX_WORDS or sum(map(len, words)) > MAX_CHARACTERS
     return [frame.unknown(node, say("it grows without end"))] if too_long else words
 
 
 def expand_text(frame: ScriptFrame, node: Any) -> str:
     """``node`` as the value of an assignment: never parted."""
     value = "".join(segment[0] if segment else " " for segment in _segments(frame, node, quoted=True))
-    return frame.unknown(node, say("it grows without end")) if len(value) > MOST_CHARACTERS else value
+    return frame.unknown(node, say("it grows without end")) if len(value) > MAX_CHARACTERS else value
 
 
 def _joined(segments: Iterator[Segment]) -> Iterator[str]:

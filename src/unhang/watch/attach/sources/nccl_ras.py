@@ -19,7 +19,7 @@ from unhang.watch.process_state.rank_processes import LiveRank
 
 PORT = 28028
 ANSWER_BYTES = 4 << 20
-MOST_STATEMENTS = 2_000
+MAX_STATEMENTS = 2_000
 _PROBLEM = re.compile(r"^\s*#(?P<group>\d+)-(?P<comm>\d+)\s+\((?P<hash>[0-9a-f]+)\)\s+(?P<kind>[A-Z]+)")
 # One rank of its kind is told on one line; several get a line that counts them, and then one line each.
 _RANK = re.compile(
@@ -114,7 +114,7 @@ def parse(text: str) -> RasReport:
     furthest: dict[tuple[str, str], int] = {}
     kind, communicator, function, operation = "", "", "", None
     for line in text.splitlines():
-        if len(statements) >= MOST_STATEMENTS:
+        if len(statements) >= MAX_STATEMENTS:
             break
         if found := _PROBLEM.match(line):
             kind, communicator, function, operation = found["kind"], found["hash"], "", None

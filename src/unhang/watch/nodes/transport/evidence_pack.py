@@ -14,10 +14,10 @@ from unhang.watch import private_files
 from unhang.watch.machine import series_file
 from unhang.watch.sampling.bundle_files import EVIDENCE_FOLDERS, evidence_files
 
-MOST_BYTES = 48 << 20
+MAX_BYTES = 48 << 20
 """Packed, of one node; the first kinds are kept."""
-MOST_RAW = 1 << 30
-MOST_FILES = 20_000
+MAX_RAW = 1 << 30
+MAX_FILES = 20_000
 _MANIFEST = "bundle.json"
 _NAME = re.compile(rf"bundle\.json|(?:{'|'.join(EVIDENCE_FOLDERS)})(?:/[\w-][\w.-]*){{1,4}}")
 _TIMES = ("stalled_since_s", "taken_s")
@@ -32,7 +32,7 @@ def pack_evidence(folder: Path, target: Path) -> None:
     private_files.write(unfinished, b"")
     with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for path in (folder / _MANIFEST, *evidence_files(folder)):
-            if unfinished.stat().st_size > MOST_BYTES:
+            if unfinished.stat().st_size > MAX_BYTES:
                 break
             with suppress(OSError):
                 name = path.relative_to(folder).as_posix()
@@ -57,9 +57,9 @@ def unpack_evidence(archive_path: Path, target: Path, *, ahead_s: float) -> bool
     raw = 0
     try:
         with zipfile.ZipFile(archive_path) as archive:
-            for info in archive.infolist()[:MOST_FILES]:
+            for info in archive.infolist()[:MAX_FILES]:
                 raw += info.file_size
-                if raw > MOST_RAW or not _NAME.fullmatch(info.filename) or ".." in info.filename:
+                if raw > MAX_RAW or not _NAME.fullmatch(info.filename) or ".." in info.filename:
                     continue
                 with archive.open(info) as file:
                     content = file.read(info.file_size + 1)

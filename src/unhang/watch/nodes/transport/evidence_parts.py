@@ -10,13 +10,13 @@ import msgspec
 
 from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.watch import private_files
-from unhang.watch.nodes.transport.key_value_exchange import MOST_BYTES
+from unhang.watch.nodes.transport.key_value_exchange import MAX_BYTES
 from unhang.watch.nodes.transport.signed_values import SignedValues
 
-MOST_PARTS = 64
+MAX_PARTS = 64
 EXIT_EVIDENCE_NUMBER = 1 << 30
 """The number of evidence that a node left behind when its command failed: it belongs to every look after it."""
-_PART = MOST_BYTES - 4096
+_PART = MAX_BYTES - 4096
 
 
 class EvidenceAnnouncement(msgspec.Struct, array_like=True, frozen=True):
@@ -31,7 +31,7 @@ class EvidenceAnnouncement(msgspec.Struct, array_like=True, frozen=True):
 def send_evidence(sealed: SignedValues, seat: int, number: int, content: bytes) -> int:
     """Leave ``content`` for the others; returns the bytes that went out."""
     parts = [content[at : at + _PART] for at in range(0, len(content), _PART)]
-    if len(parts) > MOST_PARTS:
+    if len(parts) > MAX_PARTS:
         parts, content = [], b""
     sent = sum(sealed.put(f"e/{seat}/{at}", part) for at, part in enumerate(parts))
     told = EvidenceAnnouncement(number, len(parts), len(content), hashlib.sha256(content).digest())
@@ -75,4 +75,4 @@ def _announced(value: bytes) -> EvidenceAnnouncement | None:
         told = msgspec.msgpack.decode(value, type=EvidenceAnnouncement)
     except DECODE_ERRORS:
         return None
-    return told if 0 <= told.parts <= MOST_PARTS else None
+    return told if 0 <= told.parts <= MAX_PARTS else None

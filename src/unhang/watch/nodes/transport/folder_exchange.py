@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from unhang.watch import private_files
-from unhang.watch.nodes.transport.key_value_exchange import MOST_BYTES, ExchangeError
+from unhang.watch.nodes.transport.key_value_exchange import MAX_BYTES, ExchangeError
 from unhang.watch.nodes.transport.signed_values import TOKEN_FILE
 
 READERS = 16
@@ -23,7 +23,7 @@ LISTED_S = 5.0
 """So often a listing is looked at, for numbers behind one that is missing."""
 GONE_S = 10.0
 """A node whose digest is so much older than a value of now has ended without a word."""
-MOST_NODES = 1 << 16
+MAX_NODES = 1 << 16
 _FEW = 8
 _OURS = re.compile(r"(?:[hdwvp]-\d+|e-\d+-\d+|seat-\d+|left-\d+|token|\.token\.[\w.-]+)")
 
@@ -52,7 +52,7 @@ class FolderExchange:
         if number is not None:
             self._claim_seat(number, name)
             return number
-        for free in range(self._count or MOST_NODES):
+        for free in range(self._count or MAX_NODES):
             if self._try_seat(self._folder / f"seat-{free}", name):
                 self._claim_seat(free, name)
                 return free
@@ -60,7 +60,7 @@ class FolderExchange:
 
     def put(self, key: str, value: bytes) -> None:
         """See there."""
-        if len(value) > MOST_BYTES + 64:
+        if len(value) > MAX_BYTES + 64:
             raise ExchangeError(f"{key}: {len(value)} bytes are too many")
         try:
             number = os.open(self._path(key), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -84,7 +84,7 @@ class FolderExchange:
 
     def seats(self) -> int:
         """See there. Looks for one more than it knows of, and at times for any."""
-        while not self._count and self._known < MOST_NODES and (self._folder / f"seat-{self._known}").exists():
+        while not self._count and self._known < MAX_NODES and (self._folder / f"seat-{self._known}").exists():
             self._known += 1
         if not self._count and time.monotonic() - self._listed_at > LISTED_S:
             self._listed_at = time.monotonic()
@@ -123,7 +123,7 @@ class FolderExchange:
     def _numbers(self, kind: str) -> list[int]:
         """Of the files of one kind, as the listing tells."""
         stems = (path.name.split("-") for path in self._ours())
-        return [int(stem[1]) for stem in stems if stem[0] == kind and int(stem[1]) < MOST_NODES]
+        return [int(stem[1]) for stem in stems if stem[0] == kind and int(stem[1]) < MAX_NODES]
 
     def _ours(self) -> list[Path]:
         """Files that this class or the token made."""
@@ -170,7 +170,7 @@ class FolderExchange:
         try:
             number = os.open(self._path(key), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
-                data = os.pread(number, MOST_BYTES + 128, 0)
+                data = os.pread(number, MAX_BYTES + 128, 0)
             finally:
                 os.close(number)
         except OSError as error:

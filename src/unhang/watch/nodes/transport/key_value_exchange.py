@@ -11,7 +11,7 @@ from typing import Protocol
 
 from unhang.errors import UnhangError
 
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 """Of one value; what is larger is put in parts."""
 
 
@@ -32,7 +32,7 @@ class KeyValueExchange(Protocol):
         ...
 
     def put(self, key: str, value: bytes) -> None:
-        """Set ``value`` (at most :data:`MOST_BYTES`)."""
+        """Set ``value`` (at most :data:`MAX_BYTES`)."""
         ...
 
     def get(self, keys: Sequence[str]) -> dict[str, bytes]:

@@ -16,7 +16,7 @@ from pathlib import Path, PurePath
 from unhang.watch.job.sibling_tasks import tasks_per_node
 from unhang.watch.job.unwatched_nodes import read_host_file
 
-MOST_NODES = 65_536
+MAX_NODES = 65_536
 TORCHRUN_PORT, ELASTIC_PORT = 29500, 29400
 NODES_VIA, NODE_NAME = "UNHANG_NODES_VIA", "UNHANG_NODE_NAME"
 _NO_VALUE = {"standalone", "m", "module", "no-python", "run-path", "use-env", "multi-gpu", "use-deepspeed", "use-fsdp"}
@@ -178,4 +178,4 @@ def _address(endpoint: str, port: int) -> tuple[str, int]:
 
 
 def _count(text: str) -> int | None:
-    return int(text) if text.isdecimal() and int(text) <= MOST_NODES else None
+    return int(text) if text.isdecimal() and int(text) <= MAX_NODES else None

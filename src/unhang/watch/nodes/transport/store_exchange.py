@@ -21,8 +21,8 @@ from unhang.report.printable import one_line
 from unhang.watch.nodes.transport.key_value_exchange import ExchangeError
 from unhang.watch.nodes.transport.store_server import (
     BACKLOG,
-    MOST_FRAME,
-    MOST_VALUE,
+    MAX_FRAME,
+    MAX_VALUE,
     NONCE,
     StoreRequest,
     StoreServer,
@@ -30,7 +30,7 @@ from unhang.watch.nodes.transport.store_server import (
 )
 
 NO_KNOWN_WATCHER = "no watcher with the same token answers there"
-MOST_ASKED = 4096
+MAX_ASKED = 4096
 """Keys at once."""
 FIRST_PORT, PORTS = 20_000, 10_000
 """Below the ports that kernels give to whoever asks for any."""
@@ -94,7 +94,7 @@ class StoreExchange:
 
     def put(self, key: str, value: bytes) -> None:
         """See there."""
-        if len(value) > MOST_VALUE:
+        if len(value) > MAX_VALUE:
             raise ExchangeError(f"{key}: {len(value)} bytes are too many")
         self._ask(StoreRequest("s", [key], value))
 
@@ -103,7 +103,7 @@ class StoreExchange:
         found: dict[str, bytes | None] = {}
         left = list(keys)
         while left:
-            came = self._ask(StoreRequest("g", left[:MOST_ASKED]))
+            came = self._ask(StoreRequest("g", left[:MAX_ASKED]))
             if not isinstance(came, dict) or not came:
                 raise ExchangeError(f"{self.address}:{self.port}: {NO_KNOWN_WATCHER}")
             found.update(came)
@@ -160,7 +160,7 @@ class StoreExchange:
 
     def _read(self, size: int) -> bytes:
         assert self._line is not None
-        if size > MOST_FRAME:
+        if size > MAX_FRAME:
             raise OSError(None, NO_KNOWN_WATCHER)
         parts = bytearray()
         while len(parts) < size:

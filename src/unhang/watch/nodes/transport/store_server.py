@@ -20,23 +20,23 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from unhang.watch.nodes.transport.key_value_exchange import MOST_BYTES
+from unhang.watch.nodes.transport.key_value_exchange import MAX_BYTES
 
 NONCE = 32
 HANDSHAKE_S = 3.0
 MAX_UNAUTHENTICATED = 256
 """Connections at once of which nothing is known yet, in all and"""
-MOST_FROM_ONE = 64
+MAX_FROM_ONE = 64
 """from one address."""
 ACCEPTED_A_SECOND = 400
 NO_NUMBER_S = 0.1
 BACKLOG = 4096
-MOST_CONNECTIONS = 16_384
-MOST_KEYS, LONGEST_KEY, MOST_VALUE = 1_000_000, 256, MOST_BYTES + 64
-MOST_KEPT = 4 << 30
+MAX_CONNECTIONS = 16_384
+MAX_KEYS, LONGEST_KEY, MAX_VALUE = 1_000_000, 256, MAX_BYTES + 64
+MAX_KEPT = 4 << 30
 """Bytes of all values."""
-MOST_SEATS = 65_536
-MOST_FRAME = 4 << 20
+MAX_SEATS = 65_536
+MAX_FRAME = 4 << 20
 ANSWER_PART = 2 << 20
 """An answer ends once it is so long; who asked asks on."""
 PROOF_LABELS = (b"who asks\0", b"who answers\0")
@@ -98,9 +98,9 @@ class StoredValues:
     def _set(self, key: str, value: bytes) -> bool:
         size = self._size + len(value) - len(self._kept.get(key, b""))
         new = key not in self._kept
-        if len(key) > LONGEST_KEY or len(value) > MOST_VALUE or size > MOST_KEPT:
+        if len(key) > LONGEST_KEY or len(value) > MAX_VALUE or size > MAX_KEPT:
             raise LimitExceeded("too large")
-        if new and len(self._kept) >= MOST_KEYS:
+        if new and len(self._kept) >= MAX_KEYS:
             raise LimitExceeded("too many")
         self._kept[key], self._size = value, size
         return True
@@ -112,7 +112,7 @@ class StoredValues:
         return self._seats[name]
 
     def _raise_to(self, number: int) -> int:
-        if not 0 <= number < MOST_SEATS:
+        if not 0 <= number < MAX_SEATS:
             raise LimitExceeded("too many")
         self._highest = max(self._highest, number)
         return number
@@ -179,8 +179,8 @@ class StoreServer:
             self._loop.add_reader(self._listener, self._accept)
 
     def _start_serving(self, line: socket.socket, address: str) -> None:
-        full = self._strangers.total() >= MAX_UNAUTHENTICATED or self._strangers[address] >= MOST_FROM_ONE
-        if full or len(self._known) >= MOST_CONNECTIONS:
+        full = self._strangers.total() >= MAX_UNAUTHENTICATED or self._strangers[address] >= MAX_FROM_ONE
+        if full or len(self._known) >= MAX_CONNECTIONS:
             line.close()
             return
         self._strangers[address] += 1
@@ -206,7 +206,7 @@ class StoreServer:
                     del self._strangers[address]
             while knows:
                 size = int.from_bytes(await self._read(line, _HEAD), "big")
-                if size > MOST_FRAME:
+                if size > MAX_FRAME:
                     return
                 answer = self._values.answer(self._decoder.decode(await self._read(line, size)))
                 body = msgspec.msgpack.encode(answer)
