@@ -97,6 +97,12 @@ def test_the_version_stands_once() -> None:
     assert not [path for path in (ROOT, LAB) if __version__ in (path / "pyproject.toml").read_text(encoding="utf-8")]
 
 
+def test_the_changelog_has_a_place_for_what_comes_and_a_section_of_this_version() -> None:
+    versions = re.findall(r"(?m)^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
+
+    assert versions[:2] == ["Unreleased", __version__]
+
+
 def test_the_lab_carries_the_stories_where_they_are_looked_for(built: list[Path]) -> None:
     for path, package in (("*.whl", ""), ("*.tar.gz", f"unhang_lab-{__version__}/src/")):
         (found,) = built[0].glob(f"unhang_lab-{path}")
