@@ -33,7 +33,6 @@ LISTS = {"unhang_lab.cases"}
 """Folders whose files are themselves the list of what there is: these may be as many as they are."""
 GRADES = {"unhang.diagnosis.grades"}
 """Where it is decided how certain a grade is."""
-DIAGNOSE = "unhang.diagnosis.diagnose"
 NOT_FOR_USERS = {
     "stands": r"\bstands\b",
     "a look": r"\b(?:a|the|this|each|every|one|no|last|next|two|three|many|all|few|from|between|\d+) looks?\b",
@@ -107,19 +106,6 @@ def members_of(enum: str, tree: ast.Module) -> Iterator[str]:
             yield node.attr
 
 
-def passes_not_in_docs(house: House) -> Counts:
-    """Modules that ``diagnose`` runs and ``docs/reasoning.md`` does not name."""
-    room = DIAGNOSE.rpartition(".")[0]
-    run = {name.rpartition(".")[2] for name in house.graph[DIAGNOSE] if name.startswith(room)}
-    return dict.fromkeys(run - {Path(name).stem for name in files_in_docs()}, 1)
-
-
-def files_in_docs() -> Iterator[str]:
-    """The files that ``docs/reasoning.md`` names, as it names them."""
-    text = (HERE / "docs" / "reasoning.md").read_text(encoding="utf-8")
-    yield from re.findall(r"`((?:\w+/)*\w+\.py)`", text)
-
-
 def words(_: House) -> Counts:
     """Sentences for users that hold a word they would stumble over."""
     from unhang.report.known_sentences import known_sentences
@@ -145,7 +131,6 @@ RATCHETS: dict[str, tuple[Callable[[House], Counts], str]] = {
     "one_importer": (one_importer, "modules that one file alone imports, which lies beside them, by room"),
     "certainties": (certainties, "how often `Certainty.` is written out outside of grades, by folder"),
     "causes_of_others": (causes_of_others, "how often a detector names a cause that is not its own"),
-    "passes_not_in_docs": (passes_not_in_docs, "passes that diagnose.py runs and docs/reasoning.md does not name"),
     "words": (words, "sentences for users with a word they would stumble over"),
 }
 """What is counted, and how the file says it."""

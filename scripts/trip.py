@@ -218,6 +218,7 @@ def diagnose_traced(roots: list[str], entry: str, log: str) -> None:
         "executed": sorted(tracer.executed),
         "with_text": [(ours.file(code), code.co_name) for code in tracer.with_text],
         "with_holder": [(ours.file(code), code.co_name) for code in tracer.with_text | tracer.with_holder],
+        "called": sorted({call[1:] for call in tracer.calls}),
         "changes": tracer.changes,
         "doors": sorted(doors(tracer.calls)),
     }
