@@ -11,7 +11,8 @@ from scripts import ratchets
 from scripts.house import HERE, House
 
 WHAT_TO_DO = {
-    "lines": "take out as much elsewhere in the room; most often something there does the same already",
+    "lines": "take out as much elsewhere in the room; most often something there does the same already; "
+    "what is new raises the budget, in a commit of its own",
     "crowded_folders": "part the folder by what its modules are about, or join small ones that belong together",
     "long_files": "part the file by what its functions are about",
     "mean": "put a small module into the one that imports it, rather than add another",

@@ -34,4 +34,4 @@ def test_without_this_rule_a_case_of_its_cause_is_red(rule: Detector) -> None:
     red = [f for f in hits if any(broken_promises(expected(f), diagnose(facts_of(f), others)))]
 
     assert hits
-    assert red, f"no case notices that {rule.name} is gone"
+    assert red, f"no folder of tests/cases/{rule.cause.value} notices that {rule.name} is gone: add its hit_*"

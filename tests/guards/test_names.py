@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import unhang
+from unhang.facts.waiting import guard_waits
 
 NAMES = sorted(unhang._GUARDS)
 PUBLIC = {
@@ -54,6 +55,14 @@ def test_type_checkers_see_the_same_names() -> None:
     }
 
     assert typed == unhang._GUARDS
+
+
+def test_a_guard_that_waits_for_others_is_called_by_its_name_in_a_verdict() -> None:
+    files = (Path(unhang.__file__).parent / "guards").glob("*.py")
+    waiting = {path.name for path in files if "current_exchange()" in path.read_text("utf-8")}
+
+    assert waiting
+    assert waiting - set(guard_waits._GUARDS) == set(), "facts/waiting/guard_waits.py has the names"
 
 
 def test_a_name_that_is_none_of_ours() -> None:
