@@ -246,7 +246,7 @@ def _printed(job: Job) -> str:
 
 def _news(records: Path) -> TransportState | None:
     box = state_mailbox(records)
-    box.look()
+    box.refresh()
     return box.last
 
 

@@ -88,7 +88,7 @@ class _Observations:
     _slow_since_s: float | None = None
     _next_memory_s: float = 0.0
 
-    def look(self, folder: Path, run: Path) -> None:
+    def sample(self, folder: Path, run: Path) -> None:
         """One look at the ranks, and once a second one at the memory."""
         if time.monotonic() >= self._next_memory_s:
             self._next_memory_s = time.monotonic() + MEMORY_S
@@ -139,7 +139,7 @@ def run_trial(
         job = start_job([*words, *command], output, environment)
         try:
             while job.poll() is None and time.monotonic() - began < bounds.limit_s and not seen.stalled(bounds.stall_s):
-                seen.look(folder, run)
+                seen.sample(folder, run)
                 time.sleep(TICK_S)
             code = job.poll()
         finally:

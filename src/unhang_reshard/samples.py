@@ -82,7 +82,7 @@ class SampleSource(Protocol):
     def bytes_before(self, resume: Resume) -> int:
         """Bytes that were looked at when this place is reached; for progress."""
 
-    def look(self, start: Resume) -> Iterator[GoodSample | BrokenSample]:
+    def survey(self, start: Resume) -> Iterator[GoodSample | BrokenSample]:
         """Every sample from ``start`` on, in order; the images are opened, not decoded."""
 
     def take(self, places: Iterable[tuple[int, int]]) -> Iterator[Fields | BrokenSample]:

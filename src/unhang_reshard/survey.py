@@ -52,7 +52,7 @@ def survey_source(source: SampleSource, work: Path, progress: Progress) -> Surve
         return found
     total, saved = source.total_bytes(), time.monotonic()
     with _cut(work / PLACES, 16 * found.good) as places, _cut(work / LEFT_OUT, found.log_bytes) as log:
-        for item in source.look(Resume(*found.resume)):
+        for item in source.survey(Resume(*found.resume)):
             found.resume = (item.resume.file, item.resume.at, item.resume.line)
             if isinstance(item, BrokenSample):
                 found.log_bytes += log.write(_line(item))

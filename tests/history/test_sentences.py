@@ -158,7 +158,7 @@ def guilty_before(tmp_path: Path) -> Verdict:
     ("lang", "note"),
     [
         ("en", "erdicts have named h7 before (runs: 2; last on 2023-11-14: gpu-hardware)"),
-        ("zh", "h7 以前也被点名过（2 次运行；最近一次 2023-11-14：gpu-hardware）"),
+        ("zh", "以前的结论也点名过 h7（2 次运行；最近一次 2023-11-14：gpu-hardware）"),
     ],
 )
 def test_the_note_in_the_next_verdict_is_in_the_reader_s_language(tmp_path: Path, lang: str, note: str) -> None:

@@ -117,7 +117,7 @@ def test_looking_keeps_nothing_alive() -> None:
     view = RecordView()
     gc.disable()
     try:
-        StackSampler(thread.ident or 0, thread.native_id or 0).look(view, 7)
+        StackSampler(thread.ident or 0, thread.native_id or 0).sample(view, 7)
     finally:
         gc.enable()
     hold.set()
@@ -135,7 +135,7 @@ def test_a_stack_that_stands_still_keeps_its_beginning() -> None:
     for _ in range(1000):  # it may not have come to its wait yet
         view, looking = RecordView(), StackSampler(thread.ident or 0, 1)
         for now_ns in (5, 6, 7):
-            looking.look(view, now_ns)
+            looking.sample(view, now_ns)
         if view.since_ns == 5:
             break
         time.sleep(0.01)
@@ -159,7 +159,7 @@ def stack_of(frames: int, folder: str) -> list[str]:
     thread.start()
     go.wait(60)
     view = RecordView()
-    StackSampler(thread.ident or 0, 1).look(view, 5)
+    StackSampler(thread.ident or 0, 1).sample(view, 5)
     hold.set()
     thread.join()
     return unpack(pack(view), RankIdentity()).stack.splitlines()
@@ -186,7 +186,7 @@ def test_of_a_stack_that_does_not_fit_both_ends_are_told(folder: str) -> None:
 def test_a_thread_that_is_gone_leaves_an_empty_stack() -> None:
     view = RecordView()
 
-    StackSampler(12345, 1).look(view, 5)
+    StackSampler(12345, 1).sample(view, 5)
 
     assert (view.stack, view.phase) == ("", "other")
 

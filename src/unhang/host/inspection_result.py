@@ -35,10 +35,10 @@ class NodeInspection:
     rank: int | None = None
     looks: Mapping[type, InspectionResult[Any]] = field(default_factory=dict)
 
-    def look(self, kind: type[Found]) -> InspectionResult[Found]:
+    def result(self, kind: type[Found]) -> InspectionResult[Found]:
         """The answer of type ``kind``."""
         return cast("InspectionResult[Found]", self.looks.get(kind, NOT_INSPECTED))
 
     def found(self, kind: type[Found]) -> Found | None:
         """What was found of type ``kind``, or None for whatever reason."""
-        return self.look(kind).found
+        return self.result(kind).found

@@ -166,7 +166,7 @@ class Session:
         view = record.now
         view.beat_ns, view.beat_wall_ns, view.beats = now_ns, time.time_ns(), view.beats + 1
         view.in_init, view.exiting = self.init_depth > 0, self.exiting
-        looking.look(view, now_ns)
+        looking.sample(view, now_ns)
         user_annotations.write_annotations(view, self.issuer, looking.phase)
         names = self._world(view)
         self._ask(recorder, now_ns, in_a_call=view.phase == "communication" or view.top.function in HIDDEN_COLLECTIVES)

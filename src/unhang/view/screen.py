@@ -27,7 +27,7 @@ from unhang.watch.reporting.live_snapshot import STATES, LiveState
 STATE_SIGNS = {
     "busy": ("#", "green", say("busy")),
     "waiting": ("·", "cyan", say("waits for others")),
-    "idle": ("i", "yellow", say("stands still")),
+    "idle": ("i", "yellow", say("does not move")),
     "silent": ("!", "bold red", say("gives no sign")),
     "stopped": ("S", "bold red", say("stopped")),
     "dead": ("X", "bold red", say("ended badly")),

@@ -203,12 +203,12 @@ class LeaderTasks:
         before = self._heard.to_summary() if self._heard is not None else None
         return before is not None and before.identity_key == summary.identity_key
 
-    def looks(self, standing: WaitSnapshot | None, looks: Mapping[int, RankSample]) -> Mapping[int, RankSample]:
+    def samples(self, standing: WaitSnapshot | None, looks: Mapping[int, RankSample]) -> Mapping[int, RankSample]:
         """``looks``, and those at ranks of other nodes that matter now."""
         if self.company is None or standing is None:
             return looks
         matter = [rank for rank in (*standing.laggards[:MAX_REMOTE_SAMPLES], standing.waiters[0]) if rank not in looks]
-        return {**looks, **self.company.looks(matter)}
+        return {**looks, **self.company.samples(matter)}
 
     def members(self, standing: WaitSnapshot) -> JobRanks:
         """All ranks of all nodes as lines need them."""
@@ -239,7 +239,7 @@ class LeaderTasks:
             return False
         deadline = time.monotonic() + LEADER_REQUEST_LIMIT_S
         while time.monotonic() < deadline:
-            self.judge(time.monotonic_ns(), watcher.members.looks())
+            self.judge(time.monotonic_ns(), watcher.members.samples())
             if company.role is not Role.FOLLOWS:
                 return self._leader_reported_failure
             self.follow()

@@ -59,7 +59,7 @@ class RunObservers:
         snapshot = SnapshotBuilder(
             watcher.plan,
             watcher.folder.path,
-            {rank: member.look() for rank, member in everyone.items()},
+            {rank: member.sample() for rank, member in everyone.items()},
             with_failed_exits(watcher.detector.doing, everyone, watcher.folder.path),
             watcher.detector.waits_since,
             node_of=_hosts(everyone),

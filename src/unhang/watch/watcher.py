@@ -112,7 +112,7 @@ class Watcher:
         """One look at every record, and whatever follows from it."""
         self.members.refresh()
         now_ns = time.monotonic_ns()
-        looks = self.members.looks()
+        looks = self.members.samples()
         if looks and not self.loaded:
             self.loaded = True
             import unhang.watch.verdict.verdicts  # noqa: F401 - takes a second: now, not when a stall has to be looked into
@@ -121,13 +121,13 @@ class Watcher:
         self.series.add(looks)
         self.settings.go_on(self.members)
         self.absent.refresh(self.members)
-        standing = self.nodes.judge(now_ns, {**looks, **self.absent.looks()})
+        standing = self.nodes.judge(now_ns, {**looks, **self.absent.samples()})
         self._note_deaths()
         self._cancel_late_sample()
         self.take_result()
         self.nodes.follow()
         if not self._being_ended:
-            self._follow(standing, self.nodes.looks(standing, looks))
+            self._follow(standing, self.nodes.samples(standing, looks))
             if self.tasks.asked_s() is None:
                 self.moving.go_on(looks)
         for trouble in ending.failed_command_lines(self.folder):

@@ -30,7 +30,7 @@ class ImageRows:
         """Bytes that were looked at; rows of a Parquet file are counted as if they were bytes."""
         return sum(self._sizes[: resume.file]) + resume.at
 
-    def look(self, start: Resume) -> Iterator[GoodSample | BrokenSample]:
+    def survey(self, start: Resume) -> Iterator[GoodSample | BrokenSample]:
         """Every row from ``start`` on, each image opened."""
         return prefetch(self._rows.rows(start), self._looked, weigh=_weight)
 

@@ -53,7 +53,7 @@ class ShardFiles:
         """Bytes of the files before this one: inside a file the place is a count of samples."""
         return sum(self._sizes[: resume.file])
 
-    def look(self, start: Resume) -> Iterator[GoodSample | BrokenSample]:
+    def survey(self, start: Resume) -> Iterator[GoodSample | BrokenSample]:
         """Every sample from ``start`` on; the one before it in its file is read again."""
         for number in range(start.file, len(self.files)):
             for found in self._samples(number):

@@ -91,7 +91,7 @@ def test_every_fact_comes_back_as_it_was(kind: type) -> None:
     back = decode_inspection(encode_inspection(here))
 
     assert back == here
-    assert back.look(kind).found == fact
+    assert back.result(kind).found == fact
 
 
 @pytest.mark.parametrize("folder", sorted(p for p in MACHINES.iterdir() if p.is_dir()), ids=lambda path: path.name)

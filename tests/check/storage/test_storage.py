@@ -292,15 +292,15 @@ class Stalls(Bare):
         self, script: Path, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S
     ) -> InspectionResult[CommandOutput]:
         if words[0] == self._step:
-            return self.command(["sleep", "600"], limit_s=0.2 if self._step == "look" else limit_s)
+            return self.command(["sleep", "600"], limit_s=0.2 if self._step == "inspect" else limit_s)
         return super().program(script, words, limit_s)
 
 
 def test_a_mount_that_does_not_answer_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collect_storage, "LOOK_S", 0.2)
+    monkeypatch.setattr(collect_storage, "INSPECT_S", 0.2)
     command = ("t.py", "--output_dir", str(tmp_path / "a"), "--logging_dir", str(tmp_path / "b"))
 
-    seen, verdict = asked(PlannedJob(command), Stalls("look"))  # each look would take longer than a test may
+    seen, verdict = asked(PlannedJob(command), Stalls("inspect"))  # each look would take longer than a test may
 
     assert all(place.hung for place in seen.places)
     assert {finding.subject for finding in verdict.findings} == {str(tmp_path / "a"), str(tmp_path / "b")}

@@ -44,7 +44,7 @@ def looked(folder: Path, files: Mapping[str, str], *command: str, **environment:
     checks = [check for check in ALL_INSPECTIONS if check.name in ("configuration", "timers")]
     here, gaps = inspect_node(machine, PlannedJob(command), checks)
     assert gaps == ()
-    return {kind: here.look(kind) for kind in (Configuration, Launch, Timers)}
+    return {kind: here.result(kind) for kind in (Configuration, Launch, Timers)}
 
 
 def tree(folder: Path, *words: str, **environment: str) -> Mapping[str, Any]:

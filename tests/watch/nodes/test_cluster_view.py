@@ -112,7 +112,7 @@ def test_the_first_node_judges_the_ranks_of_all_and_everybody_hears_it(nodes: Ca
     assert standing.laggards == (2,)
     assert sorted(standing.waiters) == [0, 1, 3, 4, 5]
     assert standing.waited_s * 1e9 <= time.monotonic_ns() - min(node.since_ns for node in three.every)
-    assert three.every[0].company.looks([2])[2].view.user.line == 7
+    assert three.every[0].company.samples([2])[2].view.user.line == 7
     assert three.every[1].standing is None
 
     assert three.every[0].company.request_evidence(1, standing, with_stacks=False) == [1, 2]
@@ -266,7 +266,7 @@ def test_a_death_is_told_at_once_with_every_rank(nodes: Callable[..., Nodes]) ->
 
     node.company.tick(time.monotonic_ns(), looks, node.detector.rank_states(time.monotonic_ns(), looks), deaths=1)
 
-    node.company._errands.look()
+    node.company._errands.refresh()
     errand = node.company._errands.last
     assert errand is not None
     assert errand.hurry

@@ -33,7 +33,7 @@ def test_only_what_stands_there_most_of_the_time_counts(tmp_path: Path) -> None:
     queues = SendQueues({3: 7}, proc=tmp_path)
     for turn in range(2 * MIN_TIMES):
         proc_of(tmp_path, [row(FIRST, SECOND, 9000), row(FIRST, THIRD, 9000 if turn % 3 == 0 else 0, inode=2)])
-        queues.look()
+        queues.sample()
 
     assert queues.piled_up(3) == ["10.0.0.1>10.0.0.2"]
     assert queues.addresses(3) == ["10.0.0.1"]
@@ -43,14 +43,14 @@ def test_other_processes_unfinished_connections_and_the_machine_itself_do_not_co
     rows = [row(FIRST, SECOND, 9, inode=99), row(FIRST, SECOND, 9, state="02"), row(FIRST, FIRST, 9, inode=2)]
     queues = SendQueues({3: 7, 4: 8}, proc=proc_of(tmp_path, rows))
     for _ in range(MIN_TIMES):
-        queues.look()
+        queues.sample()
 
     assert [queues.piled_up(rank) for rank in (3, 4, 5)] == [[], [], []]
 
 
 def test_a_few_looks_tell_nothing(tmp_path: Path) -> None:
     queues = SendQueues({3: 7}, proc=proc_of(tmp_path, [row(FIRST, SECOND, 9)]))
-    queues.look()
+    queues.sample()
 
     assert queues.piled_up(3) == []
 
@@ -68,6 +68,6 @@ def test_a_reader_that_does_not_read_is_seen_in_the_kernels_own_table() -> None:
                 break
         queues = SendQueues({0: os.getpid()})
         for _ in range(MIN_TIMES):
-            queues.look()
+            queues.sample()
 
     assert "127.0.0.3>127.0.0.2" in queues.piled_up(0)

@@ -35,7 +35,7 @@ def line(view: RecordView, what: RankActivity) -> str:
 @pytest.mark.parametrize(
     ("view", "what", "told"),
     [
-        (RecordView(user=HERE), RankActivity.IDLE, "it stands still, train.py:8"),
+        (RecordView(user=HERE), RankActivity.IDLE, "it does not move, train.py:8"),
         (RecordView(mark=DOWNLOAD, user=HERE), RankActivity.IDLE, "it is in download, as marked, train.py:8"),
         (RecordView(mark=DOWNLOAD), RankActivity.STOPPED, "it is stopped"),
         (RecordView(closed=True), RankActivity.OVER, "it has closed its group"),

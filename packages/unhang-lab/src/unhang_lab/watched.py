@@ -79,7 +79,7 @@ class WatchedCase:
             return found
         return None
 
-    def look(self) -> None:
+    def sample(self) -> None:
         """Read the ranks' records: when they last moved. Injects the case's fault at its moment."""
         records = self.plan.get("records")
         if not records:
@@ -113,7 +113,7 @@ class WatchedCase:
         """Until ``condition``, or the end of the command, or ``limit_s``; whether the condition came about."""
         deadline = time.monotonic() + limit_s
         while time.monotonic() < deadline:
-            self.look()
+            self.sample()
             if condition():
                 return True
             if self.front.poll() is not None:

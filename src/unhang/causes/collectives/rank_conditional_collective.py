@@ -8,7 +8,7 @@ Example: `if rank == 0: evaluate(model)` with a DDP or FSDP model, or a metric r
 `if not torch.isfinite(loss): continue` before `loss.backward()`.
 Fix: move the collective out of the branch; let all ranks compute and only one print or write. Decide about skipping
 together: all-reduce the flag before the test.
-Certain when: the call site of one camp lies in a branch on the rank in the program's source; or DDP names it itself.
+Certain when: the call site of one side lies in a branch on the rank in the program's source; or DDP names it itself.
 Possible when: no source tells which step a rank skipped; likely where it shows a loop of equal rounds and no way out.
 """
 

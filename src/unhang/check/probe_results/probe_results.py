@@ -90,7 +90,7 @@ class ProbeResult:
     pairs: tuple[PairSpeed, ...] = ()
     rounds: tuple[SuspectRound, ...] = ()
     missing: tuple[int, ...] = ()
-    """Ranks that did not come to the meeting, so that nothing was tried with them."""
+    """Ranks that did not come to the rendezvous, so that nothing was tried with them."""
     place: str = ""
     """Where they should have met, ``address:port``."""
     link: float | None = None

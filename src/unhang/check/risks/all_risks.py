@@ -12,8 +12,8 @@ from unhang.check.risks.configuration import (
     grpo_generations,
     launch_followed,
     parallel_degrees,
+    program_batch_requirement,
     program_followed,
-    program_own_rule,
 )
 from unhang.check.risks.devices import (
     device_choice,
@@ -38,9 +38,9 @@ from unhang.check.risks.network import (
     network_host_name,
     network_inner,
     network_interface,
-    network_meeting,
     network_plugin,
     network_ports,
+    network_rendezvous,
     network_sameness,
 )
 from unhang.check.risks.probe import probe_slow, probe_stuck, probe_wrong
@@ -143,7 +143,7 @@ ALL_RISKS: tuple[Risk, ...] = tuple(
         log_on_object_store,
         launch_followed,
         program_followed,
-        program_own_rule,
+        program_batch_requirement,
         program_lonely_call,
         program_rank_given,
         program_set_order,
@@ -175,7 +175,7 @@ ALL_RISKS: tuple[Risk, ...] = tuple(
         network_interface,
         network_host_name,
         network_inner,
-        network_meeting,
+        network_rendezvous,
         network_firewall,
         network_ports,
         network_gid,

@@ -25,7 +25,7 @@ NAME = "storage"
 LIMIT_S = 30.0
 NEEDS = ("environment", "versions", "configuration", "timers")
 ALL_STEPS_S = 10.0
-LOOK_S, STEP_S = 4.0, 5.0
+INSPECT_S, STEP_S = 4.0, 5.0
 MAX_BYTES, MAX_BYTES_ONCE, MAX_SHARE = 256 << 20, 64 << 20, 0.05
 _TRIAL = Path(storage_trial.__file__)
 
@@ -78,7 +78,7 @@ def _looked_at(machine: Machine, place: JobPath, mounts: dict[str, str], dead: l
     guessed = replace(place, mount=mount, type=mounts.get(mount, ""), folder=place.path)
     if mount and mount in dead:
         return replace(guessed, hung=True)
-    answer, because, hung = _tried(machine, "look", place.path, limit_s=LOOK_S)
+    answer, because, hung = _tried(machine, "inspect", place.path, limit_s=INSPECT_S)
     if hung or because is not None or "trouble" in answer:
         return replace(guessed, hung=hung, trouble=str(because or answer.get("trouble", "")))
     if not answer:

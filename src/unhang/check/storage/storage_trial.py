@@ -28,7 +28,7 @@ FILES, FILES_S = 40, 0.5
 READS, READS_S, READ_BYTES, MAX_ENTRIES = 64, 0.8, 64 << 10, 2000
 
 
-def look(path: str) -> dict[str, Any]:
+def inspect(path: str) -> dict[str, Any]:
     """What ``path`` lies on; ``folder`` is the nearest that is there."""
     there = os.path.exists(path)
     folder = os.path.realpath(path)
@@ -162,7 +162,7 @@ def _within(most: int, seconds: float) -> Iterator[int]:
             return
 
 
-STEPS = {one.__name__: one for one in (look, appends, write, files, clean, reads)}
+STEPS = {one.__name__: one for one in (inspect, appends, write, files, clean, reads)}
 
 
 def main(words: list[str]) -> None:

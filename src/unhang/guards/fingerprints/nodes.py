@@ -136,7 +136,7 @@ class SampledSeries:
     shown: str = ""
     digests: list[str] = field(default_factory=list)
 
-    def look(self, until: float) -> bool:
+    def read_units(self, until: float) -> bool:
         """Read units until ``until`` (monotonic seconds), at least a few; whether all were read."""
         for place in _spread(len(self.labels)):
             if len(self.digests) >= _MIN_UNITS and time.monotonic() > until:
@@ -199,7 +199,7 @@ class FingerprintBudget:
         try:
             now = time.monotonic()
             until = float("inf") if outer else min(now + self.series_s, self._began + self.total_s)
-            complete = found.look(until)
+            complete = found.read_units(until)
         finally:
             self.nested = outer
         if not complete:

@@ -28,7 +28,7 @@ class StackSampler:
         """Of the last stack."""
         self._hash = 0
 
-    def look(self, view: RecordView, now_ns: int) -> None:
+    def sample(self, view: RecordView, now_ns: int) -> None:
         """Write thread, phase (the stack's), places and stack into ``view``; times in monotonic nanoseconds."""
         frames = sys._current_frames()  # noqa: SLF001  the only way to see another thread
         frames.pop(self.own, None)  # it would hold this very dictionary, and with it everybody's variables

@@ -177,7 +177,7 @@ def _several_jobs_error(
     """``still``: those that stand still, where it was looked."""
     names = "; ".join(_job_name(mine) for mine in jobs.values())
     first = next(iter(jobs[still[0]] if still else next(iter(jobs.values()))))
-    count = f", and {len(still)} of them stand still" if still else ""
+    count = f", and {len(still)} of them do not move" if still else ""
     return UsageError(
         f"{len(jobs)} jobs run on this machine{count}: {names}",
         next_step=f"unhang attach {first.launcher or first.pid}",

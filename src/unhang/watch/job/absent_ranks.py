@@ -32,9 +32,9 @@ class AbsentRanks:
                 update_activity(found[rank])
         self.by_rank = found
 
-    def looks(self) -> Mapping[int, RankSample]:
+    def samples(self) -> Mapping[int, RankSample]:
         """Every one of them for the detector."""
-        return {rank: member.look() for rank, member in sorted(self.by_rank.items())}
+        return {rank: member.sample() for rank, member in sorted(self.by_rank.items())}
 
 
 def rank_processes(births: Iterable[ProcessRegistration]) -> dict[int, ProcessRegistration]:

@@ -38,7 +38,7 @@ class JobRank:
     cpu_share: float = 1.0
     state: str = "S"
 
-    def look(self) -> RankSample:
+    def sample(self) -> RankSample:
         """This rank for the detector."""
         return RankSample(self.view, self.state, self.cpu_share, self.ended_ns)
 
@@ -92,9 +92,9 @@ class JobRanks:
         """Ranks of which there is no record."""
         return tuple(rank for rank in range(self.world_size or 0) if rank not in self.by_rank)
 
-    def looks(self) -> Mapping[int, RankSample]:
+    def samples(self) -> Mapping[int, RankSample]:
         """Every rank for the detector."""
-        return {rank: member.look() for rank, member in sorted(self.by_rank.items())}
+        return {rank: member.sample() for rank, member in sorted(self.by_rank.items())}
 
     def infer_clean_exits(self) -> None:
         """The command ended with 0. Of a rank that shut down in order, and whose launcher was quicker to ask how it

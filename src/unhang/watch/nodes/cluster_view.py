@@ -118,7 +118,7 @@ class ClusterView:
             self._columns_until = time.monotonic() + COLUMNS_FOR_S  # the leader should hear of it at once
         self._ranks, self._deaths, self._over = NodeRanks(looks, states), deaths, over
         self._pace, self._calls = pace, calls
-        if self._news.look() and self.news is not None:
+        if self._news.refresh() and self.news is not None:
             self.roster.take(self.news)
         self.role, self.leader = elect_role(self.news, self._started_ns)
         self._transport.keep(self.news.at_ns if self.news is not None else None)
@@ -158,7 +158,7 @@ class ClusterView:
             return None
         return replace(known, waited_s=(now_ns - known.since_ns) / 1e9, due=False)
 
-    def looks(self, ranks: Iterable[int]) -> dict[int, RankSample]:
+    def samples(self, ranks: Iterable[int]) -> dict[int, RankSample]:
         """What is known of ranks of other nodes, for those who want to know a little more of a few."""
         found, where = {}, self.roster.by_rank()
         for rank in ranks:
@@ -170,7 +170,7 @@ class ClusterView:
 
     def members(self, ranks: Iterable[int]) -> dict[int, JobRank]:
         """The same, as members of the run."""
-        return {rank: JobRank(rank, look.view.identity.pid, look.view) for rank, look in self.looks(ranks).items()}
+        return {rank: JobRank(rank, look.view.identity.pid, look.view) for rank, look in self.samples(ranks).items()}
 
     def paces(self) -> dict[int, NodePace | None] | None:
         """How the others get on in a job that moves; None where this node is alone."""
@@ -329,7 +329,7 @@ class ClusterView:
         self._tell(time.monotonic_ns())
         deadline = time.monotonic() + LEAVE_LIMIT_S
         while time.monotonic() < deadline:
-            self._news.look()
+            self._news.refresh()
             if self.news is None or self.news.left or not self.news.met:
                 return
             time.sleep(0.02)

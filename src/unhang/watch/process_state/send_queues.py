@@ -34,10 +34,10 @@ class SendQueues:
         """Look for so long."""
         deadline = time.monotonic() + seconds
         while (left_s := deadline - time.monotonic()) > 0:
-            self.look()
+            self.sample()
             time.sleep(min(EVERY_S, max(0.0, left_s)))
 
-    def look(self) -> None:
+    def sample(self) -> None:
         """Once."""
         self.times += 1
         for rank, pid in self.pids.items():

@@ -22,7 +22,7 @@ QUIET_LINE_AFTER_S = 6.0
 QUIET_LINE_IN_INIT_AFTER_S = 10.0
 """Processes of one job may take that long to start one after the other."""
 _ACTIVITY_TEXTS = {
-    RankActivity.IDLE: say("it stands still"),
+    RankActivity.IDLE: say("it does not move"),
     RankActivity.BUSY: say("it is busy"),
     RankActivity.SILENT: say("it gives no sign of life"),
     RankActivity.STOPPED: say("it is stopped"),

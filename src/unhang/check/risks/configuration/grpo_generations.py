@@ -32,7 +32,7 @@ DEFAULT_BATCH = 8
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge the arithmetic of TRL's GRPO (1.16: grpo_config.py; up to 0.17 with world × batch only).
 
-    A trainer whose own rule could be read and worked out is judged by that: see :mod:`program_own_rule`.
+    A trainer whose own rule could be read and worked out is judged by that: see :mod:`program_batch_requirement`.
     """
     if any(name == "num_generations" for rule in batch_requirements(here) for name, _ in rule.values):
         return

@@ -32,7 +32,7 @@ MAX_BRANCHES = 3
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """What of the program was not read, and how much of it was."""
-    look = here.look(ProgramSource)
+    look = here.result(ProgramSource)
     if (gap := could_not(CHECK, say("The source of the program"), look)) is not None:
         yield gap
     if look.found is None:

@@ -48,7 +48,7 @@ def ask(here: NodeInspection) -> Iterator[Answer]:
 
 
 def _access_control(here: NodeInspection, maker: str) -> Iterator[Answer]:
-    look = here.look(AccessControl)
+    look = here.result(AccessControl)
     gap = could_not(CHECK, say("Whether bridges send what cards exchange up to the processor (ACS)"), look)
     if gap is not None and not maker:
         yield gap

@@ -31,7 +31,7 @@ CHECK = "driver"
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge this node."""
-    built, cards = here.look(TorchCudaBuild), here.found(Cards)
+    built, cards = here.result(TorchCudaBuild), here.found(Cards)
     version = _version(here)
     if not version:
         return

@@ -30,7 +30,7 @@ CHECK = "topology"
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge the fabric, then single links."""
-    fabric, links = here.look(NvlinkFabric), here.look(NvLinks)
+    fabric, links = here.result(NvlinkFabric), here.result(NvLinks)
     gaps = (
         could_not(CHECK, say("Whether the fabric manager runs"), fabric),
         could_not(CHECK, say("Whether all NVLinks are up"), links),

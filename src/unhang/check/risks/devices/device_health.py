@@ -34,7 +34,7 @@ def ask(here: NodeInspection) -> Iterator[Answer]:
     cards = here.found(Cards)
     if cards is None or not cards.cards:
         return
-    xids, health = here.look(XidHistory), here.look(CardHealth)
+    xids, health = here.result(XidHistory), here.result(CardHealth)
     gaps = (
         could_not(CHECK, say("Xids in the kernel log"), xids),
         could_not(CHECK, say("Heat and memory repairs"), health),

@@ -34,7 +34,7 @@ CHECK = "topology"
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge the pairs of the job's cards."""
-    look, cards, chosen = here.look(PeerAccess), here.found(Cards), find_chosen_cards(here)
+    look, cards, chosen = here.result(PeerAccess), here.found(Cards), find_chosen_cards(here)
     if cards is None or chosen is None or len(chosen.cards) < 2:
         return
     settings = here.found(JobEnvironment)

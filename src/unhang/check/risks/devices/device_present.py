@@ -31,7 +31,7 @@ CHECK = "devices"
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge what answers."""
-    look, trouble = here.look(Cards), here.found(DriverFailure)
+    look, trouble = here.result(Cards), here.found(DriverFailure)
     on_bus = (here.found(PciCards) or PciCards()).of("nvidia")
     yield from _others(here)
     told = None if trouble is None else _trouble(trouble, on_bus=bool(on_bus))

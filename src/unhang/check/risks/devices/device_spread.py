@@ -48,7 +48,7 @@ SLOW = DISTANCES.index("SYS")
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Compare the chosen cards with the best as many."""
-    look, cards, chosen = here.look(CardTopology), here.found(Cards), find_chosen_cards(here)
+    look, cards, chosen = here.result(CardTopology), here.found(Cards), find_chosen_cards(here)
     gap = could_not(CHECK, say("How the cards reach each other"), look)
     if gap is not None:
         yield gap

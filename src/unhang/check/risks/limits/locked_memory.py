@@ -31,7 +31,7 @@ ENOUGH = whole_threshold("locked_memory.enough")
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge the limit, where there is RDMA."""
-    look, devices = here.look(ProcessLimits), here.found(RdmaDevices)
+    look, devices = here.result(ProcessLimits), here.found(RdmaDevices)
     gap = could_not(CHECK, say("How much memory may be locked"), look)
     if gap is not None:
         yield gap

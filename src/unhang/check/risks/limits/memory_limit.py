@@ -31,7 +31,7 @@ MIN_SHARE = threshold("memory_limit.min_share")
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge what is free under the tightest limit."""
-    look = here.look(MemoryLimit)
+    look = here.result(MemoryLimit)
     gap = could_not(CHECK, say("How much memory there is"), look)
     if gap is not None:
         yield gap

@@ -32,7 +32,7 @@ CONTAINER_DEFAULT = whole_threshold("shared_memory.container_default")
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge the size of ``/dev/shm``."""
-    look = here.look(SharedMemory)
+    look = here.result(SharedMemory)
     gap = could_not(CHECK, say("How large shared memory is"), look)
     if gap is not None:
         yield gap

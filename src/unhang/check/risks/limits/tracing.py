@@ -31,7 +31,7 @@ NOBODY = 3
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge whether stacks can be seen later."""
-    look = here.look(Tracing)
+    look = here.result(Tracing)
     gap = could_not(CHECK, say("Whether stacks of running ranks can be seen"), look)
     if gap is not None:
         yield gap

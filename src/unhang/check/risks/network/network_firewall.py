@@ -30,7 +30,7 @@ CHECK = "network"
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge the ports the job would listen on; on one node nobody comes from outside."""
-    look = here.look(Firewall)
+    look = here.result(Firewall)
     if look is NOT_INSPECTED:
         return
     gap = could_not(CHECK, say("Whether a firewall of this node drops connections of the others"), look)

@@ -33,7 +33,7 @@ CHECK = "network"
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge what the name resolves to."""
-    look, settings = here.look(HostName), here.found(JobEnvironment) or JobEnvironment({})
+    look, settings = here.result(HostName), here.found(JobEnvironment) or JobEnvironment({})
     gap = could_not(CHECK, say("What the node's name resolves to"), look)
     if gap is not None:
         yield gap

@@ -36,7 +36,7 @@ CHECK = "network"
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge what each library would take."""
-    look, settings = here.look(Interfaces), here.found(JobEnvironment) or JobEnvironment({})
+    look, settings = here.result(Interfaces), here.found(JobEnvironment) or JobEnvironment({})
     gap = could_not(CHECK, say("Which interface NCCL and Gloo would take"), look)
     if gap is not None:
         yield gap
@@ -44,7 +44,7 @@ def ask(here: NodeInspection) -> Iterator[Answer]:
         return
     versions = here.found(Versions) or Versions({})
     yield from _judged(here, "NCCL", nccl_choice(look.found, settings, versions.of.get("nccl")), settings)
-    host = here.look(HostName)
+    host = here.result(HostName)
     if host.because is None or settings.value("GLOO_SOCKET_IFNAME"):
         yield from _judged(here, "Gloo", gloo_choice(look.found, settings, host.found), settings)
 

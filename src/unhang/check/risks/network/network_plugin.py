@@ -35,7 +35,7 @@ CHECK = "network"
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge whether NCCL finds a plug-in for each fabric that is here."""
-    look, settings = here.look(NetworkPlugins), here.found(JobEnvironment) or JobEnvironment({})
+    look, settings = here.result(NetworkPlugins), here.found(JobEnvironment) or JobEnvironment({})
     gap = could_not(CHECK, say("Which network plug-ins are there"), look)
     if gap is not None:
         yield gap

@@ -35,7 +35,7 @@ CHECK = "network"
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge the ports NCCL would use."""
-    look, settings = here.look(RdmaPorts), here.found(JobEnvironment) or JobEnvironment({})
+    look, settings = here.result(RdmaPorts), here.found(JobEnvironment) or JobEnvironment({})
     gap = could_not(CHECK, say("The state of the RDMA ports"), look)
     if gap is not None:
         yield gap

@@ -29,7 +29,7 @@ CHECK = "probe"
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge whether all ranks met and every step ended."""
-    look = here.look(ProbeResult)
+    look = here.result(ProbeResult)
     gap = could_not(CHECK, say("Whether the ranks can talk to each other"), look)
     if gap is not None:
         yield gap
@@ -68,7 +68,7 @@ def _not_met(probed: ProbeResult) -> Answer:
         CHECK,
         probed.place,
         Cause.RENDEZVOUS,
-        say("{ranks:who} did not come to the meeting at {place}", ranks=probed.missing, place=probed.place),
+        say("{ranks:who} did not come to the rendezvous at {place}", ranks=probed.missing, place=probed.place),
         ranks=probed.missing,
         remedies=(
             Remedy(

@@ -35,7 +35,7 @@ TOLD = 4
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """One finding for each exact row, one note for all ranges of a package."""
-    look = here.look(Versions)
+    look = here.result(Versions)
     gap = could_not(CHECK, say("The version of torch"), look)
     if gap is not None:
         yield gap

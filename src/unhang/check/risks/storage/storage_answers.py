@@ -30,7 +30,7 @@ CHECK = "storage"
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Every folder that was cut off, and those whose turn did not come."""
-    look = here.look(Storage)
+    look = here.result(Storage)
     gap = could_not(CHECK, say("The folders of the job"), look)
     if gap is not None:
         yield gap

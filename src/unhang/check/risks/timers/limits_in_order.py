@@ -29,7 +29,7 @@ CHECK = "timers"
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Say the order, or that the scheduler comes first."""
-    look = here.look(Timers)
+    look = here.result(Timers)
     gap = could_not(CHECK, say("Limits the program sets itself"), look)
     if gap is not None:
         yield gap

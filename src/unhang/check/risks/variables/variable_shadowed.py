@@ -28,7 +28,7 @@ from unhang.sentences import Text, say
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """One note for each variable with two values."""
-    look = here.look(JobEnvironment)
+    look = here.result(JobEnvironment)
     gap = could_not(CHECK, say("What NCCL's configuration files set"), look)
     if gap is not None:
         yield gap

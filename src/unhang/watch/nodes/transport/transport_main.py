@@ -77,7 +77,7 @@ class Transport:
         """Until the watcher is gone."""
         told_at = 0.0
         while True:
-            self._errands.look()
+            self._errands.refresh()
             errand = self._errands.last
             idle = errand is None or self.given_up or self.left
             if errand is not None and not idle:

@@ -31,7 +31,7 @@ CHECK = "network"
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge where the ranks are to meet."""
-    look = here.look(RendezvousEndpoint)
+    look = here.result(RendezvousEndpoint)
     gap = could_not(CHECK, say("Where the ranks meet"), look)
     if gap is not None:
         yield gap
@@ -40,41 +40,41 @@ def ask(here: NodeInspection) -> Iterator[Answer]:
     yield from _judged(look.found, several=(nodes_of(here) or 1) > 1)
 
 
-def _judged(meeting: RendezvousEndpoint, *, several: bool) -> Iterator[Answer]:
-    where = {"address": meeting.address, "port": meeting.port}
+def _judged(endpoint: RendezvousEndpoint, *, several: bool) -> Iterator[Answer]:
+    where = {"address": endpoint.address, "port": endpoint.port}
     fine = {
         "refused": say("{address} answers; nothing listens on port {port} yet", **where),
         "open": say("{address}:{port} can be reached", **where),
         "free": say("port {port} of this node is free", **where),
     }
-    if not meeting.addresses:
-        yield _found(meeting, say("{address} does not resolve on this node", address=meeting.address), _name())
-    elif several and (meeting.address == "localhost" or is_loopback(meeting.address)):
+    if not endpoint.addresses:
+        yield _found(endpoint, say("{address} does not resolve on this node", address=endpoint.address), _name())
+    elif several and (endpoint.address == "localhost" or is_loopback(endpoint.address)):
         summary = say("On several nodes the ranks cannot meet at {address}: each node finds itself there", **where)
-        yield _found(meeting, summary, _first_node())
-    elif meeting.answer == "taken":
-        yield _found(meeting, say("Port {port} of this node is taken already", **where), _other_port(meeting))
-    elif meeting.answer == "silent":
+        yield _found(endpoint, summary, _first_node())
+    elif endpoint.answer == "taken":
+        yield _found(endpoint, say("Port {port} of this node is taken already", **where), _other_port(endpoint))
+    elif endpoint.answer == "silent":
         yield _found(
-            meeting,
+            endpoint,
             say("{address}:{port} does not answer: the node is down, or packets are dropped on the way", **where),
             _open(),
         )
-    elif meeting.answer in fine:
-        yield PassedCheck(CHECK, fine[meeting.answer])
-    elif meeting.answer:
-        summary = say("{address}:{port} cannot be reached: {reason}", **where, reason=meeting.answer)
-        yield _found(meeting, summary, _open())
+    elif endpoint.answer in fine:
+        yield PassedCheck(CHECK, fine[endpoint.answer])
+    elif endpoint.answer:
+        summary = say("{address}:{port} cannot be reached: {reason}", **where, reason=endpoint.answer)
+        yield _found(endpoint, summary, _open())
 
 
-def _found(meeting: RendezvousEndpoint, summary: Text, remedy: Remedy) -> Answer:
+def _found(endpoint: RendezvousEndpoint, summary: Text, remedy: Remedy) -> Answer:
     return risk(
         CHECK,
-        f"{meeting.address}:{meeting.port}",
+        f"{endpoint.address}:{endpoint.port}",
         Cause.RENDEZVOUS,
         summary,
         severity=Severity.STOPS,
-        evidence=(meeting.evidence,) if meeting.evidence is not None else (),
+        evidence=(endpoint.evidence,) if endpoint.evidence is not None else (),
         remedies=(remedy,),
     )
 
@@ -99,11 +99,11 @@ def _first_node() -> Remedy:
     )
 
 
-def _other_port(meeting: RendezvousEndpoint) -> Remedy:
+def _other_port(endpoint: RendezvousEndpoint) -> Remedy:
     return Remedy(
         say("Take another port, or end the program that holds it"),
         RemedyKind.CONFIG,
-        say("--master_port {port}; on one node --standalone takes any free one", port=meeting.port + 1),
+        say("--master_port {port}; on one node --standalone takes any free one", port=endpoint.port + 1),
         say("none"),
         say("ss -ltnp shows who listens"),
     )
