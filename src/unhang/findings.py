@@ -244,7 +244,7 @@ class Finding:
     evidence: tuple[Evidence, ...] = ()
     remedies: tuple[Remedy, ...] = ()
     consequences: tuple[Consequence, ...] = ()
-    rule: str = ""
+    detector: str = ""
     """File name of the detector that found it; for tests and ``--debug``, never printed as a cause."""
     grade: Grade | None = None
     """What it rests on; None for what ``unhang check`` finds."""
@@ -310,7 +310,7 @@ class NotChecked:
 
 @dataclass(frozen=True, slots=True)
 class PassedCheck:
-    """A question of ``unhang check`` that found nothing wrong, and what it saw."""
+    """A question whose answer was good, and what was seen: of ``unhang check``, or the proof of a healthy verdict."""
 
     check: str
     what: Text
@@ -385,7 +385,7 @@ class Verdict:
     checked: tuple[PassedCheck, ...] = ()
     suggested: SuggestedEnvironment | None = None
     stop: Stop | None = None
-    """Of a job that was looked at while it lived; None of one that was read about."""
+    """Of a job that was sampled while it lived; None of one that was read about."""
     differential: tuple[Candidate, ...] = ()
     """Where no finding is *likely*: what may lie behind it, the largest share first."""
     incidents: tuple[KnownIncident, ...] = ()

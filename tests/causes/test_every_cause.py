@@ -52,9 +52,9 @@ def test_a_cause_has_a_page_in_every_language(cause: Cause, lang: str) -> None:
 def test_what_is_found_comes_with_a_remedy_its_cost_and_how_to_see_that_it_worked(cause: Cause) -> None:
     for folder in cases_of(cause):
         for finding in verdict_of(folder).findings:
-            assert finding.remedies or finding.severity is Severity.NOTE, (folder.name, finding.rule)
+            assert finding.remedies or finding.severity is Severity.NOTE, (folder.name, finding.detector)
             for remedy in finding.remedies:
-                assert unfinished(remedy) == [], (folder.name, finding.rule)
+                assert unfinished(remedy) == [], (folder.name, finding.detector)
 
 
 def unfinished(remedy: Remedy) -> list[str]:

@@ -102,7 +102,7 @@ def _promises(given: Input, verdict: Verdict) -> Iterator[str]:
         cause, right = finding.cause.value, given.seed.causes
         sure = finding.certainty is Certainty.CERTAIN and finding.severity is not Severity.NOTE
         if sure and cause not in right and cause not in usual_causes(given.seed):
-            yield f"certain: {cause} ({finding.rule}) is certain, of a case of {sorted(right)}"
+            yield f"certain: {cause} ({finding.detector}) is certain, of a case of {sorted(right)}"
 
 
 def _troubled(given: Input) -> bool:

@@ -133,9 +133,9 @@ def test_a_stack_that_stands_still_keeps_its_beginning() -> None:
     thread = threading.Thread(target=hold.wait, args=(60,))
     thread.start()
     for _ in range(1000):  # it may not have come to its wait yet
-        view, looking = RecordView(), StackSampler(thread.ident or 0, 1)
+        view, sampler = RecordView(), StackSampler(thread.ident or 0, 1)
         for now_ns in (5, 6, 7):
-            looking.sample(view, now_ns)
+            sampler.sample(view, now_ns)
         if view.since_ns == 5:
             break
         time.sleep(0.01)

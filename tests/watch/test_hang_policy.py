@@ -14,8 +14,8 @@ from unhang.watch.stall_episode import StallEpisode
 
 
 def waited(seconds: float, *, rhythm: bool = True, planned_s: float = 0.0) -> StallEpisode:
-    standing = WaitSnapshot({}, (1,), (0,), 0, seconds, urgent=False, due=True, rhythm=rhythm)
-    return StallEpisode(standing, planned_until_s=planned_s)
+    snapshot = WaitSnapshot({}, (1,), (0,), 0, seconds, urgent=False, due=True, rhythm=rhythm)
+    return StallEpisode(snapshot, planned_until_s=planned_s)
 
 
 def summary(level: VerdictLevel, *, moving: bool = False) -> VerdictSummary:
@@ -122,10 +122,10 @@ def test_a_rank_that_works_ends_no_job_before_its_time(
 
 def test_a_look_is_due_when_patience_ends() -> None:
     episode = waited(12.0)
-    episode.looked(episode.standing)
-    soon, late = waited(16.0).standing, waited(21.0).standing
-    episode.standing = soon
+    episode.mark_sampled(episode.snapshot)
+    soon, late = waited(16.0).snapshot, waited(21.0).snapshot
+    episode.snapshot = soon
     assert not episode.is_sample_due(soon, (20.0,))
 
-    episode.standing = late
+    episode.snapshot = late
     assert episode.is_sample_due(late, (20.0,))

@@ -8,7 +8,7 @@ from unhang.watch.job.wait_detection import RankActivity, WaitSnapshot
 from unhang.watch.stall_episode import StallEpisode
 
 
-def standing(waiters: tuple[int, ...], laggards: tuple[int, ...], waited_s: float) -> WaitSnapshot:
+def snapshot(waiters: tuple[int, ...], laggards: tuple[int, ...], waited_s: float) -> WaitSnapshot:
     doing = dict.fromkeys((*waiters, *laggards), RankActivity.WAITING)
     return WaitSnapshot(doing, waiters, laggards, 0, waited_s, urgent=True, due=True, rhythm=True)
 
@@ -25,13 +25,13 @@ def standing(waiters: tuple[int, ...], laggards: tuple[int, ...], waited_s: floa
 def test_a_wait_that_seemed_to_be_over(
     waiters: tuple[int, ...], laggards: tuple[int, ...], waited_s: float, *, same: bool
 ) -> None:
-    episode = StallEpisode(standing((2, 0), (1,), 10.0))
+    episode = StallEpisode(snapshot((2, 0), (1,), 10.0))
 
-    assert episode.is_same_wait(standing(waiters, laggards, waited_s), for_s=1.0) is same
+    assert episode.is_same_wait(snapshot(waiters, laggards, waited_s), for_s=1.0) is same
 
 
 def test_when_nobody_is_late_it_is_the_same_while_nobody_is() -> None:
-    episode = StallEpisode(standing((0, 1), (), 10.0))
+    episode = StallEpisode(snapshot((0, 1), (), 10.0))
 
-    assert episode.is_same_wait(standing((1,), (), 10.0), for_s=1.0)
-    assert not episode.is_same_wait(standing((1,), (0,), 10.0), for_s=1.0)
+    assert episode.is_same_wait(snapshot((1,), (), 10.0), for_s=1.0)
+    assert not episode.is_same_wait(snapshot((1,), (0,), 10.0), for_s=1.0)

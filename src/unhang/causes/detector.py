@@ -36,10 +36,10 @@ class Detector:
     cause: Cause
     check: DetectorFunction
     page: str
-    """The module's docstring: the documentation page of the rule."""
+    """The module's docstring: the documentation page of the detector."""
 
 
 def make_signal(cause: Cause, grade: Grade, summary: Text, *, whole: bool = True, **parts: Any) -> Signal:
-    """A :class:`Signal` of something that stops the job unless ``severity`` says otherwise."""
+    """A :class:`Signal` with severity *stops* unless ``severity`` is given; ``whole``: its evidence is complete."""
     severity = parts.pop("severity", Severity.STOPS)
     return Signal(grade, whole, Finding(cause, Certainty.POSSIBLE, severity, summary, grade=grade, **parts))

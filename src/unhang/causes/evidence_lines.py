@@ -45,27 +45,27 @@ def operation_of(call: PendingCall | None) -> str:
     return (call.operation if call is not None else "") or "a collective"
 
 
-def quote_mismatch(disagreement: CallMismatch) -> tuple[Evidence, ...]:
+def quote_mismatch(mismatch: CallMismatch) -> tuple[Evidence, ...]:
     """One record for each kind of call."""
     quotes = []
-    for ranks in disagreement.calls.values():
-        first = next((disagreement.pending[r] for r in ranks if r in disagreement.pending), None)
+    for ranks in mismatch.calls.values():
+        first = next((mismatch.pending[r] for r in ranks if r in mismatch.pending), None)
         if first is not None:
             quotes.append(first.evidence)
     return tuple(quotes[:MAX_QUOTES])
 
 
-def calls_of_mismatch(disagreement: CallMismatch) -> tuple[Call, ...]:
-    """The calls side by side, biggest camp first."""
+def calls_of_mismatch(mismatch: CallMismatch) -> tuple[Call, ...]:
+    """The calls side by side, biggest cohort first."""
     return tuple(
         Call(
             ranks=ranks,
             operation=signature.operation,
-            position=disagreement.position,
+            position=mismatch.position,
             elements=signature.input_elements,
             dtype=signature.input_dtypes[0] if signature.input_dtypes else None,
         )
-        for signature, ranks in disagreement.calls.items()
+        for signature, ranks in mismatch.calls.items()
     )
 
 

@@ -75,13 +75,13 @@ def attach(
     place = create_bundle_folder(folder, host=os.uname().nodename, several_hosts=chosen.several_hosts)
     world = chosen.ranks[0].world_size
     here = say("looking at {here} of {world} ranks", here=len(chosen.ranks), world=world if world is not None else "?")
-    voice = Localizer(output.lang, Redactor(share=redact))
+    localizer = Localizer(output.lang, Redactor(share=redact))
     if chosen.others:
         moves = say(
             "other jobs of this machine move: {jobs}; unhang attach PID looks at one", jobs="; ".join(chosen.others)
         )
-        print(voice.say(moves), file=sys.stderr)
-    print(voice.say(here), file=sys.stderr)
+        print(localizer.say(moves), file=sys.stderr)
+    print(localizer.say(here), file=sys.stderr)
     try:
         taken = collect_evidence(chosen, machine, place, for_s=for_s)
         conclusion = diagnose_bundle(taken)
@@ -94,11 +94,11 @@ def attach(
     output.give(conclusion.verdict, conclusion.facts, None)
     redactor = Redactor(share=redact)
     redactor.learn_from(conclusion.verdict, conclusion.facts)
-    voice = Localizer(output.lang, redactor)
+    localizer = Localizer(output.lang, redactor)
     # standard output holds one JSON object, or one Markdown page, and nothing else
     file = sys.stdout if form is Format.TEXT else sys.stderr
     lines = [
-        voice.line(voice.say(text))
+        localizer.line(localizer.say(text))
         for text in (*stack_group_lines(taken), *advice(taken, conclusion), reread_hint(place))
     ]
     print("\n" + "\n".join(lines), file=file)

@@ -28,16 +28,16 @@ def print_explanation(
     from unhang.report.language import resolve_language
     from unhang.report.localizer import Localizer
 
-    voice = Localizer("en" if as_json and not lang else resolve_language(lang))
+    localizer = Localizer("en" if as_json and not lang else resolve_language(lang))
     found = find(_question(words))
     if as_json:
         from unhang.report.explain.document import explanation_json
 
-        sys.stdout.write(explanation_json(found, voice))
+        sys.stdout.write(explanation_json(found, localizer))
     elif found.pages or found.incidents:
-        _print(found, voice, color)
+        _print(found, localizer, color)
     else:
-        raise _unknown(found, voice)
+        raise _unknown(found, localizer)
     return 0 if found.pages or found.incidents else 2
 
 
@@ -50,21 +50,23 @@ def _question(words: Sequence[str]) -> str:
     return stream.read(PASTE_CHARS).decode("utf-8", "replace") if stream is not None else sys.stdin.read(PASTE_CHARS)
 
 
-def _print(found: Explanation, voice: Localizer, color: bool | None) -> None:
+def _print(found: Explanation, localizer: Localizer, color: bool | None) -> None:
     from unhang.cli.output.verdict_output import TerminalStream
     from unhang.report.explain.explanation_text import explanation_layout
     from unhang.report.layout.text_layout import width_of
 
     if color is False:
         os.environ["NO_COLOR"] = "1"
-    explanation_layout(found, voice, width_of(sys.stdout)).print_to(TerminalStream(sys.stdout) if color else sys.stdout)
+    explanation_layout(found, localizer, width_of(sys.stdout)).print_to(
+        TerminalStream(sys.stdout) if color else sys.stdout
+    )
 
 
-def _unknown(found: Explanation, voice: Localizer) -> UsageError:
+def _unknown(found: Explanation, localizer: Localizer) -> UsageError:
     from unhang.errors import UsageError
     from unhang.sentences import say
 
-    asked = voice.line(found.asked, 60)
+    asked = localizer.line(found.asked, 60)
     if not asked:
         text = say("There is no word to explain.")
     elif found.similar:
@@ -73,4 +75,4 @@ def _unknown(found: Explanation, voice: Localizer) -> UsageError:
         )
     else:
         text = say("Nothing here is known by {asked}.", asked=asked)
-    return UsageError(voice.say(text), next_step=voice.say(say("unhang diagnose FILE reads whole logs")))
+    return UsageError(localizer.say(text), next_step=localizer.say(say("unhang diagnose FILE reads whole logs")))

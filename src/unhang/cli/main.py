@@ -75,8 +75,9 @@ def _run(words: list[str]) -> int:
 
 @cache
 def _reduce_garbage_collection() -> None:
-    """These verbs keep what they read until they end: looking for rubbish costs a tenth of the time of a large log, and
-    of a short one as much as reasoning about it, half of that when the interpreter ends."""
+    """Raise the garbage collector's thresholds: these verbs keep what they read until they end. Collecting costs a
+    tenth of the time of a large log, and of a short one as much as reasoning about it, half of that when the
+    interpreter ends."""
     gc.set_threshold(200_000)
     atexit.register(gc.freeze)
 

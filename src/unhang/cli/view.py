@@ -53,17 +53,17 @@ def view(
     from unhang.report.redaction.redact import Redactor
 
     folder, read = _source(place)
-    voice = Localizer(resolve_language(lang), Redactor())
+    localizer = Localizer(resolve_language(lang), Redactor())
     console = Console(no_color=None if color is None else not color, force_terminal=color or None, highlight=False)
     if perfetto is not None:
-        _export(read(folder), perfetto, voice)
+        _export(read(folder), perfetto, localizer)
     elif web:
-        _serve(folder, read, listen, voice, open_browser=not no_open)
+        _serve(folder, read, listen, localizer, open_browser=not no_open)
     elif once or not sys.stdout.isatty():
-        _one_screen(folder, read, console, voice)
+        _one_screen(folder, read, console, localizer)
     else:
         read(folder)  # a folder that is none is said before the screen is taken
-        _follow(folder, read, console, voice)
+        _follow(folder, read, console, localizer)
 
 
 def _source(place: str | None) -> tuple[Path, Callable[[Path], RunReading]]:
@@ -77,7 +77,7 @@ def _source(place: str | None) -> tuple[Path, Callable[[Path], RunReading]]:
     return run_in(Path(place)), read_run
 
 
-def _one_screen(folder: Path, read: Callable[[Path], RunReading], console: Console, voice: Localizer) -> None:
+def _one_screen(folder: Path, read: Callable[[Path], RunReading], console: Console, localizer: Localizer) -> None:
     """A watcher that was not asked yet needs a moment for its first answer."""
     from unhang.view.screen import TerminalSize, render_screen
 
@@ -85,16 +85,16 @@ def _one_screen(folder: Path, read: Callable[[Path], RunReading], console: Conso
     if reading.live:
         time.sleep(2 * REFRESH_S)
         reading = read(folder)
-    console.print(render_screen(reading, TerminalSize(console.width, max(24, console.height)), voice))
+    console.print(render_screen(reading, TerminalSize(console.width, max(24, console.height)), localizer))
 
 
-def _follow(folder: Path, read: Callable[[Path], RunReading], console: Console, voice: Localizer) -> None:
+def _follow(folder: Path, read: Callable[[Path], RunReading], console: Console, localizer: Localizer) -> None:
     from rich.live import Live
 
     from unhang.view.screen import TerminalSize, render_screen
 
     def drawn() -> Group:
-        return render_screen(read(folder), TerminalSize(console.width, console.height), voice)
+        return render_screen(read(folder), TerminalSize(console.width, console.height), localizer)
 
     with Live(console=console, screen=True, auto_refresh=False) as live:
         try:
@@ -106,7 +106,7 @@ def _follow(folder: Path, read: Callable[[Path], RunReading], console: Console, 
 
 
 def _serve(
-    folder: Path, read: Callable[[Path], RunReading], listen: str, voice: Localizer, *, open_browser: bool
+    folder: Path, read: Callable[[Path], RunReading], listen: str, localizer: Localizer, *, open_browser: bool
 ) -> None:
     from unhang.errors import UsageError
     from unhang.report.language import translate
@@ -120,20 +120,20 @@ def _serve(
     if read is not read_run:
         raise UsageError("--web serves a run folder, not another server", next_step="open that address in a browser")
     read(folder)
-    server = WebServer(listening_with_token(listen), RunResponses(folder, voice, read))
+    server = WebServer(listening_with_token(listen), RunResponses(folder, localizer, read))
 
     def tell(address: str) -> None:
         text = say("the run is at {address} – Ctrl-C ends the page; the job goes on", address=address)
-        print(f"unhang: {translate(text, voice.lang)}", flush=True)  # not redacted: the token is the point
+        print(f"unhang: {translate(text, localizer.lang)}", flush=True)  # not redacted: the token is the point
         sys.stdout.flush()
 
     serve_until_interrupted(server, tell, open_browser=open_browser)
 
 
-def _export(reading: RunReading, target: Path, voice: Localizer) -> None:
+def _export(reading: RunReading, target: Path, localizer: Localizer) -> None:
     from unhang.sentences import say
     from unhang.view.perfetto import write_trace
 
     count = write_trace(reading, target)
     text = say("{count} events in {file}; open it at https://ui.perfetto.dev", count=f"{count:,}", file=str(target))
-    print(voice.say(text), flush=True)
+    print(localizer.say(text), flush=True)

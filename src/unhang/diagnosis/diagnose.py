@@ -1,4 +1,4 @@
-"""Facts in, verdict out: run the rules, rank what they found, keep what could not be checked."""
+"""Facts in, verdict out: run the detectors, rank what they found, keep what could not be checked."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from unhang.sentences import say
 
 @dataclass(slots=True)
 class DetectorResults:
-    """What all rules said."""
+    """What all detectors found, and what they could not check."""
 
     findings: list[Finding] = field(default_factory=list)
     not_checked: list[NotChecked] = field(default_factory=list)
 
 
-def diagnose(facts: Facts, rules: Sequence[Detector] = ALL_DETECTORS) -> Verdict:
+def diagnose(facts: Facts, detectors: Sequence[Detector] = ALL_DETECTORS) -> Verdict:
     """The verdict on ``facts``; the same for every order in which they were read."""
-    shown = diagnose_from_evidence(facts, rules)
+    shown = diagnose_from_evidence(facts, detectors)
     steps = IsolatedSteps()
     usual = steps.made(say("what usually lies behind it"), lambda: with_differential(shown, facts), shown)
     who = say("which rank it was")
@@ -53,9 +53,9 @@ def diagnose(facts: Facts, rules: Sequence[Detector] = ALL_DETECTORS) -> Verdict
     return replace(verdict, not_checked=(*verdict.not_checked, *steps.failed))
 
 
-def diagnose_from_evidence(facts: Facts, rules: Sequence[Detector] = ALL_DETECTORS) -> Verdict:
+def diagnose_from_evidence(facts: Facts, detectors: Sequence[Detector] = ALL_DETECTORS) -> Verdict:
     """The verdict on what the evidence shows by itself, without what known incidents make likely."""
-    answers = run_detectors(facts, rules)
+    answers = run_detectors(facts, detectors)
     steps = IsolatedSteps()
     made = steps.made
     gaps: list[NotChecked] = [
@@ -105,13 +105,13 @@ _NONE: list[NotChecked] = []
 _STATE = say("how the job stands")
 
 
-def run_detectors(facts: Facts, rules: Sequence[Detector]) -> DetectorResults:
-    """Run every rule; none knows of another, and one that fails costs only its own answer."""
+def run_detectors(facts: Facts, detectors: Sequence[Detector]) -> DetectorResults:
+    """Run every detector; none knows of another, and one that fails costs only its own answer."""
     answers = DetectorResults()
-    for rule in rules:
-        for answer in _results_of(rule, facts):
+    for detector in detectors:
+        for answer in _results_of(detector, facts):
             if isinstance(answer, Signal):
-                answers.findings.append(_with_nodes(grade_signal(answer, rule.name), facts))
+                answers.findings.append(_with_nodes(grade_signal(answer, detector.name), facts))
             else:
                 answers.not_checked.append(answer)
     return answers
@@ -122,13 +122,13 @@ def _with_nodes(finding: Finding, facts: Facts) -> Finding:
     return finding if finding.nodes else replace(finding, nodes=hosts_of(facts, finding.ranks))
 
 
-def _results_of(rule: Detector, facts: Facts) -> Iterator[DetectorResult]:
+def _results_of(detector: Detector, facts: Facts) -> Iterator[DetectorResult]:
     try:
-        yield from rule.check(facts)
+        yield from detector.check(facts)
     except MemoryError:
-        raise  # not this rule's fault: the whole is too large
-    except Exception as error:  # noqa: BLE001 - the boundary of one rule
-        yield NotChecked.after(error, say("whether it is {causes}", causes=rule.cause.value), Certainty.LIKELY)
+        raise  # not this detector's fault: the whole is too large
+    except Exception as error:  # noqa: BLE001 - the boundary of one detector
+        yield NotChecked.after(error, say("whether it is {causes}", causes=detector.cause.value), Certainty.LIKELY)
 
 
 def certainty_limit(not_checked: Sequence[NotChecked], unread: Sequence[Unread] = ()) -> Certainty:
@@ -142,7 +142,7 @@ def certainty_limit(not_checked: Sequence[NotChecked], unread: Sequence[Unread] 
 
 
 def _once(not_checked: Sequence[NotChecked]) -> tuple[NotChecked, ...]:
-    """Each gap once; the same question asked by two rules is one question."""
+    """Each gap once; the same question asked by two detectors is one question."""
     seen: dict[str, NotChecked] = {}
     for gap in not_checked:
         seen.setdefault(str(gap.what), gap)

@@ -47,7 +47,7 @@ def with_differential(verdict: Verdict, facts: Facts) -> Verdict:
     if verdict.status is Status.SLOW:
         return verdict  # counted were stalls and crashes: of a job that only slows down they say nothing
     if facts.manifests:
-        return verdict  # counted were logs: of a job that was looked at, a longer look tells more
+        return verdict  # counted were logs: of a job that was sampled, longer sampling tells more
     told = _without(excluded_causes(facts), cause_shares(features_of(facts, verdict.findings)))
     candidates = _candidates(told, _in_source(facts))
     alike = _alike(facts, verdict.findings[0])

@@ -21,7 +21,7 @@ CERTAINTY: dict[Grade, tuple[Certainty, Certainty]] = {
 """Certainty where the signal is whole, and where it is not."""
 
 
-def grade_signal(signal: Signal, rule: str) -> Finding:
-    """The finding that ``rule``'s signal makes."""
+def grade_signal(signal: Signal, detector: str) -> Finding:
+    """``signal``'s finding with the certainty its grade allows, and the detector's name."""
     whole, not_whole = CERTAINTY[signal.grade]
-    return replace(signal.finding, certainty=whole if signal.whole else not_whole, rule=rule)
+    return replace(signal.finding, certainty=whole if signal.whole else not_whole, detector=detector)

@@ -10,7 +10,7 @@ from unhang.sentences import say
 
 
 def join_failures(gaps: Sequence[NotChecked]) -> list[NotChecked]:
-    """``gaps``, our own failures first; rules that failed in one place are one gap, which names all their causes."""
+    """``gaps``, our own failures first; detectors that failed in one place are one gap that names all their causes."""
     kept: list[NotChecked] = []
     by_place: dict[str, int] = {}
     for gap in gaps:
@@ -36,6 +36,6 @@ def withdraw_health(verdict: Verdict) -> Verdict:
         Certainty.POSSIBLE,
         Severity.NOTE,
         say("unhang failed on a part of what was given, and saw nothing wrong in the rest"),
-        rule="failed",
+        detector="failed",
     )
     return replace(verdict, status=Status.UNKNOWN, findings=(unknown, *verdict.findings), checked=())

@@ -101,12 +101,12 @@ def _answers(known: Finding, unknown: Finding) -> bool:
         return True
     if set(known.ranks) & set(unknown.ranks) or known.group == unknown.group:
         return True
-    # The guilty ranks of one stall are often among the waiters of another: one root explains both.
+    # The laggards of one stall are often among the waiters of another: one root explains both.
     return any(set(unknown.ranks) <= set(c.ranks) for c in known.consequences)
 
 
 def _joined(ordered: list[Finding]) -> list[Finding]:
-    """What several detectors say of one cause in one incident, once."""
+    """What several detectors say of one cause in one stall, once."""
     kept: list[Finding] = []
     for finding in ordered:
         twin = next((i for i, k in enumerate(kept) if _same(k, finding)), None)
@@ -137,7 +137,7 @@ def _nested(ordered: list[Finding]) -> list[Finding]:
 
 def _same(first: Finding, second: Finding) -> bool:
     """Two findings of one cause that share ranks or the place are one. So are two of which one names no rank at all and
-    that do not contradict each other: detectors look at the first attempt alone, so both speak of one incident, and
+    that do not contradict each other: detectors look at the first attempt alone, so both speak of one stall, and
     who leaves out the rank had only the other line. Ranks that are only *possible* name nobody in a *likely* finding.
     """
     if first.cause is not second.cause:

@@ -73,7 +73,7 @@ def timeout_events(facts: Facts) -> tuple[LogEvent, ...]:
 
 
 def unexplained_findings(facts: Facts) -> tuple[Finding, ...]:
-    """No rule found what stops the job, but something stopped it; empty where nothing shows that."""
+    """No detector found what stops the job, but something stopped it; empty where nothing shows that."""
     events = timeout_events(facts)
     if events:
         return (_timeouts_only(facts, events),)
@@ -109,7 +109,7 @@ ATTACH_COMMAND = "unhang attach"
 
 
 def _nobody_moved(facts: Facts) -> bool:
-    """Whoever attached looked at every rank more than once, and saw none get on."""
+    """``unhang attach`` sampled every rank more than once, and saw none get on."""
     looked = [manifest for manifest in facts.manifests if manifest.taken_by == ATTACH_COMMAND]
     return bool(looked) and not any(known.moving for known in facts.ranks.values() if known.alive)
 
@@ -142,7 +142,7 @@ def _nobody_progresses(facts: Facts) -> Finding:
 
 
 def _is_idle_everywhere(facts: Facts) -> bool:
-    """The recorder saw nobody move for a while, and both looks found every rank idle at one place: that is a stall,
+    """The recorder saw nobody move for a while, and both samples found every rank idle at one place: that is a stall,
     also where no record tells what it waits for."""
     alive = [known for known in facts.ranks.values() if known.alive]
     return any(m.stalled_since_s for m in facts.manifests) and all(
@@ -194,5 +194,5 @@ def _unknown(facts: Facts, summary: Text, evidence: tuple[Evidence, ...]) -> Fin
         because=(say("{ranks:who} {ranks:was|were} seen", ranks=facts.ranks_seen),) if facts.ranks_seen else (),
         evidence=evidence,
         remedies=(remedy("collect-per-rank-evidence"),),
-        rule="unexplained",
+        detector="unexplained",
     )

@@ -41,7 +41,7 @@ WHICH_RANK = say("which process is which rank")
 
 
 def build_facts(evidence: EvidenceSet) -> Facts:
-    """Everything the rules may ask, from whatever was read. The order of the evidence never matters.
+    """Everything detectors may ask, from whatever was read. The order of the evidence never matters.
 
     Never raises for bad evidence: what could not be built is in ``not_checked``, and :class:`Missing` where it stood.
     """
@@ -136,7 +136,7 @@ def _members(groups: Mapping[str, GroupFacts]) -> set[int]:
 
 
 def _checkpoints(evidence: EvidenceSet) -> tuple[Checkpoint, ...]:
-    """Newest first, each once as it was seen last: the run looked, and perhaps the user now."""
+    """Newest first, each once as it was seen last: by the run, and perhaps by the user now."""
     once = {checkpoint.path: checkpoint for checkpoint in evidence.checkpoints}
     return tuple(sorted(once.values(), key=lambda c: (-c.saved_s, -(c.step or 0), c.path)))
 
@@ -155,7 +155,7 @@ def _read_activities(ranks: Mapping[int, RankFacts], sources: Mapping[str, Sourc
 
 
 def _mark_moving(ranks: Mapping[int, RankFacts], choice: ChosenDumps) -> None:
-    """A rank that issued new collectives between two dumps moves, even where both looks fell on the same line."""
+    """A rank that issued new collectives between two dumps moves, even where both samples fell on the same line."""
     for rank in choice.advanced_ranks:
         if rank in ranks:
             ranks[rank].moving = True

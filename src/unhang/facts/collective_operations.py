@@ -74,7 +74,7 @@ def signature_differences(signatures: Collection[Signature]) -> tuple[str, ...]:
 
 
 def signature_text(signature: Signature) -> str:
-    """What every rank must call alike, as a text; sizes only where they have to be the same."""
+    """The part of a signature that all ranks must share, as text; sizes only where they have to be the same."""
     operation = canonical_operation(signature.operation)
     if operation in _OPAQUE or operation == "barrier":
         return ""

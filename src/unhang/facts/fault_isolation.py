@@ -1,7 +1,7 @@
 """Each fact is built apart: one that fails is named, caps certainty, and the others answer.
 
 A fact that could not be built is :class:`MissingFact`, not empty: whoever asks it anything could not look either, so
-that no rule takes it for *not found*, and nobody for health.
+that no detector takes it for *not found*, and nobody for health.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class IsolatedSteps:
         self.failed: list[NotChecked] = []
 
     def made(self, what: Text, make: Callable[[], Made], *otherwise: Made) -> Made:
-        """What ``make`` gives. Where it fails: ``otherwise``, or :class:`MissingFact` without one."""
+        """The value of ``make()``. Where it raises, notes the failure and returns ``otherwise``, else
+        :class:`MissingFact`."""
         try:
             return make()
         except MemoryError:
@@ -52,5 +53,5 @@ class IsolatedSteps:
             return otherwise[0] if otherwise else cast("Made", MissingFact(what))
 
     def amended(self, what: Text, amend: Callable[..., object], *given: Any) -> None:
-        """Let ``amend`` change what it is given; where it fails, what it had not come to stays as it was."""
+        """Run ``amend(*given)``; where it raises, notes the failure and leaves the rest unchanged."""
         self.made(what, lambda: amend(*given), None)

@@ -36,8 +36,8 @@ def incident_features(facts: Facts) -> frozenset[str]:
 
 
 def _incident_features(facts: Facts) -> frozenset[str]:
-    incident = logged_waits(facts)
-    found = set(_features_of_waits(facts, incident)) if incident is not None else set()
+    logged = logged_waits(facts)
+    found = set(_features_of_waits(facts, logged)) if logged is not None else set()
     found |= {
         *_features_of_snapshots(facts),
         *_features_of_lines(facts),
@@ -49,23 +49,23 @@ def _incident_features(facts: Facts) -> frozenset[str]:
     return frozenset(found)
 
 
-def _features_of_waits(facts: Facts, incident: LoggedWaits) -> Iterator[str]:
+def _features_of_waits(facts: Facts, logged: LoggedWaits) -> Iterator[str]:
     """Who gave up waiting, in what, and who did not."""
     yield "timeout"
-    operations = Counter(wait.operation or "store" for wait in incident.waits)
+    operations = Counter(wait.operation or "store" for wait in logged.waits)
     yield f"op:{max(sorted(operations), key=operations.__getitem__)}"
-    if any(wait.barrier for wait in incident.waits):
+    if any(wait.barrier for wait in logged.waits):
         yield "barrier"
-    positions = sorted({wait.position for wait in incident.waits if wait.position is not None})
+    positions = sorted({wait.position for wait in logged.waits if wait.position is not None})
     if positions:
         first = positions[0]
         yield "pos:first" if first <= FIRST_POSITIONS else "pos:early" if first < EARLY_POSITIONS else "pos:late"
     if len(positions) > 1:
         yield "pos:differ"
-    absent = absent_rank(facts, incident)
+    absent = absent_rank(facts, logged)
     yield "absent:none" if absent is None else "absent:0" if absent == 0 else "absent:other"
-    if incident.limits:
-        yield f"limit:{incident.limits[0]:g}" if incident.limits[0] in DEFAULT_LIMITS_S else "limit:other"
+    if logged.limits:
+        yield f"limit:{logged.limits[0]:g}" if logged.limits[0] in DEFAULT_LIMITS_S else "limit:other"
 
 
 def _features_of_snapshots(facts: Facts) -> Iterator[str]:
@@ -79,7 +79,7 @@ def _features_of_snapshots(facts: Facts) -> Iterator[str]:
 
 
 def was_seen_stuck(facts: Facts) -> bool:
-    """Somebody looked at cards or stacks beside the log, or wrote into it that the job stands."""
+    """Cards or stacks were pasted beside the log, or a line says that the job is stuck."""
     return bool(incident_features(facts) & {"look:cards-busy", "look:cards", "look:stacks", "ever:stand"})
 
 

@@ -1,4 +1,4 @@
-"""The facts rules reason over: ranks, groups, progress, calls, the wait-for graph.
+"""What detectors reason over: ranks, groups, progress, calls, the wait-for graph.
 
 Built by :func:`unhang.facts.build.build_facts` from an :class:`~unhang.evidence.evidence_set.EvidenceSet`; nothing in
 here depends on the order in which files were read.
@@ -165,7 +165,7 @@ class RankFacts:
     process_state: str = ""
     moving: bool | None = None
     beats: bool | None = None
-    """Our thread in it ran between two looks; None: it has none, or nobody looked twice."""
+    """Our thread in it ran between two samples; None: it has none, or nobody looked twice."""
     recording: RecorderDump | None = None
     stack: StackDump | None = None
     """The latest."""
@@ -183,7 +183,7 @@ class RankFacts:
     threads: tuple[Activity, ...] = ()
     """Of every other thread worth a word (loader workers, background writers, dead trainers)."""
     marked: MarkedPhase | None = None
-    """The phase its program marked and was in, as far as its record told."""
+    """The phase its program marked and was in, as far as its record says."""
     guard_wait: GuardWait | None = None
     """It waits in a guard, on the store and in no collective."""
     unanswered: tuple[str, ...] = ()
@@ -273,7 +273,7 @@ class CallMismatch:
 
 @dataclass(frozen=True, slots=True)
 class AllJoinedStall:
-    """Everyone joined the same collective with the same shape and nobody finished it."""
+    """All members are in the same collective with the same shape, and none completed it."""
 
     group: str
     position: int
@@ -285,14 +285,14 @@ class AllJoinedStall:
 
 @dataclass(frozen=True, slots=True)
 class Straggler:
-    """``rank`` was busy with ``activity`` in every one of ``looks`` looks while ``waiters`` stood in communication; or
-    it came last to nearly all of ``positions`` collectives; or it waited in the share ``waits`` of ``pace_looks``
-    looks at the ranks' records, and every other rank in at least ``others``. ``change``: since when steps take longer
-    for it."""
+    """``rank`` was busy with ``activity`` in every one of ``samples`` samples while ``waiters`` were in communication;
+    or it came last to nearly all of ``positions`` collectives; or it waited in the share ``waits`` (0 to 1) of
+    ``pace_samples`` samples, and every other rank in at least ``others``. ``change``: since when steps take longer for
+    it."""
 
     rank: int
     activity: Activity | None
-    looks: int
+    samples: int
     waiters: tuple[int, ...]
     waiter: Activity | None
     positions: int = 0
@@ -304,10 +304,10 @@ class Straggler:
 
 @dataclass(frozen=True, slots=True)
 class AllWait:
-    """Every rank waited in at least the share ``waits`` of ``looks`` looks at the ranks' records."""
+    """No rank holds the others up: all wait in at least the share ``waits`` (0 to 1) of ``samples`` samples."""
 
     waits: float
-    looks: int
+    samples: int
     change: StepChange
 
 
@@ -341,11 +341,11 @@ class Facts:
     nonfatal_mismatches: tuple[CallMismatch, ...] = ()
     """Calls that differed and did not stop the job."""
     checkpoints: tuple[Checkpoint, ...] = ()
-    """Newest first, as far as somebody looked."""
+    """Newest first, as far as there are samples."""
     earlier: tuple[EarlierSuspect, ...] = ()
     """Hosts and cards that verdicts of earlier runs named."""
     nodes: tuple[ObservedNode, ...] = ()
-    """The other nodes, as the one that looked saw them."""
+    """The other nodes, as the one that sampled saw them."""
     machines: tuple[MachineSeries, ...] = ()
     """What the machines were doing beside the job."""
     all_wait: AllWait | None = None
@@ -371,7 +371,7 @@ class Facts:
         return tuple(g for _, g in sorted(self.groups.items()) if any(p.pending for p in g.progress.values()))
 
     def once(self, ask: Callable[[Facts], _Told]) -> _Told:
-        """What ``ask`` says of these facts, which many rules want to know and which takes long: asked once.
+        """``ask(self)``, computed once per facts.
 
         Only for what depends on nothing that the building of the facts still changes.
         """

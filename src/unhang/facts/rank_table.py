@@ -138,12 +138,12 @@ def _take_stacks(facts: RankFacts, stacks: list[StackDump]) -> None:
     own = [s for s in own if s.threads] or own
     if not own:
         return
-    # The later look is the verdict's; without a time, the file names order the looks.
-    # What a fatal signal left is the last of all: nobody looks at a process after that.
+    # The later sample is the verdict's; without a time, the file names order the samples.
+    # What a fatal signal left is the last of all: nobody samples a process after that.
     ordered = sorted(own, key=lambda s: (bool(s.fatal), s.time_s or 0.0, _sample_order(s.source.path)))
     whole = next((s for s in reversed(ordered[:-1]) if is_torn_off(ordered[-1], s)), None)
     if whole is not None:
-        # What the later look lost, the earlier one tells.
+        # What the later sample lost, the earlier one tells.
         ordered.remove(whole)
         ordered.append(whole)
     facts.stack = ordered[-1]
@@ -169,7 +169,7 @@ def _latest_by_pid(stacks: list[StackDump]) -> list[StackDump]:
 
 
 def _sample_order(path: str) -> tuple[int, str]:
-    """``rank_3.1.txt`` is an earlier look than ``rank_3.txt``."""
+    """``rank_3.1.txt`` is an earlier sample than ``rank_3.txt``."""
     stem = path.rsplit("/", 1)[-1].rsplit(".", 1)[0]
     return (0 if stem.rsplit(".", 1)[-1].isdigit() else 1, path)
 

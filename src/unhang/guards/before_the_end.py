@@ -35,8 +35,8 @@ _masks: dict[int, set[int | signal.Signals]] = {}
 
 
 def notify_before_end(one: EndListener) -> None:
-    """``one`` is told before SIGTERM ends this process. Only where nobody else decided about SIGTERM, and from the main
-    thread; elsewhere it is not told, and nothing changes."""
+    """``one`` is notified before SIGTERM ends this process. Only where nobody else decided about SIGTERM, and from the
+    main thread; elsewhere it is not notified, and nothing changes."""
     _waiting.add(one)
     if _pipe is None and threading.current_thread() is threading.main_thread():
         with suppress(OSError, ValueError):

@@ -79,10 +79,10 @@ def _compare(met: RankExchange, value: Any, name: str, timeout_s: float, caller:
         heard = _exchange(met, name, _RankValue(_digest(node, limits), {}, str(last_seeded()), failed), _DETAIL_S)
     if heard is None:
         return
-    camps = _cohorts(heard)
-    if len(camps) > 1:
-        difference = _describe(met, name, node, limits, camps, heard)
-        raise _error(name, camps, heard, difference, look, value, caller)
+    cohorts = _cohorts(heard)
+    if len(cohorts) > 1:
+        difference = _describe(met, name, node, limits, cohorts, heard)
+        raise _error(name, cohorts, heard, difference, look, value, caller)
     if failed:
         print_message(f"{name} was not compared: it cannot be read ({failed})")
         return
@@ -137,11 +137,11 @@ def _least_read(heard: Mapping[int, _RankValue]) -> dict[str, int]:
 
 
 def _cohorts(heard: Mapping[int, _RankValue]) -> list[tuple[int, ...]]:
-    """Ranks that hold the same, the largest camp first; of equal ones that with the lowest rank."""
-    camps: dict[tuple[str, str], list[int]] = {}
+    """Ranks that hold the same, the largest cohort first; of equal ones that with the lowest rank."""
+    cohorts: dict[tuple[str, str], list[int]] = {}
     for rank, said in sorted(heard.items()):
-        camps.setdefault((said.root, said.failed), []).append(rank)
-    return sorted((tuple(ranks) for ranks in camps.values()), key=lambda ranks: (-len(ranks), ranks[0]))
+        cohorts.setdefault((said.root, said.failed), []).append(rank)
+    return sorted((tuple(ranks) for ranks in cohorts.values()), key=lambda ranks: (-len(ranks), ranks[0]))
 
 
 def _describe(
@@ -149,10 +149,10 @@ def _describe(
     name: str,
     node: Node | None,
     limits: Limits,
-    camps: Sequence[tuple[int, ...]],
+    cohorts: Sequence[tuple[int, ...]],
     heard: Mapping[int, _RankValue],
 ) -> ValueDifference | None:
-    pair = (camps[0][0], camps[1][0])
+    pair = (cohorts[0][0], cohorts[1][0])
     for rank in pair:
         if heard[rank].failed:
             return ValueDifference("", f"rank {rank} cannot read it: {heard[rank].failed}")
@@ -165,16 +165,16 @@ def _describe(
 
 def _error(
     name: str,
-    camps: Sequence[tuple[int, ...]],
+    cohorts: Sequence[tuple[int, ...]],
     heard: Mapping[int, _RankValue],
     difference: ValueDifference | None,
     look: FingerprintBudget,
     value: Any,
     caller: FrameType,
 ) -> RanksDiffer:
-    odd = tuple(sorted(rank for camp in camps[1:] for rank in camp))
-    majority = len(camps[0]) > len(camps[1])
-    lines = [_headline(name, camps, odd, majority=majority)]
+    odd = tuple(sorted(rank for cohort in cohorts[1:] for rank in cohort))
+    majority = len(cohorts[0]) > len(cohorts[1])
+    lines = [_headline(name, cohorts, odd, majority=majority)]
     if difference is not None:
         place = f"{name}{difference.place}"
         lines.append(f"First difference: {place}: {difference.what}")
@@ -188,13 +188,13 @@ def _error(
     )
 
 
-def _headline(name: str, camps: Sequence[tuple[int, ...]], odd: tuple[int, ...], *, majority: bool) -> str:
+def _headline(name: str, cohorts: Sequence[tuple[int, ...]], odd: tuple[int, ...], *, majority: bool) -> str:
     if majority:
         differ = "differs" if len(odd) == 1 else "differ"
-        return f"{name} is not the same on all ranks: {ranks_text(odd)} {differ} from {ranks_text(camps[0])}"
-    if len(camps[0]) == 1:
-        return f"{name} is another on each of {ranks_text(sorted((camps[0][0], *odd)))}"
-    return f"{name} is not the same on all ranks: {ranks_text(odd)} against {ranks_text(camps[0])}"
+        return f"{name} is not the same on all ranks: {ranks_text(odd)} {differ} from {ranks_text(cohorts[0])}"
+    if len(cohorts[0]) == 1:
+        return f"{name} is another on each of {ranks_text(sorted((cohorts[0][0], *odd)))}"
+    return f"{name} is not the same on all ranks: {ranks_text(odd)} against {ranks_text(cohorts[0])}"
 
 
 def _reasons(value: Any, heard: Mapping[int, _RankValue], caller: FrameType) -> list[str]:

@@ -155,7 +155,7 @@ def _listed(value: Any) -> Any:
 
 
 def _guilty(number: int, verdicts: Iterable[RunFinding]) -> set[tuple[int, str, str, str]]:
-    """Hosts and cards of causes that stay with a machine. A host that only was there is not guilty."""
+    """Hosts and cards of causes that stay with a machine. A host that only was there is no suspect."""
     found = set()
     for told in verdicts:
         if told.cause in MACHINE_CAUSES:

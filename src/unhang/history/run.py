@@ -163,7 +163,7 @@ def _verdicts(folder: Path) -> Iterator[_Verdict]:
 
 
 def _sentences(own: Path) -> dict[str, dict[str, Any]]:
-    """How each sentence that was said is carried: every look leaves a summary, of the verdict it came to."""
+    """How each sentence that was said is carried: every sample leaves a summary, of the verdict it came to."""
     found = {}
     for path in sorted(own.glob("summary-*.json"), key=_number)[-MAX_SUMMARIES:]:
         summary = _decoded(path, MAX_SUMMARY, _Summary)

@@ -35,20 +35,20 @@ _OUTCOMES = {
 
 def as_text(runs: Sequence[PastRun], guilty: Sequence[EarlierSuspect], lang: str, width: int) -> str:
     """Hosts and cards named more than once come first, then the runs, newest first."""
-    voice = Localizer(lang, Redactor())
+    localizer = Localizer(lang, Redactor())
     if not runs:
-        return voice.say(say("No run yet: unhang run keeps one line a run here.")) + "\n"
+        return localizer.say(say("No run yet: unhang run keeps one line a run here.")) + "\n"
     lines = []
     again = [guilt for guilt in guilty if guilt.runs > 1][:GUILTY_SHOWN]
     if again:
-        lines.append(voice.say(say("Named again and again")))
-        lines += [f"  {_guilt(guilt, voice)}" for guilt in again]
+        lines.append(localizer.say(say("Named again and again")))
+        lines += [f"  {_guilt(guilt, localizer)}" for guilt in again]
         lines.append("")
-    return "\n".join([*lines, _table(runs, voice, width)])
+    return "\n".join([*lines, _table(runs, localizer, width)])
 
 
-def _guilt(guilt: EarlierSuspect, voice: Localizer) -> str:
-    return voice.say(
+def _guilt(guilt: EarlierSuspect, localizer: Localizer) -> str:
+    return localizer.say(
         say(
             "{name}: {runs} runs, last on {day}: {cause}",
             name=guilt.name,
@@ -59,91 +59,101 @@ def _guilt(guilt: EarlierSuspect, voice: Localizer) -> str:
     )
 
 
-def _table(runs: Iterable[PastRun], voice: Localizer, width: int) -> str:
+def _table(runs: Iterable[PastRun], localizer: Localizer, width: int) -> str:
     table = Table(box=None, pad_edge=False, show_edge=False)
     heads = (say("run"), say("began"), say("took"), say("what came of it"), say("steps"), say("command"))
     for head, right in zip(heads, (True, False, True, False, True, False), strict=True):
-        table.add_column(voice.say(head), justify="right" if right else "left", overflow="fold")
+        table.add_column(localizer.say(head), justify="right" if right else "left", overflow="fold")
     for run in runs:
         table.add_row(
-            *(str(run.number), _when(run.started_s), _length(run.ended_s - run.started_s), outcome(run, voice)),
-            *(str(run.steps or "–"), voice.line(run.command, 60)),
+            *(str(run.number), _when(run.started_s), _length(run.ended_s - run.started_s), outcome(run, localizer)),
+            *(str(run.steps or "–"), localizer.line(run.command, 60)),
         )
     out = io.StringIO()
     Console(file=out, width=width, highlight=False, markup=False, emoji=False).print(table)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
-def outcome(run: PastRun, voice: Localizer) -> str:
+def outcome(run: PastRun, localizer: Localizer) -> str:
     """What came of a run, with the cause, ranks and place of its last verdict."""
-    words = [voice.say(_OUTCOMES.get(run.outcome, _OUTCOMES[ENDED]))]
+    words = [localizer.say(_OUTCOMES.get(run.outcome, _OUTCOMES[ENDED]))]
     if run.verdicts:
         told = run.verdicts[0]
         words.append(told.cause)
         if told.ranks:
-            words.append(voice.say(ranks_label(told.ranks)))
+            words.append(localizer.say(ranks_label(told.ranks)))
         if told.place:
-            words.append(voice.line(Path(told.place).name, 40))
+            words.append(localizer.line(Path(told.place).name, 40))
     return " · ".join(words)
 
 
-def _sentence(told: RunFinding, voice: Localizer) -> str:
-    return text_from_json(told.parts, told.sentence, voice)
+def _sentence(told: RunFinding, localizer: Localizer) -> str:
+    return text_from_json(told.parts, told.sentence, localizer)
 
 
-def _certainty(told: RunFinding, voice: Localizer) -> str:
+def _certainty(told: RunFinding, localizer: Localizer) -> str:
     with suppress(ValueError):
-        return voice.say(CERTAINTY[Certainty(told.certainty)])
-    return voice.line(told.certainty)
+        return localizer.say(CERTAINTY[Certainty(told.certainty)])
+    return localizer.line(told.certainty)
 
 
 def run_as_text(run: PastRun, good: PastRun | None, lang: str) -> str:
     """One run: what was run, what came of it, and which run of the same job ended well before."""
-    voice = Localizer(lang, Redactor())
+    localizer = Localizer(lang, Redactor())
     lines = [
-        voice.line(run.command),
-        f"{_when(run.started_s)} · {voice.line(run.cwd)} · {outcome(run, voice)}",
+        localizer.line(run.command),
+        f"{_when(run.started_s)} · {localizer.line(run.cwd)} · {outcome(run, localizer)}",
     ]
     for told in run.verdicts:
         where = f" ({told.place})" if told.place else ""
-        lines.append(f"  {told.cause} · {_certainty(told, voice)}{voice.colon}{_sentence(told, voice)}{where}")
-    lines.append(voice.say(say("evidence: unhang diagnose {folder}", folder=run.folder)))
+        lines.append(
+            f"  {told.cause} · {_certainty(told, localizer)}{localizer.colon}{_sentence(told, localizer)}{where}"
+        )
+    lines.append(localizer.say(say("evidence: unhang diagnose {folder}", folder=run.folder)))
     if good is None:
-        lines.append(voice.say(say("No earlier run of this job ended well.")))
+        lines.append(localizer.say(say("No earlier run of this job ended well.")))
     else:
         lines.append(
-            voice.say(
+            localizer.say(
                 say("Last good run of this job: {number}, {when}", number=good.number, when=_when(good.started_s))
             )
         )
-        lines.append(voice.say(say("what changed since: unhang compare {a} {b}", a=good.folder, b=run.folder)))
+        lines.append(localizer.say(say("what changed since: unhang compare {a} {b}", a=good.folder, b=run.folder)))
     return "\n".join(lines) + "\n"
 
 
 def as_json(runs: Sequence[PastRun], guilty: Sequence[EarlierSuspect], lang: str) -> str:
     """The same as one object, its sentences in ``lang``."""
-    voice = Localizer(lang, Redactor())
-    found = {"schema": SCHEMA, "runs": [_row(run, voice) for run in runs], "named": [_named(guilt) for guilt in guilty]}
+    localizer = Localizer(lang, Redactor())
+    found = {
+        "schema": SCHEMA,
+        "runs": [_row(run, localizer) for run in runs],
+        "named": [_named(guilt) for guilt in guilty],
+    }
     return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
 
 
 def run_as_json(run: PastRun, good: PastRun | None, lang: str) -> str:
     """One run and the last good one before it."""
-    voice = Localizer(lang, Redactor())
-    found = {"schema": SCHEMA, "run": _row(run, voice), "last_good": None if good is None else _row(good, voice)}
+    localizer = Localizer(lang, Redactor())
+    found = {
+        "schema": SCHEMA,
+        "run": _row(run, localizer),
+        "last_good": None if good is None else _row(good, localizer),
+    }
     return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
 
 
-def _row(run: PastRun, voice: Localizer) -> dict[str, Any]:
+def _row(run: PastRun, localizer: Localizer) -> dict[str, Any]:
     return {
         **{name: getattr(run, name) for name in PastRun.__slots__ if name not in ("verdicts", "settings")},
-        "verdicts": [_verdict(told, voice) for told in run.verdicts],
+        "verdicts": [_verdict(told, localizer) for told in run.verdicts],
     }
 
 
-def _verdict(told: RunFinding, voice: Localizer) -> dict[str, Any]:
+def _verdict(told: RunFinding, localizer: Localizer) -> dict[str, Any]:
     kept = {name: getattr(told, name) for name in RunFinding.__slots__ if name != "parts"}
-    return kept | {"sentence": _sentence(told, voice)}
+    return kept | {"sentence": _sentence(told, localizer)}
 
 
 def _named(guilt: EarlierSuspect) -> dict[str, Any]:

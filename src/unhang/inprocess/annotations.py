@@ -60,7 +60,7 @@ _current = _Annotations()
 
 
 def enter(label: str, phase: str = "other", at_most_s: float | None = None) -> OpenPhase:
-    """A phase of this thread begins. ``phase``: one of ``records.views.PHASES``. About a microsecond with its end."""
+    """A phase of this thread begins. ``phase``: one of ``record_views.PHASES``. About a microsecond with its end."""
     mark = OpenPhase(label, phase, at_most_s, time.monotonic_ns())
     thread = get_ident()
     _current.marks[thread] = (*_current.marks.get(thread, ()), mark)
@@ -135,7 +135,7 @@ def spent() -> dict[str, LabelTime]:
 
 
 def reset_annotations() -> None:
-    """Nothing was said: for the child of a fork, which begins anew."""
+    """Drop all marks, waits and steps: in a forked child, which begins anew."""
     for said in (_current.marks, _current.waits, _current.spent):
         said.clear()
     _current.steps, _current.step_ns = 0, -1

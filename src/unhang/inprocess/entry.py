@@ -3,7 +3,7 @@
 The second is for jobs whose scripts set a PYTHONPATH of their own. It is no entry point of torch's (``torch.backends``)
 because ``import torch`` fails for everybody where such an entry point cannot be loaded: half removed, half upgraded.
 
-At start there is only a birth record and a finder that waits for torch.distributed to be imported: no thread, no
+At start there is only a registration and a finder that waits for torch.distributed to be imported: no thread, no
 open file. The rank arms when it enters ``init_process_group`` (``arming``).
 """
 

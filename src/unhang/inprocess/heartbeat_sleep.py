@@ -1,4 +1,4 @@
-"""What our thread sleeps on between two beats: time, a word from another thread, or the watcher's bell."""
+"""What our thread sleeps on between two beats: time, another thread, or a byte in the wake FIFO."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FLAGS = os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class HeartbeatSleep:
-    """Without a bell (no FIFO on this file system, closed by the program) a lock with a time limit does."""
+    """Without a wake FIFO (impossible on this file system, closed by the program) a lock with a time limit does."""
 
     def __init__(self) -> None:
         self._lock = _thread.allocate_lock()
@@ -24,7 +24,7 @@ class HeartbeatSleep:
         self._poll = select.poll()
 
     def create_wake_fifo(self, path: str) -> None:
-        """Make the bell at ``path``. Leaves a line where that is impossible."""
+        """Make the wake FIFO at ``path``. Leaves a line where that is impossible."""
         try:
             with suppress(FileNotFoundError):
                 os.unlink(path)  # noqa: PTH108  of the program this process ran before it called exec
@@ -61,7 +61,7 @@ class HeartbeatSleep:
                 os.write(bell.number, b"\0")
 
     def end(self) -> None:
-        """Nobody sleeps here any more: take the bell down."""
+        """Nobody sleeps here any more: remove the wake FIFO."""
         bell, self._wake_fifo = self._wake_fifo, None
         if bell is not None:
             bell.close()
@@ -69,7 +69,7 @@ class HeartbeatSleep:
                 os.unlink(self._path)  # noqa: PTH108
 
     def leave_child(self) -> None:
-        """In a forked child: the bell is its parent's."""
+        """In a forked child: the wake FIFO is its parent's."""
         bell, self._wake_fifo = self._wake_fifo, None
         if bell is not None:
             bell.close()

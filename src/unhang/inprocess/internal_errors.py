@@ -1,4 +1,4 @@
-"""What went wrong with us in this process: one line in a file beside the birth record, never an exception."""
+"""What went wrong with us in this process: one line in a file beside the registration, never an exception."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def log_internal_error(what: str, error: BaseException | None = None) -> None:
 
 
 def _words(error: BaseException) -> str:
-    """What ``error`` says, without secrets; nothing where they cannot be told."""
+    """What ``error`` says, without secrets; nothing where they cannot be removed."""
     try:
         from unhang.secrets import without_secrets
 

@@ -1,4 +1,4 @@
-"""The birth record: a Python process with RANK set has started. Read back by ``records.read_birth``.
+"""The registration: a Python process with RANK set has started. Read back by ``records.process_registration``.
 
 Written with what is loaded anyway (no json, no pathlib): this runs at the start of every Python process of the job.
 """
@@ -21,7 +21,7 @@ def _quoted(text: str) -> str:
 
 
 def register_process(entered_by: str, *, rank: int | None = None, world_size: int | None = None) -> None:
-    """Leave the birth record of this process, once; a second call changes nothing. Never raises.
+    """Leave the registration of this process, once; a second call changes nothing. Never raises.
 
     ``rank`` and ``world_size`` are those a rank told init_process_group where its environment has none.
     """
@@ -57,7 +57,7 @@ def _program() -> str:
 
 
 def _write_atomically(folder: str, name: str, data: bytes) -> None:
-    """Write ``data`` aside and move it in place, so that nobody reads half a birth."""
+    """Write ``data`` aside and move it in place, so that nobody reads half a registration."""
     final = f"{folder}/{name}.json"
     if os.path.exists(final):  # noqa: PTH110  pathlib is not loaded at start-up
         return

@@ -129,7 +129,7 @@ class Session:
 
     def _beat_until_stopped(self) -> None:
         assert self.record is not None
-        looking, recorder, rhythm = (
+        sampler, recorder, rhythm = (
             StackSampler(self.issuer, self.native_id),
             FlightRecorder(self.groups),
             steps.StepCounter(),
@@ -143,7 +143,7 @@ class Session:
                 self._keep_everything(dumps)
             control = self._control.read() if self._control is not None else Control()
             try:
-                self._beat(looking, recorder, rhythm, control)
+                self._beat(sampler, recorder, rhythm, control)
                 failures = 0
             except Exception as error:  # noqa: BLE001  one bad beat is no reason to stop
                 log_internal_error("a beat failed", error)
@@ -153,12 +153,12 @@ class Session:
                     return
             dumps.serve(control)
             self._sleep.sleep(min(max(control.beat_ms or DEFAULT_BEAT_MS, 10), 10_000) / 1e3)
-        user_annotations.write_annotations(self.record.now, self.issuer, looking.phase)
+        user_annotations.write_annotations(self.record.now, self.issuer, sampler.phase)
         rhythm.follow(self.record.now, self.record.now.collectives_per_step, time.monotonic_ns())
         self._publish_end()
 
     def _beat(
-        self, looking: StackSampler, recorder: FlightRecorder, rhythm: steps.StepCounter, control: Control
+        self, sampler: StackSampler, recorder: FlightRecorder, rhythm: steps.StepCounter, control: Control
     ) -> None:
         record = self.record
         assert record is not None
@@ -166,8 +166,8 @@ class Session:
         view = record.now
         view.beat_ns, view.beat_wall_ns, view.beats = now_ns, time.time_ns(), view.beats + 1
         view.in_init, view.exiting = self.init_depth > 0, self.exiting
-        looking.sample(view, now_ns)
-        user_annotations.write_annotations(view, self.issuer, looking.phase)
+        sampler.sample(view, now_ns)
+        user_annotations.write_annotations(view, self.issuer, sampler.phase)
         names = self._world(view)
         self._ask(recorder, now_ns, in_a_call=view.phase == "communication" or view.top.function in HIDDEN_COLLECTIVES)
         view.recorder_on, view.groups = recorder.on, recorder.living(names)

@@ -8,7 +8,7 @@ A records folder (``UNHANG_RUN``, local file system, 0700) holds::
     <attempt>.<pid>.bell          a FIFO: a byte in it ends the sleep of our thread in that rank
     control                       what the watcher asks for
 
-A record is 16 KiB: a header that never changes after creation, then two slots of 8 KiB, written in turn. Each slot
+A record is 32 KiB: a header that never changes after creation, then two slots of equal size, written in turn. Each slot
 carries its sequence number, its length and its checksum, so a reader takes the newest slot that is whole: being
 killed in the middle of a write, or read in the middle of one, costs at most one beat. Little endian throughout.
 

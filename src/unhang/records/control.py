@@ -68,7 +68,8 @@ class Control:
 
 
 class ControlWriter:
-    """The watcher's side: change ``now``, then :meth:`publish`. Whoever asks for a dump also rings the ranks' bells."""
+    """The watcher's side: change ``now``, then :meth:`publish`. Whoever asks for a dump also writes to the ranks' wake
+    FIFOs."""
 
     def __init__(self, memory: mmap.mmap, folder: Path) -> None:
         self._memory, self._folder = memory, folder

@@ -1,4 +1,4 @@
-"""Birth records: every Python process that was started with RANK set."""
+"""Registrations: every Python process that was started with RANK set."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def host_name() -> str:
 
 
 def read_registration(path: Path) -> ProcessRegistration | None:
-    """One birth record; None when it is missing, torn or not one."""
+    """One registration; None when it is missing, torn or not one."""
     try:
         with path.open("rb") as file:
             found = json.loads(file.read(_MAX_BYTES))
@@ -51,7 +51,7 @@ def read_registration(path: Path) -> ProcessRegistration | None:
 
 
 def read_registrations(folder: Path) -> list[ProcessRegistration]:
-    """Every readable birth record of a records folder, oldest first."""
+    """Every readable registration of a records folder, oldest first."""
     try:
         paths = sorted((folder / "births").glob("*.json"))
     except OSError:

@@ -77,7 +77,7 @@ class RecordWriter:
 
 
 def read_record(path: Path) -> RecordView | None:
-    """What the record at ``path`` says now; None when it is missing, foreign, or torn at every one of five looks."""
+    """What the record at ``path`` says now; None when it is missing, foreign, or torn at every one of five reads."""
     for _ in range(_READ_RETRIES):
         try:
             number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)

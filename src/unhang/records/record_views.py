@@ -99,8 +99,8 @@ class RecordView:
 
     ``thread_id`` is the native id of the thread believed to issue collectives; ``user`` the innermost line that is
     neither torch's, Python's nor an installed package's; ``top`` the innermost Python line; ``stack`` one
-    ``file:line:function`` per text line, innermost first (short of 2,400 bytes). ``since_ns``: since when the stack is
-    this very one at every beat (``stack_hash``). ``beat_cost_ns``: CPU time of our thread since it started;
+    ``file:line:function`` per text line, innermost first (at most ``layout.STACK_BYTES``). ``since_ns``: since when the
+    stack is this very one at every beat (``stack_hash``). ``beat_cost_ns``: CPU time of our thread since it started;
     ``longest_beat_ns``: its longest beat by CPU time, ``longest_pause_ns``: the longest one without giving the
     interpreter back (upper bound).
     """

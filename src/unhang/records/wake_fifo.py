@@ -1,4 +1,4 @@
-"""The bell of a rank: a FIFO beside its record. Whoever writes a byte to it ends our thread's sleep before its time."""
+"""The wake FIFO of a rank, beside its record. Whoever writes a byte to it ends our thread's sleep before its time."""
 
 from __future__ import annotations
 

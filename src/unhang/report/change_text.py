@@ -9,14 +9,14 @@ from unhang.report.localizer import Localizer
 _INDENT = 4
 
 
-def write_change(sheet: TextLayout, remedy: Remedy, voice: Localizer) -> None:
-    """Add its change to ``sheet``, then the variables to set and to unset as commands."""
-    change = voice.say(remedy.change).strip()
+def write_change(layout: TextLayout, remedy: Remedy, localizer: Localizer) -> None:
+    """Add its change to ``layout``, then the variables to set and to unset as commands."""
+    change = localizer.say(remedy.change).strip()
     if "\n" in change:
-        sheet.code(change, indent=_INDENT)
+        layout.code(change, indent=_INDENT)
     elif change:
-        sheet.paragraph(change, indent=_INDENT)
+        layout.paragraph(change, indent=_INDENT)
     for name, value in remedy.set.items():
-        sheet.command(f"export {name}={voice.line(value)}", indent=_INDENT)
+        layout.command(f"export {name}={localizer.line(value)}", indent=_INDENT)
     if remedy.unset:
-        sheet.command("unset " + " ".join(remedy.unset), indent=_INDENT)
+        layout.command("unset " + " ".join(remedy.unset), indent=_INDENT)

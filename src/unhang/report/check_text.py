@@ -28,22 +28,24 @@ def print_check(
     _layout(verdict, Localizer(lang, redactor or Redactor()), width_of(file)).print_to(file)
 
 
-def _layout(verdict: Verdict, voice: Localizer, width: int) -> TextLayout:
-    sheet = TextLayout(width)
+def _layout(verdict: Verdict, localizer: Localizer, width: int) -> TextLayout:
+    layout = TextLayout(width)
     style = "bold green" if verdict.status is Status.HEALTHY else "bold yellow"
     head = (
-        Styled(voice.say(labels.STATUS[verdict.status]), style).append("  ").append(_headline(verdict, voice), "bold")
+        Styled(localizer.say(labels.STATUS[verdict.status]), style)
+        .append("  ")
+        .append(_headline(verdict, localizer), "bold")
     )
-    sheet.paragraph(head, indent=0)
+    layout.paragraph(head, indent=0)
     for finding in verdict.findings:
-        _finding(sheet, finding, voice)
-    _block(sheet, verdict, voice)
-    _gaps(sheet, verdict, voice)
-    _passed_checks(sheet, verdict, voice)
-    return sheet
+        _finding(layout, finding, localizer)
+    _block(layout, verdict, localizer)
+    _gaps(layout, verdict, localizer)
+    _passed_checks(layout, verdict, localizer)
+    return layout
 
 
-def _headline(verdict: Verdict, voice: Localizer) -> str:
+def _headline(verdict: Verdict, localizer: Localizer) -> str:
     stops = sum(finding.severity is Severity.STOPS for finding in verdict.findings)
     slows = sum(finding.severity is Severity.SLOWS for finding in verdict.findings)
     if stops and slows:
@@ -56,26 +58,26 @@ def _headline(verdict: Verdict, voice: Localizer) -> str:
         text = say("Nothing was found, and not enough could be looked at to say that the job will run well.")
     else:
         text = say("Nothing found that would stop or slow this job.")
-    return voice.say(text)
+    return localizer.say(text)
 
 
-def _finding(sheet: TextLayout, finding: Finding, voice: Localizer) -> None:
+def _finding(layout: TextLayout, finding: Finding, localizer: Localizer) -> None:
     mark, style = _MARKS[finding.severity]
-    sheet.lines.append(Styled())
-    title = Styled(voice.sentence(finding.summary), "" if finding.severity is Severity.NOTE else "bold")
-    sheet.paragraph(title, indent=0, lead=f"{mark} ")
-    label = f"{finding.check} · {voice.clean(finding.subject)} · {finding.cause.value}"
-    label += f" · {voice.clean(place)}" if (place := _place(finding)) else ""
-    nodes = f" · {voice.line(', '.join(finding.nodes))}" if finding.nodes else ""
-    sheet.paragraph(label + nodes, style=style if finding.severity is Severity.STOPS else "dim")
+    layout.lines.append(Styled())
+    title = Styled(localizer.sentence(finding.summary), "" if finding.severity is Severity.NOTE else "bold")
+    layout.paragraph(title, indent=0, lead=f"{mark} ")
+    label = f"{finding.check} · {localizer.clean(finding.subject)} · {finding.cause.value}"
+    label += f" · {localizer.clean(place)}" if (place := _place(finding)) else ""
+    nodes = f" · {localizer.line(', '.join(finding.nodes))}" if finding.nodes else ""
+    layout.paragraph(label + nodes, style=style if finding.severity is Severity.STOPS else "dim")
     for text in finding.because:
-        sheet.paragraph(voice.sentence(text), lead="• ")
+        layout.paragraph(localizer.sentence(text), lead="• ")
     for number, remedy in enumerate(finding.remedies):
         lead = say("Change: ") if number == 0 else say("Or: ")
-        sheet.paragraph(voice.sentence(remedy.title), lead=voice.say(lead))
-        write_change(sheet, remedy, voice)
+        layout.paragraph(localizer.sentence(remedy.title), lead=localizer.say(lead))
+        write_change(layout, remedy, localizer)
         if str(remedy.cost).strip():
-            sheet.paragraph(voice.say(remedy.cost), lead=voice.say(say("Costs: ")), indent=4)
+            layout.paragraph(localizer.say(remedy.cost), lead=localizer.say(say("Costs: ")), indent=4)
 
 
 def _place(finding: Finding) -> str:
@@ -84,28 +86,28 @@ def _place(finding: Finding) -> str:
     return next((place for place in places if finding.check in _OF_SETTINGS and place not in finding.subject), "")
 
 
-def _block(sheet: TextLayout, verdict: Verdict, voice: Localizer) -> None:
+def _block(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> None:
     if verdict.suggested is None:
         return
-    sheet.heading(voice.say(say("Paste this instead")))
-    sheet.verbatim(voice.clean(verdict.suggested.text))
+    layout.heading(localizer.say(say("Paste this instead")))
+    layout.verbatim(localizer.clean(verdict.suggested.text))
 
 
-def _gaps(sheet: TextLayout, verdict: Verdict, voice: Localizer) -> None:
+def _gaps(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> None:
     if not verdict.not_checked:
         return
-    sheet.heading(voice.say(say("Could not look")))
+    layout.heading(localizer.say(say("Could not look")))
     for item in verdict.not_checked:
-        parts = {"what": voice.sentence(item.what), "because": voice.line(voice.say(item.because))}
-        sheet.paragraph(voice.say(say("{what}: {because}", **parts)), lead="? ")
+        parts = {"what": localizer.sentence(item.what), "because": localizer.line(localizer.say(item.because))}
+        layout.paragraph(localizer.say(say("{what}: {because}", **parts)), lead="? ")
         if item.how:
-            sheet.command(voice.command(item.how), indent=4)
+            layout.command(localizer.command(item.how), indent=4)
 
 
-def _passed_checks(sheet: TextLayout, verdict: Verdict, voice: Localizer) -> None:
+def _passed_checks(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> None:
     if not verdict.checked:
         return
-    sheet.heading(voice.say(say("Fine")))
+    layout.heading(localizer.say(say("Fine")))
     for check, items in groupby(sorted(verdict.checked, key=lambda item: item.check), key=lambda item: item.check):
-        said = voice.say(say("; ")).join(voice.say(item.what) for item in items)
-        sheet.paragraph(f"{check}{voice.colon}{said}", lead="✓ ")
+        said = localizer.say(say("; ")).join(localizer.say(item.what) for item in items)
+        layout.paragraph(f"{check}{localizer.colon}{said}", lead="✓ ")

@@ -12,7 +12,7 @@ from unhang.report.verdict_document import verdict_document
 
 def to_json(verdict: Verdict, *, lang: str = "en", redactor: Redactor | None = None) -> str:
     """``verdict`` as one indented JSON object with a newline at its end (schema ``unhang.verdict/1``)."""
-    voice = Localizer(lang, redactor or Redactor())
-    voice.redactor.learn_from(verdict)
-    encoded = msgspec.json.encode(verdict_document(verdict, voice))
+    localizer = Localizer(lang, redactor or Redactor())
+    localizer.redactor.learn_from(verdict)
+    encoded = msgspec.json.encode(verdict_document(verdict, localizer))
     return msgspec.json.format(encoded, indent=2).decode() + "\n"

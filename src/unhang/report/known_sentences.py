@@ -1,4 +1,4 @@
-"""Every sentence of the knowledge and of the rules' pages that an explanation shows: what a catalogue must hold."""
+"""Every sentence of the knowledge and of the detectors' pages that an explanation shows: what a catalogue must hold."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ A catalogue is ``report/locale/<lang>.toml`` with a table of templates and one o
     "saving a checkpoint" = "…"
 
 Files ``report/locale/<lang>/*.toml`` of the same shape are parts of it: one for each large area.
-``report/locale/knowledge/<lang>.toml`` translates the sentences of ``knowledge/`` and of the rules' pages the same way.
+``report/locale/knowledge/<lang>.toml`` translates the sentences of ``knowledge/`` and of detectors' pages likewise.
 
 English needs none. A catalogue is shipped only when it is complete; ``tests/report/test_language.py`` checks every
 ``say("…")`` of the sources against every catalogue. ``python -m unhang.report.language LANG`` lists what is missing.
@@ -122,7 +122,7 @@ def _parts(lang: str, root: Path) -> tuple[Path, ...]:
 
 @lru_cache(maxsize=8)
 def word_catalogue(lang: str, root: Path = LOCALE_ROOT) -> Mapping[str, str]:
-    """Fixed words that rules put into templates, with their translation."""
+    """Fixed words that detectors put into templates, with their translation."""
     return {word: said for path in _parts(lang, root) for word, said in _table(path).get("words", {}).items()}
 
 
@@ -143,7 +143,7 @@ def translate_known(text: str, lang: str = "en", root: Path = LOCALE_ROOT) -> st
 
 @lru_cache(maxsize=8)
 def knowledge_catalogue(lang: str, root: Path = LOCALE_ROOT) -> Mapping[str, str]:
-    """English sentences of ``knowledge/`` and of the rules' pages with their translation; empty when there is none."""
+    """English sentences of ``knowledge/`` and the detectors' pages with their translation; empty when there is none."""
     parts = _parts(lang, root / "knowledge")
     return {text: said for path in parts for text, said in _table(path).get("texts", {}).items()}
 
@@ -178,7 +178,7 @@ def source_templates() -> set[str]:
 
 
 def template_folders() -> tuple[Path, ...]:
-    """Folders of the packages whose sentences the catalogues hold: this one, and those beside it that are installed."""
+    """Folders of the packages whose templates the catalogues hold: this one, and those beside it that are installed."""
     specs = (find_spec(name) for name in ("unhang", "unhang_compare", "unhang_lab", "unhang_ramp", "unhang_reshard"))
     return tuple(Path(spec.origin).parent for spec in specs if spec is not None and spec.origin is not None)
 

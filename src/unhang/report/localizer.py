@@ -13,7 +13,7 @@ from unhang.sentences import Text
 
 @dataclass(frozen=True, slots=True)
 class Localizer:
-    """Turns sentences and evidence into strings that may be shown."""
+    """Localizes, redacts and cleans every string of a report."""
 
     lang: str = "en"
     redactor: Redactor = field(default_factory=Redactor)

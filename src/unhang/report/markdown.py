@@ -46,93 +46,96 @@ _ZONE = re.compile(r"(?:Z|[+-]\d\d:?\d\d|\b[A-Z]{3,4})$")
 
 def to_markdown(verdict: Verdict, *, lang: str = "en", redactor: Redactor | None = None) -> str:
     """``verdict`` as about 25 lines of Markdown in two blocks, *you* and *your administrator*."""
-    voice = Localizer(lang, redactor or Redactor())
-    voice.redactor.learn_from(verdict)
+    localizer = Localizer(lang, redactor or Redactor())
+    localizer.redactor.learn_from(verdict)
     gaps: list[NotChecked] = []
     nothing: list[str] = []
-    lines = [*build_or_default("headline", lambda: [_headline(verdict, voice)], nothing, gaps)]
-    lines += ["", f"**{voice.say(say('You'))}**"]
-    lines += build_or_default("you", lambda: _you(verdict, voice), nothing, gaps)
-    lines += ["", f"**{voice.say(say('Your administrator'))}**"]
-    lines += build_or_default("administrator", lambda: _administrator(verdict, voice), nothing, gaps)
-    lines += [f"- {sentence(gap.what, voice)}{voice.colon}{sentence(gap.because, voice)}" for gap in gaps]
+    lines = [*build_or_default("headline", lambda: [_headline(verdict, localizer)], nothing, gaps)]
+    lines += ["", f"**{localizer.say(say('You'))}**"]
+    lines += build_or_default("you", lambda: _you(verdict, localizer), nothing, gaps)
+    lines += ["", f"**{localizer.say(say('Your administrator'))}**"]
+    lines += build_or_default("administrator", lambda: _administrator(verdict, localizer), nothing, gaps)
+    lines += [f"- {sentence(gap.what, localizer)}{localizer.colon}{sentence(gap.because, localizer)}" for gap in gaps]
     return "\n".join(lines) + "\n"
 
 
-def _headline(verdict: Verdict, voice: Localizer) -> str:
-    return f"**{voice.say(labels.STATUS[verdict.status])}**{voice.colon}{sentence(labels.headline(verdict), voice)}"
+def _headline(verdict: Verdict, localizer: Localizer) -> str:
+    status = localizer.say(labels.STATUS[verdict.status])
+    return f"**{status}**{localizer.colon}{sentence(labels.headline(verdict), localizer)}"
 
 
-def _you(verdict: Verdict, voice: Localizer) -> list[str]:
+def _you(verdict: Verdict, localizer: Localizer) -> list[str]:
     lines: list[str] = []
     for finding in verdict.findings[:1]:
-        lines += _finding(finding, voice)
-    lines += [_candidate(item, voice) for item in verdict.differential]
-    lines += [f"- {sentence(item.what, voice)}" for item in verdict.checked]
+        lines += _finding(finding, localizer)
+    lines += [_candidate(item, localizer) for item in verdict.differential]
+    lines += [f"- {sentence(item.what, localizer)}" for item in verdict.checked]
     for item in verdict.not_checked[:2]:
-        how = f"{voice.colon}{inline_code(voice.line(voice.command(item.how)))}" if item.how else ""
-        lines.append(f"- {voice.say(say('Not checked'))}{voice.colon}{sentence(item.what, voice)}{how}")
+        how = f"{localizer.colon}{inline_code(localizer.line(localizer.command(item.how)))}" if item.how else ""
+        lines.append(f"- {localizer.say(say('Not checked'))}{localizer.colon}{sentence(item.what, localizer)}{how}")
     advice = labels.restart_advice(verdict)
     if advice is not None:
-        lines.append(f"- {sentence(advice, voice)}")
-    lines += [f"- {sentence(line, voice)}" for line in labels.checkpoint_advice(verdict.restart)]
-    lines.append(f"- {voice.say(labels.ranks_seen_text(verdict))}")
+        lines.append(f"- {sentence(advice, localizer)}")
+    lines += [f"- {sentence(line, localizer)}" for line in labels.checkpoint_advice(verdict.restart)]
+    lines.append(f"- {localizer.say(labels.ranks_seen_text(verdict))}")
     return lines
 
 
-def _finding(finding: Finding, voice: Localizer) -> list[str]:
-    certainty = voice.say(labels.CERTAINTY[finding.certainty])
+def _finding(finding: Finding, localizer: Localizer) -> list[str]:
+    certainty = localizer.say(labels.CERTAINTY[finding.certainty])
     about = [inline_code(finding.cause.value), certainty]
     if finding.ranks:
-        about.append(voice.say(labels.ranks_label(finding.ranks)))
+        about.append(localizer.say(labels.ranks_label(finding.ranks)))
     if finding.where is not None:
-        about.append(inline_code(voice.place(finding.where)))
+        about.append(inline_code(localizer.place(finding.where)))
     if finding.waiter_where is not None:
-        about.append(voice.say(say("the others wait at {place}", place=inline_code(voice.place(finding.waiter_where)))))
+        about.append(
+            localizer.say(say("the others wait at {place}", place=inline_code(localizer.place(finding.waiter_where))))
+        )
     lines = [f"- {' · '.join(about)}"]
     if finding.remedies:
-        lines += _remedy(labels.action_heading(finding), finding.remedies[0], voice)
-    lines += [f"- {sentence(text, voice)}" for text in finding.because[:BECAUSE_SHOWN]]
-    lines += [f"- {_cited(item, voice)}" for item in finding.evidence[:EVIDENCE_SHOWN]]
+        lines += _remedy(labels.action_heading(finding), finding.remedies[0], localizer)
+    lines += [f"- {sentence(text, localizer)}" for text in finding.because[:BECAUSE_SHOWN]]
+    lines += [f"- {_cited(item, localizer)}" for item in finding.evidence[:EVIDENCE_SHOWN]]
     return lines
 
 
-def _candidate(candidate: Candidate, voice: Localizer) -> str:
-    how = f"{voice.colon}{inline_code(voice.line(voice.command(candidate.how)))}" if candidate.how else ""
+def _candidate(candidate: Candidate, localizer: Localizer) -> str:
+    how = f"{localizer.colon}{inline_code(localizer.line(localizer.command(candidate.how)))}" if candidate.how else ""
     told = say("may be {share}; to settle it: {what}", share=labels.share_text(candidate), what=candidate.settles)
-    return f"- {sentence(told, voice)}{how}"
+    return f"- {sentence(told, localizer)}{how}"
 
 
-def _remedy(heading: Text, remedy: Remedy, voice: Localizer) -> list[str]:
-    lines = [f"- **{voice.say(heading)}**{voice.colon}{sentence(remedy.title, voice)}"]
-    change = voice.say(remedy.change).strip("\n")
+def _remedy(heading: Text, remedy: Remedy, localizer: Localizer) -> list[str]:
+    lines = [f"- **{localizer.say(heading)}**{localizer.colon}{sentence(remedy.title, localizer)}"]
+    change = localizer.say(remedy.change).strip("\n")
     if "\n" in change:
         shown = change.split("\n")
         cut = ["…"] if len(shown) > CHANGE_LINES else []
         fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", change)), default=0))
         lines += [f"  {fence}", *(f"  {line}" for line in shown[:CHANGE_LINES] + cut), f"  {fence}"]
     elif change:
-        lines.append(f"  {sentence(remedy.change, voice)}")
-    settings = [f"export {name}={voice.line(value)}" for name, value in remedy.set.items()]
+        lines.append(f"  {sentence(remedy.change, localizer)}")
+    settings = [f"export {name}={localizer.line(value)}" for name, value in remedy.set.items()]
     settings += [f"unset {' '.join(remedy.unset)}"] if remedy.unset else []
     lines += [f"  {inline_code(setting)}" for setting in settings]
     if str(remedy.verify).strip():
-        lines.append(f"- {voice.say(say('Check'))}{voice.colon}{sentence(remedy.verify, voice)}")
+        lines.append(f"- {localizer.say(say('Check'))}{localizer.colon}{sentence(remedy.verify, localizer)}")
     return lines
 
 
-def _cited(item: Evidence, voice: Localizer) -> str:
+def _cited(item: Evidence, localizer: Localizer) -> str:
     line = f":{item.source.line}" if item.source.line is not None else ""
-    text = voice.line(without_library_roots(item.text), 160)
-    return f"{inline_code(voice.line(item.source.path) + line)} {inline_code(text)}"
+    text = localizer.line(without_library_roots(item.text), 160)
+    return f"{inline_code(localizer.line(item.source.path) + line)} {inline_code(text)}"
 
 
-def _administrator(verdict: Verdict, voice: Localizer) -> list[str]:
+def _administrator(verdict: Verdict, localizer: Localizer) -> list[str]:
     sure = [f for n, f in enumerate(verdict.findings) if n == 0 or f.certainty is not Certainty.POSSIBLE]
     findings = [finding for finding in sure if _for_administrator(finding)]
     if not findings:
-        return [f"- {voice.say(say('Nothing to ask: nothing here points at the machines.'))}"]
-    return [line for finding in findings[:2] for line in _request(finding, voice)]
+        return [f"- {localizer.say(say('Nothing to ask: nothing here points at the machines.'))}"]
+    return [line for finding in findings[:2] for line in _request(finding, localizer)]
 
 
 def _for_administrator(finding: Finding) -> bool:
@@ -142,25 +145,29 @@ def _for_administrator(finding: Finding) -> bool:
     return finding.cause in _REQUESTS or infrastructure
 
 
-def _request(finding: Finding, voice: Localizer) -> list[str]:
+def _request(finding: Finding, localizer: Localizer) -> list[str]:
     facts: list[str] = []
     if finding.nodes:
-        facts.append(voice.say(say("node {nodes}", nodes=inline_code(voice.line(", ".join(finding.nodes))))))
-    facts += _hardware(finding.evidence, voice)
+        facts.append(localizer.say(say("node {nodes}", nodes=inline_code(localizer.line(", ".join(finding.nodes))))))
+    facts += _hardware(finding.evidence, localizer)
     when = next((item.time for item in finding.evidence if item.time), None)
     if when:
-        facts.append(escape_markdown(with_zone(voice.line(when), voice)))
+        facts.append(escape_markdown(with_zone(localizer.line(when), localizer)))
     remedy = next((item for item in finding.remedies if item.kind is RemedyKind.INFRASTRUCTURE), None)
     request = remedy.title if remedy is not None else _REQUESTS[finding.cause]
     lines = [f"- {' · '.join(facts)}"] if facts else []
-    return [*lines, f"- {sentence(request, voice)}", *(f"- {_cited(item, voice)}" for item in finding.evidence[:2])]
+    return [
+        *lines,
+        f"- {sentence(request, localizer)}",
+        *(f"- {_cited(item, localizer)}" for item in finding.evidence[:2]),
+    ]
 
 
-def _hardware(evidence: Iterable[Evidence], voice: Localizer) -> list[str]:
+def _hardware(evidence: Iterable[Evidence], localizer: Localizer) -> list[str]:
     """Card UUID, PCI bus and Xid code named by the evidence, each once."""
     found: dict[str, None] = {}
     for item in evidence:
-        text = voice.line(item.text)
+        text = localizer.line(item.text)
         found.update((f"GPU {inline_code(uuid)}", None) for uuid in _UUID.findall(text))
         if "pci" in text.lower() or "bus" in text.lower():
             found.update(
@@ -170,6 +177,6 @@ def _hardware(evidence: Iterable[Evidence], voice: Localizer) -> list[str]:
     return list(found)
 
 
-def with_zone(time: str, voice: Localizer) -> str:
+def with_zone(time: str, localizer: Localizer) -> str:
     """``time``, saying so when its zone is not known."""
-    return time if _ZONE.search(time) else voice.say(say("{time} (zone not recorded)", time=time))
+    return time if _ZONE.search(time) else localizer.say(say("{time} (zone not recorded)", time=time))

@@ -1,4 +1,4 @@
-"""A sentence on its way through a file: its template and values, so that who reads it hears it in their language.
+"""A :class:`Text` as JSON and back, so that it is shown in the reader's language.
 
 What was carried is somebody's file again when it is read: only a template that our catalogue holds is filled.
 """
@@ -54,17 +54,17 @@ def clean_serialized(told: Any, clean: Callable[[str], str], deep: int = _DEEPES
     return told
 
 
-def text_from_json(told: Mapping[str, Any] | None, otherwise: str, voice: Localizer) -> str:
-    """The carried sentence as ``voice`` says it; ``otherwise`` in English, and where it cannot be said."""
-    if told is None or voice.lang == "en":
-        return voice.line(otherwise)
-    text = _text(told, catalogue(voice.lang), DEEPEST)
+def text_from_json(told: Mapping[str, Any] | None, otherwise: str, localizer: Localizer) -> str:
+    """The carried sentence as ``localizer`` says it; ``otherwise`` in English, and where it cannot be said."""
+    if told is None or localizer.lang == "en":
+        return localizer.line(otherwise)
+    text = _text(told, catalogue(localizer.lang), DEEPEST)
     if text is None:
-        return voice.line(otherwise)
+        return localizer.line(otherwise)
     try:
-        return voice.line(voice.say(text))
+        return localizer.line(localizer.say(text))
     except (LookupError, ValueError, TypeError, AttributeError):  # values that do not fit their template
-        return voice.line(otherwise)
+        return localizer.line(otherwise)
 
 
 def _text(told: Mapping[str, Any], known: Mapping[str, str], deep: int) -> Text | None:

@@ -129,7 +129,7 @@ class NotCheckedItem(msgspec.Struct, frozen=True):
 
 
 class CheckedItem(msgspec.Struct, frozen=True):
-    """A question of ``unhang check`` that found nothing wrong, and what it saw."""
+    """A question whose answer was good, and what was seen."""
 
     check: str
     what: str
@@ -223,125 +223,132 @@ class VerdictDocument(msgspec.Struct, frozen=True):
     incidents: list[KnownIncidentItem]
 
 
-def verdict_document(verdict: Verdict, voice: Localizer) -> VerdictDocument:
-    """``verdict`` as its wire type, every text said by ``voice``."""
+def verdict_document(verdict: Verdict, localizer: Localizer) -> VerdictDocument:
+    """``verdict`` as its wire type, every text said by ``localizer``."""
     return VerdictDocument(
         schema=SCHEMA_ID,
         unhang=__version__,
-        lang=voice.lang,
+        lang=localizer.lang,
         status=verdict.status,
         world_size=verdict.world_size,
         ranks_seen=list(verdict.ranks_seen),
         ranks_missing=list(verdict.ranks_missing),
-        findings=[_finding(finding, voice) for finding in verdict.findings],
-        ruled_out=[RuledOutItem(item.cause, voice.say(item.because)) for item in verdict.ruled_out],
+        findings=[_finding(finding, localizer) for finding in verdict.findings],
+        ruled_out=[RuledOutItem(item.cause, localizer.say(item.because)) for item in verdict.ruled_out],
         not_checked=[
-            NotCheckedItem(voice.say(item.what), voice.say(item.because), voice.command(item.how), item.check or None)
+            NotCheckedItem(
+                localizer.say(item.what), localizer.say(item.because), localizer.command(item.how), item.check or None
+            )
             for item in verdict.not_checked
         ],
-        restart=_restart(verdict.restart, voice),
-        unread=[_unread(item, voice) for item in verdict.unread],
+        restart=_restart(verdict.restart, localizer),
+        unread=[_unread(item, localizer) for item in verdict.unread],
         stalled_since=verdict.stalled_since,
         noticed_after_s=verdict.noticed_after_s,
         killed_in_s=verdict.killed_in_s,
-        checked=[CheckedItem(item.check, voice.say(item.what)) for item in verdict.checked],
-        suggested=_suggested(verdict.suggested, voice),
-        stop=_stop(verdict.stop, voice),
-        differential=[_candidate(item, voice) for item in verdict.differential],
+        checked=[CheckedItem(item.check, localizer.say(item.what)) for item in verdict.checked],
+        suggested=_suggested(verdict.suggested, localizer),
+        stop=_stop(verdict.stop, localizer),
+        differential=[_candidate(item, localizer) for item in verdict.differential],
         incidents=[KnownIncidentItem(i.cause, i.link, i.happened, i.fixed) for i in verdict.incidents],
     )
 
 
-def _finding(finding: Finding, voice: Localizer) -> FindingItem:
+def _finding(finding: Finding, localizer: Localizer) -> FindingItem:
     return FindingItem(
         cause=finding.cause,
         certainty=finding.certainty,
         severity=finding.severity,
         ranks=list(finding.ranks),
-        nodes=[voice.clean(node) for node in finding.nodes],
-        group=None if finding.group is None else voice.clean(finding.group),
+        nodes=[localizer.clean(node) for node in finding.nodes],
+        group=None if finding.group is None else localizer.clean(finding.group),
         phase=finding.phase,
-        where=_place(finding.where, voice),
-        waiter_where=_place(finding.waiter_where, voice),
-        calls=[_call(call, voice) for call in finding.calls],
-        summary=voice.say(finding.summary),
-        because=[voice.say(text) for text in finding.because],
-        evidence=[_evidence(item, voice) for item in finding.evidence],
-        remedies=[_remedy(remedy, voice) for remedy in finding.remedies],
+        where=_place(finding.where, localizer),
+        waiter_where=_place(finding.waiter_where, localizer),
+        calls=[_call(call, localizer) for call in finding.calls],
+        summary=localizer.say(finding.summary),
+        because=[localizer.say(text) for text in finding.because],
+        evidence=[_evidence(item, localizer) for item in finding.evidence],
+        remedies=[_remedy(remedy, localizer) for remedy in finding.remedies],
         consequences=[
-            ConsequenceItem(item.cause, list(item.ranks), item.count, voice.say(item.summary) if item.summary else None)
+            ConsequenceItem(
+                item.cause, list(item.ranks), item.count, localizer.say(item.summary) if item.summary else None
+            )
             for item in finding.consequences
         ],
         check=finding.check or None,
-        subject=voice.clean(finding.subject) if finding.subject else None,
+        subject=localizer.clean(finding.subject) if finding.subject else None,
     )
 
 
-def _suggested(block: SuggestedEnvironment | None, voice: Localizer) -> SuggestedItem | None:
+def _suggested(block: SuggestedEnvironment | None, localizer: Localizer) -> SuggestedItem | None:
     if block is None:
         return None
-    values = {name: voice.clean(value) for name, value in block.set.items()}
-    return SuggestedItem(values, list(block.unset), block.form, voice.clean(block.text))
+    values = {name: localizer.clean(value) for name, value in block.set.items()}
+    return SuggestedItem(values, list(block.unset), block.form, localizer.clean(block.text))
 
 
-def _place(where: Where | None, voice: Localizer) -> PlaceItem | None:
+def _place(where: Where | None, localizer: Localizer) -> PlaceItem | None:
     if where is None:
         return None
-    return PlaceItem(voice.clean(where.file), where.line, voice.clean(where.function))
+    return PlaceItem(localizer.clean(where.file), where.line, localizer.clean(where.function))
 
 
-def _call(call: Call, voice: Localizer) -> CallItem:
-    dtype = None if call.dtype is None else voice.clean(call.dtype)
-    return CallItem(list(call.ranks), voice.clean(call.operation), call.position, call.elements, dtype)
+def _call(call: Call, localizer: Localizer) -> CallItem:
+    dtype = None if call.dtype is None else localizer.clean(call.dtype)
+    return CallItem(list(call.ranks), localizer.clean(call.operation), call.position, call.elements, dtype)
 
 
-def _evidence(item: Evidence, voice: Localizer) -> EvidenceItem:
-    source, time = item.source, None if item.time is None else voice.clean(item.time)
-    return EvidenceItem(voice.clean(source.path), source.line, source.byte, voice.clean(item.text), item.rank, time)
-
-
-def _remedy(remedy: Remedy, voice: Localizer) -> RemedyItem:
-    return RemedyItem(
-        title=voice.say(remedy.title),
-        kind=remedy.kind,
-        change=voice.say(remedy.change),
-        set={name: voice.clean(value) for name, value in remedy.set.items()},
-        unset=list(remedy.unset),
-        cost=voice.say(remedy.cost),
-        verify=voice.say(remedy.verify),
+def _evidence(item: Evidence, localizer: Localizer) -> EvidenceItem:
+    source, time = item.source, None if item.time is None else localizer.clean(item.time)
+    return EvidenceItem(
+        localizer.clean(source.path), source.line, source.byte, localizer.clean(item.text), item.rank, time
     )
 
 
-def _unread(item: Unread, voice: Localizer) -> UnreadItem:
+def _remedy(remedy: Remedy, localizer: Localizer) -> RemedyItem:
+    return RemedyItem(
+        title=localizer.say(remedy.title),
+        kind=remedy.kind,
+        change=localizer.say(remedy.change),
+        set={name: localizer.clean(value) for name, value in remedy.set.items()},
+        unset=list(remedy.unset),
+        cost=localizer.say(remedy.cost),
+        verify=localizer.say(remedy.verify),
+    )
+
+
+def _unread(item: Unread, localizer: Localizer) -> UnreadItem:
     source = item.source
-    return UnreadItem(voice.clean(source.path), source.line, source.byte, item.rank, voice.clean(item.reason))
+    return UnreadItem(localizer.clean(source.path), source.line, source.byte, item.rank, localizer.clean(item.reason))
 
 
-def _restart(restart: Restart, voice: Localizer) -> RestartItem:
+def _restart(restart: Restart, localizer: Localizer) -> RestartItem:
     checkpoint = restart.last_complete_checkpoint
     return RestartItem(
         advice=_advice(restart.advice),
-        exclude_nodes=[voice.clean(node) for node in restart.exclude_nodes],
-        last_complete_checkpoint=None if checkpoint is None else voice.clean(checkpoint),
-        because=voice.say(restart.because) if restart.because else None,
+        exclude_nodes=[localizer.clean(node) for node in restart.exclude_nodes],
+        last_complete_checkpoint=None if checkpoint is None else localizer.clean(checkpoint),
+        because=localizer.say(restart.because) if restart.because else None,
         torn_checkpoints=[
-            TornCheckpointItem(voice.clean(torn.path), voice.say(torn.because)) for torn in restart.torn_checkpoints
+            TornCheckpointItem(localizer.clean(torn.path), localizer.say(torn.because))
+            for torn in restart.torn_checkpoints
         ],
     )
 
 
-def _candidate(item: Candidate, voice: Localizer) -> CandidateItem:
-    because = [voice.say(text) for text in item.because]
-    how = voice.command(item.how)
-    return CandidateItem(item.cause, item.share, because, voice.say(item.settles), how)
+def _candidate(item: Candidate, localizer: Localizer) -> CandidateItem:
+    because = [localizer.say(text) for text in item.because]
+    how = localizer.command(item.how)
+    return CandidateItem(item.cause, item.share, because, localizer.say(item.settles), how)
 
 
-def _stop(stop: Stop | None, voice: Localizer) -> StopItem | None:
+def _stop(stop: Stop | None, localizer: Localizer) -> StopItem | None:
     if stop is None:
         return None
     known: tuple[StopAdvice, ...] = ("yes", "no", "not-yet", "may-go-on", "continue", "look-again")
     advice: StopAdvice = next((word for word in known if word == stop.advice), "unsure")
-    return StopItem(advice, voice.say(stop.summary), [voice.command(command) for command in stop.commands])
+    return StopItem(advice, localizer.say(stop.summary), [localizer.command(command) for command in stop.commands])
 
 
 def _advice(advice: str) -> Advice:

@@ -1,1 +1,1 @@
-"""A run as one looks at it: live or finished, in the terminal, on a page, in other people's tools."""
+"""A run, live or finished, in the terminal, on a page, in other people's tools."""

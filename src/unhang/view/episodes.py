@@ -1,4 +1,4 @@
-"""The stalls of a run that were looked at: since when, and when the verdict was said."""
+"""The stalls of a run that were sampled: since when, and when the verdict was said."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_DOCUMENT = 32 << 20
 
 
 class StallSpan(msgspec.Struct, frozen=True):
-    """A stall that was looked at: seconds since the epoch. ``since_s``: when the last rank moved, where that is known;
+    """A stall that was sampled: seconds since the epoch. ``since_s``: when the last rank moved, where that is known;
     ``said_s``: when the first verdict on it was said; ``taken_s``: when the evidence that is there now was taken."""
 
     since_s: float | None
@@ -43,7 +43,7 @@ class _Verdict(msgspec.Struct):
 
 
 def stall_spans(folder: Path) -> list[StallSpan]:
-    """Every stall of the run that was looked at, oldest first."""
+    """Every stall of the run that was sampled, oldest first."""
     found = list(_past(folder / ".unhang" / "past"))
     last = _episode(folder, past=False)
     return sorted((one for one in (*found, last) if one is not None), key=lambda one: one.taken_s)
@@ -69,7 +69,7 @@ def _episode(folder: Path, *, past: bool) -> StallSpan | None:
 
 
 def _first_said(folder: Path, manifest: _Manifest) -> float:
-    """A verdict grows: later looks replace its evidence. What was said leaves a paper each time."""
+    """A verdict grows: later samples replace its evidence. What was said leaves a paper each time."""
     taken_s = manifest.taken_s or 0.0
     since_s = manifest.stalled_since_s if manifest.stalled_since_s is not None else taken_s
     with suppress(OSError):

@@ -53,17 +53,23 @@ class TerminalSize:
     height: int
 
 
-def render_screen(reading: RunReading, room: TerminalSize, voice: Localizer) -> Group:
+def render_screen(reading: RunReading, room: TerminalSize, localizer: Localizer) -> Group:
     """The whole screen."""
     state = reading.state
     if state is None:
         return Group(
-            Styled(voice.line(str(reading.folder)), "bold"), Styled(sentences.missing_state_reason(reading, voice))
+            Styled(localizer.line(str(reading.folder)), "bold"),
+            Styled(sentences.missing_state_reason(reading, localizer)),
         )
-    top = [_head(state, voice, room.width), _condition(state, reading, voice), *_verdict(state, voice)]
-    bottom = [*_groups(state, voice), *_pace(state, voice), *_spent(state, voice), _foot(reading, voice)]
+    top = [_head(state, localizer, room.width), _condition(state, reading, localizer), *_verdict(state, localizer)]
+    bottom = [
+        *_groups(state, localizer),
+        *_pace(state, localizer),
+        *_spent(state, localizer),
+        _foot(reading, localizer),
+    ]
     lines = room.height - sum(_lines(part, room.width) for part in (*top, *bottom)) - 3
-    return Group(*top, Styled(), *_ranks(state, TerminalSize(room.width, max(4, lines)), voice), Styled(), *bottom)
+    return Group(*top, Styled(), *_ranks(state, TerminalSize(room.width, max(4, lines)), localizer), Styled(), *bottom)
 
 
 def _lines(part: Styled | Table, width: int) -> int:
@@ -74,38 +80,38 @@ def _lines(part: Styled | Table, width: int) -> int:
     return sum(1 if length <= width else -(-length // max(1, width - 8)) for length in cells)
 
 
-def _head(state: LiveState, voice: Localizer, width: int) -> Styled:
-    command = voice.line(" ".join(state.run.command), width)
-    return Styled.assemble((command, "bold"), "\n", ("   ".join(sentences.run_facts(state, voice)), "dim"))
+def _head(state: LiveState, localizer: Localizer, width: int) -> Styled:
+    command = localizer.line(" ".join(state.run.command), width)
+    return Styled.assemble((command, "bold"), "\n", ("   ".join(sentences.run_facts(state, localizer)), "dim"))
 
 
-def _condition(state: LiveState, reading: RunReading, voice: Localizer) -> Styled:
-    now = sentences.condition(state, reading, voice)
+def _condition(state: LiveState, reading: RunReading, localizer: Localizer) -> Styled:
+    now = sentences.condition(state, reading, localizer)
     line = Styled(now.text, TONES[now.tone])
     if now.left:
         line.append(f"   {now.left}", "bold red" if now.hurry else "yellow")
     return line
 
 
-def _verdict(state: LiveState, voice: Localizer) -> Iterator[Styled]:
-    told = sentences.headline(state, voice)
+def _verdict(state: LiveState, localizer: Localizer) -> Iterator[Styled]:
+    told = sentences.headline(state, localizer)
     if told is not None:
         yield Styled(told[0], "bold")
         yield Styled(f"  {told[1]}")
 
 
-def _ranks(state: LiveState, room: TerminalSize, voice: Localizer) -> Iterator[Styled | Table]:
+def _ranks(state: LiveState, room: TerminalSize, localizer: Localizer) -> Iterator[Styled | Table]:
     count = len(state.ranks.rank)
     if count == 0:
-        yield Styled(voice.say(say("no rank has been seen yet")), "yellow")
+        yield Styled(localizer.say(say("no rank has been seen yet")), "yellow")
     elif count < room.height and room.width >= 60:
-        yield _table(state, voice, room.width)
+        yield _table(state, localizer, room.width)
     else:
-        yield from _grid(state, room, voice)
-        yield _legend(state, voice)
+        yield from _grid(state, room, localizer)
+        yield _legend(state, localizer)
 
 
-def _table(state: LiveState, voice: Localizer, width: int) -> Table:
+def _table(state: LiveState, localizer: Localizer, width: int) -> Table:
     ranks = state.ranks
     table = Table(box=None, pad_edge=False, show_edge=False, header_style="dim")
     several = len(state.run.nodes) > 1
@@ -119,20 +125,20 @@ def _table(state: LiveState, voice: Localizer, width: int) -> Table:
         say("stands at"),
     ]
     for head in heads:
-        table.add_column(voice.say(head), no_wrap=True)
+        table.add_column(localizer.say(head), no_wrap=True)
     slowest = set(state.standing.laggards if state.standing is not None else ())
     for at, rank in enumerate(ranks.rank):
         word = STATES[ranks.state[at]]
         sign, style, text = STATE_SIGNS[word]
         waits_s = ranks.waits_s[at]
-        waited = " " + voice.say(duration(waits_s)) if waits_s >= 1 else ""
+        waited = " " + localizer.say(duration(waits_s)) if waits_s >= 1 else ""
         label = state.labels[ranks.label[at]] if ranks.label[at] >= 0 else ""
-        phase = voice.word(PHASES[ranks.phase[at]]) + (f" ({voice.line(label, 16)})" if label else "")
-        node = [voice.line(state.run.nodes[ranks.node[at]], 20) if ranks.node[at] >= 0 else ""] if several else []
+        phase = localizer.word(PHASES[ranks.phase[at]]) + (f" ({localizer.line(label, 16)})" if label else "")
+        node = [localizer.line(state.run.nodes[ranks.node[at]], 20) if ranks.node[at] >= 0 else ""] if several else []
         table.add_row(
             Styled(f"{rank}", "bold reverse" if rank in slowest else ""),
             *node,
-            Styled(f"{sign} {voice.say(text)}{waited}", style),
+            Styled(f"{sign} {localizer.say(text)}{waited}", style),
             phase,
             f"{ranks.step[at]:,}" if ranks.step[at] >= 0 else "–",
             sentences.seconds_text(ranks.step_s[at]) if ranks.step_s[at] > 0 else "–",
@@ -141,11 +147,11 @@ def _table(state: LiveState, voice: Localizer, width: int) -> Table:
     return table
 
 
-def _grid(state: LiveState, room: TerminalSize, voice: Localizer) -> Iterator[Styled]:
+def _grid(state: LiveState, room: TerminalSize, localizer: Localizer) -> Iterator[Styled]:
     cells = _cells_of_ranks(state)
     names = [str(rank) for rank in state.ranks.rank]
     if len(cells) > (room.height - 2) * _signs_per_row(room, names):
-        yield Styled(voice.say(say("one sign a node: its rank in the worst state")), "dim")
+        yield Styled(localizer.say(say("one sign a node: its rank in the worst state")), "dim")
         cells, names = _cells_of_nodes(state)
     a_row = _signs_per_row(room, names)
     margin = len(names[-1]) if names else 1
@@ -157,7 +163,7 @@ def _grid(state: LiveState, room: TerminalSize, voice: Localizer) -> Iterator[St
             line.append(sign, style)
         yield line
     if len(cells) > shown * a_row:
-        yield Styled(voice.say(say("… and {count} more", count=len(cells) - shown * a_row)), "dim")
+        yield Styled(localizer.say(say("… and {count} more", count=len(cells) - shown * a_row)), "dim")
 
 
 def _signs_per_row(room: TerminalSize, names: Sequence[str]) -> int:
@@ -184,54 +190,56 @@ def _cells_of_nodes(state: LiveState) -> tuple[list[tuple[str, str]], list[str]]
     return [STATE_SIGNS[word][:2] for word in worst.values()], [str(at) for at in range(len(worst))]
 
 
-def _legend(state: LiveState, voice: Localizer) -> Styled:
+def _legend(state: LiveState, localizer: Localizer) -> Styled:
     counts = Counter(STATES[number] for number in state.ranks.state)
     line = Styled()
     for word in WORST_FIRST:
         if counts[word]:
             sign, style, text = STATE_SIGNS[word]
             line.append(f"{sign} ", style)
-            line.append(f"{counts[word]:,} {voice.say(text)}   ")
+            line.append(f"{counts[word]:,} {localizer.say(text)}   ")
     return line
 
 
-def _groups(state: LiveState, voice: Localizer) -> Iterator[Styled | Table]:
+def _groups(state: LiveState, localizer: Localizer) -> Iterator[Styled | Table]:
     behind = sentences.ordered_groups(state)
     if not behind:
         return
     table = Table(box=None, pad_edge=False, show_edge=False, header_style="dim")
     for head in (say("group"), say("ranks"), say("position"), say("behind")):
-        table.add_column(voice.say(head), no_wrap=True)
+        table.add_column(localizer.say(head), no_wrap=True)
     for group in behind[:MAX_GROUP_ROWS]:
-        table.add_row(*sentences.group_row(group, voice))
+        table.add_row(*sentences.group_row(group, localizer))
     yield table
     if len(behind) > MAX_GROUP_ROWS:
-        yield Styled(voice.say(say("… and {count} more", count=len(behind) - MAX_GROUP_ROWS)), "dim")
+        yield Styled(localizer.say(say("… and {count} more", count=len(behind) - MAX_GROUP_ROWS)), "dim")
 
 
-def _pace(state: LiveState, voice: Localizer) -> Iterator[Styled]:
-    told = sentences.pace_sentence(state, voice)
+def _pace(state: LiveState, localizer: Localizer) -> Iterator[Styled]:
+    told = sentences.pace_sentence(state, localizer)
     if told is not None:
         yield Styled(told[0], "yellow" if told[1] else "dim")
 
 
-def _spent(state: LiveState, voice: Localizer) -> Iterator[Styled]:
+def _spent(state: LiveState, localizer: Localizer) -> Iterator[Styled]:
     """What the ranks do now, as bars; and time in phases the program marked."""
     counts = Counter(PHASES[number] for number in state.ranks.phase)
-    line = Styled(voice.say(say("now")) + "  ", "dim")
+    line = Styled(localizer.say(say("now")) + "  ", "dim")
     for phase, count in counts.most_common(4):
         share = count / max(1, len(state.ranks.phase))
         line.append("█" * max(1, round(BAR * share)), "blue")
-        line.append(f" {voice.word(phase)} {share:.0%}  ")
+        line.append(f" {localizer.word(phase)} {share:.0%}  ")
     if counts:
         yield line
-    if text := sentences.marked_phases_text(state, voice):
+    if text := sentences.marked_phases_text(state, localizer):
         yield Styled(text, "dim")
 
 
-def _foot(reading: RunReading, voice: Localizer) -> Styled:
-    folder = voice.line(str(reading.folder))
-    return Styled(f"{folder}   {voice.say(say('Ctrl-C leaves; the job goes on'))}" if reading.live else folder, "dim")
+def _foot(reading: RunReading, localizer: Localizer) -> Styled:
+    folder = localizer.line(str(reading.folder))
+    return Styled(
+        f"{folder}   {localizer.say(say('Ctrl-C leaves; the job goes on'))}" if reading.live else folder, "dim"
+    )
 
 
 def _short_place(place: str, limit: int) -> str:

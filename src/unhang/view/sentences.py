@@ -28,30 +28,30 @@ class Condition:
     hurry: bool = False
 
 
-def run_facts(state: LiveState, voice: Localizer) -> list[str]:
+def run_facts(state: LiveState, localizer: Localizer) -> list[str]:
     """How large it is, how long it runs, how far it is."""
     time = duration(state.at_s - state.run.started_s)
     found = [
-        voice.say(say("{count} ranks", count=state.run.world_size or len(state.ranks.rank))),
-        voice.say(say("nodes: {count}", count=max(1, len(state.run.nodes)))),
-        voice.say(say("ran for {time}", time=time) if state.ended else say("running for {time}", time=time)),
+        localizer.say(say("{count} ranks", count=state.run.world_size or len(state.ranks.rank))),
+        localizer.say(say("nodes: {count}", count=max(1, len(state.run.nodes)))),
+        localizer.say(say("ran for {time}", time=time) if state.ended else say("running for {time}", time=time)),
     ]
     if state.totals.steps:
-        found.append(voice.say(say("step {step}", step=f"{state.totals.steps:,}")))
+        found.append(localizer.say(say("step {step}", step=f"{state.totals.steps:,}")))
     if state.totals.step_s:
-        found.append(voice.say(say("{seconds} a step", seconds=seconds_text(state.totals.step_s))))
+        found.append(localizer.say(say("{seconds} a step", seconds=seconds_text(state.totals.step_s))))
     return found
 
 
-def condition(state: LiveState, reading: RunReading, voice: Localizer) -> Condition:
+def condition(state: LiveState, reading: RunReading, localizer: Localizer) -> Condition:
     """Who waits for whom, and how long is left."""
     if reading.because is not None:
-        return Condition(OVER, missing_state_reason(reading, voice))
+        return Condition(OVER, missing_state_reason(reading, localizer))
     if not reading.live:
-        return Condition(OVER, voice.say(say("over; this is how it ended")))
+        return Condition(OVER, localizer.say(say("over; this is how it ended")))
     standing = state.standing
     if standing is None or standing.waited_s < 1:
-        return _nobody_waits(state, voice)
+        return _nobody_waits(state, localizer)
     stalled = state.verdict is not None and state.verdict.level == "stall"
     if standing.laggards:
         text = say(
@@ -62,50 +62,50 @@ def condition(state: LiveState, reading: RunReading, voice: Localizer) -> Condit
         )
     else:
         text = say("all ranks wait, for {time}", time=duration(standing.waited_s))
-    tone, line, left_s = STALLED if stalled else WAITING, voice.line(voice.say(text), 140), standing.killed_in_s
+    tone, line, left_s = STALLED if stalled else WAITING, localizer.line(localizer.say(text), 140), standing.killed_in_s
     if left_s is None:
         return Condition(tone, line)
-    left = voice.say(say("the job's own limit ends it in {time}", time=duration(left_s)))
+    left = localizer.say(say("the job's own limit ends it in {time}", time=duration(left_s)))
     return Condition(tone, line, left, left_s < HURRY_S)
 
 
-def _nobody_waits(state: LiveState, voice: Localizer) -> Condition:
+def _nobody_waits(state: LiveState, localizer: Localizer) -> Condition:
     doing = [STATES[number] for number in state.ranks.state]
     dead = tuple(rank for rank, word in zip(state.ranks.rank, doing, strict=True) if word == "dead")
     if dead:
-        return Condition(STALLED, voice.line(voice.say(say("{ranks:who} ended badly", ranks=dead)), 140))
+        return Condition(STALLED, localizer.line(localizer.say(say("{ranks:who} ended badly", ranks=dead)), 140))
     if not doing:
-        return Condition(CALM, voice.say(say("begins")))
+        return Condition(CALM, localizer.say(say("begins")))
     if set(doing) == {"over"}:
-        return Condition(OVER, voice.say(say("all ranks are done; the command has not ended yet")))
-    return Condition(CALM, voice.say(say("moves")))
+        return Condition(OVER, localizer.say(say("all ranks are done; the command has not ended yet")))
+    return Condition(CALM, localizer.say(say("moves")))
 
 
-def missing_state_reason(reading: RunReading, voice: Localizer) -> str:
+def missing_state_reason(reading: RunReading, localizer: Localizer) -> str:
     """Why there is no state, or no new one; empty where there is."""
-    return voice.line(voice.say(reading.because)) if reading.because is not None else ""
+    return localizer.line(localizer.say(reading.because)) if reading.because is not None else ""
 
 
-def headline(state: LiveState, voice: Localizer) -> tuple[str, str] | None:
+def headline(state: LiveState, localizer: Localizer) -> tuple[str, str] | None:
     """Status, cause, certainty, ranks and place; and the sentence. None before there is a verdict."""
     told = state.verdict
     if told is None:
         return None
-    ranks = f" · {voice.say(ranks_label(tuple(told.ranks)))}" if told.ranks else ""
+    ranks = f" · {localizer.say(ranks_label(tuple(told.ranks)))}" if told.ranks else ""
     where = f" · {told.where}" if told.where else ""
-    line = f"{_status(told, voice)}{voice.colon}{told.cause} · {_certainty(told, voice)}{ranks}{where}"
-    return voice.line(line), text_from_json(told.parts, told.sentence, voice)
+    line = f"{_status(told, localizer)}{localizer.colon}{told.cause} · {_certainty(told, localizer)}{ranks}{where}"
+    return localizer.line(line), text_from_json(told.parts, told.sentence, localizer)
 
 
-def _status(told: LiveVerdict, voice: Localizer) -> str:
+def _status(told: LiveVerdict, localizer: Localizer) -> str:
     with suppress(ValueError):
-        return voice.say(STATUS[Status(told.status)])
+        return localizer.say(STATUS[Status(told.status)])
     return told.status.upper()
 
 
-def _certainty(told: LiveVerdict, voice: Localizer) -> str:
+def _certainty(told: LiveVerdict, localizer: Localizer) -> str:
     with suppress(ValueError):
-        return voice.say(CERTAINTY[Certainty(told.certainty)])
+        return localizer.say(CERTAINTY[Certainty(told.certainty)])
     return told.certainty
 
 
@@ -115,31 +115,33 @@ def ordered_groups(state: LiveState) -> list[GroupColumns]:
     return sorted(known, key=lambda group: (min(group.enqueued) - max(group.enqueued), -len(group.rank), group.name))
 
 
-def group_row(group: GroupColumns, voice: Localizer) -> tuple[str, str, str, str]:
+def group_row(group: GroupColumns, localizer: Localizer) -> tuple[str, str, str, str]:
     """Its name, its ranks, how far the first is, and who is behind by how much."""
     first, last = max(group.enqueued), min(group.enqueued)
     late = [rank for rank, position in zip(group.rank, group.enqueued, strict=True) if position == last]
-    late_ranks = voice.say(ranks_label(tuple(late)))
-    behind = voice.say(say("{who} by {count}", who=late_ranks, count=first - last)) if first > last else "–"
-    return voice.line(f"{group.name} {group.backend}".strip(), 28), str(len(group.rank)), f"{first:,}", behind
+    late_ranks = localizer.say(ranks_label(tuple(late)))
+    behind = localizer.say(say("{who} by {count}", who=late_ranks, count=first - last)) if first > last else "–"
+    return localizer.line(f"{group.name} {group.backend}".strip(), 28), str(len(group.rank)), f"{first:,}", behind
 
 
-def pace_sentence(state: LiveState, voice: Localizer) -> tuple[str, bool] | None:
+def pace_sentence(state: LiveState, localizer: Localizer) -> tuple[str, bool] | None:
     """The slowest rank, or how much steps differ; and whether it is a complaint."""
     if state.totals.slowest is not None:
-        return voice.say(say("the others wait for rank {rank} at every step", rank=state.totals.slowest)), True
+        return localizer.say(say("the others wait for rank {rank} at every step", rank=state.totals.slowest)), True
     known = sorted(step_s for step_s in state.ranks.step_s if step_s > 0)
     if len(known) < 2:
         return None
     text = say("steps take {low} to {high}", low=seconds_text(known[0]), high=seconds_text(known[-1]))
-    return voice.say(text), False
+    return localizer.say(text), False
 
 
-def marked_phases_text(state: LiveState, voice: Localizer) -> str:
+def marked_phases_text(state: LiveState, localizer: Localizer) -> str:
     """Time in the phases the program marked, those that took longest; empty without any."""
     spent = sorted(state.totals.by_phase.items(), key=lambda one: -one[1][0])[:4]
-    words = ", ".join(f"{voice.line(label, 20)} {voice.say(duration(seconds))}" for label, (seconds, _) in spent)
-    return voice.say(say("so far: {phases}", phases=words)) if spent else ""
+    words = ", ".join(
+        f"{localizer.line(label, 20)} {localizer.say(duration(seconds))}" for label, (seconds, _) in spent
+    )
+    return localizer.say(say("so far: {phases}", phases=words)) if spent else ""
 
 
 def seconds_text(seconds: float) -> str:

@@ -28,7 +28,7 @@ _OTHER = _NUMBERS["other"]
 
 
 class SeriesRow(msgspec.Struct, array_like=True, frozen=True):
-    """Some seconds of one rank. ``end_s``: seconds since the epoch; ``site``: of most looks, -1 without one.
+    """Some seconds of one rank. ``end_s``: seconds since the epoch; ``site``: of most samples, -1 without one.
 
     ``mix`` holds what it did: number of a phase (``WAITS`` added where it waited) and its share in percent, in turns.
     """
@@ -135,7 +135,8 @@ class RankRows:
 
 @lru_cache(maxsize=1 << 14)
 def _mix(doing: tuple[tuple[int, str, bool, int], ...]) -> tuple[list[int], int]:
-    """``Row.mix``, and the number of the site of most looks. Many rows are alike: waiting looks the same everywhere."""
+    """``Row.mix``, and the number of the site of most samples. Many rows are alike: waiting looks the same
+    everywhere."""
     looks: dict[int, int] = {}
     sites: dict[int, int] = {-1: 0}
     for site, phase, waits, count in doing[:64]:

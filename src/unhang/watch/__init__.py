@@ -1,1 +1,1 @@
-"""Beside the training job: notice a stall, look at every rank, say why, leave the job alone."""
+"""Beside the training job: notice a stall, sample every rank, say why, leave the job alone."""

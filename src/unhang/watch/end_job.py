@@ -30,8 +30,8 @@ class Abort:
         self._mark = f"{RECORDS_VARIABLE}={records}"
         self._deadline = time.monotonic() + GRACE_S
         for pid in self._mine():
-            look = job_processes.process_status(pid)
-            if look is not None and look.state == "T":
+            sample = job_processes.process_status(pid)
+            if sample is not None and sample.state == "T":
                 _send(pid, signal.SIGKILL)
         for pid in commands:
             _send(pid, signal.SIGTERM)

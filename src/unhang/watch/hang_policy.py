@@ -27,7 +27,7 @@ def _report_after_s(plan: RunPlan, episode: StallEpisode) -> float:
     usual_s = plan.slow_after_s
     if usual_s is None:
         usual_s = CLEAR_AFTER_S if _is_clear(episode) else SLOW_AFTER_S
-    before_steps = 1 if episode.standing.rhythm else STARTUP_FACTOR
+    before_steps = 1 if episode.snapshot.rhythm else STARTUP_FACTOR
     return max(usual_s * before_steps, SEEN_WAIT_FACTOR * episode.seen_s)
 
 
@@ -41,7 +41,7 @@ def _is_clear(episode: StallEpisode) -> bool:
 def idle_limit_s(plan: RunPlan, episode: StallEpisode) -> float:
     """After so long without any movement, the processor and files unused, a rank does not work."""
     usual_s = SLOW_AFTER_S if plan.slow_after_s is None else plan.slow_after_s
-    before_steps = 1 if episode.standing.rhythm else STARTUP_FACTOR
+    before_steps = 1 if episode.snapshot.rhythm else STARTUP_FACTOR
     return max(usual_s * before_steps, IDLE_FACTOR * episode.seen_s)
 
 

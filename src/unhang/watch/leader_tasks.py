@@ -35,25 +35,25 @@ if TYPE_CHECKING:
     from unhang.watch.watcher import Watcher
 
 MAX_REMOTE_SAMPLES = 256
-"""Ranks of other nodes that are looked at one by one."""
+"""So many ranks of other nodes are looked at one by one."""
 LEADER_REQUEST_LIMIT_S = 4.0
 """After a command that failed: so long the leader's may take to fail too, and ask."""
 LEAVING_S = 1.0
 MAX_PACE_SAMPLES = 8
 PACE_SAMPLE_LIMIT_S = 8.0
-"""So much longer the looks of another node at a job that moves may take."""
+"""So much longer samples of a job that moves may take on another node."""
 
 
 class LeaderTasks:
-    """Beside one watcher."""
+    """Multi-node work of one watcher: judge for all nodes as leader, else serve the leader's requests."""
 
     def __init__(self, watcher: Watcher) -> None:
         self._watcher = watcher
-        self.company: ClusterView | None = None
+        self.cluster: ClusterView | None = None
         with suppress(OSError):
-            self.company = ClusterView.of_run(watcher.plan, watcher.folder.path, watcher.records)
+            self.cluster = ClusterView.of_run(watcher.plan, watcher.folder.path, watcher.records)
         self._leader_numbers: dict[int, int] = {}
-        """Our own number of a look → the leader's."""
+        """Our own number of a sample → the leader's."""
         self._lines = node_announcements.NodeAnnouncements()
         self._heard: LeaderVerdict | None = None
         self._checked = 0
@@ -61,36 +61,36 @@ class LeaderTasks:
     @property
     def hurries(self) -> bool:
         """Another node judges, and somebody waits."""
-        return self.company is not None and self.company.role is Role.FOLLOWS and self.company.hurries
+        return self.cluster is not None and self.cluster.role is Role.FOLLOWS and self.cluster.hurries
 
-    def judge(self, now_ns: int, looks: Mapping[int, RankSample]) -> WaitSnapshot | None:
+    def judge(self, now_ns: int, samples: Mapping[int, RankSample]) -> WaitSnapshot | None:
         """Who waits for whom; None where another node says it."""
         watcher = self._watcher
-        states = watcher.detector.rank_states(now_ns, looks)
-        if self.company is None:
+        states = watcher.detector.rank_states(now_ns, samples)
+        if self.cluster is None:
             return watcher.detector.judge(now_ns, states)
-        self.company.watched, judged = watcher.observers.wanted(), self.company.judges
+        self.cluster.watched, judged = watcher.observers.wanted(), self.cluster.judges
         pace, calls = watcher.moving.stragglers.told, watcher.moving.prints
-        self.company.tick(now_ns, looks, states, deaths=watcher.members.deaths, pace=pace, calls=calls)
-        for line in self._lines.due(self.company):
+        self.cluster.tick(now_ns, samples, states, deaths=watcher.members.deaths, pace=pace, calls=calls)
+        for line in self._lines.due(self.cluster):
             watcher.folder.say(announcements.line(line))
-        if judged and not self.company.judges:
+        if judged and not self.cluster.judges:
             watcher.hand_over()
-        return self.company.judge(watcher.detector, now_ns, states)
+        return self.cluster.judge(watcher.detector, now_ns, states)
 
     def follow(self) -> None:
         """Do what the leader asks, and show what it said."""
-        if self.company is None:
+        if self.cluster is None:
             return
-        wanted = self.company.take_sample_request()
+        wanted = self.cluster.take_sample_request()
         if wanted is not None:
             since_s = time.time() - (time.monotonic_ns() - wanted.since_ns) / 1e9 if wanted.since_ns >= 0 else None
             order = self._watcher.next_request(since_s, with_stacks=wanted.with_stacks, live=wanted.live)
-            if wanted.looks:
-                order = self._watcher.moving.as_pace_request(order, min(wanted.looks, MAX_PACE_SAMPLES))
+            if wanted.samples:
+                order = self._watcher.moving.as_pace_request(order, min(wanted.samples, MAX_PACE_SAMPLES))
             self._leader_numbers[order.number] = wanted.number
-            self._watcher.begin(order, pack_for=self.company.pack_path)
-        said = self.company.take_leader_verdict()
+            self._watcher.begin(order, pack_for=self.cluster.pack_path)
+        said = self.cluster.take_leader_verdict()
         if said is not None:
             self._hear(said)
 
@@ -121,126 +121,128 @@ class LeaderTasks:
     def took(self, child: DiagnosisChild) -> bool:
         """Whether ``child`` took evidence for the leader; then it is on its way."""
         number = self._leader_numbers.pop(child.number, None)
-        if number is None or self.company is None:
+        if number is None or self.cluster is None:
             return number is not None
-        self.company.packed(number)
+        self.cluster.announce_evidence(number)
         return True
 
-    def ask(self, order: EvidenceRequest, standing: WaitSnapshot | None) -> EvidenceRequest:
+    def ask(self, order: EvidenceRequest, snapshot: WaitSnapshot | None) -> EvidenceRequest:
         """``order``, with the evidence of the other nodes on its way where it is ours to judge for all."""
-        company = self.company
-        if company is None or company.role is not Role.LEADS or not company.roster.met():
+        cluster = self.cluster
+        if cluster is None or cluster.role is not Role.LEADS or not cluster.roster.met():
             return order
-        _make_empty(company.arrival_path)
-        asked = company.request_evidence(order.number, standing, with_stacks=order.with_stacks, live=order.live)
-        dying = not order.live or company.roster.died_ns() > 0
+        _make_empty(cluster.arrival_path)
+        asked = cluster.request_evidence(order.number, snapshot, with_stacks=order.with_stacks, live=order.live)
+        dying = not order.live or cluster.roster.died_ns() > 0
         limit_s = AT_THE_END_S if dying else AFTER_STACKS_S if order.with_stacks else AFTER_OURS_S
-        return _with_remote_evidence(order, company, asked, limit_s)
+        return _with_remote_evidence(order, cluster, asked, limit_s)
 
-    def slowest(self, looks: Mapping[int, RankSample]) -> SlowestRank | None:
-        """The rank that holds all ranks of all nodes up, when it is time to look at it."""
-        stragglers, company = self._watcher.moving.stragglers, self.company
-        if company is None:
-            return stragglers.add(looks)
-        return stragglers.add(looks, company.paces(), judges=company.judges)
+    def slowest(self, samples: Mapping[int, RankSample]) -> SlowestRank | None:
+        """The rank that holds all ranks of all nodes up, when it is time to sample it."""
+        stragglers, cluster = self._watcher.moving.stragglers, self.cluster
+        if cluster is None:
+            return stragglers.add(samples)
+        return stragglers.add(samples, cluster.paces(), judges=cluster.judges)
 
     def with_remote_pace(self, order: EvidenceRequest, slow: SlowestRank) -> EvidenceRequest:
-        """``order``, a look at a job that moves, with what another node has to tell of it."""
-        company = self.company
-        paces = company.paces() if company is not None and company.role is Role.LEADS else None
-        if company is None or not paces:
+        """``order``, a sample of a job that moves, with what another node has to tell of it."""
+        cluster = self.cluster
+        paces = cluster.paces() if cluster is not None and cluster.role is Role.LEADS else None
+        if cluster is None or not paces:
             return order
         least = {told.rank: told.waits / 100 for told in paces.values() if told is not None}
         order = replace(order, pace=self._watcher.moving.stragglers.record.document(least))
-        _make_empty(company.arrival_path)
+        _make_empty(cluster.arrival_path)
         return _with_remote_evidence(
-            order, company, company.request_pace(order.number, slow, looks=order.looks), PACE_SAMPLE_LIMIT_S
+            order, cluster, cluster.request_pace(order.number, slow, samples=order.samples), PACE_SAMPLE_LIMIT_S
         )
 
     def that_call_otherwise(self, checks: int) -> list[int]:
         """Nodes whose ranks called something else than others, once after each of our ``checks``."""
-        nodes = self.company.that_call_otherwise() if self.company is not None and checks != self._checked else []
+        nodes = self.cluster.that_call_otherwise() if self.cluster is not None and checks != self._checked else []
         if nodes:
             self._checked = checks
         return nodes
 
     def with_remote_calls(self, order: EvidenceRequest, nodes: list[int]) -> EvidenceRequest:
         """``order``, with the dumps of those nodes, and all of them compared."""
-        assert self.company is not None
-        _make_empty(self.company.arrival_path)
+        assert self.cluster is not None
+        _make_empty(self.cluster.arrival_path)
         order = _with_remote_evidence(
-            order, self.company, self.company.request_calls(order.number, nodes), PACE_SAMPLE_LIMIT_S
+            order, self.cluster, self.cluster.request_calls(order.number, nodes), PACE_SAMPLE_LIMIT_S
         )
         assert order.nodes is not None
         return replace(order, with_stacks=True, nodes=replace(order.nodes, compare=True))
 
     def say(self, summary: VerdictSummary, *, abort: bool = False) -> None:
         """The verdict that was just printed, for the other nodes."""
-        if self.company is None:
+        if self.cluster is None:
             return
         verdict = b""
         with suppress(OSError):
             verdict = self._watcher.folder.verdict.read_bytes()
-        self.company.say(summary, verdict, abort=abort)
+        self.cluster.say(summary, verdict, abort=abort)
 
     def over(self, summary: VerdictSummary) -> None:
-        """The wait that ``summary`` told of has ended by itself."""
-        if self.company is not None:
-            self.company.say(summary, b"", ended=True)
+        """The wait that ``summary`` reported has ended by itself."""
+        if self.cluster is not None:
+            self.cluster.say(summary, b"", ended=True)
 
     def died_ns(self) -> int:
         """When a rank of another node died last, as far as we heard and lead; 0 where none did."""
-        company = self.company
-        return company.roster.died_ns() if company is not None and company.role is Role.LEADS else 0
+        cluster = self.cluster
+        return cluster.roster.died_ns() if cluster is not None and cluster.role is Role.LEADS else 0
 
     def in_doubt(self) -> bool:
-        """A node has just fallen quiet: what a look found without it may be wrong in a moment."""
-        company = self.company
-        return company is not None and company.role is Role.LEADS and company.in_doubt
+        """A node has just fallen quiet: what a sample found without it may be wrong in a moment."""
+        cluster = self.cluster
+        return cluster is not None and cluster.role is Role.LEADS and cluster.in_doubt
 
     def was_reported_before(self, summary: VerdictSummary) -> bool:
         """Whether the node that led before us has said just this."""
         before = self._heard.to_summary() if self._heard is not None else None
         return before is not None and before.identity_key == summary.identity_key
 
-    def samples(self, standing: WaitSnapshot | None, looks: Mapping[int, RankSample]) -> Mapping[int, RankSample]:
-        """``looks``, and those at ranks of other nodes that matter now."""
-        if self.company is None or standing is None:
-            return looks
-        matter = [rank for rank in (*standing.laggards[:MAX_REMOTE_SAMPLES], standing.waiters[0]) if rank not in looks]
-        return {**looks, **self.company.samples(matter)}
+    def samples(self, snapshot: WaitSnapshot | None, samples: Mapping[int, RankSample]) -> Mapping[int, RankSample]:
+        """``samples``, and those of ranks of other nodes that matter now."""
+        if self.cluster is None or snapshot is None:
+            return samples
+        matter = [
+            rank for rank in (*snapshot.laggards[:MAX_REMOTE_SAMPLES], snapshot.waiters[0]) if rank not in samples
+        ]
+        return {**samples, **self.cluster.samples(matter)}
 
-    def members(self, standing: WaitSnapshot) -> JobRanks:
+    def members(self, snapshot: WaitSnapshot) -> JobRanks:
         """All ranks of all nodes as lines need them."""
         own = self._watcher.members
-        if self.company is None:
+        if self.cluster is None:
             return own
-        ranks = [rank for rank in standing.doing if rank not in own.by_rank]
-        return JobRanks(own.records, {**own.by_rank, **self.company.members(ranks)})
+        ranks = [rank for rank in snapshot.doing if rank not in own.by_rank]
+        return JobRanks(own.records, {**own.by_rank, **self.cluster.members(ranks)})
 
     def all_ranks(self) -> JobRanks:
         """Our ranks, and those that other nodes watch or watched."""
         own = self._watcher.members
-        if self.company is None:
+        if self.cluster is None:
             return own
-        others = (node.ranks for node in self.company.roster.met())
+        others = (node.ranks for node in self.cluster.roster.met())
         return JobRanks(
             own.records, {**_placeholder_ranks(rank for ranks in others for rank in ranks), **own.by_rank}, own.births
         )
 
     def live(self, state: LiveState) -> LiveState:
         """``state`` with the ranks of all nodes."""
-        return with_remote_ranks(state, self.company.roster) if self.company is not None else state
+        return with_remote_ranks(state, self.cluster.roster) if self.cluster is not None else state
 
     def wait_for_leader_verdict(self) -> bool:
-        """Our command failed. Whether the leader has said why, or does within some seconds."""
-        company, watcher = self.company, self._watcher
-        if company is None:
+        """After our command failed: wait some seconds for the leader's verdict. Whether it came."""
+        cluster, watcher = self.cluster, self._watcher
+        if cluster is None:
             return False
         deadline = time.monotonic() + LEADER_REQUEST_LIMIT_S
         while time.monotonic() < deadline:
             self.judge(time.monotonic_ns(), watcher.members.samples())
-            if company.role is not Role.FOLLOWS:
+            if cluster.role is not Role.FOLLOWS:
                 return self._leader_reported_failure
             self.follow()
             if watcher.child is not None and watcher.child.number in self._leader_numbers:
@@ -261,17 +263,17 @@ class LeaderTasks:
         return self._heard.abort or summary.level in (VerdictLevel.CRASH.value, VerdictLevel.STALL.value)
 
     def leave(self, *, failed: bool) -> None:
-        """The last thing: what we have stays for the leader where our end may be what it looks for."""
-        company, watcher = self.company, self._watcher
-        if company is None:
+        """Send the last state, and our evidence where the command ``failed``; then leave."""
+        cluster, watcher = self.cluster, self._watcher
+        if cluster is None:
             return
-        if failed and company.role is Role.FOLLOWS:
+        if failed and cluster.role is Role.FOLLOWS:
             from unhang.watch.nodes.transport.evidence_pack import pack_evidence
 
             with suppress(OSError):
-                pack_evidence(watcher.folder.path, company.pack_path)
-                company.packed(EXIT_EVIDENCE_NUMBER)
-        company.end(well=not failed, wait_s=LEAVING_S)
+                pack_evidence(watcher.folder.path, cluster.pack_path)
+                cluster.announce_evidence(EXIT_EVIDENCE_NUMBER)
+        cluster.end(well=not failed, wait_s=LEAVING_S)
 
 
 def _make_empty(folder: Path) -> None:
@@ -281,9 +283,9 @@ def _make_empty(folder: Path) -> None:
 
 
 def _with_remote_evidence(
-    order: EvidenceRequest, company: ClusterView, asked: list[int], limit_s: float
+    order: EvidenceRequest, cluster: ClusterView, asked: list[int], limit_s: float
 ) -> EvidenceRequest:
-    return replace(order, nodes=EvidenceGathering(company.arrival_path, company.nodes_at_sample(asked), limit_s))
+    return replace(order, nodes=EvidenceGathering(cluster.arrival_path, cluster.nodes_at_sample(asked), limit_s))
 
 
 def _placeholder_ranks(ranks: Iterable[int]) -> dict[int, JobRank]:

@@ -35,7 +35,7 @@ class MovingJob:
         self._rhythm = StepPeriodSearch(watcher.records, watcher.folder.path / "dumps")
         self.drift = CallDriftWatch(watcher.records, watcher.folder.path)
         self._looks: set[int] = set()
-        """Numbers of looks at a job that moves; the others are looks at a wait."""
+        """Numbers of samples of a job that moves; the others are of a wait."""
         self._said: set[tuple[object, ...]] = set()
 
     @property
@@ -43,33 +43,33 @@ class MovingJob:
         """What our ranks called, for other nodes."""
         return self.drift.prints
 
-    def looked(self, child: DiagnosisChild) -> bool:
-        """Whether ``child`` is a look of ours."""
+    def is_ours(self, child: DiagnosisChild) -> bool:
+        """Whether ``child`` is a sample of ours."""
         return child.number in self._looks
 
-    def go_on(self, looks: Mapping[int, RankSample]) -> None:
-        """Called at every look at all ranks."""
+    def go_on(self, samples: Mapping[int, RankSample]) -> None:
+        """Called at every sample of all ranks."""
         watcher = self._watcher
-        self._follow_straggler(looks)
+        self._follow_straggler(samples)
         if watcher.episode is None and watcher.child is None:
             self._follow_drift()
-        elif watcher.child is None and watcher.episode is not None and watcher.episode.standing.waited_s <= LONG_STEP_S:
+        elif watcher.child is None and watcher.episode is not None and watcher.episode.snapshot.waited_s <= LONG_STEP_S:
             self._learn_step_period()  # of a job that only gets on slowly
 
     def cancel_requests(self) -> None:
-        """A look is about to begin, and asks for dumps itself."""
+        """A sample is about to begin, and asks for dumps itself."""
         self._rhythm.end()
         self.drift.end()
 
-    def as_pace_request(self, order: EvidenceRequest, looks: int) -> EvidenceRequest:
-        """``order`` as a look at a job that moves at the pace of a rank."""
+    def as_pace_request(self, order: EvidenceRequest, samples: int) -> EvidenceRequest:
+        """``order`` as a sample of a job that moves at the pace of a rank."""
         pace = self.stragglers.record.document()
         return replace(
-            order, looks=looks, earlier_dumps=looks > 2, pace=pace, sample_pause_s=self._sample_pause_s(looks)
+            order, samples=samples, earlier_dumps=samples > 2, pace=pace, sample_pause_s=self._sample_pause_s(samples)
         )
 
     def hear(self, answer: tuple[VerdictSummary, str] | None) -> None:
-        """What a look of ours came to."""
+        """What a sample of ours came to."""
         watcher = self._watcher
         if answer is not None and answer[0].level == VerdictLevel.SLOW.value:
             saved_slow_verdict.save(watcher.folder.path, saved_sample.SAMPLE_PARTS)
@@ -83,17 +83,17 @@ class MovingJob:
         if watcher.episode is None:
             saved_sample.discard(watcher.folder.path)
 
-    def _follow_straggler(self, looks: Mapping[int, RankSample]) -> None:
-        """A job that moves at the pace of one rank: look at it a few times in a row, now and then."""
+    def _follow_straggler(self, samples: Mapping[int, RankSample]) -> None:
+        """A job that moves at the pace of one rank: sample that rank a few times in a row, now and then."""
         watcher = self._watcher
-        waits = watcher.episode is not None and watcher.episode.standing.waited_s > LONG_STEP_S
-        slow = None if waits or watcher.ended_episode is not None else watcher.nodes.slowest(looks)
+        waits = watcher.episode is not None and watcher.episode.snapshot.waited_s > LONG_STEP_S
+        slow = None if waits or watcher.ended_episode is not None else watcher.nodes.slowest(samples)
         if slow is None or watcher.child is not None:
             return
         self._look(slow)
 
     def _follow_drift(self) -> None:
-        """What the ranks of a moving job called is compared rarely; calls that differ are looked at once."""
+        """What the ranks of a moving job called is compared rarely; calls that differ are looked into once."""
         if self._watcher.ends():
             return  # the dumps the others make now are wanted
         most = self._learn_step_period()
@@ -122,8 +122,8 @@ class MovingJob:
         order = watcher.nodes.with_remote_calls(order, list(between)) if between else order
         watcher.child = DiagnosisChild.start(order, watcher.folder, waited_s=0.0, width=watcher.plan.width)
 
-    def _sample_pause_s(self, looks: int) -> float:
-        """Looks at a job that moves span more than a step: within one, every wait looks like a stall."""
+    def _sample_pause_s(self, samples: int) -> float:
+        """Seconds: samples of a job that moves span more than a step; within one, every wait looks like a stall."""
         members = self._watcher.members.by_rank.values()
         step_s = max((m.view.step_mean_ns for m in members), default=0.0) / 1e9
-        return max(SAMPLE_PAUSE_S, min(MAX_SAMPLE_PAUSE_S, 1.3 * step_s / max(1, looks - 1)))
+        return max(SAMPLE_PAUSE_S, min(MAX_SAMPLE_PAUSE_S, 1.3 * step_s / max(1, samples - 1)))

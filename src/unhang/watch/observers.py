@@ -1,4 +1,4 @@
-"""Whoever looks at a run from outside: the snapshot for viewers, the metrics, and the history of all runs."""
+"""Who watches a run from outside: the snapshot for viewers, the metrics, and the history of all runs."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ class RunObservers:
         self._metrics = MetricsProcess(watcher.folder.path, watcher.records, plan.metrics)
 
     def earlier(self) -> bytes:
-        """``machine/history.json`` for the evidence of a look."""
+        """``machine/history.json`` for the evidence of a sample."""
         return self._history.content()
 
     def wanted(self) -> bool:
-        """Whether anybody looks."""
+        """Whether anybody watches the run."""
         return self._live.wanted()
 
-    def go_on(self, standing: WaitSnapshot | None) -> None:
+    def go_on(self, wait: WaitSnapshot | None) -> None:
         """After every tick."""
         self._metrics.reap()
         self._history.reap()
         if self._live.due():
-            self._live.write(self._state(standing))
+            self._live.write(self._state(wait))
 
     def close(self, *, failed: bool) -> None:
         """The run is over: keep it, and leave the last snapshot behind."""
@@ -53,7 +53,7 @@ class RunObservers:
         self._live.write_last(self._state(None, ended=True))
         self._metrics.end()
 
-    def _state(self, standing: WaitSnapshot | None, *, ended: bool = False) -> LiveState:
+    def _state(self, wait: WaitSnapshot | None, *, ended: bool = False) -> LiveState:
         watcher = self._watcher
         everyone = {**watcher.members.by_rank, **watcher.absent.by_rank}
         snapshot = SnapshotBuilder(
@@ -65,7 +65,7 @@ class RunObservers:
             node_of=_hosts(everyone),
             world_size=watcher.members.world_size,
         )
-        return watcher.nodes.live(snapshot.state(standing, watcher.said, watcher.totals, ended=ended))
+        return watcher.nodes.live(snapshot.state(wait, watcher.said, watcher.totals, ended=ended))
 
     def _ending(self, *, failed: bool) -> RunEnding:
         watcher = self._watcher

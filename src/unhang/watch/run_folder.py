@@ -20,7 +20,7 @@ class RunPlan:
     """What the user asked for and what was started; ``run.json`` in the run folder.
 
     ``slow_after_s``: how long one rank may work alone while others wait before that is said (None: as
-    ``wishes.patience_s`` thinks); ``abort_slow_after_s``:
+    ``hang_policy.patience_limits_s`` thinks); ``abort_slow_after_s``:
     when ``on_hang`` is ``abort``, after so long even a laggard that works is ended (None: never).
     """
 
@@ -81,7 +81,7 @@ class RunFolder:
 
     @property
     def said(self) -> Path:
-        """Lines for the terminal: the watcher adds them, the front process prints them."""
+        """Lines for the terminal: the watcher adds them, the command runner prints them."""
         return (self.records or self.path / ".unhang") / "said.txt"
 
     @property

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from unhang.watch.watcher import Watcher
 
 EXIT_STATUS_LIMIT_S = 2.0
-"""The front process writes down how the command ended a moment after it did."""
+"""Seconds: the command runner writes down how the command ended a moment after it did."""
 
 
 class RunShutdown:
-    """Of one watcher, once."""
+    """Runs once, after the command ended: final sample, verdict, last lines, clean-up."""
 
     def __init__(self, watcher: Watcher) -> None:
         self._watcher = watcher
@@ -95,7 +95,7 @@ class RunShutdown:
         """What shows that every rank is well; nothing where that is not shown, or something else was said."""
         watcher = self._watcher
         members, folder = watcher.members, watcher.folder
-        if not members.by_rank or folder.verdict.exists() or watcher.nodes.company is not None:
+        if not members.by_rank or folder.verdict.exists() or watcher.nodes.cluster is not None:
             return
         members.infer_clean_exits()
         order = watcher.next_request(None, with_stacks=False, live=False)

@@ -1,4 +1,4 @@
-"""What one look leaves in the run folder, as a whole: it is put away with its verdict, or cleared away."""
+"""What one sample leaves in the run folder, as a whole: it is put away with its verdict, or cleared away."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def archive(folder: Path, number: int) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Nothing came of the last look."""
+    """Nothing came of the last sample."""
     for name in SAMPLE_PARTS:
         with suppress(OSError):
             (folder / name).unlink()

@@ -1,4 +1,4 @@
-"""One wait of the job, from its first second to its end: when to look again, what was said about it."""
+"""One wait of the job, from its first second to its end: when to sample again, what was said about it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from unhang.watch.reporting import announcements
 from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
 
 RESAMPLE_FACTOR = 2.0
-"""After a look that settled nothing the next one comes when the wait has become so many times longer."""
+"""After a sample that settled nothing the next one comes when the wait has become so many times longer."""
 MIN_SAMPLE_INTERVAL_S = 2.0
 MAX_SAMPLE_INTERVAL_S = 60.0
 NEAR_S, NEAR_SHARE = 10.5, 0.205
-"""A little earlier than diagnosis.levels, which judges the look that comes of it."""
+"""A little earlier than diagnosis.levels, which judges the sample that comes of it."""
 STALL_SAMPLE_INTERVAL_S = 60.0
 COUNTDOWN_S = (600.0, 300.0, 60.0, 30.0, 10.0)
 _numbers = itertools.count(1)
@@ -25,10 +25,10 @@ _numbers = itertools.count(1)
 
 @dataclass(slots=True)
 class StallEpisode:
-    """``said``: the last verdict that was printed; ``last``: what the last look came to, and ``text`` as people read
+    """``said``: the last verdict that was printed; ``last``: what the last sample came to, and ``text`` as people read
     it."""
 
-    standing: WaitSnapshot
+    snapshot: WaitSnapshot
     number: int = field(default_factory=lambda: next(_numbers))
     said: VerdictSummary | None = None
     last: VerdictSummary | None = None
@@ -46,62 +46,66 @@ class StallEpisode:
     """The marked work takes longer than its author allowed."""
     _times_printed: int = 0
     _same_in_a_row: int = 0
-    """So many looks in a row have come to what the last one came to."""
+    """So many samples in a row have come to what the last one came to."""
     _sampled_at_s: float = 0.0
-    _looked: int = 0
+    _samples_begun: int = 0
     _last_discarded: bool = False
     _counted_s: float = float("inf")
 
-    def goes_on(self, standing: WaitSnapshot | None, looks: Mapping[int, RankSample]) -> bool:
+    def goes_on(self, snapshot: WaitSnapshot | None, samples: Mapping[int, RankSample]) -> bool:
         """Whether this wait is not over: the rank that waited longest still waits, or cannot say that it does not."""
-        first = self.standing.waiters[0]
-        if standing is not None and first in standing.waiters:
+        first = self.snapshot.waiters[0]
+        if snapshot is not None and first in snapshot.waiters:
             return True
-        look = looks.get(first)
+        sample = samples.get(first)
         # Stopped with the whole job (Ctrl-Z), or starved: nothing of it has moved.
-        return look is not None and look.state not in ("", "Z", "X") and (look.state == "T" or look.view.age_s() > 1.0)
+        return (
+            sample is not None
+            and sample.state not in ("", "Z", "X")
+            and (sample.state == "T" or sample.view.age_s() > 1.0)
+        )
 
-    def is_same_wait(self, standing: WaitSnapshot, for_s: float) -> bool:
-        """Whether ``standing`` is this wait, which seemed to be over ``for_s`` ago: others have waited since before,
+    def is_same_wait(self, snapshot: WaitSnapshot, for_s: float) -> bool:
+        """Whether ``snapshot`` is this wait, which seemed to be over ``for_s`` ago: others have waited since before,
         and for a rank that was waited for. One rank may seem to go on for a moment, and of other nodes we hear late."""
-        late = set(self.standing.laggards)
-        shared = late & set(standing.laggards) if late else not standing.laggards
-        return standing.waited_s > for_s and bool(shared)
+        late = set(self.snapshot.laggards)
+        shared = late & set(snapshot.laggards) if late else not snapshot.laggards
+        return snapshot.waited_s > for_s and bool(shared)
 
-    def note_work(self, work: PlannedWait | None, standing: WaitSnapshot) -> None:
+    def note_work(self, work: PlannedWait | None, snapshot: WaitSnapshot) -> None:
         """What the laggards marked, at this moment."""
         self.planned_time_exceeded = work is not None and work.over
         if work is not None and not work.over:
-            self.planned_until_s = standing.waited_s
+            self.planned_until_s = snapshot.waited_s
 
     @property
     def unplanned_s(self) -> float:
         """How long they have waited for what nobody marked."""
-        return self.standing.waited_s - self.planned_until_s
+        return self.snapshot.waited_s - self.planned_until_s
 
-    def is_sample_due(self, standing: WaitSnapshot, patience_s: tuple[float, ...] = ()) -> bool:
-        """Whether it is time to look (again). ``patience_s``: how long a wait for what nobody marked is borne; then a
+    def is_sample_due(self, snapshot: WaitSnapshot, patience_s: tuple[float, ...] = ()) -> bool:
+        """Whether it is time to sample (again). ``patience_s``: how long a wait for what nobody marked is borne; then a
         new verdict is wanted."""
-        if self._looked == 0 or self._last_discarded:
+        if self._samples_begun == 0 or self._last_discarded:
             return True
         looked_at_s = self._sampled_at_s - self.planned_until_s
-        if self._may_have_worsened(standing) or any(looked_at_s < mark_s <= self.unplanned_s for mark_s in patience_s):
+        if self._may_have_worsened(snapshot) or any(looked_at_s < mark_s <= self.unplanned_s for mark_s in patience_s):
             return True
-        since_look_s = standing.waited_s - self._sampled_at_s
-        if self.wants_stacks and self._looked == 1:
+        since_look_s = snapshot.waited_s - self._sampled_at_s
+        if self.wants_stacks and self._samples_begun == 1:
             return True
         if self.changed and not self.steady:
             return since_look_s >= MIN_SAMPLE_INTERVAL_S
         if self.said is not None and self.said.level == VerdictLevel.STALL.value:
             return since_look_s >= STALL_SAMPLE_INTERVAL_S
-        if self.last is not None and self.last.level == VerdictLevel.WAITING.value and self._looked < 4:
+        if self.last is not None and self.last.level == VerdictLevel.WAITING.value and self._samples_begun < 4:
             return since_look_s >= MIN_SAMPLE_INTERVAL_S / 2
         wait_s = max(MIN_SAMPLE_INTERVAL_S, (RESAMPLE_FACTOR - 1) * self._sampled_at_s)
         return since_look_s >= min(wait_s, MAX_SAMPLE_INTERVAL_S)
 
-    def _may_have_worsened(self, standing: WaitSnapshot) -> bool:
-        """Since the last look the verdict may have changed for the worse: marked work has become too long, or has ended
-        and is still waited for; or the job's own limit has come near."""
+    def _may_have_worsened(self, snapshot: WaitSnapshot) -> bool:
+        """Since the last sample the verdict may have changed for the worse: marked work has become too long, or has
+        ended and is still waited for; or the job's own limit has come near."""
         looked_at_s = self._sampled_at_s
         if looked_at_s <= self.planned_until_s and (
             self.planned_time_exceeded or self.unplanned_s >= WORKING_LAGGARD_S
@@ -111,36 +115,36 @@ class StallEpisode:
         if limit_at_s is None:
             return False
         left_s = limit_at_s - time.time()
-        near_at_s = standing.waited_s + left_s - max(NEAR_S, NEAR_SHARE * (left_s + standing.waited_s))
-        return looked_at_s < near_at_s <= standing.waited_s
+        near_at_s = snapshot.waited_s + left_s - max(NEAR_S, NEAR_SHARE * (left_s + snapshot.waited_s))
+        return looked_at_s < near_at_s <= snapshot.waited_s
 
     @property
     def was_sampled(self) -> bool:
-        """A look began, and may have left something in the run folder."""
-        return self._looked > 0
+        """A sample began, and may have left something in the run folder."""
+        return self._samples_begun > 0
 
-    def looked(self, standing: WaitSnapshot) -> None:
-        """A look begins."""
+    def mark_sampled(self, snapshot: WaitSnapshot) -> None:
+        """A sample begins."""
         self._last_discarded = False
-        self._looked += 1
-        self._sampled_at_s = standing.waited_s
+        self._samples_begun += 1
+        self._sampled_at_s = snapshot.waited_s
 
     def discard_last_sample(self) -> None:
-        """What the look found may be wrong by now: the next one comes as soon as it can."""
+        """What the sample found may be wrong by now: the next one comes as soon as it can."""
         self._last_discarded = True
 
     @property
     def changed(self) -> bool:
-        """The last look came to something else than what was printed."""
+        """The last sample came to something else than what was printed."""
         return self.last is not None and self.said is not None and self.last.changes(self.said)
 
     @property
     def steady(self) -> bool:
-        """The last looks came to the same: one more than verdicts were printed, so that none swings to and fro."""
+        """The last samples came to the same: one more than verdicts were printed, so that none swings to and fro."""
         return self._same_in_a_row > self._times_printed
 
     def heard(self, summary: VerdictSummary, text: str = "") -> None:
-        """A look came to ``summary``."""
+        """A sample came to ``summary``."""
         alike = self.last is not None and not summary.changes(self.last)
         self._same_in_a_row = self._same_in_a_row + 1 if alike else 1
         self.last, self.text = summary, text

@@ -28,7 +28,7 @@ def save(folder: Path) -> None:
     shutil.rmtree(judged, ignore_errors=True)
     for name in _WRITTEN_BY_RANKS:
         private_files.make_folder(judged / name)
-        for path in (folder / name).rglob("*"):  # the dumps of the look before lie in a folder of their own
+        for path in (folder / name).rglob("*"):  # the dumps of the sample before lie in a folder of their own
             kept = judged / path.relative_to(folder)
             with suppress(OSError):
                 if path.is_dir():
@@ -38,8 +38,8 @@ def save(folder: Path) -> None:
 
 
 def restore_if_live(folder: Path) -> None:
-    """The job is over: the evidence of a look at the living job stands in its place where the verdict is of that look.
-    The end of a job may have told more, and then it is of the end."""
+    """The job is over: the evidence of a sample of the living job stands in its place where the verdict is of that
+    sample. The end of a job may have shown more, and then it is of the end."""
     with suppress(OSError, ValueError):
         if json.loads((folder / "bundle.json").read_bytes()).get("live") is True:
             restore(folder)

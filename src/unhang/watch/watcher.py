@@ -1,6 +1,6 @@
 """The watcher: reads the ranks' records a few times a second and sees to it that a stall is looked into.
 
-``python -m unhang.watch.watcher RUN_FOLDER``. Started by the front process, in a session of its own, with a low
+``python -m unhang.watch.watcher RUN_FOLDER``. Started by the command runner, in a session of its own, with a low
 priority. It touches the job only through the control file; looking and judging happen in short-lived children.
 """
 
@@ -72,7 +72,7 @@ class Watcher:
         self.totals = RunTotals()
         self.episode: StallEpisode | None = None
         self.child: DiagnosisChild | None = None
-        self.looks = 0
+        self.samples = 0
         self.deaths = self.remote_death_ns = 0
         self.memory = MemoryWatch()
         self.series = RankSeries(folder.path)
@@ -102,39 +102,39 @@ class Watcher:
     def run(self) -> None:
         """Watch until the command has ended, then say the last words."""
         while not self.tasks.over():
-            look = self.child.pidfd if self.child is not None else None
-            self.members.wait(QUICK_TICK_S if self.nodes.hurries else TICK_S, (self.tasks.wait_pidfd, look))
+            sample = self.child.pidfd if self.child is not None else None
+            self.members.wait(QUICK_TICK_S if self.nodes.hurries else TICK_S, (self.tasks.wait_pidfd, sample))
             self._note_deaths()
             self.tick()
         RunShutdown(self).close()
 
     def tick(self) -> None:
-        """One look at every record, and whatever follows from it."""
+        """One sample of every record, and whatever follows from it."""
         self.members.refresh()
         now_ns = time.monotonic_ns()
-        looks = self.members.samples()
-        if looks and not self.loaded:
+        samples = self.members.samples()
+        if samples and not self.loaded:
             self.loaded = True
             import unhang.watch.verdict.verdicts  # noqa: F401 - takes a second: now, not when a stall has to be looked into
         self.memory.note(self.members.by_rank)
-        self.totals.add(looks)
-        self.series.add(looks)
+        self.totals.add(samples)
+        self.series.add(samples)
         self.settings.go_on(self.members)
         self.absent.refresh(self.members)
-        standing = self.nodes.judge(now_ns, {**looks, **self.absent.samples()})
+        snapshot = self.nodes.judge(now_ns, {**samples, **self.absent.samples()})
         self._note_deaths()
         self._cancel_late_sample()
         self.take_result()
         self.nodes.follow()
         if not self._being_ended:
-            self._follow(standing, self.nodes.samples(standing, looks))
+            self._follow(snapshot, self.nodes.samples(snapshot, samples))
             if self.tasks.asked_s() is None:
-                self.moving.go_on(looks)
+                self.moving.go_on(samples)
         for trouble in ending.failed_command_lines(self.folder):
             self.folder.say(announcements.line(trouble))
         if self.abort is not None:
             self.abort.go_on()
-        self.observers.go_on(standing)
+        self.observers.go_on(snapshot)
 
     def report_verdict(self, summary: VerdictSummary, text: str, *, ends: bool = False) -> None:
         """Print it, and tell the other nodes. ``ends``: the job is ended because of it."""
@@ -166,7 +166,7 @@ class Watcher:
     def _cancel_late_sample(self) -> None:
         """Somebody asked the job to end: how it unwinds must not take the place of what was found while it waited."""
         child = self.child
-        if child is None or self.moving.looked(child) or not self._is_explained_enough(self.episode):
+        if child is None or self.moving.is_ours(child) or not self._is_explained_enough(self.episode):
             return
         child.end()
         self.child = None
@@ -190,54 +190,54 @@ class Watcher:
 
     def hand_over(self) -> None:
         """Another node's watcher judges from now on."""
-        if self.child is not None and not self.moving.looked(self.child):
+        if self.child is not None and not self.moving.is_ours(self.child):
             self.child.end()
             self.child = None
         self.episode = self.ended_episode = None
 
-    def _follow(self, standing: WaitSnapshot | None, looks: Mapping[int, RankSample]) -> None:
+    def _follow(self, snapshot: WaitSnapshot | None, samples: Mapping[int, RankSample]) -> None:
         episode = self.episode
-        if episode is not None and not episode.goes_on(standing, looks):
+        if episode is not None and not episode.goes_on(snapshot, samples):
             self.episode = None
-            if self.child is not None and not self.moving.looked(self.child):
+            if self.child is not None and not self.moving.is_ours(self.child):
                 self.child.end()
                 self.child = None
             if episode.was_sampled:
                 self.ended_episode, self.end_confirmed_at = episode, time.monotonic() + END_CONFIRM_S
         self._confirm_end()
-        if standing is None:
+        if snapshot is None:
             return
-        if self.episode is None and standing.waited_s >= 0.5:
-            self.episode = self._resumed_episode(standing) or StallEpisode(standing, seen_s=self._seen_s(looks))
+        if self.episode is None and snapshot.waited_s >= 0.5:
+            self.episode = self._resumed_episode(snapshot) or StallEpisode(snapshot, seen_s=self._seen_s(samples))
             self.machine.ask()
         if self.episode is None or self._rank_just_died():
             return
-        self.episode.standing = standing
-        work = planned_wait(time.monotonic_ns(), standing, looks)
-        self.episode.note_work(work, standing)
-        late = [looks[rank].view.phase for rank in standing.laggards if rank in looks]
+        self.episode.snapshot = snapshot
+        work = planned_wait(time.monotonic_ns(), snapshot, samples)
+        self.episode.note_work(work, snapshot)
+        late = [samples[rank].view.phase for rank in snapshot.laggards if rank in samples]
         self.episode.pauses = any(phase in PAUSE_PHASES for phase in late)
-        self._quiet_line(self.episode, standing, work)
+        self._quiet_line(self.episode, snapshot, work)
         self._countdown(self.episode)
-        if self.child is None and standing.due and self._is_sample_due(self.episode, standing):
-            self._order(self.episode, standing)
+        if self.child is None and snapshot.due and self._is_sample_due(self.episode, snapshot):
+            self._order(self.episode, snapshot)
 
-    def _seen_s(self, looks: Mapping[int, RankSample]) -> float:
-        steps = (step_ns for look in looks.values() for step_ns in look.view.step_durations_ns)
+    def _seen_s(self, samples: Mapping[int, RankSample]) -> float:
+        steps = (step_ns for sample in samples.values() for step_ns in sample.view.step_durations_ns)
         return max(self.detector.usual.laggard_working_s, max(steps, default=0) / 1e9)
 
-    def _resumed_episode(self, standing: WaitSnapshot) -> StallEpisode | None:
+    def _resumed_episode(self, snapshot: WaitSnapshot) -> StallEpisode | None:
         """The wait that seemed to be over, where it is not."""
         for_s = time.monotonic() - (self.end_confirmed_at - END_CONFIRM_S)
-        if self.ended_episode is None or not self.ended_episode.is_same_wait(standing, for_s):
+        if self.ended_episode is None or not self.ended_episode.is_same_wait(snapshot, for_s):
             return None
         episode, self.ended_episode = self.ended_episode, None
         return episode
 
-    def _is_sample_due(self, episode: StallEpisode, standing: WaitSnapshot) -> bool:
+    def _is_sample_due(self, episode: StallEpisode, snapshot: WaitSnapshot) -> bool:
         if self._reported_wait_just_ended() or self._is_explained_enough(episode):
             return False
-        return episode.is_sample_due(standing, hang_policy.patience_limits_s(self.plan, episode))
+        return episode.is_sample_due(snapshot, hang_policy.patience_limits_s(self.plan, episode))
 
     def _reported_wait_just_ended(self) -> bool:
         """A wait that was spoken of has just ended, perhaps with its job: nothing takes the place of its evidence."""
@@ -262,7 +262,7 @@ class Watcher:
         if episode.said is None:
             saved_sample.discard(self.folder.path)
             return
-        self.folder.say(announcements.stall_over_line(episode.said, episode.standing.waiters))
+        self.folder.say(announcements.stall_over_line(episode.said, episode.snapshot.waiters))
         self.totals.note_stall_over(episode.said.cause)
         self.nodes.over(episode.said)
         self.said = None
@@ -273,7 +273,7 @@ class Watcher:
         end by itself, the job did, and its verdict stands."""
         if any(ended_ns > episode.noticed_ns for ended_ns in self.ends()):
             return True
-        raised_ns = exit_evidence.last_exception_ns(self.folder.path, episode.standing.waiters)
+        raised_ns = exit_evidence.last_exception_ns(self.folder.path, episode.snapshot.waiters)
         return time.time_ns() - raised_ns < time.monotonic_ns() - episode.noticed_ns
 
     def _rank_just_died(self) -> bool:
@@ -284,28 +284,28 @@ class Watcher:
         own = [m.ended_ns for m in self.members.by_rank.values() if m.ended_ns is not None]
         return [*own, died_ns] if (died_ns := self.nodes.died_ns()) else own
 
-    def _order(self, episode: StallEpisode, standing: WaitSnapshot) -> None:
-        self.ended_episode = None  # nothing was said of it: the new look takes the place of its evidence
-        order = self.next_request(time.time() - standing.waited_s, with_stacks=episode.wants_stacks)
+    def _order(self, episode: StallEpisode, snapshot: WaitSnapshot) -> None:
+        self.ended_episode = None  # nothing was said of it: the new sample takes the place of its evidence
+        order = self.next_request(time.time() - snapshot.waited_s, with_stacks=episode.wants_stacks)
         if episode.said is not None:
             order = replace(order, noticed_after_s=episode.said.noticed_after_s)
         order = replace(order, idle_limit_s=hang_policy.idle_limit_s(self.plan, episode))
-        episode.looked(standing)
-        order = self.nodes.ask(order, standing)
-        self.child = DiagnosisChild.start(order, self.folder, waited_s=standing.waited_s, width=self.plan.width)
+        episode.mark_sampled(snapshot)
+        order = self.nodes.ask(order, snapshot)
+        self.child = DiagnosisChild.start(order, self.folder, waited_s=snapshot.waited_s, width=self.plan.width)
 
     def begin(self, order: EvidenceRequest, *, pack_for: Path) -> None:
-        """Begin such a look; it goes before any of our own."""
+        """Begin such a sample; it goes before any of our own."""
         if self.child is not None:
             self.child.end()
         self.child = DiagnosisChild.start(order, self.folder, waited_s=0.0, width=self.plan.width, pack_for=pack_for)
 
     def next_request(self, since_s: float | None, *, with_stacks: bool, live: bool = True) -> EvidenceRequest:
-        """The next look at our own ranks."""
-        self.looks += 1
+        """The next sample of our own ranks."""
+        self.samples += 1
         self.moving.cancel_requests()
         return EvidenceRequest(
-            number=self.looks,
+            number=self.samples,
             records=self.records,
             members={**self.members.by_rank, **self.absent.by_rank},
             world_size=self.members.world_size,
@@ -322,7 +322,7 @@ class Watcher:
         )
 
     def take_result(self) -> None:
-        """What a look came to, if one has just ended."""
+        """What a sample came to, if one has just ended."""
         if self.child is None or not self.child.over():
             return
         child, self.child = self.child, None
@@ -330,7 +330,7 @@ class Watcher:
         if self.nodes.took(child):
             return
         answer = child.answer()
-        if self.moving.looked(child):
+        if self.moving.is_ours(child):
             self.moving.hear(answer)
             return
         if answer is None or self.episode is None:
@@ -364,10 +364,10 @@ class Watcher:
         state_at_verdict.set_aside(self.folder.path)
         self.abort = ending.Abort(self.tasks.pids, self.records)
 
-    def _quiet_line(self, episode: StallEpisode, standing: WaitSnapshot, work: PlannedWait | None) -> None:
-        if not episode.is_quiet_line_printed and announcements.is_worth_a_line(standing) and episode.said is None:
+    def _quiet_line(self, episode: StallEpisode, snapshot: WaitSnapshot, work: PlannedWait | None) -> None:
+        if not episode.is_quiet_line_printed and announcements.is_worth_a_line(snapshot) and episode.said is None:
             episode.is_quiet_line_printed = True
-            self.folder.say(announcements.waiting_line(standing, self.nodes.members(standing), episode.last, work))
+            self.folder.say(announcements.waiting_line(snapshot, self.nodes.members(snapshot), episode.last, work))
 
     def _countdown(self, episode: StallEpisode) -> None:
         if episode.said is not None:
@@ -390,7 +390,7 @@ def main() -> int:
     held[1].take(shared=True)
     try:
         Watcher(folder).run()
-    except Exception:  # noqa: BLE001 - the process edge: the front process may try again
+    except Exception:  # noqa: BLE001 - the process edge: the command runner may try again
         traceback.print_exc()
         return 1
     return 0

@@ -23,7 +23,7 @@ from unhang.facts.build import build_facts
 def test_one_finding_and_the_remedy_at_the_line(case: str) -> None:
     found = diagnose(build_facts(read_evidence([str(CASES / "uneven-data" / case / "input")]))).findings
 
-    assert [finding.rule for finding in found] == ["uneven_data"]
+    assert [finding.detector for finding in found] == ["uneven_data"]
     assert "take the rank out of" in str(found[0].remedies[0].change)
 
 

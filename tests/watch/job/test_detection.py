@@ -93,21 +93,21 @@ def test_collectives_below_native_code_are_waited_in_too(function: str) -> None:
     """Hooks of backward, DDP's buckets and buffers: the Python frame says compute, Gloo says pending."""
     job = Job({0: Rank(phase="compute", top=function), 1: Rank(phase="compute", top=function)})
 
-    standing = job.at(2.0)
+    snapshot = job.at(2.0)
 
-    assert standing is not None
-    assert standing.due
+    assert snapshot is not None
+    assert snapshot.due
 
 
 def test_everybody_inside_collectives_is_looked_at_after_a_second() -> None:
     job = Job({0: Rank(), 1: Rank(position=21)})
 
     assert not job.at(0.75).due  # type: ignore[union-attr]
-    standing = job.at(1.25)
-    assert standing is not None
-    assert standing.due
-    assert standing.urgent
-    assert standing.laggards == ()
+    snapshot = job.at(1.25)
+    assert snapshot is not None
+    assert snapshot.due
+    assert snapshot.urgent
+    assert snapshot.laggards == ()
 
 
 @pytest.mark.parametrize(
@@ -122,23 +122,23 @@ def test_everybody_inside_collectives_is_looked_at_after_a_second() -> None:
 def test_a_laggard_that_will_not_come_is_looked_at_within_three_seconds(laggard: Rank, what: RankActivity) -> None:
     job = Job({0: Rank(), 1: laggard})
 
-    standing = job.at(2.5)
+    snapshot = job.at(2.5)
 
-    assert standing is not None
-    assert standing.doing[1] is what
-    assert standing.laggards == (1,)
-    assert standing.urgent
-    assert standing.due
+    assert snapshot is not None
+    assert snapshot.doing[1] is what
+    assert snapshot.laggards == (1,)
+    assert snapshot.urgent
+    assert snapshot.due
 
 
 def test_a_laggard_that_works_gets_more_time() -> None:
     job = Job({0: Rank(), 1: busy()})
 
     assert not job.at(2.0).due  # type: ignore[union-attr]
-    standing = job.at(3.0)
-    assert standing is not None
-    assert standing.due
-    assert not standing.urgent
+    snapshot = job.at(3.0)
+    assert snapshot is not None
+    assert snapshot.due
+    assert not snapshot.urgent
 
 
 def test_waits_that_ended_by_themselves_teach_patience() -> None:
@@ -164,10 +164,10 @@ def test_a_dead_rank_is_urgent_even_in_a_patient_job() -> None:
 def test_a_pending_call_of_nccl_counts_whatever_the_thread_does() -> None:
     job = Job({0: busy(pending=True, backend="nccl"), 1: busy(backend="nccl")})
 
-    standing = job.at(3.0)
+    snapshot = job.at(3.0)
 
-    assert standing is not None
-    assert standing.waiters == (0,)
+    assert snapshot is not None
+    assert snapshot.waiters == (0,)
 
 
 def test_a_call_gloo_left_open_is_not_believed_while_its_rank_computes() -> None:
@@ -180,31 +180,31 @@ def test_ranks_inside_init_wait_for_those_who_have_not_come() -> None:
     job = Job({0: Rank(in_init=True), 1: busy(position=0)})
 
     assert not job.at(3.0).due  # type: ignore[union-attr]
-    standing = job.at(5.0)
-    assert standing is not None
-    assert standing.due
-    assert not standing.rhythm
+    snapshot = job.at(5.0)
+    assert snapshot is not None
+    assert snapshot.due
+    assert not snapshot.rhythm
 
 
 def test_a_rank_that_has_not_come_to_init_is_the_one_they_wait_for() -> None:
     job = Job({0: Rank(in_init=True), 1: Rank(armed=False, beats=False, pending=False)})
 
-    standing = job.at(5.0)
+    snapshot = job.at(5.0)
 
-    assert standing is not None
-    assert standing.due
-    assert standing.laggards == (1,)
-    assert standing.doing[1] is RankActivity.ABSENT
-    assert not standing.urgent
+    assert snapshot is not None
+    assert snapshot.due
+    assert snapshot.laggards == (1,)
+    assert snapshot.doing[1] is RankActivity.ABSENT
+    assert not snapshot.urgent
 
 
 def test_a_rank_stopped_before_it_came_to_init_is_stopped() -> None:
     job = Job({0: Rank(in_init=True), 1: Rank(armed=False, beats=False, pending=False, state="T")})
 
-    standing = job.at(2.0)
+    snapshot = job.at(2.0)
 
-    assert standing is not None
-    assert standing.doing[1] is RankActivity.STOPPED
+    assert snapshot is not None
+    assert snapshot.doing[1] is RankActivity.STOPPED
 
 
 def test_a_whole_job_that_is_stopped_does_not_wait() -> None:
@@ -216,10 +216,10 @@ def test_a_whole_job_that_is_stopped_does_not_wait() -> None:
 def test_a_rank_that_closed_its_group_is_waited_for_but_did_not_die() -> None:
     job = Job({0: Rank(), 1: Rank(ended_s=0.0, closed=True)})
 
-    standing = job.at(2.0)
+    snapshot = job.at(2.0)
 
-    assert standing is not None
-    assert standing.doing[1] is RankActivity.OVER
+    assert snapshot is not None
+    assert snapshot.doing[1] is RankActivity.OVER
 
 
 def test_a_wait_for_a_rank_that_worked_tells_how_long_such_waits_are() -> None:

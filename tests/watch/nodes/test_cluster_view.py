@@ -40,9 +40,9 @@ class Node:
         (self.folder / ".unhang").mkdir(parents=True)
         self.records.mkdir()
         self.number, self.detector, self.lines = number, WaitDetector(), NodeAnnouncements()
-        self.company = ClusterView(party, f"h{number}", self.folder, self.records)
+        self.cluster = ClusterView(party, f"h{number}", self.folder, self.records)
         self.since_ns, self.late = 0, -1
-        self.standing: WaitSnapshot | None = None
+        self.snapshot: WaitSnapshot | None = None
         self.said: list[str] = []
 
     def tick(self) -> None:
@@ -50,12 +50,12 @@ class Node:
         mine = (2 * self.number, 2 * self.number + 1)
         looks = {rank: look(rank, since_ns=self.since_ns, busy=rank == self.late or not self.since_ns) for rank in mine}
         states = self.detector.rank_states(now_ns, looks)
-        self.company.tick(now_ns, looks, states, deaths=0)
-        self.standing = self.company.judge(self.detector, now_ns, states)
-        self.said += [text.template for text in self.lines.due(self.company)]
+        self.cluster.tick(now_ns, looks, states, deaths=0)
+        self.snapshot = self.cluster.judge(self.detector, now_ns, states)
+        self.said += [text.template for text in self.lines.due(self.cluster)]
 
     def end(self) -> None:
-        self.company._transport.end()
+        self.cluster._process.end()
 
 
 class Nodes:
@@ -67,17 +67,17 @@ class Nodes:
     def until(self, done: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
         deadline = time.monotonic() + limit_s
         while not done():
-            assert time.monotonic() < deadline, [(n.company.role, n.company.news) for n in self.every]
+            assert time.monotonic() < deadline, [(n.cluster.role, n.cluster.transport) for n in self.every]
             for node in self.every:
                 node.tick()
             time.sleep(0.1)
 
     def met(self) -> bool:
-        first = self.every[0].company
+        first = self.every[0].cluster
         return (
             first.role is Role.LEADS
             and len(first.roster.met()) == len(self.every) - 1
-            and all(node.company.role is Role.FOLLOWS for node in self.every[1:])
+            and all(node.cluster.role is Role.FOLLOWS for node in self.every[1:])
         )
 
 
@@ -100,39 +100,39 @@ def nodes(tmp_path: Path) -> Iterator[Callable[..., Nodes]]:
 def test_the_first_node_judges_the_ranks_of_all_and_everybody_hears_it(nodes: Callable[..., Nodes]) -> None:
     three = nodes(3)
     three.until(three.met)
-    assert all(node.standing is None for node in three.every)
+    assert all(node.snapshot is None for node in three.every)
 
     for node in three.every:
         node.since_ns = time.monotonic_ns()
     three.every[1].late = 2
-    three.until(lambda: three.every[0].standing is not None and three.every[0].standing.due)
+    three.until(lambda: three.every[0].snapshot is not None and three.every[0].snapshot.due)
 
-    standing = three.every[0].standing
-    assert standing is not None
-    assert standing.laggards == (2,)
-    assert sorted(standing.waiters) == [0, 1, 3, 4, 5]
-    assert standing.waited_s * 1e9 <= time.monotonic_ns() - min(node.since_ns for node in three.every)
-    assert three.every[0].company.samples([2])[2].view.user.line == 7
-    assert three.every[1].standing is None
+    snapshot = three.every[0].snapshot
+    assert snapshot is not None
+    assert snapshot.laggards == (2,)
+    assert sorted(snapshot.waiters) == [0, 1, 3, 4, 5]
+    assert snapshot.waited_s * 1e9 <= time.monotonic_ns() - min(node.since_ns for node in three.every)
+    assert three.every[0].cluster.samples([2])[2].view.user.line == 7
+    assert three.every[1].snapshot is None
 
-    assert three.every[0].company.request_evidence(1, standing, with_stacks=False) == [1, 2]
+    assert three.every[0].cluster.request_evidence(1, snapshot, with_stacks=False) == [1, 2]
     wanted = {}
     three.until(lambda: bool(wanted.update(_asked(three.every[1])) or wanted))
-    assert abs(wanted[1] - standing.since_ns) < 10e9
-    three.every[0].company.say(STALL, b"{}")
+    assert abs(wanted[1] - snapshot.since_ns) < 10e9
+    three.every[0].cluster.say(STALL, b"{}")
     heard: list[str] = []
     three.until(lambda: bool(heard.extend(_told(three.every[2])) or heard))
     assert heard == ["rank-frozen"]
-    assert three.every[2].company.take_leader_verdict() is None
+    assert three.every[2].cluster.take_leader_verdict() is None
 
 
 def _asked(node: Node) -> dict[int, int]:
-    look = node.company.take_sample_request()
+    look = node.cluster.take_sample_request()
     return {look.number: look.since_ns} if look is not None else {}
 
 
 def _told(node: Node) -> list[str]:
-    said = node.company.take_leader_verdict()
+    said = node.cluster.take_leader_verdict()
     return [said.summary["cause"]] if said is not None else []
 
 
@@ -152,18 +152,18 @@ def test_another_node_leads_when_the_first_is_gone_and_gives_it_back(
     roles = [Role.LEADS, Role.FOLLOWS]
     three.until(
         lambda: (
-            [node.company.role for node in others] == roles
-            and [node.name for node in others[0].company.silent()] == ["h0"]
-            and others[1].company.leader == 1
+            [node.cluster.role for node in others] == roles
+            and [node.name for node in others[0].cluster.silent()] == ["h0"]
+            and others[1].cluster.leader == 1
         )
     )
 
     assert "the first node's watcher is silent; verdicts come from here" in others[0].said
-    states = others[0].company.roster.states(time.monotonic_ns())
+    states = others[0].cluster.roster.states(time.monotonic_ns())
     assert {states[rank].doing for rank in (0, 1)} == {RankActivity.SILENT}
 
     three.every = [first, *others]
-    three.until(lambda: three.met() and {node.company.leader for node in three.every} == {0})
+    three.until(lambda: three.met() and {node.cluster.leader for node in three.every} == {0})
 
 
 @pytest.mark.live
@@ -174,23 +174,23 @@ def test_numbers_without_a_count_meet_and_the_last_one_to_leave_takes_the_folder
     two.until(two.met)
     meet = next((tmp_path / "meet").glob(".unhang-nodes-*"))
 
-    two.every[1].company.end(well=True, wait_s=0.0)
+    two.every[1].cluster.end(well=True, wait_s=0.0)
     assert (meet / "d-0").exists()
-    two.every[0].company.end(well=True, wait_s=0.0)
+    two.every[0].cluster.end(well=True, wait_s=0.0)
 
     assert not meet.exists()
 
 
 def test_nodes_without_a_place_to_meet_are_alone_and_say_how_to_change_it(nodes: Callable[..., Nodes]) -> None:
     two = nodes(1, lambda number: JobNodes("job", 2, number, "192.0.2.1", 29500))
-    two.until(lambda: two.every[0].company.role is Role.ALONE)
+    two.until(lambda: two.every[0].cluster.role is Role.ALONE)
     two.every[0].since_ns = time.monotonic_ns() - 9 * 10**9
     two.every[0].tick()
 
-    news = two.every[0].company.news
+    news = two.every[0].cluster.transport
     assert news is not None
     assert "UNHANG_TOKEN" in news.because
-    assert two.every[0].standing is not None  # it judges what it sees
+    assert two.every[0].snapshot is not None  # it judges what it sees
 
 
 def test_a_store_of_their_own_on_loopback_needs_no_token(nodes: Callable[..., Nodes]) -> None:
@@ -199,7 +199,7 @@ def test_a_store_of_their_own_on_loopback_needs_no_token(nodes: Callable[..., No
 
     two.until(two.met)
 
-    assert [node.company.news.place for node in two.every if node.company.news] == [f"127.0.0.1:{port}"] * 2
+    assert [node.cluster.transport.place for node in two.every if node.cluster.transport] == [f"127.0.0.1:{port}"] * 2
 
 
 @pytest.mark.live
@@ -210,7 +210,7 @@ def test_a_carrier_that_hangs_is_started_again_and_holds_nobody_up(
     monkeypatch.setattr(transport_process, "PAUSE_S", 0.1)
     two = nodes(2)
     two.until(two.met)
-    running = two.every[1].company._transport._running
+    running = two.every[1].cluster._process._running
     assert running is not None
     os.kill(running.pid, signal.SIGSTOP)
 
@@ -220,7 +220,7 @@ def test_a_carrier_that_hangs_is_started_again_and_holds_nobody_up(
         nonlocal ticks
         two.every[1].tick()
         ticks += 1
-        return two.every[1].company._transport._running not in (running, None) and two.met()
+        return two.every[1].cluster._process._running not in (running, None) and two.met()
 
     two.until(again)
     assert ticks > 3  # it did not wait for it
@@ -264,10 +264,10 @@ def test_a_death_is_told_at_once_with_every_rank(nodes: Callable[..., Nodes]) ->
     node = nodes(1).every[0]
     looks = {0: look(0, busy=True)}
 
-    node.company.tick(time.monotonic_ns(), looks, node.detector.rank_states(time.monotonic_ns(), looks), deaths=1)
+    node.cluster.tick(time.monotonic_ns(), looks, node.detector.rank_states(time.monotonic_ns(), looks), deaths=1)
 
-    node.company._errands.refresh()
-    errand = node.company._errands.last
+    node.cluster._requests.read_new()
+    errand = node.cluster._requests.last
     assert errand is not None
     assert errand.hurry
     told = read_digest(errand.digest)
@@ -277,15 +277,15 @@ def test_a_death_is_told_at_once_with_every_rank(nodes: Callable[..., Nodes]) ->
 
 def test_an_answer_from_before_the_silence_tells_nothing_and_is_waited_for(nodes: Callable[..., Nodes]) -> None:
     """A node fell quiet: no verdict until it is heard again, or its machine was asked anew, or for some seconds."""
-    company = nodes(1).every[0].company
+    cluster = nodes(1).every[0].cluster
     digest = digest_of(time.monotonic_ns(), ranks_of(2), deaths=0, over=0, whole=False)
 
     def known(quiet_s: float, asked_s: float | None) -> tuple[bool | None, bool]:
         now_ns = time.monotonic_ns()
-        company.roster = roster_of(digest, quiet_s=quiet_s)
+        cluster.roster = roster_of(digest, quiet_s=quiet_s)
         asked = {1: (now_ns - int(asked_s * 1e9), False)} if asked_s is not None else {}
-        company._news.last = TransportState(now_ns, True, 0, seat=0, seats=2, answers=asked)
-        return company.answers(1), bool(newly_quiet(company.roster.met(), company.answers, now_ns))
+        cluster._states.last = TransportState(now_ns, True, 0, seat=0, seats=2, answers=asked)
+        return cluster.answers(1), bool(newly_quiet(cluster.roster.met(), cluster.answers, now_ns))
 
     assert known(0.5, 300.0) == (None, False)
     assert known(3.5, 300.0) == (None, True)
@@ -297,19 +297,19 @@ def test_an_answer_from_before_the_silence_tells_nothing_and_is_waited_for(nodes
 
 
 def test_a_wait_goes_on_while_a_node_is_in_doubt_and_no_look_is_due(nodes: Callable[..., Nodes]) -> None:
-    company, detector = nodes(1).every[0].company, WaitDetector()
-    company.role = Role.LEADS
+    cluster, detector = nodes(1).every[0].cluster, WaitDetector()
+    cluster.role = Role.LEADS
     now_ns = time.monotonic_ns()
     waits = {rank: look(rank, since_ns=now_ns - 9 * 10**9) for rank in (0, 1)}
     late = NodeRanks({2: look(2, busy=True)}, {})
-    late = NodeRanks(late.looks, WaitDetector().rank_states(now_ns, late.looks))
+    late = NodeRanks(late.samples, WaitDetector().rank_states(now_ns, late.samples))
     digest = digest_of(now_ns, late, deaths=0, over=0, whole=True)
 
     def judged(quiet_s: float, looks: dict[int, RankSample]) -> WaitSnapshot | None:
         now_ns = time.monotonic_ns()
         states = detector.rank_states(now_ns, looks)
-        company._ranks, company.roster = NodeRanks(looks, states), roster_of(digest, quiet_s=quiet_s)
-        return company.judge(detector, now_ns, states)
+        cluster._ranks, cluster.roster = NodeRanks(looks, states), roster_of(digest, quiet_s=quiet_s)
+        return cluster.judge(detector, now_ns, states)
 
     known = judged(0.2, waits)
     assert known is not None

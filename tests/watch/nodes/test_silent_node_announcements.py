@@ -19,12 +19,12 @@ from unhang.watch.nodes.transport.node_discovery import JobNodes
 
 
 @pytest.fixture
-def company(tmp_path: Path) -> ClusterView:
+def cluster(tmp_path: Path) -> ClusterView:
     (tmp_path / "records").mkdir()
     return ClusterView(JobNodes("job", 1000, 0, via=str(tmp_path / "meet")), "h0", tmp_path, tmp_path / "records")
 
 
-def hear(company: ClusterView, nodes: Sequence[int], *, ago_s: float = 0.0, answer: bool | None = None) -> None:
+def hear(cluster: ClusterView, nodes: Sequence[int], *, ago_s: float = 0.0, answer: bool | None = None) -> None:
     """As if ``nodes`` had spoken so long ago, and their machines had been asked since."""
     now_ns = time.monotonic_ns()
     heard_ns = now_ns - int(1e9 * ago_s)
@@ -49,12 +49,12 @@ def hear(company: ClusterView, nodes: Sequence[int], *, ago_s: float = 0.0, answ
         digests=[ReceivedValue(n, 0, heard_ns, encode_digest(digest)) for n in nodes],
         answers=dict.fromkeys(nodes, (now_ns, answer)) if answer is not None else {},
     )
-    company.roster.take(news)
-    company._news.last = news
+    cluster.roster.take(news)
+    cluster._states.last = news
 
 
-def said(lines: SilentNodeAnnouncements, company: ClusterView) -> list[str]:
-    return [str(text) for text in lines.due(company)]
+def said(lines: SilentNodeAnnouncements, cluster: ClusterView) -> list[str]:
+    return [str(text) for text in lines.due(cluster)]
 
 
 @pytest.mark.parametrize(
@@ -65,42 +65,42 @@ def said(lines: SilentNodeAnnouncements, company: ClusterView) -> list[str]:
         (None, "node h7 is silent for 20 s"),
     ],
 )
-def test_one_node_is_told_of_once(company: ClusterView, answer: bool | None, words: str) -> None:
+def test_one_node_is_told_of_once(cluster: ClusterView, answer: bool | None, words: str) -> None:
     lines = SilentNodeAnnouncements()
-    hear(company, [7], ago_s=20, answer=answer)
+    hear(cluster, [7], ago_s=20, answer=answer)
 
-    assert said(lines, company) == [words]
-    assert said(lines, company) == []
+    assert said(lines, cluster) == [words]
+    assert said(lines, cluster) == []
 
-    hear(company, [7])
-    assert said(lines, company) == ["node h7 is heard again"]
+    hear(cluster, [7])
+    assert said(lines, cluster) == ["node h7 is heard again"]
 
 
-def test_a_silence_is_told_when_it_is_known_whether_the_machine_answers(company: ClusterView) -> None:
+def test_a_silence_is_told_when_it_is_known_whether_the_machine_answers(cluster: ClusterView) -> None:
     lines = SilentNodeAnnouncements()
-    hear(company, [7], ago_s=6)
-    assert said(lines, company) == []
+    hear(cluster, [7], ago_s=6)
+    assert said(lines, cluster) == []
 
-    hear(company, [7], ago_s=6, answer=False)
-    assert said(lines, company) == ["node h7 is silent for 6 s, and its machine does not answer"]
+    hear(cluster, [7], ago_s=6, answer=False)
+    assert said(lines, cluster) == ["node h7 is silent for 6 s, and its machine does not answer"]
 
 
 def test_hundreds_are_one_line_and_the_next_ones_are_kept_together(
-    company: ClusterView, monkeypatch: pytest.MonkeyPatch
+    cluster: ClusterView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = SilentNodeAnnouncements()
-    hear(company, range(1, 300), ago_s=20, answer=True)
-    assert said(lines, company) == [
+    hear(cluster, range(1, 300), ago_s=20, answer=True)
+    assert said(lines, cluster) == [
         "the watchers of 299 nodes are silent (h1, h2, h3, …); their machines answer",
     ]
 
     for node in (300, 301, 302):
-        hear(company, [node], ago_s=20, answer=False)
-        assert said(lines, company) == [f"node h{node} is silent for 20 s, and its machine does not answer"]
+        hear(cluster, [node], ago_s=20, answer=False)
+        assert said(lines, cluster) == [f"node h{node} is silent for 20 s, and its machine does not answer"]
 
-    hear(company, range(1, 300))
-    assert said(lines, company) == []  # enough lines came just now
+    hear(cluster, range(1, 300))
+    assert said(lines, cluster) == []  # enough lines came just now
 
     monkeypatch.setattr(silent_node_announcements, "BETWEEN_S", 0.0)
     lines._next_at = 0.0
-    assert said(lines, company) == ["299 nodes are heard again (h1, h2, h3, …)"]
+    assert said(lines, cluster) == ["299 nodes are heard again (h1, h2, h3, …)"]

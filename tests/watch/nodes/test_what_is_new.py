@@ -48,14 +48,14 @@ def test_what_a_rank_does_is_new(change: dict[str, int]) -> None:
     assert change_key(digest(now_ns)) != change_key(digest(now_ns, **change))
 
 
-def of_many(company: ClusterView, nodes: int) -> None:
+def of_many(cluster: ClusterView, nodes: int) -> None:
     """As if so many others, of two ranks each, had been heard just now."""
     told = []
     for node in range(1, nodes):
         hello = NodeHello(f"h{node}", f"h{node}", "", "", [2 * node, 2 * node + 1], [1, 2], 2 * nodes, 0, 0)
         told.append((node, encode_digest(hello)))
-    now_ns = company._started_ns
-    company.roster.take(
+    now_ns = cluster._started_ns
+    cluster.roster.take(
         TransportState(
             now_ns,
             met=True,
@@ -83,14 +83,14 @@ def test_a_few_witnesses_speak_for_many_and_the_guilty_are_all_asked(
     tmp_path: Path, guilty: tuple[int, ...], asked: int
 ) -> None:
     (tmp_path / "records").mkdir()
-    company = ClusterView(JobNodes("job", 100, 0, via=str(tmp_path / "meet")), "h0", tmp_path, tmp_path / "records")
-    of_many(company, 100)
+    cluster = ClusterView(JobNodes("job", 100, 0, via=str(tmp_path / "meet")), "h0", tmp_path, tmp_path / "records")
+    of_many(cluster, 100)
     late = [2 * node for node in guilty]
     doing = {rank: RankActivity.IDLE if rank in late else RankActivity.WAITING for rank in range(200)}
     waiters = tuple(rank for rank in doing if rank not in late)
-    standing = WaitSnapshot(doing, waiters, tuple(late), 0, 3.0, urgent=True, due=True, rhythm=True)
+    snapshot = WaitSnapshot(doing, waiters, tuple(late), 0, 3.0, urgent=True, due=True, rhythm=True)
 
-    chosen = nodes_for_stall(company.roster, standing, company._started_ns)
+    chosen = nodes_for_stall(cluster.roster, snapshot, cluster._started_ns)
 
     assert len(chosen) == asked
     assert set(guilty[:MAX_ASKED]) <= set(chosen)

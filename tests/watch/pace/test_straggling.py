@@ -210,7 +210,7 @@ def test_records_of_several_nodes_are_one() -> None:
     whole = merged_pace([there, here])
 
     assert whole is not None
-    assert (whole.looks, [rank.rank for rank in whole.ranks]) == (120, [0, 2, 3])
+    assert (whole.samples, [rank.rank for rank in whole.ranks]) == (120, [0, 2, 3])
     slow = slow_rank_pace(whole)
     assert slow is not None
     assert (slow.rank, slow.others) == (2, 0.8)

@@ -35,13 +35,13 @@ OTHER = replace(FIRST, cause="rank-crashed", ranks=(1,), where="/job/train.py:9"
 WORKS = replace(FIRST, level=VerdictLevel.SLOW.value, cause="single-rank-work", laggard_works=True)
 
 
-def standing(seconds: float) -> WaitSnapshot:
+def snapshot(seconds: float) -> WaitSnapshot:
     return WaitSnapshot({}, (1,), (0,), 0, seconds, urgent=False, due=True, rhythm=True)
 
 
 def printed(*found: VerdictSummary) -> list[str]:
     """The causes that are printed when looks come to ``found``, one after the other."""
-    episode, said = StallEpisode(standing(60.0)), []
+    episode, said = StallEpisode(snapshot(60.0)), []
     for summary in found:
         episode.heard(summary)
         if hang_policy.should_report(RunPlan(), summary, episode):
@@ -73,11 +73,11 @@ def test_a_rank_that_works_may_stand_at_another_line() -> None:
 
 
 def test_the_look_that_confirms_a_change_comes_soon() -> None:
-    episode = StallEpisode(standing(60.0))
-    episode.looked(standing(60.0))
+    episode = StallEpisode(snapshot(60.0))
+    episode.mark_sampled(snapshot(60.0))
     episode.heard(FIRST)
     episode.say(FIRST)
-    soon = standing(60.0 + MIN_SAMPLE_INTERVAL_S)
+    soon = snapshot(60.0 + MIN_SAMPLE_INTERVAL_S)
     assert not episode.is_sample_due(soon)
 
     episode.heard(OTHER)

@@ -19,7 +19,7 @@ def line(view: RecordView, what: RankActivity) -> str:
     """Rank 1 has waited 7 s for rank 0, which is ``view`` and does ``what``."""
     view.identity = RankIdentity(pid=10, rank=0, world_size=2)
     members = {0: JobRank(0, 10, view), 1: JobRank(1, 11, RecordView(RankIdentity(pid=11, rank=1, world_size=2)))}
-    standing = WaitSnapshot(
+    snapshot = WaitSnapshot(
         doing={0: what, 1: RankActivity.WAITING},
         waiters=(1,),
         laggards=(0,),
@@ -29,7 +29,7 @@ def line(view: RecordView, what: RankActivity) -> str:
         due=True,
         rhythm=True,
     )
-    return announcements.waiting_line(standing, JobRanks(Path("records"), members), None)
+    return announcements.waiting_line(snapshot, JobRanks(Path("records"), members), None)
 
 
 @pytest.mark.parametrize(

@@ -43,15 +43,15 @@ CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
 
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
-    """One camp's call site lies in a branch on the rank; or a rank went around calls of an earlier step."""
-    for disagreement in facts.mismatches:
-        camps = cohorts_of_mismatch(facts, disagreement)
-        inside = [c for c in camps if c.context is CodeContext.RANK_BRANCH]
-        outside = [c for c in camps if c.context is not CodeContext.RANK_BRANCH]
-        calls, group = calls_of_mismatch(disagreement), disagreement.group
+    """One cohort's call site lies in a branch on the rank; or a rank went around calls of an earlier step."""
+    for mismatch in facts.mismatches:
+        cohorts = cohorts_of_mismatch(facts, mismatch)
+        inside = [c for c in cohorts if c.context is CodeContext.RANK_BRANCH]
+        outside = [c for c in cohorts if c.context is not CodeContext.RANK_BRANCH]
+        calls, group = calls_of_mismatch(mismatch), mismatch.group
         if inside and outside:
             yield from _divided(facts, outside[0], inside[0], calls, group)
-        elif len(inside) == len(camps) >= 2:
+        elif len(inside) == len(cohorts) >= 2:
             yield from _all_inside(facts, inside, calls, group)
     for stall in facts.stalls:
         yield from _of_stall(facts, stall)
@@ -75,23 +75,25 @@ def _divided(
         yield _skipped_by_branch(facts, outside, inside, calls, group)
 
 
-def _all_inside(facts: Facts, camps: list[RankCohort], calls: tuple[Call, ...], group: str) -> Iterator[DetectorResult]:
+def _all_inside(
+    facts: Facts, cohorts: list[RankCohort], calls: tuple[Call, ...], group: str
+) -> Iterator[DetectorResult]:
     """Of two arms the one with fewer ranks is odd. In one and the same arm nobody has entered alone: those whom the
     branch leads around it at times have gone around a call in an earlier step."""
-    if len({(c.where.file if c.where is not None else "", c.reading.branch) for c in camps}) > 1:
-        smaller, bigger = _smaller_and_other(camps, camps)
+    if len({(c.where.file if c.where is not None else "", c.reading.branch) for c in cohorts}) > 1:
+        smaller, bigger = _smaller_and_other(cohorts, cohorts)
         yield _entered_alone(facts, smaller, bigger, calls, group)
         return
-    led_around = [c for c in camps if branch_excludes(c, c.ranks, facts.world_size)]
+    led_around = [c for c in cohorts if branch_excludes(c, c.ranks, facts.world_size)]
     if not led_around:
         return
-    lag, wait = _smaller_and_other(led_around, camps)
-    yield _skipped_by_branch(facts, lag, wait, calls, group, whole=len(led_around) == 1)
+    laggards, waiters = _smaller_and_other(led_around, cohorts)
+    yield _skipped_by_branch(facts, laggards, waiters, calls, group, whole=len(led_around) == 1)
 
 
-def _smaller_and_other(among: list[RankCohort], camps: list[RankCohort]) -> tuple[RankCohort, RankCohort]:
+def _smaller_and_other(among: list[RankCohort], cohorts: list[RankCohort]) -> tuple[RankCohort, RankCohort]:
     smaller = min(among, key=lambda c: (len(c.ranks), c.ranks))
-    return smaller, next(c for c in camps if c is not smaller)
+    return smaller, next(c for c in cohorts if c is not smaller)
 
 
 def _unused_parameters(facts: Facts) -> Iterator[DetectorResult]:
@@ -116,20 +118,24 @@ def _unused_parameters(facts: Facts) -> Iterator[DetectorResult]:
 
 def _of_stall(facts: Facts, stall: Stall) -> Iterator[DetectorResult]:
     """Waiters inside a branch that the laggards have gone around for good."""
-    lag, wait = cohorts_of_stall(facts, stall)
-    if lag.what == "group-setup" and lag.context is CodeContext.RANK_BRANCH and lag.branch_line != wait.branch_line:
+    laggards, waiters = cohorts_of_stall(facts, stall)
+    if (
+        laggards.what == "group-setup"
+        and laggards.context is CodeContext.RANK_BRANCH
+        and laggards.branch_line != waiters.branch_line
+    ):
         # Making a group needs every rank of the job, not only those that will be in it.
-        yield _entered_alone(facts, lag, wait, (), stall.group)
+        yield _entered_alone(facts, laggards, waiters, (), stall.group)
         return
-    if wait.context is not CodeContext.RANK_BRANCH or not _will_not_come(facts, stall, lag):
+    if waiters.context is not CodeContext.RANK_BRANCH or not _will_not_come(facts, stall, laggards):
         return
     if stall.call is not None and stall.call.operation in POINT_TO_POINT:
         return  # the halves of a send stand in different arms of a branch on the rank wherever there is one
-    if branch_excludes(wait, stall.laggards, facts.world_size):
-        yield from _divided(facts, lag, wait, waiters_call(wait.ranks, stall.call), stall.group)
+    if branch_excludes(waiters, stall.laggards, facts.world_size):
+        yield from _divided(facts, laggards, waiters, waiters_call(waiters.ranks, stall.call), stall.group)
 
 
-def _will_not_come(facts: Facts, stall: Stall, lag: RankCohort) -> bool:
+def _will_not_come(facts: Facts, stall: Stall, laggards: RankCohort) -> bool:
     """The laggards will not come: they have ended, are in another call, or at the end; work they do would end."""
     states = {facts.ranks[rank].state for rank in stall.laggards}
     if RankState.STOPPED in states:
@@ -140,7 +146,11 @@ def _will_not_come(facts: Facts, stall: Stall, lag: RankCohort) -> bool:
         return False
     if stall.reason == "silent":
         return False
-    return lag.ended or lag.phase in (Phase.SHUTDOWN, Phase.COMMUNICATION) or lag.context is CodeContext.AFTER_LOOP
+    return (
+        laggards.ended
+        or laggards.phase in (Phase.SHUTDOWN, Phase.COMMUNICATION)
+        or laggards.context is CodeContext.AFTER_LOOP
+    )
 
 
 def _entered_alone(
@@ -163,21 +173,21 @@ def _entered_alone(
 
 
 def _skipped_by_branch(
-    facts: Facts, lag: RankCohort, wait: RankCohort, calls: tuple[Call, ...], group: str, *, whole: bool = True
+    facts: Facts, laggards: RankCohort, waiters: RankCohort, calls: tuple[Call, ...], group: str, *, whole: bool = True
 ) -> DetectorResult:
     return make_signal(
         CAUSE,
         Grade.SOURCE,
         say(
             "{ranks:who} never {ranks:reaches|reach} {operation}: a branch on the rank leads around it",
-            ranks=lag.ranks,
-            operation=operation_of(wait.call),
+            ranks=laggards.ranks,
+            operation=operation_of(waiters.call),
         ),
         whole=whole,
-        **cohort_parts(facts, lag, wait, group),
+        **cohort_parts(facts, laggards, waiters, group),
         calls=calls,
-        because=_because(wait, lag),
-        remedies=(_move_out(wait.branch_line),),
+        because=_because(waiters, laggards),
+        remedies=(_move_out(waiters.branch_line),),
     )
 
 

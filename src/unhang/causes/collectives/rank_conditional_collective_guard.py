@@ -32,62 +32,68 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Laggards in a guard while those who wait for them stand in a collective; errors of guards to which some did not
     come, unless the guard itself says that they died."""
     for stall in facts.stalls:
-        lag, wait = cohorts_of_stall(facts, stall)
-        if lag.what != GUARD_WAIT or has_left_loop(lag, wait):
+        laggards, waiters = cohorts_of_stall(facts, stall)
+        if laggards.what != GUARD_WAIT or has_left_loop(laggards, waiters):
             continue
-        yield _inside(facts, stall, lag, wait) if _is_inside(facts, lag, wait) else _found(facts, stall, lag, wait)
+        yield (
+            _inside(facts, stall, laggards, waiters)
+            if _is_inside(facts, laggards, waiters)
+            else _found(facts, stall, laggards, waiters)
+        )
     errors = (error for error in guard_errors(facts.tracebacks) if error.kind in ("missing", "apart"))
     yield from (_raised(error) for error in errors if not error.partner_died)
 
 
-def _is_inside(facts: Facts, lag: RankCohort, wait: RankCohort) -> bool:
+def _is_inside(facts: Facts, laggards: RankCohort, waiters: RankCohort) -> bool:
     """Those in the collective are the ones that work in the block of the guard in which the others wait."""
-    if not awaited_guard(facts.ranks[lag.ranks[0]]).startswith(FIRST):
+    if not awaited_guard(facts.ranks[laggards.ranks[0]]).startswith(FIRST):
         return False
-    if any(facts.ranks[rank].marked is not None for rank in wait.ranks):
+    if any(facts.ranks[rank].marked is not None for rank in waiters.ranks):
         return True
-    here, there = lag.where, wait.where
+    here, there = laggards.where, waiters.where
     if here is None or there is None or here.line is None or there.line is None:
         return False
     return here.file == there.file and there.line > here.line
 
 
-def _inside(facts: Facts, stall: Stall, lag: RankCohort, wait: RankCohort) -> DetectorResult:
+def _inside(facts: Facts, stall: Stall, laggards: RankCohort, waiters: RankCohort) -> DetectorResult:
     """The few inside are the odd ones: they call what the others cannot join."""
-    guard = awaited_guard(facts.ranks[lag.ranks[0]])
+    guard = awaited_guard(facts.ranks[laggards.ranks[0]])
     return make_signal(
         CAUSE,
         Grade.STACK,
         say(
             "{ranks:who} {ranks:calls|call} {operation} inside {guard}; the others wait for the end of that block",
-            ranks=wait.ranks,
+            ranks=waiters.ranks,
             operation=operation_of(stall.call),
             guard=guard,
         ),
-        **cohort_parts(facts, wait, lag, stall.group),
+        **cohort_parts(facts, waiters, laggards, stall.group),
         calls=waiters_call(stall.direct_waiters, stall.call),
-        because=(say("{ranks:who} {ranks:waits|wait} in {guard} and cannot join", ranks=lag.ranks, guard=guard),),
+        because=(say("{ranks:who} {ranks:waits|wait} in {guard} and cannot join", ranks=laggards.ranks, guard=guard),),
         remedies=(remedy("move-collective-from-guard"),),
     )
 
 
-def _found(facts: Facts, stall: Stall, lag: RankCohort, wait: RankCohort) -> DetectorResult:
-    in_branch = lag.context is CodeContext.RANK_BRANCH
-    guard = awaited_guard(facts.ranks[lag.ranks[0]])
-    because = [say("only {ranks:who} {ranks:calls|call} {guard} here", ranks=lag.ranks, guard=guard)]
-    if in_branch and lag.branch_line is not None:
-        because.append(say("the way to it leads through the branch on the rank at line {line}", line=lag.branch_line))
+def _found(facts: Facts, stall: Stall, laggards: RankCohort, waiters: RankCohort) -> DetectorResult:
+    in_branch = laggards.context is CodeContext.RANK_BRANCH
+    guard = awaited_guard(facts.ranks[laggards.ranks[0]])
+    because = [say("only {ranks:who} {ranks:calls|call} {guard} here", ranks=laggards.ranks, guard=guard)]
+    if in_branch and laggards.branch_line is not None:
+        because.append(
+            say("the way to it leads through the branch on the rank at line {line}", line=laggards.branch_line)
+        )
     return make_signal(
         CAUSE,
         Grade.SOURCE,
         say(
             "{ranks:who} {ranks:waits|wait} in {guard} for ranks that are in {operation} and wait for it there",
-            ranks=lag.ranks,
+            ranks=laggards.ranks,
             guard=guard,
             operation=operation_of(stall.call),
         ),
         whole=in_branch,
-        **cohort_parts(facts, lag, wait, stall.group),
+        **cohort_parts(facts, laggards, waiters, stall.group),
         calls=waiters_call(stall.direct_waiters, stall.call),
         because=tuple(because),
         remedies=(remedy("call-guard-unconditionally", guard=guard),),

@@ -34,9 +34,9 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
     shift = find_sequence_offset(facts)
     if shift is not None:
         yield _sequence_offset(shift)
-    incident = logged_waits(facts)
-    if incident is not None and _alone_at_the_end(facts, incident):
-        yield _last_barrier(facts, incident)
+    logged = logged_waits(facts)
+    if logged is not None and _alone_at_the_end(facts, logged):
+        yield _last_barrier(facts, logged)
 
 
 def _other_work(printed: FingerprintMismatch) -> DetectorResult:
@@ -101,14 +101,14 @@ def _sequence_offset(shift: SequenceOffset) -> DetectorResult:
     )
 
 
-def _alone_at_the_end(facts: Facts, incident: LoggedWaits) -> bool:
+def _alone_at_the_end(facts: Facts, logged: LoggedWaits) -> bool:
     """Only rank 0 gives up, in a barrier, after the log said that training is over."""
-    if incident.ranks != (0,) or not all(w.barrier and w.operation for w in incident.waits):
+    if logged.ranks != (0,) or not all(w.barrier and w.operation for w in logged.waits):
         return False
     return any(words.phase is Phase.SHUTDOWN for words in last_line_phases(facts))
 
 
-def _last_barrier(facts: Facts, incident: LoggedWaits) -> DetectorResult:
+def _last_barrier(facts: Facts, logged: LoggedWaits) -> DetectorResult:
     return make_signal(
         CAUSE,
         Grade.ORDER,
@@ -122,7 +122,7 @@ def _last_barrier(facts: Facts, incident: LoggedWaits) -> DetectorResult:
             say("training was over and no other rank waits: they have gone around it, or left"),
         ),
         evidence=(
-            *(w.evidence for w in incident.waits[:2]),
+            *(w.evidence for w in logged.waits[:2]),
             *(words.evidence for words in last_line_phases(facts) if words.phase is Phase.SHUTDOWN),
         ),
         remedies=(remedy("call-everywhere-write-once"),),

@@ -119,8 +119,8 @@ def _guessed(facts: Facts) -> Iterator[DetectorResult]:
     events = events_stating(facts, "device-guess")
     if not events:
         return
-    incident = logged_waits(facts)
-    first = incident is not None and all(p is not None and p <= FIRST_POSITIONS for p in incident.positions)
+    logged = logged_waits(facts)
+    first = logged is not None and all(p is not None and p <= FIRST_POSITIONS for p in logged.positions)
     right = _guessed_global_rank(facts, events)
     first = first and not right
     yield log_signal(

@@ -91,9 +91,9 @@ def _xid_of(event: LogEvent) -> XidRow | None:
 
 def _long_before(facts: Facts, faults: list[LogEvent]) -> bool:
     """All of it happened more than an hour before the ranks began to wait: it may be another job's."""
-    incident = logged_waits(facts)
+    logged = logged_waits(facts)
     stalled = min((m.stalled_since_s for m in facts.manifests if m.stalled_since_s is not None), default=None)
-    began = incident.began_s if incident is not None else stalled
+    began = logged.began_s if logged is not None else stalled
     times = [e.time_s for e in faults]
     return began is not None and all(t is not None and t < began - OLD_S for t in times)
 

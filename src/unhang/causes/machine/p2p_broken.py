@@ -73,7 +73,7 @@ def _gpudirect(facts: Facts) -> DetectorResult | None:
     if not events:
         return None
     if _acs_is_off(facts):
-        # The usual cause is shown not to be there; what else it may be is not told.
+        # The usual cause is shown not to be there; what else it may be is not known.
         return None
     return _found(
         events,
@@ -127,8 +127,8 @@ def _nothing_else(facts: Facts) -> bool:
     """No step, no error, no traceback: the stall is right behind the set-up."""
     if facts.tracebacks or facts.events_of("n.ibwc", "n.ofi", "n.sockerr", "n.cuda", "oom", "k.xid"):
         return False
-    incident = logged_waits(facts)
-    if incident is not None and any(p is not None and p > FIRST_POSITIONS for p in incident.positions):
+    logged = logged_waits(facts)
+    if logged is not None and any(p is not None and p > FIRST_POSITIONS for p in logged.positions):
         return False
     return not any(p.last_step > p.first_step for log in facts.logs for p in log.progress)
 

@@ -78,8 +78,8 @@ def _noted(used: LoggedVersion, row: VersionRow) -> DetectorResult:
 
 
 def _waits(facts: Facts) -> tuple[Evidence, ...]:
-    incident = logged_waits(facts)
-    return tuple(w.evidence for w in incident.waits[:2]) if incident is not None else ()
+    logged = logged_waits(facts)
+    return tuple(w.evidence for w in logged.waits[:2]) if logged is not None else ()
 
 
 def _newer(used: LoggedVersion, row: VersionRow) -> Iterator[Remedy]:

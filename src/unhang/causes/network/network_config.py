@@ -205,7 +205,8 @@ def _found(events: Sequence[LogEvent], grade: Grade, summary: Text, **parts: Any
 
 
 def _unanswered(facts: Facts) -> DetectorResult | None:
-    """In a look at live ranks: all that try to connect to another one, and whose kernel waits for the first answer."""
+    """In a sample of live ranks: all that try to connect to another one, and whose kernel waits for the first
+    answer."""
     ranks = tuple(rank for rank, known in sorted(facts.ranks.items()) if known.alive and _connects(known))
     if not ranks:
         return None

@@ -166,7 +166,7 @@ def _why_slow(slow: AllWait, link: SlowLink) -> Iterator[Text]:
     yield say(
         "every rank waits in {percent} % of {looks} looks or more: none is late",
         percent=round(100 * slow.waits),
-        looks=slow.looks,
+        looks=slow.samples,
     )
     yield say(
         "what {ranks:who} {ranks:sends|send} stands in the send queue most of the time: {ways}",

@@ -57,8 +57,8 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
     if died:
         yield _reported_dead(died)
         return
-    incident = logged_waits(facts)
-    gone = [w for w in incident.waits if w.partner_gone and w.awaited is not None] if incident is not None else []
+    logged = logged_waits(facts)
+    gone = [w for w in logged.waits if w.partner_gone and w.awaited is not None] if logged is not None else []
     if gone:
         awaited = tuple(sorted({w.awaited for w in gone if w.awaited is not None}))
         yield make_signal(

@@ -127,8 +127,8 @@ def _gil_lines(facts: Facts) -> Iterator[DetectorResult]:
         return
     stuck = set(ranks_of_events(facts.events_of("hb.stuck", "hb.old")))
     ranks = ranks_of_events(locked)
-    incident = logged_waits(facts)
-    waiting = set(incident.ranks) if incident is not None else set()
+    logged = logged_waits(facts)
+    waiting = set(logged.ranks) if logged is not None else set()
     alone = bool(ranks) and not set(ranks) & waiting
     yield log_signal(
         CAUSE,

@@ -102,8 +102,8 @@ _MAX_PIDS = 8
 
 
 def _all_at_work(facts: Facts, stall: Stall) -> bool:
-    """Each laggard lives, moved between two looks or was on a processor, and waits for nobody: a first step that takes
-    longer on most ranks than on one is no hang."""
+    """Each laggard lives, moved between two samples or was on a processor, and waits for nobody: a first step that
+    takes longer on most ranks than on one is no hang."""
     for rank in stall.laggards:
         known = facts.ranks[rank]
         activity = known.activity

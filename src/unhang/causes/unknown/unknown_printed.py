@@ -75,29 +75,29 @@ def _reported_missing(facts: Facts) -> Signal | None:
 
 def _timeouts(facts: Facts) -> Signal | None:
     """Ranks timed out; the limit and the moment the stall began are known."""
-    incident = logged_waits(facts)
-    if incident is None:
+    logged = logged_waits(facts)
+    if logged is None:
         return None
     return make_signal(
         CAUSE,
         Grade.ORDER,
-        say("{ranks:who} timed out; nothing that was read tells whom they waited for", ranks=incident.ranks)
-        if incident.ranks
+        say("{ranks:who} timed out; nothing that was read tells whom they waited for", ranks=logged.ranks)
+        if logged.ranks
         else say("a collective timed out; nothing that was read tells who was missing"),
         whole=False,
         calls=tuple(
             Call((w.rank,) if w.rank is not None else (), w.operation, w.position, w.elements)
-            for w in incident.waits[:8]
+            for w in logged.waits[:8]
             if w.operation
         ),
-        because=tuple(_known(facts, incident)),
-        evidence=tuple(w.evidence for w in incident.waits[:3]),
+        because=tuple(_known(facts, logged)),
+        evidence=tuple(w.evidence for w in logged.waits[:3]),
         remedies=(remedy("collect-per-rank-evidence"),),
     )
 
 
-def _known(facts: Facts, incident: LoggedWaits) -> Iterator[Text]:
-    for limit in incident.limits[:2]:
+def _known(facts: Facts, logged: LoggedWaits) -> Iterator[Text]:
+    for limit in logged.limits[:2]:
         yield say("the limit in force is {limit:g} s", limit=limit)
     if facts.world_size is not None:
         yield say(
@@ -105,9 +105,9 @@ def _known(facts: Facts, incident: LoggedWaits) -> Iterator[Text]:
             count=facts.world_size,
             seen=len(facts.ranks_seen),
         )
-    if any(w.barrier and w.operation for w in incident.waits):
+    if any(w.barrier and w.operation for w in logged.waits):
         yield say("an all-reduce of one element is a barrier")
-    first = incident.first_wait
+    first = logged.first_wait
     began = time_text(first.since_s, first.time_form) if first is not None and first.since_s is not None else ""
     if began:
         yield say(

@@ -1,4 +1,4 @@
-"""What a signal about two camps says of them: who, on which nodes, in which group, where, with what evidence."""
+"""What a signal about two cohorts says of them: who, on which nodes, in which group, where, with what evidence."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from unhang.findings import Call, Grade
 
 
 def cohort_parts(facts: Facts, odd: RankCohort, others: RankCohort | None, group: str) -> dict[str, Any]:
-    """The parts of a finding: ``odd`` is whom ``others`` wait for."""
-    camps = (odd,) if others is None else (odd, others)
+    """Finding fields for ``odd``, whom ``others`` wait for, as keyword arguments of ``make_signal``."""
+    cohorts = (odd,) if others is None else (odd, others)
     return {
         "ranks": odd.ranks,
         "nodes": hosts_of(facts, odd.ranks),
@@ -20,7 +20,7 @@ def cohort_parts(facts: Facts, odd: RankCohort, others: RankCohort | None, group
         "phase": odd.phase,
         "where": odd.where,
         "waiter_where": others.where if others is not None else None,
-        "evidence": tuple(camp.evidence for camp in camps if camp.evidence is not None),
+        "evidence": tuple(cohort.evidence for cohort in cohorts if cohort.evidence is not None),
     }
 
 

@@ -12,8 +12,8 @@ from unhang.sentences import say
 
 def timeouts_after(facts: Facts, cause: Cause, ranks: Collection[int]) -> tuple[Consequence, ...]:
     """The timeouts of all other ranks as one consequence of ``cause`` on ``ranks``; empty when none is told."""
-    incident = logged_waits(facts)
-    others = tuple(sorted(incident.rank_set.difference(ranks))) if incident is not None else ()
+    logged = logged_waits(facts)
+    others = tuple(sorted(logged.rank_set.difference(ranks))) if logged is not None else ()
     if not others:
         return ()
     return (Consequence(cause, others, len(others), say("{ranks:who} waited in vain and timed out", ranks=others)),)

@@ -22,48 +22,48 @@ _ASKS_A_PEER = ("http", "socket", "download")
 _OF_CHILDREN = ("process-pool", "child-process", "queue-wait", "subprocess")
 
 
-def because(facts: Facts, lag: RankCohort) -> Iterator[Text]:
+def because(facts: Facts, laggards: RankCohort) -> Iterator[Text]:
     """What it waits for, as far as it could be seen."""
-    known = facts.ranks[lag.ranks[0]]
-    if lag.reading.tried_again is not None:
+    known = facts.ranks[laggards.ranks[0]]
+    if laggards.reading.tried_again is not None:
         yield say(
             "what line {line} tries fails, and the loop around it tries again, without an end so far",
-            line=lag.reading.tried_again,
+            line=laggards.reading.tried_again,
         )
-    if lag.what == "file-lock":
+    if laggards.what == "file-lock":
         yield from (_held_by(lock) for lock in _locks(facts, known))
-    if lag.what in _ASKS_A_PEER and known.awaits.peers:
+    if laggards.what in _ASKS_A_PEER and known.awaits.peers:
         yield say("it waits for {peer}, and nothing comes", peer=", ".join(known.awaits.peers))
-    if lag.what in _OF_CHILDREN:
+    if laggards.what in _OF_CHILDREN:
         yield from (_ended(child) for child in known.awaits.ended_children)
         lock = inherited_lock(facts, known)
         if lock is not None:
             yield _inherited(lock)
 
 
-def evidence(facts: Facts, lag: RankCohort) -> tuple[Evidence, ...]:
+def evidence(facts: Facts, laggards: RankCohort) -> tuple[Evidence, ...]:
     """The stack of the child that cannot go on."""
-    lock = inherited_lock(facts, facts.ranks[lag.ranks[0]]) if lag.what in _OF_CHILDREN else None
+    lock = inherited_lock(facts, facts.ranks[laggards.ranks[0]]) if laggards.what in _OF_CHILDREN else None
     return (lock.evidence,) if lock is not None else ()
 
 
-def remedies(facts: Facts, lag: RankCohort) -> Iterator[Remedy]:
+def remedies(facts: Facts, laggards: RankCohort) -> Iterator[Remedy]:
     """What ends this wait; nothing for work that only takes long."""
-    known = facts.ranks[lag.ranks[0]]
-    place = f"{lag.where.file}:{lag.where.line}" if lag.where is not None else "?"
-    if lag.what == "debugger":
+    known = facts.ranks[laggards.ranks[0]]
+    place = f"{laggards.where.file}:{laggards.where.line}" if laggards.where is not None else "?"
+    if laggards.what == "debugger":
         yield remedy("remove-interactive-prompt", place=place)
-    elif lag.what == "file-lock":
+    elif laggards.what == "file-lock":
         yield _free_the_lock(facts, known)
-    elif lag.what in _ASKS_A_PEER:
+    elif laggards.what in _ASKS_A_PEER:
         peer = ", ".join(known.awaits.peers) or "the server"
         yield remedy("add-request-timeout", place=place, peer=peer)
-    elif lag.what == "ray-get":
-        yield remedy("inspect-awaited-actor", call=_spelled(facts, lag) or place)
-    elif lag.what in _OF_CHILDREN:
+    elif laggards.what == "ray-get":
+        yield remedy("inspect-awaited-actor", call=_spelled(facts, laggards) or place)
+    elif laggards.what in _OF_CHILDREN:
         yield from _of_children(facts, known)
-    if lag.reading.tried_again is not None:
-        yield remedy("limit-retries", line=lag.reading.tried_again)
+    if laggards.reading.tried_again is not None:
+        yield remedy("limit-retries", line=laggards.reading.tried_again)
 
 
 def _locks(facts: Facts, known: RankFacts) -> tuple[HeldLock, ...]:
@@ -89,11 +89,11 @@ def _of_children(facts: Facts, known: RankFacts) -> Iterator[Remedy]:
         yield remedy("find-child-exit-reason", pid=child.pid)
 
 
-def _spelled(facts: Facts, lag: RankCohort) -> str | None:
-    source = find_source(facts.sources, lag.where.file) if lag.where is not None else None
-    if source is None or lag.where is None or lag.where.line is None:
+def _spelled(facts: Facts, laggards: RankCohort) -> str | None:
+    source = find_source(facts.sources, laggards.where.file) if laggards.where is not None else None
+    if source is None or laggards.where is None or laggards.where.line is None:
         return None
-    return call_spelled_on_line(source, lag.where.line, "get")
+    return call_spelled_on_line(source, laggards.where.line, "get")
 
 
 def _held_by(lock: HeldLock) -> Text:

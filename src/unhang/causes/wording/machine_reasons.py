@@ -1,4 +1,4 @@
-"""What the rules say of signs on the machine: reasons, evidence and remedies."""
+"""What detectors say of signs on the machine: reasons, evidence and remedies."""
 
 from __future__ import annotations
 

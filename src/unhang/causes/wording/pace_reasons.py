@@ -1,4 +1,4 @@
-"""What the rules about a rank that slows a moving job say alike."""
+"""What the detectors of a rank that slows a moving job share."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def is_own_work(activity: Activity | None) -> bool:
 def slow_rank_signal(
     cause: Cause, facts: Facts, straggler: Straggler, summary: Text, signs: Sequence[MachineSign], *remedies: Remedy
 ) -> Signal:
-    """That ``straggler`` sets the pace: whole from many looks, when it comes last to nearly all collectives, or when
+    """That ``straggler`` sets the pace: whole from many samples, when it comes last to nearly all collectives, or when
     its machine shows what holds it up."""
     activity = straggler.activity
-    many = straggler.positions or straggler.pace_samples or straggler.looks >= MANY_LOOKS
+    many = straggler.positions or straggler.pace_samples or straggler.samples >= MANY_LOOKS
     workers = loader_workers(facts, straggler.rank)[:2] if is_loading(activity) else []
     return make_signal(
         cause,
@@ -95,10 +95,10 @@ def because(straggler: Straggler) -> Iterator[Text]:
             rank=straggler.rank,
             positions=straggler.positions,
         )
-    elif straggler.looks:
+    elif straggler.samples:
         yield say(
             "in {looks} looks rank {rank} was busy each time while {waiters:who} waited",
-            looks=straggler.looks,
+            looks=straggler.samples,
             rank=straggler.rank,
             waiters=straggler.waiters,
         )

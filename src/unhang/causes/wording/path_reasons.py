@@ -13,7 +13,7 @@ MAX_TOLD = 3
 
 
 def cohort_places(past: RankCohort, inside: RankCohort, loop: int | None, where: Where | None) -> Iterator[Text]:
-    """Where each camp is, with the loop between them."""
+    """Where each cohort is, with the loop between them."""
     if past.ended:
         yield say("{ranks:who} {ranks:has|have} ended with exit code 0, as if all were done", ranks=past.ranks)
     elif past.where is not None:

@@ -1,4 +1,4 @@
-"""How the rules speak of the ways NCCL chose."""
+"""How detectors speak of the transports NCCL chose."""
 
 from __future__ import annotations
 

@@ -53,11 +53,11 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
     for stall in facts.stalls:
         if not _can_work(facts, stall):
             continue
-        lag, wait = cohorts_of_stall(facts, stall)
-        # On a processor at the look, it computes, although both looks fell on one line.
+        laggards, waiters = cohorts_of_stall(facts, stall)
+        # On a processor when it was sampled, it computes, although both samples fell on one line.
         moving = any(facts.ranks[r].moving or facts.ranks[r].process_state == "R" for r in stall.laggards)
-        validates = lag.what.startswith(LOADING_ACTIVITIES) and runs_own_loop(facts, lag, wait)
-        if not validates and (_belongs_elsewhere(lag, wait, moving=moving) or _may_wait_too(stall, lag)):
+        validates = laggards.what.startswith(LOADING_ACTIVITIES) and runs_own_loop(facts, laggards, waiters)
+        if not validates and (_belongs_elsewhere(laggards, waiters, moving=moving) or _may_wait_too(stall, laggards)):
             continue
         if longer_generation(facts, stall) is not None:
             continue  # the others did the same work, and are done
@@ -65,12 +65,12 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
             continue  # no work: it waits for who waits for it
         if (
             not validates
-            and lag.reading.tried_again is None
-            and all(is_idle_at_line(facts.ranks[r]) for r in lag.ranks)
+            and laggards.reading.tried_again is None
+            and all(is_idle_at_line(facts.ranks[r]) for r in laggards.ranks)
         ):
-            yield _asleep(facts, stall, lag)
+            yield _asleep(facts, stall, laggards)
         else:
-            yield _found(facts, stall, replace(lag, what=_OWN_LOOP, phase=Phase.OTHER) if validates else lag)
+            yield _found(facts, stall, replace(laggards, what=_OWN_LOOP, phase=Phase.OTHER) if validates else laggards)
 
 
 def _can_work(facts: Facts, stall: Stall) -> bool:
@@ -92,42 +92,46 @@ def _can_work(facts: Facts, stall: Stall) -> bool:
 
 def _waits_in_other_call(facts: Facts, stall: Stall, rank: int) -> bool:
     """It waits as well, in another call than the others at that position."""
-    if all(disagreement.group != stall.group for disagreement in facts.mismatches):
+    if all(mismatch.group != stall.group for mismatch in facts.mismatches):
         return False
     progress = facts.groups[stall.group].progress.get(rank)
     return progress is not None and progress.pending is not None
 
 
-def _may_wait_too(stall: Stall, lag: RankCohort) -> bool:
+def _may_wait_too(stall: Stall, laggards: RankCohort) -> bool:
     """In backward with no record of its collectives: its hooks may have issued one that does not fit the others'."""
-    return lag.what == "backward" and stall.reason in ("silent", "dead")
+    return laggards.what == "backward" and stall.reason in ("silent", "dead")
 
 
-def _belongs_elsewhere(lag: RankCohort, wait: RankCohort, *, moving: bool) -> bool:
+def _belongs_elsewhere(laggards: RankCohort, waiters: RankCohort, *, moving: bool) -> bool:
     """It is no work of its own: it waits for data, ends, handles an exception, or is past the loop."""
-    if lag.where is None and lag.what not in single_rank_work_words():
+    if laggards.where is None and laggards.what not in single_rank_work_words():
         # A thread without a line of the program, in nothing that is known as work.
         return True
-    if lag.what == "native" and not moving:
+    if laggards.what == "native" and not moving:
         return True
-    if lag.what in _NOT_OWN_WORK or lag.phase in (Phase.SHUTDOWN, Phase.COMMUNICATION):
+    if laggards.what in _NOT_OWN_WORK or laggards.phase in (Phase.SHUTDOWN, Phase.COMMUNICATION):
         return True
-    if lag.context is CodeContext.EXCEPT_HANDLER or has_left_loop(lag, wait):
+    if laggards.context is CodeContext.EXCEPT_HANDLER or has_left_loop(laggards, waiters):
         return True
-    return lag.phase is Phase.DATA and lag.what.startswith(("dataloader", "dataset-item", "collate", "pin-memory"))
+    return laggards.phase is Phase.DATA and laggards.what.startswith(
+        ("dataloader", "dataset-item", "collate", "pin-memory")
+    )
 
 
-def _found(facts: Facts, stall: Stall, lag: RankCohort) -> DetectorResult:
-    doing = _activity_text(lag)
+def _found(facts: Facts, stall: Stall, laggards: RankCohort) -> DetectorResult:
+    doing = _activity_text(laggards)
     moving = any(facts.ranks[r].moving for r in stall.laggards)
-    known = lag.what in single_rank_work_words() or lag.what == _OWN_LOOP
-    if lag.reading.tried_again is not None:
-        doing = say("trying line {line} again and again", line=lag.reading.tried_again)
-    known_work = known and lag.what not in ("compute", "sleep")
-    signs = storage_signs(facts, stall.laggards) if writes_or_reads(lag.phase, lag.what) else ()
-    seen_whole = (lag.where is not None or not _has_lost_callers(facts, stall)) and not _may_have_left_its_loop(lag)
-    answerer_known = lag.what == "file-lock" and any(facts.ranks[rank].awaits.locks for rank in stall.laggards)
-    if _own_work_kind(lag.what).asks and not answerer_known:
+    known = laggards.what in single_rank_work_words() or laggards.what == _OWN_LOOP
+    if laggards.reading.tried_again is not None:
+        doing = say("trying line {line} again and again", line=laggards.reading.tried_again)
+    known_work = known and laggards.what not in ("compute", "sleep")
+    signs = storage_signs(facts, stall.laggards) if writes_or_reads(laggards.phase, laggards.what) else ()
+    seen_whole = (laggards.where is not None or not _has_lost_callers(facts, stall)) and not _may_have_left_its_loop(
+        laggards
+    )
+    answerer_known = laggards.what == "file-lock" and any(facts.ranks[rank].awaits.locks for rank in stall.laggards)
+    if _own_work_kind(laggards.what).asks and not answerer_known:
         seen_whole = False  # whoever has to answer may be a rank that waits for this one
     return stall_signal(
         CAUSE,
@@ -136,28 +140,28 @@ def _found(facts: Facts, stall: Stall, lag: RankCohort) -> DetectorResult:
         facts,
         stall,
         whole=not (known_work or moving) or seen_whole,
-        phase=lag.phase,
+        phase=laggards.phase,
         because=(
             *_because(stall, doing, moving=moving),
-            *external_wait_reasons.because(facts, lag),
+            *external_wait_reasons.because(facts, laggards),
             *machine_reasons.because(signs),
         ),
-        more_evidence=(*external_wait_reasons.evidence(facts, lag), *machine_reasons.evidence(signs)),
-        remedies=(*machine_reasons.remedies(signs), *_remedies(facts, stall, lag)),
+        more_evidence=(*external_wait_reasons.evidence(facts, laggards), *machine_reasons.evidence(signs)),
+        remedies=(*machine_reasons.remedies(signs), *_remedies(facts, stall, laggards)),
     )
 
 
-def _activity_text(lag: RankCohort) -> str | Text:
-    if lag.where is None:
-        return _own_work_kind(lag.what).said or "working alone"
-    if lag.what == _OWN_LOOP:
-        return say("going through batches of its own in {function}", function=lag.where.function)
-    return _own_work_kind(lag.what).said or say("busy in {function}", function=lag.where.function)
+def _activity_text(laggards: RankCohort) -> str | Text:
+    if laggards.where is None:
+        return _own_work_kind(laggards.what).said or "working alone"
+    if laggards.what == _OWN_LOOP:
+        return say("going through batches of its own in {function}", function=laggards.where.function)
+    return _own_work_kind(laggards.what).said or say("busy in {function}", function=laggards.where.function)
 
 
-def _may_have_left_its_loop(lag: RankCohort) -> bool:
+def _may_have_left_its_loop(laggards: RankCohort) -> bool:
     """What stands behind a loop is done too early by a rank whose data ran out; only the source tells them apart."""
-    return lag.context is CodeContext.NO_SOURCE and lag.phase in (Phase.SAVE, Phase.EVAL)
+    return laggards.context is CodeContext.NO_SOURCE and laggards.phase in (Phase.SAVE, Phase.EVAL)
 
 
 def _has_lost_callers(facts: Facts, stall: Stall) -> bool:
@@ -171,9 +175,9 @@ def writes_or_reads(phase: Phase | None, what: str) -> bool:
     return phase in (Phase.SAVE, Phase.LOG, Phase.DATA) or _own_work_kind(what).files
 
 
-def _asleep(facts: Facts, stall: Stall, lag: RankCohort) -> DetectorResult:
+def _asleep(facts: Facts, stall: Stall, laggards: RankCohort) -> DetectorResult:
     """No work at all: what it sleeps in, and who would wake it, no stack of Python shows."""
-    function = lag.where.function if lag.where is not None else "?"
+    function = laggards.where.function if laggards.where is not None else "?"
     return stall_signal(
         Cause.RANK_FROZEN,
         Grade.STACK,
@@ -184,22 +188,22 @@ def _asleep(facts: Facts, stall: Stall, lag: RankCohort) -> DetectorResult:
         ),
         facts,
         stall,
-        phase=lag.phase,
+        phase=laggards.phase,
         because=(
             say(
                 "every look found {ranks:who} asleep at one line: it waits for something that does not come",
-                ranks=lag.ranks,
+                ranks=laggards.ranks,
             ),
             *waiters_line(stall),
-            *external_wait_reasons.because(facts, lag),
+            *external_wait_reasons.because(facts, laggards),
         ),
-        more_evidence=external_wait_reasons.evidence(facts, lag),
+        more_evidence=external_wait_reasons.evidence(facts, laggards),
         remedies=(
-            *external_wait_reasons.remedies(facts, lag),
+            *external_wait_reasons.remedies(facts, laggards),
             remedy(
                 "add-call-timeout",
                 function=function,
-                pids=", ".join(str(facts.ranks[rank].pid or "PID") for rank in lag.ranks[:4]),
+                pids=", ".join(str(facts.ranks[rank].pid or "PID") for rank in laggards.ranks[:4]),
             ),
         ),
     )
@@ -237,23 +241,23 @@ def _because(stall: Stall, doing: str | Text, *, moving: bool) -> Iterator[Text]
         )
 
 
-def _remedies(facts: Facts, stall: Stall, lag: RankCohort) -> Iterator[Remedy]:
+def _remedies(facts: Facts, stall: Stall, laggards: RankCohort) -> Iterator[Remedy]:
     waiter = stall.call.where if stall.call is not None else None
-    outside = tuple(external_wait_reasons.remedies(facts, lag))
+    outside = tuple(external_wait_reasons.remedies(facts, laggards))
     if outside:
         yield from outside  # it is no work with a result, and a longer limit only waits longer
         return
-    turnstile = main_first_of_stall(facts, stall)
+    context_manager = main_first_of_stall(facts, stall)
     at_a_barrier = stall.call is not None and is_barrier(stall.call.operation, None)
-    if turnstile is not None:
-        yield store_wait_remedy(turnstile, waiter)
-    if lag.phase is Phase.LOG:
+    if context_manager is not None:
+        yield store_wait_remedy(context_manager, waiter)
+    if laggards.phase is Phase.LOG:
         yield from log_remedies()
-    elif lag.phase is Phase.SAVE:
+    elif laggards.phase is Phase.SAVE:
         yield remedy("write-from-background-thread")
     else:
-        yield remedy("do-work-before-job" if _own_work_kind(lag.what).result else "share-work-between-ranks")
-        if turnstile is None and at_a_barrier:
+        yield remedy("do-work-before-job" if _own_work_kind(laggards.what).result else "share-work-between-ranks")
+        if context_manager is None and at_a_barrier:
             yield store_wait_remedy("", waiter)
     if is_guard_call(stall.call):
         return

@@ -54,8 +54,8 @@ def _lines_tell(facts: Facts, rank: int | None) -> bool:
 
 
 def _waits(facts: Facts) -> tuple[Evidence, ...]:
-    incident = logged_waits(facts)
-    return tuple(wait.evidence for wait in incident.waits[:2]) if incident is not None else ()
+    logged = logged_waits(facts)
+    return tuple(wait.evidence for wait in logged.waits[:2]) if logged is not None else ()
 
 
 def _bar(facts: Facts) -> Signal | None:
@@ -63,10 +63,10 @@ def _bar(facts: Facts) -> Signal | None:
     work = spanning_work(facts)
     if work is None or not _lines_tell(facts, work.rank):
         return None
-    incident = logged_waits(facts)
+    logged = logged_waits(facts)
     ranks = () if work.rank is None else (work.rank,)
     minutes = work.elapsed_s / 60
-    at_barrier = incident is not None and any(wait.barrier for wait in incident.waits)
+    at_barrier = logged is not None and any(wait.barrier for wait in logged.waits)
     return make_signal(
         CAUSE,
         Grade.ORDER,
@@ -98,10 +98,12 @@ def _bar(facts: Facts) -> Signal | None:
 
 def _main_process_wait(facts: Facts) -> Signal | None:
     """A waiter's traceback ends in a barrier that lets the main process go first."""
-    turnstile = main_process_wait(facts)
-    if turnstile is None or _no_longer_prepares(facts, turnstile, logged_waits(facts)):
+    main_first_wait = main_process_wait(facts)
+    if main_first_wait is None or _no_longer_prepares(facts, main_first_wait, logged_waits(facts)):
         return None
-    ranks = () if turnstile.local and turnstile.waiter is None else (_first_of_node(facts, turnstile),)
+    ranks = (
+        () if main_first_wait.local and main_first_wait.waiter is None else (_first_of_node(facts, main_first_wait),)
+    )
     bar, by_hand = unfinished_work(facts), ended_by_user(facts)
     return make_signal(
         CAUSE,
@@ -110,10 +112,13 @@ def _main_process_wait(facts: Facts) -> Signal | None:
         whole=by_hand is None or bar is not None,
         ranks=ranks,
         phase=Phase.DATA,
-        waiter_where=turnstile.where,
+        waiter_where=main_first_wait.where,
         because=(
-            say("the stack of rank {rank} ends in a barrier that lets the main process go first", rank=turnstile.waiter)
-            if turnstile.waiter is not None
+            say(
+                "the stack of rank {rank} ends in a barrier that lets the main process go first",
+                rank=main_first_wait.waiter,
+            )
+            if main_first_wait.waiter is not None
             else say("a waiter's stack ends in a barrier that lets the main process go first"),
             say("it gave up by its limit; the connection was not closed, so the main process lived")
             if by_hand is None
@@ -131,32 +136,32 @@ def _main_process_wait(facts: Facts) -> Signal | None:
                 else ()
             ),
         ),
-        evidence=(turnstile.evidence, *((_quote_bar(bar),) if bar is not None else ())),
+        evidence=(main_first_wait.evidence, *((_quote_bar(bar),) if bar is not None else ())),
         remedies=(
-            store_wait_remedy(turnstile.turnstile, turnstile.where),
+            store_wait_remedy(main_first_wait.context_manager, main_first_wait.where),
             remedy("prepare-data-before-job"),
             remedy("raise-main-process-timeout"),
         ),
     )
 
 
-def _no_longer_prepares(facts: Facts, turnstile: MainProcessWait, incident: LoggedWaits | None) -> bool:
+def _no_longer_prepares(facts: Facts, main_first_wait: MainProcessWait, logged: LoggedWaits | None) -> bool:
     """The main process is gone, or waits itself: it gave up, or stood in a call when somebody ended the job."""
-    first, by_hand = _first_of_node(facts, turnstile), ended_by_user(facts)
-    if incident is None:
+    first, by_hand = _first_of_node(facts, main_first_wait), ended_by_user(facts)
+    if logged is None:
         return by_hand is not None and first in by_hand.joined
-    return first in incident.ranks or any(wait.partner_gone for wait in incident.waits)
+    return first in logged.ranks or any(wait.partner_gone for wait in logged.waits)
 
 
 def _quote_bar(bar: Progress) -> Evidence:
     return Evidence(Source(bar.source.path, bar.last_line), bar.last_text, bar.rank)
 
 
-def _first_of_node(facts: Facts, turnstile: MainProcessWait) -> int:
+def _first_of_node(facts: Facts, main_first_wait: MainProcessWait) -> int:
     """Rank 0; where each node has its own first process, the first rank seen on the waiter's node."""
-    if not turnstile.local or turnstile.waiter is None or turnstile.waiter not in facts.ranks:
+    if not main_first_wait.local or main_first_wait.waiter is None or main_first_wait.waiter not in facts.ranks:
         return 0
-    host = facts.ranks[turnstile.waiter].host
+    host = facts.ranks[main_first_wait.waiter].host
     same = [r for r, known in facts.ranks.items() if host is not None and known.host == host]
     return min(same, default=0)
 
@@ -191,8 +196,8 @@ def _active_during_wait(facts: Facts) -> Signal | None:
 
 
 def _last_line_phase(facts: Facts) -> Signal | None:
-    incident = logged_waits(facts)
-    words = _busy_at_start(facts, incident) if incident is not None else None
+    logged = logged_waits(facts)
+    words = _busy_at_start(facts, logged) if logged is not None else None
     if words is None or words.rank is None or not _lines_tell(facts, words.rank):
         return None
     doing = "saving" if words.phase is Phase.SAVE else "evaluating"
@@ -232,26 +237,26 @@ def _last_line_phase(facts: Facts) -> Signal | None:
     )
 
 
-def _busy_at_start(facts: Facts, incident: LoggedWaits) -> LastLinePhase | None:
+def _busy_at_start(facts: Facts, logged: LoggedWaits) -> LastLinePhase | None:
     """A rank that did not give up spoke of saving or evaluating at the moment the others began to wait."""
-    began = incident.began_s
+    began = logged.began_s
     for words in last_line_phases(facts):
-        if words.rank in incident.rank_set or words.phase not in (Phase.SAVE, Phase.EVAL):
+        if words.rank in logged.rank_set or words.phase not in (Phase.SAVE, Phase.EVAL):
             continue
-        rank = words.rank if words.rank is not None else absent_rank(facts, incident)
+        rank = words.rank if words.rank is not None else absent_rank(facts, logged)
         if rank is None:
             continue
         timed = began is not None and words.time_s is not None
         if timed and abs((words.time_s or 0.0) - (began or 0.0)) > SAME_MOMENT_S:
             continue
-        if timed or rank == absent_rank(facts, incident):
+        if timed or rank == absent_rank(facts, logged):
             return replace(words, rank=rank)
     return None
 
 
 def _first_barrier(facts: Facts) -> Signal | None:
-    incident = logged_waits(facts)
-    if incident is None or not _waits_for_rank_0(facts, incident) or not _lines_tell(facts, 0):
+    logged = logged_waits(facts)
+    if logged is None or not _waits_for_rank_0(facts, logged) or not _lines_tell(facts, 0):
         return None
     return make_signal(
         CAUSE,
@@ -264,11 +269,11 @@ def _first_barrier(facts: Facts) -> Signal | None:
         because=(
             say(
                 "{ranks:who} {ranks:waits|wait} in one of the first collectives of the job: a barrier",
-                ranks=incident.ranks,
+                ranks=logged.ranks,
             ),
             say("rank 0 did not time out in it, so it had not come there; its own log would say why"),
         ),
-        evidence=tuple(w.evidence for w in incident.waits[:3]),
+        evidence=tuple(w.evidence for w in logged.waits[:3]),
         remedies=(
             remedy("inspect-awaited-rank", rank=0),
             remedy("prepare-data-before-job"),
@@ -277,17 +282,17 @@ def _first_barrier(facts: Facts) -> Signal | None:
     )
 
 
-def _waits_for_rank_0(facts: Facts, incident: LoggedWaits) -> bool:
+def _waits_for_rank_0(facts: Facts, logged: LoggedWaits) -> bool:
     """Everyone who gave up waits in one of the first barriers, rank 0 is not among them, and it did not just vanish."""
-    if 0 in incident.ranks or any(w.partner_gone for w in incident.waits) or not incident.waits:
+    if 0 in logged.ranks or any(w.partner_gone for w in logged.waits) or not logged.waits:
         return False
     if facts.events_of("store.reset", "store.eof", "gloo.closed", "n.sock"):
         return False
-    if absent_rank(facts, incident) != 0:
+    if absent_rank(facts, logged) != 0:
         return False
     no_step = not any(is_training(progress) for log in facts.logs for progress in log.progress)
     return all(
         (w.awaited == 0 and w.position is None)
         or (w.barrier and w.position is not None and (w.position <= FIRST_POSITIONS or no_step))
-        for w in incident.waits
+        for w in logged.waits
     )

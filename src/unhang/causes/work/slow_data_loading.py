@@ -79,7 +79,7 @@ def _stalls(facts: Facts, stall: Stall) -> DetectorResult:
         say("{ranks:who} {ranks:waits|wait} for its data loader; the others wait for it", ranks=stall.laggards),
         facts,
         stall,
-        whole=all(facts.ranks[rank].moving is False for rank in stall.laggards),  # one look is one moment
+        whole=all(facts.ranks[rank].moving is False for rank in stall.laggards),  # one sample is one moment
         phase=Phase.DATA,
         because=(*_because(stall, workers), *machine_reasons.because(signs)),
         more_evidence=(*workers[:2], *machine_reasons.evidence(signs)),
@@ -100,9 +100,9 @@ def _because(stall: Stall, workers: list[Evidence]) -> Iterator[Text]:
 
 def _unattributed(facts: Facts) -> Iterator[DetectorResult]:
     """A minority of the stacks without ranks in the loader's queue, everybody else in communication."""
-    camps = unattributed_cohorts(facts)
-    loading = [camp for camp in camps if camp.what.startswith("dataloader")]
-    others = [camp for camp in camps if camp not in loading]
+    cohorts = unattributed_cohorts(facts)
+    loading = [cohort for cohort in cohorts if cohort.what.startswith("dataloader")]
+    others = [cohort for cohort in cohorts if cohort not in loading]
     if not loading or not others or any(c.activity.phase is not Phase.COMMUNICATION for c in others):
         return
     few, many = sum(c.count for c in loading), sum(c.count for c in others)
@@ -131,7 +131,7 @@ def _own_limit(facts: Facts) -> Iterator[DetectorResult]:
             say("data did not come: the file server or a loader worker did not answer in time"),
             limits,
             "localize-data-with-timeouts",
-            whole=False,  # what held the worker up is not told
+            whole=False,  # what held the worker up is not known
             phase=Phase.DATA,
             because=(say("the line quoted says so; collective timeouts follow from it"),),
         )
@@ -163,7 +163,7 @@ def _waits_in_steps(facts: Facts) -> Iterator[DetectorResult]:
         CAUSE,
         Grade.STATED,
         say("{percent} % of the time of a step goes into waiting for its data", percent=round(100 * pace.share)),
-        whole=False,  # which rank or which part of the storage is slow is not told
+        whole=False,  # which rank or which part of the storage is slow is not known
         severity=Severity.SLOWS,
         ranks=() if pace.rank is None else (pace.rank,),
         phase=Phase.DATA,
@@ -183,8 +183,8 @@ def _last_line_phases(facts: Facts) -> Iterator[DetectorResult]:
     before any."""
     silent = {r for r, known in facts.ranks.items() if known.last_line and not (known.stack or known.recording)}
     stepping = {r for r in silent if facts.ranks[r].progress}
-    incident = logged_waits(facts)
-    waited = incident.rank_set if incident is not None else ()  # they had their batch and waited for others
+    logged = logged_waits(facts)
+    waited = logged.rank_set if logged is not None else ()  # they had their batch and waited for others
     words = [w for w in last_line_phases(facts) if w.phase is Phase.DATA and w.rank in silent and w.rank not in waited]
     ranks = tuple(sorted({w.rank for w in words if w.rank is not None}))
     few = [rank for rank in ranks if rank in stepping]

@@ -53,7 +53,7 @@ CAUSE = Cause.UNEVEN_DATA
 
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
-    """One camp past the loop, the other inside it: the rank says how often it runs; or its batches ended, and nobody
+    """One cohort past the loop, the other inside it: the rank says how often it runs; or its batches ended, and nobody
     went through a round without its collectives."""
     for told in rank_dependent_exits(facts):
         yield _rank_dependent(facts, told)
@@ -106,33 +106,35 @@ def _remedies_of_bound(facts: Facts, left: RankDependentExit) -> Iterator[Remedy
         yield leave_together_remedy(facts, left.loop)
 
 
-def _agreed(facts: Facts, wait: RankCohort) -> int | None:
+def _agreed(facts: Facts, waiters: RankCohort) -> int | None:
     """Line of the collective by which the ranks had agreed on the number of rounds."""
-    where = wait.reading.where or wait.where  # the loop is where the stack was judged, a helper's frame may lie deeper
+    where = (
+        waiters.reading.where or waiters.where
+    )  # the loop is where the stack was judged, a helper's frame may lie deeper
     source = find_source(facts.sources, where.file) if where is not None else None
-    return agreeing_call(source, wait.loop_line)
+    return agreeing_call(source, waiters.loop_line)
 
 
 def _found(facts: Facts, left: EarlyLoopExit, counts: StepCounts) -> DetectorResult:
-    lag, wait, parted = left.past, left.inside, left.stack_evidence
-    agreed, printed = _agreed(facts, wait), _printed(facts, lag.ranks)
+    laggards, waiters, parted = left.past, left.inside, left.stack_evidence
+    agreed, printed = _agreed(facts, waiters), _printed(facts, laggards.ranks)
     # Steps or lengths that were told to differ need no other reason.
     around = left.around if not counts.differ and printed is None else None
     ways = around.ways if around is not None else ()
     doubted = agreed is not None or (around is not None and around.iteration_skips)
     code = tuple(decide_together_remedies(ways))
-    data = tuple(_remedies(facts, wait, parted, printed)) if left.over_data else ()
+    data = tuple(_remedies(facts, waiters, parted, printed)) if left.over_data else ()
     return make_signal(
         CAUSE,
         left.grade,
-        _summary(lag.ranks, around),
+        _summary(laggards.ranks, around),
         whole=left.whole and not doubted,
-        **cohort_parts(facts, lag, wait, left.group)
-        | {"evidence": tuple(dict.fromkeys((*_evidence(facts, lag, wait, parted), *_lines(printed))))},
+        **cohort_parts(facts, laggards, waiters, left.group)
+        | {"evidence": tuple(dict.fromkeys((*_evidence(facts, laggards, waiters, parted), *_lines(printed))))},
         calls=calls_of_cohorts(left.told_by),
         because=(
             *_stack_reasons(parted),
-            *_because(lag, wait, counts, agreed),
+            *_because(laggards, waiters, counts, agreed),
             *((equal_iterations_reason(left.around),) if left.around is not None and left.has_equal_rounds else ()),
             *path_sentences(ways),
             *_count_reasons(printed, counts),
@@ -148,10 +150,12 @@ def _summary(ranks: tuple[int, ...], around: BypassPaths | None) -> Text:
     return say("{ranks:who} left the loop before the others, which are still in it", ranks=ranks)
 
 
-def _because(lag: RankCohort, wait: RankCohort, counts: StepCounts, agreed: int | None) -> Iterator[Text]:
-    shown = lag if lag.ended or lag.context is CodeContext.AFTER_LOOP else replace(lag, where=None)
-    inside = wait.where is not None and wait.context is CodeContext.INSIDE_LOOP
-    yield from cohort_places(shown, wait, wait.loop_line, (wait.reading.where or wait.where) if inside else None)
+def _because(laggards: RankCohort, waiters: RankCohort, counts: StepCounts, agreed: int | None) -> Iterator[Text]:
+    shown = laggards if laggards.ended or laggards.context is CodeContext.AFTER_LOOP else replace(laggards, where=None)
+    inside = waiters.where is not None and waiters.context is CodeContext.INSIDE_LOOP
+    yield from cohort_places(
+        shown, waiters, waiters.loop_line, (waiters.reading.where or waiters.where) if inside else None
+    )
     if agreed is not None:
         yield say(
             "the ranks had agreed on the number of rounds in line {line}: that collective gave them different results; "
@@ -160,7 +164,7 @@ def _because(lag: RankCohort, wait: RankCohort, counts: StepCounts, agreed: int 
         )
     if counts.differ:
         yield say("steps differ between ranks: {told}", told=counts.told)
-    if wait.context is CodeContext.NO_SOURCE:
+    if waiters.context is CodeContext.NO_SOURCE:
         yield say("the source was not in the evidence, so where the loop ends is not proven")
 
 
@@ -198,12 +202,14 @@ def _lines(printed: UnequalCounts | None) -> tuple[Evidence, ...]:
     return printed.evidence[:2] if printed is not None else ()
 
 
-def _evidence(facts: Facts, lag: RankCohort, wait: RankCohort, parted: StackLoopExit | None) -> Iterator[Evidence]:
-    yield from quote_rank(facts.ranks[lag.ranks[0]])[:1]
-    if lag.call is not None:
-        yield lag.call.evidence
-    if wait.evidence is not None:
-        yield wait.evidence
+def _evidence(
+    facts: Facts, laggards: RankCohort, waiters: RankCohort, parted: StackLoopExit | None
+) -> Iterator[Evidence]:
+    yield from quote_rank(facts.ranks[laggards.ranks[0]])[:1]
+    if laggards.call is not None:
+        yield laggards.call.evidence
+    if waiters.evidence is not None:
+        yield waiters.evidence
     if parted is not None and parted.bars is not None:
         yield parted.bars.evidence
 
@@ -227,7 +233,7 @@ def _split_reasons(facts: Facts) -> Iterator[Text]:
 
 
 def _remedies(
-    facts: Facts, wait: RankCohort, parted: StackLoopExit | None, printed: UnequalCounts | None
+    facts: Facts, waiters: RankCohort, parted: StackLoopExit | None, printed: UnequalCounts | None
 ) -> Iterator[Remedy]:
     path, split = _split(facts)
     if split is not None:
@@ -240,7 +246,7 @@ def _remedies(
             cost=say("none"),
             verify=say("print(len(loader)) shows the same number on every rank"),
         )
-    shards, together = equal_shards_remedy(facts, _lines(printed)), leave_together_remedy(facts, _loop(wait))
+    shards, together = equal_shards_remedy(facts, _lines(printed)), leave_together_remedy(facts, _loop(waiters))
     if split is None and shards is None and parted is not None:
         yield remedy("seed-data-splits")  # without source nobody knows what was drawn
     yield from (shards, together) if shards is not None else ()
@@ -248,7 +254,7 @@ def _remedies(
     yield from (together,) if shards is None else ()
 
 
-def _loop(wait: RankCohort) -> Where | None:
+def _loop(waiters: RankCohort) -> Where | None:
     """Where the header of the loop around the waiters stands."""
-    where, line = wait.reading.where, wait.loop_line
+    where, line = waiters.reading.where, waiters.loop_line
     return Where(where.file, line, where.function) if where is not None and line is not None else None

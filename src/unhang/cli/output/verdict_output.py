@@ -44,10 +44,8 @@ class VerdictOutput:
         """Write the verdict to ``out``, or to standard output when it is None."""
         if self.debug:
             for finding in verdict.findings:
-                print(
-                    f"rule {finding.rule}: {finding.cause.value}, {finding.certainty.value}, grade {finding.grade!r}",
-                    file=sys.stderr,
-                )
+                told = f"{finding.cause.value}, {finding.certainty.value}, grade {finding.grade!r}"
+                print(f"rule {finding.detector}: {told}", file=sys.stderr)
         if out is not None:
             write_private(out, self._text(verdict, facts))
             print(f"verdict written to {out}", file=sys.stderr)

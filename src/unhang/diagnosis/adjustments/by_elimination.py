@@ -56,9 +56,9 @@ def name_remaining_rank(facts: Facts, findings: tuple[Finding, ...]) -> tuple[Fi
 
 
 def _remaining_rank(facts: Facts) -> tuple[int, Text] | None:
-    incident = logged_waits(facts)
-    rank = absent_rank(facts, incident)
-    if incident is None or rank is None or (len(incident.ranks) < 2 and facts.world_size != 2):
+    logged = logged_waits(facts)
+    rank = absent_rank(facts, logged)
+    if logged is None or rank is None or (len(logged.ranks) < 2 and facts.world_size != 2):
         return None
     return rank, say("rank {rank} is the one that did not wait in vain", rank=rank)
 
@@ -77,7 +77,7 @@ def _by_its_card(facts: Facts, finding: Finding) -> tuple[int, Text] | None:
 
 def _main_process(facts: Facts, finding: Finding) -> tuple[int, Text] | None:
     """Work that one process shows a bar of is the main process' by the habit of all libraries."""
-    incident = logged_waits(facts)
-    if finding.cause is not Cause.SINGLE_RANK_WORK or (incident is not None and 0 in incident.rank_set):
+    logged = logged_waits(facts)
+    if finding.cause is not Cause.SINGLE_RANK_WORK or (logged is not None and 0 in logged.rank_set):
         return None
     return 0, say("bars and messages of work that one process does alone come from the main process")

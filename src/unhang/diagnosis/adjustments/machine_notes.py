@@ -1,4 +1,4 @@
-"""What the machines' samples add to the first finding, whatever rule it is of.
+"""What the machines' samples add to the first finding, whatever detector it is of.
 
 A busy card that only waits, a full disk behind a failed write, and, where a rank takes long for what it does, what held
 this rank up: its card, its processors, its disk.
@@ -65,7 +65,7 @@ def _full_disks(facts: Facts, lead: Finding) -> Iterator[MachineSign]:
 
 
 def _signs_of_lead(facts: Facts, lead: Finding) -> Iterator[MachineSign]:
-    """What the rule of a rank that takes long did not say itself of this rank's card, processors and disk."""
+    """What the detector of a rank that takes long did not say itself of this rank's card, processors and disk."""
     if lead.cause not in _TAKES_LONG:
         return
     told = {item.text for item in lead.evidence}

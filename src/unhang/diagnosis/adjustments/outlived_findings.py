@@ -1,6 +1,6 @@
 """What the job went on after is no alarm: a finding that rests on lines before a good end becomes a note.
 
-Only where nothing else tells of trouble: a timeout, a failed process, a restart, a look at processes that stood.
+Only where nothing else tells of trouble: a timeout, a failed process, a restart, a sample of processes that stood.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def downgrade_outlived(facts: Facts, findings: tuple[Finding, ...]) -> tuple[Fin
 
 
 def place_among_notes(facts: Facts, leading: Finding, notes: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """``leading`` before those ``notes`` after which steps went on, behind the others: these may be why it stalls."""
+    """``leading`` after the ``notes`` that explain it, and before those that steps outlived."""
     steps = {log.source.path: (0, _last_step(log.progress)) for log in facts.logs}
     outlived = tuple(note for note in notes if _is_covered_by(note, steps))
     return (*(note for note in notes if note not in outlived), leading, *outlived)

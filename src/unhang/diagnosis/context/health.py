@@ -1,6 +1,6 @@
 """Whether the job is shown to be well. Silence is never health: every rank of a known world needs something positive.
 
-A rank is well when it ended with 0 or said that its work was done, when a look at the living job saw it move, or when
+A rank is well when it ended with 0 or said that its work was done, when a sample of the living job saw it move, or when
 its steps advance to the very end of what was read, beside those of all others; or when a launcher or a scheduler tells
 of all that they ended well. A job that stalls a minute later shows such steps too, so whatever could not be read leaves
 the first alone.
@@ -36,7 +36,7 @@ class Health:
 
 
 def proof_as_checks(proof: Iterable[Text]) -> tuple[PassedCheck, ...]:
-    """What a healthy verdict carries as its proof."""
+    """Proof of health as ``Verdict.checked``."""
     return tuple(PassedCheck("health", sentence) for sentence in proof)
 
 

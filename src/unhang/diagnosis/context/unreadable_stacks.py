@@ -1,4 +1,4 @@
-"""Ranks at whose stack nobody could look from outside, and the command for who may."""
+"""Ranks whose stack could not be sampled from outside, and the command for who may."""
 
 from __future__ import annotations
 

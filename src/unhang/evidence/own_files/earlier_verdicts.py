@@ -19,7 +19,7 @@ KINDS = ("host", "card")
 
 @dataclass(frozen=True, slots=True)
 class EarlierSuspect:
-    """A host or card (``kind``) that verdicts of earlier runs named. ``runs``: how many; ``cause``: the last one's.
+    """A host or card (``kind``) that verdicts of ``runs`` earlier runs named; ``cause``: the last one's.
 
     A card is called ``GPU-<uuid>`` or ``<host> <PCI address>``. ``last_s``: end of the last such run, since the epoch.
     """

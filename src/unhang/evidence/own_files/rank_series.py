@@ -1,6 +1,6 @@
 """Read ``series/ranks.jsonl``, what a watcher noted of every rank from start to end, as samples that can be compared.
 
-A rank's time is known from looks at it a few times a second: what was seen in a third of the looks took a third of
+A rank's time is known from samples of it a few times a second: what was seen in a third of the samples took a third of
 the step.
 """
 

@@ -1,4 +1,4 @@
-"""Where the time of one rank's steps went: what traces and a watcher's looks come down to when they are compared."""
+"""Time per step and activity of one rank: the form in which profiler traces and a watcher's samples are compared."""
 
 from __future__ import annotations
 

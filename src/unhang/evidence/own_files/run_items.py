@@ -78,15 +78,15 @@ class RankProcess:
     """``/proc`` state letter at the stall."""
     ended_s: float | None = None
     moving: bool | None = None
-    """Stacks or positions differ between two looks; None = looked once or not at all."""
+    """Stacks or positions differ between two samples; None: sampled once, or not at all."""
     beats: bool | None = None
-    """Our thread in it ran between the looks, so that nothing kept the interpreter lock; None: it has none."""
+    """Our thread in it ran between the samples, so that nothing kept the interpreter lock; None: it has none."""
     terminated_by_launcher: bool = False
     """torchrun itself ended it because a sibling failed: a victim."""
     not_seen: str = ""
-    """Why nobody could look at its stack from outside; empty when somebody did, or nobody tried."""
+    """Why its stack could not be sampled from outside; empty when it was, or nobody tried."""
     idle: bool = False
-    """It and its children used neither the processor nor files between the looks."""
+    """It and its children used neither the processor nor files between the samples."""
     from_record: bool = False
     """Its stack is the one its own record names: of the thread that issues collectives only."""
     marked: MarkedPhase | None = None
@@ -94,9 +94,9 @@ class RankProcess:
     guard_wait: GuardWait | None = None
     """It waited in a guard, on the store."""
     unanswered: tuple[str, ...] = ()
-    """``address:port`` it tried to connect to during the whole look, without an answer."""
+    """``address:port`` it tried to connect to for as long as it was sampled, without an answer."""
     awaits: ExternalWaits = NO_EXTERNAL_WAITS
-    """What it waited for outside of the job, as the kernel told at the look."""
+    """What it waited for outside of the job, as the kernel told when it was sampled."""
     addresses: tuple[str, ...] = ()
     """Its own, of its connections to other machines, in a job that moved."""
     piled_up: tuple[str, ...] = ()
@@ -127,9 +127,9 @@ class BundleManifest:
     source_prefix: str | None = None
     """Path the source folder had when the job ran, as stack frames spell it."""
     taken_by: str = ""
-    """The command that looked; empty for the lab's recorder and ``unhang run``."""
+    """The command that sampled; empty for the lab's recorder and ``unhang run``."""
     live: bool = False
-    """The job went on after the look; nobody ended it."""
+    """The job went on after the sample; nobody ended it."""
     log_bytes: Mapping[str, int] = field(default_factory=dict)
     """How long its logs were then, by path in the bundle: what was printed later is not of that moment."""
     files: tuple[str, ...] = ()
@@ -140,7 +140,7 @@ class BundleManifest:
 
 @dataclass(frozen=True, slots=True)
 class PacePlace:
-    """Where a rank stood in ``share`` of the looks. ``frames`` innermost first, perhaps only the innermost ones;
+    """Where a rank stood in ``share`` of the samples. ``frames`` innermost first, perhaps only the innermost ones;
     ``phase`` is a word of ``findings.Phase``."""
 
     phase: str
@@ -150,7 +150,7 @@ class PacePlace:
 
 @dataclass(frozen=True, slots=True)
 class RankPace:
-    """One rank of a job that moves. ``waits``: share of the looks in which it stood in communication."""
+    """One rank of a job that moves. ``waits``: share of the samples in which it stood in communication."""
 
     rank: int
     steps: tuple[tuple[int, float], ...]
@@ -161,10 +161,10 @@ class RankPace:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast a job that moves went, and what its ranks did in the last ``looks`` looks at them."""
+    """How fast a job that moves went, and what its ranks did in the last ``samples`` samples."""
 
     source: Source
-    looks: int
+    samples: int
     ranks: tuple[RankPace, ...]
 
 

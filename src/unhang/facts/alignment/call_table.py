@@ -62,7 +62,7 @@ class CallTable:
         return self._known[ids]
 
     def calls_at(self, position: int) -> dict[Signature, tuple[int, ...]]:
-        """Ranks by what they called at ``position``, biggest camp first."""
+        """Ranks by what they called at ``position``, biggest cohort first."""
         here = self._rows_at(position)
         calls: dict[Signature, set[int]] = defaultdict(set)
         for rank, signature in zip(self.rank[here].tolist(), self.signature[here].tolist(), strict=True):
@@ -70,7 +70,7 @@ class CallTable:
         return {s: tuple(sorted(r)) for s, r in sorted(calls.items(), key=lambda item: (-len(item[1]), min(item[1])))}
 
     def has_unique_ranks(self, position: int) -> bool:
-        """No rank has two records there, as the parts of a coalesced call have."""
+        """Every rank there has one record; the parts of a coalesced call are several."""
         ranks = self.rank[self._rows_at(position)]
         return len(np.unique(ranks)) == len(ranks)
 

@@ -51,7 +51,7 @@ class FingerprintMismatch:
     calls: Mapping[int, FingerprintCall]
     differs_in: tuple[str, ...]
     odd: tuple[int, ...]
-    """The minority by what they called; empty when it cannot be told."""
+    """The minority by what they called; empty when it is unknown."""
     side_work: tuple[int, ...]
     """Ranks whose own traceback stands in saving, evaluating or logging."""
     phase: Phase | None

@@ -1,4 +1,4 @@
-"""Cut the recorded collectives of one rank into the parts rules ask for."""
+"""Cut the recorded collectives of one rank into the parts detectors ask for."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def select_rows(
 def split_by_group(entries: RecorderEntries) -> dict[str, tuple[RecorderEntries, RecorderEntries]]:
     """Group name → (collectives, P2P), oldest first."""
     parts: dict[str, tuple[RecorderEntries, RecorderEntries]] = {}
-    order = entries.group.argsort(kind="stable")  # one look at all entries, however many groups there are
+    order = entries.group.argsort(kind="stable")  # one pass over all entries, however many groups there are
     groups = entries.group[order]
     starts = [0, *((groups[1:] != groups[:-1]).nonzero()[0] + 1).tolist(), len(order)]
     for start, end in pairwise(starts if len(order) else ()):

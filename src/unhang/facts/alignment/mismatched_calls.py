@@ -35,9 +35,9 @@ def find_mismatches(
     """
     found = []
     for _, group in sorted(groups.items()):
-        disagreement = _first_mismatch(group, recordings, failed=failed) or _mismatch_of_pending(group)
-        if disagreement is not None:
-            found.append(disagreement)
+        mismatch = _first_mismatch(group, recordings, failed=failed) or _mismatch_of_pending(group)
+        if mismatch is not None:
+            found.append(mismatch)
     return tuple(found)
 
 

@@ -23,7 +23,8 @@ _NEEDS_ALL = {
 
 @dataclass(frozen=True, slots=True)
 class SequenceOffset:
-    """``behind`` waits at a position that ``ahead`` has passed, in calls of one kind."""
+    """``behind`` waits at a position ``ahead`` has already passed in the same kind of call. ``by``: how many positions
+    apart."""
 
     behind: tuple[LogWait, ...]
     ahead: tuple[LogWait, ...]
@@ -37,18 +38,18 @@ def minority_and_majority(shift: SequenceOffset) -> tuple[tuple[LogWait, ...], t
 
 def find_sequence_offset(facts: Facts) -> SequenceOffset | None:
     """The shift that logs show; None when all wait at one position or the call can end without the others."""
-    incident = logged_waits(facts)
-    if incident is None:
+    logged = logged_waits(facts)
+    if logged is None:
         return None
-    for group in sorted({w.group for w in incident.waits}):
-        found = _in_group(incident, group)
+    for group in sorted({w.group for w in logged.waits}):
+        found = _in_group(logged, group)
         if found is not None:
             return found
     return None
 
 
-def _in_group(incident: LoggedWaits, group: str) -> SequenceOffset | None:
-    waits = [w for w in incident.waits if w.group == group and w.position is not None and w.rank is not None]
+def _in_group(logged: LoggedWaits, group: str) -> SequenceOffset | None:
+    waits = [w for w in logged.waits if w.group == group and w.position is not None and w.rank is not None]
     positions = sorted({w.position for w in waits if w.position is not None})
     if len(positions) != 2 or positions[1] - positions[0] > FAR_APART:
         return None

@@ -1,4 +1,4 @@
-"""Laggards of which no record was read, and whose stacks show that they wait as well, in another call."""
+"""Laggards without a record whose stacks show that they are blocked in another call."""
 
 from __future__ import annotations
 

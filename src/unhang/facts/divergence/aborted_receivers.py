@@ -1,7 +1,7 @@
 """Ranks that Gloo ended because more arrived than they expected: of those that differ, they asked for the fewest bytes.
 
-Such a rank leaves no record of the call, and it is not thereby guilty: where the guilty rank sent more, an innocent
-one falls. What the others recorded tells which it was.
+Such a rank leaves no record of the call, and that does not make it the cause: where the one that is sent more, an
+innocent one falls. What the others recorded tells which it was.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def assign_aborted_ranks(
     if not aborted:
         return disagreements
     if disagreements:
-        return tuple(_add_to_side(disagreement, aborted, ranks) for disagreement in disagreements)
+        return tuple(_add_to_side(mismatch, aborted, ranks) for mismatch in disagreements)
     found = [_by_elimination(group, aborted, ranks, recordings) for _, group in sorted(groups.items())]
-    only = [disagreement for disagreement in found if disagreement is not None]
+    only = [mismatch for mismatch in found if mismatch is not None]
     return tuple(only) if len(only) == 1 else ()
 
 
@@ -58,22 +58,22 @@ def _aborted_inside(known: RankFacts) -> bool:
     return ended and known.stack.fatal.startswith("Abort") and waiting_activity(known) is not None
 
 
-def _add_to_side(disagreement: CallMismatch, aborted: tuple[int, ...], ranks: Mapping[int, RankFacts]) -> CallMismatch:
-    heard = {rank for side in disagreement.calls.values() for rank in side}
-    calls = list(disagreement.calls)
+def _add_to_side(mismatch: CallMismatch, aborted: tuple[int, ...], ranks: Mapping[int, RankFacts]) -> CallMismatch:
+    heard = {rank for side in mismatch.calls.values() for rank in side}
+    calls = list(mismatch.calls)
     silent = tuple(rank for rank in aborted if rank not in heard and _in_call(ranks[rank], calls[0].operation))
     if (
         not silent
         or len(calls) != 2
         or canonical_operation(calls[0].operation) != canonical_operation(calls[1].operation)
     ):
-        return disagreement
+        return mismatch
     amounts = [_bytes_of(call) for call in calls]
     if None in amounts or amounts[0] == amounts[1]:
-        return disagreement
+        return mismatch
     fewest = min(zip(amounts, range(2), strict=True))[1]
-    sides = {call: (*disagreement.calls[call], *(silent if at == fewest else ())) for at, call in enumerate(calls)}
-    return replace(disagreement, odd=minority(sides), aborted=silent)
+    sides = {call: (*mismatch.calls[call], *(silent if at == fewest else ())) for at, call in enumerate(calls)}
+    return replace(mismatch, odd=minority(sides), aborted=silent)
 
 
 def _by_elimination(

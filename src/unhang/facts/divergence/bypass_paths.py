@@ -37,7 +37,8 @@ _STEP_CALLS = COLLECTIVE_CALLS | TRAINING_CALLS
 
 @dataclass(frozen=True, slots=True)
 class BypassPath:
-    """One way out of the loop, or around the collectives of a round, that a rank takes by itself."""
+    """A jump, handler or condition by which a single rank leaves the loop, or skips the collectives of one
+    iteration."""
 
     where: Where
     kind: str

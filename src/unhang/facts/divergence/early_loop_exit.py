@@ -25,7 +25,7 @@ from unhang.findings import Grade
 
 @dataclass(frozen=True, slots=True)
 class EarlyLoopExit:
-    """``past`` has left the loop; ``inside`` waits in it."""
+    """Ranks ``past`` have left the loop in which ``inside`` waits."""
 
     past: RankCohort
     inside: RankCohort
@@ -67,13 +67,13 @@ class EarlyLoopExit:
 
 def early_loop_exits(facts: Facts) -> Iterator[EarlyLoopExit]:
     """Every disagreement and stall that divides so, without ranks that an exception took out of the loop."""
-    for disagreement in facts.mismatches:
-        camps = cohorts_of_mismatch(facts, disagreement)
-        pair = split_by_loop(camps)
+    for mismatch in facts.mismatches:
+        cohorts = cohorts_of_mismatch(facts, mismatch)
+        pair = split_by_loop(cohorts)
         if pair is not None and not _raised(facts, pair[0].ranks):
-            yield _early_exit(facts, *pair, disagreement)
-        elif (parted := loop_exit_from_stacks(facts, camps)) is not None and not _raised(facts, parted.past.ranks):
-            yield EarlyLoopExit(parted.past, parted.inside, disagreement, Grade.STACK, stack_evidence=parted)
+            yield _early_exit(facts, *pair, mismatch)
+        elif (parted := loop_exit_from_stacks(facts, cohorts)) is not None and not _raised(facts, parted.past.ranks):
+            yield EarlyLoopExit(parted.past, parted.inside, mismatch, Grade.STACK, stack_evidence=parted)
     for stall in facts.stalls:
         if _raised(facts, stall.laggards):
             continue

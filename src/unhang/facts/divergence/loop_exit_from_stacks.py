@@ -34,17 +34,17 @@ class StackLoopExit:
     bars: InterleavedBars | None
 
 
-def loop_exit_from_stacks(facts: Facts, camps: tuple[RankCohort, ...]) -> StackLoopExit | None:
-    """The camp that ran out of steps before the other; None where stacks or counts do not tell it."""
-    if len(camps) != 2 or any(camp.context is not CodeContext.NO_SOURCE for camp in camps):
+def loop_exit_from_stacks(facts: Facts, cohorts: tuple[RankCohort, ...]) -> StackLoopExit | None:
+    """The cohort that ran out of steps before the other; None where stacks or counts do not tell."""
+    if len(cohorts) != 2 or any(cohort.context is not CodeContext.NO_SOURCE for cohort in cohorts):
         return None
-    if not camps[0].frames and not camps[1].frames:
-        return _loop_exit_from_calls(facts, camps)
-    parted = first_differing_frames(camps[0].frames, camps[1].frames)
+    if not cohorts[0].frames and not cohorts[1].frames:
+        return _loop_exit_from_calls(facts, cohorts)
+    parted = first_differing_frames(cohorts[0].frames, cohorts[1].frames)
     if parted is None:
         return None
     lines = (parted[0].line or 0, parted[1].line or 0)
-    (line, past), (step_line, inside) = sorted(zip(lines, camps, strict=True), key=lambda one: -one[0])
+    (line, past), (step_line, inside) = sorted(zip(lines, cohorts, strict=True), key=lambda one: -one[0])
     printed = unequal_counts(facts)
     if printed is not None and printed.announced and printed.short == past.ranks:
         return StackLoopExit(past, inside, line, step_line, None)
@@ -56,24 +56,24 @@ def loop_exit_from_stacks(facts: Facts, camps: tuple[RankCohort, ...]) -> StackL
     return StackLoopExit(past, inside, line, step_line, bars)
 
 
-def _loop_exit_from_calls(facts: Facts, camps: tuple[RankCohort, ...]) -> StackLoopExit | None:
+def _loop_exit_from_calls(facts: Facts, cohorts: tuple[RankCohort, ...]) -> StackLoopExit | None:
     """A watchdog names the calls only. Lengths of bars say that somebody ran out, the lone small call says who."""
-    small = [_is_single_element(camp) for camp in camps]
+    small = [_is_single_element(cohort) for cohort in cohorts]
     if small[0] == small[1]:
         return None
-    past, inside = (camps[0], camps[1]) if small[0] else (camps[1], camps[0])
+    past, inside = (cohorts[0], cohorts[1]) if small[0] else (cohorts[1], cohorts[0])
     counts, bars = step_counts(facts), interleaved_bars(facts.logs)
     if counts.differ:
         return StackLoopExit(past, inside, None, None, None) if counts.short == past.ranks else None
     return StackLoopExit(past, inside, None, None, bars) if bars is not None and bars.one_is_done else None
 
 
-def _is_single_element(camp: RankCohort) -> bool:
+def _is_single_element(cohort: RankCohort) -> bool:
     """A barrier, which over NCCL is an all-reduce of one number."""
-    call = camp.call
+    call = cohort.call
     return call is not None and (call.operation == "barrier" or (call.operation == "all_reduce" and call.elements == 1))
 
 
-def _in_a_step(camp: RankCohort) -> bool:
-    rows = (row_of_frame(frame.function, frame.file, native=False) for frame in camp.frames if not frame.native)
+def _in_a_step(cohort: RankCohort) -> bool:
+    rows = (row_of_frame(frame.function, frame.file, native=False) for frame in cohort.frames if not frame.native)
     return any(row is not None and row.what in _STEP for row in rows)

@@ -44,7 +44,7 @@ class RankDependentExit:
 
 
 def rank_dependent_exits(facts: Facts) -> Iterator[RankDependentExit]:
-    """Every disagreement and stall of which the rank had settled beforehand that it would divide the ranks so."""
+    """Mismatches and stalls whose cohorts differ by a loop bound or jump that depends on the rank."""
     divided: tuple[CallMismatch | Stall, ...] = (*facts.mismatches, *facts.stalls)
     for told_by in divided:
         for past, inside in _pairs(facts, told_by):
@@ -62,8 +62,8 @@ def has_rank_dependent_rounds(facts: Facts, past: RankCohort, inside: RankCohort
 def _pairs(facts: Facts, told_by: CallMismatch | Stall) -> Iterator[tuple[RankCohort, RankCohort]]:
     """(perhaps past the loop, perhaps inside it)."""
     if isinstance(told_by, CallMismatch):
-        camps = cohorts_of_mismatch(facts, told_by)
-        yield from ((past, inside) for past in camps for inside in camps if past is not inside)
+        cohorts = cohorts_of_mismatch(facts, told_by)
+        yield from ((past, inside) for past in cohorts for inside in cohorts if past is not inside)
         return
     lag, wait = cohorts_of_stall(facts, told_by)
     yield lag, wait

@@ -31,7 +31,7 @@ from unhang.late_pattern import late_pattern
 _LAST_LINE = late_pattern(r"\s*(?:\[rank\d+\]:? ?)?(?:[A-Za-z_]\w*\.)*(?:\w*(?:Error|Exception)|(?<=errors\.)\w+): ")
 _WITH_LAST_LINES = ("py.error", "gloo.to", "gloo.closed", "gloo.reset", "store.eof", "store.reset", "store.pipe")
 
-# Exceptions that state another rule's cause in so many words: DDP's unused parameters.
+# Exceptions that state another detector's cause in so many words: DDP's unused parameters.
 _NAMES_ITS_CAUSE = late_pattern(r"Expected to have finished reduction in the prior iteration")
 
 # Signals that peers, watchdogs and launchers send: by themselves they do not tell who failed.
@@ -94,7 +94,7 @@ def _failed(facts: Facts) -> list[Crash]:
 
 
 def was_handled(traceback: PythonTraceback, facts: Facts) -> bool:
-    """The rank printed an exception of its main thread and went on: it stands in a collective, or its steps go on."""
+    """The exception of its main thread was handled: the rank is in a collective, or goes on stepping."""
     rank = facts.ranks.get(traceback.rank) if traceback.rank is not None else None
     if rank is None or traceback.thread not in ("", "MainThread"):
         return False
@@ -144,7 +144,7 @@ def orphaned_exception_lines(facts: Facts) -> tuple[LogEvent, ...]:
 
 
 def is_collateral_exit(rank: RankFacts) -> bool:
-    """The rank's end is an echo: ended by the launcher, or all it raised says that a partner is gone."""
+    """The rank ended because of others: ended by the launcher, or all it raised says that a peer is gone."""
     exit_ = rank.exit
     if exit_ is None or exit_.exit_code in (None, 0):
         return False

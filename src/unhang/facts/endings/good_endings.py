@@ -1,7 +1,7 @@
 """What logs state about the end: that the whole job ended well, that single ranks did, and up to where in each log.
 
 A statement counts only where nothing was started or counted after it, where no other one tells of a bad end, and where
-nobody looked at the processes themselves: a look says more.
+nobody looked at the processes themselves: a sample says more.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from unhang.facts.model import Facts
 
 @dataclass(frozen=True, slots=True)
 class StatedEndings:
-    """``whole``: the line that tells it of all ranks. ``ranks``: of single ones. ``last``: the last line of each log
-    that tells of an end; what stands before it did not stop the one that wrote it."""
+    """What logs state about successful ends. ``whole``: the line about all ranks. ``ranks``: lines about single ones.
+    ``last``: the last such line of each log; what stands before it did not stop the one that wrote it."""
 
     whole: LogEnding | None = None
     ranks: Mapping[int, LogEnding] = field(default_factory=dict)

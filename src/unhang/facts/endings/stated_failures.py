@@ -98,7 +98,7 @@ def leading_failures(facts: Facts) -> tuple[StatedFailure, ...]:
 
 
 def has_failed(facts: Facts) -> bool:
-    """The job ended badly or stands still, whatever such a line says."""
+    """The job failed or is stuck, by exits, tracebacks, timeouts or stalls, whatever statements in its logs say."""
     ended = any(known.exit is not None and known.exit.exit_code for known in facts.ranks.values())
     return ended or bool(
         facts.tracebacks or facts.stalls or facts.all_joined_stalls or facts.events_of("wd.timeout", "gloo.to")

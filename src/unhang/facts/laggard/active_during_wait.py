@@ -37,21 +37,21 @@ class ActiveDuringWait:
 
 def active_during_wait(facts: Facts) -> ActiveDuringWait | None:
     """That rank; None when several may be meant, lines carry no times, or it spoke of data it could not get."""
-    incident = logged_waits(facts)
-    if incident is None or any(w.partner_gone for w in incident.waits):
+    logged = logged_waits(facts)
+    if logged is None or any(w.partner_gone for w in logged.waits):
         return None
-    ended = max((w.ended_s for w in incident.waits if w.ended_s is not None), default=None)
-    if incident.began_s is None or ended is None:
+    ended = max((w.ended_s for w in logged.waits if w.ended_s is not None), default=None)
+    if logged.began_s is None or ended is None:
         return None
-    found = [w for log in facts.logs for line in log.last_lines if (w := _worked(facts, incident, line, ended))]
+    found = [w for log in facts.logs for line in log.last_lines if (w := _worked(facts, logged, line, ended))]
     return found[0] if len({w.rank for w in found}) == 1 else None
 
 
-def _worked(facts: Facts, incident: LoggedWaits, line: LastLine, ended_s: float) -> ActiveDuringWait | None:
-    rank = line.rank if line.rank is not None else absent_rank(facts, incident)
-    if rank is None or rank in incident.rank_set or line.time_s is None or incident.began_s is None:
+def _worked(facts: Facts, logged: LoggedWaits, line: LastLine, ended_s: float) -> ActiveDuringWait | None:
+    rank = line.rank if line.rank is not None else absent_rank(facts, logged)
+    if rank is None or rank in logged.rank_set or line.time_s is None or logged.began_s is None:
         return None
-    after, wait = line.time_s - incident.began_s, ended_s - incident.began_s
+    after, wait = line.time_s - logged.began_s, ended_s - logged.began_s
     phase = phase_of_line(line.text)
     if not wait * INTO_IT <= after <= wait + SLACK_S or phase is Phase.DATA or _NO_WORK.search(line.text):
         return None

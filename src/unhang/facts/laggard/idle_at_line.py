@@ -8,8 +8,7 @@ from unhang.knowledge.single_rank_work_words import single_rank_work_words
 
 
 def is_idle_at_line(known: RankFacts) -> bool:
-    """Asleep at one line of the user's in all looks, where nothing tells what it does: in no collective, and in no work
-    or wait that has a name."""
+    """Asleep at one user line in every sample, in no collective and in no work or wait that has a name."""
     activity = known.activity
     if activity is None or activity.where is None or known.moving is not False or known.process_state != "S":
         return False

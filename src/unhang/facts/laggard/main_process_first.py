@@ -1,4 +1,4 @@
-"""Waiters whose own stack says for whom they wait: a barrier that lets the main process go first (a turnstile)."""
+"""Waiters whose own stack says for whom they wait: ``main_process_first``, ``rank_zero_first`` and their like."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MainProcessWait:
 
     waiter: int | None
     where: Where | None
-    turnstile: str
+    context_manager: str
     """The context manager's name: ``main_process_first``."""
     local: bool
     """The first of each node goes first, not rank 0 of the job."""
@@ -52,7 +52,8 @@ def main_process_wait(facts: Facts) -> MainProcessWait | None:
 
 
 def main_first_of_stall(facts: Facts, stall: Stall) -> str | None:
-    """The name of the turnstile in which a direct waiter of ``stall`` stands, or gave up; None when none does."""
+    """Name of the main-first context manager in which a direct waiter of ``stall`` waits, or gave up; None when none
+    does."""
     for rank in stall.direct_waiters:
         known = facts.ranks[rank]
         threads = known.stack.threads if known.stack is not None else ()

@@ -15,22 +15,22 @@ LOADING_ACTIVITIES = ("dataloader", "dataset-item", "collate", "pin-memory")
 """Waiting in the loader's queue, or (without workers) inside the data set's own reading."""
 
 
-def runs_own_loop(facts: Facts, lag: RankCohort, wait: RankCohort) -> bool:
+def runs_own_loop(facts: Facts, laggards: RankCohort, waiters: RankCohort) -> bool:
     """The source shows a loop under a test of the rank that the waiters do not pass; or the rank was seen at other work
     between its batches while the others stood in one call."""
-    if _loops_under_a_test(facts, lag, wait):
+    if _loops_under_a_test(facts, laggards, waiters):
         return True
-    stand = all(facts.ranks[rank].moving is False for rank in wait.ranks)
-    return stand and all(_got_its_batch(facts, rank) for rank in lag.ranks)
+    stand = all(facts.ranks[rank].moving is False for rank in waiters.ranks)
+    return stand and all(_got_its_batch(facts, rank) for rank in laggards.ranks)
 
 
-def _loops_under_a_test(facts: Facts, lag: RankCohort, wait: RankCohort) -> bool:
-    decides, branch = lag.reading.where, lag.reading.branch
-    if lag.context is not CodeContext.RANK_BRANCH or decides is None or branch is None:
+def _loops_under_a_test(facts: Facts, laggards: RankCohort, waiters: RankCohort) -> bool:
+    decides, branch = laggards.reading.where, laggards.reading.branch
+    if laggards.context is not CodeContext.RANK_BRANCH or decides is None or branch is None:
         return False
-    if wait.reading.branch == branch and wait.context is CodeContext.RANK_BRANCH:
+    if waiters.reading.branch == branch and waiters.context is CodeContext.RANK_BRANCH:
         return False
-    for frame in lag.frames:  # innermost first, up to the function with the test
+    for frame in laggards.frames:  # innermost first, up to the function with the test
         source = find_source(facts.sources, frame.file) if frame.line is not None else None
         if source is None or frame.line is None:
             continue

@@ -55,26 +55,24 @@ def longer_generation(facts: Facts, stall: Stall) -> LongerGeneration | None:
 
 def longer_generation_printed(facts: Facts) -> LongerGeneration | None:
     """From logs alone: who gave up stands behind the generation in a trainer's own function, others did not give up."""
-    incident = logged_waits(facts)
-    if incident is None or any(known.stack is not None for known in facts.ranks.values()):
+    logged = logged_waits(facts)
+    if logged is None or any(known.stack is not None for known in facts.ranks.values()):
         return None
     for trace in facts.tracebacks:
         frame = next((f for f in trace.frames if _is_generating(f)), None)
-        if frame is None or trace.rank not in incident.rank_set or _inside_the_model(trace.frames):
+        if frame is None or trace.rank not in logged.rank_set or _inside_the_model(trace.frames):
             continue
         where = first_user_frame(trace.frames)
-        ranks = tuple(sorted(set(facts.ranks) - set(incident.ranks)))
-        if not ranks and (facts.world_size or 0) <= len(incident.ranks):
+        ranks = tuple(sorted(set(facts.ranks) - set(logged.ranks)))
+        if not ranks and (facts.world_size or 0) <= len(logged.ranks):
             return None  # all of them are behind the generation
         evidence = (quote_traceback(trace),)
-        return LongerGeneration(
-            ranks, incident.ranks, frame.function, where, where, _limit(incident), evidence, seen=False
-        )
+        return LongerGeneration(ranks, logged.ranks, frame.function, where, where, _limit(logged), evidence, seen=False)
     return None
 
 
-def _limit(incident: LoggedWaits | None) -> float | None:
-    return min(incident.limits, default=None) if incident is not None else None
+def _limit(logged: LoggedWaits | None) -> float | None:
+    return min(logged.limits, default=None) if logged is not None else None
 
 
 def _done_by_one(lag: tuple[Frame, ...], wait: tuple[Frame, ...]) -> str:

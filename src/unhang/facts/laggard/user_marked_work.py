@@ -78,5 +78,5 @@ def marked_work_beyond_limit(facts: Facts, stall: Stall) -> MarkedWorkBeyondLimi
 
 
 def _may_take_s(work: MarkedPhase) -> float:
-    """From the look on."""
+    """Seconds from the sample on."""
     return work.at_most_s - work.gone_s if work.at_most_s is not None else float("inf")

@@ -40,23 +40,23 @@ class SpanningWork:
 
 def spanning_work(facts: Facts) -> SpanningWork | None:
     """The unfinished bar whose own clock stands at the limit of the others; None when there is none."""
-    incident = logged_waits(facts)
-    if incident is None and not facts.tracebacks:
+    logged = logged_waits(facts)
+    if logged is None and not facts.tracebacks:
         return None
-    seen = incident.limits if incident is not None else ()
+    seen = logged.limits if logged is not None else ()
     found = []
     for log in facts.logs:
         ready = tuple(filter(_is_done, log.progress))
         for progress in log.progress:
             for work in ((progress,), (*_done_before(progress, ready), progress)):
                 limit = _spanned(work, seen or DEFAULT_LIMITS_S) or _counted_through(facts, progress, seen)
-                if limit is not None and not _everybody_counts(facts, progress, incident):
+                if limit is not None and not _everybody_counts(facts, progress, logged):
                     found.append((work, limit))
     if not found:
         return None
     work, limit = max(found, key=lambda item: item[0][-1].last_line)
     progress = work[-1]
-    rank = progress.rank if progress.rank is not None else absent_rank(facts, incident)
+    rank = progress.rank if progress.rank is not None else absent_rank(facts, logged)
     assert progress.total is not None
     return SpanningWork(
         rank=rank,
@@ -68,19 +68,19 @@ def spanning_work(facts: Facts) -> SpanningWork | None:
         limit_s=limit,
         limit_seen=bool(seen),
         evidence=Evidence(Source(progress.source.path, progress.last_line), progress.last_text, progress.rank),
-        waiters=incident.ranks if incident is not None else (),
+        waiters=logged.ranks if logged is not None else (),
     )
 
 
 def unfinished_work(facts: Facts) -> Progress | None:
     """The last bar of preparing work that was not done and that no rank that gave up waiting shows."""
-    incident = logged_waits(facts)
+    logged = logged_waits(facts)
     bars = [
         bar
         for log in facts.logs
         for bar in log.progress
         if bar.label != "bar" and bar.total is not None and 0 < bar.last_step < bar.total and bar.elapsed_s is not None
-        if not (is_training(bar) and not is_preparing(bar)) and not _everybody_counts(facts, bar, incident)
+        if not (is_training(bar) and not is_preparing(bar)) and not _everybody_counts(facts, bar, logged)
     ]
     return max(bars, key=lambda bar: bar.last_line, default=None)
 
@@ -132,9 +132,9 @@ def _is_from_several_ranks(progress: Progress) -> bool:
     return progress.rank is None and len(progress.recent) == 1 and 2 <= between <= _SIDE_BY_SIDE
 
 
-def _everybody_counts(facts: Facts, progress: Progress, incident: LoggedWaits | None) -> bool:
+def _everybody_counts(facts: Facts, progress: Progress, logged: LoggedWaits | None) -> bool:
     """A rank that gave up waiting shows the same bar: it is work of all, and not what the others waited for."""
-    waiters = set(incident.ranks) if incident is not None else set()
+    waiters = set(logged.ranks) if logged is not None else set()
     return _is_from_several_ranks(progress) or any(
         other.label == progress.label and other.rank in waiters and other.last_step > 0
         for log in facts.logs
@@ -143,15 +143,15 @@ def _everybody_counts(facts: Facts, progress: Progress, incident: LoggedWaits | 
     )
 
 
-def absent_rank(facts: Facts, incident: LoggedWaits | None) -> int | None:
-    """The one rank that did not give up, or the one the others name; None when it cannot be told."""
-    if incident is None:
+def absent_rank(facts: Facts, logged: LoggedWaits | None) -> int | None:
+    """The one rank that did not give up, or the one the others name; None when it is unknown."""
+    if logged is None:
         return None
-    named = {w.awaited for w in incident.waits if w.awaited is not None}
+    named = {w.awaited for w in logged.waits if w.awaited is not None}
     if len(named) == 1:
         return named.pop()
     if facts.world_size is not None:
-        left = set(range(facts.world_size)) - set(incident.ranks)
+        left = set(range(facts.world_size)) - set(logged.ranks)
         return left.pop() if len(left) == 1 else None
-    reported = set(incident.ranks)
+    reported = set(logged.ranks)
     return 0 if reported and 0 not in reported else None

@@ -20,7 +20,7 @@ _PREPARING = re.compile(
 
 
 class EventTiming(str, enum.Enum):
-    """When something happened."""
+    """At the first use of communication, or after steps had run."""
 
     FIRST_USE = "first-use"
     """Communicators were being made or had just been made; no step was finished."""

@@ -1,6 +1,6 @@
 """Waits that logs tell of: who gave up waiting, in what, since when, with which limit, and for whom.
 
-Several timeouts of one run are one incident: they are returned together, and (time of the line - limit) dates it.
+Several timeouts of one run are one stall: they are returned together, and (time of the line - limit) dates it.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class LoggedWaits:
 
 
 def logged_waits(facts: Facts) -> LoggedWaits | None:
-    """The first incident that logs tell of; None when nobody gave up waiting."""
+    """The waits of the first stall that logs tell of; None when nobody gave up waiting."""
     return facts.once(_logged_waits)
 
 

@@ -47,20 +47,20 @@ def ports_down(facts: Facts) -> tuple[PortDown, ...]:
 
 def first_use_stall(facts: Facts) -> FirstUseStall | None:
     """All that reported wait in their first collectives, on several nodes, over a plugin, and no rank is absent."""
-    incident = logged_waits(facts)
-    if incident is None or len(incident.ranks) < 2:
+    logged = logged_waits(facts)
+    if logged is None or len(logged.ranks) < 2:
         return None
-    positions = [p for p in incident.positions if p is not None]
-    if not positions or max(positions) > FIRST_POSITIONS or any(w.operation == "" for w in incident.waits):
+    positions = [p for p in logged.positions if p is not None]
+    if not positions or max(positions) > FIRST_POSITIONS or any(w.operation == "" for w in logged.waits):
         return None
     chosen = [e for e in facts.events_of("n.net", "n.provider") if _is_external(e.values)]
     plugin = next((e for e in chosen), None)
     if plugin is None or not _several_nodes(facts):
         return None
-    if all(w.barrier for w in incident.waits) or _somebody_is_absent(facts, incident.ranks):
+    if all(w.barrier for w in logged.waits) or _somebody_is_absent(facts, logged.ranks):
         return None
     network = str(plugin.values.get("provider") or plugin.values.get("network"))
-    return FirstUseStall(network, incident.ranks, (quote_event(plugin), *(w.evidence for w in incident.waits[:2])))
+    return FirstUseStall(network, logged.ranks, (quote_event(plugin), *(w.evidence for w in logged.waits[:2])))
 
 
 def _is_external(values: object) -> bool:

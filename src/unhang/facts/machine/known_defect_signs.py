@@ -25,8 +25,8 @@ def _stalled(facts: Facts) -> bool:
 
 
 def _at_start(facts: Facts) -> bool:
-    incident = logged_waits(facts)
-    positions = [p for p in incident.positions if p is not None] if incident is not None else []
+    logged = logged_waits(facts)
+    positions = [p for p in logged.positions if p is not None] if logged is not None else []
     if positions:
         return max(positions) <= START_POSITIONS
     started = {e.values.get("comm") for e in facts.events_of("n.init_start")}
@@ -34,10 +34,8 @@ def _at_start(facts: Facts) -> bool:
 
 
 def _all_to_all(facts: Facts) -> bool:
-    incident = logged_waits(facts)
-    return incident is not None and any(
-        canonical_operation(w.operation).startswith("all_to_all") for w in incident.waits
-    )
+    logged = logged_waits(facts)
+    return logged is not None and any(canonical_operation(w.operation).startswith("all_to_all") for w in logged.waits)
 
 
 def _nvls(facts: Facts) -> bool:

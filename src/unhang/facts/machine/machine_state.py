@@ -1,6 +1,6 @@
 """What the machines were doing while ranks waited: signs that something outside the program holds a rank up.
 
-From ``machine/series.jsonl``. A sign is typed and neutral: whether it explains anything is for the rules to say. A
+From ``machine/series.jsonl``. A sign is typed and neutral: whether it explains anything is for detectors to say. A
 rank's card, processors and control group are compared with those of its peers: what is the same for all blames nobody.
 """
 
@@ -21,7 +21,7 @@ from unhang.knowledge.thresholds import threshold, whole_threshold
 MOVING_S = threshold("machine_state.moving_s")
 """Of a job that moves, so much counts."""
 GRACE_S = threshold("machine_state.grace_s")
-"""A sample may come so long after the look it belongs to."""
+"""Seconds: a sample of the machine may come so long after the sample of ranks it belongs to."""
 MOSTLY = threshold("machine_state.mostly")
 SLOWED = ("hw_slowdown", "hw_thermal_slowdown", "sw_thermal_slowdown", "hw_power_brake_slowdown")
 LESS_CLOCK = threshold("machine_state.less_clock")

@@ -25,7 +25,7 @@ class _Node:
     indices: dict[str, int] = field(default_factory=dict)
     """By UUID."""
     ranks: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    """UUIDs of the cards each rank was last seen on; empty where nobody told."""
+    """UUIDs of the cards each rank was last seen on; empty where unknown."""
 
     def users(self, bus: str) -> tuple[int, ...] | None:
         """Ranks on the card there; none at all only where every rank is known to be elsewhere; None: not known."""
@@ -66,7 +66,7 @@ def _first_and_last(series: Iterable[MachineSeries]) -> list[tuple[MachineSeries
 
 
 def ranks_on_card(facts: Facts, event: LogEvent) -> tuple[int, ...] | None:
-    """The ranks on the card this Xid is about; none: another job's card; None: nobody can tell."""
+    """Ranks on the card of this Xid; (): another job's card; None: unknown."""
     nodes = facts.once(_nodes_of)
     name = _node_of(event, nodes)
     return nodes[name].users(_bus(str(event.values.get("bus", "")))) if name is not None else None

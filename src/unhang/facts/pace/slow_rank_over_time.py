@@ -1,4 +1,4 @@
-"""The rank that a moving job waits for, from many looks at all ranks: who never waits, doing what, since which step.
+"""The rank that a moving job waits for, from many samples of all ranks: who never waits, doing what, since which step.
 
 The laggard's own work is what it does more often than the others do: all ranks compute, one also writes.
 """
@@ -21,13 +21,13 @@ from unhang.records.record_views import HIDDEN_COLLECTIVES
 
 MIN_LOOKS = whole_threshold("slow_rank_over_time.min_looks")
 LESS = threshold("slow_rank_over_time.less")
-"""Share of the looks by which it must wait less than every other rank does."""
+"""Share of the samples by which it must wait less than every other rank does."""
 LESS_SLOWER = threshold("slow_rank_over_time.less_slower")
 """The same where steps have grown slower."""
 HALF = threshold("slow_rank_over_time.half")
-"""It may wait in so many of the looks in which any other rank does."""
+"""It may wait in so many of the samples in which any other rank does."""
 ALL_WAIT = threshold("slow_rank_over_time.all_wait")
-"""Every rank waits in so many of the looks: no rank is late, what lies between them is."""
+"""Every rank waits in so many of the samples: no rank is late, what lies between them is."""
 EXPLAINS = threshold("slow_rank_over_time.explains")
 """What it waits less must be at least so much of what steps have grown by."""
 _PHASES = {phase.value for phase in Phase}
@@ -35,7 +35,7 @@ _PHASES = {phase.value for phase in Phase}
 
 @dataclass(frozen=True, slots=True)
 class SlowRankPace:
-    """``rank`` waited in the share ``waits`` of ``looks`` looks, every other one in at least ``others``.
+    """``rank`` waited in the share ``waits`` of ``samples`` samples, every other one in at least ``others``.
 
     ``excess``: where it stood more often than they did; ``waiting``: another rank, and where that waited most.
     """
@@ -43,19 +43,19 @@ class SlowRankPace:
     rank: int
     waits: float
     others: float
-    looks: int
+    samples: int
     change: StepChange | None
     excess: PacePlace | None
     waiting: tuple[int, PacePlace] | None
 
 
 def slow_rank_pace(pace: Pace) -> SlowRankPace | None:
-    """The one rank that holds the others up; None where the looks are few, or no rank does."""
-    if pace.looks < MIN_LOOKS or len(pace.ranks) < 2:
+    """The one rank that holds the others up; None where the samples are few, or no rank does."""
+    if pace.samples < MIN_LOOKS or len(pace.ranks) < 2:
         return None
     laggard = min(pace.ranks, key=lambda rank: (rank.waits, rank.rank))
     others = [rank for rank in pace.ranks if rank is not laggard]
-    # Each rank is looked at in its own moment, so only shares can be compared, not who waits while who works.
+    # Each rank is sampled in its own moment, so only shares can be compared, not who waits while who works.
     usual = min(rank.waits for rank in others)
     less = usual - laggard.waits
     change = find_step_change(laggard.steps)
@@ -64,12 +64,12 @@ def slow_rank_pace(pace: Pace) -> SlowRankPace | None:
     if not holds_up(laggard.waits, usual, change.lost_share if change is not None else 0.0):
         return None
     return SlowRankPace(
-        laggard.rank, laggard.waits, usual, pace.looks, change, _excess(laggard, others), _waiting(others)
+        laggard.rank, laggard.waits, usual, pace.samples, change, _excess(laggard, others), _waiting(others)
     )
 
 
 def holds_up(waits: float, usual: float, lost_share: float) -> bool:
-    """Whether a rank that waits in the share ``waits`` of the looks, and every other one in at least ``usual``, holds
+    """Whether a rank that waits in the share ``waits`` of the samples, and every other one in at least ``usual``, holds
     them up. ``lost_share``: which part of a step of now was not there before, 0 where steps are as they were."""
     less = usual - waits
     explains = lost_share > 0 and less >= EXPLAINS * lost_share
@@ -79,21 +79,21 @@ def holds_up(waits: float, usual: float, lost_share: float) -> bool:
 def find_all_wait(paces: Sequence[Pace]) -> AllWait | None:
     """None where a rank does not wait much, or the steps are as they were."""
     pace = merged_pace(paces)
-    if pace is None or pace.looks < MIN_LOOKS or len(pace.ranks) < 2:
+    if pace is None or pace.samples < MIN_LOOKS or len(pace.ranks) < 2:
         return None
     changes = [find_step_change(rank.steps) for rank in pace.ranks if rank.steps]
     known = [change for change in changes if change is not None]
     least = min(rank.waits for rank in pace.ranks)
     if not known or len(known) < len(changes) or least < ALL_WAIT:
         return None
-    return AllWait(least, pace.looks, known[0])
+    return AllWait(least, pace.samples, known[0])
 
 
 def merged_pace(paces: Sequence[Pace]) -> Pace | None:
     """One record of all ranks of all nodes; of a rank that several tell of, what tells most. None without any."""
     if not paces:
         return None
-    main = max(paces, key=lambda pace: (pace.looks, pace.source.path))
+    main = max(paces, key=lambda pace: (pace.samples, pace.source.path))
     ranks: dict[int, RankPace] = {}
     for rank in (*main.ranks, *(rank for pace in paces if pace is not main for rank in pace.ranks)):
         known = ranks.get(rank.rank)

@@ -1,6 +1,6 @@
 """Whether, in a job that moves, it is always the same rank the others wait for.
 
-A straggler shows in repeated looks: it is busy while all others stand in a collective or behind it.
+A straggler shows in repeated samples: it is busy while all others stand in a collective or behind it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from unhang.knowledge.thresholds import threshold, whole_threshold
 MIN_LOOKS = whole_threshold("straggler.min_looks")
 MANY_LOOKS = whole_threshold("straggler.many_looks")
 MOSTLY = threshold("straggler.mostly")
-"""In so many more of many looks each of the others waits; in each of few. A look holds its rank up, and for so long a
-straggler with short steps waits too."""
+"""In so many more of many samples each of the others waits; in each of few. A sample holds its rank up, and for so long
+a straggler with short steps waits too."""
 
 
 def find_straggler(
@@ -29,8 +29,8 @@ def find_straggler(
     sources: Mapping[str, SourceFile],
     paces: Sequence[Pace] = (),
 ) -> Straggler | None:
-    """The only rank that hardly waits in any look, or comes last to nearly every collective, or is the one that the
-    watcher's own looks show to hold the others up, in a job whose ranks move.
+    """The only rank that hardly waits in any sample, or comes last to nearly every collective, or is the one that the
+    watcher's own samples show to hold the others up, in a job whose ranks move.
 
     None when there is no such rank.
     """
@@ -45,19 +45,19 @@ def find_straggler(
     return Straggler(
         slow.rank,
         _more_complete(activity, same.activity if same is not None else None),
-        same.looks if same is not None else 0,
+        same.samples if same is not None else 0,
         waiters,
         _waiter(pace, slow, sources) or (same.waiter if same is not None else None),
         same.positions if same is not None else 0,
         slow.waits,
         slow.others,
-        slow.looks,
+        slow.samples,
         slow.change,
     )
 
 
 def _more_complete(of_many: Activity | None, of_few: Activity | None) -> Activity | None:
-    """Where it mostly stood; a look at the same line knows all frames, and so what they are for."""
+    """Where it mostly stood; a stack at the same line knows all frames, and so what they are for."""
     if of_many is None or of_few is None:
         return of_many or of_few
     there, here = of_many.where, of_few.where
@@ -92,28 +92,28 @@ def _waits_least(ranks: Mapping[int, RankFacts], sources: Mapping[str, SourceFil
     alive = {r: f for r, f in ranks.items() if f.alive and f.stack is not None}
     if len(alive) < 2:
         return None
-    looks = {rank: _sampled_activities(facts, sources) for rank, facts in alive.items()}
-    count = min(len(seen) for seen in looks.values())
+    samples = {rank: _sampled_activities(facts, sources) for rank, facts in alive.items()}
+    count = min(len(seen) for seen in samples.values())
     if count < MIN_LOOKS:
         return None
-    waited = {rank: sum(_waits(look) for look in seen[-count:]) for rank, seen in looks.items()}
+    waited = {rank: sum(_waits(look) for look in seen[-count:]) for rank, seen in samples.items()}
     rank = min(waited, key=lambda rank: waited[rank])
     usual = min(times for other, times in waited.items() if other != rank)
     less = usual - waited[rank]
     if waited[rank] > HALF * usual or less < (count if count < MANY_LOOKS else MOSTLY * count):
         return None
-    activity = next((look for look in reversed(looks[rank]) if look is not None and not _waits(look)), None)
+    activity = next((look for look in reversed(samples[rank]) if look is not None and not _waits(look)), None)
     if activity is None:
         return None
     waiters = tuple(sorted(set(alive) - {rank}))
     if not any(ranks[waiter].moving for waiter in waiters):
-        # Those who wait do not get on: that is a stall, and other rules know it.
+        # Those who wait do not get on: that is a stall, which other detectors see.
         return None
-    return Straggler(rank, activity, count, waiters, looks[waiters[0]][-1])
+    return Straggler(rank, activity, count, waiters, samples[waiters[0]][-1])
 
 
 def _sampled_activities(facts: RankFacts, sources: Mapping[str, SourceFile]) -> list[Activity | None]:
-    """Activities of all looks at this rank, oldest first."""
+    """Activities of all samples of this rank, oldest first."""
     earlier = [activity_of(stack, sources)[0] for stack in facts.earlier_stacks]
     return [*earlier, facts.activity]
 

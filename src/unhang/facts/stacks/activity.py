@@ -61,7 +61,7 @@ def activity_of(stack: StackDump, sources: _Sources) -> tuple[Activity | None, t
 
 
 def frames_since_fork(frames: Sequence[Frame]) -> tuple[Frame, ...]:
-    """Without the frames a forked process inherited from its parent: they end where its own life began."""
+    """Frames since the fork: without those inherited from the parent process."""
     for index, frame in enumerate(frames):
         born = bare_function(frame.function) == "_bootstrap"
         if born and frame.file.replace("\\", "/").endswith(("multiprocessing/process.py", "multiprocess/process.py")):

@@ -24,7 +24,7 @@ _INTERPRETER = re.compile(r"(libpython|/python)\d|/(Python|Modules|Objects)/[\w/
 
 
 def certainty_of_gil_hold(facts: Facts, rank: RankFacts) -> Certainty | None:
-    """How sure it is that a thread of this rank keeps the interpreter lock and does not move; None when it does not.
+    """Certainty that a thread of this rank holds the GIL and does not move; None when none does.
 
     A loop in pure Python holds the lock too, but gives it up many times a second, so that the rank still answers the
     request for a dump. Silence where others answered is what tells the two apart; but a rank whose heartbeat goes on is

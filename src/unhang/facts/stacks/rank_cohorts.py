@@ -1,7 +1,7 @@
-"""Two camps of one stall: who stands where in the user's program.
+"""Cohorts of one stall: ranks at one call site of the user's program.
 
-A camp is a set of ranks at one call site. The laggard's camp and the waiters' camp decide between causes: past the
-loop against inside it, inside a branch on the rank against outside, or another call at the same place.
+The laggards' cohort and the waiters' cohort decide between causes: past the loop against inside it, inside a branch on
+the rank against outside, or another call at the same place.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NEGATED = {"else", "return", "continue", "break", "raise", "exit"}
 
 @dataclass(frozen=True, slots=True)
 class RankCohort:
-    """Ranks that stand at one place."""
+    """Ranks at one place of the program, and what they do there."""
 
     ranks: tuple[int, ...]
     where: Where | None
@@ -56,76 +56,79 @@ class RankCohort:
 
 def cohorts_of_stall(facts: Facts, stall: Stall) -> tuple[RankCohort, RankCohort]:
     """(laggards, direct waiters)."""
-    lag = _cohort(facts, stall.laggards, None)
-    wait = _cohort(facts, stall.direct_waiters, stall.call)
-    return lag, _ignore_jumps_of_others(wait, lag.ranks)
+    laggards = _cohort(facts, stall.laggards, None)
+    waiters = _cohort(facts, stall.direct_waiters, stall.call)
+    return laggards, _ignore_jumps_of_others(waiters, laggards.ranks)
 
 
-def cohorts_of_mismatch(facts: Facts, disagreement: CallMismatch) -> tuple[RankCohort, ...]:
-    """One camp per call site or signature, biggest first (ties by lowest rank)."""
+def cohorts_of_mismatch(facts: Facts, mismatch: CallMismatch) -> tuple[RankCohort, ...]:
+    """One cohort per call site or signature, biggest first (ties by lowest rank)."""
     by_place: dict[tuple[object, ...], list[int]] = defaultdict(list)
-    for signature, ranks in disagreement.calls.items():
+    for signature, ranks in mismatch.calls.items():
         for rank in ranks:
-            call = disagreement.pending.get(rank)
+            call = mismatch.pending.get(rank)
             where = call.where if call is not None else None
             by_place[signature, where].append(rank)
-    for rank in disagreement.aborted:
+    for rank in mismatch.aborted:
         by_place["aborted", None].append(rank)
-    camps = [_cohort(facts, tuple(sorted(r)), disagreement.pending.get(min(r))) for r in by_place.values()]
-    camps = [_mark_past_loop(facts, c, camps) for c in camps]
-    past = [c for c in camps if c.context is CodeContext.AFTER_LOOP]
+    cohorts = [_cohort(facts, tuple(sorted(r)), mismatch.pending.get(min(r))) for r in by_place.values()]
+    cohorts = [_mark_past_loop(facts, c, cohorts) for c in cohorts]
+    past = [c for c in cohorts if c.context is CodeContext.AFTER_LOOP]
     if len(past) == 1:
-        camps = [c if c is past[0] else _ignore_jumps_of_others(c, past[0].ranks) for c in camps]
-    return tuple(sorted(camps, key=lambda c: (-len(c.ranks), c.ranks)))
+        cohorts = [c if c is past[0] else _ignore_jumps_of_others(c, past[0].ranks) for c in cohorts]
+    return tuple(sorted(cohorts, key=lambda c: (-len(c.ranks), c.ranks)))
 
 
-def cohort_outside_library(camps: tuple[RankCohort, ...]) -> RankCohort | None:
-    """The one camp whose line the others do not come by: the others are in a library below a call of all of them
-    (``trainer.fit()``). None where several stand at lines of their own, or none does."""
+def cohort_outside_library(cohorts: tuple[RankCohort, ...]) -> RankCohort | None:
+    """The one cohort at a line of its own while all others are inside a library call below a shared line
+    (``trainer.fit()``). None where several are at lines of their own, or none is."""
     own = [
-        c for c in camps if c.where is not None and not any(_passes_through(o, c.where) for o in camps if o is not c)
+        c
+        for c in cohorts
+        if c.where is not None and not any(_passes_through(o, c.where) for o in cohorts if o is not c)
     ]
     return own[0] if len(own) == 1 else None
 
 
-def cohort_past_shared_call(facts: Facts, camps: tuple[RankCohort, ...]) -> tuple[RankCohort, int] | None:
-    """The one camp that has come through the call in which the others still are, and the line of that call: of one
-    block, ``trainer.fit()`` and, below it, ``trainer.save_checkpoint()``. None where nobody is."""
-    for camp in camps:
-        passed = [_line_passed(facts, camp, other) for other in camps if other is not camp]
+def cohort_past_shared_call(facts: Facts, cohorts: tuple[RankCohort, ...]) -> tuple[RankCohort, int] | None:
+    """The one cohort past the call in which the others still are, and the line of that call: of one block,
+    ``trainer.fit()`` and, below it, ``trainer.save_checkpoint()``. None where none is."""
+    for cohort in cohorts:
+        passed = [_line_passed(facts, cohort, other) for other in cohorts if other is not cohort]
         if passed and passed[0] is not None and all(passed):
-            return camp, passed[0]
+            return cohort, passed[0]
     return None
 
 
-def _line_passed(facts: Facts, camp: RankCohort, other: RankCohort) -> int | None:
-    """The line of ``other`` that ``camp`` stands below. In a loop the other may as well be a round ahead."""
-    parted = first_differing_frames(camp.frames, other.frames)
-    if parted is None or stack_context(camp.frames[camp.frames.index(parted[0]) :], facts.sources).loop is not None:
+def _line_passed(facts: Facts, cohort: RankCohort, other: RankCohort) -> int | None:
+    """The line of ``other`` that ``cohort`` stands below; None in a loop, where the other may as well be an iteration
+    ahead."""
+    parted = first_differing_frames(cohort.frames, other.frames)
+    if parted is None or stack_context(cohort.frames[cohort.frames.index(parted[0]) :], facts.sources).loop is not None:
         return None
     return parted[1].line if _below(facts, parted[1], parted[0]) else None
 
 
-def _passes_through(camp: RankCohort, where: Where) -> bool:
-    return any((frame.file, frame.line) == (where.file, where.line) for frame in camp.frames)
+def _passes_through(cohort: RankCohort, where: Where) -> bool:
+    return any((frame.file, frame.line) == (where.file, where.line) for frame in cohort.frames)
 
 
-def _mark_past_loop(facts: Facts, camp: RankCohort, camps: list[RankCohort]) -> RankCohort:
-    """``camp`` as past the loop, where it stands below the call of a function in whose loop of steps others are:
+def _mark_past_loop(facts: Facts, cohort: RankCohort, cohorts: list[RankCohort]) -> RankCohort:
+    """``cohort`` as past the loop, where it stands below the call of a function in whose loop of steps others are:
     ``train_epoch(loader)`` and, below it, ``dist.barrier()``."""
-    if camp.context not in (CodeContext.INSIDE_LOOP, CodeContext.PLAIN):
-        return camp
-    for other in camps:
+    if cohort.context not in (CodeContext.INSIDE_LOOP, CodeContext.PLAIN):
+        return cohort
+    for other in cohorts:
         loop, at = other.reading.loop, other.reading.where
-        parted = first_differing_frames(camp.frames, other.frames)
+        parted = first_differing_frames(cohort.frames, other.frames)
         if other.context is not CodeContext.INSIDE_LOOP or loop is None or not loop.makes_steps or parted is None:
             continue
         mine, theirs = parted
         inner = at is not None and (at.file, at.line) != (theirs.file, theirs.line)
-        alone = camp.reading.where is None or camp.reading.where.line == mine.line  # in no loop of steps of its own
+        alone = cohort.reading.where is None or cohort.reading.where.line == mine.line  # in no loop of steps of its own
         if inner and alone and _below(facts, theirs, mine):
-            return replace(camp, reading=replace(camp.reading, context=CodeContext.AFTER_LOOP, after=loop))
-    return camp
+            return replace(cohort, reading=replace(cohort.reading, context=CodeContext.AFTER_LOOP, after=loop))
+    return cohort
 
 
 def _below(facts: Facts, above: Frame, below: Frame) -> bool:
@@ -136,52 +139,54 @@ def _below(facts: Facts, above: Frame, below: Frame) -> bool:
     return first is not None and second is not None and common_block(first, second) is not None
 
 
-def _ignore_jumps_of_others(camp: RankCohort, gone: tuple[int, ...]) -> RankCohort:
-    """``camp`` as it stands in its loop, where the jump on the rank before it lets none of those out that are gone."""
-    branch = camp.reading.branch
-    if camp.context is not CodeContext.RANK_BRANCH or branch is None or branch.kind not in _LEAVE or not gone:
-        return camp
-    if camp.reading.loop is None or any(test_value(branch.test, rank, None) is not False for rank in gone):
-        return camp
-    return replace(camp, reading=replace(camp.reading, context=CodeContext.INSIDE_LOOP, branch=None))
+def _ignore_jumps_of_others(cohort: RankCohort, gone: tuple[int, ...]) -> RankCohort:
+    """``cohort`` as inside its loop, where the jump on the rank before it lets none of the ranks ``gone`` out."""
+    branch = cohort.reading.branch
+    if cohort.context is not CodeContext.RANK_BRANCH or branch is None or branch.kind not in _LEAVE or not gone:
+        return cohort
+    if cohort.reading.loop is None or any(test_value(branch.test, rank, None) is not False for rank in gone):
+        return cohort
+    return replace(cohort, reading=replace(cohort.reading, context=CodeContext.INSIDE_LOOP, branch=None))
 
 
-def split_by_loop(camps: tuple[RankCohort, ...]) -> tuple[RankCohort, RankCohort] | None:
-    """(past the loop, inside it) when the camps divide that way and no branch on the rank explains it."""
-    if any(c.context is CodeContext.RANK_BRANCH for c in camps):
+def split_by_loop(cohorts: tuple[RankCohort, ...]) -> tuple[RankCohort, RankCohort] | None:
+    """(past the loop, inside it) when the cohorts divide that way and no branch on the rank explains it."""
+    if any(c.context is CodeContext.RANK_BRANCH for c in cohorts):
         return None
-    past = [c for c in camps if c.context is CodeContext.AFTER_LOOP]
-    inside = [c for c in camps if c.context is CodeContext.INSIDE_LOOP]
+    past = [c for c in cohorts if c.context is CodeContext.AFTER_LOOP]
+    inside = [c for c in cohorts if c.context is CodeContext.INSIDE_LOOP]
     if len(past) == 1 and inside:
         return past[0], inside[0]
     return None
 
 
-def has_left_loop(lag: RankCohort, wait: RankCohort) -> bool:
+def has_left_loop(laggards: RankCohort, waiters: RankCohort) -> bool:
     """The laggards have left the loop in which the waiters wait."""
-    if CodeContext.RANK_BRANCH in (lag.context, wait.context) or lag.context is CodeContext.EXCEPT_HANDLER:
+    if CodeContext.RANK_BRANCH in (laggards.context, waiters.context) or laggards.context is CodeContext.EXCEPT_HANDLER:
         return False
-    left = lag.ended or lag.phase is Phase.SHUTDOWN
-    left = left or (lag.context is CodeContext.AFTER_LOOP and not _may_be_iteration_behind(lag))
+    left = laggards.ended or laggards.phase is Phase.SHUTDOWN
+    left = left or (laggards.context is CodeContext.AFTER_LOOP and not _may_be_iteration_behind(laggards))
     return (
-        left and wait.context in (CodeContext.INSIDE_LOOP, CodeContext.NO_SOURCE) and wait.phase is not Phase.SHUTDOWN
+        left
+        and waiters.context in (CodeContext.INSIDE_LOOP, CodeContext.NO_SOURCE)
+        and waiters.phase is not Phase.SHUTDOWN
     )
 
 
-def _may_be_iteration_behind(lag: RankCohort) -> bool:
+def _may_be_iteration_behind(laggards: RankCohort) -> bool:
     """It does something of its own behind the loop, and a loop around both leads back into it: it may be a round behind
     as well, and the others in the next epoch already."""
-    around, after = lag.reading.loop, lag.reading.after
+    around, after = laggards.reading.loop, laggards.reading.after
     returns = around is not None and after is not None and around.line < after.line
-    return returns and lag.phase is not Phase.COMMUNICATION
+    return returns and laggards.phase is not Phase.COMMUNICATION
 
 
 def is_minority_inside(inside: RankCohort, outside: RankCohort, world_size: int | None = None) -> bool:
     """Those inside the branch are the few: they call what the others never call.
 
     The test tells it where it singles out some ranks of the job, also when not all ranks were seen. Else the smaller
-    camp is odd; with as many inside as outside, a test for inequality (``rank != 1``) means to leave somebody out, any
-    other to let somebody in.
+    cohort is odd; with as many inside as outside, a test for inequality (``rank != 1``) means to leave somebody out,
+    any other to let somebody in.
     """
     odd = (
         singled_out_ranks(inside.reading.branch.test, world_size) if inside.reading.branch is not None else frozenset()

@@ -21,8 +21,8 @@ def first_differing_frames(first: tuple[Frame, ...], second: tuple[Frame, ...]) 
 
 
 def diverge_in_library(first: tuple[Frame, ...], second: tuple[Frame, ...]) -> bool:
-    """They part, and no line of the user's tells why: in a library, whose loop may have ended for one of them or gone
-    on; or in functions that nothing calls in common, as where a stack is torn."""
+    """They differ first inside a library, whose loop may have ended for one of them, or share no frame, as in a torn
+    stack: the user's source cannot tell why."""
     return _first_that_differ(first, second) is not None and first_differing_frames(first, second) is None
 
 

@@ -27,13 +27,13 @@ class UnattributedCohort:
 
 
 def unattributed_cohorts(facts: Facts) -> tuple[UnattributedCohort, ...]:
-    """Camps of main threads over all stacks without a rank, biggest first; empty when there is one process only."""
+    """Cohorts of main threads over all stacks without a rank, biggest first; empty when there is one process only."""
     counted: dict[str, int] = {}
     first: dict[str, Activity] = {}
     seen: set[int] = set()
     for dump in facts.unattributed_stacks:
         if dump.pid in seen:
-            continue  # a later look at the same process
+            continue  # a later sample of the same process
         if dump.pid is not None:
             seen.add(dump.pid)
         shared = 1
@@ -50,8 +50,8 @@ def unattributed_cohorts(facts: Facts) -> tuple[UnattributedCohort, ...]:
             shared = 1
     if sum(counted.values()) < MIN_PROCESSES:
         return ()
-    camps = [UnattributedCohort(what, count, first[what]) for what, count in counted.items()]
-    return tuple(sorted(camps, key=lambda camp: (-camp.count, camp.what)))
+    cohorts = [UnattributedCohort(what, count, first[what]) for what, count in counted.items()]
+    return tuple(sorted(cohorts, key=lambda cohort: (-cohort.count, cohort.what)))
 
 
 def _activity(dump: StackDump, thread: ThreadStack, facts: Facts) -> Activity | None:

@@ -1,4 +1,4 @@
-"""Everyone joined the same collective with the same shape and nobody finished it."""
+"""Groups all of whose members are in the same collective with the same shape, and none completed it."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _GAVE_UP = re.compile(
 )
 _CAME_LATE = re.compile(r"Connection closed by peer|Connection reset by peer|Broken pipe|was likely closed")
 TINY_LIMIT_S = threshold("late_arrivals.tiny_limit_s")
-# A watchdog looks at least every few seconds: a call that ran this long beyond a limit of seconds was stuck.
+# A watchdog checks at least every few seconds: a call that ran this long beyond a limit of seconds was stuck.
 STUCK_S = whole_threshold("late_arrivals.stuck_s")
 
 

@@ -13,12 +13,12 @@ NEAR_SHARE = threshold("near_timeout.near_share")
 
 
 def live_manifest(facts: Facts) -> BundleManifest | None:
-    """The manifest of a look at a job that went on; None where there was none."""
+    """The manifest of the sample of a job that went on; None where there was none."""
     return next((manifest for manifest in facts.manifests if manifest.live and manifest.taken_s is not None), None)
 
 
 def until_limit_s(looked: BundleManifest, facts: Facts) -> float | None:
-    """Seconds from the look to the first limit that passes; None where no pending call tells one."""
+    """Seconds from the sample to the first limit that passes; None where no pending call tells one."""
     at_s = limit_at_s(facts, looked.stalled_since_s)
     return at_s - looked.taken_s if at_s is not None and looked.taken_s is not None else None
 

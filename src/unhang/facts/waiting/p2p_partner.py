@@ -19,7 +19,7 @@ from unhang.program.syntax.syntax_tree import call_name, find_source, parse_file
 def partner_on_line(
     where: Where | None, operation: str, rank: int, world_size: int | None, sources: Mapping[str, SourceFile]
 ) -> int | None:
-    """Global rank of the partner of the one ``send`` or ``recv`` on that line; None when it cannot be told."""
+    """Global rank of the partner of the one ``send`` or ``recv`` on that line; None when it is unknown."""
     source = find_source(sources, where.file) if where is not None else None
     if source is None or where is None or where.line is None:
         return None

@@ -44,7 +44,7 @@ def reconcile_with_stacks(
 
 
 def clear_moving_ranks(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> None:
-    """A rank whose stack moves between looks is not stuck in what it was in when its dump was taken."""
+    """A rank whose stack moves between samples is not stuck in what it was in when its dump was taken."""
     for group in groups.values():
         for rank, progress in group.progress.items():
             if progress.pending is not None and rank in ranks and ranks[rank].moving:
@@ -282,7 +282,7 @@ def _group_from_stacks(
 
 
 def _is_in_backward(facts: RankFacts, activity: Activity) -> bool:
-    """It sleeps in backward in every look: that is a hook's all-reduce, since computing would use the processor."""
+    """It sleeps in backward in every sample: that is a hook's all-reduce, since computing would use the processor."""
     return activity.what == "backward" and facts.moving is False and facts.process_state in ("S", "D")
 
 

@@ -1,4 +1,4 @@
-"""Laggards and their waiters, gathered: what the rules about a laggard start from."""
+"""Laggards and their waiters, gathered: what the detectors of a laggard start from."""
 
 from __future__ import annotations
 

@@ -29,11 +29,11 @@ class LimitNotInForce:
 
 def limit_not_in_force(facts: Facts) -> LimitNotInForce | None:
     """The first limit that was set longer than the one that passed; None when they agree or nobody set one."""
-    incident = logged_waits(facts)
-    if incident is None or not incident.limits:
+    logged = logged_waits(facts)
+    if logged is None or not logged.limits:
         return None
-    passed = min(incident.limits)
-    line = next((w.evidence for w in incident.waits if w.limit_s == passed), None)
+    passed = min(logged.limits)
+    line = next((w.evidence for w in logged.waits if w.limit_s == passed), None)
     for event in facts.events_of("run.limit_set"):
         seconds = _seconds(event)
         if seconds is not None and seconds > passed * SAME and line is not None:

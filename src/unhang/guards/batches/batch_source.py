@@ -24,7 +24,7 @@ class LoaderFailure:
 
 
 def is_end_or_failure(batch: Any) -> bool:
-    """Whether ``batch`` is no batch: the end, or a failure."""
+    """Whether ``batch`` is END or a Failed."""
     return batch is END or isinstance(batch, LoaderFailure)
 
 

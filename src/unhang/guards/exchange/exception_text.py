@@ -6,7 +6,7 @@ from contextlib import suppress
 
 
 def exception_text(error: BaseException, longest: int = 2000) -> str:
-    """Type and words of ``error``. An exception that cannot be told must not hide itself: then its type alone."""
+    """Type and words of ``error``. Where its text cannot be made, its type alone."""
     said = ""
     with suppress(Exception):  # a __str__ of the program's own
         said = str(error)

@@ -114,7 +114,8 @@ class RankExchange:
         return gathered
 
     def abort_turn(self, topic: str, mine: bytes) -> None:
-        """Say ``mine`` for the next turn of ``topic``, and end that turn for all who wait: this rank will not wait."""
+        """Publish ``mine`` for the next round of ``topic``, and end that round for all waiting ranks: this rank will
+        not wait."""
         base = self._enter(topic, mine)
         self._came(base, 1)
         self._settle(base)

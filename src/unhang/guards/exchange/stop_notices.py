@@ -21,7 +21,7 @@ _ASKED_A_SECOND = 500
 
 @dataclass(frozen=True, slots=True)
 class StopNotice:
-    """``rank`` goes no further than ``after`` batches, because of ``reason``; ``failed``: its loader raised."""
+    """``rank`` stops after ``after`` batches, because of ``reason``; ``failed``: its loader raised."""
 
     rank: int
     after: int

@@ -64,7 +64,7 @@ class StoreConnection:
         self._thread.join(CLOSE_LIMIT_S)
 
     def do(self, operation: Callable[[Store], T], *, limit_s: float | None = None) -> T:
-        """What ``operation(store)`` gives.
+        """Run ``operation(store)`` within its limit and return its result.
 
         Raises:
             StoreLost: the store is gone, or did not answer within the limit.

@@ -176,7 +176,7 @@ def positions(length: int) -> list[int]:
 
 @dataclass(slots=True)
 class FingerprintBudget:
-    """One look at a value: how long it may take, and what was left out."""
+    """Limits of one fingerprint in time and bytes, and notes on what was left out."""
 
     series_s: float = 2.0
     total_s: float = 10.0

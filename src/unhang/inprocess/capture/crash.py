@@ -144,7 +144,7 @@ class CrashEvidence:
 
 
 def _without_secrets(message: str) -> str:
-    """The beginning of ``message`` as it may lie on disk; nothing of it where that cannot be told."""
+    """The beginning of ``message`` as it may lie on disk; empty where its secrets cannot be removed."""
     try:
         from unhang.secrets import without_secrets
 

@@ -13,13 +13,13 @@ from unhang.records.layout import STACK_BYTES
 from unhang.records.record_views import CodeLine, RecordView
 
 _DEPTH = 64
-"""Of the inner frames, by which two looks are compared."""
+"""Of the inner frames, by which two samples are compared."""
 _MAX_FRAMES = 256
 _OTHERS = 32
 
 
 class StackSampler:
-    """Looks at one thread at every beat: the one that entered init_process_group, unless it only waits for others."""
+    """Samples one thread at every beat: the one that entered init_process_group, unless it only waits for others."""
 
     def __init__(self, issuer: int, native_id: int) -> None:
         self.issuer, self.native_id = issuer, native_id
@@ -33,13 +33,13 @@ class StackSampler:
         frames = sys._current_frames()  # noqa: SLF001  the only way to see another thread
         frames.pop(self.own, None)  # it would hold this very dictionary, and with it everybody's variables
         try:
-            ident = self._look(frames, view, now_ns)
+            ident = self._sample(frames, view, now_ns)
             view.partner = partner_of(frames.get(ident))  # at one place of a loop it is with one after the other
         finally:
             frames.clear()
 
-    def _look(self, frames: dict[int, FrameType], view: RecordView, now_ns: int) -> int:
-        """The thread that was looked at."""
+    def _sample(self, frames: dict[int, FrameType], view: RecordView, now_ns: int) -> int:
+        """The thread that was sampled."""
         view.threads, view.sampled_ns = len(frames), now_ns
         ident = self.issuer
         digest = _digest(ident, frames.get(ident))

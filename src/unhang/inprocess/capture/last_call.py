@@ -95,7 +95,7 @@ def dump_of_call(frames: Frames, recorder: FlightRecorder) -> bytes | None:
 
 
 def _group_of(group: Any, recorder: FlightRecorder) -> tuple[GroupProgress, int] | None:
-    """The call's group and how far it is; None where that is not told."""
+    """The call's group and how far it is; None where that is not known."""
     world = getattr(sys.modules.get("torch.distributed.distributed_c10d"), "_world", None)
     if world is None:
         return None

@@ -27,5 +27,5 @@ def _global(group: object, rank: object) -> object:
     """Torch knows the ranks of a group by a dictionary: nothing is asked of other ranks."""
     try:
         return sys.modules["torch.distributed.distributed_c10d"].get_global_rank(group, rank)
-    except Exception:  # noqa: BLE001  whatever it is, the partner is not told
+    except Exception:  # noqa: BLE001  whatever it is, the partner is not known
         return None

@@ -150,7 +150,7 @@ def _length(thing: Any) -> int | None:
 
 
 def fingerprint(dataset: Any, depth: int = 4) -> str:
-    """What the data set holds, told without reading an example; empty where that cannot be told."""
+    """What the data set holds, told without reading an example; empty where that is unknown."""
     own = getattr(dataset, "_fingerprint", None)
     if isinstance(own, str):
         return own

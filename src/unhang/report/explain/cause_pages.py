@@ -1,4 +1,4 @@
-"""The page of a cause: the docstring of its rule, taken apart."""
+"""The page of a cause: the docstring of its detector, taken apart."""
 
 from __future__ import annotations
 
@@ -44,9 +44,10 @@ def cause_page(name: str) -> ExplanationPage | None:
 
 
 def cause_parts(cause: Cause) -> tuple[str, dict[str, str]]:
-    """The title of the cause's own rule, and its labelled paragraphs; empty when no rule bears the cause's name."""
+    """The title of the cause's own detector, and its labelled paragraphs; empty when no detector bears the cause's
+    name."""
     name = cause.value.replace("-", "_")
-    page = next((rule.page for rule in ALL_DETECTORS if rule.name == name), "")
+    page = next((detector.page for detector in ALL_DETECTORS if detector.name == name), "")
     head, *rest = _PART.split(page.strip())
     title = " ".join(head.split()).removeprefix(f"{cause.value}: ")
     pairs = zip(rest[::2], rest[1::2], strict=True)

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 SCHEMA = "unhang.explanation/1"
 
 
-def explanation_json(explanation: Explanation, voice: Localizer) -> str:
+def explanation_json(explanation: Explanation, localizer: Localizer) -> str:
     """``explanation`` as an indented JSON object with a newline at its end."""
     document = {
         "schema": SCHEMA,
-        "lang": voice.lang,
-        "asked": voice.clean(explanation.asked),
-        "pages": [_page(page, voice) for page in explanation.pages],
+        "lang": localizer.lang,
+        "asked": localizer.clean(explanation.asked),
+        "pages": [_page(page, localizer) for page in explanation.pages],
         "incidents": [_incident(row) for row in explanation.incidents],
         "did_you_mean": list(explanation.similar),
     }
@@ -35,18 +35,18 @@ def _incident(row: Incident) -> dict[str, Any]:
     return {name: getattr(row, name) for name in named}
 
 
-def _page(page: ExplanationPage, voice: Localizer) -> dict[str, Any]:
+def _page(page: ExplanationPage, localizer: Localizer) -> dict[str, Any]:
     def told(lines: tuple[PageLine, ...]) -> list[str]:
-        return [localized(line, voice) for line in lines]
+        return [localized(line, localizer) for line in lines]
 
     def detail(label: Text, line: PageLine) -> dict[str, str]:
-        return {"label": voice.say(label), "text": localized(line, voice)}
+        return {"label": localizer.say(label), "text": localized(line, localizer)}
 
     return {
         "kind": page.kind,
         "title": page.title,
         "meaning": told(page.meaning),
-        "harmless": localized(page.harmless, voice) if page.harmless is not None else None,
+        "harmless": localized(page.harmless, localizer) if page.harmless is not None else None,
         "do": told(page.do),
         "look": list(page.look),
         "causes": list(page.causes),

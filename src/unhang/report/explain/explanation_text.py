@@ -31,58 +31,60 @@ KIND_LABELS: dict[str, Text] = {
 }
 
 
-def explanation_layout(explanation: Explanation, voice: Localizer, width: int = 80) -> TextLayout:
+def explanation_layout(explanation: Explanation, localizer: Localizer, width: int = 80) -> TextLayout:
     """The pages under each other."""
-    sheet = TextLayout(width)
+    layout = TextLayout(width)
     for page in explanation.pages:
-        _page(sheet, page, voice)
+        _page(layout, page, localizer)
     if explanation.incidents:
-        _incidents(sheet, explanation.incidents, voice)
-    return sheet
+        _incidents(layout, explanation.incidents, localizer)
+    return layout
 
 
-def localized(line: PageLine, voice: Localizer) -> str:
-    """A sentence of the knowledge, or one made with ``say``, in the language of ``voice``."""
+def localized(line: PageLine, localizer: Localizer) -> str:
+    """A sentence of the knowledge, or one made with ``say``, in the language of ``localizer``."""
     if isinstance(line, Text):
-        return voice.say(line)
-    return voice.clean(translate_known(line, voice.lang))
+        return localizer.say(line)
+    return localizer.clean(translate_known(line, localizer.lang))
 
 
-def _page(sheet: TextLayout, page: ExplanationPage, voice: Localizer) -> None:
-    sheet.heading(translate_known(page.title, voice.lang), voice.say(KIND_LABELS[page.kind]))
+def _page(layout: TextLayout, page: ExplanationPage, localizer: Localizer) -> None:
+    layout.heading(translate_known(page.title, localizer.lang), localizer.say(KIND_LABELS[page.kind]))
     for line in page.meaning:
-        sheet.paragraph(localized(line, voice))
+        layout.paragraph(localized(line, localizer))
     if page.harmless is not None:
-        sheet.paragraph(localized(page.harmless, voice), lead=voice.say(say("Harmless: ")), style="green")
+        layout.paragraph(localized(page.harmless, localizer), lead=localizer.say(say("Harmless: ")), style="green")
     if page.do:
-        sheet.subheading(voice.say(say("What to do")))
+        layout.subheading(localizer.say(say("What to do")))
         for line in page.do:
-            sheet.paragraph(localized(line, voice), lead="• ")
+            layout.paragraph(localized(line, localizer), lead="• ")
     if page.look:
-        sheet.subheading(voice.say(say("Where to look")))
+        layout.subheading(localizer.say(say("Where to look")))
         for command in page.look:
-            sheet.command(command, indent=4)
+            layout.command(command, indent=4)
     for label, line in page.details:
-        sheet.paragraph(
-            Styled(voice.say(say("{label}: ", label=label)), "bold").append(localized(line, voice), "not bold")
+        layout.paragraph(
+            Styled(localizer.say(say("{label}: ", label=label)), "bold").append(localized(line, localizer), "not bold")
         )
-    _further_reading(sheet, page, voice)
+    _further_reading(layout, page, localizer)
 
 
-def _incidents(sheet: TextLayout, incidents: tuple[Incident, ...], voice: Localizer) -> None:
-    sheet.heading(voice.say(say("Known incidents")), voice.say(say("public reports whose cause was found")))
-    if voice.lang != "en":
-        sheet.paragraph(voice.say(say("The descriptions are in English.")), style="dim")
+def _incidents(layout: TextLayout, incidents: tuple[Incident, ...], localizer: Localizer) -> None:
+    layout.heading(localizer.say(say("Known incidents")), localizer.say(say("public reports whose cause was found")))
+    if localizer.lang != "en":
+        layout.paragraph(localizer.say(say("The descriptions are in English.")), style="dim")
     for row in incidents:
-        sheet.paragraph(Styled(f"{row.cause.value}: ", "bold").append(row.happened, "not bold"), lead="• ")
-        sheet.paragraph(row.fixed, lead="  " + voice.say(say("What ended it: ")))
-        sheet.paragraph(row.link, lead="  ", style="dim")
+        layout.paragraph(Styled(f"{row.cause.value}: ", "bold").append(row.happened, "not bold"), lead="• ")
+        layout.paragraph(row.fixed, lead="  " + localizer.say(say("What ended it: ")))
+        layout.paragraph(row.link, lead="  ", style="dim")
 
 
-def _further_reading(sheet: TextLayout, page: ExplanationPage, voice: Localizer) -> None:
+def _further_reading(layout: TextLayout, page: ExplanationPage, localizer: Localizer) -> None:
     words = (*page.causes, *page.see_also)
     if words:
-        sheet.paragraph(" · ".join(words), lead=voice.say(say("See also: ")), style="bold")
+        layout.paragraph(" · ".join(words), lead=localizer.say(say("See also: ")), style="bold")
     if page.source and page.kind != "word":
         checked = f" ({page.checked})" if page.checked else ""
-        sheet.paragraph(voice.line(f"{page.source}{checked}", 240), lead=voice.say(say("Source: ")), style="dim")
+        layout.paragraph(
+            localizer.line(f"{page.source}{checked}", 240), lead=localizer.say(say("Source: ")), style="dim"
+        )

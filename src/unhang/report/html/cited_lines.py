@@ -36,8 +36,8 @@ class CitedFile:
 class CitedLines:
     """Collects what is cited and answers with anchors."""
 
-    def __init__(self, verdict: Verdict, facts: Facts, voice: Localizer) -> None:
-        self._voice = voice
+    def __init__(self, verdict: Verdict, facts: Facts, localizer: Localizer) -> None:
+        self._localizer = localizer
         self._texts: defaultdict[str, dict[int, str]] = defaultdict(dict)
         self._cited: defaultdict[str, set[int]] = defaultdict(set)
         for item in _evidence(verdict):
@@ -58,13 +58,13 @@ class CitedLines:
     def files(self) -> Iterator[CitedFile]:
         """Every file with its lines in order."""
         for path, index in self._index.items():
-            yield CitedFile(index, self._voice.line(path, 300), tuple(self._lines(path)))
+            yield CitedFile(index, self._localizer.line(path, 300), tuple(self._lines(path)))
 
     def _lines(self, path: str) -> Iterator[CitedLine]:
         before: int | None = None
         for number, text in sorted(self._texts[path].items()):
             gap = before is not None and number != before + 1
-            shown = self._voice.clean(text).replace("\n", " ")
+            shown = self._localizer.clean(text).replace("\n", " ")
             yield CitedLine(number, shown[:2000], number in self._cited[path], gap)
             before = number
 

@@ -66,20 +66,20 @@ def write_html(
 
 def to_html(verdict: Verdict, facts: Facts, *, lang: str = "en", redactor: Redactor | None = None) -> str:
     """The page as text."""
-    voice = Localizer(lang, redactor or Redactor())
-    voice.redactor.learn_from(verdict, facts)
+    localizer = Localizer(lang, redactor or Redactor())
+    localizer.redactor.learn_from(verdict, facts)
     style, script = _asset("page.css"), _asset("page.js")
     gaps: list[NotChecked] = []
     late = build_or_default("ranks", lambda: late_ranks(verdict, facts), NOBODY, gaps)
     nothing: list[Any] = []
     data = {
-        "groups": build_or_default("timeline", lambda: timelines(facts, late, voice), nothing, gaps),
-        "words": {key: voice.say(text) for key, text in SCRIPT_WORDS.items()},
+        "groups": build_or_default("timeline", lambda: timelines(facts, late, localizer), nothing, gaps),
+        "words": {key: localizer.say(text) for key, text in SCRIPT_WORDS.items()},
     }
-    stacks, stacks_left_out = build_or_default("stacks", lambda: stack_groups(facts, late, voice), NO_STACKS, gaps)
-    graph = build_or_default("who waits for whom", lambda: wait_graph(facts, late, voice), EMPTY, gaps)
+    stacks, stacks_left_out = build_or_default("stacks", lambda: stack_groups(facts, late, localizer), NO_STACKS, gaps)
+    graph = build_or_default("who waits for whom", lambda: wait_graph(facts, late, localizer), EMPTY, gaps)
     meeting = build_or_default(
-        "meetings", lambda: [] if facts.graph.edges else stuck_collectives(facts, voice), nothing, gaps
+        "meetings", lambda: [] if facts.graph.edges else stuck_collectives(facts, localizer), nothing, gaps
     )
     return (
         _environment()
@@ -92,8 +92,8 @@ def to_html(verdict: Verdict, facts: Facts, *, lang: str = "en", redactor: Redac
             style=Markup(style),  # noqa: S704  # our own file
             script=Markup(script),  # noqa: S704  # our own file
             data=Markup(data_block(data)),  # noqa: S704  # cannot close its element, see data_block
-            words={key: voice.say(text) for key, text in WORDS.items()},
-            verdict=_verdict(replace(verdict, not_checked=(*verdict.not_checked, *gaps)), facts, voice),
+            words={key: localizer.say(text) for key, text in WORDS.items()},
+            verdict=_verdict(replace(verdict, not_checked=(*verdict.not_checked, *gaps)), facts, localizer),
             groups=data["groups"],
             graph=graph,
             meetings=meeting,
@@ -133,67 +133,70 @@ def _asset(name: str) -> str:
     return (ASSETS / name).read_text("utf-8").strip()
 
 
-def _verdict(verdict: Verdict, facts: Facts, voice: Localizer) -> dict[str, Any]:
-    cited = CitedLines(verdict, facts, voice)
+def _verdict(verdict: Verdict, facts: Facts, localizer: Localizer) -> dict[str, Any]:
+    cited = CitedLines(verdict, facts, localizer)
     advice = labels.restart_advice(verdict)
-    because = voice.sentence(verdict.restart.because) if verdict.restart.because else ""
-    folder = evidence_folder(verdict.findings, voice)
-    findings = [_finding(finding, facts, cited, folder, voice) for finding in verdict.findings]
+    because = localizer.sentence(verdict.restart.because) if verdict.restart.because else ""
+    folder = evidence_folder(verdict.findings, localizer)
+    findings = [_finding(finding, facts, cited, folder, localizer) for finding in verdict.findings]
     return {
-        "document": verdict_document(verdict, voice),
+        "document": verdict_document(verdict, localizer),
         "status": verdict.status.value,
-        "status_word": voice.say(labels.STATUS[verdict.status]),
-        "headline": voice.sentence(labels.headline(verdict)),
-        "seen": voice.say(labels.ranks_seen_text(verdict)),
+        "status_word": localizer.say(labels.STATUS[verdict.status]),
+        "headline": localizer.sentence(labels.headline(verdict)),
+        "seen": localizer.say(labels.ranks_seen_text(verdict)),
         "first": findings[0] if findings else None,
         "others": findings[1:],
-        "restart": voice.two(voice.sentence(advice), because) if advice is not None else "",
-        "checkpoints": [voice.say(line) for line in labels.checkpoint_advice(verdict.restart)],
-        "folder": voice.say(say("in {folder}", folder=folder)) if folder else "",
+        "restart": localizer.two(localizer.sentence(advice), because) if advice is not None else "",
+        "checkpoints": [localizer.say(line) for line in labels.checkpoint_advice(verdict.restart)],
+        "folder": localizer.say(say("in {folder}", folder=folder)) if folder else "",
         "unread": [
-            {"label": source_label(item.source, voice), "reason": voice.line(item.reason)} for item in verdict.unread
+            {"label": source_label(item.source, localizer), "reason": localizer.line(item.reason)}
+            for item in verdict.unread
         ],
         "files": list(cited.files()),
     }
 
 
-def _finding(finding: Finding, facts: Facts, cited: CitedLines, folder: str, voice: Localizer) -> dict[str, Any]:
-    sites = [(voice.say(place_heading(finding, facts)), finding.where, True)]
+def _finding(finding: Finding, facts: Facts, cited: CitedLines, folder: str, localizer: Localizer) -> dict[str, Any]:
+    sites = [(localizer.say(place_heading(finding, facts)), finding.where, True)]
     if finding.waiter_where != finding.where:
-        sites.append((voice.say(say("The others wait here")), finding.waiter_where, False))
+        sites.append((localizer.say(say("The others wait here")), finding.waiter_where, False))
     return {
         "cause": finding.cause.value,
-        "certainty": voice.say(labels.CERTAINTY[finding.certainty]),
+        "certainty": localizer.say(labels.CERTAINTY[finding.certainty]),
         "certainty_id": finding.certainty.value,
-        "severity": voice.say(labels.SEVERITY[finding.severity]),
-        "summary": voice.sentence(finding.summary),
-        "because": [voice.sentence(text) for text in finding.because],
+        "severity": localizer.say(labels.SEVERITY[finding.severity]),
+        "summary": localizer.sentence(finding.summary),
+        "because": [localizer.sentence(text) for text in finding.because],
         "ranks": finding.ranks,
-        "rank_label": voice.say(labels.ranks_label(finding.ranks)) if finding.ranks else "",
-        "action": voice.say(labels.action_heading(finding)),
-        "sites": [_site(who, where, late, facts, cited, voice) for who, where, late in sites if where is not None],
-        "evidence": [_evidence(item, cited, folder, voice) for item in finding.evidence],
-        "consequences": [consequence_line(item, voice) for item in finding.consequences],
+        "rank_label": localizer.say(labels.ranks_label(finding.ranks)) if finding.ranks else "",
+        "action": localizer.say(labels.action_heading(finding)),
+        "sites": [_site(who, where, late, facts, cited, localizer) for who, where, late in sites if where is not None],
+        "evidence": [_evidence(item, cited, folder, localizer) for item in finding.evidence],
+        "consequences": [consequence_line(item, localizer) for item in finding.consequences],
     }
 
 
-def _site(who: str, where: Where, late: bool, facts: Facts, cited: CitedLines, voice: Localizer) -> dict[str, Any]:
+def _site(who: str, where: Where, late: bool, facts: Facts, cited: CitedLines, localizer: Localizer) -> dict[str, Any]:
     lines = source_lines(facts, where, around=3)
     return {
         "who": who,
         "late": late,
-        "place": voice.place(where),
-        "function": voice.line(where.function),
+        "place": localizer.place(where),
+        "function": localizer.line(where.function),
         "anchor": cited.anchor(where.file, where.line),
-        "lines": [{"number": line.number, "text": voice.line_of_code(line.text), "hit": line.hit} for line in lines],
+        "lines": [
+            {"number": line.number, "text": localizer.line_of_code(line.text), "hit": line.hit} for line in lines
+        ],
     }
 
 
-def _evidence(item: Evidence, cited: CitedLines, folder: str, voice: Localizer) -> dict[str, Any]:
+def _evidence(item: Evidence, cited: CitedLines, folder: str, localizer: Localizer) -> dict[str, Any]:
     return {
-        "label": source_label(item.source, voice, folder),
+        "label": source_label(item.source, localizer, folder),
         "anchor": cited.anchor(item.source.path, item.source.line),
-        "text": without_library_roots(voice.clean(item.text)[:2000]),
+        "text": without_library_roots(localizer.clean(item.text)[:2000]),
         "rank": item.rank,
-        "time": voice.line(item.time) if item.time else "",
+        "time": localizer.line(item.time) if item.time else "",
     }

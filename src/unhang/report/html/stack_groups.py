@@ -42,7 +42,7 @@ class StackGroup:
     source: str
 
 
-def stack_groups(facts: Facts, late: frozenset[int], voice: Localizer) -> tuple[tuple[StackGroup, ...], int]:
+def stack_groups(facts: Facts, late: frozenset[int], localizer: Localizer) -> tuple[tuple[StackGroup, ...], int]:
     """Groups of the threads that issue collectives and of others worth a word, and how many groups were left out."""
     found: defaultdict[_Key, list[tuple[int, Activity]]] = defaultdict(list)
     for rank, known in sorted(facts.ranks.items()):
@@ -56,7 +56,7 @@ def stack_groups(facts: Facts, late: frozenset[int], voice: Localizer) -> tuple[
         seen = facts.ranks.get(rank)
         if call.stack and (seen is None or seen.activity is None or not seen.activity.frames):
             found["", _python(call.stack)].append((rank, _recorded(call)))
-    groups = [_group(thread, same, late, voice) for (thread, _), same in _ordered(found, late)[:MAX_GROUPS]]
+    groups = [_group(thread, same, late, localizer) for (thread, _), same in _ordered(found, late)[:MAX_GROUPS]]
     return tuple(groups), max(0, len(found) - MAX_GROUPS)
 
 
@@ -93,23 +93,23 @@ def _ordered(
     return sorted(found.items(), key=order)
 
 
-def _group(thread: str, same: Iterable[tuple[int, Activity]], late: frozenset[int], voice: Localizer) -> StackGroup:
+def _group(thread: str, same: Iterable[tuple[int, Activity]], late: frozenset[int], localizer: Localizer) -> StackGroup:
     known = list(same)
     activity = known[0][1]
     ranks = tuple(sorted({rank for rank, _ in known}))
     return StackGroup(
         ranks=ranks,
-        thread=voice.line(thread, 60),
+        thread=localizer.line(thread, 60),
         phase=activity.phase.value,
         laggard=not thread and any(rank in late for rank in ranks),
-        frames=tuple(_shown(frame, voice) for frame in activity.frames[:MAX_FRAMES]),
+        frames=tuple(_shown(frame, localizer) for frame in activity.frames[:MAX_FRAMES]),
         cut=max(0, len(activity.frames) - MAX_FRAMES),
-        source=voice.line(activity.evidence.source.path, 160),
+        source=localizer.line(activity.evidence.source.path, 160),
     )
 
 
-def _shown(frame: Frame, voice: Localizer) -> ShownFrame:
+def _shown(frame: Frame, localizer: Localizer) -> ShownFrame:
     own = is_user_frame(frame)
     file = frame.file if own else _SHORT.sub("", frame.file)
     line = f":{frame.line}" if frame.line is not None else ""
-    return ShownFrame(voice.line(frame.function, 160), voice.line(file, 200) + line, own)
+    return ShownFrame(localizer.line(frame.function, 160), localizer.line(file, 200) + line, own)

@@ -12,9 +12,9 @@ from unhang.sentences import Text, say
 MAX_SHOWN = 8
 
 
-def stuck_collectives(facts: Facts, voice: Localizer) -> list[str]:
+def stuck_collectives(facts: Facts, localizer: Localizer) -> list[str]:
     """One sentence for each of the first disagreements and symmetric stalls."""
-    spoken = [voice.line(voice.say(_mismatch(facts, item, voice))) for item in facts.mismatches[:MAX_SHOWN]]
+    spoken = [localizer.line(localizer.say(_mismatch(facts, item, localizer))) for item in facts.mismatches[:MAX_SHOWN]]
     for stall in facts.all_joined_stalls[:MAX_SHOWN]:
         sentence = say(
             "All of {ranks} joined {operation} at position {position} of {group}, and none finished it.",
@@ -23,13 +23,15 @@ def stuck_collectives(facts: Facts, voice: Localizer) -> list[str]:
             position=stall.position,
             group=_group(facts, stall.group),
         )
-        spoken.append(voice.line(voice.say(sentence)))
+        spoken.append(localizer.line(localizer.say(sentence)))
     return spoken
 
 
-def _mismatch(facts: Facts, item: CallMismatch, voice: Localizer) -> Text:
+def _mismatch(facts: Facts, item: CallMismatch, localizer: Localizer) -> Text:
     sides = sorted(item.calls.items(), key=lambda side: (len(side[1]), side[1]))
-    calls = "; ".join(f"{voice.say(labels.ranks_label(ranks))}: {call_label(signature)}" for signature, ranks in sides)
+    calls = "; ".join(
+        f"{localizer.say(labels.ranks_label(ranks))}: {call_label(signature)}" for signature, ranks in sides
+    )
     return say(
         "Different calls at position {position} of {group}: {calls}.",
         position=item.position,

@@ -22,7 +22,7 @@ BEFORE, AFTER, NEAR_LAGGARD, MAX_COLUMNS, MAX_GROUPS, MAX_LAGGARDS = 14, 5, 2, 4
 _P2P = ("send", "recv", "coalesced")
 
 
-def timelines(facts: Facts, late: frozenset[int], voice: Localizer) -> list[dict[str, Any]]:
+def timelines(facts: Facts, late: frozenset[int], localizer: Localizer) -> list[dict[str, Any]]:
     """One entry a group, the group of the stall first, at most 200; see :func:`_timeline` for its keys."""
     leading = {stall.group: number for number, stall in reversed(list(enumerate(facts.stalls)))}
     groups = [group for group in facts.groups.values() if group.progress or group.silent]
@@ -37,7 +37,7 @@ def timelines(facts: Facts, late: frozenset[int], voice: Localizer) -> list[dict
     )
     groups = groups[:MAX_GROUPS]
     described = Counter(group_label(group) for group in groups)
-    return [_timeline(facts, group, described, late, voice) for group in groups]
+    return [_timeline(facts, group, described, late, localizer) for group in groups]
 
 
 def stall_position(group: GroupFacts) -> int | None:
@@ -55,7 +55,7 @@ def _stalled(group: GroupFacts) -> bool:
 
 
 def _timeline(
-    facts: Facts, group: GroupFacts, described: Counter[str], late: frozenset[int], voice: Localizer
+    facts: Facts, group: GroupFacts, described: Counter[str], late: frozenset[int], localizer: Localizer
 ) -> dict[str, Any]:
     """``rows`` are ``[rank, entered, done, state, text index]``; ``odd`` is rank → position → call that differs."""
     stall = stall_position(group)
@@ -65,20 +65,20 @@ def _timeline(
     texts: dict[str, int] = {}
     rows = []
     for rank, progress in sorted(group.progress.items()):
-        text = texts.setdefault(_activity_text(facts, rank, progress, voice), len(texts))
+        text = texts.setdefault(_activity_text(facts, rank, progress, localizer), len(texts))
         rows.append([rank, *spans[rank], _state(facts, rank, late), text])
     name = group_label(group)
     members = f" · {short_ranks(group.members, 24)}" if described[name] > 1 else ""
     return {
-        "name": voice.line(name + members, 80),
+        "name": localizer.line(name + members, 80),
         "stalled": _stalled(group),
         "stall": stall,
         "columns": columns,
-        "calls": {str(position): voice.line(label, 120) for position, label in usual.items()},
-        "odd": {str(rank): _localized(calls, voice) for rank, calls in odd.items()},
+        "calls": {str(position): localizer.line(label, 120) for position, label in usual.items()},
+        "odd": {str(rank): _localized(calls, localizer) for rank, calls in odd.items()},
         "rows": rows,
         "silent": sorted(group.silent),
-        "texts": [voice.line(text, 80) for text in texts],
+        "texts": [localizer.line(text, 80) for text in texts],
     }
 
 
@@ -90,8 +90,8 @@ def _span(progress: GroupProgress) -> tuple[int, int]:
     return progress.enqueued, progress.completed
 
 
-def _localized(calls: dict[int, str], voice: Localizer) -> dict[str, str]:
-    return {str(position): voice.line(label, 120) for position, label in calls.items()}
+def _localized(calls: dict[int, str], localizer: Localizer) -> dict[str, str]:
+    return {str(position): localizer.line(label, 120) for position, label in calls.items()}
 
 
 def _columns(spans: Iterable[tuple[int, int]], stall: int | None) -> list[int]:
@@ -115,7 +115,7 @@ def _state(facts: Facts, rank: int, late: frozenset[int]) -> str:
     return RankState.WAITING.value if known.state is RankState.LAGGARD else known.state.value
 
 
-def _activity_text(facts: Facts, rank: int, progress: GroupProgress, voice: Localizer) -> str:
+def _activity_text(facts: Facts, rank: int, progress: GroupProgress, localizer: Localizer) -> str:
     known = facts.ranks.get(rank)
     activity = known.activity if known is not None else None
     call = progress.pending
@@ -123,7 +123,7 @@ def _activity_text(facts: Facts, rank: int, progress: GroupProgress, voice: Loca
     if where is None and call is not None:
         where = call.where
     what = call.operation if call is not None else (activity.what if activity is not None else "")
-    place = voice.place(where).rsplit("/", 1)[-1] if where is not None else ""
+    place = localizer.place(where).rsplit("/", 1)[-1] if where is not None else ""
     return " · ".join(part for part in (what, place) if part)
 
 

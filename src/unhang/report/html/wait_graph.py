@@ -62,7 +62,7 @@ class Drawing:
 EMPTY = Drawing((), (), 0, 0, 0, 0, 0, cycle=False)
 
 
-def wait_graph(facts: Facts, late: frozenset[int], voice: Localizer) -> Drawing:
+def wait_graph(facts: Facts, late: frozenset[int], localizer: Localizer) -> Drawing:
     """The drawing of ``facts.graph``; empty when nobody waits."""
     edges = facts.graph.edges[:MAX_EDGES]
     members = equal_ranks(edges)
@@ -76,11 +76,11 @@ def wait_graph(facts: Facts, late: frozenset[int], voice: Localizer) -> Drawing:
     laid = layout(len(members), links)
     pending = pending_calls(facts)
     boxes = tuple(
-        _box(facts, ranks, place, late, pending, voice) for ranks, place in zip(members, laid.places, strict=True)
+        _box(facts, ranks, place, late, pending, localizer) for ranks, place in zip(members, laid.places, strict=True)
     )
     lead = next((names.get(stall.group, stall.group) for stall in facts.stalls), "")
     arrows = tuple(
-        _arrow(boxes, pair, sorted(named, key=lambda name: (name.rpartition(" #")[0] != lead, name)), laid, voice)
+        _arrow(boxes, pair, sorted(named, key=lambda name: (name.rpartition(" #")[0] != lead, name)), laid, localizer)
         for pair, named in sorted(links.items())
     )
     looped = any(waiter == awaited for waiter, awaited in links)
@@ -95,15 +95,15 @@ def _box(
     place: Point,
     late: frozenset[int],
     pending: dict[int, PendingCall],
-    voice: Localizer,
+    localizer: Localizer,
 ) -> Box:
     short = len(labels.short_ranks(ranks)) <= 24
-    title = voice.say(labels.ranks_label(ranks) if short else labels.rank_count(ranks))
-    note = voice.line(_note(facts, ranks[0], pending, voice), 31)
+    title = localizer.say(labels.ranks_label(ranks) if short else labels.rank_count(ranks))
+    note = localizer.line(_note(facts, ranks[0], pending, localizer), 31)
     return Box(ranks, title, note, all(rank in late for rank in ranks), *place)
 
 
-def _note(facts: Facts, rank: int, pending: dict[int, PendingCall], voice: Localizer) -> str:
+def _note(facts: Facts, rank: int, pending: dict[int, PendingCall], localizer: Localizer) -> str:
     """What the rank does and where, from its stack or its unfinished call."""
     known, call = facts.ranks.get(rank), pending.get(rank)
     activity = known.activity if known is not None else None
@@ -113,14 +113,16 @@ def _note(facts: Facts, rank: int, pending: dict[int, PendingCall], voice: Local
         what, where = call.operation, call.where
     else:
         return known.state.value if known is not None else RankState.UNKNOWN.value
-    place = voice.place(where).rsplit("/", 1)[-1] if where is not None else ""
+    place = localizer.place(where).rsplit("/", 1)[-1] if where is not None else ""
     return " · ".join(part for part in (what, place) if part)
 
 
-def _arrow(boxes: tuple[Box, ...], pair: tuple[int, int], named: list[str], laid: Layout, voice: Localizer) -> Arrow:
+def _arrow(
+    boxes: tuple[Box, ...], pair: tuple[int, int], named: list[str], laid: Layout, localizer: Localizer
+) -> Arrow:
     way = route(laid.places[pair[0]], laid.places[pair[1]], laid.direction)
-    label, about = _short(voice.line(named[0])), voice.line(", ".join(named), 200)
-    sentence = _sentence(boxes[pair[0]], boxes[pair[1]], voice)
+    label, about = _short(localizer.line(named[0])), localizer.line(", ".join(named), 200)
+    sentence = _sentence(boxes[pair[0]], boxes[pair[1]], localizer)
     return Arrow(*pair, label, about, way.path, way.x, way.y, way.level, sentence)
 
 
@@ -133,9 +135,9 @@ def _short(label: str) -> str:
     return f"{name if len(name) <= most else name[: most - 1] + '…'} #{position}"
 
 
-def _sentence(start: Box, end: Box, voice: Localizer) -> str:
+def _sentence(start: Box, end: Box, localizer: Localizer) -> str:
     if start is end:
-        return voice.say(say("{ranks} wait for each other", ranks=start.title))
+        return localizer.say(say("{ranks} wait for each other", ranks=start.title))
     if len(start.ranks) == 1:
-        return voice.say(say("{waiter} waits for {awaited}", waiter=start.title, awaited=end.title))
-    return voice.say(say("{waiters} wait for {awaited}", waiters=start.title, awaited=end.title))
+        return localizer.say(say("{waiter} waits for {awaited}", waiter=start.title, awaited=end.title))
+    return localizer.say(say("{waiters} wait for {awaited}", waiters=start.title, awaited=end.title))

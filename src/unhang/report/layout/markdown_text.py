@@ -48,17 +48,17 @@ def inline_code(text: str) -> str:
     return f"{fence}{pad}{text}{pad}{fence}"
 
 
-def sentence(text: Text, voice: Localizer) -> str:
+def sentence(text: Text, localizer: Localizer) -> str:
     """A sentence of ours: Markdown in its template is meant, everything that was filled in is made literal."""
-    return _filled(text, voice, voice.sentence)
+    return _filled(text, localizer, localizer.sentence)
 
 
-def inline_text(text: Text, voice: Localizer) -> str:
+def inline_text(text: Text, localizer: Localizer) -> str:
     """The same as it stands, for a part of a line."""
-    return _filled(text, voice, lambda placed: voice.line(translate(placed, voice.lang)))
+    return _filled(text, localizer, lambda placed: localizer.line(translate(placed, localizer.lang)))
 
 
-def _filled(text: Text, voice: Localizer, speak: Callable[[Text], str]) -> str:
+def _filled(text: Text, localizer: Localizer, speak: Callable[[Text], str]) -> str:
     values: list[str] = []
 
     def placed(value: Any) -> Any:
@@ -66,7 +66,7 @@ def _filled(text: Text, voice: Localizer, speak: Callable[[Text], str]) -> str:
             return Text(value.template, {name: placed(one) for name, one in value.values.items()})
         if not isinstance(value, str):
             return value
-        values.append(voice.line(translate(Text("{value}", {"value": value}), voice.lang)))
+        values.append(localizer.line(translate(Text("{value}", {"value": value}), localizer.lang)))
         return _PLACE.format(len(values) - 1)
 
     parts = re.split("(`[^`]*`)", speak(placed(text)))

@@ -1,4 +1,4 @@
-"""A report is written section by section: one that fails is named in its place, and the others are written."""
+"""Run each section of a report; one that fails becomes a gap in its place."""
 
 from __future__ import annotations
 

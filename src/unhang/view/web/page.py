@@ -31,26 +31,26 @@ def report_policy() -> str:
     )
 
 
-def page(voice: Localizer) -> str:
+def page(localizer: Localizer) -> str:
     """The document."""
     style, script = _assets()
     data = {
-        "words": {key: voice.say(text) for key, text in SCRIPT_TEXTS.items()},
+        "words": {key: localizer.say(text) for key, text in SCRIPT_TEXTS.items()},
         "states": [
-            {"word": word, "text": voice.say(STATE_SIGNS[word][2]), "sign": STATE_SIGNS[word][0]} for word in STATES
+            {"word": word, "text": localizer.say(STATE_SIGNS[word][2]), "sign": STATE_SIGNS[word][0]} for word in STATES
         ],
-        "phases": [voice.word(phase) for phase in PHASES],
+        "phases": [localizer.word(phase) for phase in PHASES],
     }
     environment = Environment(
         loader=FileSystemLoader(ASSETS), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     return environment.get_template("page.html.j2").render(
-        lang=voice.lang,
+        lang=localizer.lang,
         version=__version__,
         style=Markup(style),  # noqa: S704  # our own file
         script=Markup(script),  # noqa: S704  # our own files
         data=Markup(data_block(data)),  # noqa: S704  # cannot close its element, see data_block
-        words={key: voice.say(text) for key, text in PAGE_TEXTS.items()},
+        words={key: localizer.say(text) for key, text in PAGE_TEXTS.items()},
     )
 
 

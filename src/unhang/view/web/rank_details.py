@@ -1,4 +1,4 @@
-"""Everything about one rank: its stack as the last look saw it, or as its record tells now; its last lines of log."""
+"""Everything about one rank: its stack as the last sample saw it, or as its record tells now; its last lines of log."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ MAX_LINES = 60
 MAX_LOG_FILES = 20_000
 
 
-def rank_details(reading: RunReading, rank: int, voice: Localizer) -> dict[str, Any]:
+def rank_details(reading: RunReading, rank: int, localizer: Localizer) -> dict[str, Any]:
     """Stacks and log lines of ``rank``, cleaned; what is not there is empty."""
     folder = reading.folder
     record = _record(reading, rank)
     look = _tail_of(_first(_stacks(folder, rank)), MAX_STACK, from_start=True)
     return {
         "rank": rank,
-        "now": _frames(record, voice) if record is not None else [],
+        "now": _frames(record, localizer) if record is not None else [],
         "thread": record.threads if record is not None else 0,
         "pid": record.identity.pid if record is not None else -1,
-        "groups": [] if record is None else _groups(record, voice),
-        "look": voice.clean(look),
+        "groups": [] if record is None else _groups(record, localizer),
+        "look": localizer.clean(look),
         "logs": [
-            {"name": voice.line(path.relative_to(folder).as_posix()), "lines": _lines(path, voice)}
+            {"name": localizer.line(path.relative_to(folder).as_posix()), "lines": _lines(path, localizer)}
             for path in _logs(folder, rank)
         ],
     }
@@ -46,19 +46,21 @@ def _record(reading: RunReading, rank: int) -> RecordView | None:
     return find_record(Path(records), rank) if records else None
 
 
-def _frames(record: RecordView, voice: Localizer) -> list[dict[str, Any]]:
+def _frames(record: RecordView, localizer: Localizer) -> list[dict[str, Any]]:
     """The frames of the thread that issues collectives, innermost first; ``own``: a line of the user's program."""
     frames = []
     for text in record.stack.splitlines():
         file, _, rest = text.partition(":")
         line, _, function = rest.partition(":")
         own = file == record.user.file
-        frames.append({"file": voice.line(file), "line": line[:9], "function": voice.line(function, 200), "own": own})
+        frames.append(
+            {"file": localizer.line(file), "line": line[:9], "function": localizer.line(function, 200), "own": own}
+        )
     return frames
 
 
-def _groups(record: RecordView, voice: Localizer) -> list[list[Any]]:
-    return [[voice.line(group.name, 40), group.enqueued, group.completed] for group in record.groups[:32]]
+def _groups(record: RecordView, localizer: Localizer) -> list[list[Any]]:
+    return [[localizer.line(group.name, 40), group.enqueued, group.completed] for group in record.groups[:32]]
 
 
 def _places(folder: Path) -> Iterator[Path]:
@@ -97,8 +99,8 @@ def _logs_in(place: Path, manifest: BundleManifest, rank: int) -> Iterator[Path]
     yield from sorted(path for path in found if path.parts[-3] == last)
 
 
-def _lines(path: Path, voice: Localizer) -> list[str]:
-    return [voice.line(line, 2_000) for line in _tail_of(path, MAX_LOG).splitlines()[-MAX_LINES:]]
+def _lines(path: Path, localizer: Localizer) -> list[str]:
+    return [localizer.line(line, 2_000) for line in _tail_of(path, MAX_LOG).splitlines()[-MAX_LINES:]]
 
 
 def _tail_of(path: Path | None, most: int, *, from_start: bool = False) -> str:

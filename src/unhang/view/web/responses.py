@@ -56,15 +56,15 @@ class _CachedResponse:
 
 
 class RunResponses:
-    """The answers for one run. ``voice`` decides the language; ``read`` says how the run is."""
+    """The answers for one run. ``localizer`` decides the language; ``read`` says how the run is."""
 
-    def __init__(self, folder: Path, voice: Localizer, read: Callable[[Path], RunReading] = read_run) -> None:
-        self._folder, self._voice, self._read = folder, voice, read
+    def __init__(self, folder: Path, localizer: Localizer, read: Callable[[Path], RunReading] = read_run) -> None:
+        self._folder, self._localizer, self._read = folder, localizer, read
         self._rows, self._machine = RankRows(folder), MachineSeries(folder)
-        self._clean = secret_cleaner(voice)
+        self._clean = secret_cleaner(localizer)
         self._kept = {"/state.json": _CachedResponse(), "/live.json": _CachedResponse()}
         self._series = threading.Lock()
-        self._page = Response(page(voice).encode(), HTML, policy=page_policy())
+        self._page = Response(page(localizer).encode(), HTML, policy=page_policy())
         self._by_path: Mapping[str, Callable[[Mapping[str, str]], Response]] = {
             "/": lambda _: self._page,
             "/state.json": lambda _: self._once("/state.json", self._state),
@@ -92,7 +92,7 @@ class RunResponses:
     def _state(self) -> dict[str, Any]:
         reading = self._read(self._folder)
         told = share_reading(reading, self._clean)
-        return page_state(told, reading, self._voice, has_report=(self._folder / "report.html").is_file())
+        return page_state(told, reading, self._localizer, has_report=(self._folder / "report.html").is_file())
 
     def _live(self) -> SharedReading:
         return share_reading(self._read(self._folder), self._clean)
@@ -130,7 +130,7 @@ class RunResponses:
         return _json({"nodes": [self._clean(name) for name in names], "node": at, "lanes": shown})
 
     def _rank(self, asked: Mapping[str, str]) -> Response:
-        return _json(rank_details(self._read(self._folder), _number(asked, "rank"), self._voice))
+        return _json(rank_details(self._read(self._folder), _number(asked, "rank"), self._localizer))
 
     def _report(self) -> Response:
         """Somebody's file: its policy lets only our own script run, and that apart from this page."""

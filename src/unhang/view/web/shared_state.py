@@ -28,12 +28,12 @@ class SharedReading(msgspec.Struct):
     state: LiveState | None
 
 
-def secret_cleaner(voice: Localizer) -> Callable[[str], str]:
+def secret_cleaner(localizer: Localizer) -> Callable[[str], str]:
     """Cleans one text; the same few texts come every second."""
 
     @lru_cache(maxsize=16_384)
     def clean(text: str) -> str:
-        return voice.line(text, LONGEST)
+        return localizer.line(text, LONGEST)
 
     return clean
 
@@ -70,12 +70,12 @@ def _cleaned_headline(told: LiveVerdict, clean: Callable[[str], str]) -> LiveVer
     )
 
 
-def page_state(told: SharedReading, reading: RunReading, voice: Localizer, *, has_report: bool) -> dict[str, Any]:
+def page_state(told: SharedReading, reading: RunReading, localizer: Localizer, *, has_report: bool) -> dict[str, Any]:
     """The state and the sentences about it, for the page."""
     state = told.state
     document: dict[str, Any] = {
         "live": told.live,
-        "because": sentences.missing_state_reason(reading, voice),
+        "because": sentences.missing_state_reason(reading, localizer),
         "folder": told.folder,
         "report": has_report,
     }
@@ -83,24 +83,24 @@ def page_state(told: SharedReading, reading: RunReading, voice: Localizer, *, ha
         return document
     now = RunReading(reading.folder, told.live, state, reading.because)
     standing, groups = state.standing, sentences.ordered_groups(state)
-    told_pace = sentences.pace_sentence(state, voice)
+    told_pace = sentences.pace_sentence(state, localizer)
     return document | {
         "at_s": state.at_s,
         "started_s": state.run.started_s,
         "command": " ".join(state.run.command),
-        "facts": sentences.run_facts(state, voice),
-        "condition": sentences.condition(state, now, voice),
-        "verdict": sentences.headline(state, voice),
+        "facts": sentences.run_facts(state, localizer),
+        "condition": sentences.condition(state, now, localizer),
+        "verdict": sentences.headline(state, localizer),
         "status": state.verdict.status if state.verdict is not None else "",
         "late": standing.laggards if standing is not None and standing.waited_s >= 1 else [],
         "nodes": state.run.nodes,
         "places": state.places,
         "labels": state.labels,
         "ranks": _columns(state),
-        "groups": [sentences.group_row(group, voice) for group in groups[:MAX_GROUP_ROWS]],
+        "groups": [sentences.group_row(group, localizer) for group in groups[:MAX_GROUP_ROWS]],
         "more_groups": max(0, len(groups) - MAX_GROUP_ROWS),
         "pace": told_pace,
-        "marked": sentences.marked_phases_text(state, voice),
+        "marked": sentences.marked_phases_text(state, localizer),
     }
 
 

@@ -1,1 +1,1 @@
-"""Stuck now, started without us: find the ranks, look at them, judge."""
+"""Stuck now, started without us: find the ranks, sample them, judge."""

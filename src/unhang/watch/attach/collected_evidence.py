@@ -13,11 +13,11 @@ from unhang.watch.process_state.stack_collection import ProcessSample
 
 @dataclass(slots=True)
 class CollectedEvidence:
-    """What came of looking at a job. ``looks`` by pid, oldest first."""
+    """What sampling a job gave. ``samples`` by pid, oldest first."""
 
     folder: Path
     chosen: RankSelection
-    looks: dict[int, list[ProcessSample]] = field(default_factory=dict)
+    samples: dict[int, list[ProcessSample]] = field(default_factory=dict)
     workers: dict[int, tuple[Process, ...]] = field(default_factory=dict)
     moving: dict[int, bool] = field(default_factory=dict)
     dumps: set[int] = field(default_factory=set)
@@ -36,11 +36,13 @@ class CollectedEvidence:
 
     def states(self) -> dict[int, str]:
         """Last ``/proc`` state of each rank's main thread."""
-        return {r.rank: self.looks[r.pid][-1].kernel.state for r in self.chosen.ranks if self.looks.get(r.pid)}
+        return {r.rank: self.samples[r.pid][-1].kernel.state for r in self.chosen.ranks if self.samples.get(r.pid)}
 
     def refused(self) -> dict[int, str]:
         """Ranks without a single stack, and why."""
-        seen = {r.rank: self.looks.get(r.pid, []) for r in self.chosen.ranks}
+        seen = {r.rank: self.samples.get(r.pid, []) for r in self.chosen.ranks}
         return {
-            rank: looks[-1].refused for rank, looks in seen.items() if looks and not any(look.stack for look in looks)
+            rank: samples[-1].refused
+            for rank, samples in seen.items()
+            if samples and not any(sample.stack for sample in samples)
         }

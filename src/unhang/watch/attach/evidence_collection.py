@@ -1,4 +1,4 @@
-"""Take the evidence of a live job into a bundle folder: looks spread over time, and what the job itself can give."""
+"""Take the evidence of a live job into a bundle folder: samples spread over time, and what the job itself can give."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SAMPLE_PAUSES_S = (0.4, 0.9)
 MAX_SAMPLES, MIN_SAMPLES = 20, 2
 SAMPLE_INTERVAL_S = 1.2
 MAX_CHILDREN = 16
-"""At most so many children of a rank are looked at."""
+"""At most so many children of a rank are sampled."""
 PULL_LIMIT_S = 6.0
 ProgressCallback = Callable[[str], None]
 
@@ -40,7 +40,7 @@ def collect_evidence(
     for_s: float = 0.0,
     tell: ProgressCallback = lambda _: None,
 ) -> CollectedEvidence:
-    """Look at every rank and its loader workers at least twice, pull what the job can give, and write the bundle."""
+    """Sample every rank and its loader workers at least twice, pull what the job can give, and write the bundle."""
     taken = CollectedEvidence(folder, chosen)
     taken.workers = {rank.pid: _workers(machine, rank) for rank in chosen.ranks}
     with ThreadPoolExecutor(max_workers=6) as pool:
@@ -54,7 +54,7 @@ def collect_evidence(
             except KeyboardInterrupt:
                 if number < MIN_SAMPLES:
                     raise
-                break  # long looks may be cut short: what was seen is judged
+                break  # long samples may be cut short: what was seen is judged
             _sample_processes(taken, sparing=number >= MIN_SAMPLES)
         _sample_native_stacks(taken)
         for pull in pulls:
@@ -89,25 +89,25 @@ def _workers(machine: ProcessTable, rank: LiveRank) -> tuple[Process, ...]:
 
 
 def _sample_processes(taken: CollectedEvidence, *, sparing: bool) -> None:
-    """Look at all of them. ``sparing``: where the kernel says that nothing happened since the look before, its word
+    """Sample all of them. ``sparing``: where the kernel says that nothing happened since the sample before, its word
     is enough."""
     targets = [rank.pid for rank in taken.chosen.ranks]
     targets += [worker.pid for workers in taken.workers.values() for worker in workers]
 
-    def look(pid: int) -> ProcessSample:
-        before = taken.looks.get(pid, [])
+    def sample(pid: int) -> ProcessSample:
+        before = taken.samples.get(pid, [])
         return resample_process(before[-1]) if sparing and before else sample_process(pid)
 
     with ThreadPoolExecutor(max_workers=min(8, 2 * (os.cpu_count() or 1))) as pool:
-        for found in pool.map(look, targets):
-            taken.looks.setdefault(found.pid, []).append(found)
+        for found in pool.map(sample, targets):
+            taken.samples.setdefault(found.pid, []).append(found)
     _judge_movement(taken)
 
 
 def _judge_movement(taken: CollectedEvidence) -> None:
     asleep = not taken.uses_cards
     for rank in taken.chosen.ranks:
-        answer = has_moved(taken.looks.get(rank.pid, []), waits_asleep=asleep)
+        answer = has_moved(taken.samples.get(rank.pid, []), waits_asleep=asleep)
         if answer is not None:
             taken.moving[rank.rank] = answer
 
@@ -115,13 +115,13 @@ def _judge_movement(taken: CollectedEvidence) -> None:
 def _sample_native_stacks(taken: CollectedEvidence) -> None:
     """C frames of ranks that stand still outside of any collective: what holds them up is below Python."""
     for rank in taken.chosen.ranks:
-        looks = taken.looks.get(rank.pid, [])
-        if taken.moving.get(rank.rank) or not looks or looks[-1].dump is None or looks[-1].kernel.state in "Tt":
+        samples = taken.samples.get(rank.pid, [])
+        if taken.moving.get(rank.rank) or not samples or samples[-1].dump is None or samples[-1].kernel.state in "Tt":
             continue
-        if not _is_in_communication(looks[-1].dump):
+        if not _is_in_communication(samples[-1].dump):
             deeper = sample_process(rank.pid, native=True)
             if deeper.native:
-                looks.append(deeper)
+                samples.append(deeper)
     _judge_movement(taken)
 
 
@@ -177,12 +177,12 @@ def _pull_ras(taken: CollectedEvidence, for_s: float) -> None:
 
 def _write_stacks(taken: CollectedEvidence) -> None:
     for rank in taken.chosen.ranks:
-        looks = [look for look in taken.looks.get(rank.pid, []) if look.stack is not None]
-        for number, look in enumerate(looks, 1):
-            name = f"rank_{rank.rank}.json" if number == len(looks) else f"rank_{rank.rank}.{number}.json"
-            private_files.write_text(taken.folder / "stacks" / name, look.stack or b"")
+        samples = [sample for sample in taken.samples.get(rank.pid, []) if sample.stack is not None]
+        for number, sample in enumerate(samples, 1):
+            name = f"rank_{rank.rank}.json" if number == len(samples) else f"rank_{rank.rank}.{number}.json"
+            private_files.write_text(taken.folder / "stacks" / name, sample.stack or b"")
         for worker in taken.workers.get(rank.pid, ()):
-            seen = [look for look in taken.looks.get(worker.pid, []) if look.stack is not None]
+            seen = [sample for sample in taken.samples.get(worker.pid, []) if sample.stack is not None]
             if seen:
                 name = f"rank_{rank.rank}.worker_{worker.pid}.json"
                 private_files.write_text(taken.folder / "stacks" / name, seen[-1].stack or b"")

@@ -45,8 +45,8 @@ def write_manifest(taken: CollectedEvidence, source: Mapping[str, str]) -> None:
 
 
 def _entry(taken: CollectedEvidence, rank: LiveRank, refused: str) -> dict[str, Any]:
-    looks = taken.looks.get(rank.pid, [])
-    family = [looks, *(taken.looks.get(worker.pid, []) for worker in taken.workers.get(rank.pid, ()))]
+    samples = taken.samples.get(rank.pid, [])
+    family = [samples, *(taken.samples.get(worker.pid, []) for worker in taken.workers.get(rank.pid, ()))]
     return {
         "rank": rank.rank,
         "local_rank": rank.local_rank,
@@ -54,23 +54,23 @@ def _entry(taken: CollectedEvidence, rank: LiveRank, refused: str) -> dict[str, 
         "host": os.uname().nodename,
         "exit_code": None,
         "killed_by_us": False,
-        "state": looks[-1].kernel.state if looks else "",
+        "state": samples[-1].kernel.state if samples else "",
         "ended_s": None,
         "moving": taken.moving.get(rank.rank),
         "idle": all(map(is_idle, family)),
         "not_seen": refused,
-        **always_unanswered(looks),
-        **find_external_waits(rank.pid, (looks[-1].stack or b"").decode(errors="replace") if looks else ""),
+        **always_unanswered(samples),
+        **find_external_waits(rank.pid, (samples[-1].stack or b"").decode(errors="replace") if samples else ""),
         "guessed_rank": rank.guessed,
-        "kernel": [look.kernel.as_json() for look in looks],
+        "kernel": [sample.kernel.as_json() for sample in samples],
         "settings": settings_of(rank),
         "limits": _limits(rank.pid),
     }
 
 
-def always_unanswered(looks: list[ProcessSample]) -> dict[str, list[str]]:
-    """What it tried to connect to at every look; nothing where it was looked at once, for it may just be connecting."""
-    peers = frozenset.intersection(*(look.unanswered for look in looks)) if len(looks) > 1 else frozenset()
+def always_unanswered(samples: list[ProcessSample]) -> dict[str, list[str]]:
+    """What it tried to connect to at every sample; nothing where it was sampled once, for it may just be connecting."""
+    peers = frozenset.intersection(*(sample.unanswered for sample in samples)) if len(samples) > 1 else frozenset()
     return {"unanswered": [f"{address}:{port}" for address, port in sorted(peers)]} if peers else {}
 
 

@@ -19,7 +19,7 @@ StuckJobFinder: TypeAlias = Callable[[Mapping[tuple[str, ...], Sequence[LiveRank
 
 @dataclass(frozen=True, slots=True)
 class RankSelection:
-    """The ranks to look at, all of one job. ``foreign``: pids of another user's processes that we may not read."""
+    """The ranks to sample, all of one job. ``foreign``: pids of another user's processes that we may not read."""
 
     ranks: tuple[LiveRank, ...]
     launcher: int | None
@@ -93,7 +93,7 @@ def permission_error(chosen: RankSelection) -> UsageError:
 
 
 def permission_command(pids: Sequence[int]) -> str:
-    """The command for somebody who may look."""
+    """The command for somebody who may sample them."""
     import shutil
     import sys
     from pathlib import Path
@@ -174,7 +174,7 @@ def _next_step(machine: ProcessTable) -> str:
 def _several_jobs_error(
     jobs: Mapping[tuple[str, ...], tuple[LiveRank, ...]], still: Sequence[tuple[str, ...]]
 ) -> UsageError:
-    """``still``: those that stand still, where it was looked."""
+    """``still``: those that stand still, as far as they were sampled."""
     names = "; ".join(_job_name(mine) for mine in jobs.values())
     first = next(iter(jobs[still[0]] if still else next(iter(jobs.values()))))
     count = f", and {len(still)} of them do not move" if still else ""

@@ -12,11 +12,11 @@ from unhang.watch.process_state.stack_collection import ProcessSample, sample_pr
 
 SAMPLE_PAUSE_S = 1.0
 MAX_RANKS = 4
-"""So many ranks of each job are looked at: a job of which one waits for another stands still on most of them."""
+"""So many ranks of each job are sampled: a job of which one waits for another stands still on most of them."""
 
 
 def stuck_jobs(jobs: Mapping[tuple[str, ...], Sequence[LiveRank]]) -> list[tuple[str, ...]]:
-    """Jobs of which some rank did not move between two looks; those whose ranks all moved are left out."""
+    """Jobs of which some rank did not move between two samples; those whose ranks all moved are left out."""
     looked_at = {job: ranks[:MAX_RANKS] for job, ranks in jobs.items()}
     first = _sample_ranks(looked_at)
     time.sleep(SAMPLE_PAUSE_S)

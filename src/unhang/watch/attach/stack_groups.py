@@ -39,18 +39,18 @@ def _movement(taken: CollectedEvidence, rank: int) -> str:
         return "stopped"
     answer = taken.moving.get(rank)
     if answer is None:
-        looks = next((taken.looks.get(r.pid, []) for r in taken.chosen.ranks if r.rank == rank), [])
-        return "spins" if len(looks) > 1 else "once"
+        samples = next((taken.samples.get(r.pid, []) for r in taken.chosen.ranks if r.rank == rank), [])
+        return "spins" if len(samples) > 1 else "once"
     if not answer:
         return "still"
     return "busy" if rank in taken.refused() else "moving"
 
 
 def _place(taken: CollectedEvidence, pid: int) -> str:
-    dumps = [look.dump for look in taken.looks.get(pid, []) if look.dump is not None]
+    dumps = [sample.dump for sample in taken.samples.get(pid, []) if sample.dump is not None]
     if dumps:
         return _main_place(dumps[-1])
-    kernel = taken.looks[pid][-1].kernel if taken.looks.get(pid) else None
+    kernel = taken.samples[pid][-1].kernel if taken.samples.get(pid) else None
     if kernel is None or not kernel.state:
         return "gone"
     where = f", in {kernel.waits_in}" if kernel.waits_in else ""

@@ -12,7 +12,7 @@ from unhang.watch.job.wait_detection import RankSample
 
 
 class AbsentRanks:
-    """Looked for only while somebody waits inside ``init_process_group``; without a record, so seen from outside."""
+    """Searched only while a rank waits inside ``init_process_group``. Without a record, they are seen from outside."""
 
     def __init__(self) -> None:
         self.by_rank: dict[int, JobRank] = {}
@@ -33,7 +33,7 @@ class AbsentRanks:
         self.by_rank = found
 
     def samples(self) -> Mapping[int, RankSample]:
-        """Every one of them for the detector."""
+        """Every one of them at this moment."""
         return {rank: member.sample() for rank, member in sorted(self.by_rank.items())}
 
 

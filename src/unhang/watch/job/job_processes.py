@@ -54,8 +54,8 @@ def processes_with_mark(mark: str, *, proc: Path = PROC) -> tuple[int, ...]:
 
 def children_of(pid: int, among: tuple[int, ...]) -> tuple[int, ...]:
     """Direct children of ``pid`` among the given processes."""
-    looks = (process_status(candidate) for candidate in among)
-    return tuple(look.pid for look in looks if look is not None and look.parent == pid)
+    samples = (process_status(candidate) for candidate in among)
+    return tuple(sample.pid for sample in samples if sample is not None and sample.parent == pid)
 
 
 def kill_marked(mark: str, known: frozenset[int], *, limit_s: float = 5.0) -> tuple[int, ...]:
@@ -80,8 +80,8 @@ def kill_marked(mark: str, known: frozenset[int], *, limit_s: float = 5.0) -> tu
 
 
 def _alive(pid: int) -> bool:
-    look = process_status(pid)
-    return look is not None and look.state not in "ZX"
+    sample = process_status(pid)
+    return sample is not None and sample.state not in "ZX"
 
 
 def _send(pid: int, number: int) -> None:

@@ -39,7 +39,7 @@ class JobRank:
     state: str = "S"
 
     def sample(self) -> RankSample:
-        """This rank for the detector."""
+        """This rank at this moment."""
         return RankSample(self.view, self.state, self.cpu_share, self.ended_ns)
 
 
@@ -56,7 +56,7 @@ class JobRanks:
     _by_fd: dict[int, JobRank] = field(default_factory=dict)
 
     def refresh(self) -> None:
-        """Read every record, and look at every process."""
+        """Read every record, and the state of every process."""
         for birth in read_registrations(self.records):
             self.births.setdefault(birth.pid, birth)
         views = read_records(self.records).values()
@@ -93,7 +93,7 @@ class JobRanks:
         return tuple(rank for rank in range(self.world_size or 0) if rank not in self.by_rank)
 
     def samples(self) -> Mapping[int, RankSample]:
-        """Every rank for the detector."""
+        """Every rank at this moment."""
         return {rank: member.sample() for rank, member in sorted(self.by_rank.items())}
 
     def infer_clean_exits(self) -> None:

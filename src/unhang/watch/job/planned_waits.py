@@ -11,7 +11,8 @@ from unhang.watch.job.wait_detection import RankActivity, RankSample, WaitSnapsh
 
 @dataclass(frozen=True, slots=True)
 class PlannedWait:
-    """``rank`` is the laggard whose mark holds longest. ``left_s``: until then; None where nothing bounds it."""
+    """The marked phase all waiters wait for; ``rank`` is the laggard in it. ``gone_s``: since it began; ``at_most_s``:
+    its author's bound, None where there is none."""
 
     rank: int
     label: str
@@ -24,17 +25,17 @@ class PlannedWait:
         return self.at_most_s is not None and self.gone_s > self.at_most_s
 
 
-def planned_wait(now_ns: int, standing: WaitSnapshot, looks: Mapping[int, RankSample]) -> PlannedWait | None:
-    """The marked work that all of ``standing`` wait for; None where a laggard marked nothing, or cannot go on.
+def planned_wait(now_ns: int, snapshot: WaitSnapshot, samples: Mapping[int, RankSample]) -> PlannedWait | None:
+    """The marked work that all waiters of ``snapshot`` wait for; None where a laggard marked nothing, or cannot go on.
 
     A rank that stands still inside a mark without a bound may as well be stuck: nothing says that it is meant.
     """
     found = []
-    for rank in standing.laggards:
-        mark = looks[rank].view.mark if rank in looks else None
-        if mark is None or standing.doing[rank] not in (RankActivity.BUSY, RankActivity.IDLE, RankActivity.WAITING):
+    for rank in snapshot.laggards:
+        mark = samples[rank].view.mark if rank in samples else None
+        if mark is None or snapshot.doing[rank] not in (RankActivity.BUSY, RankActivity.IDLE, RankActivity.WAITING):
             return None
-        if mark.at_most_ns < 0 and standing.doing[rank] is RankActivity.IDLE:
+        if mark.at_most_ns < 0 and snapshot.doing[rank] is RankActivity.IDLE:
             return None
         found.append(_from_mark(now_ns, rank, mark))
     return max(found, key=lambda one: (one.over, one.gone_s, -one.rank), default=None)

@@ -249,6 +249,6 @@ def _upper_bound(text: str) -> int:
 
 
 def unwatched_nodes_line(command: Sequence[str]) -> Text | None:
-    """The line for ``unhang run`` of ``command`` here; None where every rank is watched as far as can be told."""
+    """The line for ``unhang run`` of ``command`` here; None where every rank is watched as far as is known."""
     found = find_unwatched_nodes(command, os.environ)
     return found.line() if found is not None else None

@@ -1,7 +1,7 @@
-"""Decide from the ranks' records when a look is worth its cost: who waits, for whom, since when, and how urgent it is.
+"""Decide from the ranks' records when sampling is worth its cost: who waits, for whom, since when, how urgent.
 
 Nothing here accuses anybody. A :class:`WaitSnapshot` says which ranks wait and what the others seem to do; the evidence
-taken because of it is judged by the same rules as every other evidence.
+taken because of it is judged by the same detectors as all other evidence.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class RankActivity(enum.Enum):
 @dataclass(frozen=True, slots=True)
 class RankSample:
     """One rank at one moment. ``state`` is its ``/proc`` letter, empty when the process is gone; ``cpu_share`` the
-    processors it and its children used since the last looks (about a second), 1.0 is one processor."""
+    processors it and its children used since the sample before (about a second), 1.0 is one processor."""
 
     view: RecordView
     state: str = "S"
@@ -66,7 +66,7 @@ class RankSample:
 
 
 class RankState(NamedTuple):
-    """What one rank's look says, by itself. ``waits_ns``: monotonic, since when it waits; ``stuck``: it does not get
+    """What one rank's sample says, by itself. ``waits_ns``: monotonic, since when it waits; ``stuck``: it does not get
     on; ``rhythm``: it has done steps."""
 
     doing: RankActivity
@@ -83,8 +83,8 @@ class RankState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WaitSnapshot:
-    """Ranks wait. ``since_ns``: monotonic, since when the one that waits longest does. ``urgent``: nobody who is waited
-    for gets on. ``due``: it lasts long enough to be looked at."""
+    """Who waits for whom at one moment. ``since_ns``: monotonic, since when the one that waits longest does.
+    ``urgent``: nobody who is waited for gets on. ``due``: it lasts long enough to be sampled."""
 
     doing: Mapping[int, RankActivity]
     waiters: tuple[int, ...]
@@ -115,51 +115,52 @@ class UsualWaits:
 
 @dataclass(slots=True)
 class WaitDetector:
-    """Sees every look at all ranks, in order."""
+    """Turns samples of all ranks, taken in order, into wait snapshots; learns how long waits of this job usually
+    are."""
 
     usual: UsualWaits = field(default_factory=UsualWaits)
     doing: dict[int, RankActivity] = field(default_factory=dict)
-    """At the last look."""
+    """At the last sample."""
     _last: WaitSnapshot | None = None
     _counts: dict[int, tuple[int, ...]] = field(default_factory=dict)
     _unchanged_since_ns: dict[int, int] = field(default_factory=dict)
 
-    def observe(self, now_ns: int, looks: Mapping[int, RankSample]) -> WaitSnapshot | None:
+    def observe(self, now_ns: int, samples: Mapping[int, RankSample]) -> WaitSnapshot | None:
         """What the ranks' records tell now; None when nobody waits."""
-        return self.judge(now_ns, self.rank_states(now_ns, looks))
+        return self.judge(now_ns, self.rank_states(now_ns, samples))
 
-    def rank_states(self, now_ns: int, looks: Mapping[int, RankSample]) -> dict[int, RankState]:
+    def rank_states(self, now_ns: int, samples: Mapping[int, RankSample]) -> dict[int, RankState]:
         """Every rank by itself."""
-        for rank, look in looks.items():
-            self._note_counts(rank, look, now_ns)
-        self.doing = {rank: self._doing(rank, look, now_ns) for rank, look in looks.items()}
-        return {rank: self._state(rank, look, now_ns) for rank, look in looks.items()}
+        for rank, sample in samples.items():
+            self._note_counts(rank, sample, now_ns)
+        self.doing = {rank: self._doing(rank, sample, now_ns) for rank, sample in samples.items()}
+        return {rank: self._state(rank, sample, now_ns) for rank, sample in samples.items()}
 
     def judge(self, now_ns: int, states: Mapping[int, RankState]) -> WaitSnapshot | None:
         """All ranks together, wherever they were seen; None when nobody waits."""
-        standing = self._standing(now_ns, states)
-        self._learn(standing)
-        self._last = standing
-        return standing
+        snapshot = self._current(now_ns, states)
+        self._learn(snapshot)
+        self._last = snapshot
+        return snapshot
 
-    def _state(self, rank: int, look: RankSample, now_ns: int) -> RankState:
-        what, view = self.doing[rank], look.view
+    def _state(self, rank: int, sample: RankSample, now_ns: int) -> RankState:
+        what, view = self.doing[rank], sample.view
         since = self.waits_since(rank, view) if what is RankActivity.WAITING else None
-        return RankState(what, since, self._stuck(look, what, now_ns), view.in_init, has_done_steps(view))
+        return RankState(what, since, self._stuck(sample, what, now_ns), view.in_init, has_done_steps(view))
 
-    def _note_counts(self, rank: int, look: RankSample, now_ns: int) -> None:
-        counts = tuple(n for group in look.view.groups for n in (group.enqueued, group.completed))
+    def _note_counts(self, rank: int, sample: RankSample, now_ns: int) -> None:
+        counts = tuple(n for group in sample.view.groups for n in (group.enqueued, group.completed))
         if self._counts.get(rank) != counts:
             self._counts[rank] = counts
-            self._unchanged_since_ns[rank] = max((g.changed_ns for g in look.view.groups), default=now_ns)
+            self._unchanged_since_ns[rank] = max((g.changed_ns for g in sample.view.groups), default=now_ns)
             if self._unchanged_since_ns[rank] <= 0 or self._unchanged_since_ns[rank] > now_ns:
                 self._unchanged_since_ns[rank] = now_ns
 
-    def _doing(self, rank: int, look: RankSample, now_ns: int) -> RankActivity:
-        view = look.view
-        if look.ended_ns is not None or look.state in ("", "Z", "X"):
+    def _doing(self, rank: int, sample: RankSample, now_ns: int) -> RankActivity:
+        view = sample.view
+        if sample.ended_ns is not None or sample.state in ("", "Z", "X"):
             return RankActivity.OVER if view.exiting or view.closed or view.ended else RankActivity.DEAD
-        if look.state == "T":
+        if sample.state == "T":
             return RankActivity.STOPPED
         if view.identity.armed_ns < 0:
             return RankActivity.ABSENT
@@ -170,7 +171,7 @@ class WaitDetector:
         if view.closed or view.exiting:
             return RankActivity.OVER
         stands = view.since_ns > 0 and now_ns - view.since_ns > 1e9 * NO_PROGRESS_S
-        return RankActivity.IDLE if stands and look.cpu_share < IDLE_SHARE else RankActivity.BUSY
+        return RankActivity.IDLE if stands and sample.cpu_share < IDLE_SHARE else RankActivity.BUSY
 
     def waits_since(self, rank: int, view: RecordView) -> int | None:
         """Monotonic time since when this rank waits; None when it does not."""
@@ -190,7 +191,7 @@ class WaitDetector:
         # Gloo may count a failed or passed call as open for ever: only a rank that stands waits.
         return stands if view.phase not in ("data", "save", "log", "eval", "compute") else None
 
-    def _standing(self, now_ns: int, states: Mapping[int, RankState]) -> WaitSnapshot | None:
+    def _current(self, now_ns: int, states: Mapping[int, RankState]) -> WaitSnapshot | None:
         waiting = {rank: state.waits_ns for rank, state in states.items() if state.waits_ns is not None and state.waits}
         if not waiting:
             return None
@@ -215,9 +216,9 @@ class WaitDetector:
             in_init=in_init,
         )
 
-    def _stuck(self, look: RankSample, what: RankActivity, now_ns: int) -> bool:
+    def _stuck(self, sample: RankSample, what: RankActivity, now_ns: int) -> bool:
         if what is RankActivity.IDLE:
-            return now_ns - look.view.since_ns > 1e9 * 1.5 * NO_PROGRESS_S
+            return now_ns - sample.view.since_ns > 1e9 * 1.5 * NO_PROGRESS_S
         return what.frozen or what is RankActivity.OVER
 
     def _patience_s(
@@ -231,10 +232,10 @@ class WaitDetector:
         least = INIT_WAIT_S if in_init else WORKING_LAGGARD_S if laggards else NO_PROGRESS_S
         return max(least, min(MAX_USUAL_WAIT_S, USUAL_WAIT_FACTOR * usual))
 
-    def _learn(self, standing: WaitSnapshot | None) -> None:
+    def _learn(self, snapshot: WaitSnapshot | None) -> None:
         """An episode that ended by itself tells how long waits of this job are."""
         last = self._last
-        if last is None or (standing is not None and abs(standing.since_ns - last.since_ns) < SAME_WAIT_NS):
+        if last is None or (snapshot is not None and abs(snapshot.since_ns - last.since_ns) < SAME_WAIT_NS):
             return
         if any(last.doing[rank] in (RankActivity.STOPPED, RankActivity.DEAD) for rank in last.laggards):
             return

@@ -1,4 +1,4 @@
-"""The front process: start the command, pass signals on, reap, and end as it ended.
+"""The command runner: start the command, pass signals on, reap, and end as it ended.
 
 One thread. The command inherits standard input, output and error as they are; the watcher is a process of its own in
 a session of its own and holds none of them, so nothing of ours can break a pipe of the job. When this process is

@@ -2,7 +2,7 @@
 
 Looking takes longer than writing, and the job's output must not wait for it: what it prints stands there for a moment.
 Nothing moves: a secret is replaced by as many letters. A process of its own does it, with what time nobody else wants;
-it lives as long as anybody writes the logs, also when the front process was killed.
+it lives as long as anybody writes the logs, also when the command runner was killed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class MaskedLog:
 
     @property
     def _at(self) -> int:
-        """Everything before was looked at."""
+        """Everything before is masked."""
         return int.from_bytes(self._place[:], "little")
 
     @_at.setter
@@ -43,13 +43,13 @@ class MaskedLog:
         self._place[:] = at.to_bytes(8, "little")
 
     def go_on(self, for_s: float) -> bool:
-        """Look at the whole lines there are, for so long at most; True when all of them were looked at."""
+        """Mask the whole lines there are, for so long at most; True when all of them were masked."""
         with suppress(OSError):
             return self._mask(self._path.stat().st_size, time.monotonic() + for_s, last=False)
         return False
 
     def finish(self, for_s: float) -> int:
-        """Look at the rest. How many bytes there was no time, or no way, to look at."""
+        """Mask the rest, for ``for_s`` seconds at most; bytes left unmasked."""
         with suppress(OSError):
             size = self._path.stat().st_size
             self._mask(size, time.monotonic() + for_s, last=True)
@@ -77,7 +77,7 @@ class MaskedLog:
 
 
 def _wait_for_lock(file: int, deadline: float) -> bool:
-    """Whether ``file`` is ours: two that look at the same piece take twice as long."""
+    """Whether ``file`` is ours: two that mask the same piece take twice as long."""
     while not _try_lock(file):
         if time.monotonic() > deadline:
             return False
@@ -96,13 +96,13 @@ def _try_lock(file: int) -> bool:
 
 
 class MaskingProcess:
-    """The process that looks, for as long as anybody holds :attr:`held`."""
+    """Background process that masks secrets until all writers have closed :attr:`held`."""
 
     def __init__(self) -> None:
-        """Make what tells its end.
+        """Create the pipe whose closing ends it.
 
         Raises:
-            OSError: there is no room for a pipe.
+            OSError: too many open files.
         """
         self._ended, self.held = new_pipe()
         self._logs: Sequence[MaskedLog] = ()

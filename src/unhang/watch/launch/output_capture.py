@@ -48,7 +48,7 @@ def output_targets(targets: Sequence[int] = (1, 2)) -> list[tuple[int, ...]]:
 
 
 class OutputCapture:
-    """One stream of the command (or both, where they lead to one place), as the front process sees it."""
+    """One stream of the command (or both, where they lead to one place), as the command runner sees it."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class OutputCapture:
         text = kept.finish(self._path)
         if text is not None:
             _write_all(complaints, f"unhang: {one_line(translate(text, self._lang))}\n".encode("utf-8", "replace"))
-        with suppress(OSError):  # the front process was killed
+        with suppress(OSError):  # the command runner was killed
             os.write(self._done_write, b".")
         self._said = True
 

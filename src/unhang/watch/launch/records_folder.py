@@ -32,12 +32,12 @@ ABANDONED_AFTER_S = 60.0
 START_LOCK = "turn"
 START_LOCK_LIMIT_S = 10.0
 MIN_FREE_BYTES = 1 << 20
-"""The record of a rank takes 16 KiB."""
+"""Of the file system: the record of a rank takes 32 KiB (``record.SIZE``)."""
 
 
 @dataclass(slots=True)
 class JoinedRun:
-    """One run on this machine, as one of its tasks sees it. ``number``: of this task."""
+    """The run this task joined: its folders, the task's ``number`` and the ``count`` of tasks."""
 
     folder: RunFolder
     records: Path
@@ -80,7 +80,7 @@ class Lock:
 
 
 def alive_lock(records: Path) -> Lock:
-    """Held (shared) by every front and watcher of a run: its records are not left behind."""
+    """Held (shared) by every command runner and watcher of a run: its records are not left behind."""
     return Lock(records / "alive")
 
 
@@ -188,7 +188,7 @@ def _create_contents(records: Path) -> None:
 
 
 def remove_abandoned_records(place: Path) -> None:
-    """Remove the records of runs of which nobody is left: their front and their watcher were both killed."""
+    """Remove records folders of runs without any live process."""
     with suppress(OSError):
         for path in place.glob(f"unhang-{os.getuid()}-*"):
             for records in path.glob("[0-9]*") if (path / START_LOCK).exists() else (path,):

@@ -1,4 +1,4 @@
-"""Tells a signal that was sent to the front process alone from one that its command has got as well.
+"""Tells a signal that was sent to the command runner alone from one that its command has got as well.
 
 Ctrl-C, ``kill -TERM -GROUP``, ``pkill -f`` and a batch system reach the command without us; to pass such a signal on
 would be to send it twice. The kernel does not say for whom else a signal was meant, so a process that does nothing

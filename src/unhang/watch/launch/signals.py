@@ -1,4 +1,4 @@
-"""Which signals the front process takes in place of its command, and what they say about the command's end."""
+"""Which signals the command runner takes in place of its command, and what they say about the command's end."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The commands of one run on this machine: one, or one a task of a batch system; each with a front process of its own.
+"""The commands of one run on this machine: one, or one a task of a batch system; each with a command runner of its own.
 
-Each front writes one small file into the records folder, which is local and needs no room on a full disk.
+Each command runner writes one small file into the records folder, which is local and needs no room on a full disk.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Task:
 
     @property
     def over(self) -> bool:
-        """Whether it has ended, as its front says, or as its process does where there is no front any more."""
+        """Whether it has ended, as its command runner says, or its process where that is gone."""
         if self.status is not None:
             return True
         return not self.is_runner_alive and (self.job_pid == 0 or not _lives(self.job_pid))
@@ -106,7 +106,7 @@ class Tasks:
         return tuple(task.job_pid for task in self.now if task.job_pid and task.status is None)
 
     def told(self) -> bool:
-        """Whether every front that is still there has said how its command ended."""
+        """Whether every command runner that still lives has said how its command ended."""
         self.now = read_tasks(self._records)
         return all(task.status is not None or not task.is_runner_alive for task in self.now)
 

@@ -1,4 +1,4 @@
-"""The watcher as the front process sees it: started, started again when it was killed, ended."""
+"""The watcher as the command runner sees it: started, started again when it was killed, ended."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class WatcherProcess:
         return self._failures > FAILURES
 
     def is_running(self) -> bool:
-        """Whether one watches, ours or that of another front."""
+        """Whether one watches, ours or that of another command runner."""
         if self._running is not None:
             return True
         lock = watcher_lock(self._records)

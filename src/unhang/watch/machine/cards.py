@@ -62,23 +62,23 @@ class CardSampler:
         """``cards``; ``on_cards``: who is on them; ``cards_because`` where nvidia-smi gave no answer."""
         if time.monotonic() < self._asked_again:
             return {}
-        look = self._machine.command(self._query(), LIMIT_S)
-        if self._family == 0 and look.found is not None and look.found.code and _BAD_FIELD in look.found.text:
+        sample = self._machine.command(self._query(), LIMIT_S)
+        if self._family == 0 and sample.found is not None and sample.found.code and _BAD_FIELD in sample.found.text:
             self._family = 1
-            look = self._machine.command(self._query(), LIMIT_S)
-        if look.found is None:
+            sample = self._machine.command(self._query(), LIMIT_S)
+        if sample.found is None:
             self._asked_again = time.monotonic() + PAUSE_S
-            return {"cards_because": str(look.because)} if look.because is not None else {}
-        cards = [card for line in look.found.text.splitlines() if (card := _card(line)) is not None][:MAX_CARDS]
-        if look.found.code != 0 and not cards:
+            return {"cards_because": str(sample.because)} if sample.because is not None else {}
+        cards = [card for line in sample.found.text.splitlines() if (card := _card(line)) is not None][:MAX_CARDS]
+        if sample.found.code != 0 and not cards:
             self._asked_again = time.monotonic() + PAUSE_S
-            return {"cards_because": look.found.text.strip().split("\n")[0][:200]}
+            return {"cards_because": sample.found.text.strip().split("\n")[0][:200]}
         if whole_look or self._sample % RARELY == 0:
             self._sample_links()
         self._sample += 1
         moved = self._rarely.get("moved", {})
         told = [{**card, **moved.get(card["index"], {})} for card in cards]
-        broken = {"cards_because": look.found.text.strip().split("\n")[-1][:200]} if look.found.code != 0 else {}
+        broken = {"cards_because": sample.found.text.strip().split("\n")[-1][:200]} if sample.found.code != 0 else {}
         return {"cards": told, "on_cards": self._rarely.get("on_cards", []), **broken}
 
     def owner_of_slice(self, uuid: str) -> str | None:

@@ -20,7 +20,7 @@ class ControlGroups:
         self._counters = Counters()
 
     def sample(self, ranks: Mapping[int, int]) -> dict[str, Any]:
-        """``cgroup``: by name, limits and how often they held up its ``ranks`` since the look before.
+        """``cgroup``: by name, limits and how often they held up its ``ranks`` since the sample before.
 
         Args:
             ranks: pid by rank.

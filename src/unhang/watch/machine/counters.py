@@ -1,4 +1,4 @@
-"""Counters of the kernel between two looks, and small files read without an exception."""
+"""Counters of the kernel between two samples, and small files read without an exception."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class KernelPaths:
-    """Where the kernel tells; tests lay out their own."""
+    """Roots of /proc, /sys and /dev/kmsg; tests give their own."""
 
     proc: Path = Path("/proc")
     sys: Path = Path("/sys")
@@ -20,13 +20,13 @@ class KernelPaths:
 
 
 class Counters:
-    """What was counted at the look before, by name."""
+    """What was counted at the sample before, by name."""
 
     def __init__(self) -> None:
         self._before: dict[str, Sequence[int]] = {}
 
     def since(self, name: str, now: Sequence[int]) -> tuple[int, ...] | None:
-        """How much each has grown; None at the first look, and where one went back (it began anew)."""
+        """How much each has grown; None at the first sample, and where one went back (it began anew)."""
         before = self._before.get(name)
         self._before[name] = now
         if before is None or len(before) != len(now):

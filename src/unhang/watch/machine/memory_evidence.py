@@ -31,7 +31,7 @@ _COUNTER = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class MemoryPaths:
-    """Where the kernel tells; tests lay out their own."""
+    """Roots of /proc, control groups, kernel log and shared memory; tests give their own."""
 
     proc: Path = Path("/proc")
     groups: Path = Path("/sys/fs/cgroup")
@@ -64,7 +64,7 @@ class MemoryWatch:
         self._began_us = time.monotonic_ns() // 1000
 
     def note(self, members: Mapping[int, JobRank]) -> None:
-        """Look at every counter: a small file for each group, mostly one for the whole job."""
+        """Read every counter: a small file for each group, mostly one for the whole job."""
         for member in members.values():
             if member.pid not in self._known and member.ended_ns is None:
                 self._known.add(member.pid)

@@ -17,7 +17,7 @@ WORD = 4
 
 
 class Network:
-    """Rates between two looks."""
+    """Rates between two samples."""
 
     def __init__(self, places: KernelPaths) -> None:
         self._places = places

@@ -13,7 +13,7 @@ KINDS = ("io", "cpu", "memory")
 
 
 class Pressure:
-    """Shares of the time between two looks."""
+    """Shares of the time between two samples."""
 
     def __init__(self, places: KernelPaths) -> None:
         self._places = places

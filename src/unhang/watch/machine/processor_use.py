@@ -42,7 +42,7 @@ class ProcessorUse:
         self._ours = set(ours)
         self._counters = Counters()
         self.job: set[int] = set()
-        """Pids of the job and of us at the last look."""
+        """Pids of the job and of us at the last sample."""
 
     def sample(self, seconds: float, ranks: Mapping[int, int]) -> dict[str, Any]:
         """``ranks``: processors in use by each, the share of the time its main thread was ready and got none, and how

@@ -40,7 +40,7 @@ def card_of_rank(
     Args:
         cards: of the sample.
         choice: what the rank's process was started with.
-        local_rank: negative where nobody told it.
+        local_rank: negative where it is unknown.
         owner_of_slice: asked only for a slice that does not name its card.
     """
     if choice is None:

@@ -37,7 +37,7 @@ from unhang.watch.run_folder import RunFolder, RunPlan
 
 EVERY_S = 10.0
 FIRST_S = 2.0
-"""Rates need two looks; the second comes early."""
+"""Rates need two samples; the second comes early."""
 NICE = 15
 _PR_SET_PDEATHSIG = 1
 

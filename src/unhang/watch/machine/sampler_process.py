@@ -1,4 +1,4 @@
-"""The sampler as the watcher sees it: started once, asked for a sample at a stall, ended with the run."""
+"""The sampler as the watcher sees it: started once, asked for a sample of a stall, ended with the run."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ FILES = 4
 
 
 LAST_BYTES = 256 << 10
-"""Of a look that travels: some minutes of a machine of eight cards."""
+"""Of a sample that travels: some minutes of a machine of eight cards."""
 
 
 class SeriesFile:
@@ -60,7 +60,7 @@ def is_rotated(path: Path) -> bool:
 
 
 def read_tail(path: Path) -> bytes:
-    """The head and the last samples, so many as a look needs. Raises OSError."""
+    """The head and the last samples, so many as a sample needs. Raises OSError."""
     with path.open("rb") as file:
         head = file.readline(LAST_BYTES)
         file.seek(max(len(head), path.stat().st_size - LAST_BYTES))

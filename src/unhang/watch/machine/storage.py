@@ -27,7 +27,7 @@ WatchedPaths = Callable[[], Sequence[tuple[str, str]]]
 
 
 class Storage:
-    """Looks at the file systems under ``wanted`` (asked once, in the thread)."""
+    """Free space of the file systems under ``wanted`` (asked once, in the thread)."""
 
     def __init__(self, places: KernelPaths, wanted: WatchedPaths) -> None:
         self._places = places

@@ -14,7 +14,7 @@ MAX_XIDS = 16
 
 
 class Xids:
-    """New ones since the look before."""
+    """Xids since the previous sample."""
 
     def __init__(self, places: KernelPaths) -> None:
         self._number = -1

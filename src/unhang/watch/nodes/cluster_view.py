@@ -1,6 +1,6 @@
 """The other nodes as this node's watcher sees them: it tells them of its ranks, and leads, follows or is alone.
 
-Nothing here waits: the carrier does that. A leader judges the ranks of all nodes and gives the verdict; the others
+Nothing here waits: the transport does that. A leader judges the ranks of all nodes and gives the verdict; the others
 tell, take evidence when they are asked to, and show the verdict.
 """
 
@@ -31,8 +31,8 @@ from unhang.watch.nodes.leader_messages import LeaderMessage, LeaderVerdict, Sam
 from unhang.watch.nodes.node_roster import QUIET_S, NodeRoster, RemoteNode
 from unhang.watch.nodes.rank_digest import NodeHello, NodeRanks, clock_ahead_s, digest_of
 from unhang.watch.nodes.remote_samples import remote_sample
+from unhang.watch.nodes.transport import mailbox
 from unhang.watch.nodes.transport.exchange_opener import TransportConfig
-from unhang.watch.nodes.transport.mailbox import TransportRequest, TransportState, request_mailbox, state_mailbox
 from unhang.watch.nodes.transport.node_discovery import JobNodes, discover_nodes, node_name
 from unhang.watch.nodes.transport.transport_main import write_config
 from unhang.watch.nodes.transport.transport_process import TransportProcess
@@ -46,26 +46,26 @@ COLUMNS_AFTER_MS = 400
 COLUMNS_FOR_S = 3.0
 """Columns are wanted for so long after the last wait: waits come in rows."""
 LEAVE_LIMIT_S = 2.0
-"""No longer is the carrier waited for when it takes away what is left."""
+"""Seconds for which the transport is waited for when it takes away what is left."""
 
 
 class ClusterView:
-    """One node among the nodes of one start."""
+    """What one node's watcher knows of the other nodes, and tells them."""
 
-    def __init__(self, party: JobNodes, name: str, folder: Path, records: Path, lang: str = "en") -> None:
-        self.party, self.name, self._folder = party, name, folder
+    def __init__(self, job_nodes: JobNodes, name: str, folder: Path, records: Path, lang: str = "en") -> None:
+        self.job_nodes, self.name, self._folder = job_nodes, name, folder
         self.roster = NodeRoster()
         self.role, self.leader = Role.UNDECIDED, -1
-        self._errands, self._news = request_mailbox(records), state_mailbox(records)
+        self._requests, self._states = mailbox.request_mailbox(records), mailbox.state_mailbox(records)
         self._started_ns = time.monotonic_ns()
-        self._transport = TransportProcess(folder, records)
+        self._process = TransportProcess(folder, records)
         self._ranks = NodeRanks({}, {})
         self._hello: NodeHello | None = None
         self._turn: tuple[int, object] = (0, None)
         self._word = LeaderMessage(0)
         self._said = b""
         self._said_number = self._heard_number = 0
-        self._obeyed = self._packed = 0
+        self._last_request = self._packed = 0
         self._wanted: tuple[int, list[int]] = (0, [])
         self._columns_until = 0.0
         self._deaths = self._over = 0
@@ -74,23 +74,23 @@ class ClusterView:
         self._leaving = False
         self.in_doubt = False
         """A node has just fallen quiet: a verdict now would be early."""
-        self._standing: WaitSnapshot | None = None
+        self._snapshot: WaitSnapshot | None = None
         """Of all nodes, as it was judged last."""
         self.watched = False
         """Somebody looks at the run: every rank of every node is wanted."""
-        self._news.drop()  # an earlier watcher's: it says nothing of now
-        write_config(records, TransportConfig.of(party, name, folder, time.time_ns(), lang))
+        self._states.drop()  # an earlier watcher's: it says nothing of now
+        write_config(records, TransportConfig.of(job_nodes, name, folder, time.time_ns(), lang))
 
     @classmethod
     def of_run(cls, plan: RunPlan, folder: Path, records: Path) -> ClusterView | None:
-        """None for a start on one machine. Raises OSError where there is no room for our papers."""
-        party = discover_nodes(os.environ, plan.command, plan.nodes_via)
-        return cls(party, node_name(os.environ), folder, records, plan.lang) if party is not None else None
+        """None for a job on one node. Raises OSError where the transport's configuration cannot be written."""
+        job_nodes = discover_nodes(os.environ, plan.command, plan.nodes_via)
+        return cls(job_nodes, node_name(os.environ), folder, records, plan.lang) if job_nodes is not None else None
 
     @property
-    def news(self) -> TransportState | None:
-        """What the carrier told last."""
-        return self._news.last
+    def transport(self) -> mailbox.TransportState | None:
+        """Last state the transport reported."""
+        return self._states.last
 
     @property
     def hurries(self) -> bool:
@@ -105,7 +105,7 @@ class ClusterView:
     def tick(
         self,
         now_ns: int,
-        looks: Mapping[int, RankSample],
+        samples: Mapping[int, RankSample],
         states: Mapping[int, RankState],
         *,
         deaths: int,
@@ -113,15 +113,15 @@ class ClusterView:
         pace: NodePace | None = None,
         calls: Sequence[CallDigest] = (),
     ) -> None:
-        """Take what came, tell what is. ``over``: the command has ended, 1 well, 2 not."""
+        """Read the transport's state and send our digest. ``over``: the command has ended, 1 well, 2 not."""
         if deaths > self._deaths:
             self._columns_until = time.monotonic() + COLUMNS_FOR_S  # the leader should hear of it at once
-        self._ranks, self._deaths, self._over = NodeRanks(looks, states), deaths, over
+        self._ranks, self._deaths, self._over = NodeRanks(samples, states), deaths, over
         self._pace, self._calls = pace, calls
-        if self._news.refresh() and self.news is not None:
-            self.roster.take(self.news)
-        self.role, self.leader = elect_role(self.news, self._started_ns)
-        self._transport.keep(self.news.at_ns if self.news is not None else None)
+        if self._states.read_new() and self.transport is not None:
+            self.roster.take(self.transport)
+        self.role, self.leader = elect_role(self.transport, self._started_ns)
+        self._process.keep(self.transport.at_ns if self.transport is not None else None)
         self._tell(now_ns)
 
     def judge(self, detector: WaitDetector, now_ns: int, states: Mapping[int, RankState]) -> WaitSnapshot | None:
@@ -129,15 +129,15 @@ class ClusterView:
         if self.role is Role.ALONE or (self.role is Role.LEADS and not self.roster.met()):
             return detector.judge(now_ns, states)
         if self.role is not Role.LEADS:
-            self._standing = None
+            self._snapshot = None
             return None
         if not (self.roster.somebody_waits() or self._waited_ms(now_ns) >= 0):
-            self._standing = detector.judge(now_ns, {})
+            self._snapshot = detector.judge(now_ns, {})
         else:
             every = {**self.roster.states(now_ns), **states}
             early = self._is_too_early(now_ns, every)
-            self._standing = self._held(now_ns, every) if early else detector.judge(now_ns, every)
-        return self._standing
+            self._snapshot = self._held_snapshot(now_ns, every) if early else detector.judge(now_ns, every)
+        return self._snapshot
 
     def _is_too_early(self, now_ns: int, every: Mapping[int, RankState]) -> bool:
         """Nodes that just fell quiet, or did not tell of their ranks just now, may hold whoever is to blame."""
@@ -148,9 +148,10 @@ class ClusterView:
             self.roster.without_fresh_columns(now_ns), nodes, every
         )
 
-    def _held(self, now_ns: int, every: Mapping[int, RankState]) -> WaitSnapshot | None:
-        """Who is late is known again in a moment: until then the wait that was known goes on, unless it ended."""
-        known = self._standing
+    def _held_snapshot(self, now_ns: int, every: Mapping[int, RankState]) -> WaitSnapshot | None:
+        """The last snapshot, continued while a node that fell quiet leaves open who is late; None where its wait
+        ended."""
+        known = self._snapshot
         first = every.get(known.waiters[0]) if known is not None else None
         if known is None or first is None or (first.waits_ns is None and first.doing is not RankActivity.SILENT):
             return None
@@ -163,25 +164,29 @@ class ClusterView:
         found, where = {}, self.roster.by_rank()
         for rank in ranks:
             node = where.get(rank)
-            look = remote_sample(node, rank) if node is not None else None
-            if look is not None:
-                found[rank] = look
+            sample = remote_sample(node, rank) if node is not None else None
+            if sample is not None:
+                found[rank] = sample
         return found
 
     def members(self, ranks: Iterable[int]) -> dict[int, JobRank]:
-        """The same, as members of the run."""
-        return {rank: JobRank(rank, look.view.identity.pid, look.view) for rank, look in self.samples(ranks).items()}
+        """The same, as ranks of the job."""
+        return {
+            rank: JobRank(rank, sample.view.identity.pid, sample.view) for rank, sample in self.samples(ranks).items()
+        }
 
     def paces(self) -> dict[int, NodePace | None] | None:
         """How the others get on in a job that moves; None where this node is alone."""
         alone = self.role is Role.ALONE or (self.role is Role.LEADS and not self.roster.met())
         return None if alone else self.roster.paces(time.monotonic_ns()) if self.role is Role.LEADS else {}
 
-    def request_pace(self, number: int, slow: SlowestRank, *, looks: int) -> list[int]:
+    def request_pace(self, number: int, slow: SlowestRank, *, samples: int) -> list[int]:
         """Ask for evidence of a job that moves."""
         now_ns = time.monotonic_ns()
         nodes = node_selection.nodes_for_pace(self.roster, slow, now_ns)
-        self._word = structs.replace(self._word, look=SampleRequest(number, -1, nodes=nodes or [-1], looks=looks))
+        self._word = structs.replace(
+            self._word, request=SampleRequest(number, -1, nodes=nodes or [-1], samples=samples)
+        )
         self._wanted = (number, nodes)
         self._tell(now_ns)
         return nodes
@@ -201,25 +206,25 @@ class ClusterView:
 
     def request_calls(self, number: int, nodes: list[int]) -> list[int]:
         """Ask these nodes for dumps with lines."""
-        self._word = structs.replace(self._word, look=SampleRequest(number, -1, with_stacks=True, nodes=nodes))
+        self._word = structs.replace(self._word, request=SampleRequest(number, -1, with_stacks=True, nodes=nodes))
         self._wanted = (number, nodes)
         self._tell(time.monotonic_ns())
         return nodes
 
     def request_evidence(
-        self, number: int, standing: WaitSnapshot | None, *, with_stacks: bool, live: bool = True
+        self, number: int, snapshot: WaitSnapshot | None, *, with_stacks: bool, live: bool = True
     ) -> list[int]:
         """Ask for evidence; returns the nodes it will come from."""
-        nodes = node_selection.nodes_for_stall(self.roster, standing, time.monotonic_ns())
-        since_ns = standing.since_ns if standing is not None else -1
+        nodes = node_selection.nodes_for_stall(self.roster, snapshot, time.monotonic_ns())
+        since_ns = snapshot.since_ns if snapshot is not None else -1
         few = nodes if len(nodes) < len(self.roster.met()) else []
-        self._word = structs.replace(self._word, look=SampleRequest(number, since_ns, with_stacks, live, few))
+        self._word = structs.replace(self._word, request=SampleRequest(number, since_ns, with_stacks, live, few))
         self._wanted = (number, nodes)
         self._tell(time.monotonic_ns())
         return nodes
 
     def nodes_at_sample(self, asked: Iterable[int]) -> tuple[NodeAtSample, ...]:
-        """Every other node, as it is when a look begins."""
+        """Every other node, as it is when a sample begins."""
         now_ns, ours = time.monotonic_ns(), self._hello
         wanted = set(asked)
         return tuple(
@@ -230,7 +235,7 @@ class ClusterView:
                 ranks=tuple(node.ranks),
                 silent_s=node.silent_s(now_ns),
                 answers=self.answers(node.number),
-                answered=self.news is not None and node.number in self.news.answered,
+                answered=self.transport is not None and node.number in self.transport.answered,
                 asked=node.number in wanted,
                 positions=() if node.number in wanted else node.positions(),
                 ahead_s=clock_ahead_s(ours, node.hello, node.ahead_ns or 0) if ours and node.hello else 0.0,
@@ -245,43 +250,39 @@ class ClusterView:
 
     def answers(self, number: int) -> bool | None:
         """Whether the machine of a node answers since its watcher is silent; None where that is not known."""
-        node, answer = self.roster.nodes.get(number), self.news.answers.get(number) if self.news is not None else None
+        node = self.roster.nodes.get(number)
+        answer = self.transport.answers.get(number) if self.transport is not None else None
         if answer is None or (node is not None and answer[0] - node.heard_ns < QUIET_S * 1e9):
             return None  # asked before its watcher fell silent: that tells nothing of now
         return answer[1]
 
     def take_sample_request(self) -> SampleRequest | None:
-        """A look the leader asks for, once each; its time is turned into ours."""
-        heard = next((h for h in self.news.words if h.node == self.leader), None) if self.news is not None else None
-        word = (
-            leader_messages.read_leader_message(heard.value)
-            if heard is not None and self.role is Role.FOLLOWS
-            else None
-        )
-        if heard is None or word is None or word.look is None or word.look.number == self._obeyed:
+        """A sample the leader asks for, once each; its time is turned into ours."""
+        heard = self._from_leader(self.transport.words) if self.transport is not None else None
+        if self.transport is None or heard is None or self.role is not Role.FOLLOWS:
             return None
-        look = word.look
-        self._obeyed = look.number
-        if self.news is None or (look.nodes and self.news.seat not in look.nodes):
+        word = leader_messages.read_leader_message(heard.value)
+        if word is None or word.request is None or word.request.number == self._last_request:
             return None
-        since_ns = heard.heard_ns - (word.at_ns - look.since_ns) if look.since_ns >= 0 else -1
-        return structs.replace(look, since_ns=since_ns)
+        request = word.request
+        self._last_request = request.number
+        if request.nodes and self.transport.seat not in request.nodes:
+            return None
+        since_ns = heard.heard_ns - (word.at_ns - request.since_ns) if request.since_ns >= 0 else -1
+        return structs.replace(request, since_ns=since_ns)
 
-    def packed(self, number: int) -> None:
-        """Evidence for the leader's look ``number`` lies in :attr:`pack_path`."""
+    def announce_evidence(self, number: int) -> None:
+        """Evidence for the leader's sample ``number`` lies in :attr:`pack_path`."""
         self._packed = number
         self._tell(time.monotonic_ns())
 
     @property
     def leader_left(self) -> bool:
         """Whoever led before left in order: its command has ended."""
-        heard = self.news.words if self.news is not None else []
-        told = [
-            leader_messages.read_leader_message(word.value)
-            for word in heard
-            if self.news is not None and word.node < self.news.seat
-        ]
-        return any(word is not None and word.over for word in told)
+        if self.transport is None:
+            return False
+        earlier = [word.value for word in self.transport.words if word.node < self.transport.seat]
+        return any(word is not None and word.over for word in map(leader_messages.read_leader_message, earlier))
 
     @property
     def pack_path(self) -> Path:
@@ -308,7 +309,7 @@ class ClusterView:
 
     def take_leader_verdict(self) -> LeaderVerdict | None:
         """A verdict of the leader that was not heard yet."""
-        heard = next((h for h in self.news.said if h.node == self.leader), None) if self.news is not None else None
+        heard = self._from_leader(self.transport.said) if self.transport is not None else None
         if heard is None or self.role is not Role.FOLLOWS or heard.heard_ns == self._heard_number:
             return None
         self._heard_number = heard.heard_ns
@@ -319,18 +320,18 @@ class ClusterView:
         self._over = 1 if well else 2
         self._word = structs.replace(self._word, over=True)
         self._tell(time.monotonic_ns())
-        if self.news is not None and self.news.met:
+        if self.transport is not None and self.transport.met:
             time.sleep(wait_s)
             self._leave()
-        self._transport.end()
+        self._process.end()
 
     def _leave(self) -> None:
         self._leaving = True
         self._tell(time.monotonic_ns())
         deadline = time.monotonic() + LEAVE_LIMIT_S
         while time.monotonic() < deadline:
-            self._news.refresh()
-            if self.news is None or self.news.left or not self.news.met:
+            self._states.read_new()
+            if self.transport is None or self.transport.left or not self.transport.met:
                 return
             time.sleep(0.02)
 
@@ -339,7 +340,7 @@ class ClusterView:
         return (now_ns - min(since)) // 1_000_000 if since else -1
 
     def _tell(self, now_ns: int) -> None:
-        whole = self._whole(now_ns)
+        whole = self._wants_columns(now_ns)
         leads = self.role is Role.LEADS
         columns = whole and not leads
         told = digest_of(now_ns, self._ranks, deaths=self._deaths, over=self._over, whole=columns)
@@ -348,8 +349,8 @@ class ClusterView:
         if turn != self._turn[1]:
             self._turn = (self._turn[0] + 1, turn)
         self._word = structs.replace(self._word, at_ns=now_ns, whole=whole)
-        self._errands.put(
-            TransportRequest(
+        self._requests.put(
+            mailbox.TransportRequest(
                 hello=digests.encode_digest(self._current_hello(now_ns)),
                 digest=digests.encode_digest(told),
                 word=leader_messages.encode_message(self._word) if leads else b"",
@@ -370,31 +371,28 @@ class ClusterView:
             )
         )
 
-    def _whole(self, now_ns: int) -> bool:
+    def _wants_columns(self, now_ns: int) -> bool:
         """Whether each rank is worth telling of now."""
         waits = self._waited_ms(now_ns) >= COLUMNS_AFTER_MS or self._leader_wants_columns()
         if self.role is Role.LEADS:
             waits = (
-                waits
-                or self.watched
-                or any(
-                    node.digest is not None
-                    and node.digest.waits_ms >= COLUMNS_AFTER_MS
-                    and node.silent_s(now_ns) is None
-                    for node in self.roster.all()
-                )
+                waits or self.watched or any(node.has_waited(COLUMNS_AFTER_MS, now_ns) for node in self.roster.all())
             )
         if waits:
             self._columns_until = time.monotonic() + COLUMNS_FOR_S
         return time.monotonic() < self._columns_until
 
     def _leader_wants_columns(self) -> bool:
-        if self.role is not Role.FOLLOWS or self.news is None:
+        if self.role is not Role.FOLLOWS or self.transport is None:
             return False
-        words = (leader_messages.read_leader_message(h.value) for h in self.news.words if h.node == self.leader)
-        return (word := next(words, None)) is not None and word.whole
+        heard = self._from_leader(self.transport.words)
+        word = leader_messages.read_leader_message(heard.value) if heard is not None else None
+        return word is not None and word.whole
+
+    def _from_leader(self, values: Iterable[mailbox.ReceivedValue]) -> mailbox.ReceivedValue | None:
+        return next((value for value in values if value.node == self.leader), None)
 
     def _current_hello(self, now_ns: int) -> NodeHello:
-        address = self.news.address if self.news is not None else ""
+        address = self.transport.address if self.transport is not None else ""
         self._hello = digests.hello_of(self._hello, self.name, address, self._folder, self._ranks, now_ns)
         return self._hello

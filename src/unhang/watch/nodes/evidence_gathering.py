@@ -1,4 +1,4 @@
-"""A leader's look: wait for the evidence of the other nodes, put it beside our own, and note which nodes are silent.
+"""A leader's sample: wait for the evidence of the other nodes, put it beside our own, and note which nodes are silent.
 
 Runs in the short-lived child that takes evidence, after our own was taken.
 """
@@ -24,7 +24,7 @@ AT_THE_END_S = 6.0
 
 @dataclass(frozen=True, slots=True)
 class NodeAtSample:
-    """One node at a look. ``silent_s``: since when it says nothing, None while it speaks; ``answers``: whether its
+    """One node at a sample. ``silent_s``: since when it says nothing, None while it speaks; ``answers``: whether its
     machine does (None: not known), ``answered``: it did earlier; ``asked``: its evidence was;
     ``ahead_s``: its clock against ours; ``positions``: of its ranks, where its evidence is not asked for."""
 

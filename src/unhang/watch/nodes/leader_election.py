@@ -24,20 +24,20 @@ class Role(enum.Enum):
     """No other node can be reached: it judges what it sees itself."""
 
 
-def elect_role(news: TransportState | None, started_ns: int) -> tuple[Role, int]:
+def elect_role(state: TransportState | None, started_ns: int) -> tuple[Role, int]:
     """(what we do, who leads; -1: nobody)."""
-    if news is None or not news.met:
-        since_ns = news.since_ns if news is not None else started_ns
-        hopeless = news is not None and news.is_permanent
+    if state is None or not state.met:
+        since_ns = state.since_ns if state is not None else started_ns
+        hopeless = state is not None and state.is_permanent
         return (Role.ALONE if hopeless or seconds_since(since_ns) > ALONE_AFTER_S else Role.UNDECIDED), -1
-    words = {heard.node: heard for heard in news.words}
-    for node in range(min(news.seat, _candidates())):
+    words = {heard.node: heard for heard in state.words}
+    for node in range(min(state.seat, _candidates())):
         if _there(words.get(node)):
             return Role.FOLLOWS, node
-    if news.seat >= _candidates():
-        return Role.ALONE if _quiet_s(words, news) > ALONE_AFTER_S else Role.UNDECIDED, -1
-    if news.seat == 0 or _quiet_s(words, news) > FIRST_PAUSE_S + PAUSE_S * news.seat:
-        return Role.LEADS, news.seat
+    if state.seat >= _candidates():
+        return Role.ALONE if _quiet_s(words, state) > ALONE_AFTER_S else Role.UNDECIDED, -1
+    if state.seat == 0 or _quiet_s(words, state) > FIRST_PAUSE_S + PAUSE_S * state.seat:
+        return Role.LEADS, state.seat
     return Role.UNDECIDED, -1
 
 
@@ -54,9 +54,9 @@ def _there(word: ReceivedValue | None) -> bool:
     return word.heard_ns > word.first_ns and seconds_since(word.heard_ns) < FIRST_PAUSE_S
 
 
-def _quiet_s(words: dict[int, ReceivedValue], news: TransportState) -> float:
+def _quiet_s(words: dict[int, ReceivedValue], state: TransportState) -> float:
     """Since when no node before us spoke; those that never did may take some seconds to come."""
-    spoke = [heard.heard_ns for heard in words.values() if heard.node < news.seat and heard.heard_ns > heard.first_ns]
+    spoke = [heard.heard_ns for heard in words.values() if heard.node < state.seat and heard.heard_ns > heard.first_ns]
     if spoke:
         return seconds_since(max(spoke))
-    return seconds_since(news.since_ns) - ARRIVES_S
+    return seconds_since(state.since_ns) - ARRIVES_S

@@ -15,7 +15,7 @@ MAX_TEXT = 200_000
 
 class SampleRequest(msgspec.Struct, array_like=True, frozen=True):
     """Evidence is wanted. ``since_ns``: the leader's monotonic clock, since when ranks wait (-1: they do not);
-    ``nodes``: of which nodes, empty: of all; ``live``: the job still runs; ``looks``: so many, at a job that
+    ``nodes``: of which nodes, empty: of all; ``live``: the job still runs; ``samples``: so many, at a job that
     moves, 0 where ranks wait."""
 
     number: int
@@ -23,7 +23,7 @@ class SampleRequest(msgspec.Struct, array_like=True, frozen=True):
     with_stacks: bool = False
     live: bool = True
     nodes: list[int] = []
-    looks: int = 0
+    samples: int = 0
 
 
 class LeaderMessage(msgspec.Struct, array_like=True, frozen=True):
@@ -32,7 +32,7 @@ class LeaderMessage(msgspec.Struct, array_like=True, frozen=True):
 
     at_ns: int
     whole: bool = False
-    look: SampleRequest | None = None
+    request: SampleRequest | None = None
     said: int = 0
     over: bool = False
 
@@ -59,14 +59,14 @@ class LeaderVerdict(msgspec.Struct, array_like=True, frozen=True):
 def build_leader_verdict(
     number: int, node: str, folder: str, summary: VerdictSummary, verdict: bytes, *, abort: bool
 ) -> LeaderVerdict:
-    """A verdict too long for the way goes without its file."""
+    """Drops the verdict's file where it is longer than :data:`MAX_TEXT` bytes."""
     return LeaderVerdict(
         number, node, folder, asdict(summary), verdict if len(verdict) <= MAX_TEXT else b"", abort=abort
     )
 
 
 def encode_message(value: LeaderMessage | LeaderVerdict) -> bytes:
-    """For the way."""
+    """As msgpack, by position."""
     return msgspec.msgpack.encode(value)
 
 

@@ -15,7 +15,7 @@ _STATE_OF = [STATES.index(doing.value) for doing in ACTIVITIES]
 
 
 def with_remote_ranks(state: LiveState, roster: NodeRoster) -> LiveState:
-    """``state`` with every rank any node told of."""
+    """``state`` with every rank any node reported."""
     nodes = [node for node in roster.met() if node.columns is not None]
     if not nodes:
         return state

@@ -27,47 +27,47 @@ class NodeAnnouncements:
         self._silent = SilentNodeAnnouncements()
         self._led = -1
 
-    def due(self, company: ClusterView) -> Iterator[Text]:
+    def due(self, cluster: ClusterView) -> Iterator[Text]:
         """What is to be said now."""
-        yield from self._meeting(company)
-        yield from self._leaders(company)
-        if company.role is Role.LEADS:
-            yield from self._silent.due(company)
+        yield from self._meeting(cluster)
+        yield from self._leaders(cluster)
+        if cluster.role is Role.LEADS:
+            yield from self._silent.due(cluster)
 
-    def _meeting(self, company: ClusterView) -> Iterator[Text]:
-        if company.role is not Role.ALONE:
-            if self._alone_said and company.role is not Role.UNDECIDED:
+    def _meeting(self, cluster: ClusterView) -> Iterator[Text]:
+        if cluster.role is not Role.ALONE:
+            if self._alone_said and cluster.role is not Role.UNDECIDED:
                 self._alone_said = False
                 yield say("the watchers of the nodes have met")
             return
         if self._alone_said:
             return
         self._alone_said = True
-        because = company.news.because if company.news is not None else ""
+        because = cluster.transport.because if cluster.transport is not None else ""
         if because:
             yield say("other nodes are not reached, each node is watched alone: {reason}", reason=because)
         else:
             yield say("other nodes are not reached, each node is watched alone")
 
-    def _leaders(self, company: ClusterView) -> Iterator[Text]:
+    def _leaders(self, cluster: ClusterView) -> Iterator[Text]:
         """Who takes over from whom; that the first node leads goes without saying."""
-        if company.leader < 0 or company.leader == self._led:
+        if cluster.leader < 0 or cluster.leader == self._led:
             return
-        before, self._led = self._led, company.leader
-        if company.role is Role.LEADS and (before >= 0 or company.leader > 0) and not company.leader_left:
+        before, self._led = self._led, cluster.leader
+        if cluster.role is Role.LEADS and (before >= 0 or cluster.leader > 0) and not cluster.leader_left:
             yield say("the first node's watcher is silent; verdicts come from here")
 
 
 def leader_verdict_line(said: LeaderVerdict, summary: VerdictSummary, lang: str) -> Text:
     """A leader's verdict, on another node's terminal and in its user's language."""
-    voice = Localizer(lang)
+    localizer = Localizer(lang)
     return say(
         "verdict of node {node}: {cause} ({certainty}): {sentence}  evidence there: {folder}",
-        node=voice.line(said.node, MAX_NAME),
-        cause=voice.line(summary.cause, MAX_NAME),
+        node=localizer.line(said.node, MAX_NAME),
+        cause=localizer.line(summary.cause, MAX_NAME),
         certainty=_certainty(summary),
-        sentence=text_from_json(summary.sentence_parts, summary.sentence, voice),
-        folder=voice.line(said.folder),
+        sentence=text_from_json(summary.sentence_parts, summary.sentence, localizer),
+        folder=localizer.line(said.folder),
     )
 
 

@@ -52,7 +52,7 @@ class RemoteNode:
 
     @property
     def reachable(self) -> bool:
-        """It told an address at which its machine can be asked."""
+        """It reported an address at which its machine can be asked."""
         return self.hello is not None and bool(self.hello.address)
 
     @property
@@ -68,6 +68,10 @@ class RemoteNode:
     def quiet_s(self, now_ns: int) -> float:
         """The same from the first moment on; 0 of a node that left in order or was never met."""
         return (now_ns - self.heard_ns) / 1e9 if self.met and not self.over else 0.0
+
+    def has_waited(self, for_ms: int, now_ns: int) -> bool:
+        """Whether a rank of it has waited so long, by what it said last; False while it is silent."""
+        return self.digest is not None and self.digest.waits_ms >= for_ms and self.silent_s(now_ns) is None
 
     @property
     def over(self) -> bool:
@@ -95,7 +99,7 @@ class RemoteNode:
 
     @property
     def ranks(self) -> list[int]:
-        """All that it ever told of."""
+        """All ranks it ever reported."""
         told = self.hello.ranks if self.hello is not None else []
         return told or (self.columns.rank if self.columns is not None else [])
 
@@ -106,15 +110,15 @@ class NodeRoster:
     def __init__(self) -> None:
         self.nodes: dict[int, RemoteNode] = {}
 
-    def take(self, news: TransportState) -> None:
+    def take(self, state: TransportState) -> None:
         """What came since."""
-        for heard in news.hellos:
-            self._take_hello(heard, news.seat)
-        for heard in news.digests:
-            if heard.node != news.seat:
+        for heard in state.hellos:
+            self._take_hello(heard, state.seat)
+        for heard in state.digests:
+            if heard.node != state.seat:
                 self._take_digest(heard)
-        for heard in news.words:
-            if heard.node != news.seat and heard.heard_ns > heard.first_ns:
+        for heard in state.words:
+            if heard.node != state.seat and heard.heard_ns > heard.first_ns:
                 self._take_leader_message(heard)
 
     def _take_hello(self, heard: ReceivedValue, seat: int) -> None:
@@ -167,7 +171,7 @@ class NodeRoster:
         return iter(self.nodes.values())
 
     def without_fresh_columns(self, now_ns: int) -> list[RemoteNode]:
-        """Nodes that speak and have not told of each of their ranks just now."""
+        """Nodes that speak and have not reported each of their ranks just now."""
         return [
             node
             for node in self.met()
@@ -189,7 +193,7 @@ class NodeRoster:
         return found
 
     def paces(self, now_ns: int) -> dict[int, NodePace | None]:
-        """What every other node told of the rank that waits least; None of one that did not, or is not heard."""
+        """What every other node reported of the rank that waits least; None of one that did not, or is not heard."""
         return {
             node.number: node.digest.pace if node.digest is not None and node.quiet_s(now_ns) < SILENT_S else None
             for node in self.met()
@@ -197,5 +201,5 @@ class NodeRoster:
         }
 
     def by_rank(self) -> dict[int, RemoteNode]:
-        """Where every rank is that another node told of."""
+        """Where every rank is that another node reported."""
         return {rank: node for node in self.all() for rank in (*node.ranks, *node.states)}

@@ -9,19 +9,19 @@ from unhang.watch.nodes.node_roster import QUIET_S, NodeRoster
 from unhang.watch.pace.pace_over_nodes import SlowestRank
 
 MAX_ASKED = 16
-"""Nodes whose evidence is asked for at a look: those of laggards first."""
+"""Nodes whose evidence is asked for, those of laggards first."""
 WITNESSES = 6
 """So many others speak for thousands that wait; the verdict waits for all that is asked for."""
 _FIRST = 64
 
 
-def nodes_for_stall(roster: NodeRoster, standing: WaitSnapshot | None, now_ns: int) -> list[int]:
+def nodes_for_stall(roster: NodeRoster, snapshot: WaitSnapshot | None, now_ns: int) -> list[int]:
     """Nodes to ask because ranks wait, or (None) because the job has ended."""
     # Who left in order has nothing to tell; who failed left its evidence behind.
     there = [node for node in roster.met() if node.silent_s(now_ns) is None and not node.exited_cleanly]
-    if len(there) <= MAX_ASKED or standing is None:
+    if len(there) <= MAX_ASKED or snapshot is None:
         return [node.number for node in there[:MAX_ASKED]]
-    late, first = set(standing.laggards), set(standing.waiters[:_FIRST])
+    late, first = set(snapshot.laggards), set(snapshot.waiters[:_FIRST])
 
     def worth(ranks: Iterable[int]) -> int:
         return 2 if not late.isdisjoint(ranks) else 1 if not first.isdisjoint(ranks) else 0

@@ -101,20 +101,20 @@ class NodeHello(msgspec.Struct, array_like=True, frozen=True):
 class NodeRanks(NamedTuple):
     """A node's ranks as its watcher sees them at one moment."""
 
-    looks: Mapping[int, RankSample]
+    samples: Mapping[int, RankSample]
     states: Mapping[int, RankState]
 
 
 def digest_of(now_ns: int, ranks: NodeRanks, *, deaths: int, over: int, whole: bool) -> NodeDigest:
     """``whole``: with columns."""
-    views = [look.view for look in ranks.looks.values()]
+    views = [sample.view for sample in ranks.samples.values()]
     since = [state.waits_ns for state in ranks.states.values() if state.waits_ns is not None and state.waits]
     groups = [group for view in views for group in view.groups]
     largest = max(groups, key=lambda group: group.size, default=None)
     positions = [g.enqueued for g in groups if largest is not None and g.name == largest.name]
     return NodeDigest(
         at_ns=now_ns,
-        ranks=len(ranks.looks),
+        ranks=len(ranks.samples),
         deaths=deaths,
         waits_ms=(now_ns - min(since)) // 1_000_000 if since else -1,
         steps=max((view.steps for view in views), default=0),
@@ -126,7 +126,7 @@ def digest_of(now_ns: int, ranks: NodeRanks, *, deaths: int, over: int, whole: b
 
 
 def change_key(digest: NodeDigest) -> object:
-    """Equal while nothing happened but that time went by: then there is no hurry to tell it again."""
+    """Equal for digests that differ only in times: then there is no hurry to send the new one."""
     told = digest.columns
     if told is None:
         return digest.deaths, digest.over
@@ -141,8 +141,8 @@ def columns_of(ranks: NodeRanks) -> DigestColumns:
     rows: list[tuple[float, ...]] = []
     marks: list[tuple[int, int, int]] = []
     groups: dict[str, DigestGroup] = {}
-    for rank, look in sorted(ranks.looks.items())[:MAX_RANKS]:
-        view, state = look.view, ranks.states[rank]
+    for rank, sample in sorted(ranks.samples.items())[:MAX_RANKS]:
+        view, state = sample.view, ranks.states[rank]
         flags = STUCK * state.stuck + IN_INIT * state.in_init + HAS_DONE_STEPS * state.rhythm
         rows.append(
             (
@@ -194,7 +194,7 @@ _pack, _digests, _hellos = (
 
 
 def encode_digest(value: NodeDigest | NodeHello) -> bytes:
-    """For the way."""
+    """As msgpack, by position."""
     return _pack.encode(value)
 
 
@@ -243,10 +243,10 @@ def hello_of(
     known: NodeHello | None, name: str, address: str, folder: Path, ranks: NodeRanks, now_ns: int
 ) -> NodeHello:
     """What a node says of itself: ``known``, unless its ranks or its address are others by now."""
-    numbers = sorted(ranks.looks)
+    numbers = sorted(ranks.samples)
     if known is not None and known.ranks == numbers and known.address == address:
         return known
-    identities = [ranks.looks[rank].view.identity for rank in numbers]
+    identities = [ranks.samples[rank].view.identity for rank in numbers]
     world = max((identity.world_size for identity in identities), default=0)
     pids = [identity.pid for identity in identities]
     return NodeHello(name, host_name(), address, str(folder), numbers, pids, world, now_ns, time.time_ns())

@@ -1,4 +1,4 @@
-"""A rank of another node as a look: what its node's last columns tell of it."""
+"""A rank of another node as a sample: what its node's last columns tell of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LETTERS = {RankActivity.STOPPED: "T", RankActivity.DEAD: ""}
 
 
 def remote_sample(node: RemoteNode, rank: int) -> RankSample | None:
-    """None where the node never told of it."""
+    """None where the node never reported it."""
     columns, ahead_ns = node.columns, node.ahead_ns or 0
     if columns is None or rank not in columns.rank:
         return None

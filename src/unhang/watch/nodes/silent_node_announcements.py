@@ -26,16 +26,16 @@ class SilentNodeAnnouncements:
         self._lines = 0
         self._next_at = 0.0
 
-    def due(self, company: ClusterView) -> Iterator[Text]:
+    def due(self, cluster: ClusterView) -> Iterator[Text]:
         """What is to be said now."""
         if time.monotonic() < self._next_at:
             return
-        silent = company.silent()
+        silent = cluster.silent()
         before = self._lines
         new = [node for node in silent if node.number not in self._said]
         for answers in (True, False, None):
-            yield from self._fell_silent([n for n in new if _is_known(company, n, answers)], answers)
-        yield from self._came_back(company, {node.number for node in silent})
+            yield from self._fell_silent([n for n in new if _is_known(cluster, n, answers)], answers)
+        yield from self._came_back(cluster, {node.number for node in silent})
         if self._lines > before and self._lines > FEW:
             self._next_at = time.monotonic() + BETWEEN_S
 
@@ -49,10 +49,10 @@ class SilentNodeAnnouncements:
             self._lines += 1
             yield _one(node.name, seconds_since(node.heard_ns), answers)
 
-    def _came_back(self, company: ClusterView, silent: set[int]) -> Iterator[Text]:
+    def _came_back(self, cluster: ClusterView, silent: set[int]) -> Iterator[Text]:
         back = sorted(self._said - silent)
         self._said.difference_update(back)
-        known = [company.roster.nodes[number] for number in back if number in company.roster.nodes]
+        known = [cluster.roster.nodes[number] for number in back if number in cluster.roster.nodes]
         there = [node for node in known if not node.over]
         if len(there) > FEW:
             self._lines += 1
@@ -63,9 +63,9 @@ class SilentNodeAnnouncements:
             yield say("node {node} is heard again", node=node.name)
 
 
-def _is_known(company: ClusterView, node: RemoteNode, answers: bool | None) -> bool:
+def _is_known(cluster: ClusterView, node: RemoteNode, answers: bool | None) -> bool:
     """Said when it is known whether its machine answers, or that takes too long."""
-    found = company.answers(node.number)
+    found = cluster.answers(node.number)
     return found is answers and (found is not None or seconds_since(node.heard_ns) >= ANSWER_S)
 
 

@@ -1,4 +1,4 @@
-"""Whether a verdict would be early: a node has just fallen quiet, or has not told of its ranks yet."""
+"""Whether a verdict would be early: a node has just fallen quiet, or has not reported its ranks yet."""
 
 from __future__ import annotations
 

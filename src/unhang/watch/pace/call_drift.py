@@ -104,7 +104,7 @@ class CallDriftWatch:
         self._told = False
 
     def end(self) -> None:
-        """Stop comparing now: a look is about to begin, or the job is over. It is tried again later."""
+        """Stop comparing now: a sample is about to begin, or the job is over. It is tried again later."""
         if self.pid is None:
             return
         with suppress(ProcessLookupError):
@@ -171,11 +171,11 @@ def comparison_document(found: tuple[CallMismatch, ...]) -> bytes:
 
 def _some(pending: Mapping[int, PendingCall]) -> list[tuple[int, PendingCall]]:
     """Of many ranks those that stand out, and as many of the others."""
-    camps: dict[object, list[int]] = {}
+    cohorts: dict[object, list[int]] = {}
     for rank in sorted(pending):
-        camps.setdefault(pending[rank].signature, []).append(rank)
-    each = MAX_RANKS_TOLD // max(len(camps), 1) or 1
-    kept = [rank for ranks in sorted(camps.values(), key=len) for rank in ranks[:each]][:MAX_RANKS_TOLD]
+        cohorts.setdefault(pending[rank].signature, []).append(rank)
+    each = MAX_RANKS_TOLD // max(len(cohorts), 1) or 1
+    kept = [rank for ranks in sorted(cohorts.values(), key=len) for rank in ranks[:each]][:MAX_RANKS_TOLD]
     return [(rank, pending[rank]) for rank in sorted(kept)]
 
 

@@ -18,11 +18,11 @@ MAX_SAMPLES = 120
 
 
 class NodePace(msgspec.Struct, array_like=True, frozen=True):
-    """The ``rank`` of a node that waits least. ``waits``: in what percentage of the looks; ``next``: the one of the
+    """The ``rank`` of a node that waits least. ``waits``: in what percentage of the samples; ``next``: the one of the
     node's rank that waits least after it, -1 where it has only one; ``lost``: what percentage of its steps of now was
     not there before they grew slower, 0 where they did not."""
 
-    looks: int
+    samples: int
     rank: int
     waits: int
     next: int
@@ -43,22 +43,24 @@ def node_pace(record: PaceRecord) -> NodePace | None:
     from unhang.facts.pace.slow_rank_over_time import MIN_LOOKS
     from unhang.facts.pace_change import find_step_change
 
-    if record.looks < MIN_LOOKS or not record.ranks:
+    if record.samples < MIN_LOOKS or not record.ranks:
         return None
     order = sorted((known.waits, rank) for rank, known in record.ranks.items())
-    shares = [min(100, round(100 * waits / record.looks)) for waits, _ in order[:2]]
+    shares = [min(100, round(100 * waits / record.samples)) for waits, _ in order[:2]]
     rank = order[0][1]
     change = find_step_change(list(record.ranks[rank].steps.told()))
     lost = round(100 * change.lost_share) if change is not None else 0
-    return NodePace(min(MAX_SAMPLES, round(record.looks)), rank, shares[0], shares[1] if len(shares) > 1 else -1, lost)
+    return NodePace(
+        min(MAX_SAMPLES, round(record.samples)), rank, shares[0], shares[1] if len(shares) > 1 else -1, lost
+    )
 
 
 def find_slowest_rank(own: NodePace | None, others: Mapping[int, NodePace | None]) -> SlowestRank | None:
-    """Who holds all ranks of all nodes up; None where no rank does, or a node has not told."""
+    """Who holds all ranks of all nodes up; None where no rank does, or a node has not reported."""
     from unhang.facts.pace.slow_rank_over_time import ALL_WAIT, MIN_LOOKS, holds_up
 
     told: dict[int | None, NodePace] = {node: one for node, one in others.items() if one is not None}
-    if own is None or len(told) < len(others) or any(one.looks < MIN_LOOKS for one in told.values()):
+    if own is None or len(told) < len(others) or any(one.samples < MIN_LOOKS for one in told.values()):
         return None
     told[None] = own
     if all(one.waits >= 100 * ALL_WAIT and one.lost for one in told.values()):
@@ -72,5 +74,5 @@ def find_slowest_rank(own: NodePace | None, others: Mapping[int, NodePace | None
 
 
 def is_valid(told: NodePace) -> bool:
-    """Whether it can be right: it came from elsewhere."""
-    return told.rank >= 0 and told.looks >= 0 and -1 <= told.next <= 100 and 0 <= told.waits <= 100 > told.lost >= 0
+    """Whether values received from another node are in range."""
+    return told.rank >= 0 and told.samples >= 0 and -1 <= told.next <= 100 and 0 <= told.waits <= 100 > told.lost >= 0

@@ -1,6 +1,6 @@
-"""What the ranks of a job that moves did in the looks at them: who waited how often, and where each stood.
+"""What the ranks of a job that moves did in samples of them: who waited how often, and where each stood.
 
-Old looks count less and less, so that what is told is about the last minutes; memory is bounded by the ranks.
+Old samples count less and less, so that what is told is about the last minutes; memory is bounded by the ranks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FRAMES = 16
 
 @dataclass(slots=True)
 class PaceSample:
-    """One look at one rank: whether it stood in communication, and where."""
+    """One sample of one rank: whether it stood in communication, and where."""
 
     waits: bool
     phase: str
@@ -58,34 +58,34 @@ class _Rank:
 
 @dataclass(slots=True)
 class PaceRecord:
-    """All ranks. ``looks``: how many looks count, old ones less."""
+    """All ranks. ``samples``: how many samples count, old ones less."""
 
-    looks: float = 0.0
+    samples: float = 0.0
     ranks: dict[int, _Rank] = field(default_factory=dict)
     _since_halved: int = 0
 
-    def note_steps(self, looks: Mapping[int, RankSample]) -> None:
+    def note_steps(self, samples: Mapping[int, RankSample]) -> None:
         """Take over how far the ranks' steps are; collectives, while it is not known how many are a step."""
-        for rank, look in looks.items():
+        for rank, sample in samples.items():
             known = self.ranks.setdefault(rank, _Rank())
-            if look.view.steps <= 0 and known.calls is not None:
-                known.calls.note(_most_calls(look.view), time.monotonic_ns())
-            elif look.view.steps > 0:
-                if known.calls is not None and look.view.step_source == "rhythm":
-                    known.steps = known.calls.grouped_by(look.view.collectives_per_step)
+            if sample.view.steps <= 0 and known.calls is not None:
+                known.calls.note(_most_calls(sample.view), time.monotonic_ns())
+            elif sample.view.steps > 0:
+                if known.calls is not None and sample.view.step_source == "rhythm":
+                    known.steps = known.calls.grouped_by(sample.view.collectives_per_step)
                 known.calls = None
-                known.steps.note(look.view.steps, look.view.last_step_ns)
+                known.steps.note(sample.view.steps, sample.view.last_step_ns)
 
     def add(self, seen: Mapping[int, PaceSample]) -> None:
-        """One look at every rank."""
-        self.looks += 1
-        for rank, look in seen.items():
+        """One sample of every rank."""
+        self.samples += 1
+        for rank, sample in seen.items():
             known = self.ranks.setdefault(rank, _Rank())
-            known.waits += look.waits
-            place = known.places.setdefault((look.phase, look.user), _Place())
+            known.waits += sample.waits
+            place = known.places.setdefault((sample.phase, sample.user), _Place())
             place.weight += 1
             if len(seen) <= STACKS_UP_TO_RANKS:
-                place.stack = look.stack
+                place.stack = sample.stack
             if len(known.places) > MAX_PLACES:
                 known.places = _top(known.places, MAX_PLACES // 2)
         self._since_halved += 1
@@ -94,7 +94,7 @@ class PaceRecord:
 
     def _halve(self) -> None:
         self._since_halved = 0
-        self.looks /= 2
+        self.samples /= 2
         for rank in self.ranks.values():
             rank.waits /= 2
             for place in rank.places.values():
@@ -110,11 +110,11 @@ class PaceRecord:
         which ranks of other nodes wait."""
         order = sorted(self.ranks, key=lambda rank: (self.ranks[rank].waits, rank))
         told = sorted(order[: MAX_RANKS_TOLD // 2] + order[MAX_RANKS_TOLD // 2 :][-MAX_RANKS_TOLD // 2 :])
-        looks = max(self.looks, 1.0)
-        ranks = [_rank_document(rank, self.ranks[rank], looks) for rank in told]
+        samples = max(self.samples, 1.0)
+        ranks = [_rank_document(rank, self.ranks[rank], samples) for rank in told]
         least = sorted((elsewhere or {}).items(), key=lambda known: known[1])[:MAX_ELSEWHERE]
         ranks += [{"rank": rank, "waits": share} for rank, share in least if rank not in self.ranks]
-        return json.dumps({"schema": "unhang.pace/1", "looks": round(self.looks), "ranks": ranks}).encode() + b"\n"
+        return json.dumps({"schema": "unhang.pace/1", "looks": round(self.samples), "ranks": ranks}).encode() + b"\n"
 
     def pace(self) -> Pace | None:
         """The same as evidence: what ``unhang diagnose`` will read later."""
@@ -142,21 +142,21 @@ def _line(place: CodeLine) -> tuple[str, int, str]:
     return (place.file, place.line, place.function)
 
 
-def _rank_document(number: int, rank: _Rank, looks: float) -> dict[str, object]:
+def _rank_document(number: int, rank: _Rank, samples: float) -> dict[str, object]:
     places = _top(rank.places, PLACES_TOLD).items()
     return {
         "rank": number,
         "steps": [(step, round(seconds, 6)) for step, seconds in rank.steps.told()],
-        "waits": _share(rank.waits, looks),
+        "waits": _share(rank.waits, samples),
         "places": [
-            {"share": _share(p.weight, looks), "phase": phase, "frames": list(_frames(p.stack, user))}
+            {"share": _share(p.weight, samples), "phase": phase, "frames": list(_frames(p.stack, user))}
             for (phase, user), p in places
         ],
     }
 
 
-def _share(weight: float, looks: float) -> float:
-    return round(min(1.0, weight / looks), 4)
+def _share(weight: float, samples: float) -> float:
+    return round(min(1.0, weight / samples), 4)
 
 
 def _frames(stack: str, user: tuple[str, int, str]) -> Iterable[tuple[str, int, str]]:

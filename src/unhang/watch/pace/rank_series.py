@@ -2,7 +2,7 @@
 
 A row holds some seconds of one rank. The file keeps below ``MAX_BYTES`` however long the job runs: when it is full,
 neighbouring rows are made one, and rows are twice as long from then on. Of more than ``MANY`` ranks rows begin longer,
-are looked at less often, and are written by column.
+are sampled less often, and are written by column.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_BYTES = 4 << 20
 FIRST_WIDTH_S = 1.0
 FLUSH_S = 5.0
 MANY = 2_048
-"""Ranks; so many more, so much longer is the time between two looks at all of them."""
+"""Ranks; so many more, so much longer is the time between two samples of all of them."""
 SAMPLES_PER_ROW = 8
 """Of many ranks."""
 MAX_KEPT = 1 << 17
@@ -46,11 +46,11 @@ class _Row:
     since: float
     first: RecordView
     last: RecordView
-    looks: int = 0
+    samples: int = 0
     waits: int = 0
     longest_ns: int = 0
     doing: Counter[tuple[int, str, int]] = field(default_factory=Counter)
-    """Looks by (site, phase, whether it stood in communication)."""
+    """Samples by (site, phase, whether it stood in communication)."""
 
     def goes_on(self, view: RecordView) -> bool:
         """Not started again, and not counted anew."""
@@ -58,12 +58,12 @@ class _Row:
         return mine.identity.pid == view.identity.pid and mine.steps <= view.steps
 
     def add(self, view: RecordView, site: int) -> None:
-        """One more look."""
+        """One more sample."""
         new, waits = view.steps - self.last.steps, is_in_communication(view)
         if new > 0:
             self.longest_ns = max(self.longest_ns, *view.step_durations_ns[-new:], 0)
         self.doing[site, view.phase, waits] += 1
-        self.looks += 1
+        self.samples += 1
         self.waits += waits
         self.last = view
 
@@ -83,7 +83,7 @@ class _Row:
             "for_s": round((self.last.beat_ns - begun_ns) / 1e9, 3),
             "calls": max((group.completed for group in self.last.groups), default=0),
             "calls_a_step": self.last.collectives_per_step,
-            "looks": self.looks,
+            "looks": self.samples,
             "waits": self.waits,
             "doing": [[*what, count] for what, count in self.doing.most_common(SITES_A_ROW)],
         }
@@ -102,27 +102,27 @@ class RankSeries:
         self._waiting: list[str] = []
         self._over: list[dict[str, Any]] = []
         self._flushed = 0.0
-        self._looked = 0.0
+        self._sampled_s = 0.0
         self._by_column = False
         self._kept = 0
         """Rows written by column."""
 
-    def add(self, looks: Mapping[int, RankSample], now: float | None = None) -> None:
-        """One look at every rank; ``now`` is monotonic seconds. A folder that takes nothing is not worth an error."""
+    def add(self, samples: Mapping[int, RankSample], now: float | None = None) -> None:
+        """One sample of every rank; ``now`` is monotonic seconds. A folder that takes nothing is not worth an error."""
         now = time.monotonic() if now is None else now
-        pause_s = len(looks) / MANY if len(looks) > MANY else 0.0
-        if not 0 < len(looks) <= MAX_ROWS or now - self._looked < pause_s:
+        pause_s = len(samples) / MANY if len(samples) > MANY else 0.0
+        if not 0 < len(samples) <= MAX_ROWS or now - self._sampled_s < pause_s:
             return
-        self._looked = now
+        self._sampled_s = now
         if self._size < 0:
             self._begin()
         if pause_s and self._width_s < SAMPLES_PER_ROW * pause_s:
             self._width_s = SAMPLES_PER_ROW * pause_s
             self._waiting.append(self._head())
         self._by_column = self._by_column or pause_s > 0
-        for rank in sorted(looks):
-            if looks[rank].ended_ns is None:
-                self._look(rank, looks[rank].view, now)
+        for rank in sorted(samples):
+            if samples[rank].ended_ns is None:
+                self._look(rank, samples[rank].view, now)
         if now - self._flushed >= FLUSH_S:
             self.flush(now)
 

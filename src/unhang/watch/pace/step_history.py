@@ -12,7 +12,7 @@ ENTRIES = 128
 
 @dataclass(slots=True)
 class StepHistory:
-    """Means over stretches of equal numbers of looks; the last stretch may not be whole."""
+    """Means over stretches of equal numbers of samples; the last stretch may not be whole."""
 
     steps: array[int] = field(default_factory=lambda: array("q"))
     counts: array[int] = field(default_factory=lambda: array("q"))

@@ -98,7 +98,7 @@ class StepPeriodSearch:
                 os._exit(0)
 
     def end(self) -> None:
-        """Stop searching now: a look is about to begin."""
+        """Stop searching now: a sample is about to begin."""
         if self.pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, 9)

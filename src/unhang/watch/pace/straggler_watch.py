@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from unhang.facts.pace.slow_rank_over_time import SlowRankPace
 
 CHECK_EVERY_SAMPLES = 20
-"""Looks at all ranks: about 5 s."""
+"""Samples of all ranks: about 5 s."""
 REPEAT_PAUSE_SAMPLES = 240
-"""Looks before the question is asked again: about a minute, and longer every time for the same slowness."""
+"""Samples before the question is asked again: about a minute, and longer every time for the same slowness."""
 LONG_RUN, LONG_TIMES = 5, 5
-"""Looks without any progress: so many, or so many times the usual, are an interruption (a save), and no pace."""
+"""Samples without any progress: so many, or so many times the usual, are an interruption (a save), and no pace."""
 
 
 @dataclass(slots=True)
 class StragglerWatch:
-    """Sees every look of a job that moves."""
+    """Sees every sample of a job that moves."""
 
     record: PaceRecord = field(default_factory=PaceRecord)
     told: NodePace | None = None
-    """What the other nodes are told of ours."""
+    """What is sent to the other nodes about ours."""
     _run: list[dict[int, PaceSample]] = field(default_factory=list)
     _usual: deque[int] = field(default_factory=lambda: deque(maxlen=64))
     _progress: tuple[int, ...] = ()
@@ -41,28 +41,28 @@ class StragglerWatch:
 
     def add(
         self,
-        looks: Mapping[int, RankSample],
+        samples: Mapping[int, RankSample],
         others: Mapping[int, NodePace | None] | None = None,
         *,
         judges: bool = True,
     ) -> SlowestRank | None:
         """The rank that holds the others up, when it is time to look at it; else None.
 
-        ``others``: what the other nodes told, None where there are none; ``judges``: it is ours to say.
+        ``others``: what the other nodes reported, None where there are none; ``judges``: it is ours to say.
         """
-        job = tuple((rank, look.view.identity.pid) for rank, look in sorted(looks.items()))
+        job = tuple((rank, sample.view.identity.pid) for rank, sample in sorted(samples.items()))
         if job != self._job:
             self._job, self.record = job, PaceRecord()
             self._run.clear()
-        moves = len(looks) > (1 if others is None else 0) and all(
-            has_done_steps(look.view) and not look.view.closed for look in looks.values()
+        moves = len(samples) > (1 if others is None else 0) and all(
+            has_done_steps(sample.view) and not sample.view.closed for sample in samples.values()
         )
         if not moves:
             self._run.clear()
             self.told = None
             return None
-        self.record.note_steps(looks)
-        self._take(looks)
+        self.record.note_steps(samples)
+        self._take(samples)
         self._pauses = {same: left - 1 for same, left in self._pauses.items() if left > 1}
         if self._taken < CHECK_EVERY_SAMPLES:
             return None
@@ -92,15 +92,15 @@ class StragglerWatch:
         pace = self.record.pace()
         return slow_rank_pace(pace) if pace is not None else None
 
-    def _take(self, looks: Mapping[int, RankSample]) -> None:
-        """Looks between two moves of the job count when the job moves again, and did not pause."""
-        progress = tuple(max((g.enqueued for g in look.view.groups), default=0) for look in looks.values())
+    def _take(self, samples: Mapping[int, RankSample]) -> None:
+        """Samples between two moves of the job count when the job moves again, and did not pause."""
+        progress = tuple(max((g.enqueued for g in sample.view.groups), default=0) for sample in samples.values())
         longest = max(LONG_RUN, LONG_TIMES * (statistics.median(self._usual) if self._usual else 0))
         if progress != self._progress:
             self._progress = progress
             self._count(longest)
         if len(self._run) <= longest:  # one more than counts: then none does
-            views = {rank: look.view for rank, look in looks.items()}
+            views = {rank: sample.view for rank, sample in samples.items()}
             self._run.append({r: pace_sample(view, waits=is_in_communication(view)) for r, view in views.items()})
 
     def _count(self, longest: float) -> None:

@@ -1,4 +1,4 @@
-"""py-spy that does not stop a process may see a torn stack of one that runs, or none: it looks again, a few times."""
+"""py-spy without stopping the process may see a torn stack, or none: it is tried again, a few times."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from unhang.evidence.items import StackDump
 from unhang.evidence.stacks.torn_stacks import is_torn, main_thread_depth
 
 TRIES = 6
-"""Of looks at a rank that generates text one in four is torn or fails (py-spy 0.4); each takes some 12 ms."""
+"""Of samples of a rank that generates text one in four is torn or fails (py-spy 0.4); each takes some 12 ms."""
 
 Attempt = TypeVar("Attempt")
 
 
 def retry_until_complete(
-    look: Callable[[float], Attempt], seen_of: Callable[[Attempt], float], limit_s: float
+    sample: Callable[[float], Attempt], seen_of: Callable[[Attempt], float], limit_s: float
 ) -> Attempt:
-    """The first look that is whole, else the one that saw most.
+    """The first sample that is whole, else the one that saw most.
 
     Args:
         look: one try, in so many seconds at most.
@@ -27,20 +27,20 @@ def retry_until_complete(
         limit_s: of all tries together.
     """
     deadline = time.monotonic() + limit_s
-    best = look(limit_s)
+    best = sample(limit_s)
     most = seen_of(best)
     for _ in range(TRIES - 1):
         left_s = deadline - time.monotonic()
         if most == math.inf or left_s <= 0:
             break
-        again = look(left_s)
+        again = sample(left_s)
         if (seen := seen_of(again)) > most:
             best, most = again, seen
     return best
 
 
 def completeness(dump: StackDump | None, *, final: bool = False) -> float:
-    """Frames of the main thread; endless when they are whole; below zero without a look.
+    """Frames of the main thread; endless when they are whole; below zero without a sample.
 
     ``final``: another try would end the same way.
     """

@@ -54,7 +54,7 @@ class ProcessTable:
 
     @classmethod
     def snapshot(cls, *, proc: Path = PROC) -> ProcessTable:
-        """Look once at every process."""
+        """Every process, read once."""
         found = (read_process(int(path.name), proc=proc) for path in proc.iterdir() if path.name.isdigit())
         return cls({process.pid: process for process in found if process is not None})
 
@@ -171,7 +171,7 @@ _VERSION = re.compile(r"__version__ = '([\w.+-]{1,60})'")
 
 
 def torch_version_of(pid: int, *, proc: Path = PROC) -> str:
-    """Version of the torch that is loaded in the process; empty where it cannot be told."""
+    """Version of the torch that is loaded in the process; empty where it is unknown."""
     with suppress(OSError):
         with (proc / str(pid) / "maps").open("rb") as file:
             text = file.read(MAPS_BYTES).decode(errors="replace")

@@ -1,4 +1,4 @@
-"""Whether a process got on between looks."""
+"""Whether a process got on between samples."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ FILE_BYTES = 1 << 16
 TICKS_A_SECOND = 100
 
 
-def has_moved(looks: Sequence[ProcessSample], *, waits_asleep: bool) -> bool | None:
-    """True: some look differs from the one before. False: nothing differs. None: not looked at twice, or it stands on
+def has_moved(samples: Sequence[ProcessSample], *, waits_asleep: bool) -> bool | None:
+    """True: some sample differs from the one before. False: nothing differs. None: not sampled twice, or it stands on
     one line and uses the processor, as waiting for a GPU does and computing too.
 
     Args:
         waits_asleep: a collective of this job waits without using the processor (no GPU): a thread that woke up in
             between has come back to the same line, and one that is busy computes.
     """
-    seen = [look for look in looks if look.kernel.state]
+    seen = [sample for sample in samples if sample.kernel.state]
     if len(seen) < 2:
         return None
     answers = {_differs(a, b, waits_asleep=waits_asleep) for a, b in pairwise(seen)}
     return True if True in answers else None if None in answers else False
 
 
-def is_idle(looks: Sequence[ProcessSample]) -> bool:
-    """Neither the processor nor files were used between the first look and the last, as far as the kernel tells."""
-    seen = [look for look in looks if look.kernel.state]
+def is_idle(samples: Sequence[ProcessSample]) -> bool:
+    """Neither the processor nor files were used between the first sample and the last, as far as the kernel tells."""
+    seen = [sample for sample in samples if sample.kernel.state]
     if len(seen) < 2:
         return False
     first, last = seen[0].kernel, seen[-1].kernel
@@ -70,7 +70,7 @@ def _training(dump: StackDump) -> ThreadStack | None:
 
 
 def _place(thread: ThreadStack) -> tuple[str, tuple[Frame, ...]]:
-    """Its Python frames; C frames are in only some of the looks."""
+    """Its Python frames; C frames are in only some of the samples."""
     return thread.thread_id, tuple(frame for frame in thread.frames if not frame.native and frame.line is not None)
 
 

@@ -106,5 +106,5 @@ def same_place(first: str, second: str) -> bool:
 
 
 def _python_frames(text: str) -> list[str]:
-    # Native frames and threads are in only one of two looks at a silent rank; "(idle)" comes and goes by itself.
+    # Native frames and threads are in only one of two samples of a silent rank; "(idle)" comes and goes by itself.
     return re.findall(r"(?m)^    .+\.py:\d+\)$", text)

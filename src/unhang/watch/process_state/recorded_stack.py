@@ -1,4 +1,4 @@
-"""The stack that a rank's own record tells: for looks from outside that saw nothing, or only a part."""
+"""The stack that a rank's own record tells: for samples from outside that saw nothing, or only a part."""
 
 from __future__ import annotations
 

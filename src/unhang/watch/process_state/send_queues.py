@@ -13,7 +13,7 @@ from unhang.watch.process_state.unanswered_connections import PROC, connections
 EVERY_S = 0.1
 MOSTLY = 0.5
 MIN_TIMES = 5
-"""Fewer looks at the queues tell nothing."""
+"""Fewer samples of the queues tell nothing."""
 MAX_WAYS = 64
 
 AddressPair = tuple[str, str]
@@ -22,7 +22,7 @@ AddressPair = tuple[str, str]
 
 @dataclass(slots=True)
 class SendQueues:
-    """Looks at the connections of ``pids`` (by rank) again and again. Addresses of the machine itself do not count."""
+    """Samples the connections of ``pids`` (by rank) again and again. Addresses of the machine itself do not count."""
 
     pids: Mapping[int, int]
     proc: Path = PROC
@@ -31,7 +31,7 @@ class SendQueues:
     _own: dict[int, set[str]] = field(default_factory=dict)
 
     def watch(self, seconds: float) -> None:
-        """Look for so long."""
+        """Sample for so long."""
         deadline = time.monotonic() + seconds
         while (left_s := deadline - time.monotonic()) > 0:
             self.sample()
@@ -52,7 +52,7 @@ class SendQueues:
         return sorted(self._own.get(rank, ()))[:MAX_WAYS]
 
     def piled_up(self, rank: int) -> list[str]:
-        """``OWN>OTHER``: where something waited to be sent, or to be taken, at most of the looks."""
+        """``OWN>OTHER``: where something waited to be sent, or to be taken, at most of the samples."""
         if self.times < MIN_TIMES:
             return []
         counts = self._full.get(rank, Counter[AddressPair]())

@@ -1,4 +1,4 @@
-"""One look at a process, from the gentlest means to the last: py-spy, py-spy with C frames, ``/proc`` alone.
+"""One sample of a process, from the gentlest means to the last: py-spy, py-spy with C frames, ``/proc`` alone.
 
 ``--nonblocking`` reads the memory of a running process and never stops it. ``--native`` stops it for a moment; should
 py-spy die meanwhile, the process is set going again.
@@ -56,7 +56,8 @@ class KernelSample:
 
 @dataclass(slots=True)
 class ProcessSample:
-    """One process at one moment. ``stack``: py-spy's JSON; ``dump``: the same, read; both None when nobody may look."""
+    """One process at one moment. ``stack``: py-spy's JSON; ``dump``: the same, read; both None where that is not
+    allowed."""
 
     pid: int
     at_s: float
@@ -71,7 +72,7 @@ class ProcessSample:
 
 
 def sample_process(pid: int, *, native: bool = False) -> ProcessSample:
-    """Look once. ``native``: with C frames, unless the process is stopped (then attaching would wait for ever)."""
+    """Sample once. ``native``: with C frames, unless the process is stopped (then attaching would wait for ever)."""
     kernel = sample_kernel(pid)
     found = ProcessSample(pid, time.time(), kernel, unanswered=unanswered_addresses(pid))
     if not kernel.state:
@@ -92,7 +93,8 @@ def sample_process(pid: int, *, native: bool = False) -> ProcessSample:
 
 
 def resample_process(before: ProcessSample) -> ProcessSample:
-    """A later look: the stack of the look before stands for this one where the kernel shows that nothing happened."""
+    """A later sample: the stack of the sample before stands for this one where the kernel shows that nothing
+    happened."""
     kernel = sample_kernel(before.pid)
     told = kernel.switches is not None and kernel.cpu_ticks is not None and kernel.process_ticks is not None
     if before.dump is None or not told or _progress_key(kernel) != _progress_key(before.kernel):
@@ -128,7 +130,7 @@ class _PySpyResult:
 
 
 def _dump_stopping(found: ProcessSample, options: list[str], limit_s: float) -> bool:
-    """Look while it is stopped."""
+    """Dump with options that stop the process; resume it afterwards. Whether there is a stack."""
     try:
         taken = _py_spy(found.pid, options, limit_s)
     finally:
@@ -137,7 +139,7 @@ def _dump_stopping(found: ProcessSample, options: list[str], limit_s: float) -> 
 
 
 def _dump_nonblocking(found: ProcessSample, limit_s: float) -> bool:
-    """Nobody is stopped, so what is seen may be torn: then it is kept, and the answer is no."""
+    """Dump without stopping; False (but kept) where the stack is torn."""
     taken = retry_until_complete(
         lambda left_s: _py_spy(found.pid, ["--nonblocking"], left_s),
         lambda taken: completeness(taken.dump, final=taken.refused in (*_HOPELESS, _TOO_LONG)),
@@ -183,7 +185,7 @@ def _why(complaint: bytes) -> str:
 
 
 def resume_if_stopped(pid: int, before: str, *, limit_s: float = 0.5) -> bool:
-    """After a look that stops a process: see that it is not left so. True when it had to be set going again."""
+    """After a sample that stops a process: see that it is not left so. True when it had to be set going again."""
     if not before or before in "Tt":
         return False
     deadline = time.monotonic() + limit_s

@@ -44,40 +44,40 @@ def set_language(lang: str) -> None:
     _language[0] = lang
 
 
-def is_worth_a_line(standing: WaitSnapshot) -> bool:
+def is_worth_a_line(snapshot: WaitSnapshot) -> bool:
     """They have waited long enough for the quiet line."""
-    return standing.due and standing.waited_s >= (
-        QUIET_LINE_IN_INIT_AFTER_S if standing.in_init else QUIET_LINE_AFTER_S
+    return snapshot.due and snapshot.waited_s >= (
+        QUIET_LINE_IN_INIT_AFTER_S if snapshot.in_init else QUIET_LINE_AFTER_S
     )
 
 
 def waiting_line(
-    standing: WaitSnapshot, members: JobRanks, last: VerdictSummary | None, work: PlannedWait | None = None
+    snapshot: WaitSnapshot, members: JobRanks, last: VerdictSummary | None, work: PlannedWait | None = None
 ) -> str:
-    """The quiet line: ranks wait, nothing is wrong yet as far as can be told. ``last``: what the last look came to;
+    """The quiet line: ranks wait, nothing is wrong yet as far as is known. ``last``: what the last sample came to;
     ``work``: what the rank they wait for marked."""
-    seconds = standing.waited_s
-    if not standing.laggards:
-        return _line(_nobody_late(standing, members))
-    late = sorted(standing.laggards, key=lambda rank: standing.doing[rank] is RankActivity.WAITING)
+    seconds = snapshot.waited_s
+    if not snapshot.laggards:
+        return _line(_nobody_late(snapshot, members))
+    late = sorted(snapshot.laggards, key=lambda rank: snapshot.doing[rank] is RankActivity.WAITING)
     first = late[0] if work is None else work.rank
-    doing = _activity_text(first, standing, members) if work is None else _marked(work)
+    doing = _activity_text(first, snapshot, members) if work is None else _marked(work)
     if place := _place_of(first, members, last):
         doing = say("{doing}, {place}", doing=doing, place=place)
     return _line(
         say(
             "{waiters:who} {waiters:has|have} been waiting for {laggards:who} for {seconds:.0f} s: {doing}",
-            waiters=sorted(standing.waiters),
-            laggards=standing.laggards,
+            waiters=sorted(snapshot.waiters),
+            laggards=snapshot.laggards,
             seconds=seconds,
             doing=doing,
         )
     )
 
 
-def _activity_text(rank: int, standing: WaitSnapshot, members: JobRanks) -> Text:
+def _activity_text(rank: int, snapshot: WaitSnapshot, members: JobRanks) -> Text:
     """What ``rank`` does, the work its program marked first: nobody knows better."""
-    what, known = standing.doing[rank], members.by_rank.get(rank)
+    what, known = snapshot.doing[rank], members.by_rank.get(rank)
     if (
         known is not None
         and known.view.mark is not None
@@ -106,20 +106,20 @@ def _marked(work: PlannedWait) -> Text:
     )
 
 
-def _nobody_late(standing: WaitSnapshot, members: JobRanks) -> Text:
-    if members.missing and all(members.by_rank[rank].view.in_init for rank in standing.waiters):
+def _nobody_late(snapshot: WaitSnapshot, members: JobRanks) -> Text:
+    if members.missing and all(members.by_rank[rank].view.in_init for rank in snapshot.waiters):
         return say(
             "{waiters:who} {waiters:has|have} been waiting in init_process_group for {missing:who} for "
             "{seconds:.0f} s; no process of {missing:it|them} was seen here",
-            waiters=sorted(standing.waiters),
+            waiters=sorted(snapshot.waiters),
             missing=list(members.missing),
-            seconds=standing.waited_s,
+            seconds=snapshot.waited_s,
         )
-    return say("all ranks have been waiting for {seconds:.0f} s", seconds=standing.waited_s)
+    return say("all ranks have been waiting for {seconds:.0f} s", seconds=snapshot.waited_s)
 
 
 def _place_of(rank: int, members: JobRanks, last: VerdictSummary | None) -> str:
-    """Where it stands: its own record says, or for a rank without one the last look. Empty: nobody knows."""
+    """Where it stands: its own record says, or for a rank without one the last sample. Empty: nobody knows."""
     known = members.by_rank.get(rank)
     if known is not None and known.view.user.file:
         return f"{Path(known.view.user.file).name}:{known.view.user.line}"

@@ -149,7 +149,7 @@ class SnapshotBuilder:
         self,
         plan: RunPlan,
         folder: Path,
-        looks: Mapping[int, RankSample],
+        samples: Mapping[int, RankSample],
         doing: Mapping[int, RankActivity],
         waits_since: Callable[[int, RecordView], int | None],
         *,
@@ -157,16 +157,16 @@ class SnapshotBuilder:
         world_size: int | None,
     ) -> None:
         self._plan, self._folder, self._world_size = plan, folder, world_size
-        self._looks, self._doing, self._waits_since, self._node_of = looks, doing, waits_since, node_of
+        self._looks, self._doing, self._waits_since, self._node_of = samples, doing, waits_since, node_of
         self._nodes, self._labels, self._places = TextIndex(), TextIndex(), TextIndex()
 
     def state(
-        self, standing: WaitSnapshot | None, said: VerdictSummary | None, totals: RunTotals, *, ended: bool = False
+        self, wait: WaitSnapshot | None, said: VerdictSummary | None, totals: RunTotals, *, ended: bool = False
     ) -> LiveState:
         """The snapshot. ``said``: the verdict that was printed last, None without one."""
         now_ns = time.monotonic_ns()
         ranks = self._ranks(now_ns)
-        attempts = [look.view.identity.attempt for look in self._looks.values()]
+        attempts = [sample.view.identity.attempt for sample in self._looks.values()]
         nodes = self._nodes.texts()
         return LiveState(
             schema=SCHEMA,
@@ -184,7 +184,7 @@ class SnapshotBuilder:
             places=self._places.texts(),
             labels=self._labels.texts(),
             groups=self._groups(),
-            standing=_live_wait(standing, said),
+            standing=_live_wait(wait, said),
             verdict=_live_verdict(said),
             totals=LiveTotals(
                 steps=totals.steps,
@@ -236,15 +236,15 @@ def _age(since_ns: int, now_ns: int) -> float:
     return round(max(0, now_ns - since_ns) / 1e9, 1) if since_ns > 0 else -1.0
 
 
-def _live_wait(standing: WaitSnapshot | None, said: VerdictSummary | None) -> LiveWait | None:
-    if standing is None:
+def _live_wait(wait: WaitSnapshot | None, said: VerdictSummary | None) -> LiveWait | None:
+    if wait is None:
         return None
     limit_at_s = said.limit_at_s if said is not None else None
     return LiveWait(
-        waiters=list(standing.waiters),
-        laggards=list(standing.laggards),
-        waited_s=round(standing.waited_s, 1),
-        urgent=standing.urgent,
+        waiters=list(wait.waiters),
+        laggards=list(wait.laggards),
+        waited_s=round(wait.waited_s, 1),
+        urgent=wait.urgent,
         killed_in_s=round(max(0.0, limit_at_s - time.time()), 1) if limit_at_s is not None else None,
     )
 
@@ -280,7 +280,7 @@ class LiveFile:
         return self.wanted()
 
     def wanted(self) -> bool:
-        """Whether somebody looks at the run."""
+        """Whether somebody watches the run."""
         return self.always or _asked(self._records / REQUEST_FILE)
 
     def write(self, state: LiveState) -> None:
@@ -297,7 +297,7 @@ class LiveFile:
 
 
 _clean = lru_cache(maxsize=4096)(without_secrets)
-"""Places and labels are the same ones from look to look."""
+"""Places and labels are the same ones from one snapshot to the next."""
 
 
 def _document(state: LiveState) -> bytes:

@@ -15,7 +15,7 @@ MIN_WAITING = 0.5
 
 @dataclass(slots=True)
 class RunTotals:
-    """Counts over all looks at all ranks."""
+    """Counts over all samples of all ranks, for the run's summary."""
 
     steps: int = 0
     ticks: int = 0
@@ -24,7 +24,7 @@ class RunTotals:
     over: list[str] = field(default_factory=list)
     """Of waits that ended by themselves."""
     failed_samples: int = 0
-    """Looks that came to nothing because of us."""
+    """Samples that came to nothing because of us."""
     by_phase: dict[str, tuple[float, int]] = field(default_factory=dict)
     """By label of marked phases that ended: (seconds, how many), of the rank that spent most."""
     _history: StepHistory = field(default_factory=StepHistory)
@@ -45,22 +45,22 @@ class RunTotals:
             self.findings.remove(cause)
         self.over.append(cause)
 
-    def add(self, looks: Mapping[int, RankSample]) -> None:
-        """Count one look at every rank."""
-        for look in looks.values():
-            for one in look.view.spent:
+    def add(self, samples: Mapping[int, RankSample]) -> None:
+        """Count one sample of every rank."""
+        for sample in samples.values():
+            for one in sample.view.spent:
                 self.by_phase[one.label] = max(self.by_phase.get(one.label, (0.0, 0)), (one.ns / 1e9, one.times))
-        views = {rank: look.view for rank, look in looks.items() if look.view.steps > 0}
+        views = {rank: sample.view for rank, sample in samples.items() if sample.view.steps > 0}
         if views:
             first = views[min(views)]
             self.steps = max(self.steps, *(view.steps for view in views.values()))
             self._history.note(first.steps, first.last_step_ns)
-        if any(look.view.mark is not None for look in looks.values()):
+        if any(sample.view.mark is not None for sample in samples.values()):
             return  # planned work says nothing of the pace of the steps
-        if len(looks) > 1 and all(look.view.steps > 0 and not look.view.closed for look in looks.values()):
+        if len(samples) > 1 and all(sample.view.steps > 0 and not sample.view.closed for sample in samples.values()):
             self._count_steps(sum(view.steps for view in views.values()))
             self._ticks_since += 1
-            self._waiting_since.update(rank for rank, look in looks.items() if look.view.phase == "communication")
+            self._waiting_since.update(rank for rank, sample in samples.items() if sample.view.phase == "communication")
 
     def _count_steps(self, step_sum: int) -> None:
         if step_sum == self._step_sum:

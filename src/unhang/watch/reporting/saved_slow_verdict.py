@@ -1,4 +1,4 @@
-"""What was said of a job that moves stays in the run folder, though later looks at other things come and go."""
+"""What was said of a job that moves stays in the run folder, though later samples of other things come and go."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ HEALTHY = "healthy"
 
 
 class VerdictLevel(str, enum.Enum):
-    """How loud to be about it."""
+    """What the watcher does with a verdict: nothing, go on waiting, report a slow job, a stall or a crash."""
 
     NOTHING = "nothing"
     WAITING = "waiting"

@@ -1,1 +1,1 @@
-"""What is kept of ranks and logs beside a look."""
+"""What is kept of ranks and logs beside samples of ranks."""

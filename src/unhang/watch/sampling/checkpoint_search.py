@@ -21,14 +21,14 @@ from unhang.findings import Source, Unread
 from unhang.watch import side_process
 
 LIMIT_S = 20.0
-"""For a look that somebody waits for and asked for."""
+"""Seconds, for a search that somebody asked for and waits for."""
 STALL_LIMIT_S = 2.0
 """A verdict waits no longer for it than so, after everything else is known."""
 
 
 @dataclass(slots=True)
 class CheckpointSearch:
-    """A look under way. Call :meth:`found` once."""
+    """A search under way. Call :meth:`found` once."""
 
     process: subprocess.Popen[bytes]
 

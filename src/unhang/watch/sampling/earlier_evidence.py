@@ -1,4 +1,5 @@
-"""The evidence of the look before lies aside until a new look has come to its verdict: what is said stays proven."""
+"""The evidence of the sample before lies aside until a new sample has come to its verdict: what is said stays
+proven."""
 
 from __future__ import annotations
 
@@ -24,13 +25,13 @@ MACHINE_FILES = tuple(
         "nodes.json",
     )
 )
-"""What a look tells of the machine; its series (``machine/series.jsonl``) goes on through all looks."""
+"""What a sample tells of the machine; its series (``machine/series.jsonl``) goes on through all samples."""
 _MOVED = ("stacks", "source", *MACHINE_FILES)
 _PARTS = ("dumps", *_MOVED, *_COPIED)
 
 
 def set_dumps_aside(folder: Path) -> None:
-    """A look begins: the ranks will write new dumps."""
+    """A sample begins: the ranks will write new dumps."""
     restore(folder)
     private_files.make_folder(_aside(folder))
     for name in _COPIED:
@@ -41,7 +42,7 @@ def set_dumps_aside(folder: Path) -> None:
 
 
 def copy_aside(folder: Path) -> None:
-    """A last look begins, at what the job left: it adds to what is there."""
+    """A last sample begins, at what the job left: it adds to what is there."""
     restore(folder)
     private_files.make_folder(_aside(folder))
     for name in _PARTS:
@@ -52,13 +53,13 @@ def copy_aside(folder: Path) -> None:
 
 
 def set_rest_aside(folder: Path) -> None:
-    """A look is done, and what it found is about to take its place."""
+    """A sample is done, and what it found is about to take its place."""
     for name in _MOVED:
         _move(folder, name)
 
 
 def restore(folder: Path) -> None:
-    """Put the evidence of the look before back where a later look came to nothing."""
+    """Put the evidence of the sample before back where a later sample came to nothing."""
     if (_aside(folder) / _MANIFEST).exists():
         for name in _PARTS:
             if (_aside(folder) / name).exists():
@@ -72,7 +73,8 @@ def restore(folder: Path) -> None:
 
 
 def restore_dumps(folder: Path, ranks: Iterable[int] | None = None) -> None:
-    """Put dumps that no look asked for back, those of ``ranks`` or all: what a rank left as it fell comes only once."""
+    """Put dumps that no sample asked for back, those of ``ranks`` or all: what a rank left as it fell comes only
+    once."""
     names = None if ranks is None else {f"rank_{rank}" for rank in ranks}
     for path in (_aside(folder) / "dumps").glob("rank_*"):
         if (names is None or path.name in names) and not (folder / "dumps" / path.name).exists():

@@ -73,7 +73,7 @@ def _as_printed(line: bytes) -> str:
 def keep_exit_stacks(members: Mapping[int, JobRank], folder: Path) -> None:
     """Of ranks that ended without a word (the launcher's SIGTERM): where they stood after the first one had ended.
 
-    Their records say so when their bell was rung in time.
+    Their records say so when their wake FIFO was written to in time.
     """
     ends = [member.ended_ns for member in members.values() if member.ended_ns is not None]
     for rank, member in members.items():

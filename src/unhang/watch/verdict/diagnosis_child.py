@@ -30,7 +30,7 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(slots=True)
 class DiagnosisChild:
-    """One running look. ``states``: of the ranks' processes when it began, by pid."""
+    """A running child that samples and diagnoses. ``states``: of the ranks' processes when it began, by pid."""
 
     pid: int
     folder: RunFolder
@@ -134,7 +134,7 @@ def _bind() -> None:
 
 def _pack(order: EvidenceRequest, folder: RunFolder, target: Path) -> None:
     _bind()
-    with suppress(SamplingInterrupted):  # then what an earlier look found is there
+    with suppress(SamplingInterrupted):  # then what an earlier sample found is there
         collect_evidence(order, folder.path)
     earlier_evidence.discard(folder.path)
     pack_evidence(folder.path, target)

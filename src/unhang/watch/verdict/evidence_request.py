@@ -21,7 +21,7 @@ DEFAULT_SAMPLES, SAMPLE_PAUSE_S = 2, 0.4
 @dataclass(slots=True)
 class EvidenceRequest:
     """What to take. ``number``: of this run, from 1. ``with_stacks``: dumps name the lines of their collectives.
-    ``live``: the ranks can be looked at; otherwise the job has ended. ``looks``: how many, at least two."""
+    ``live``: the ranks can be sampled; otherwise the job has ended. ``samples``: how many, at least two."""
 
     number: int
     records: Path
@@ -31,9 +31,9 @@ class EvidenceRequest:
     stalled_since_s: float | None
     with_stacks: bool = False
     live: bool = True
-    looks: int = DEFAULT_SAMPLES
+    samples: int = DEFAULT_SAMPLES
     sample_pause_s: float = SAMPLE_PAUSE_S
-    """Pause between two looks, besides what the looks take."""
+    """Pause between two samples, besides what the samples take."""
     earlier_dumps: bool = False
     pace: bytes = b""
     """``machine/pace.json``, for a job that moves."""
@@ -64,7 +64,7 @@ class EvidenceRequest:
 
 @dataclass(slots=True)
 class SampleResult:
-    """What came of it: per rank, whether it answered, its ``/proc`` state, and whether it moved between the looks."""
+    """What came of it: per rank, whether it answered, its ``/proc`` state, and whether it moved between the samples."""
 
     answered: set[int] = field(default_factory=set)
     states: dict[int, str] = field(default_factory=dict)
@@ -72,9 +72,9 @@ class SampleResult:
     beats: dict[int, bool] = field(default_factory=dict)
     """Whether a rank's record was written anew between the first and the last moment."""
     idle: set[int] = field(default_factory=set)
-    """Ranks that did nothing during the look and have stood since long before it."""
+    """Ranks that did nothing during the sample and have stood since long before it."""
     not_seen: dict[int, str] = field(default_factory=dict)
-    """Why nobody could look at a rank's stack from outside."""
+    """Why a rank's stack could not be sampled from outside."""
     kernel: dict[int, tuple[KernelSample, ...]] = field(default_factory=dict)
     """All that the kernel tells of those ranks, at two moments."""
     from_record: set[int] = field(default_factory=set)
@@ -93,4 +93,4 @@ class SampleResult:
 
 
 class SamplingInterrupted(UnhangError):
-    """A rank ended while it was looked at: what an earlier look found is worth more."""
+    """A rank ended while it was sampled: what an earlier sample found is worth more."""

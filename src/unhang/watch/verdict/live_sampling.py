@@ -1,4 +1,4 @@
-"""Look at ranks that live: a dump of each, its stack at two moments or more, what the kernel tells of it."""
+"""Sample ranks that live: a dump of each, its stack at two moments or more, what the kernel tells of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PY_SPY_LIMIT_S = 2.0
 SILENT_S = 1.5
 """A record so old says nothing of now, and its rank answers no request."""
 MAX_CHILDREN = 8
-"""At most so many children of a rank are looked at."""
+"""At most so many children of a rank are sampled."""
 
 
 RankPid = tuple[int, int]
@@ -48,10 +48,10 @@ def sample_live_ranks(order: EvidenceRequest, folder: Path, stacks: Path, taken:
     asked_for = {rank: unanswered_addresses(member.pid) for rank, member in living.items()}
     asked = _DumpRequest(order, living, taken)
     earlier = _stacks(living, taken)
-    if order.looks > DEFAULT_SAMPLES:
+    if order.samples > DEFAULT_SAMPLES:
         taken.queues = SendQueues({rank: member.pid for rank, member in living.items()})
-    for number in range(1, order.looks):
-        _write_stacks(stacks, earlier, living, look=number)
+    for number in range(1, order.samples):
+        _write_stacks(stacks, earlier, living, sample=number)
         asked.wait(STACKS_LIMIT_S if order.with_stacks else DUMP_LIMIT_S)
         if order.earlier_dumps and number == 1:
             _keep_as_earlier_dumps(folder)
@@ -60,10 +60,12 @@ def sample_live_ranks(order: EvidenceRequest, folder: Path, stacks: Path, taken:
             taken.queues.watch(order.sample_pause_s)
         else:
             time.sleep(order.sample_pause_s)
-        latest = _stacks(living, taken, native=frozenset(living) - taken.answered if number == order.looks - 1 else ())
+        latest = _stacks(
+            living, taken, native=frozenset(living) - taken.answered if number == order.samples - 1 else ()
+        )
         _compare_stacks(taken, living, earlier, latest)
         earlier = latest
-    _write_stacks(stacks, earlier, living, look=None)
+    _write_stacks(stacks, earlier, living, sample=None)
     if order.earlier_dumps:
         asked.wait(DUMP_LIMIT_S)
     after = _records(order, living)
@@ -107,7 +109,7 @@ def _compare_records(
 
 
 def _compare_kernel(taken: SampleResult, member: JobRank, before: KernelSample) -> None:
-    """Nobody may look at its stack: its state, what it waits in and the processor time it uses tell a little."""
+    """Its stack may not be sampled: its state, what it waits in and the processor time it uses tell a little."""
     after = sample_kernel(member.pid)
     taken.kernel[member.rank] = (before, after)
     answer = has_moved(
@@ -183,7 +185,7 @@ def _keep_as_earlier_dumps(folder: Path) -> None:
 def _stacks(
     living: Mapping[int, JobRank], taken: SampleResult, native: frozenset[int] | tuple[()] = ()
 ) -> dict[RankPid, str]:
-    """One look at every rank and its children (loader workers), the ones of silent ranks with C frames."""
+    """One sample of every rank and its children (loader workers), the ones of silent ranks with C frames."""
     targets: list[RankPid] = []
     for rank, member in sorted(living.items()):
         targets.append((rank, member.pid))
@@ -209,14 +211,14 @@ def _stacks(
 
 
 def _write_stacks(
-    stacks: Path, found: Mapping[RankPid, str], living: Mapping[int, JobRank], *, look: int | None
+    stacks: Path, found: Mapping[RankPid, str], living: Mapping[int, JobRank], *, sample: int | None
 ) -> None:
     """``sample_live_ranks`` None is the last one; only of that one the children are kept."""
     for (rank, pid), text in found.items():
         own = pid == living[rank].pid
-        if not own and look is not None:
+        if not own and sample is not None:
             continue
-        name = f"rank_{rank}" + (f".{look}" if look is not None else "" if own else f".worker_{pid}")
+        name = f"rank_{rank}" + (f".{sample}" if sample is not None else "" if own else f".worker_{pid}")
         private_files.write_text(stacks / f"{name}.txt", text)
 
 
@@ -236,10 +238,10 @@ def _complete_torn_stacks(
 def _write_recorded_stacks(
     stacks: Path, living: Mapping[int, JobRank], seen: set[int], views: Mapping[int, RecordView]
 ) -> set[int]:
-    """Where nobody may look from outside, the rank's own record says where its training thread stands.
+    """Where sampling from outside is not allowed, the rank's own record says where its training thread stands.
 
     A stopped one stands where its record said it stood. Not that of a silent rank: what it said last may be long past.
-    Returns the ranks whose record told.
+    Returns the ranks whose records say so.
     """
     told = set()
     for rank, view in views.items():

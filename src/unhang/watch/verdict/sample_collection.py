@@ -23,7 +23,7 @@ def collect_evidence(order: EvidenceRequest, folder: Path) -> SampleResult:
     """Take the evidence of ``order`` into ``folder`` and write its manifest.
 
     Raises:
-        Interrupted: the job ended meanwhile; the evidence of an earlier look, if any, is back in its place.
+        Interrupted: the job ended meanwhile; the evidence of an earlier sample, if any, is back in its place.
     """
     taken = SampleResult()
     exit_evidence.infer_exit_codes(order.members, folder)
@@ -61,7 +61,7 @@ def _start_checkpoint_search(order: EvidenceRequest) -> CheckpointSearch | None:
 
 
 def _sample_keeping_earlier(order: EvidenceRequest, folder: Path, taken: SampleResult) -> None:
-    """Look while the evidence of the look before lies aside, and give it up only for a whole new one."""
+    """Sample while the evidence of the sample before lies aside, and give it up only for a whole new one."""
     stacks = folder / ".unhang" / "stacks"
     earlier_evidence.set_dumps_aside(folder)
     ended = (rank for rank, member in order.members.items() if member.ended_ns is not None)

@@ -1,4 +1,4 @@
-"""``bundle.json``: what a look tells of every rank's process."""
+"""``bundle.json``: what a sample tells of every rank's process."""
 
 from __future__ import annotations
 

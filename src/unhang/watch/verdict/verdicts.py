@@ -80,7 +80,7 @@ def _leading_cause(verdict: Verdict) -> tuple[str, str]:
 
 
 def _strength(cause: str, certainty: str) -> int:
-    """How much a verdict tells."""
+    """0 for no or unknown cause, else 1 + the order of its certainty."""
     if cause in ("", Cause.UNKNOWN.value):
         return 0
     return 1 + Certainty(certainty).order
@@ -128,7 +128,7 @@ def _with_times(verdict: Verdict, order: EvidenceRequest, limit_at: float | None
 
 
 def _write(verdict: Verdict, facts: Facts, folder: Path, width: int, lang: str) -> str:
-    """Verdict and report take their places at once, and with them the evidence of this look."""
+    """Verdict and report take their places at once, and with them the evidence of this sample."""
     text = to_text(verdict, facts, lang=lang, width=width)
     report = folder / ".unhang" / "report.html"
     with suppress(OSError):
@@ -145,8 +145,8 @@ def _write(verdict: Verdict, facts: Facts, folder: Path, width: int, lang: str) 
 
 
 def _may_recover(first: Finding, facts: Facts) -> bool:
-    """The laggards moved at the look; who has not come to the meeting of all may be on its way; and work that only
-    stands may wait for something slow, until the limit of the others is near."""
+    """The laggards moved while they were sampled; who has not come to the rendezvous may be on its way; and work that
+    only stands may wait for something slow, until the limit of the others is near."""
     if first.cause is Cause.RENDEZVOUS:
         return True
     looked = live_manifest(facts)

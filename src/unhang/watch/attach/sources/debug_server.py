@@ -1,6 +1,6 @@
-"""``torch.distributed.debug``: the front page on rank 0 names every rank's own server, which gives dumps and stacks.
+"""``torch.distributed.debug``: the index page on rank 0 names every rank's own server, which gives dumps and stacks.
 
-Only servers that belong to processes of the job are asked, over loopback, whatever address the front page names.
+Only servers that belong to processes of the job are asked, over loopback, whatever address the index page names.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def ask_debug_server(
 
 
 def parse_rank_ports(page: bytes) -> dict[int, int]:
-    """``{rank: port}`` from the front page's list of keys."""
+    """``{rank: port}`` from the index page's list of keys."""
     found = {int(rank): int(port) for rank, port in _ADDRESS.findall(page)}
     return {rank: port for rank, port in found.items() if 0 < port < 65536}
 

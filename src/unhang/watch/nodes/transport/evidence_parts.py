@@ -15,12 +15,12 @@ from unhang.watch.nodes.transport.signed_values import SignedValues
 
 MAX_PARTS = 64
 EXIT_EVIDENCE_NUMBER = 1 << 30
-"""The number of evidence that a node left behind when its command failed: it belongs to every look after it."""
+"""The number of evidence that a node left behind when its command failed: it belongs to every sample after it."""
 _PART = MAX_BYTES - 4096
 
 
 class EvidenceAnnouncement(msgspec.Struct, array_like=True, frozen=True):
-    """A node's evidence for look ``number`` is there, in so many parts. 0 parts: there is none."""
+    """A node's evidence for sample ``number`` is there, in so many parts. 0 parts: there is none."""
 
     number: int
     parts: int
@@ -39,7 +39,7 @@ def send_evidence(sealed: SignedValues, seat: int, number: int, content: bytes) 
 
 
 class EvidenceFetch:
-    """The evidence of ``nodes`` for one look, on its way into ``folder`` as ``NODE.zip``."""
+    """The evidence of ``nodes`` for one sample, on its way into ``folder`` as ``NODE.zip``."""
 
     def __init__(self, number: int, nodes: Sequence[int], folder: Path) -> None:
         self.number, self._wanted, self._folder = number, set(nodes), folder

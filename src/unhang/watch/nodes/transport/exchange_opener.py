@@ -36,7 +36,7 @@ PROBE_S = 0.5
 
 
 class TransportConfig(msgspec.Struct, frozen=True):
-    """What the carrier is told at its start."""
+    """Configuration the transport gets at its start."""
 
     key: str
     count: int
@@ -52,9 +52,9 @@ class TransportConfig(msgspec.Struct, frozen=True):
     """Of the watcher: raises with every start of it."""
 
     @classmethod
-    def of(cls, party: JobNodes, name: str, run_folder: Path, started: int, lang: str = "en") -> TransportConfig:
-        """For ``party``."""
-        known = (party.key, party.count, party.number, party.address, party.port, party.via)
+    def of(cls, nodes: JobNodes, name: str, run_folder: Path, started: int, lang: str = "en") -> TransportConfig:
+        """Of the job's ``nodes``."""
+        known = (nodes.key, nodes.count, nodes.number, nodes.address, nodes.port, nodes.via)
         return cls(*known, name, str(run_folder), lang, started)
 
     @property
@@ -113,7 +113,7 @@ class ExchangeOpener:
         self._config, self._environment = config, environment
         self.seat: int | None = config.number
         self.addresses: dict[int, str] = {}
-        """Of the nodes that may keep a store, as they told."""
+        """Of the nodes that may keep a store, as they reported."""
 
     def open(self) -> tuple[KeyValueExchange, str, str]:
         """(place, its token, what it is called).

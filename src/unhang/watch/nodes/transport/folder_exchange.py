@@ -1,4 +1,4 @@
-"""Watchers meet in a folder that all nodes see: a small file a key, rewritten in place and opened anew for every look.
+"""Watchers meet in a folder that all nodes see: a small file a key, rewritten in place and opened anew for every read.
 
 Network file systems show a folder's listing late, and a missing file as missing for a while: nothing is listed here,
 and a file is opened so that it comes into being where it is not there yet. A torn value has no seal that fits.
@@ -48,7 +48,7 @@ class FolderExchange:
         self._readers: ThreadPoolExecutor | None = None
 
     def take_seat(self, number: int | None, name: str) -> int:
-        """See :class:`~unhang.watch.nodes.transport.key_value_exchange.KeyValueExchange`."""
+        """As :class:`KeyValueExchange`."""
         if number is not None:
             self._claim_seat(number, name)
             return number
@@ -59,7 +59,7 @@ class FolderExchange:
         raise ExchangeError(f"{self._folder}: more nodes than the start has")
 
     def put(self, key: str, value: bytes) -> None:
-        """See there."""
+        """As :class:`KeyValueExchange`."""
         if len(value) > MAX_BYTES + 64:
             raise ExchangeError(f"{key}: {len(value)} bytes are too many")
         try:
@@ -73,7 +73,7 @@ class FolderExchange:
             raise ExchangeError(f"{self._folder}: {error.strerror or error}") from error
 
     def get(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """See there."""
+        """As :class:`KeyValueExchange`."""
         if len(keys) <= _FEW:
             values = [self._read(key) for key in keys]
         else:
@@ -83,7 +83,7 @@ class FolderExchange:
         return {key: value for key, value in zip(keys, values, strict=True) if value}
 
     def seats(self) -> int:
-        """See there. Looks for one more than it knows of, and at times for any."""
+        """As :class:`KeyValueExchange`. Looks for one more than it knows of, and at times for any."""
         while not self._count and self._known < MAX_NODES and (self._folder / f"seat-{self._known}").exists():
             self._known += 1
         if not self._count and time.monotonic() - self._listed_at > LISTED_S:
@@ -93,11 +93,11 @@ class FolderExchange:
         return max(self._count, self._known)
 
     def moved(self) -> bool:
-        """See there: its token is another one."""
+        """Whether the folder's token is another one."""
         return self._token() != self._known_token
 
     def leave(self) -> None:
-        """See there: who leaves last takes the folder away, with all of ours in it and nothing else."""
+        """The last node to leave removes the folder, with all of ours in it and nothing else."""
         with suppress(OSError):
             mine = self._folder / f"left-{self._seat}"
             mine.touch(0o600)
@@ -135,7 +135,7 @@ class FolderExchange:
             ]
 
     def close(self) -> None:
-        """See there."""
+        """As :class:`KeyValueExchange`."""
         if self._readers is not None:
             self._readers.shutdown(wait=False, cancel_futures=True)
 
@@ -153,7 +153,7 @@ class FolderExchange:
             raise ExchangeError(f"{path}: {error.strerror or error}") from error
 
     def _claim_seat(self, number: int, name: str) -> None:
-        """Where nobody told how many nodes there are, who leads looks for seats."""
+        """Where it is unknown how many nodes there are, who leads looks for seats."""
         try:
             (self._folder / f"left-{number}").unlink(missing_ok=True)
             if not self._count:

@@ -1,7 +1,7 @@
 """What two transports share: values under keys, that every watcher of a start can set and read.
 
 Keys: ``h/N`` who node N is, ``d/N`` its last digest, ``w/N`` what it says as (possible) leader, ``v/N`` the last
-verdict it gave, ``e/NUMBER/N/PART`` its evidence for look NUMBER. One writer a key, so nothing is ever merged.
+verdict it gave, ``e/NUMBER/N/PART`` its evidence for sample NUMBER. One writer a key, so nothing is ever merged.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What the watcher and its carrier leave for each other: two small files in the records folder (shared memory).
+"""What the watcher and its transport leave for each other: two small files in the records folder (shared memory).
 
-The watcher writes its errand, the carrier its news; each replaces its own file whole. Neither ever waits for the other.
+The watcher writes its request, the transport its state; each replaces its own file whole. Neither ever waits for the
+other.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ Message = TypeVar("Message", "TransportRequest", "TransportState")
 class TransportRequest(msgspec.Struct, array_like=True, frozen=True):
     """What the watcher wants carried.
 
-    ``leads``: read the digests of all; ``hurry``: somebody waits, be quick; ``pack``: number of the look whose evidence
-    lies in ``pack_path`` for the others (0: none); ``wanted``: number of the look whose evidence is wanted from
-    ``wanted_nodes`` into ``wanted_path``; ``probe``: nodes of which to see whether their machine answers;
-    ``leave``: all was said, nothing comes after this; ``turn``: grows when a digest says more than that time went
-    by; ``leader``: the node whose word counts now.
+    ``leads``: read the digests of all; ``hurry``: somebody waits, be quick; ``pack``: number of the sample whose
+    evidence lies in ``pack_path`` for the others (0: none); ``wanted``: number of the sample whose evidence is wanted
+    from ``wanted_nodes`` into ``wanted_path``; ``probe``: nodes of which to see whether their machine answers;
+    ``leave``: all was said, nothing comes after this; ``turn``: grows when a digest says more than that time went by;
+    ``leader``: the node whose word counts now.
     """
 
     hello: bytes
@@ -47,8 +48,8 @@ class TransportRequest(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ReceivedValue(msgspec.Struct, array_like=True, frozen=True):
-    """The last value of one kind from one node. ``first_ns``, ``heard_ns``: monotonic, when we first had one, and when
-    it last changed; equal: it never did, and may be left from an earlier run."""
+    """Last value of one kind received from one node. ``first_ns``, ``heard_ns``: monotonic, when the first came, and
+    when it last changed; equal: it never did, and may be left from an earlier run."""
 
     node: int
     first_ns: int
@@ -57,7 +58,7 @@ class ReceivedValue(msgspec.Struct, array_like=True, frozen=True):
 
 
 class TransportState(msgspec.Struct, array_like=True, frozen=True):
-    """What the carrier has. ``met``: the place is reached; ``since_ns``: since when that is so; ``because``: why not;
+    """What the transport has. ``met``: the place is reached; ``since_ns``: since when that is so; ``because``: why not;
     ``hopeless``: trying again will not help; ``address``: this node's own, as others see it.
 
     ``answers``: when the machine of a node was asked last (monotonic) and whether it answered; ``answered``: those that
@@ -105,7 +106,7 @@ class Mailbox(Generic[Message]):
         with suppress(OSError):
             self._path.unlink()
 
-    def refresh(self) -> bool:
+    def read_new(self) -> bool:
         """Read it where it is new; whether it was. ``last`` keeps it."""
         try:
             told = self._path.stat()
@@ -120,12 +121,12 @@ class Mailbox(Generic[Message]):
 
 
 def request_mailbox(records: Path) -> Mailbox[TransportRequest]:
-    """From the watcher to the carrier."""
+    """Requests, watcher to transport."""
     return Mailbox(private_files.make_folder(records / FOLDER) / "errand", TransportRequest)
 
 
 def state_mailbox(records: Path) -> Mailbox[TransportState]:
-    """From the carrier to the watcher."""
+    """State, transport to watcher."""
     return Mailbox(private_files.make_folder(records / FOLDER) / "news", TransportState)
 
 

@@ -49,7 +49,7 @@ def discover_nodes(environment: Mapping[str, str], command: Sequence[str], via: 
     Args:
         environment: of ``unhang run`` itself.
         command: what it runs.
-        via: ``--nodes-via``; alone it makes a party of whoever names the same place.
+        via: ``--nodes-via``; alone it joins all nodes that name the same place.
     """
     via = via or environment.get(NODES_VIA, "")
     found = _torchrun(environment, command) or _accelerate(command) or _deepspeed(command)

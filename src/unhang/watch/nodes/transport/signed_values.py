@@ -57,7 +57,7 @@ class SignedValues:
         self._count = 0
         self._seen: dict[str, tuple[int, int]] = {}
         self._last: dict[str, bytes] = {}
-        """What was opened last: most values are the same at the next look."""
+        """What was opened last: most values are the same at the next read."""
         self.refused = 0
         """Values that somebody else must have written."""
 

@@ -85,7 +85,7 @@ class StoreExchange:
             raise ExchangeError(f"{address}:{port}: {_reason(error)}") from error
 
     def take_seat(self, number: int | None, name: str) -> int:
-        """See :class:`~unhang.watch.nodes.transport.key_value_exchange.KeyValueExchange`."""
+        """As :class:`KeyValueExchange`."""
         if number is None:
             return int(self._ask(StoreRequest("n", [name])))
         if not self._count:  # who leads hears the numbers below the highest one
@@ -93,13 +93,13 @@ class StoreExchange:
         return number
 
     def put(self, key: str, value: bytes) -> None:
-        """See there."""
+        """As :class:`KeyValueExchange`."""
         if len(value) > MAX_VALUE:
             raise ExchangeError(f"{key}: {len(value)} bytes are too many")
         self._ask(StoreRequest("s", [key], value))
 
     def get(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """See there. An answer holds so much at most: the rest is asked for anew."""
+        """As :class:`KeyValueExchange`. An answer holds so much at most: the rest is asked for anew."""
         found: dict[str, bytes | None] = {}
         left = list(keys)
         while left:
@@ -111,18 +111,18 @@ class StoreExchange:
         return {key: value for key, value in found.items() if value is not None}
 
     def seats(self) -> int:
-        """See there."""
+        """As :class:`KeyValueExchange`."""
         return self._count or int(self._ask(StoreRequest("c")))
 
     def moved(self) -> bool:
-        """See there: a store that is gone is noticed by itself."""
+        """False: a store that is gone is noticed by itself."""
         return False
 
     def leave(self) -> None:
-        """See there: it ends with who keeps it."""
+        """Nothing to do: the store ends with the process that keeps it."""
 
     def close(self) -> None:
-        """See there; a store that is kept here ends."""
+        """Close the connection; a store kept here ends."""
         if self._line is not None:
             self._line.close()
             self._line = None

@@ -45,7 +45,7 @@ Result = TypeVar("Result")
 
 
 def proof(word: bytes, side: int, nonces: bytes) -> bytes:
-    """That ``side`` (0: who asks, 1: who answers) knows ``word``."""
+    """HMAC-SHA256 by which ``side`` (0: client, 1: server) proves that it knows the token ``word``."""
     return hmac.digest(word, PROOF_LABELS[side] + nonces, "sha256")
 
 
@@ -63,7 +63,7 @@ class LimitExceeded(Exception):
 
 
 class StoredValues:
-    """What was put. Every limit is looked at before anything is kept."""
+    """What was put. Every limit is checked before anything is kept."""
 
     def __init__(self) -> None:
         self._kept: dict[str, bytes] = {}

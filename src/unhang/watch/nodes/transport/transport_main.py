@@ -1,4 +1,4 @@
-"""The carrier: a process of its own beside the watcher that alone touches the network or the shared folder.
+"""The transport: a process of its own beside the watcher that alone touches the network or the shared folder.
 
 ``python -m unhang.watch.nodes.transport.transport_main RECORDS``. A network that hangs holds this process up and
 nothing else; the watcher ends and starts it again when it says nothing for long. Ends with the watcher.
@@ -38,7 +38,7 @@ from unhang.watch.nodes.transport.signed_values import SignedValues
 
 POLL_S = 0.05
 CALM_S, HURRY_S = 1.0, 0.2
-"""Between two digests, and two looks at what others say: while all is well, and while somebody waits."""
+"""Between two digests, and two reads of what others say: while all is well, and while somebody waits."""
 HELLOS_S = 5.0
 AGAIN_S = 1.0
 BACK_S = 5.0
@@ -54,7 +54,7 @@ class Transport:
 
     def __init__(self, records: Path, config: TransportConfig) -> None:
         self._config = config
-        self._errands, self._news = request_mailbox(records), state_mailbox(records)
+        self._requests, self._states = request_mailbox(records), state_mailbox(records)
         self._opener = ExchangeOpener(config, os.environ)
         self._place: KeyValueExchange | None = None
         self._sealed: SignedValues | None = None
@@ -74,39 +74,41 @@ class Transport:
         self.given_up = self.left = False
 
     def run(self) -> None:
-        """Until the watcher is gone."""
+        """Main loop; ends with the watcher."""
         told_at = 0.0
         while True:
-            self._errands.refresh()
-            errand = self._errands.last
-            idle = errand is None or self.given_up or self.left
-            if errand is not None and not idle:
-                self._step(errand)
+            self._requests.read_new()
+            request = self._requests.last
+            idle = request is None or self.given_up or self.left
+            if request is not None and not idle:
+                self._step(request)
             if idle:
                 time.sleep(POLL_S)
-            if time.monotonic() - told_at >= (HURRY_S if errand is not None and errand.hurry else CALM_S / 2):
+            if time.monotonic() - told_at >= (HURRY_S if request is not None and request.hurry else CALM_S / 2):
                 told_at = time.monotonic()
                 self._tell()
             time.sleep(POLL_S)
 
-    def _step(self, errand: TransportRequest) -> None:
-        if self._sealed is None and not self._open(errand):
+    def _step(self, request: TransportRequest) -> None:
+        if self._sealed is None and not self._open(request):
             return
         try:
-            self._send(errand)
-            if self._read(errand):
+            self._send(request)
+            if self._read(request):
                 self._tell()
-            self._carry_evidence(errand)
-            if errand.leave:
+            self._carry_evidence(request)
+            if request.leave:
                 self._leave()
             else:
                 self._return_to_first_store()
         except ExchangeError as error:
             self._disconnect(str(error))
-        if errand.leads:
-            self._reachability.go_on({n: a for n, a in self._addresses.items() if n != self._opener.seat}, errand.probe)
+        if request.leads:
+            self._reachability.go_on(
+                {n: a for n, a in self._addresses.items() if n != self._opener.seat}, request.probe
+            )
 
-    def _open(self, errand: TransportRequest) -> bool:
+    def _open(self, request: TransportRequest) -> bool:
         now = time.monotonic()
         if now < self._again_at:
             return False
@@ -136,10 +138,10 @@ class Transport:
         self._fetch = None
         self._because, self._since_ns = "", time.monotonic_ns()
         self._address = own_address(*self._config.peer_address)
-        return bool(errand.hello)
+        return bool(request.hello)
 
     def _return_to_first_store(self) -> None:
-        """Its keeper was gone for some seconds and a later node kept a store; both at once would be two companies."""
+        """Return to the first store once it is reachable again, so that no two leaders exist."""
         if time.monotonic() - self._went_back_at < BACK_S:
             return
         self._went_back_at = time.monotonic()
@@ -148,7 +150,7 @@ class Transport:
             self._disconnect("")
 
     def _leave(self) -> None:
-        """The last errand."""
+        """Leave the exchange for good."""
         assert self._place is not None
         self._place.leave()
         self.left = True
@@ -169,30 +171,30 @@ class Transport:
             self.sent += self._sealed.put(f"{kind}/{self._opener.seat}", value)
             self._put[kind] = value
 
-    def _send(self, errand: TransportRequest) -> None:
-        for kind, value in (("h", errand.hello), ("v", errand.said), ("w", errand.word)):
+    def _send(self, request: TransportRequest) -> None:
+        for kind, value in (("h", request.hello), ("v", request.said), ("w", request.word)):
             self._set(kind, value)
-        turned = errand.hurry and errand.turn != self._turn
+        turned = request.hurry and request.turn != self._turn
         if time.monotonic() - self._digest_at >= (HURRY_S if turned else CALM_S):
-            self._digest_at, self._turn = time.monotonic(), errand.turn
-            self._set("d", errand.digest)
+            self._digest_at, self._turn = time.monotonic(), request.turn
+            self._set("d", request.digest)
 
-    def _read(self, errand: TransportRequest) -> bool:
+    def _read(self, request: TransportRequest) -> bool:
         """Whether there was time for it."""
         now = time.monotonic()
-        if now - self._read_at < (HURRY_S if errand.hurry else CALM_S / 2):
+        if now - self._read_at < (HURRY_S if request.hurry else CALM_S / 2):
             return False
         assert self._place is not None
         self._read_at = now
         seats = self._place.seats()
-        # Thousands of nodes look often while somebody waits: then most looks are at one word only.
-        all_words = now - self._words_at >= CALM_S / 2 or not 0 <= errand.leader < seats
+        # Thousands of nodes look often while somebody waits: then most reads are of one value only.
+        all_words = now - self._words_at >= CALM_S / 2 or not 0 <= request.leader < seats
         if all_words:
             self._words_at = now
-        self._hear("w", range(min(MAX_LEADERS, seats)) if all_words else [errand.leader])
-        if errand.leads:
+        self._hear("w", range(min(MAX_LEADERS, seats)) if all_words else [request.leader])
+        if request.leads:
             self._hear("d", range(seats))
-        self._read_hellos(range(seats if errand.leads else min(MAX_LEADERS, seats)))
+        self._read_hellos(range(seats if request.leads else min(MAX_LEADERS, seats)))
         changed = [n for n, heard in self._heard["w"].items() if heard.heard_ns / 1e9 >= now]
         if changed:
             self._hear("v", [n for n in changed if n != self._opener.seat])
@@ -224,21 +226,21 @@ class Transport:
         self._addresses = {node: hello.address for node, hello in hellos.items() if hello is not None and hello.address}
         self._opener.addresses = {node: self._addresses[node] for node in self._addresses if node < MAX_LEADERS}
 
-    def _carry_evidence(self, errand: TransportRequest) -> None:
+    def _carry_evidence(self, request: TransportRequest) -> None:
         assert self._sealed is not None
-        if errand.pack > self._packed:
-            self._packed = errand.pack
+        if request.pack > self._packed:
+            self._packed = request.pack
             with suppress(OSError):
-                content = Path(errand.pack_path).read_bytes()
-                self.sent += send_evidence(self._sealed, self._opener.seat or 0, errand.pack, content)
-        if errand.wanted and (self._fetch is None or self._fetch.number != errand.wanted):
-            self._fetch = EvidenceFetch(errand.wanted, errand.wanted_nodes, Path(errand.arrival_path))
-        if self._fetch is not None and errand.wanted:
+                content = Path(request.pack_path).read_bytes()
+                self.sent += send_evidence(self._sealed, self._opener.seat or 0, request.pack, content)
+        if request.wanted and (self._fetch is None or self._fetch.number != request.wanted):
+            self._fetch = EvidenceFetch(request.wanted, request.wanted_nodes, Path(request.arrival_path))
+        if self._fetch is not None and request.wanted:
             self.received += self._fetch.go_on(self._sealed)
 
     def _tell(self) -> None:
         place = self._place
-        self._news.put(
+        self._states.put(
             TransportState(
                 at_ns=time.monotonic_ns(),
                 met=self._sealed is not None,
@@ -264,7 +266,7 @@ class Transport:
 
 
 def config_file(records: Path) -> Path:
-    """Where the watcher leaves what the carrier is told at its start."""
+    """Where the watcher leaves the transport's configuration."""
     return records / FOLDER / "config.json"
 
 

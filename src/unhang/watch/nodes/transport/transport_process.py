@@ -1,4 +1,4 @@
-"""The carrier as the watcher sees it: started, started again when it ended or says nothing, ended."""
+"""The transport process as the watcher sees it: started, started again when it ended or says nothing, ended."""
 
 from __future__ import annotations
 
