@@ -93,10 +93,10 @@ def test_cards_the_user_named_are_not_exchanged_in_what_is_pasted() -> None:
 def test_an_address_needs_no_resolver(tmp_path: Path, address: str) -> None:
     launch = Launch(launcher="torchrun", options={"master_addr": address})
 
-    look = find_rendezvous_endpoint(Told(tmp_path, {}), launch, Configuration(), {"RANK": "0"}, None)
+    result = find_rendezvous_endpoint(Told(tmp_path, {}), launch, Configuration(), {"RANK": "0"}, None)
 
-    assert look.found is not None
-    assert look.found.addresses == (address,)
+    assert result.found is not None
+    assert result.found.addresses == (address,)
 
 
 def test_an_address_that_a_shell_makes_is_not_looked_up(tmp_path: Path) -> None:

@@ -42,14 +42,14 @@ def card(index: int, name: str = "NVIDIA L20", **parts: Any) -> Card:
 
 
 def situation(cards: Sequence[Card], words: Sequence[str] | None = None, **parts: Any) -> NodeInspection:
-    looks: dict[type, InspectionResult[Any]] = {
+    results: dict[type, InspectionResult[Any]] = {
         Cards: InspectionResult(Cards(tuple(cards), driver="550.90.07")),
         DeviceSelection: InspectionResult(
             DeviceSelection(None if words is None else tuple(words), local_rank=parts.pop("local_rank", None))
         ),
         **{type(part): InspectionResult(part) for part in parts.pop("facts", ())},
     }
-    return NodeInspection(parts.get("node", "h1"), parts.get("rank"), looks)
+    return NodeInspection(parts.get("node", "h1"), parts.get("rank"), results)
 
 
 def findings(*situations: NodeInspection) -> tuple[Finding, ...]:

@@ -105,7 +105,9 @@ def _sent(number: int) -> bytes:
         ProbeResult: InspectionResult(_probed(number)),
         DryRun: InspectionResult(_dry_run(number)),
     }
-    return encode_inspection(replace(situation, rank=number % 3 or None, looks={**situation.looks, **tried})).encode()
+    return encode_inspection(
+        replace(situation, rank=number % 3 or None, results={**situation.results, **tried})
+    ).encode()
 
 
 def _probed(number: int) -> ProbeResult:

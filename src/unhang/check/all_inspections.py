@@ -35,11 +35,11 @@ INTERRUPT_POLL_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """One question: its name, how long it may take, and how it looks."""
+    """One inspection: its name, time limit in seconds, collector, and the inspections it needs."""
 
     name: str
     limit_s: float
-    look: Callable[[Machine, PlannedJob], Iterator[tuple[type, InspectionResult[Any]]]]
+    collect: Callable[[Machine, PlannedJob], Iterator[tuple[type, InspectionResult[Any]]]]
     default: bool = True
     """Asked when the user names none."""
     needs: tuple[str, ...] = ()
@@ -80,16 +80,16 @@ def inspect_node(
     A check that does not come back (a dead mount, a hung driver) is left behind and said so: the second part lists
     checks that were cut off or broke.
     """
-    looks: dict[type, InspectionResult[Any]] = {}
+    results: dict[type, InspectionResult[Any]] = {}
     gaps: list[NotChecked] = []
     machine, plan = _followed(machine, plan, gaps)
     for check in _with_needed(checks):
         tell(check.name)
         found, gap = _inspect(check, machine, plan)
-        looks.update(found)
+        results.update(found)
         if gap is not None:
             gaps.append(gap)
-    return NodeInspection(machine.node, looks=looks), tuple(gaps)
+    return NodeInspection(machine.node, results=results), tuple(gaps)
 
 
 def _with_needed(checks: Sequence[Inspection]) -> Sequence[Inspection]:
@@ -132,8 +132,8 @@ def _inspect(
     found: dict[type, InspectionResult[Any]] = {}
 
     def work() -> None:
-        for kind, look in check.look(machine, plan):
-            found[kind] = look  # noqa: PERF403 - what was found before a cut-off or a mistake is kept
+        for kind, result in check.collect(machine, plan):
+            found[kind] = result  # noqa: PERF403 - what was found before a cut-off or a mistake is kept
 
     gap = _run_within_limit(check.name, check.limit_s, work)
     return dict(found), gap

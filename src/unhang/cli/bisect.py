@@ -70,7 +70,7 @@ def _search(command: tuple[str, ...], limit: float | None, total: float) -> Bise
     from unhang.program.settings import configuration_files
 
     machine, plan = follow_command(Machine(), PlannedJob(command))
-    _, *words = probe_arguments(NodeInspection(looks=dict(configuration_files.collect(machine, plan))))
+    _, *words = probe_arguments(NodeInspection(results=dict(configuration_files.collect(machine, plan))))
     words += [] if limit is None else ["--limit", str(limit)]
     told = job_variables(machine, plan)
     with closing(ProbeSession(words, told)) as session:

@@ -146,7 +146,7 @@ def _after_dry_run(here: NodeInspection, plan: PlannedJob, limit_s: float) -> No
         )
     if sys.stderr.isatty():
         print(f"running the command up to its first step (at most {limit_s:.0f} s) …", file=sys.stderr)
-    return replace(here, looks={**here.looks, DryRun: InspectionResult(dry_run(plan.command, limit_s))})
+    return replace(here, results={**here.results, DryRun: InspectionResult(dry_run(plan.command, limit_s))})
 
 
 def choose_inspections(only: str, *, probe: bool, dry_run: bool) -> Sequence[Inspection]:

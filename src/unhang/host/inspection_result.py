@@ -13,9 +13,10 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class InspectionResult(Generic[Found]):
-    """One look: ``found``; or nothing is there (both None); or it could not look (``because``) and ``how`` it could.
+    """Result of one inspection: ``found``; nothing there (``found`` and ``because`` are None); or impossible,
+    ``because`` of this, and ``how`` to make it possible.
 
-    Something found may carry a ``because`` too: it is not everything.
+    What was found may carry a ``because`` too: it is not everything.
     """
 
     found: Found | None = None
@@ -29,15 +30,15 @@ NOT_INSPECTED: InspectionResult[Any] = InspectionResult(because=say("it was not 
 
 @dataclass(frozen=True, slots=True)
 class NodeInspection:
-    """Everything one node (or, under a launcher, one rank) answered. A type that nobody looked for was not asked."""
+    """Results of all inspections on one node (or, under a launcher, one rank), by the type of the result."""
 
     node: str = ""
     rank: int | None = None
-    looks: Mapping[type, InspectionResult[Any]] = field(default_factory=dict)
+    results: Mapping[type, InspectionResult[Any]] = field(default_factory=dict)
 
     def result(self, kind: type[Found]) -> InspectionResult[Found]:
         """The answer of type ``kind``."""
-        return cast("InspectionResult[Found]", self.looks.get(kind, NOT_INSPECTED))
+        return cast("InspectionResult[Found]", self.results.get(kind, NOT_INSPECTED))
 
     def found(self, kind: type[Found]) -> Found | None:
         """What was found of type ``kind``, or None for whatever reason."""

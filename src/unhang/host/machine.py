@@ -1,4 +1,4 @@
-"""The machine a check looks at: files, commands, environment. Every look has a limit and none raises.
+"""The machine that is inspected: files, commands, environment. Every read has a limit and none raises.
 
 :class:`Machine` is this one. :class:`StoredMachine` replays a folder, so that machines we do not have are tested::
 
@@ -169,7 +169,7 @@ class Machine:
     def program(
         self, script: Path, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S
     ) -> InspectionResult[CommandOutput]:
-        """What a Python file of ours prints, in a process of its own: for looks that may hang or must be undone."""
+        """What a Python file of ours prints, in a process of its own: for trials that may hang or must be undone."""
         return self.command([sys.executable, "-I", "-S", str(script), *words], limit_s)
 
 

@@ -24,14 +24,14 @@ def test_an_old_nvidia_smi_that_refuses_the_query_is_asked_for_its_report() -> N
     assert report is not None
     refused = CommandOutput('Field "mig.mode.current" is not a valid field to query.\n', 2)
 
-    look, trouble = query_cards(Told(Path("/"), {"nvidia-smi --query-gpu": refused, "nvidia-smi -q": report}))
+    result, trouble = query_cards(Told(Path("/"), {"nvidia-smi --query-gpu": refused, "nvidia-smi -q": report}))
 
     by_query, _ = query_cards(stored)
     assert trouble is None
-    assert look.found is not None
+    assert result.found is not None
     assert by_query.found is not None
-    assert look.found.cards == by_query.found.cards
-    assert look.found.driver == "580.82.07"
+    assert result.found.cards == by_query.found.cards
+    assert result.found.driver == "580.82.07"
 
 
 def test_a_name_with_a_comma_and_cells_that_are_not_supported() -> None:
@@ -42,11 +42,11 @@ def test_a_name_with_a_comma_and_cells_that_are_not_supported() -> None:
         "nvidia-smi --query-compute-apps": CommandOutput("GPU-1, 12, [N/A], python, a.py\nGPU-1, [N/A], 3, x\n", 0),
     }
 
-    look, _ = query_cards(Told(Path("/"), answers))
+    result, _ = query_cards(Told(Path("/"), answers))
 
-    assert look.found is not None
-    assert look.found.cards == (Card(0, "Odd card", "GPU-1", "0000:01:00.0", compute_mode="[N/A]"),)
-    assert look.found.processes == (CardProcess("GPU-1", 12, "python, a.py"),)
+    assert result.found is not None
+    assert result.found.cards == (Card(0, "Odd card", "GPU-1", "0000:01:00.0", compute_mode="[N/A]"),)
+    assert result.found.processes == (CardProcess("GPU-1", 12, "python, a.py"),)
 
 
 def test_after_a_hang_nvidia_smi_is_not_asked_again(tmp_path: Path) -> None:

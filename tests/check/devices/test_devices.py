@@ -155,7 +155,7 @@ def test_where_nvidia_smi_tells_no_ways_the_bus_tells_the_processors() -> None:
     blind = {CardTopology: InspectionResult(because=say("nvidia-smi does not tell"), how="nvidia-smi topo -m")}
     here = situation(cards, ("1", "2"), facts=(bus,))
 
-    verdict = judge([replace(here, looks={**here.looks, **blind})], ["topology"])
+    verdict = judge([replace(here, results={**here.results, **blind})], ["topology"])
 
     (found,) = verdict.findings
     assert found.remedies[0].set == {"CUDA_VISIBLE_DEVICES": "0,1"}
@@ -203,7 +203,8 @@ def test_nodes_with_different_drivers_and_different_nccl() -> None:
     def node(name: str, driver: str, nccl: str) -> NodeInspection:
         library = NcclLibraries((NcclLibrary("nvidia-nccl-cu12", "wheel", nccl),))
         return NodeInspection(
-            name, looks={NvidiaDriver: InspectionResult(NvidiaDriver(driver)), NcclLibraries: InspectionResult(library)}
+            name,
+            results={NvidiaDriver: InspectionResult(NvidiaDriver(driver)), NcclLibraries: InspectionResult(library)},
         )
 
     found = findings(
@@ -228,12 +229,12 @@ def test_nodes_with_different_drivers_and_different_nccl() -> None:
     ],
 )
 def test_how_old_a_driver_may_be(driver: str, cuda: str, compat: str, certainty: str | None) -> None:
-    looks = {
+    results = {
         NvidiaDriver: InspectionResult(NvidiaDriver(driver, compat)),
         TorchCudaBuild: InspectionResult(TorchCudaBuild(cuda, "torch")),
     }
 
-    found = findings(NodeInspection("h1", looks=looks))
+    found = findings(NodeInspection("h1", results=results))
 
     assert [one.certainty.value for one in found] == ([] if certainty is None else [certainty])
 
@@ -244,7 +245,7 @@ def test_nccl_preloaded_is_worse_than_nccl_in_a_path(tmp_path: Path) -> None:
     def severity(where: str, version: str) -> list[Severity]:
         library = NcclLibraries((wheel, NcclLibrary("/x/libnccl.so.2", where, version)))
         return [
-            one.severity for one in findings(NodeInspection("h1", looks={NcclLibraries: InspectionResult(library)}))
+            one.severity for one in findings(NodeInspection("h1", results={NcclLibraries: InspectionResult(library)}))
         ]
 
     assert severity("LD_PRELOAD", "2.18.5") == [Severity.SLOWS]
@@ -282,7 +283,7 @@ def test_a_fabric_that_is_ready_in_a_guest_whose_host_runs_the_manager(tmp_path:
 )
 def test_which_links_are_missed(links: dict[int, tuple[int, int]], switched: bool, subjects: list[str]) -> None:
     fabric = InspectionResult(NvlinkFabric(4, "active") if switched else None)
-    here = NodeInspection("h1", looks={NvLinks: InspectionResult(NvLinks(links)), NvlinkFabric: fabric})
+    here = NodeInspection("h1", results={NvLinks: InspectionResult(NvLinks(links)), NvlinkFabric: fabric})
 
     assert [found.subject for found in findings(here) if found.check == "topology"] == subjects
 
@@ -290,9 +291,9 @@ def test_which_links_are_missed(links: dict[int, tuple[int, int]], switched: boo
 def test_a_fabric_whose_switches_do_not_stand_on_the_bus() -> None:
     class Hidden(StoredMachine):
         def entries(self, path: str) -> InspectionResult[tuple[str, ...]]:
-            look = super().entries(path)
-            cards = tuple(name for name in look.found or () if not name.startswith("0000:0"))
-            return InspectionResult(cards) if path == "/sys/bus/pci/devices" else look
+            result = super().entries(path)
+            cards = tuple(name for name in result.found or () if not name.startswith("0000:0"))
+            return InspectionResult(cards) if path == "/sys/bus/pci/devices" else result
 
     healthy, ill = (ask(Hidden(MACHINES / name), only=("topology",)) for name in ("h100_nvswitch", "h100_ill"))
 

@@ -27,7 +27,11 @@ def audit(torch: str, **environment: str) -> Verdict:
     settings = JobEnvironment({name: VariableSetting(name, value) for name, value in environment.items()})
     versions = Versions({"torch": torch, "nccl": VERSIONS[torch]})
     return judge(
-        [NodeInspection("h", looks={JobEnvironment: InspectionResult(settings), Versions: InspectionResult(versions)})],
+        [
+            NodeInspection(
+                "h", results={JobEnvironment: InspectionResult(settings), Versions: InspectionResult(versions)}
+            )
+        ],
         ["environment"],
     )
 

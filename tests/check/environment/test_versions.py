@@ -14,7 +14,7 @@ from unhang.program.launch.planned_job import PlannedJob
 
 
 def ask(**versions: str) -> Verdict:
-    return judge([NodeInspection("h", looks={Versions: InspectionResult(Versions(versions))})], ["versions"])
+    return judge([NodeInspection("h", results={Versions: InspectionResult(Versions(versions))})], ["versions"])
 
 
 class Shelf(Machine):
@@ -98,5 +98,5 @@ def test_which_nccl_counts(
 def test_without_torch_it_says_how_to_go_on() -> None:
     ((kind, found),) = collect(Shelf(), PlannedJob())
 
-    verdict = judge([NodeInspection("h", looks={kind: found})], ["versions"])
+    verdict = judge([NodeInspection("h", results={kind: found})], ["versions"])
     assert [gap.how for gap in verdict.not_checked] == ["unhang check --assume torch=2.8"]

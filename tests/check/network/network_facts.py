@@ -32,14 +32,14 @@ LIBVIRT = interface(2, "virbr0", "192.168.122.1", kind="bridge")
 TWO_NODES_FACTS = {PlannedNodes: InspectionResult(PlannedNodes(2))}
 
 
-def findings(looks: Mapping[type, Any], *more: Mapping[type, Any], values: JobEnvironment | None = None) -> list[Any]:
+def findings(results: Mapping[type, Any], *more: Mapping[type, Any], values: JobEnvironment | None = None) -> list[Any]:
     """What the risks of ``network`` say to these facts of a job on two nodes; one mapping a node."""
     nodes = [
         NodeInspection(
             f"n{number}",
-            looks={JobEnvironment: InspectionResult(values or JobEnvironment({})), **TWO_NODES_FACTS, **facts},
+            results={JobEnvironment: InspectionResult(values or JobEnvironment({})), **TWO_NODES_FACTS, **facts},
         )
-        for number, facts in enumerate((looks, *more))
+        for number, facts in enumerate((results, *more))
     ]
     return list(judge(nodes, ["network"]).findings)
 

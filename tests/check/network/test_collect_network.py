@@ -53,8 +53,8 @@ def test_a_port_that_is_taken_stops_the_job_and_a_free_one_does_not() -> None:
 
 
 def point(command: tuple[str, ...], **environment: str) -> RendezvousEndpoint:
-    looks = dict(collect(Machine(environment={"PATH": os.environ["PATH"], **environment}), PlannedJob(command)))
-    found = looks[RendezvousEndpoint].found
+    results = dict(collect(Machine(environment={"PATH": os.environ["PATH"], **environment}), PlannedJob(command)))
+    found = results[RendezvousEndpoint].found
     assert isinstance(found, RendezvousEndpoint)
     return found
 
@@ -122,15 +122,15 @@ class Torn(StoredMachine):
         return self._chance.choice((text[:at], text[:at] + "\x00\u20ac:9z" + text[at + 1 :], text, ""))
 
     def read(self, path: str) -> InspectionResult[str]:
-        look = super().read(path)
-        return look if look.found is None else InspectionResult(self._spoiled(look.found))
+        result = super().read(path)
+        return result if result.found is None else InspectionResult(self._spoiled(result.found))
 
     def command(self, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> InspectionResult[CommandOutput]:
-        look = super().command(words, limit_s)
+        result = super().command(words, limit_s)
         return (
-            look
-            if look.found is None
-            else InspectionResult(CommandOutput(self._spoiled(look.found.text), look.found.code))
+            result
+            if result.found is None
+            else InspectionResult(CommandOutput(self._spoiled(result.found.text), result.found.code))
         )
 
 
@@ -138,8 +138,8 @@ class Torn(StoredMachine):
 def test_torn_answers_break_nothing(machine: str) -> None:
     folder = Path(__file__).parents[2] / "machines" / machine
     for seed in range(60):
-        looks = dict(collect(Torn(folder, seed), PlannedJob((*TWO_NODES, "--master-addr", "gpu-0", "train.py"))))
-        judge([NodeInspection("a", looks=looks), NodeInspection("b", looks=looks)], ["network"])
+        results = dict(collect(Torn(folder, seed), PlannedJob((*TWO_NODES, "--master-addr", "gpu-0", "train.py"))))
+        judge([NodeInspection("a", results=results), NodeInspection("b", results=results)], ["network"])
 
 
 @pytest.mark.parametrize("name", ["$(scontrol show hostnames | head -n 1)", "<HEAD_NODE>", "${HEAD}"])

@@ -33,28 +33,28 @@ def test_a_variable_that_names_nothing_stops_the_job_on_one_node_too() -> None:
 
 
 def test_loopback_is_wrong_between_nodes_only() -> None:
-    looks = {
+    results = {
         Interfaces: InspectionResult(Interfaces((LO, ETH))),
         HostName: InspectionResult(HostName("gpu-1", ("127.0.1.1",))),
     }
-    one_node = {**looks, PlannedNodes: InspectionResult(PlannedNodes(1))}
-    unknown = {**looks, PlannedNodes: InspectionResult(PlannedNodes(None))}
+    one_node = {**results, PlannedNodes: InspectionResult(PlannedNodes(1))}
+    unknown = {**results, PlannedNodes: InspectionResult(PlannedNodes(None))}
 
-    assert [(f.subject, f.severity) for f in findings(looks)] == [("gpu-1", Severity.STOPS)]
+    assert [(f.subject, f.severity) for f in findings(results)] == [("gpu-1", Severity.STOPS)]
     assert [(f.subject, f.severity) for f in findings(unknown)] == [("gpu-1", Severity.NOTE)]
     assert findings(one_node) == []
-    assert findings(looks, values=settings(GLOO_SOCKET_IFNAME="eth0")) == []
+    assert findings(results, values=settings(GLOO_SOCKET_IFNAME="eth0")) == []
 
 
 def test_bridges_matter_where_sockets_carry_the_data() -> None:
     name = HostName("h", ("10.0.0.1",))
-    looks = {Interfaces: InspectionResult(Interfaces((LO, DOCKER, ETH, COMPOSE))), HostName: InspectionResult(name)}
+    results = {Interfaces: InspectionResult(Interfaces((LO, DOCKER, ETH, COMPOSE))), HostName: InspectionResult(name)}
     active = RdmaPort("mlx5_0", 1, "ACTIVE", "LinkUp", "InfiniBand", 400.0)
 
-    assert subjects(findings(looks)) == ["br-3f2a"]
-    assert findings({**looks, RdmaPorts: InspectionResult(RdmaPorts((active,)))}) == []
+    assert subjects(findings(results)) == ["br-3f2a"]
+    assert findings({**results, RdmaPorts: InspectionResult(RdmaPorts((active,)))}) == []
     assert subjects(
-        findings({**looks, RdmaPorts: InspectionResult(RdmaPorts((active,)))}, values=settings(NCCL_IB_DISABLE="1"))
+        findings({**results, RdmaPorts: InspectionResult(RdmaPorts((active,)))}, values=settings(NCCL_IB_DISABLE="1"))
     ) == ["br-3f2a"]
 
 

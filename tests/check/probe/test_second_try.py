@@ -44,9 +44,9 @@ def finished(job: ProbeJob) -> list[StepReport]:
 @pytest.mark.parametrize("ranks", [2, 3, 8])
 @pytest.mark.parametrize(("times", "failed"), [(0, False), (1, False), (2, True)])
 def test_only_what_fails_twice_is_a_failure(ranks: int, times: int, failed: bool) -> None:
-    company = Late((locate_process("127.0.0.1"),) * ranks, times)
+    participants = Late((locate_process("127.0.0.1"),) * ranks, times)
 
-    probed = ProbeRun(company, "gloo", 5.0).whole()
+    probed = ProbeRun(participants, "gloo", 5.0).whole()
 
     assert (probed.failure is not None) is failed
     assert probed.failed_once is (times == 1)
@@ -55,7 +55,7 @@ def test_only_what_fails_twice_is_a_failure(ranks: int, times: int, failed: bool
 def test_the_second_try_is_told() -> None:
     probed = ProbeRun(Late((locate_process("127.0.0.1"),) * 3, 1), "gloo", 5.0).whole()
 
-    said = judge([NodeInspection("h1", looks={ProbeResult: InspectionResult(probed)})], ["probe"])
+    said = judge([NodeInspection("h1", results={ProbeResult: InspectionResult(probed)})], ["probe"])
 
     assert said.findings == ()
     assert any("a first try did not finish within 5 s" in str(item.what) for item in said.checked)

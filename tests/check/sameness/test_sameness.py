@@ -101,8 +101,8 @@ def test_what_every_check_sees_comes_back(folder: Path) -> None:
 
     back = decode_inspection(encode_inspection(here))
 
-    assert {k: v for k, v in back.looks.items() if k is not JobEnvironment} == {
-        k: v for k, v in here.looks.items() if k not in (JobEnvironment, ProgramSource)
+    assert {k: v for k, v in back.results.items() if k is not JobEnvironment} == {
+        k: v for k, v in here.results.items() if k not in (JobEnvironment, ProgramSource)
     }
 
 
@@ -114,12 +114,17 @@ def test_neither_secrets_nor_sources_travel() -> None:
     sent = encode_inspection(
         NodeInspection(
             "h1",
-            looks={JobEnvironment: InspectionResult(JobEnvironment(settings)), ProgramSource: InspectionResult(source)},
+            results={
+                JobEnvironment: InspectionResult(JobEnvironment(settings)),
+                ProgramSource: InspectionResult(source),
+            },
         )
     )
 
     assert "hunter2" not in sent
-    assert decode_inspection(sent).looks[JobEnvironment].found == JobEnvironment({"NCCL_DEBUG": settings["NCCL_DEBUG"]})
+    assert decode_inspection(sent).results[JobEnvironment].found == JobEnvironment(
+        {"NCCL_DEBUG": settings["NCCL_DEBUG"]}
+    )
 
 
 FINGERPRINT = "sameness.NodeFingerprint"
@@ -128,8 +133,8 @@ FINGERPRINT = "sameness.NodeFingerprint"
 def sent(kind: type, of: Mapping[str, Any]) -> str:
     """A node's answer with one look at something of ``kind`` that has these fields."""
     name = f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"
-    look = {"kind": "inspection_result.InspectionResult", "of": {"found": {"kind": name, "of": of}}}
-    return json.dumps({"node": "h", "rank": 0, "looks": [[name, look]]})
+    result = {"kind": "inspection_result.InspectionResult", "of": {"found": {"kind": name, "of": of}}}
+    return json.dumps({"node": "h", "rank": 0, "looks": [[name, result]]})
 
 
 @pytest.mark.parametrize(
@@ -233,7 +238,7 @@ def test_a_rank_that_differs_from_its_own_node_is_named_with_its_number() -> Non
 
 
 def test_the_check_hashes_what_the_command_leads_to(tmp_path: Path) -> None:
-    def look(name: str, lr: str, env: dict[str, str]) -> NodeInspection:
+    def result(name: str, lr: str, env: dict[str, str]) -> NodeInspection:
         folder = tmp_path / name
         root = folder / "root"
         root.mkdir(parents=True)
@@ -249,8 +254,8 @@ def test_the_check_hashes_what_the_command_leads_to(tmp_path: Path) -> None:
         return inspect_node(StoredMachine(folder), plan, SAMENESS)[0]
 
     one, two = (
-        look("h1", "1", {"NCCL_DEBUG": "INFO", "RANK": "0"}),
-        look("h2", "2", {"NCCL_DEBUG": "INFO", "RANK": "1"}),
+        result("h1", "1", {"NCCL_DEBUG": "INFO", "RANK": "0"}),
+        result("h2", "2", {"NCCL_DEBUG": "INFO", "RANK": "1"}),
     )
     belongings = one.found(NodeFingerprint)
 
@@ -271,10 +276,10 @@ def start(rank: int, **parts: Any) -> RankStart:
 
 
 def after(*starts: RankStart, source: str = "", ended: str = "steps", **parts: Any) -> Verdict:
-    looks: dict[type, InspectionResult[Any]] = {DryRun: InspectionResult(DryRun(starts, ended, **parts))}
+    results: dict[type, InspectionResult[Any]] = {DryRun: InspectionResult(DryRun(starts, ended, **parts))}
     if source:
-        looks[ProgramSource] = InspectionResult(ProgramSource((SourceFile(Source("train.py"), "train.py", source),)))
-    return judge([NodeInspection("h1", looks=looks)], ["sameness"])
+        results[ProgramSource] = InspectionResult(ProgramSource((SourceFile(Source("train.py"), "train.py", source),)))
+    return judge([NodeInspection("h1", results=results)], ["sameness"])
 
 
 def loader(**parts: Any) -> LoaderStart:

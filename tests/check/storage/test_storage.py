@@ -49,11 +49,11 @@ def asked(plan: PlannedJob, machine: Machine | None = None) -> tuple[Storage, Ve
 def judged(*measured: StorageMeasurement, places: tuple[JobPath, ...] = (), limit_s: float = 600.0) -> list[Finding]:
     """What the rules say to these measurements, all on one file system of a job that logs and saves there."""
     here = places or (JobPath("/work/out", "checkpoints", folder="/work/out", exists=True, writable=True, device="1"),)
-    looks = {
+    results = {
         Storage: InspectionResult(Storage(here, measured)),
         Timers: InspectionResult(Timers((Timer("collective", limit_s, "t"),))),
     }
-    return list(judge([NodeInspection("h", looks=looks)], ["storage"]).findings)
+    return list(judge([NodeInspection("h", results=results)], ["storage"]).findings)
 
 
 @contextlib.contextmanager

@@ -32,9 +32,9 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
 
 def read(command: str, **environment: str) -> ProgramSource:
     machine = Machine(environment={"PATH": "/nonexistent", **environment})
-    ((_, look),) = program.collect(machine, PlannedJob(tuple(command.split())))
-    assert look.found is not None, str(look.because)
-    return look.found
+    ((_, result),) = program.collect(machine, PlannedJob(tuple(command.split())))
+    assert result.found is not None, str(result.because)
+    return result.found
 
 
 def names(source: ProgramSource) -> set[str]:

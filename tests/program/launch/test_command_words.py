@@ -61,9 +61,9 @@ def test_files_lead_to_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     Path("ds/z3.json").write_text('{"zero_optimization": {"stage": 3}}')
     Path("torn.toml").write_text("[comm\n")
 
-    looks = dict(collect(Machine(), PlannedJob(("llamafactory-cli", "train", "sft.yaml", "--extra", "torn.toml"))))
+    results = dict(collect(Machine(), PlannedJob(("llamafactory-cli", "train", "sft.yaml", "--extra", "torn.toml"))))
 
-    found = looks[Configuration]
+    found = results[Configuration]
     assert [(file.path, file.kind) for file in found.found.files] == [
         ("sft.yaml", "llamafactory"),
         ("ds/z3.json", "deepspeed"),

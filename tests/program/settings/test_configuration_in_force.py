@@ -48,9 +48,9 @@ def looked(folder: Path, files: Mapping[str, str], *command: str, **environment:
 
 
 def tree(folder: Path, *words: str, **environment: str) -> Mapping[str, Any]:
-    looks = looked(folder, HYDRA, "python", "train.py", *words, **environment)
-    assert looks[Configuration].because is None
-    return looks[Configuration].found.files[0].tree
+    results = looked(folder, HYDRA, "python", "train.py", *words, **environment)
+    assert results[Configuration].because is None
+    return results[Configuration].found.files[0].tree
 
 
 def test_hydra_puts_files_together_in_its_order(tmp_path: Path) -> None:
@@ -77,9 +77,9 @@ def test_another_configuration_by_name(tmp_path: Path) -> None:
 
 
 def test_a_part_that_is_missing_is_named(tmp_path: Path) -> None:
-    looks = looked(tmp_path, HYDRA, "python", "train.py", "model=huge")
+    results = looked(tmp_path, HYDRA, "python", "train.py", "model=huge")
 
-    assert str(looks[Configuration].because) == "conf/model/huge.yaml is not there"
+    assert str(results[Configuration].because) == "conf/model/huge.yaml is not there"
 
 
 @pytest.mark.parametrize(
@@ -94,12 +94,12 @@ def test_defaults_lists_without_end_or_sense(entry: str, tmp_path: Path) -> None
 def test_a_word_of_the_command_counts_before_the_file(tmp_path: Path) -> None:
     files = {"c.toml": "[comm]\ntrain_timeout_seconds = 50\ninit_timeout_seconds = 70\n[job]\nconfig = 1\n"}
 
-    looks = looked(
+    results = looked(
         tmp_path, files, "torchrun", "t.py", "--job.config_file", "c.toml", "--comm.train_timeout_seconds", "90"
     )
 
-    assert looks[Configuration].found.files[0].get("comm.train_timeout_seconds") == 90
-    timers = {timer.name: timer.seconds for timer in looks[Timers].found.timers}
+    assert results[Configuration].found.files[0].get("comm.train_timeout_seconds") == 90
+    timers = {timer.name: timer.seconds for timer in results[Timers].found.timers}
     assert (timers["comm.train_timeout_seconds"], timers["comm.init_timeout_seconds"]) == (90, 70)
 
 
@@ -140,10 +140,10 @@ def test_as_many_processes_as_cards(tmp_path: Path) -> None:
 def test_arguments_in_a_file(tmp_path: Path) -> None:
     files = {"args.txt": "--lr\n0.1\n--ddp_timeout 77\n\n", "run.sh": "torchrun t.py @args.txt @none.txt\n"}
 
-    looks = looked(tmp_path, files, "bash", "run.sh")
+    results = looked(tmp_path, files, "bash", "run.sh")
 
-    assert looks[Launch].found.arguments == {"lr": "0.1", "ddp_timeout": "77"}
-    assert any(timer.seconds == 77 for timer in looks[Timers].found.timers)
+    assert results[Launch].found.arguments == {"lr": "0.1", "ddp_timeout": "77"}
+    assert any(timer.seconds == 77 for timer in results[Timers].found.timers)
 
 
 def test_what_scripts_export_is_seen_by_every_check_and_a_secret_stays_here(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ PROGRAMS = Path(__file__).with_name("programs")
 def read(folder: Path, command: str) -> ProgramSource:
     machine = Machine(environment={"PATH": "/none"})
     machine.folder = str(folder)
-    ((_, look),) = collect_program.collect(machine, PlannedJob(("torchrun", *command.split())))
-    assert look.found is not None
-    return look.found
+    ((_, result),) = collect_program.collect(machine, PlannedJob(("torchrun", *command.split())))
+    assert result.found is not None
+    return result.found
 
 
 def test_the_command_overrides_configuration_files() -> None:

@@ -29,9 +29,9 @@ def launches() -> Iterator[tuple[Path, str]]:
 def test_what_is_marked_is_left_out_and_nothing_else(file: Path, command: str) -> None:
     machine = Machine(environment={"PATH": "/none"})
     machine.folder = str(file.parent)
-    ((_, look),) = collect_program.collect(machine, PlannedJob(tuple(command.split())))
-    assert look.found is not None
-    live, whole = (texts[0].text.splitlines() for texts in (look.found.files, look.found.whole))
+    ((_, result),) = collect_program.collect(machine, PlannedJob(tuple(command.split())))
+    assert result.found is not None
+    live, whole = (texts[0].text.splitlines() for texts in (result.found.files, result.found.whole))
 
     assert any(marks_of(file.read_text()))
     left_out = [

@@ -74,7 +74,7 @@ def left_behind(mark: str) -> list[str]:
 
 
 def judged(run: DryRun) -> dict[str, Any]:
-    verdict = judge([NodeInspection("h1", looks={DryRun: InspectionResult(run)})], ["sameness"])
+    verdict = judge([NodeInspection("h1", results={DryRun: InspectionResult(run)})], ["sameness"])
     return {finding.subject: finding for finding in verdict.findings}
 
 

@@ -31,12 +31,12 @@ MIN_GAIN = 1.5
 
 def verdict_of(search: BisectResult, node: str) -> Verdict:
     """The verdict of the probe, its first finding with the remedies that were found."""
-    look: InspectionResult[ProbeResult] = (
+    result: InspectionResult[ProbeResult] = (
         InspectionResult(search.before)
         if search.before is not None
         else InspectionResult(because=say("{reason}", reason=search.refused))
     )
-    verdict = replace(judge([NodeInspection(node, looks={ProbeResult: look})], [CHECK]), suggested=None)
+    verdict = replace(judge([NodeInspection(node, results={ProbeResult: result})], [CHECK]), suggested=None)
     if search.before is None:
         return replace(verdict, status=Status.UNKNOWN)
     if not verdict.findings:

@@ -120,7 +120,7 @@ def topology_from_numa(cards: Cards, bus: PciCards) -> CardTopology:
 
 
 def farthest_link(ways: CardTopology, cards: Sequence[Card]) -> int | None:
-    """The longest way between two of ``cards``; None when one is not told or there is only one card."""
+    """The longest way between two of ``cards``; None when one is not known or there is only one card."""
     found = [ways.distance(one.index, other.index) for one, other in combinations(cards, 2)]
     known = [distance for distance in found if distance is not None]
     return max(known) if known and len(known) == len(found) else None

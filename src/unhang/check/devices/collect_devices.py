@@ -39,7 +39,7 @@ MAX_XIDS = 1_000
 
 
 def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
-    """Look at each."""
+    """Driver, cards and libraries, each with what was found or why not."""
     yield DeviceSelection, InspectionResult(_choice(machine, plan))
     pci = pci_cards(machine)
     yield PciCards, pci

@@ -33,7 +33,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class CardProcess:
-    """A process that computes on a card; ``used`` bytes of its memory, 0 when that is not told."""
+    """A process that computes on a card; ``used`` bytes of its memory, 0 when that is not known."""
 
     uuid: str
     pid: int

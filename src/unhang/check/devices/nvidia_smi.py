@@ -72,7 +72,7 @@ def query_health(machine: Machine) -> InspectionResult[CardHealth]:
     queries = [f"--query-gpu=uuid,{','.join(f'{family}.{name}' for name in SLOWDOWNS)}" for family in families]
     fields = "gpu_uuid,remapped_rows.pending,remapped_rows.failure"
     lines = [nvidia_smi_command(query, CSV) for query in (*queries, f"--query-remapped-rows={fields}")]
-    *reasons, rows = (output_text(look) for look in run_commands(machine, *lines))
+    *reasons, rows = (output_text(result) for result in run_commands(machine, *lines))
     told = next((text for text in reasons if text), "")
     slowed: Mapping[str, tuple[str, ...]] = {row[0]: _active(row[1:]) for row in _rows(told, 1 + len(SLOWDOWNS))}
     remapping = {row[0]: _remapping(row[1], row[2]) for row in _rows(rows, 3)}
@@ -89,9 +89,9 @@ def run_commands(machine: Machine, *lines: Sequence[str]) -> tuple[InspectionRes
         return tuple(pool.map(machine.command, lines))
 
 
-def output_text(look: InspectionResult[CommandOutput]) -> str:
+def output_text(result: InspectionResult[CommandOutput]) -> str:
     """What a command that succeeded printed; else empty."""
-    return look.found.text if look.found is not None and look.found.code == 0 else ""
+    return result.found.text if result.found is not None and result.found.code == 0 else ""
 
 
 def _text(machine: Machine, *words: str) -> str:

@@ -20,7 +20,7 @@ class CardTopology:
     """By nvidia-smi; else only the NUMA nodes are known, from the bus."""
 
     def distance(self, one: int, other: int) -> int | None:
-        """0 for NVLink, 5 for a way between processors; None when it is not told."""
+        """0 for NVLink, 5 for a way between processors; None when it is not known."""
         way = self.ways.get((one, other), "")
         name = "NV" if way.startswith("NV") else way
         return DISTANCES.index(name) if name in DISTANCES else None
@@ -46,7 +46,7 @@ class NvLinks:
 
 @dataclass(frozen=True, slots=True)
 class NvlinkFabric:
-    """NVSwitches of this machine. ``manager``: what systemd says of the fabric manager, empty when it was not told;
+    """NVSwitches of this machine. ``manager``: what systemd says of the fabric manager, empty when that is not known;
     ``states``: the card's state and status in the fabric by bus (``Completed``, ``Success``); absent before Hopper.
     """
 

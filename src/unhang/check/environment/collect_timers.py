@@ -103,14 +103,14 @@ class _Program:
 
 def _of_program(machine: Machine, plan: PlannedJob, launch: Launch) -> _Program:
     """Of every file that the launch leads to, as it would run them."""
-    look = read_program_source(machine, plan.command)
-    if look.found is None:
-        return _Program(because=look.because if launch.program.endswith(".py") else None)
+    result = read_program_source(machine, plan.command)
+    if result.found is None:
+        return _Program(because=result.because if launch.program.endswith(".py") else None)
     timers: list[Timer] = []
     without: list[Evidence] = []
     unknown: list[ProcessGroupTimeout] = []
     makes_first = False
-    for one in look.found.limits:
+    for one in result.found.limits:
         itself = one.call in _MAKE_IT_THEMSELVES and not one.guarded
         seconds = one.seconds if one.given or not itself else NCCL_DEFAULT_S
         makes_first |= itself and seconds is not None

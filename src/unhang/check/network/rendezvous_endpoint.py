@@ -46,10 +46,10 @@ def find_rendezvous_endpoint(
     address, port, evidence = named
     if any(mark in address for mark in "$`"):  # a shell makes it; the way to the program is said to be unread there
         return InspectionResult()
-    look = resolve_host(machine, address)
-    if look.found is None:
-        return InspectionResult(because=look.because, how=look.how)
-    addresses = look.found
+    result = resolve_host(machine, address)
+    if result.found is None:
+        return InspectionResult(because=result.because, how=result.how)
+    addresses = result.found
     here = any(is_loopback(one) or (seen is not None and seen.with_address(one) is not None) for one in addresses)
     answer = ""
     if "RANK" in environment:  # started by the launcher: the ranks have met already
@@ -70,11 +70,11 @@ def resolve_host(machine: Machine, name: str, limit_s: float = RESOLVE_S) -> Ins
         return InspectionResult((name,))
     if _HOST.fullmatch(name) is None:
         return InspectionResult(because=say("{name} is no name of a host: only running tells", name=name))
-    look = machine.command(["getent", "ahosts", name], limit_s)
-    if look.because is not None:
-        return InspectionResult(because=look.because, how=look.how)
-    if look.found is not None:
-        lines = look.found.text.splitlines() if look.found.code == 0 else []
+    result = machine.command(["getent", "ahosts", name], limit_s)
+    if result.because is not None:
+        return InspectionResult(because=result.because, how=result.how)
+    if result.found is not None:
+        lines = result.found.text.splitlines() if result.found.code == 0 else []
         return InspectionResult(tuple(dict.fromkeys(line.split()[0] for line in lines if line.strip())))
     hosts = (line.partition("#")[0].split() for line in (machine.read("/etc/hosts").found or "").splitlines())
     found = tuple(dict.fromkeys(words[0] for words in hosts if name in words[1:]))
@@ -159,10 +159,10 @@ def _listens(machine: Machine, port: int) -> bool:
 def _reached(machine: Machine, address: str, port: int) -> str:
     started = time.monotonic()
     words = [address, str(port), str(REACH_S)]
-    look = machine.program(Path(network_trial.__file__), words, REACH_S + 2)
-    if look.found is None:
+    result = machine.program(Path(network_trial.__file__), words, REACH_S + 2)
+    if result.found is None:
         return "silent" if time.monotonic() - started >= REACH_S else ""
     try:
-        return str(json.loads(look.found.text)["answer"])
+        return str(json.loads(result.found.text)["answer"])
     except (ValueError, KeyError, TypeError):
         return ""

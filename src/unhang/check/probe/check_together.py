@@ -52,6 +52,6 @@ def _share_node_answers(situations: Sequence[NodeInspection]) -> list[NodeInspec
     first: dict[str, NodeInspection] = {}
     for situation in situations:
         known = first.get(situation.node)
-        if known is None or len(situation.looks) > len(known.looks):
+        if known is None or len(situation.results) > len(known.results):
             first[situation.node] = situation
-    return [replace(s, looks={**first[s.node].looks, **s.looks}) for s in situations]
+    return [replace(s, results={**first[s.node].results, **s.results}) for s in situations]

@@ -1,4 +1,4 @@
-"""Every rank of ``unhang check`` under a launcher hands its answers to rank 0: through a folder, or torch's store.
+"""``unhang check`` under a launcher: every rank sends its results to rank 0, through a folder or torch's store.
 
 All waits are bounded. Through a folder nobody trusts a clock or a leftover: rank 0 asks with a word of its own, and the
 others answer every question they see there until the one that asked says it is done.

@@ -25,7 +25,7 @@ _SLACK_S = 3.0
 
 
 class Participants(Protocol):
-    """Runs a job on all ranks and brings home what they said."""
+    """Runs probe jobs on all ranks and gathers their reports."""
 
     places: Sequence[ProcessLocation]
     missing: tuple[int, ...]
@@ -54,7 +54,7 @@ class LocalParticipants:
 
 @dataclass(slots=True)
 class RemoteParticipants:
-    """Rank 0 of a company whose other ranks have processes of their own, on any node."""
+    """Rank 0 of a job whose other ranks have processes of their own, on any node."""
 
     meeting: ProbeStore
     places: Sequence[ProcessLocation] = ()

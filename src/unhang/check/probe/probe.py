@@ -30,9 +30,9 @@ LIMITS_S = {"gloo": 5.0, "nccl": 30.0}
 
 @dataclass(slots=True)
 class ProbeRun:
-    """One probe on ``company``. ``scopes``: ranks of a group by the setting they come from."""
+    """One probe on ``participants``. ``scopes``: ranks of a group by the setting they come from."""
 
-    company: Participants
+    participants: Participants
     backend: str
     limit_s: float
     scopes: Mapping[str, int] = field(default_factory=dict)
@@ -43,8 +43,8 @@ class ProbeRun:
     def whole(self) -> ProbeResult:
         """Every operation on every group, then whatever is needed to say who is to blame."""
         started = time.monotonic()
-        nodes = node_names(list(self.company.places))
-        if self.company.missing:
+        nodes = node_names(list(self.participants.places))
+        if self.participants.missing:
             return self._probed(nodes, (), started)
         probed = self._together(nodes, started)
         if probed.failure is None:
@@ -65,8 +65,8 @@ class ProbeRun:
     def run_quick(self, changes: Mapping[str, str]) -> ProbeResult:
         """Whether all ranks work together under ``changes`` of the environment, and how fast."""
         started = time.monotonic()
-        nodes = node_names(list(self.company.places))
-        if self.company.missing:
+        nodes = node_names(list(self.participants.places))
+        if self.participants.missing:
             return self._probed(nodes, (), started)
         islands: Groups = (tuple(range(len(nodes))),)
         outcome = self._run(islands, quick_steps(len(nodes), self._sizes), changes)
@@ -80,13 +80,13 @@ class ProbeRun:
         self, islands: Groups, steps: tuple[ProbeStep, ...], changes: Mapping[str, str] | None = None
     ) -> JobOutcome:
         self._jobs += 1
-        return self.company.run(ProbeJob(self._jobs, self.backend, islands, steps, self.limit_s, changes or {}))
+        return self.participants.run(ProbeJob(self._jobs, self.backend, islands, steps, self.limit_s, changes or {}))
 
     def _probed(
         self, nodes: tuple[str, ...], steps: tuple[ProbeStep, ...], started: float, outcome: JobOutcome | None = None
     ) -> ProbeResult:
         between = len(set(nodes)) > 1
-        links = [place.link for place in self.company.places if place.link is not None]
+        links = [place.link for place in self.participants.places if place.link is not None]
         devices = {line.rank: line.device for line in outcome.lines if line.device} if outcome else {}
         return ProbeResult(
             backend=self.backend,
@@ -94,10 +94,10 @@ class ProbeRun:
             steps=steps,
             limit_s=self.limit_s,
             pairs=tuple(pairs_of(outcome.job.steps, outcome.lines)) if outcome else (),
-            missing=self.company.missing,
+            missing=self.participants.missing,
             place=self.address,
             link=min(links) if between and len(links) == len(nodes) else None,
-            interface=self.company.places[0].interface if between else "",
+            interface=self.participants.places[0].interface if between else "",
             left=outcome.left if outcome else 0,
             planned=self.planned,
             devices=tuple(devices.get(rank, "") for rank in range(len(nodes))) if devices else (),

@@ -45,10 +45,10 @@ def run(chosen: argparse.Namespace) -> int:
     return 0 if said is not None else 1
 
 
-def _work(chosen: argparse.Namespace, company: Participants, place: str, end: Callable[[bytes], None]) -> int:
+def _work(chosen: argparse.Namespace, participants: Participants, place: str, end: Callable[[bytes], None]) -> int:
     backend = chosen.backend or _backend()
     scopes = {name: int(ranks) for name, _, ranks in (word.rpartition(":") for word in chosen.scope)}
-    probe = ProbeRun(company, backend, chosen.limit or LIMITS_S[backend], scopes, chosen.planned, place)
+    probe = ProbeRun(participants, backend, chosen.limit or LIMITS_S[backend], scopes, chosen.planned, place)
     if chosen.verb == "probe":
         last = _give(probe.whole())
     else:

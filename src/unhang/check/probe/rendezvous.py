@@ -23,7 +23,8 @@ _NAME = "unhang/probe"
 
 @dataclass(frozen=True, slots=True)
 class LauncherRank:
-    """Our place among the processes a launcher started. ``hosted``: somebody else keeps the store (torchrun)."""
+    """Rank, world size and store address that a launcher gave this process. ``hosted``: somebody else keeps the store
+    (torchrun)."""
 
     rank: int
     world: int

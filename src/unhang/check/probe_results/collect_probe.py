@@ -38,7 +38,7 @@ HOW = "unhang check --only probe"
 
 def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
     """Run the probe and read its answer."""
-    here = NodeInspection(looks=dict(configuration_files.collect(machine, plan)))
+    here = NodeInspection(results=dict(configuration_files.collect(machine, plan)))
     settings = dict(collect_environment.collect(machine, plan))[JobEnvironment].found
     told = {one.name: one.value for one in settings.in_force.values() if one.origin == "command"} if settings else {}
     yield ProbeResult, _probed(machine, probe_arguments(here), told)

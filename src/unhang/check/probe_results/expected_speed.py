@@ -22,7 +22,7 @@ SMALLEST = whole_threshold("expected_speed.smallest")
 
 @dataclass(frozen=True, slots=True)
 class SlowCollectives:
-    """``step``: the fastest that was measured. ``floor``: what it should have reached, bytes a second."""
+    """Fastest measured collective, whose bus bandwidth is below ``floor`` (bytes per second)."""
 
     step: ProbeStep
     bus: float

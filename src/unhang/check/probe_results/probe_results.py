@@ -103,7 +103,7 @@ class ProbeResult:
     """Names of the cards by rank; empty on CPU."""
     took_s: float = 0.0
     failed_once: bool = False
-    """The first try did not finish and no group alone failed; what is told here is the second."""
+    """The first try did not finish and no group alone failed; what is reported here is the second."""
 
     def __post_init__(self) -> None:
         """Raise where it tells of ranks that took no part: another process wrote it."""

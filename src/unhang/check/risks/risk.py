@@ -39,8 +39,8 @@ def risk(check: str, subject: str, cause: Cause, summary: Text, **parts: Any) ->
     return Finding(cause, certainty, severity, summary, check=check, subject=subject, **parts)
 
 
-def could_not(check: str, what: Text, look: InspectionResult[Any]) -> NotChecked | None:
-    """The gap that ``look`` leaves in the question ``what``; None when it found something, or nothing to find."""
-    if look.because is None:
+def could_not(check: str, what: Text, result: InspectionResult[Any]) -> NotChecked | None:
+    """The gap that ``result`` leaves in the question ``what``; None when it found something, or nothing to find."""
+    if result.because is None:
         return None
-    return NotChecked(what, look.because, look.how, check=check)
+    return NotChecked(what, result.because, result.how, check=check)

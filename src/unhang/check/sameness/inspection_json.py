@@ -42,8 +42,10 @@ SENT_MODULES = (
 
 def encode_inspection(here: NodeInspection) -> str:
     """``here`` as JSON, without sources and without variables of the shell that are none of ours."""
-    looks = [[_name(kind), _encode(_shareable(look))] for kind, look in here.looks.items() if kind not in NOT_SENT]
-    return json.dumps({"node": here.node, "rank": here.rank, "looks": looks})
+    results = [
+        [_name(kind), _encode(_shareable(result))] for kind, result in here.results.items() if kind not in NOT_SENT
+    ]
+    return json.dumps({"node": here.node, "rank": here.rank, "looks": results})
 
 
 def decode_inspection(text: str) -> NodeInspection:
@@ -56,24 +58,25 @@ def decode_inspection(text: str) -> NodeInspection:
         raise EvidenceError(f"the answer of a rank is larger than {MAX_CHARACTERS >> 20} MB")
     try:
         said = json.loads(text)
-        looks = {_kinds()[name]: _decode(look) for name, look in said["looks"]}
+        results = {_kinds()[name]: _decode(result) for name, result in said["looks"]}
         if not all(
-            isinstance(look, InspectionResult) and isinstance(look.found, kind | None) for kind, look in looks.items()
+            isinstance(result, InspectionResult) and isinstance(result.found, kind | None)
+            for kind, result in results.items()
         ):
             raise ValueError("a look is none, or one at something else")
         rank = said["rank"]
-        return NodeInspection(str(said["node"]), int(rank) if rank is not None else None, looks)
+        return NodeInspection(str(said["node"]), int(rank) if rank is not None else None, results)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise EvidenceError(f"the answer of a rank cannot be read ({type(error).__name__}: {error})") from error
 
 
-def _shareable(look: InspectionResult[Any]) -> InspectionResult[Any]:
-    if not isinstance(look.found, JobEnvironment):
-        return look
-    names = comparable_variables({name: setting.value for name, setting in look.found.in_force.items()})
-    kept = {name: setting for name, setting in look.found.in_force.items() if name in names}
-    shadowed = tuple(pair for pair in look.found.shadowed if pair[0].name in names)
-    return InspectionResult(JobEnvironment(kept, shadowed), look.because, look.how)
+def _shareable(result: InspectionResult[Any]) -> InspectionResult[Any]:
+    if not isinstance(result.found, JobEnvironment):
+        return result
+    names = comparable_variables({name: setting.value for name, setting in result.found.in_force.items()})
+    kept = {name: setting for name, setting in result.found.in_force.items() if name in names}
+    shadowed = tuple(pair for pair in result.found.shadowed if pair[0].name in names)
+    return InspectionResult(JobEnvironment(kept, shadowed), result.because, result.how)
 
 
 @cache

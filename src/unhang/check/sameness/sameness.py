@@ -12,7 +12,8 @@ from unhang.sentences import Text, rank_ranges
 
 @dataclass(frozen=True, slots=True)
 class NodeFingerprint:
-    """What one node would bring to the job. Hashes are SHA-256, shortened; by path as the command leads to it."""
+    """Hashes of program and configuration, environment and versions of one node, which must be equal on all nodes.
+    SHA-256, shortened; by path as the command leads to it."""
 
     program: Mapping[str, str] = field(default_factory=dict)
     configuration: Mapping[str, str] = field(default_factory=dict)

@@ -129,11 +129,15 @@ def _measured(
 def _tried(machine: Machine, *words: str, limit_s: float) -> tuple[dict[str, Any], Text | None, bool]:
     """What a step answered, why it did not, and whether it was cut off at its limit."""
     started = time.monotonic()
-    look = machine.program(_TRIAL, words, limit_s)
-    if look.found is None:
-        return {}, look.because, look.because is not None and time.monotonic() - started >= limit_s
+    result = machine.program(_TRIAL, words, limit_s)
+    if result.found is None:
+        return {}, result.because, result.because is not None and time.monotonic() - started >= limit_s
     try:
-        answer = json.loads(look.found.text)
+        answer = json.loads(result.found.text)
     except ValueError:
-        return {"trouble": look.found.text.strip().rsplit("\n", 1)[-1] or f"exit code {look.found.code}"}, None, False
+        return (
+            {"trouble": result.found.text.strip().rsplit("\n", 1)[-1] or f"exit code {result.found.code}"},
+            None,
+            False,
+        )
     return answer if isinstance(answer, dict) else {}, None, False

@@ -36,7 +36,7 @@ class JobPath:
     trouble: str = ""
     """Why it could not be looked at."""
     hung: bool = False
-    """The look did not come back."""
+    """The inspection did not come back."""
 
     @property
     def written(self) -> bool:

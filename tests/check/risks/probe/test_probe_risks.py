@@ -25,7 +25,7 @@ SIZE = 64 << 20
 
 
 def verdict(probed: ProbeResult) -> Verdict:
-    return judge([NodeInspection("h1", looks={ProbeResult: InspectionResult(probed)})], ["probe"])
+    return judge([NodeInspection("h1", results={ProbeResult: InspectionResult(probed)})], ["probe"])
 
 
 def only(probed: ProbeResult) -> Finding:
@@ -150,7 +150,9 @@ def test_what_the_backend_cannot_do_and_what_was_not_there_could_not_be_looked_a
 
 
 def test_no_probe_is_not_health() -> None:
-    said = judge([NodeInspection(looks={ProbeResult: InspectionResult(because=say("there is no PyTorch"))})], ["probe"])
+    said = judge(
+        [NodeInspection(results={ProbeResult: InspectionResult(because=say("there is no PyTorch"))})], ["probe"]
+    )
 
     assert [item.check for item in said.not_checked] == ["probe"]
     assert said.checked == ()
@@ -190,7 +192,7 @@ def test_a_stored_machine_answers_as_it_did(stored: str | None, because: str | N
 def test_the_group_sizes_of_the_job_are_tried() -> None:
     tree = {"parallelism": {"tensor_parallel_degree": 2, "pipeline_parallel_degree": 1}}
     here = NodeInspection(
-        looks={
+        results={
             Launch: InspectionResult(Launch("torchrun", processes=8, nodes=2)),
             Configuration: InspectionResult(Configuration((ConfigFile("t.toml", "torchtitan", tree),))),
         }

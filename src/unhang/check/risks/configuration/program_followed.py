@@ -32,12 +32,12 @@ MAX_BRANCHES = 3
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """What of the program was not read, and how much of it was."""
-    look = here.result(ProgramSource)
-    if (gap := could_not(CHECK, say("The source of the program"), look)) is not None:
+    result = here.result(ProgramSource)
+    if (gap := could_not(CHECK, say("The source of the program"), result)) is not None:
         yield gap
-    if look.found is None:
+    if result.found is None:
         return
-    program, gaps = look.found, list(_gaps(look.found))
+    program, gaps = result.found, list(_gaps(result.found))
     yield from gaps
     if gaps:
         yield PassedCheck(CHECK, _read(program))

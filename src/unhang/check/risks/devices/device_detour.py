@@ -48,21 +48,21 @@ def ask(here: NodeInspection) -> Iterator[Answer]:
 
 
 def _access_control(here: NodeInspection, maker: str) -> Iterator[Answer]:
-    look = here.result(AccessControl)
-    gap = could_not(CHECK, say("Whether bridges send what cards exchange up to the processor (ACS)"), look)
+    result = here.result(AccessControl)
+    gap = could_not(CHECK, say("Whether bridges send what cards exchange up to the processor (ACS)"), result)
     if gap is not None and not maker:
         yield gap
-    if look.found is None:
+    if result.found is None:
         return
-    if not look.found.bridges:
+    if not result.found.bridges:
         yield PassedCheck(CHECK, say("ACS redirects nothing"))
         return
-    remedy, count = _level() if maker else _switch_off(), len(look.found.bridges)
+    remedy, count = _level() if maker else _switch_off(), len(result.found.bridges)
     yield _finding(
         "ACS",
         say("ACS is on at {count} bridges: what cards exchange goes up to the processor", count=count),
         say("a virtual machine needs ACS; only its host can change it") if maker else None,
-        Evidence(Source("lspci -vvv"), f"ReqRedir+ at {', '.join(look.found.bridges[:8])}"),
+        Evidence(Source("lspci -vvv"), f"ReqRedir+ at {', '.join(result.found.bridges[:8])}"),
         remedy,
     )
 

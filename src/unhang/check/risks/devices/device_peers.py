@@ -34,7 +34,7 @@ CHECK = "topology"
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge the pairs of the job's cards."""
-    look, cards, chosen = here.result(PeerAccess), here.found(Cards), find_chosen_cards(here)
+    result, cards, chosen = here.result(PeerAccess), here.found(Cards), find_chosen_cards(here)
     if cards is None or chosen is None or len(chosen.cards) < 2:
         return
     settings = here.found(JobEnvironment)
@@ -42,12 +42,12 @@ def ask(here: NodeInspection) -> Iterator[Answer]:
     if offers_unsupported_p2p(cards, chosen) and not off:
         yield _hangs(cards)
         return
-    gap = could_not(CHECK, say("Whether the cards may read each other's memory"), look)
+    gap = could_not(CHECK, say("Whether the cards may read each other's memory"), result)
     if gap is not None:
         yield gap
-    if look.found is None:
+    if result.found is None:
         return
-    barred = barred_pairs(look.found, chosen)
+    barred = barred_pairs(result.found, chosen)
     if barred:
         yield _through_memory(barred)
     else:

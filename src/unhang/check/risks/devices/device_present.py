@@ -31,20 +31,20 @@ CHECK = "devices"
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge what answers."""
-    look, trouble = here.result(Cards), here.found(DriverFailure)
+    result, trouble = here.result(Cards), here.found(DriverFailure)
     on_bus = (here.found(PciCards) or PciCards()).of("nvidia")
     yield from _others(here)
     told = None if trouble is None else _trouble(trouble, on_bus=bool(on_bus))
     if told is not None:
         yield told
-    elif look.because is not None and (gap := could_not(CHECK, say("The cards"), look)) is not None:
+    elif result.because is not None and (gap := could_not(CHECK, say("The cards"), result)) is not None:
         yield gap
-    if look.found is not None and look.found.cards:
-        kinds = sorted({card.name for card in look.found.cards})
-        yield PassedCheck(CHECK, say("{count} × {kinds}", count=len(look.found.cards), kinds=", ".join(kinds)))
-    elif told is None and look.because is None and not on_bus and not _named(here):
+    if result.found is not None and result.found.cards:
+        kinds = sorted({card.name for card in result.found.cards})
+        yield PassedCheck(CHECK, say("{count} × {kinds}", count=len(result.found.cards), kinds=", ".join(kinds)))
+    elif told is None and result.because is None and not on_bus and not _named(here):
         yield PassedCheck(CHECK, say("no GPU here: collectives run over Gloo"))
-    elif told is None and look.because is None and on_bus:
+    elif told is None and result.because is None and on_bus:
         yield _unseen(here, on_bus)
 
 

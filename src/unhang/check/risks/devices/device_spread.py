@@ -48,13 +48,13 @@ SLOW = DISTANCES.index("SYS")
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Compare the chosen cards with the best as many."""
-    look, cards, chosen = here.result(CardTopology), here.found(Cards), find_chosen_cards(here)
-    gap = could_not(CHECK, say("How the cards reach each other"), look)
+    result, cards, chosen = here.result(CardTopology), here.found(Cards), find_chosen_cards(here)
+    gap = could_not(CHECK, say("How the cards reach each other"), result)
     if gap is not None:
         yield gap
     if cards is None or chosen is None or len(chosen.cards) < 2:
         return
-    ways = look.found or topology_from_numa(cards, here.found(PciCards) or PciCards())
+    ways = result.found or topology_from_numa(cards, here.found(PciCards) or PciCards())
     worst = farthest_link(ways, chosen.cards)
     if worst is None:
         return

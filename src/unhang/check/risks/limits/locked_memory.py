@@ -31,13 +31,13 @@ ENOUGH = whole_threshold("locked_memory.enough")
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge the limit, where there is RDMA."""
-    look, devices = here.result(ProcessLimits), here.found(RdmaDevices)
-    gap = could_not(CHECK, say("How much memory may be locked"), look)
+    result, devices = here.result(ProcessLimits), here.found(RdmaDevices)
+    gap = could_not(CHECK, say("How much memory may be locked"), result)
     if gap is not None:
         yield gap
-    if look.found is None or devices is None or not devices.names:
+    if result.found is None or devices is None or not devices.names:
         return
-    limit = look.found.locked_memory
+    limit = result.found.locked_memory
     if limit is None or limit >= ENOUGH:
         yield PassedCheck(CHECK, say("enough memory may be locked for RDMA"))
         return

@@ -31,18 +31,18 @@ MIN_SHARE = threshold("memory_limit.min_share")
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge what is free under the tightest limit."""
-    look = here.result(MemoryLimit)
-    gap = could_not(CHECK, say("How much memory there is"), look)
+    result = here.result(MemoryLimit)
+    gap = could_not(CHECK, say("How much memory there is"), result)
     if gap is not None:
         yield gap
-    if look.found is None:
+    if result.found is None:
         return
-    limit, free = look.found.limit, look.found.limit - look.found.used
+    limit, free = result.found.limit, result.found.limit - result.found.used
     parts = {"free": round(free / 2**30, 1), "limit": round(limit / 2**30, 1)}
     if free >= MIN_FREE and free >= MIN_SHARE * limit:
         yield PassedCheck(CHECK, say("{free} of {limit} GB of memory are free", **parts))
         return
-    subject = look.found.group or "memory"
+    subject = result.found.group or "memory"
     yield risk(
         CHECK,
         subject,

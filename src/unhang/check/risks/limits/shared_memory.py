@@ -32,13 +32,13 @@ CONTAINER_DEFAULT = whole_threshold("shared_memory.container_default")
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge the size of ``/dev/shm``."""
-    look = here.result(SharedMemory)
-    gap = could_not(CHECK, say("How large shared memory is"), look)
+    result = here.result(SharedMemory)
+    gap = could_not(CHECK, say("How large shared memory is"), result)
     if gap is not None:
         yield gap
-    if look.found is None:
+    if result.found is None:
         return
-    size = look.found.size
+    size = result.found.size
     if size >= ENOUGH:
         yield PassedCheck(CHECK, say("/dev/shm has {size} MB", size=size >> 20))
         return

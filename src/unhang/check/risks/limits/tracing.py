@@ -31,14 +31,14 @@ NOBODY = 3
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge whether stacks can be seen later."""
-    look = here.result(Tracing)
-    gap = could_not(CHECK, say("Whether stacks of running ranks can be seen"), look)
+    result = here.result(Tracing)
+    gap = could_not(CHECK, say("Whether stacks of running ranks can be seen"), result)
     if gap is not None:
         yield gap
-    if look.found is None:
+    if result.found is None:
         return
-    scope = look.found.scope
-    if scope == 0 or (look.found.may_trace and scope < NOBODY):
+    scope = result.found.scope
+    if scope == 0 or (result.found.may_trace and scope < NOBODY):
         yield PassedCheck(CHECK, say("stacks of running ranks can be seen"))
         return
     yield risk(

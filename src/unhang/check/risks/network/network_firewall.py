@@ -30,25 +30,25 @@ CHECK = "network"
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge the ports the job would listen on; on one node nobody comes from outside."""
-    look = here.result(Firewall)
-    if look is NOT_INSPECTED:
+    result = here.result(Firewall)
+    if result is NOT_INSPECTED:
         return
-    gap = could_not(CHECK, say("Whether a firewall of this node drops connections of the others"), look)
+    gap = could_not(CHECK, say("Whether a firewall of this node drops connections of the others"), result)
     if gap is not None:
         yield gap
-    if look.found is None:
+    if result.found is None:
         return
     meeting = here.found(RendezvousEndpoint)
-    any_port = sum(look.found.listening) // 2
+    any_port = sum(result.found.listening) // 2
     ports = [meeting.port] if meeting is not None and meeting.here and meeting.port else []
-    passages = {port: firewall_decision(look.found, port) for port in (*ports, any_port)}
+    passages = {port: firewall_decision(result.found, port) for port in (*ports, any_port)}
     closed = {port: one for port, one in passages.items() if one.verdict == "closed"}
     if closed:
         rules = dict.fromkeys(one.rule for one in closed.values())
         yield _drops(
-            look.found, any_port in closed, ports, tuple(Evidence(Source("iptables -S"), rule) for rule in rules)
+            result.found, any_port in closed, ports, tuple(Evidence(Source("iptables -S"), rule) for rule in rules)
         )
-    elif look.found.dropping or any(one.verdict == "unsure" for one in passages.values()):
+    elif result.found.dropping or any(one.verdict == "unsure" for one in passages.values()):
         because = say("its rules tell senders apart, or are written for nftables")
         what = say("Whether a firewall of this node drops connections of the others")
         yield NotChecked(what, because, "sudo nft list ruleset", check=CHECK)

@@ -33,14 +33,14 @@ CHECK = "network"
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge what the name resolves to."""
-    look, settings = here.result(HostName), here.found(JobEnvironment) or JobEnvironment({})
-    gap = could_not(CHECK, say("What the node's name resolves to"), look)
+    result, settings = here.result(HostName), here.found(JobEnvironment) or JobEnvironment({})
+    gap = could_not(CHECK, say("What the node's name resolves to"), result)
     if gap is not None:
         yield gap
     interfaces = here.found(Interfaces)
-    if look.found is None or interfaces is None or settings.value("GLOO_SOCKET_IFNAME"):
+    if result.found is None or interfaces is None or settings.value("GLOO_SOCKET_IFNAME"):
         return
-    host, choice = look.found, gloo_choice(interfaces, settings, look.found)
+    host, choice = result.found, gloo_choice(interfaces, settings, result.found)
     if choice.address is None or not choice.address.loopback:
         return  # told beside Gloo's interface
     severity = weight_between_nodes(here)

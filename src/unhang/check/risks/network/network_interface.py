@@ -36,17 +36,17 @@ CHECK = "network"
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge what each library would take."""
-    look, settings = here.result(Interfaces), here.found(JobEnvironment) or JobEnvironment({})
-    gap = could_not(CHECK, say("Which interface NCCL and Gloo would take"), look)
+    result, settings = here.result(Interfaces), here.found(JobEnvironment) or JobEnvironment({})
+    gap = could_not(CHECK, say("Which interface NCCL and Gloo would take"), result)
     if gap is not None:
         yield gap
-    if look.found is None:
+    if result.found is None:
         return
     versions = here.found(Versions) or Versions({})
-    yield from _judged(here, "NCCL", nccl_choice(look.found, settings, versions.of.get("nccl")), settings)
+    yield from _judged(here, "NCCL", nccl_choice(result.found, settings, versions.of.get("nccl")), settings)
     host = here.result(HostName)
     if host.because is None or settings.value("GLOO_SOCKET_IFNAME"):
-        yield from _judged(here, "Gloo", gloo_choice(look.found, settings, host.found), settings)
+        yield from _judged(here, "Gloo", gloo_choice(result.found, settings, host.found), settings)
 
 
 def _judged(here: NodeInspection, library: str, choice: InterfaceChoice, settings: JobEnvironment) -> Iterator[Answer]:

@@ -35,24 +35,24 @@ CHECK = "network"
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge whether NCCL finds a plug-in for each fabric that is here."""
-    look, settings = here.result(NetworkPlugins), here.found(JobEnvironment) or JobEnvironment({})
-    gap = could_not(CHECK, say("Which network plug-ins are there"), look)
+    result, settings = here.result(NetworkPlugins), here.found(JobEnvironment) or JobEnvironment({})
+    gap = could_not(CHECK, say("Which network plug-ins are there"), result)
     if gap is not None:
         yield gap
     severity = weight_between_nodes(here, Severity.SLOWS)
-    if look.found is None or severity is None:
+    if result.found is None or severity is None:
         return
     wish = settings.value("NCCL_NET_PLUGIN") or ""
-    if wish not in ("", "none") and not look.found.fabrics and not _file(look.found, wish):
-        yield _missing(settings.in_force["NCCL_NET_PLUGIN"], look.found)
+    if wish not in ("", "none") and not result.found.fabrics and not _file(result.found, wish):
+        yield _missing(settings.in_force["NCCL_NET_PLUGIN"], result.found)
     for fabric in plugin_fabrics():
-        if fabric.name not in look.found.fabrics:
+        if fabric.name not in result.found.fabrics:
             continue
-        file = _file(look.found, wish)
+        file = _file(result.found, wish)
         if file:
             yield PassedCheck(CHECK, say("{fabric} has its plug-in {path}", fabric=fabric.name, path=file))
         else:
-            yield _found(fabric, look.found, wish, severity)
+            yield _found(fabric, result.found, wish, severity)
 
 
 def _missing(setting: VariableSetting, plugins: NetworkPlugins) -> Answer:

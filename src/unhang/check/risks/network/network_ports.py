@@ -35,14 +35,16 @@ CHECK = "network"
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge the ports NCCL would use."""
-    look, settings = here.result(RdmaPorts), here.found(JobEnvironment) or JobEnvironment({})
-    gap = could_not(CHECK, say("The state of the RDMA ports"), look)
+    result, settings = here.result(RdmaPorts), here.found(JobEnvironment) or JobEnvironment({})
+    gap = could_not(CHECK, say("The state of the RDMA ports"), result)
     if gap is not None:
         yield gap
     severity = weight_between_nodes(here, Severity.SLOWS)
-    if look.found is None or settings.value("NCCL_IB_DISABLE") == "1" or severity is None:
+    if result.found is None or settings.value("NCCL_IB_DISABLE") == "1" or severity is None:
         return
-    own = [port for port in look.found.all if port.vendor not in {row.vendor for row in plugin_fabrics() if row.vendor}]
+    own = [
+        port for port in result.found.all if port.vendor not in {row.vendor for row in plugin_fabrics() if row.vendor}
+    ]
     ports = used_ports(own, settings)
     if own and not ports:
         yield _none_matches(settings, own, severity)

@@ -31,13 +31,13 @@ CHECK = "network"
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge where the ranks are to meet."""
-    look = here.result(RendezvousEndpoint)
-    gap = could_not(CHECK, say("Where the ranks meet"), look)
+    result = here.result(RendezvousEndpoint)
+    gap = could_not(CHECK, say("Where the ranks meet"), result)
     if gap is not None:
         yield gap
-    if look.found is None:
+    if result.found is None:
         return
-    yield from _judged(look.found, several=(nodes_of(here) or 1) > 1)
+    yield from _judged(result.found, several=(nodes_of(here) or 1) > 1)
 
 
 def _judged(endpoint: RendezvousEndpoint, *, several: bool) -> Iterator[Answer]:

@@ -29,11 +29,11 @@ CHECK = "probe"
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Judge whether all ranks met and every step ended."""
-    look = here.result(ProbeResult)
-    gap = could_not(CHECK, say("Whether the ranks can talk to each other"), look)
+    result = here.result(ProbeResult)
+    gap = could_not(CHECK, say("Whether the ranks can talk to each other"), result)
     if gap is not None:
         yield gap
-    probed = look.found
+    probed = result.found
     if probed is None:
         return
     if probed.missing:

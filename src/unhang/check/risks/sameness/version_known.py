@@ -35,15 +35,15 @@ TOLD = 4
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """One finding for each exact row, one note for all ranges of a package."""
-    look = here.result(Versions)
-    gap = could_not(CHECK, say("The version of torch"), look)
+    result = here.result(Versions)
+    gap = could_not(CHECK, say("The version of torch"), result)
     if gap is not None:
         yield gap
-    if look.found is None:
+    if result.found is None:
         return
-    for package, version in sorted(look.found.of.items()):
-        yield from _of_package(package, version, _place(look.found, package, version))
-    yield from _left_open(look.found)
+    for package, version in sorted(result.found.of.items()):
+        yield from _of_package(package, version, _place(result.found, package, version))
+    yield from _left_open(result.found)
 
 
 def _of_package(package: str, version: str, place: Text) -> Iterator[Answer]:

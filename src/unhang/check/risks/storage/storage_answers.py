@@ -30,13 +30,13 @@ CHECK = "storage"
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Every folder that was cut off, and those whose turn did not come."""
-    look = here.result(Storage)
-    gap = could_not(CHECK, say("The folders of the job"), look)
+    result = here.result(Storage)
+    gap = could_not(CHECK, say("The folders of the job"), result)
     if gap is not None:
         yield gap
-    if look.found is None:
+    if result.found is None:
         return
-    storage = look.found
+    storage = result.found
     for place in storage.places:
         if place.hung:
             yield _silent(place.path, place.type, read=place.use == "data")

@@ -29,13 +29,13 @@ CHECK = "timers"
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """Say the order, or that the scheduler comes first."""
-    look = here.result(Timers)
-    gap = could_not(CHECK, say("Limits the program sets itself"), look)
+    result = here.result(Timers)
+    gap = could_not(CHECK, say("Limits the program sets itself"), result)
     if gap is not None:
         yield gap
-    if look.found is None:
+    if result.found is None:
         return
-    limits, ends = look.found.of("collective", "first steps", "later steps"), look.found.of("scheduler")
+    limits, ends = result.found.of("collective", "first steps", "later steps"), result.found.of("scheduler")
     if not limits:
         return
     first = limits[0]

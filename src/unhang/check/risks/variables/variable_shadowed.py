@@ -28,11 +28,11 @@ from unhang.sentences import Text, say
 
 def ask(here: NodeInspection) -> Iterator[Answer]:
     """One note for each variable with two values."""
-    look = here.result(JobEnvironment)
-    gap = could_not(CHECK, say("What NCCL's configuration files set"), look)
+    result = here.result(JobEnvironment)
+    gap = could_not(CHECK, say("What NCCL's configuration files set"), result)
     if gap is not None:
         yield gap
-    for winner, loser in look.found.shadowed if look.found is not None else ():
+    for winner, loser in result.found.shadowed if result.found is not None else ():
         yield risk(
             CHECK,
             winner.name,
