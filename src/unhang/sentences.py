@@ -27,7 +27,8 @@ class Text:
 
 
 def say(template: str, /, **values: Any) -> Text:
-    """Make a :class:`Text`; ``template`` must be a literal so that catalogues can be checked."""
+    """A localizable sentence: builds a :class:`Text`, prints nothing. ``template`` must be a literal, for the
+    catalogues."""
     return Text(template, values)
 
 

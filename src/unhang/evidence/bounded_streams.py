@@ -80,7 +80,7 @@ class BudgetedStream(_RawStream):
 
 
 class TolerantStream(_RawStream):
-    """``stream`` with some bytes already read put back in front; an error inside becomes the end and ``trouble``."""
+    """Stream that ends at the first read error and keeps it in ``trouble``; bytes in ``head`` are read first."""
 
     def __init__(self, stream: BinaryIO, head: bytes = b"", seen: Callable[[int], None] | None = None) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
-"""What is raised for content that is not what it should be: text that is no UTF-8 is not among msgspec's own errors,
-and JSON nested without end is no ValueError."""
+"""What content that cannot be decoded raises: text that is not UTF-8 is not among msgspec's own errors, and JSON nested
+too deep raises RecursionError, not ValueError."""
 
 from __future__ import annotations
 

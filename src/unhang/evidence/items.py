@@ -146,7 +146,7 @@ class RecorderDump:
     dropped: int | None = None
     """How many older entries were left unread on purpose; None when not known."""
     only_active: bool = False
-    """The dump was made without its completed entries, as far as can be told."""
+    """The dump was made without its completed entries, as far as is known."""
     written_s: float | None = None
     """Modification time of the file (seconds since the epoch): orders several dumps of one rank."""
     unread: tuple[Unread, ...] = ()
@@ -316,7 +316,7 @@ class LogEnding:
     ranks: tuple[int, ...]
     """Those it is about; empty where it names none."""
     here: int | None
-    """How many processes it is about, of ``size`` that the launcher told of."""
+    """How many processes it is about, of ``size`` that the launcher reported."""
     size: int | None
     alone: bool
     """That launcher started the whole job."""

@@ -1,7 +1,8 @@
 """Overrides for torchtitan's configuration: phases, steps and checks in its Trainer, with no code changed.
 
-``--override.imports unhang.integrations.torchtitan.steps,unhang.integrations.torchtitan.saves,unhang.integrations.torchtitan.evaluations``
-"""  # noqa: E501 - one line, to copy
+``--override.imports
+unhang.integrations.torchtitan.steps,unhang.integrations.torchtitan.saves,unhang.integrations.torchtitan.evaluations``
+"""
 
 from __future__ import annotations
 

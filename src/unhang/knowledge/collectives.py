@@ -69,7 +69,7 @@ class OwnDataCall:
 
 @dataclass(frozen=True, slots=True)
 class NameRow:
-    """Names that mean the same to every program."""
+    """Identifiers that mean the same in every program, and the source of this."""
 
     names: tuple[str, ...]
     source: str

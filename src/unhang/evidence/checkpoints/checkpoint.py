@@ -40,7 +40,7 @@ class Checkpoint:
 
     @property
     def whole(self) -> bool | None:
-        """None where that cannot be told."""
+        """Whether the checkpoint is complete; None if unknown."""
         return None if self.flaw in _CANNOT_TELL else not self.flaw
 
 

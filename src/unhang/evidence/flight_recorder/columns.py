@@ -64,7 +64,7 @@ class SharedTables:
         self.configs: dict[tuple[str, str, Any], GroupConfig] = {}
 
     def one(self, value: Any) -> Any:
-        """``value``, or the equal one that was seen first."""
+        """The interned copy of ``value``."""
         if len(self._known) > self._limit:
             self._known.clear()
             self.ranks.clear()
@@ -218,7 +218,7 @@ def check_entry_count(entries: int) -> None:
 
 
 def int64_or_default(value: Any, default: Any) -> Any:
-    """``value`` if it is an integer that fits 64 bits, else ``default``."""
+    """``value`` if it is an integer of at most 64 bits, else ``default``."""
     return value if type(value) is int and -_INT64 <= value < _INT64 else default
 
 

@@ -37,7 +37,7 @@ class NeedsWorker(Exception):
 
 
 class InProcessReader:
-    """Reads what torch did not lay out itself in this process, as long as all of it together is short."""
+    """Reads dumps of unknown layout in this process until their total size passes a limit; then raises NeedsWorker."""
 
     def __init__(self) -> None:
         self._left = _INLINE_BYTES

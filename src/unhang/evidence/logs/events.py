@@ -116,7 +116,7 @@ class EventKeeper:
         self._nothing_new[row.id] = self._nothing_new.get(row.id, 0) + 1
 
     def enough(self, row: MessageRow) -> bool:
-        """Whether one line of this kind is enough of every block from now on."""
+        """Whether so many lines of this kind came that one of every block suffices from now on."""
         seen, nothing_new = self._of_kind.get(row.id, 0), self._nothing_new.get(row.id, 0)
         if row.benign:
             return seen >= FLOOD_BENIGN or nothing_new >= BENIGN_REPEATS_UNTIL_SAMPLING

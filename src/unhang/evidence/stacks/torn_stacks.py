@@ -1,6 +1,6 @@
 """Torn stacks: py-spy that does not stop a process may follow a frame that has ended meanwhile, and loses the rest.
 
-Seen here: of a rank that generates text, one look in eight ended after a few frames, one in six failed.
+Seen here: of a rank that generates text, one sample in eight ended after a few frames, one in six failed.
 """
 
 from __future__ import annotations

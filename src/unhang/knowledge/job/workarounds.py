@@ -48,7 +48,7 @@ def workarounds() -> tuple[Workaround, ...]:
 
 
 def workarounds_to_unset(backend: str, environment: Mapping[str, str]) -> tuple[Workaround, ...]:
-    """The variables of these rows that ``environment`` holds, each as the setting that takes it out (value ``""``)."""
+    """Variables of these rows that ``environment`` sets, each as a workaround that unsets it (value ``""``)."""
     row = next(row for row in workarounds() if row.id == "unset")
     of_backend = (setting for setting in workarounds() if setting.backend == backend)
     names = dict.fromkeys(name for setting in of_backend for name in setting.set)

@@ -116,7 +116,7 @@ def count_features(situations: tuple[CountedIncident, ...]) -> _Counts:
 
 
 def unmentioned_causes(features: AbstractSet[str]) -> frozenset[str]:
-    """The causes that lines can name and that neither words nor a detector named: silence, where the cause speaks."""
+    """Causes that log lines can name but neither words nor a detector named: their absence counts against them."""
     named = {feature.split(":")[1] for feature in features if feature.startswith(("words:", "found:"))}
     return frozenset(f"unnamed:{cause}" for cause in _mentionable_causes() - named)
 

@@ -75,8 +75,8 @@ class ModelPartStep:
 
 @dataclass(frozen=True, slots=True)
 class TestTerm:
-    """A part of a test. ``key``: the same for tests that always say the same (``positive``) or the opposite;
-    ``kinds``: why ranks may differ; ``known``: what it says in a job of several ranks."""
+    """Atomic term of a test. Terms with one ``key`` have equal (``positive``) or opposite values on a rank. ``kinds``:
+    why ranks may differ; ``known``: its value in a job of several ranks."""
 
     key: str
     positive: bool

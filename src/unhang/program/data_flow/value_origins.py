@@ -22,8 +22,8 @@ PER_RANK_ORIGINS = RANK_ORIGINS | {GROUP_RANK, TIME, CHANCE}
 
 @dataclass(frozen=True, slots=True)
 class ValueOrigin:
-    """``kinds``: why it may differ; ``key``: the test of the first rank that it holds, and whether it agrees with it;
-    ``made``: the place that gave it."""
+    """Why a value may differ by rank (``kinds``), the test of the first rank that it holds and whether it agrees with
+    it (``key``), and the call that made it (``made``)."""
 
     kinds: frozenset[str] = NO_ORIGINS
     key: tuple[str, bool] | None = None
@@ -39,7 +39,7 @@ PLAIN_VALUE = ValueOrigin()
 
 @dataclass(slots=True)
 class ProgramKnowledge:
-    """What is known of the whole program."""
+    """Results of the data flow over the whole program: return values, parameters and attributes that differ by rank."""
 
     calls: CallGraph
     returns: dict[FunctionDefinition, ValueOrigin] = field(default_factory=dict)

@@ -93,7 +93,7 @@ class FollowSession:
 
 @dataclass(slots=True)
 class ScriptFrame:
-    """One script (or function, or substitution) at work."""
+    """Execution context of one script, function or substitution."""
 
     session: FollowSession
     state: ShellState

@@ -49,7 +49,7 @@ def _name(node: ast.expr) -> str:
 
 @dataclass(slots=True)
 class _Reader:
-    """Values of expressions, as far as they can be told; marks for the rest."""
+    """Values of expressions, as far as they are known; marks for the rest."""
 
     session: FollowSession
     state: ShellState

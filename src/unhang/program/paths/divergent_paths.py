@@ -43,7 +43,7 @@ class PathDivergence:
 
 @dataclass(slots=True)
 class ProgramPaths:
-    """A program read for its collectives."""
+    """What was found in one program: call graph, steps of each function, its paths and where they diverge."""
 
     calls: CallGraph
     reads: dict[FunctionDefinition, FunctionReading]

@@ -26,7 +26,7 @@ from unhang.program.syntax.definitions import FunctionDefinition
 
 @dataclass(frozen=True, slots=True)
 class ReachedCollective:
-    """A collective, and the calls that lead to it. ``settled``: no setting stands before it."""
+    """The next collective on a path, and the calls that lead to it. ``settled``: no setting stands before it."""
 
     op: CollectiveStep
     chain: tuple[tuple[FunctionDefinition, int, str], ...]

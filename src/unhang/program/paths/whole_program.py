@@ -1,4 +1,4 @@
-"""Reads a program for its collectives, once for all rules that ask."""
+"""Reads a program for its collectives, once for all inspections that ask."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def find_program_paths(
 def _find_program_paths(
     texts: tuple[tuple[str, str], ...], entered: tuple[str, ...], sharded: bool
 ) -> ProgramPaths | None:
-    """Several rules ask for the same program: it is read once."""
+    """Several risks ask for the same program: it is read once."""
     files = [SourceFile(Source(path), path, text) for path, text in texts]
     if not any(_MAY_PART.search(file.text) for file in files):
         return None

@@ -18,7 +18,7 @@ _TRUE, _FALSE = ("true", "yes", "1", "on", "y", "t"), ("false", "no", "0", "off"
 
 @dataclass(frozen=True, slots=True)
 class EffectiveValue:
-    """``value`` of a setting, and where it comes from: ``command``, a configuration file, or ``file:line``."""
+    """Effective ``value`` of a setting, and its source: ``command``, a configuration file, or ``file:line``."""
 
     name: str
     value: Any

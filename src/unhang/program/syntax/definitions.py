@@ -13,7 +13,7 @@ from unhang.program.syntax.syntax_tree import ParsedFile, Scope, own_nodes
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FunctionDefinition:
-    """A function of the program, or what a file does when it is read (``node`` is the module then)."""
+    """A function of the program, or the top level of a file (``node`` is then the Module)."""
 
     file: SourceFile = field(repr=False)
     program: ParsedFile = field(repr=False)

@@ -52,7 +52,7 @@ class EndStatement:
     here: int | None = None
     """How many processes it is about."""
     size: int | None = None
-    """Of so many that the launcher told of."""
+    """Of so many that the launcher reported."""
     alone: bool = False
     """Of a launch: it started the whole job."""
     name: str = ""

@@ -52,7 +52,7 @@ _ONE_OF_MANY = late_pattern(r"\b(?:RANK|WORLD_SIZE)=|--(?:node|machine)[_-]rank\
 
 @dataclass(frozen=True, slots=True)
 class LaunchedProcesses:
-    """What a launcher starts: ``here`` processes with this command, of ``size`` in the whole job; None: not told."""
+    """What a launcher starts: ``here`` processes with this command, of ``size`` in the whole job; None: not known."""
 
     here: int | None = None
     size: int | None = None

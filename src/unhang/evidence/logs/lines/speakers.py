@@ -20,7 +20,7 @@ _FEW_LABELS = 4
 
 
 class SpeakerRanks:
-    """Learns (label, local rank, process, name) → rank; ``rank_of`` answers once the log is read."""
+    """Maps label, local rank, pid or name of a line's prefix to its global rank, learned over the whole log."""
 
     def __init__(self, file_rank: int | None, sizes: AbstractSet[int] = frozenset()) -> None:
         """``sizes`` will hold how many ranks the job has, as far as its lines tell."""

@@ -202,7 +202,7 @@ def _width(line: str) -> int:
 
 @lru_cache(maxsize=4096)
 def information_score(line: str) -> int:
-    """How much a line tells: its messages with their fields, who says them, a stack frame, a step."""
+    """Score: how many messages with fields, prefixes, frames and steps the parsers find in ``line``."""
     line = line[:20_000]
     matches = match_message(line)
     messages = sum(2 + len(match.values) for match in matches if not match.row.fallback)

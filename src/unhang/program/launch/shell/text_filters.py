@@ -15,7 +15,7 @@ MAX_NUMBERS = 1024
 
 
 def filter_output(frame: ScriptFrame, words: Sequence[str]) -> str | None:
-    """What a program prints; None where it is none of these, or cannot be told."""
+    """What a program prints; None where it is none of these, or its output is unknown."""
     known = _BY_NAME.get(posixpath.basename(words[0]))
     return None if known is None else known(frame, list(words[1:]))
 
