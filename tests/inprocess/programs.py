@@ -42,7 +42,7 @@ class Folders:
         assert len(views) == 1, (views, self.troubles())
         return views[0]
 
-    def births(self) -> list[ProcessRegistration]:
+    def registrations(self) -> list[ProcessRegistration]:
         return read_registrations(self.records)
 
     def troubles(self) -> dict[int, list[str]]:

@@ -67,7 +67,7 @@ def test_the_users_sitecustomize_runs_as_without_us(
         assert (without.code, without.out) == (with_us.code, with_us.out)
     else:
         assert without.same == with_us.same
-    assert len(folders.births()) == 1
+    assert len(folders.registrations()) == 1
 
 
 def test_the_users_sitecustomize_in_a_virtual_environment_runs(folders: Folders, tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_the_users_sitecustomize_in_a_virtual_environment_runs(folders: Folders,
     if (Path(sysconfig.get_path("stdlib")) / "sitecustomize.py").exists():
         pytest.skip("this Python brings a sitecustomize of its own, which goes before the one of an environment")
     assert without.out.startswith("5 ")
-    assert len(folders.births()) == 1
+    assert len(folders.registrations()) == 1
 
 
 def test_ours_twice_on_the_path_still_ends(folders: Folders) -> None:
@@ -95,7 +95,7 @@ def test_ours_twice_on_the_path_still_ends(folders: Folders) -> None:
     ran = run_python(["-c", "print('hello')"], environment)
 
     assert ran.out == "hello\n"
-    assert len(folders.births()) == 1
+    assert len(folders.registrations()) == 1
 
 
 def test_our_dependencies_are_not_put_on_the_users_path(folders: Folders) -> None:
@@ -117,7 +117,7 @@ def test_an_isolated_python_never_appears(folders: Folders, tmp_path: Path) -> N
     for words in (["-I"], ["-E"], ["-S"]):
         assert run_python([*words, "-c", "pass"], environment, python=python).code == 0
 
-    assert folders.births() == []
+    assert folders.registrations() == []
 
 
 def test_a_birth_says_who_was_born(folders: Folders, tmp_path: Path) -> None:
@@ -129,11 +129,11 @@ def test_a_birth_says_who_was_born(folders: Folders, tmp_path: Path) -> None:
 
     ran = run_python([str(script), "--lr", "3"], environment)
 
-    (birth,) = folders.births()
-    assert (birth.rank, birth.local_rank, birth.world_size, birth.attempt) == (5, 1, 8, 2)
-    assert (birth.pid, birth.argv0, birth.entered_by) == (int(ran.out), str(script), "path")
+    (registration,) = folders.registrations()
+    assert (registration.rank, registration.local_rank, registration.world_size, registration.attempt) == (5, 1, 8, 2)
+    assert (registration.pid, registration.argv0, registration.entered_by) == (int(ran.out), str(script), "path")
     (path,) = (folders.records / "births").iterdir()
-    assert path.name == f"2.{birth.pid}.json"
+    assert path.name == f"2.{registration.pid}.json"
     assert path.stat().st_mode & 0o777 == 0o600
 
 
@@ -157,7 +157,7 @@ def test_numbers_that_are_none_are_no_reason_to_stop(folders: Folders) -> None:
     )
 
     assert (ran.out, ran.err) == ("1\n", "")
-    assert folders.births()[0].rank == -1
+    assert folders.registrations()[0].rank == -1
 
 
 def test_at_start_there_is_no_thread_no_torch_and_little_else(folders: Folders) -> None:

@@ -245,7 +245,9 @@ def test_loader_workers_neither_arm_nor_write(folders: Folders, tmp_path: Path) 
     assert ran.code == 0, ran.err
     (view,) = folders.views()
     assert view.ended
-    assert len(folders.births()) >= 4  # the rank, its spawned workers, their resource tracker: RANK makes no rank
+    assert (
+        len(folders.registrations()) >= 4
+    )  # the rank, its spawned workers, their resource tracker: RANK makes no rank
 
 
 def test_a_spawned_child_with_a_group_of_its_own_does_not_arm(folders: Folders, tmp_path: Path) -> None:
@@ -418,5 +420,5 @@ def test_a_job_whose_script_sets_pythonpath_is_watched(folders: Folders, tmp_pat
     ran = run_python([str(path)], environment, python=installed.python)
 
     assert ran.code == 0, ran.err
-    assert [birth.entered_by for birth in folders.births()] == ["site"]
+    assert [registration.entered_by for registration in folders.registrations()] == ["site"]
     assert [group.name for group in folders.view().groups] == ["0", "1"]

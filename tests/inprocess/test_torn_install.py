@@ -102,7 +102,7 @@ def test_a_program_without_our_path_is_seen_where_unhang_is_installed(
     ran = run_python([*flags, "-c", "print(1)"], environment, python=installed.python)
 
     assert (ran.out, ran.err) == ("1\n", "")
-    assert [birth.entered_by for birth in folders.births()] == ["site"]
+    assert [registration.entered_by for registration in folders.registrations()] == ["site"]
 
 
 def test_the_start_up_hook_of_the_run_goes_before_what_is_installed(installed: Installed, folders: Folders) -> None:
@@ -112,7 +112,7 @@ def test_the_start_up_hook_of_the_run_goes_before_what_is_installed(installed: I
     ran = run_python(["-c", code], folders.environment(base_environment(**RANK_0)), python=installed.python)
 
     assert ran.out == f"{STARTUP.parents[1]}/__init__.py\n"
-    assert [birth.entered_by for birth in folders.births()] == ["path"]
+    assert [registration.entered_by for registration in folders.registrations()] == ["path"]
 
 
 def test_without_a_run_nothing_of_ours_is_loaded(installed: Installed) -> None:

@@ -129,7 +129,7 @@ def test_a_captured_log_is_cleaned_as_it_grows_and_moves_nothing(tmp_path: Path,
     for shown in kinds:
         with path.open("a") as log:
             log.write(f"{shown.text}\nstep 1 of 2\n")
-        masked.go_on(1.0)
+        masked.tick(1.0)
     assert masked.finish(10.0) == 0
 
     whole = "".join(f"{shown.text}\nstep 1 of 2\n" for shown in kinds)
@@ -142,5 +142,5 @@ def test_a_captured_log_is_cleaned_as_it_grows_and_moves_nothing(tmp_path: Path,
 def test_a_log_that_went_away_costs_nothing(tmp_path: Path) -> None:
     masked = MaskedLog(tmp_path / "gone")
 
-    assert not masked.go_on(0.1)
+    assert not masked.tick(0.1)
     assert masked.finish(0.1) == 0

@@ -251,7 +251,7 @@ class ProcessExit:
     """As the shell or launcher says it; a signal is negative."""
     time_s: float | None
     host: str | None = None
-    told_by: str = ""
+    source_kind: str = ""
     """``torchelastic``, ``slurm``, ``bundle``, …"""
     terminated_by_launcher: bool = False
     """The launcher itself sent the signal because a sibling failed: a victim."""

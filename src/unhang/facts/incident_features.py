@@ -32,7 +32,7 @@ BUSY = whole_threshold("incident_features.busy")
 
 def incident_features(facts: Facts) -> frozenset[str]:
     """The features of what was read; the same for every order of files."""
-    return facts.once(_incident_features)
+    return facts.cached(_incident_features)
 
 
 def _incident_features(facts: Facts) -> frozenset[str]:

@@ -121,7 +121,7 @@ class GroupProgress:
     completed: int
     """Largest position known to be finished; for Gloo a lower bound."""
     pending: PendingCall | None
-    told_by: str
+    source_kind: str
     """``dump``, ``status``, ``stack`` or ``log``."""
     inferred: bool = False
     """The group was recognised by comparing with peers, not named by this rank's own evidence."""
@@ -261,7 +261,7 @@ class CallMismatch:
     """By rank."""
     differs_in: tuple[str, ...]
     """Among ``operation``, ``size``, ``dtype``, ``call-site``; ``bytes`` where only size times dtype is known."""
-    odd: tuple[int, ...]
+    outliers: tuple[int, ...]
     """The minority; empty when there is a tie."""
     records_align: bool
     """The recordings really overlap at that position (not shifted by a ring that lost its start)."""
@@ -370,7 +370,7 @@ class Facts:
         """Groups in which somebody has a pending call, in order of name."""
         return tuple(g for _, g in sorted(self.groups.items()) if any(p.pending for p in g.progress.values()))
 
-    def once(self, ask: Callable[[Facts], _Told]) -> _Told:
+    def cached(self, ask: Callable[[Facts], _Told]) -> _Told:
         """``ask(self)``, computed once per facts.
 
         Only for what depends on nothing that the building of the facts still changes.

@@ -67,7 +67,7 @@ def _exit_from_stack(facts: RankFacts) -> ProcessExit | None:
         exit_code=-number,
         time_s=stack.time_s,
         host=facts.host,
-        told_by="faulthandler",
+        source_kind="faulthandler",
         text=f"Fatal Python error: {stack.fatal}",
     )
 
@@ -93,7 +93,7 @@ def _take_process(facts: RankFacts, process: RankProcess, manifest: BundleManife
         exit_code=process.exit_code,
         time_s=process.ended_s,
         host=process.host,
-        told_by="bundle",
+        source_kind="bundle",
         terminated_by_launcher=process.terminated_by_launcher,
         text=f"rank {process.rank} (pid {process.pid}) ended with {process.exit_code}",
     )
@@ -200,7 +200,7 @@ def _take_exit(facts: RankFacts, exit_: ProcessExit) -> None:
     if facts.exit is None:
         facts.exit = exit_
         return
-    if facts.exit.told_by == "bundle":
+    if facts.exit.source_kind == "bundle":
         if exit_.terminated_by_launcher and exit_.exit_code == facts.exit.exit_code == -SIGTERM:
             facts.exit = exit_
         return

@@ -56,7 +56,10 @@ def read_registrations(folder: Path) -> list[ProcessRegistration]:
         paths = sorted((folder / "births").glob("*.json"))
     except OSError:
         return []
-    return sorted((birth for path in paths if (birth := read_registration(path))), key=lambda birth: birth.started_s)
+    return sorted(
+        (registration for path in paths if (registration := read_registration(path))),
+        key=lambda registration: registration.started_s,
+    )
 
 
 def read_internal_errors(folder: Path) -> dict[int, list[str]]:

@@ -36,7 +36,7 @@ class Abort:
         for pid in commands:
             _send(pid, signal.SIGTERM)
 
-    def go_on(self) -> None:
+    def tick(self) -> None:
         """Called at every tick: what is left after the grace is ended for good."""
         if time.monotonic() > self._deadline:
             self.finish()

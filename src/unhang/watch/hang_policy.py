@@ -28,12 +28,12 @@ def _report_after_s(plan: RunPlan, episode: StallEpisode) -> float:
     if usual_s is None:
         usual_s = CLEAR_AFTER_S if _is_clear(episode) else SLOW_AFTER_S
     before_steps = 1 if episode.snapshot.rhythm else STARTUP_FACTOR
-    return max(usual_s * before_steps, SEEN_WAIT_FACTOR * episode.seen_s)
+    return max(usual_s * before_steps, SEEN_WAIT_FACTOR * episode.longest_seen_s)
 
 
 def _is_clear(episode: StallEpisode) -> bool:
     last = episode.last
-    if last is None or not last.laggard_works or episode.pauses:
+    if last is None or not last.laggard_works or episode.is_usual_pause:
         return False
     return last.certainty != "possible" and bool(last.where)
 
@@ -42,7 +42,7 @@ def idle_limit_s(plan: RunPlan, episode: StallEpisode) -> float:
     """After so long without any movement, the processor and files unused, a rank does not work."""
     usual_s = SLOW_AFTER_S if plan.slow_after_s is None else plan.slow_after_s
     before_steps = 1 if episode.snapshot.rhythm else STARTUP_FACTOR
-    return max(usual_s * before_steps, IDLE_FACTOR * episode.seen_s)
+    return max(usual_s * before_steps, IDLE_FACTOR * episode.longest_seen_s)
 
 
 def should_report(plan: RunPlan, summary: VerdictSummary, episode: StallEpisode) -> bool:

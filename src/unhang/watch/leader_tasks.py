@@ -59,9 +59,9 @@ class LeaderTasks:
         self._checked = 0
 
     @property
-    def hurries(self) -> bool:
+    def is_urgent(self) -> bool:
         """Another node judges, and somebody waits."""
-        return self.cluster is not None and self.cluster.role is Role.FOLLOWS and self.cluster.hurries
+        return self.cluster is not None and self.cluster.role is Role.FOLLOWS and self.cluster.is_urgent
 
     def judge(self, now_ns: int, samples: Mapping[int, RankSample]) -> WaitSnapshot | None:
         """Who waits for whom; None where another node says it."""
@@ -69,12 +69,12 @@ class LeaderTasks:
         states = watcher.detector.rank_states(now_ns, samples)
         if self.cluster is None:
             return watcher.detector.judge(now_ns, states)
-        self.cluster.watched, judged = watcher.observers.wanted(), self.cluster.judges
-        pace, calls = watcher.moving.stragglers.told, watcher.moving.prints
+        self.cluster.watched, judged = watcher.observers.wanted(), self.cluster.gives_verdicts
+        pace, calls = watcher.moving.stragglers.told, watcher.moving.call_digests
         self.cluster.tick(now_ns, samples, states, deaths=watcher.members.deaths, pace=pace, calls=calls)
         for line in self._lines.due(self.cluster):
             watcher.folder.say(announcements.line(line))
-        if judged and not self.cluster.judges:
+        if judged and not self.cluster.gives_verdicts:
             watcher.hand_over()
         return self.cluster.judge(watcher.detector, now_ns, states)
 
@@ -118,7 +118,7 @@ class LeaderTasks:
         if said.abort and watcher.plan.on_hang == "abort" and watcher.abort is None:
             watcher.end_job(summary)
 
-    def took(self, child: DiagnosisChild) -> bool:
+    def was_for_leader(self, child: DiagnosisChild) -> bool:
         """Whether ``child`` took evidence for the leader; then it is on its way."""
         number = self._leader_numbers.pop(child.number, None)
         if number is None or self.cluster is None:
@@ -142,7 +142,7 @@ class LeaderTasks:
         stragglers, cluster = self._watcher.moving.stragglers, self.cluster
         if cluster is None:
             return stragglers.add(samples)
-        return stragglers.add(samples, cluster.paces(), judges=cluster.judges)
+        return stragglers.add(samples, cluster.paces(), judges=cluster.gives_verdicts)
 
     def with_remote_pace(self, order: EvidenceRequest, slow: SlowestRank) -> EvidenceRequest:
         """``order``, a sample of a job that moves, with what another node has to tell of it."""
@@ -157,9 +157,9 @@ class LeaderTasks:
             order, cluster, cluster.request_pace(order.number, slow, samples=order.samples), PACE_SAMPLE_LIMIT_S
         )
 
-    def that_call_otherwise(self, checks: int) -> list[int]:
+    def nodes_with_other_calls(self, checks: int) -> list[int]:
         """Nodes whose ranks called something else than others, once after each of our ``checks``."""
-        nodes = self.cluster.that_call_otherwise() if self.cluster is not None and checks != self._checked else []
+        nodes = self.cluster.nodes_with_other_calls() if self.cluster is not None and checks != self._checked else []
         if nodes:
             self._checked = checks
         return nodes
@@ -227,7 +227,9 @@ class LeaderTasks:
             return own
         others = (node.ranks for node in self.cluster.roster.met())
         return JobRanks(
-            own.records, {**_placeholder_ranks(rank for ranks in others for rank in ranks), **own.by_rank}, own.births
+            own.records,
+            {**_placeholder_ranks(rank for ranks in others for rank in ranks), **own.by_rank},
+            own.registrations,
         )
 
     def live(self, state: LiveState) -> LiveState:
@@ -248,7 +250,7 @@ class LeaderTasks:
             if watcher.child is not None and watcher.child.number in self._leader_numbers:
                 watcher.child.wait()
                 child, watcher.child = watcher.child, None
-                self.took(child)
+                self.was_for_leader(child)
                 deadline = time.monotonic() + AT_THE_END_S
             if self._leader_reported_failure:
                 return True

@@ -39,15 +39,15 @@ class MovingJob:
         self._said: set[tuple[object, ...]] = set()
 
     @property
-    def prints(self) -> list[CallDigest]:
+    def call_digests(self) -> list[CallDigest]:
         """What our ranks called, for other nodes."""
-        return self.drift.prints
+        return self.drift.call_digests
 
     def is_ours(self, child: DiagnosisChild) -> bool:
         """Whether ``child`` is a sample of ours."""
         return child.number in self._looks
 
-    def go_on(self, samples: Mapping[int, RankSample]) -> None:
+    def tick(self, samples: Mapping[int, RankSample]) -> None:
         """Called at every sample of all ranks."""
         watcher = self._watcher
         self._follow_straggler(samples)
@@ -98,10 +98,10 @@ class MovingJob:
             return  # the dumps the others make now are wanted
         most = self._learn_step_period()
         if self._rhythm.pid is None and self._watcher.ended_episode is None:
-            compared = self.drift.go_on(most)
+            compared = self.drift.tick(most)
             if compared is not None:
                 self._look(None, compared=compared)
-            elif nodes := self._watcher.nodes.that_call_otherwise(self.drift.checks):
+            elif nodes := self._watcher.nodes.nodes_with_other_calls(self.drift.checks):
                 self._look(None, between=nodes)
 
     def _learn_step_period(self) -> int:
@@ -110,7 +110,7 @@ class MovingJob:
         most = max((g.completed for m in members for g in m.view.groups), default=0)
         counted = any(m.view.step_source == "guards" for m in members)
         if self.drift.pid is None and not counted:
-            self._rhythm.go_on(most)
+            self._rhythm.tick(most)
         return most
 
     def _look(self, slow: SlowestRank | None, *, compared: bytes = b"", between: Sequence[int] = ()) -> None:

@@ -38,7 +38,7 @@ class RunObservers:
         """Whether anybody watches the run."""
         return self._live.wanted()
 
-    def go_on(self, wait: WaitSnapshot | None) -> None:
+    def tick(self, wait: WaitSnapshot | None) -> None:
         """After every tick."""
         self._metrics.reap()
         self._history.reap()

@@ -38,9 +38,9 @@ class StallEpisode:
     noticed_ns: int = field(default_factory=time.monotonic_ns)
     planned_until_s: float = 0.0
     """So long of the wait was for work that its author marked."""
-    seen_s: float = 0.0
+    longest_seen_s: float = 0.0
     """So long the ranks of this job have waited before for one that worked, or a step of theirs has taken."""
-    pauses: bool = False
+    is_usual_pause: bool = False
     """Who is waited for evaluates or saves: most jobs pause for that, and go on."""
     planned_time_exceeded: bool = False
     """The marked work takes longer than its author allowed."""
@@ -52,7 +52,7 @@ class StallEpisode:
     _last_discarded: bool = False
     _counted_s: float = float("inf")
 
-    def goes_on(self, snapshot: WaitSnapshot | None, samples: Mapping[int, RankSample]) -> bool:
+    def is_ongoing(self, snapshot: WaitSnapshot | None, samples: Mapping[int, RankSample]) -> bool:
         """Whether this wait is not over: the rank that waited longest still waits, or cannot say that it does not."""
         first = self.snapshot.waiters[0]
         if snapshot is not None and first in snapshot.waiters:

@@ -103,7 +103,7 @@ class Watcher:
         """Watch until the command has ended, then say the last words."""
         while not self.tasks.over():
             sample = self.child.pidfd if self.child is not None else None
-            self.members.wait(QUICK_TICK_S if self.nodes.hurries else TICK_S, (self.tasks.wait_pidfd, sample))
+            self.members.wait(QUICK_TICK_S if self.nodes.is_urgent else TICK_S, (self.tasks.wait_pidfd, sample))
             self._note_deaths()
             self.tick()
         RunShutdown(self).close()
@@ -119,7 +119,7 @@ class Watcher:
         self.memory.note(self.members.by_rank)
         self.totals.add(samples)
         self.series.add(samples)
-        self.settings.go_on(self.members)
+        self.settings.tick(self.members)
         self.absent.refresh(self.members)
         snapshot = self.nodes.judge(now_ns, {**samples, **self.absent.samples()})
         self._note_deaths()
@@ -129,12 +129,12 @@ class Watcher:
         if not self._being_ended:
             self._follow(snapshot, self.nodes.samples(snapshot, samples))
             if self.tasks.asked_s() is None:
-                self.moving.go_on(samples)
+                self.moving.tick(samples)
         for trouble in ending.failed_command_lines(self.folder):
             self.folder.say(announcements.line(trouble))
         if self.abort is not None:
-            self.abort.go_on()
-        self.observers.go_on(snapshot)
+            self.abort.tick()
+        self.observers.tick(snapshot)
 
     def report_verdict(self, summary: VerdictSummary, text: str, *, ends: bool = False) -> None:
         """Print it, and tell the other nodes. ``ends``: the job is ended because of it."""
@@ -197,7 +197,7 @@ class Watcher:
 
     def _follow(self, snapshot: WaitSnapshot | None, samples: Mapping[int, RankSample]) -> None:
         episode = self.episode
-        if episode is not None and not episode.goes_on(snapshot, samples):
+        if episode is not None and not episode.is_ongoing(snapshot, samples):
             self.episode = None
             if self.child is not None and not self.moving.is_ours(self.child):
                 self.child.end()
@@ -208,7 +208,9 @@ class Watcher:
         if snapshot is None:
             return
         if self.episode is None and snapshot.waited_s >= 0.5:
-            self.episode = self._resumed_episode(snapshot) or StallEpisode(snapshot, seen_s=self._seen_s(samples))
+            self.episode = self._resumed_episode(snapshot) or StallEpisode(
+                snapshot, longest_seen_s=self._seen_s(samples)
+            )
             self.machine.ask()
         if self.episode is None or self._rank_just_died():
             return
@@ -216,7 +218,7 @@ class Watcher:
         work = planned_wait(time.monotonic_ns(), snapshot, samples)
         self.episode.note_work(work, snapshot)
         late = [samples[rank].view.phase for rank in snapshot.laggards if rank in samples]
-        self.episode.pauses = any(phase in PAUSE_PHASES for phase in late)
+        self.episode.is_usual_pause = any(phase in PAUSE_PHASES for phase in late)
         self._quiet_line(self.episode, snapshot, work)
         self._countdown(self.episode)
         if self.child is None and snapshot.due and self._is_sample_due(self.episode, snapshot):
@@ -327,7 +329,7 @@ class Watcher:
             return
         child, self.child = self.child, None
         self.totals.failed_samples += child.failed
-        if self.nodes.took(child):
+        if self.nodes.was_for_leader(child):
             return
         answer = child.answer()
         if self.moving.is_ours(child):
@@ -385,9 +387,9 @@ def main() -> int:
         os.nice(NICE)
     folder = RunFolder(Path(sys.argv[1]), Path(sys.argv[2]))
     held = (watcher_lock(folder.records or folder.path), alive_lock(folder.records or folder.path))
-    if not held[0].take():
+    if not held[0].acquire():
         return EXIT_ALREADY_WATCHED
-    held[1].take(shared=True)
+    held[1].acquire(shared=True)
     try:
         Watcher(folder).run()
     except Exception:  # noqa: BLE001 - the process edge: the command runner may try again

@@ -28,7 +28,7 @@ def test_the_extra_calls_of_one_rank_are_where_it_began() -> None:
 
     (one,) = dumps([*step, SAMPLE, FORWARD, FORWARD], [*step, FORWARD, FORWARD, BACKWARD]).mismatches
 
-    assert (one.position, one.odd, one.differs_in) == (4, (0,), ("call-site",))
+    assert (one.position, one.outliers, one.differs_in) == (4, (0,), ("call-site",))
 
 
 def test_calls_from_other_lines_that_shift_nothing_are_left_alone() -> None:
@@ -51,7 +51,7 @@ def test_of_two_ranks_the_one_whose_extra_call_was_answered_is_odd() -> None:
     for odd in (0, 1):
         rows = (mine, theirs) if odd == 0 else (theirs, mine)
         (one,) = build_facts(job(*(recording(r, calls(row), groups=both) for r, row in enumerate(rows)))).mismatches
-        assert (one.position, one.odd, one.differs_in) == (2, (odd,), ("call-site",))
+        assert (one.position, one.outliers, one.differs_in) == (2, (odd,), ("call-site",))
 
 
 def test_of_two_ranks_whose_earlier_calls_are_alike_none_is_odd() -> None:
@@ -61,4 +61,4 @@ def test_of_two_ranks_whose_earlier_calls_are_alike_none_is_odd() -> None:
         for r, rows in enumerate((row, other))
     ]
     (one,) = build_facts(job(*dumped)).mismatches
-    assert (one.position, one.odd) == (2, ())
+    assert (one.position, one.outliers) == (2, ())

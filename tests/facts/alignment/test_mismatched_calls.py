@@ -30,7 +30,7 @@ def test_the_odd_rank_is_the_minority() -> None:
 
     (one,) = found(*dumps)
 
-    assert (one.position, one.odd, one.differs_in, one.records_align) == (10, (2,), ("size",), True)
+    assert (one.position, one.outliers, one.differs_in, one.records_align) == (10, (2,), ("size",), True)
 
 
 def test_a_tie_is_declared_and_not_decided() -> None:
@@ -39,7 +39,7 @@ def test_a_tie_is_declared_and_not_decided() -> None:
 
     (one,) = found(*dumps)
 
-    assert one.odd == ()
+    assert one.outliers == ()
     assert sorted(rank for ranks in one.calls.values() for rank in ranks) == [0, 1]
 
 
@@ -89,7 +89,7 @@ def test_the_first_position_of_a_shift_is_named() -> None:
         recording(0, right, groups=WORLD), recording(1, right, groups=WORLD), recording(2, early, groups=WORLD)
     )
 
-    assert (one.position, one.odd) == (38, (2,))
+    assert (one.position, one.outliers) == (38, (2,))
 
 
 def test_what_may_differ_does_not_disagree() -> None:

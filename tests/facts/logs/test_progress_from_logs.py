@@ -36,7 +36,7 @@ def timeout(rank: int, position: int = 41, operation: str = "ALLREDUCE", element
 def test_a_timeout_names_position_operation_and_size() -> None:
     progress = facts(timeout(0) + timeout(1)).groups["0"].progress[1]
 
-    assert progress.told_by == "log"
+    assert progress.source_kind == "log"
     assert (progress.enqueued, progress.completed) == (41, 40)
     call_ = progress.pending
     assert call_ is not None
@@ -55,7 +55,7 @@ def test_a_rank_with_a_dump_is_not_told_by_its_log() -> None:
 
     progress = facts(timeout(0, 41), dump).groups["0"].progress[0]
 
-    assert (progress.enqueued, progress.told_by) == (7, "status")
+    assert (progress.enqueued, progress.source_kind) == (7, "status")
 
 
 def test_the_rank_that_timed_out_at_an_earlier_position_is_the_laggard() -> None:
@@ -67,7 +67,7 @@ def test_the_rank_that_timed_out_at_an_earlier_position_is_the_laggard() -> None
 def test_another_size_at_the_same_position_is_a_disagreement() -> None:
     (one,) = facts(timeout(0) + timeout(1) + timeout(2, elements=13)).mismatches
 
-    assert (one.position, one.odd, one.differs_in) == (41, (2,), ("size",))
+    assert (one.position, one.outliers, one.differs_in) == (41, (2,), ("size",))
 
 
 def test_a_few_pasted_timeouts_are_not_everybody() -> None:

@@ -56,7 +56,7 @@ def test_without_dumps_ranks_in_a_collective_wait_for_the_rank_that_is_not() -> 
     known = facts([inside(0), inside(1), stack(2, f"work ({TRAIN}:9)", f"main ({TRAIN}:41)")])
 
     assert known.graph.roots == (2,)
-    assert known.groups[STACK_GROUP].progress[0].told_by == "stack"
+    assert known.groups[STACK_GROUP].progress[0].source_kind == "stack"
     assert known.groups[STACK_GROUP].members_known is False
 
 

@@ -25,21 +25,21 @@ def born(pid: int, rank: int, *, parent: int = 1, at_s: float = 0.0) -> ProcessR
 
 
 def test_a_child_of_a_rank_is_not_the_rank() -> None:
-    births = [born(10, 0), born(20, 0, parent=10, at_s=1.0), born(21, 0, parent=20, at_s=2.0), born(11, 1)]
+    registrations = [born(10, 0), born(20, 0, parent=10, at_s=1.0), born(21, 0, parent=20, at_s=2.0), born(11, 1)]
 
-    assert {rank: birth.pid for rank, birth in rank_processes(births).items()} == {0: 10, 1: 11}
+    assert {rank: registration.pid for rank, registration in rank_processes(registrations).items()} == {0: 10, 1: 11}
 
 
 def test_a_launcher_that_was_given_a_rank_is_not_that_rank() -> None:
-    births = [born(5, 0), born(10, 0, parent=5, at_s=1.0), born(11, 1, parent=5, at_s=1.0)]
+    registrations = [born(5, 0), born(10, 0, parent=5, at_s=1.0), born(11, 1, parent=5, at_s=1.0)]
 
-    assert {rank: birth.pid for rank, birth in rank_processes(births).items()} == {0: 10, 1: 11}
+    assert {rank: registration.pid for rank, registration in rank_processes(registrations).items()} == {0: 10, 1: 11}
 
 
 def test_of_programs_that_follow_one_another_the_last_is_the_rank() -> None:
-    births = [born(10, 0), born(30, 0, at_s=60.0), born(11, 1)]
+    registrations = [born(10, 0), born(30, 0, at_s=60.0), born(11, 1)]
 
-    assert {rank: birth.pid for rank, birth in rank_processes(births).items()} == {0: 30, 1: 11}
+    assert {rank: registration.pid for rank, registration in rank_processes(registrations).items()} == {0: 30, 1: 11}
 
 
 @pytest.mark.job

@@ -103,7 +103,7 @@ def test_a_watcher_that_leaves_does_not_wait_for_it(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(run_settings, "LIMIT_S", 600.0)
     folder = RunFolder(tmp_path / "run")
     child = SettingsCollector(folder, RunPlan(command=["python", "train.py"], job_pid=os.getpid()))
-    child.go_on(JobRanks(tmp_path))
+    child.tick(JobRanks(tmp_path))
     assert child.pid is not None
 
     child.end()

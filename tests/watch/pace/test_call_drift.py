@@ -61,7 +61,7 @@ def test_a_broadcast_of_another_size_in_the_past(backend: str, tmp_path: Path) -
 
     (found,) = compared(job, tmp_path)
 
-    assert (found.position, found.differs_in, found.odd, found.times) == (21, ("size",), (2,), 1)
+    assert (found.position, found.differs_in, found.outliers, found.times) == (21, ("size",), (2,), 1)
     assert found.pending[2].where is not None
     assert found.pending[2].where.line == 6
 
@@ -145,7 +145,7 @@ def test_comparing_grows_rare(tmp_path: Path) -> None:
 def test_before_the_job_has_a_rhythm_nobody_is_asked(tmp_path: Path) -> None:
     watch = CallDriftWatch(tmp_path, tmp_path)
 
-    assert [watch.go_on(9) for _ in range(3)] == [None] * 3
+    assert [watch.tick(9) for _ in range(3)] == [None] * 3
     assert watch.checks == 0
 
 

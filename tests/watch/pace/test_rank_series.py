@@ -28,7 +28,7 @@ class Run:
         self.folder, self.ticks, self.steps, self.step_ended_ns = folder, 0, 0, 1
         self.series = RankSeries(folder, max_bytes=max_bytes)
 
-    def go_on(self, ticks: int, *, writes: float = 0.5, counted: bool = True, attempt: int = 0) -> None:
+    def tick(self, ticks: int, *, writes: float = 0.5, counted: bool = True, attempt: int = 0) -> None:
         for _ in range(ticks):
             self.ticks += 1
             self.steps += 5
@@ -60,7 +60,7 @@ class Run:
 
 def test_steps_and_where_their_time_went_read_back(tmp_path: Path) -> None:
     run = Run(tmp_path)
-    run.go_on(200)
+    run.tick(200)
 
     first, second = run.read()
 
@@ -75,7 +75,7 @@ def test_steps_and_where_their_time_went_read_back(tmp_path: Path) -> None:
 def test_what_is_seen_in_a_step_longer_than_a_row_belongs_to_it(tmp_path: Path) -> None:
     run = Run(tmp_path)
     for _ in range(20):
-        run.go_on(1)
+        run.tick(1)
         for _ in range(11):  # for 2.75 s rank 0 writes and no step ends
             run.ticks += 1
             run.series.add({0: run.look(0, True, True, 0, ended=False)}, run.ticks * TICK_S)
@@ -88,8 +88,8 @@ def test_what_is_seen_in_a_step_longer_than_a_row_belongs_to_it(tmp_path: Path) 
 
 def test_before_steps_were_counted_collectives_tell_them(tmp_path: Path) -> None:
     run = Run(tmp_path)
-    run.go_on(80, counted=False)
-    run.go_on(80)
+    run.tick(80, counted=False)
+    run.tick(80)
 
     (times, _) = run.read()
 
@@ -102,7 +102,7 @@ def test_a_job_of_days_fits_into_little_and_keeps_its_shape(tmp_path: Path) -> N
     largest = 0
     for writes in (0.25, 0.25, 0.75, 0.75):
         for _ in range(25):
-            run.go_on(200, writes=writes)
+            run.tick(200, writes=writes)
             largest = max(largest, (tmp_path / SERIES_PATH).stat().st_size)
 
     (times, _) = run.read()
@@ -180,10 +180,10 @@ def test_ranks_that_come_and_go_do_not_make_the_file_grow(tmp_path: Path) -> Non
 
 def test_a_watcher_started_again_goes_on_where_the_other_stopped(tmp_path: Path) -> None:
     run = Run(tmp_path)
-    run.go_on(100)
+    run.tick(100)
     run.series.close()
     run.series = RankSeries(tmp_path)
-    run.go_on(100)
+    run.tick(100)
 
     (times, _) = run.read()
 
@@ -195,9 +195,9 @@ def test_a_watcher_started_again_goes_on_where_the_other_stopped(tmp_path: Path)
 
 def test_of_a_job_started_again_the_last_attempt_counts(tmp_path: Path) -> None:
     run = Run(tmp_path)
-    run.go_on(60)
+    run.tick(60)
     run.steps = 0
-    run.go_on(40, attempt=1)
+    run.tick(40, attempt=1)
 
     (times, _) = run.read()
 
@@ -209,13 +209,13 @@ def test_a_folder_that_takes_nothing_stops_nobody(tmp_path: Path) -> None:
     (tmp_path / "series").write_text("a file where the folder would be")
     run = Run(tmp_path)
 
-    run.go_on(100)
+    run.tick(100)
     run.series.close()
 
 
 def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
     run = Run(tmp_path)
-    run.go_on(50)
+    run.tick(50)
     run.series.close()
 
     assert (tmp_path / SERIES_PATH).stat().st_mode & 0o77 == 0
@@ -226,7 +226,7 @@ def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
 def test_torn_and_foreign_lines_cost_only_themselves(tmp_path: Path, at: float, junk: bytes) -> None:
     run = Run(tmp_path / str(len(list(tmp_path.iterdir()))))
     run.folder.mkdir()
-    run.go_on(40)
+    run.tick(40)
     run.series.close()
     path = run.folder / SERIES_PATH
     data = path.read_bytes()
@@ -266,7 +266,7 @@ def test_a_rank_seen_before_its_first_beat_has_no_row_as_long_as_the_machine_is_
     unborn = run.look(0, works=True, counted=False, attempt=0)
     unborn.view.beat_ns = -1
     run.series.add({0: unborn}, run.ticks * TICK_S)
-    run.go_on(20)
+    run.tick(20)
     run.series.close()
 
     rows = [json.loads(line) for line in (tmp_path / SERIES_PATH).read_text().splitlines()]

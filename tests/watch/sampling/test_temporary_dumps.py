@@ -21,7 +21,7 @@ def test_no_search_while_evidence_lies_there(tmp_path: Path) -> None:
     search = searching(tmp_path)
     (tmp_path / "dumps" / "rank_0").write_bytes(b"of a look")
 
-    search.go_on(MIN_COLLECTIVES)
+    search.tick(MIN_COLLECTIVES)
 
     assert (search.pid, search.tries) == (None, 0)
     assert (tmp_path / "dumps" / "rank_0").exists()
@@ -30,7 +30,7 @@ def test_no_search_while_evidence_lies_there(tmp_path: Path) -> None:
 def test_it_begins_once_there_is_none(tmp_path: Path) -> None:
     search = searching(tmp_path)
 
-    search.go_on(MIN_COLLECTIVES)
+    search.tick(MIN_COLLECTIVES)
     search.end()
 
     assert search.tries == 1

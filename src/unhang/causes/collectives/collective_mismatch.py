@@ -148,10 +148,12 @@ def _one_group_more(facts: Facts, stall: Stall) -> Iterator[DetectorResult]:
 
 def _found(facts: Facts, mismatch: CallMismatch, *, went_on: bool = False) -> DetectorResult:
     cohorts = cohorts_of_mismatch(facts, mismatch)
-    place = None if mismatch.odd else cohort_outside_library(cohorts)
-    below = None if mismatch.odd or place is not None else cohort_past_shared_call(facts, cohorts)
+    place = None if mismatch.outliers else cohort_outside_library(cohorts)
+    below = None if mismatch.outliers or place is not None else cohort_past_shared_call(facts, cohorts)
     place = below[0] if below is not None else place
-    ranks = mismatch.odd or (place.ranks if place is not None else tuple(sorted(r for c in cohorts for r in c.ranks)))
+    ranks = mismatch.outliers or (
+        place.ranks if place is not None else tuple(sorted(r for c in cohorts for r in c.ranks))
+    )
     odd = next((c for c in cohorts if set(c.ranks) & set(ranks)), cohorts[0])
     other = next((c for c in cohorts if c is not odd), None)
     aligned, summary = mismatch.records_align, _summary(mismatch, ranks)
@@ -187,7 +189,7 @@ def _is_whole(facts: Facts, mismatch: CallMismatch, cohorts: tuple[RankCohort, .
         return False
     heard = {rank for ranks in mismatch.calls.values() for rank in ranks}
     # With as many on one side as on the other, the record that is missing would decide.
-    return bool(mismatch.odd) or group is None or not set(group.members) - heard
+    return bool(mismatch.outliers) or group is None or not set(group.members) - heard
 
 
 def _is_path_unknown(facts: Facts, cohorts: tuple[RankCohort, ...]) -> bool:
@@ -200,7 +202,7 @@ def _is_path_unknown(facts: Facts, cohorts: tuple[RankCohort, ...]) -> bool:
 
 def _summary(mismatch: CallMismatch, ranks: tuple[int, ...]) -> Text:
     kinds = " and ".join(kind.replace("call-site", "line") for kind in mismatch.differs_in)
-    if mismatch.group != STACK_GROUP and mismatch.odd and mismatch.differs_in == ("call-site",):
+    if mismatch.group != STACK_GROUP and mismatch.outliers and mismatch.differs_in == ("call-site",):
         return say(
             "from position {position} on {ranks:who} called from another line than the others, "
             "and then another operation",
@@ -218,7 +220,7 @@ def _summary(mismatch: CallMismatch, ranks: tuple[int, ...]) -> Text:
             ranks=ranks,
             position=mismatch.position,
         )
-    if mismatch.odd or len(ranks) < sum(map(len, mismatch.calls.values())):
+    if mismatch.outliers or len(ranks) < sum(map(len, mismatch.calls.values())):
         return say(
             "{ranks:who} called another {kinds} than the others at position {position}",
             ranks=ranks,

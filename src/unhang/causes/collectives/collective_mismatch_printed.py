@@ -67,7 +67,7 @@ def _other_model(facts: Facts, counts: dict[int, int], odd: tuple[int, ...]) -> 
 
 
 def _found(facts: Facts, printed: FingerprintMismatch) -> DetectorResult:
-    ranks = printed.odd or tuple(sorted(printed.calls))
+    ranks = printed.outliers or tuple(sorted(printed.calls))
     kinds = " and ".join(printed.differs_in)
     return make_signal(
         CAUSE,
@@ -78,14 +78,14 @@ def _found(facts: Facts, printed: FingerprintMismatch) -> DetectorResult:
             kinds=kinds,
             position=printed.position,
         )
-        if printed.odd
+        if printed.outliers
         else say(
             "{ranks:who} disagree in {kinds} at position {position}",
             ranks=ranks,
             kinds=kinds,
             position=printed.position,
         ),
-        whole=len(printed.odd) == 1 and len(printed.calls) == facts.world_size,
+        whole=len(printed.outliers) == 1 and len(printed.calls) == facts.world_size,
         ranks=ranks,
         phase=printed.phase,
         where=printed.where,
@@ -105,7 +105,7 @@ def _because(printed: FingerprintMismatch) -> Iterator[Text]:
             shape="x".join(str(size) for size in call.shape) or "none",
             dtype=call.dtype or "no tensor",
         )
-    if not printed.odd and len(printed.calls) == 2:
+    if not printed.outliers and len(printed.calls) == 2:
         yield say("of two ranks it cannot be told which one is wrong")
 
 

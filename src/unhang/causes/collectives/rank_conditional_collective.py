@@ -80,7 +80,7 @@ def _all_inside(
 ) -> Iterator[DetectorResult]:
     """Of two arms the one with fewer ranks is odd. In one and the same arm nobody has entered alone: those whom the
     branch leads around it at times have gone around a call in an earlier step."""
-    if len({(c.where.file if c.where is not None else "", c.reading.branch) for c in cohorts}) > 1:
+    if len({(c.where.file if c.where is not None else "", c.stack_context.branch) for c in cohorts}) > 1:
         smaller, bigger = _smaller_and_other(cohorts, cohorts)
         yield _entered_alone(facts, smaller, bigger, calls, group)
         return
@@ -240,9 +240,9 @@ def _jumped_out(facts: Facts, left: EarlyLoopExit, around: BypassPaths) -> Detec
         ),
         whole=left.whole and not left.over_data and not around.iteration_skips,
         **cohort_parts(facts, left.past, left.inside, left.group),
-        calls=calls_of_cohorts(left.told_by),
+        calls=calls_of_cohorts(left.divided_by),
         because=(
-            *path_reasons.cohort_places(left.past, left.inside, left.inside.loop_line, left.inside.reading.where),
+            *path_reasons.cohort_places(left.past, left.inside, left.inside.loop_line, left.inside.stack_context.where),
             path_reasons.not_the_data_reason(around),
             *path_reasons.path_sentences((*around.jumps, *around.iteration_skips)),
         ),

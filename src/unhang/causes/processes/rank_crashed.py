@@ -111,7 +111,7 @@ def _may_follow_from_others(facts: Facts, crash: Crash, stall: Stall | None) -> 
     """What would tell that another process failed first is missing."""
     if crash.signal is None and (not crash.exception or _is_cut(crash.message)):
         return True  # what it died of, or the rest of what it said, stands in no line that was read
-    if crash.signal is None and first_timeouts(facts).told_by(crash.rank, crash.attempt):
+    if crash.signal is None and first_timeouts(facts).reported_by(crash.rank, crash.attempt):
         return True  # its process was there when the limit passed, and may have caught what it raised before
     if crash.signal is None and crash.exit_code is None and _has_lost_its_frames(facts, crash):
         return True  # where it was raised would tell whether it is one that is handled again and again

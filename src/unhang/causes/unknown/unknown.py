@@ -133,7 +133,7 @@ def _laggards_wait_too(facts: Facts, stall: Stall) -> bool:
 def _rests_on_logs(facts: Facts, stall: Stall) -> bool:
     """Only watchdog lines tell positions: old ones name no group, so that numbers of two groups may be compared."""
     group = facts.groups.get(stall.group)
-    return group is not None and all(progress.told_by == "log" for progress in group.progress.values())
+    return group is not None and all(progress.source_kind == "log" for progress in group.progress.values())
 
 
 def _device_behind(facts: Facts, stall: Stall) -> bool:
@@ -149,7 +149,7 @@ def _device_behind(facts: Facts, stall: Stall) -> bool:
             (mine := group.progress.get(rank)) is not None
             and mine.pending is not None
             and mine.pending.position is not None
-            and mine.told_by != "log"
+            and mine.source_kind != "log"
             and any(p.completed >= mine.pending.position for r, p in group.progress.items() if r != rank)
             for group in facts.groups.values()
             if not group.p2p

@@ -63,7 +63,7 @@ def _reported_missing(facts: Facts) -> Signal | None:
         say(
             "{ranks:who} did not come; {told_by} says so, and not what held them",
             ranks=late.ranks,
-            told_by=late.told_by,
+            told_by=late.source_kind,
         ),
         whole=not most,  # then the few that came may be the odd ones
         ranks=late.ranks,

@@ -24,17 +24,17 @@ def cohort_parts(facts: Facts, odd: RankCohort, others: RankCohort | None, group
     }
 
 
-def calls_of_cohorts(told_by: CallMismatch | Stall) -> tuple[Call, ...]:
+def calls_of_cohorts(divided_by: CallMismatch | Stall) -> tuple[Call, ...]:
     """The calls side by side, or that of those who wait."""
     return (
-        calls_of_mismatch(told_by)
-        if isinstance(told_by, CallMismatch)
-        else waiters_call(told_by.direct_waiters, told_by.call)
+        calls_of_mismatch(divided_by)
+        if isinstance(divided_by, CallMismatch)
+        else waiters_call(divided_by.direct_waiters, divided_by.call)
     )
 
 
 def grade_of_group(facts: Facts, name: str) -> Grade:
     """What is known of a group's calls rests on: records, lines of logs, or stacks; the weakest of them."""
     group = facts.groups.get(name)
-    told = {progress.told_by for progress in group.progress.values()} if group is not None else set()
+    told = {progress.source_kind for progress in group.progress.values()} if group is not None else set()
     return Grade.STATED if "log" in told else Grade.STACK if "stack" in told else Grade.RECORD

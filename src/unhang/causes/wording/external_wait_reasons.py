@@ -25,10 +25,10 @@ _OF_CHILDREN = ("process-pool", "child-process", "queue-wait", "subprocess")
 def because(facts: Facts, laggards: RankCohort) -> Iterator[Text]:
     """What it waits for, as far as it could be seen."""
     known = facts.ranks[laggards.ranks[0]]
-    if laggards.reading.tried_again is not None:
+    if laggards.stack_context.tried_again is not None:
         yield say(
             "what line {line} tries fails, and the loop around it tries again, without an end so far",
-            line=laggards.reading.tried_again,
+            line=laggards.stack_context.tried_again,
         )
     if laggards.what == "file-lock":
         yield from (_held_by(lock) for lock in _locks(facts, known))
@@ -62,8 +62,8 @@ def remedies(facts: Facts, laggards: RankCohort) -> Iterator[Remedy]:
         yield remedy("inspect-awaited-actor", call=_spelled(facts, laggards) or place)
     elif laggards.what in _OF_CHILDREN:
         yield from _of_children(facts, known)
-    if laggards.reading.tried_again is not None:
-        yield remedy("limit-retries", line=laggards.reading.tried_again)
+    if laggards.stack_context.tried_again is not None:
+        yield remedy("limit-retries", line=laggards.stack_context.tried_again)
 
 
 def _locks(facts: Facts, known: RankFacts) -> tuple[HeldLock, ...]:

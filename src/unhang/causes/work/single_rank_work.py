@@ -65,7 +65,7 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
             continue  # no work: it waits for who waits for it
         if (
             not validates
-            and laggards.reading.tried_again is None
+            and laggards.stack_context.tried_again is None
             and all(is_idle_at_line(facts.ranks[r]) for r in laggards.ranks)
         ):
             yield _asleep(facts, stall, laggards)
@@ -123,8 +123,8 @@ def _found(facts: Facts, stall: Stall, laggards: RankCohort) -> DetectorResult:
     doing = _activity_text(laggards)
     moving = any(facts.ranks[r].moving for r in stall.laggards)
     known = laggards.what in single_rank_work_words() or laggards.what == _OWN_LOOP
-    if laggards.reading.tried_again is not None:
-        doing = say("trying line {line} again and again", line=laggards.reading.tried_again)
+    if laggards.stack_context.tried_again is not None:
+        doing = say("trying line {line} again and again", line=laggards.stack_context.tried_again)
     known_work = known and laggards.what not in ("compute", "sleep")
     signs = storage_signs(facts, stall.laggards) if writes_or_reads(laggards.phase, laggards.what) else ()
     seen_whole = (laggards.where is not None or not _has_lost_callers(facts, stall)) and not _may_have_left_its_loop(

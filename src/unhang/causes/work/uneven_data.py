@@ -74,8 +74,8 @@ def _rank_dependent(facts: Facts, left: RankDependentExit) -> DetectorResult:
             line=bound.line,
         ),
         whole=bound.sure and bound.alone,
-        **cohort_parts(facts, past, inside, left.told_by.group),
-        calls=calls_of_cohorts(left.told_by),
+        **cohort_parts(facts, past, inside, left.divided_by.group),
+        calls=calls_of_cohorts(left.divided_by),
         because=(*cohort_places(past, inside, left.loop.line, inside.where), *_bound_reasons(left)),
         remedies=tuple(_remedies_of_bound(facts, left)),
     )
@@ -109,7 +109,7 @@ def _remedies_of_bound(facts: Facts, left: RankDependentExit) -> Iterator[Remedy
 def _agreed(facts: Facts, waiters: RankCohort) -> int | None:
     """Line of the collective by which the ranks had agreed on the number of rounds."""
     where = (
-        waiters.reading.where or waiters.where
+        waiters.stack_context.where or waiters.where
     )  # the loop is where the stack was judged, a helper's frame may lie deeper
     source = find_source(facts.sources, where.file) if where is not None else None
     return agreeing_call(source, waiters.loop_line)
@@ -131,7 +131,7 @@ def _found(facts: Facts, left: EarlyLoopExit, counts: StepCounts) -> DetectorRes
         whole=left.whole and not doubted,
         **cohort_parts(facts, laggards, waiters, left.group)
         | {"evidence": tuple(dict.fromkeys((*_evidence(facts, laggards, waiters, parted), *_lines(printed))))},
-        calls=calls_of_cohorts(left.told_by),
+        calls=calls_of_cohorts(left.divided_by),
         because=(
             *_stack_reasons(parted),
             *_because(laggards, waiters, counts, agreed),
@@ -154,7 +154,7 @@ def _because(laggards: RankCohort, waiters: RankCohort, counts: StepCounts, agre
     shown = laggards if laggards.ended or laggards.context is CodeContext.AFTER_LOOP else replace(laggards, where=None)
     inside = waiters.where is not None and waiters.context is CodeContext.INSIDE_LOOP
     yield from cohort_places(
-        shown, waiters, waiters.loop_line, (waiters.reading.where or waiters.where) if inside else None
+        shown, waiters, waiters.loop_line, (waiters.stack_context.where or waiters.where) if inside else None
     )
     if agreed is not None:
         yield say(
@@ -256,5 +256,5 @@ def _remedies(
 
 def _loop(waiters: RankCohort) -> Where | None:
     """Where the header of the loop around the waiters stands."""
-    where, line = waiters.reading.where, waiters.loop_line
+    where, line = waiters.stack_context.where, waiters.loop_line
     return Where(where.file, line, where.function) if where is not None and line is not None else None

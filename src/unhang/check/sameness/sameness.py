@@ -115,12 +115,12 @@ def starts_of(situations: Iterable[NodeInspection]) -> tuple[RankStart, ...]:
 @dataclass(frozen=True, slots=True)
 class NodeDifference:
     """One thing that is not the same everywhere. ``places`` (nodes, ``node rank 3`` where only a rank differs) by
-    value; an empty value: it is not there. ``odd``: the places that do not have what most have.
+    value; an empty value: it is not there. ``outliers``: the places that do not have what most have.
     """
 
     name: str
     places: Mapping[str, tuple[str, ...]]
-    odd: tuple[str, ...]
+    outliers: tuple[str, ...]
 
 
 def differences(

@@ -37,4 +37,4 @@ def _rests_on_records(facts: Facts) -> bool:
     backends |= {manifest.backend for manifest in facts.manifests}
     if backends & set(FROM_CODE_ONLY):
         return True
-    return any(p.told_by == "log" for g in facts.groups.values() for p in g.progress.values())
+    return any(p.source_kind == "log" for g in facts.groups.values() for p in g.progress.values())

@@ -78,7 +78,7 @@ class LogItemBuilder:
                 raw.exit_code,
                 raw.time_s,
                 raw.host or self.host,
-                raw.told_by,
+                raw.source_kind,
                 raw.by_launcher,
                 raw.attempt,
                 raw.text,

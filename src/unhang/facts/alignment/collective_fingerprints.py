@@ -50,7 +50,7 @@ class FingerprintMismatch:
     position: int | None
     calls: Mapping[int, FingerprintCall]
     differs_in: tuple[str, ...]
-    odd: tuple[int, ...]
+    outliers: tuple[int, ...]
     """The minority by what they called; empty when it is unknown."""
     side_work: tuple[int, ...]
     """Ranks whose own traceback stands in saving, evaluating or logging."""
@@ -94,7 +94,7 @@ def fingerprint_mismatch(facts: Facts) -> FingerprintMismatch | None:
         position=first,
         calls=calls,
         differs_in=differs or tuple(_stated_differences(used)),
-        odd=named or _outlier_ranks(calls),
+        outliers=named or _outlier_ranks(calls),
         side_work=tuple(sorted(side)),
         phase=next(iter(side.values()), (None, None))[0],
         where=next(iter(side.values()), (None, _first_where(facts)))[1],

@@ -203,19 +203,19 @@ def _progress(
     entries = group.entries.get(rank)
     if entries is None and rank not in group.p2p and status is None:
         return _progress_if_unused(rank, group, recording)
-    enqueued, completed, told_by, inferred = -1, -1, "dump", False
+    enqueued, completed, source_kind, inferred = -1, -1, "dump", False
     gap = 0
     if status is not None:
         numbers, inferred = status
         gap = max(numbers.last_enqueued - max(numbers.last_completed, -1), 0)
         if not mixed:
-            enqueued, completed, told_by = numbers.last_enqueued, numbers.last_completed, "status"
+            enqueued, completed, source_kind = numbers.last_enqueued, numbers.last_completed, "status"
     if entries is not None:
         enqueued = max(enqueued, int(entries.position[-1]))
         completed = max(completed, _completed_by_entries(entries, recording.backend, status is not None, gap))
     pending = _pending(rank, group, entries, recording, enqueued, completed)
     return GroupProgress(
-        rank, group.name, enqueued, completed, pending, told_by, inferred, Evidence(recording.source, "", rank)
+        rank, group.name, enqueued, completed, pending, source_kind, inferred, Evidence(recording.source, "", rank)
     )
 
 

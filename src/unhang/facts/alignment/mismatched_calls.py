@@ -64,7 +64,7 @@ def _first_mismatch(group: GroupFacts, recordings: Mapping[int, RecorderDump], *
         calls=table.calls_at(slip),
         pending=calls_by_rank(group, slip, recordings),
         differs_in=wrong[first] if slip == first else ("call-site",),
-        odd=odd,
+        outliers=odd,
         records_align=table.all_recorded_before(slip),
     )
 
@@ -96,7 +96,7 @@ def _mismatch_of_pending(group: GroupFacts) -> CallMismatch | None:
         for rank, call in sorted(pending.items()):
             calls[call.signature or Signature(call.operation, None, (), (), (), ())].append(rank)
         kinds = _printed_differences(list(calls)) if len(calls) > 1 else ()
-        from_stacks = any(p.told_by == "stack" for p in group.progress.values())
+        from_stacks = any(p.source_kind == "stack" for p in group.progress.values())
         if not kinds and from_stacks and len({call.where for call in pending.values()}) > 1:
             kinds = ("call-site",)
         if kinds:

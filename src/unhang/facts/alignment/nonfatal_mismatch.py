@@ -51,7 +51,7 @@ def find_nonfatal_mismatches(
                 calls=calls,
                 pending=calls_by_rank(group, first, recordings),
                 differs_in=wrong[first],
-                odd=minority(calls),
+                outliers=minority(calls),
                 records_align=table.all_recorded_before(first),
                 times=len(wrong),
             )
@@ -97,7 +97,7 @@ def _mismatch(comparison: CallComparison) -> CallMismatch:
         calls=calls,
         pending={call.rank: _pending(comparison, call.rank) for call in comparison.calls},
         differs_in=signature_differences(list(calls)),
-        odd=minority(calls),
+        outliers=minority(calls),
         records_align=comparison.aligned,
         times=comparison.times,
     )

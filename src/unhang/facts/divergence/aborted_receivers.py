@@ -73,7 +73,7 @@ def _add_to_side(mismatch: CallMismatch, aborted: tuple[int, ...], ranks: Mappin
         return mismatch
     fewest = min(zip(amounts, range(2), strict=True))[1]
     sides = {call: (*mismatch.calls[call], *(silent if at == fewest else ())) for at, call in enumerate(calls)}
-    return replace(mismatch, odd=minority(sides), aborted=silent)
+    return replace(mismatch, outliers=minority(sides), aborted=silent)
 
 
 def _by_elimination(

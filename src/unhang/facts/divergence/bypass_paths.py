@@ -125,7 +125,7 @@ def _crossed(place: LinePosition, past: RankCohort) -> list[Loop]:
 
 
 def _is_left(loop: Loop, past: RankCohort) -> bool:
-    return past.reading.after is not None and past.reading.after.line == loop.lineno
+    return past.stack_context.after is not None and past.stack_context.after.line == loop.lineno
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ class EarlyLoopExit:
 
     past: RankCohort
     inside: RankCohort
-    told_by: CallMismatch | Stall
+    divided_by: CallMismatch | Stall
     grade: Grade
     """What it rests on that it has left."""
     whole: bool = True
@@ -41,7 +41,7 @@ class EarlyLoopExit:
     @property
     def group(self) -> str:
         """The group in which they wait."""
-        return self.told_by.group
+        return self.divided_by.group
 
     @property
     def has_equal_rounds(self) -> bool:
@@ -106,12 +106,12 @@ def _early_exit(
     facts: Facts,
     past: RankCohort,
     inside: RankCohort,
-    told_by: CallMismatch | Stall,
+    divided_by: CallMismatch | Stall,
     grade: Grade = Grade.SOURCE,
     *,
     whole: bool = True,
 ) -> EarlyLoopExit:
-    return EarlyLoopExit(past, inside, told_by, grade, whole, around=bypass_paths(past, inside, facts.sources))
+    return EarlyLoopExit(past, inside, divided_by, grade, whole, around=bypass_paths(past, inside, facts.sources))
 
 
 def _raised(facts: Facts, ranks: tuple[int, ...]) -> bool:

@@ -35,7 +35,7 @@ class RankDependentExit:
     inside: RankCohort
     loop: Where
     bound: RankBound
-    told_by: CallMismatch | Stall
+    divided_by: CallMismatch | Stall
 
     @property
     def jump(self) -> Where:
@@ -46,11 +46,11 @@ class RankDependentExit:
 def rank_dependent_exits(facts: Facts) -> Iterator[RankDependentExit]:
     """Mismatches and stalls whose cohorts differ by a loop bound or jump that depends on the rank."""
     divided: tuple[CallMismatch | Stall, ...] = (*facts.mismatches, *facts.stalls)
-    for told_by in divided:
-        for past, inside in _pairs(facts, told_by):
+    for divided_by in divided:
+        for past, inside in _pairs(facts, divided_by):
             bound = next((found for found in rank_bounds_between(facts, past, inside) if found[1].counted), None)
             if bound is not None:
-                yield RankDependentExit(past, inside, *bound, told_by)
+                yield RankDependentExit(past, inside, *bound, divided_by)
                 break
 
 
@@ -59,15 +59,15 @@ def has_rank_dependent_rounds(facts: Facts, past: RankCohort, inside: RankCohort
     return any(bound.counted for _, bound in rank_bounds_between(facts, past, inside))
 
 
-def _pairs(facts: Facts, told_by: CallMismatch | Stall) -> Iterator[tuple[RankCohort, RankCohort]]:
+def _pairs(facts: Facts, divided_by: CallMismatch | Stall) -> Iterator[tuple[RankCohort, RankCohort]]:
     """(perhaps past the loop, perhaps inside it)."""
-    if isinstance(told_by, CallMismatch):
-        cohorts = cohorts_of_mismatch(facts, told_by)
+    if isinstance(divided_by, CallMismatch):
+        cohorts = cohorts_of_mismatch(facts, divided_by)
         yield from ((past, inside) for past in cohorts for inside in cohorts if past is not inside)
         return
-    lag, wait = cohorts_of_stall(facts, told_by)
+    lag, wait = cohorts_of_stall(facts, divided_by)
     yield lag, wait
-    if laggards_wait_elsewhere(facts, told_by):
+    if laggards_wait_elsewhere(facts, divided_by):
         yield wait, lag
 
 

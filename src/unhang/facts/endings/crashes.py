@@ -66,16 +66,16 @@ class Crash:
 
 def primary_crashes(facts: Facts) -> tuple[Crash, ...]:
     """Failures that are nobody's echo, first attempt first, then by time."""
-    return facts.once(_primary_crashes)
+    return facts.cached(_primary_crashes)
 
 
 def crashes_after_timeout(facts: Facts) -> tuple[Crash, ...]:
     """Failures of processes that were there when the first limit passed: nobody had waited because of them."""
-    return _sorted(crash for crash in facts.once(_failed) if crash.when is TimeoutOrder.AFTER)
+    return _sorted(crash for crash in facts.cached(_failed) if crash.when is TimeoutOrder.AFTER)
 
 
 def _primary_crashes(facts: Facts) -> tuple[Crash, ...]:
-    return _sorted(crash for crash in facts.once(_failed) if crash.when is not TimeoutOrder.AFTER)
+    return _sorted(crash for crash in facts.cached(_failed) if crash.when is not TimeoutOrder.AFTER)
 
 
 def _sorted(crashes: Iterable[Crash]) -> tuple[Crash, ...]:
@@ -122,7 +122,7 @@ def _is_handled_repeatedly(traceback: PythonTraceback, handled: Container[tuple[
 
 def first_timeouts(facts: Facts) -> FirstTimeouts:
     """When ranks first gave up waiting."""
-    return facts.once(_first_timeouts)
+    return facts.cached(_first_timeouts)
 
 
 def _first_timeouts(facts: Facts) -> FirstTimeouts:

@@ -42,7 +42,7 @@ def is_interrupt(event: LogEvent) -> bool:
 
 def ended_by_user(facts: Facts) -> EndedByUser | None:
     """None where nobody ended it by hand, or a rank had failed or given up before."""
-    return facts.once(_ended_by_user)
+    return facts.cached(_ended_by_user)
 
 
 def _ended_by_user(facts: Facts) -> EndedByUser | None:

@@ -79,16 +79,16 @@ class FirstTimeouts:
         latest = self._of_time(ended_s, raised.attempt)
         return TimeoutOrder.BEFORE if latest is TimeoutOrder.BEFORE else TimeoutOrder.UNKNOWN
 
-    def told_by(self, rank: int | None, attempt: int) -> bool:
+    def reported_by(self, rank: int | None, attempt: int) -> bool:
         """The process of ``rank`` spoke of a timeout itself: it was there when the limit passed."""
         return (attempt, rank) in self._speakers
 
     def classify_exit(self, ended: ProcessExit, rank: int | None = None) -> TimeoutOrder:
         """A process that spoke of a timeout was there. A bundle's clock counts from the epoch, that of log lines from
         wherever their machine stands: these two are not compared."""
-        if ended.attempt not in self._attempts or ended.told_by == "bundle":
+        if ended.attempt not in self._attempts or ended.source_kind == "bundle":
             return TimeoutOrder.BEFORE
-        if self.told_by(rank, ended.attempt):
+        if self.reported_by(rank, ended.attempt):
             return TimeoutOrder.AFTER
         return self._of_time(ended.time_s, ended.attempt)
 

@@ -26,7 +26,7 @@ class StatedEndings:
 
 def good_endings(facts: Facts) -> StatedEndings:
     """What is stated; nothing where a line contradicts it."""
-    return facts.once(_good_endings)
+    return facts.cached(_good_endings)
 
 
 def _good_endings(facts: Facts) -> StatedEndings:

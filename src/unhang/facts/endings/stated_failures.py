@@ -83,7 +83,7 @@ class StatedFailure:
 
 def stated_failures(facts: Facts) -> tuple[StatedFailure, ...]:
     """Everything that tells of a failure, in order of attempt, then as it was said."""
-    return facts.once(_stated_failures)
+    return facts.cached(_stated_failures)
 
 
 def leading_failures(facts: Facts) -> tuple[StatedFailure, ...]:
@@ -190,7 +190,7 @@ def _failure(
 
 def _steps_continued(line: LogEvent, facts: Facts) -> bool:
     """Steps were counted after it by whoever said it."""
-    counted = facts.once(_last_counted)
+    counted = facts.cached(_last_counted)
     path, attempt, at = line.source.path, line.attempt, line.source.line or 0
     if line.rank is None:
         return counted.get((path, attempt, _ANYBODY), 0) > at

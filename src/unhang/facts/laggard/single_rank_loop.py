@@ -25,10 +25,10 @@ def runs_own_loop(facts: Facts, laggards: RankCohort, waiters: RankCohort) -> bo
 
 
 def _loops_under_a_test(facts: Facts, laggards: RankCohort, waiters: RankCohort) -> bool:
-    decides, branch = laggards.reading.where, laggards.reading.branch
+    decides, branch = laggards.stack_context.where, laggards.stack_context.branch
     if laggards.context is not CodeContext.RANK_BRANCH or decides is None or branch is None:
         return False
-    if waiters.reading.branch == branch and waiters.context is CodeContext.RANK_BRANCH:
+    if waiters.stack_context.branch == branch and waiters.context is CodeContext.RANK_BRANCH:
         return False
     for frame in laggards.frames:  # innermost first, up to the function with the test
         source = find_source(facts.sources, frame.file) if frame.line is not None else None

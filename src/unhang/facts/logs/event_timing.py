@@ -69,7 +69,7 @@ def _ran_before(progress: Progress, event: LogEvent) -> bool:
 
 def _is_group_creation_error(facts: Facts, event: LogEvent) -> bool:
     """The error came from making the group itself."""
-    return facts.once(_raised_in_making) or _MAKING.search(event.text) is not None
+    return facts.cached(_raised_in_making) or _MAKING.search(event.text) is not None
 
 
 _MAKING = re.compile(r"connectFullMesh|Bootstrap|ncclCommInit")

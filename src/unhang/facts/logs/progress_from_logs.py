@@ -64,7 +64,7 @@ def add_progress_from_logs(
 def _mixes_groups(group: GroupFacts) -> bool:
     """Old lines name no group: positions this far apart cannot be of one, since nobody passes a collective alone."""
     positions = [p.pending.position for p in group.progress.values() if p.pending is not None and p.pending.position]
-    only_logs = all(p.told_by == "log" for p in group.progress.values())
+    only_logs = all(p.source_kind == "log" for p in group.progress.values())
     return group.is_default and only_logs and bool(positions) and max(positions) - min(positions) > FAR_APART
 
 

@@ -19,21 +19,21 @@ _REPORTS = (
 
 @dataclass(frozen=True, slots=True)
 class ReportedMissing:
-    """``ranks`` did not come; ``told_by`` says which report names them."""
+    """``ranks`` did not come; ``source_kind`` says which report names them."""
 
     ranks: tuple[int, ...]
-    told_by: str
+    source_kind: str
     evidence: tuple[Evidence, ...]
 
 
 def reported_missing_ranks(facts: Facts) -> ReportedMissing | None:
     """The first report that names ranks: monitored barrier, desync debug, Horovod, JAX."""
-    for kinds, told_by in _REPORTS:
+    for kinds, source_kind in _REPORTS:
         events = first_attempt(facts.events_of(*kinds))
         ranks: set[int] = set()
         for event in events:
             value = event.values.get("ranks", ())
             ranks.update(value if isinstance(value, tuple) else rank_list(str(value)))
         if ranks:
-            return ReportedMissing(tuple(sorted(ranks)), told_by, quote_events(events))
+            return ReportedMissing(tuple(sorted(ranks)), source_kind, quote_events(events))
     return None

@@ -93,7 +93,7 @@ class LoggedWaits:
 
 def logged_waits(facts: Facts) -> LoggedWaits | None:
     """The waits of the first stall that logs tell of; None when nobody gave up waiting."""
-    return facts.once(_logged_waits)
+    return facts.cached(_logged_waits)
 
 
 def _logged_waits(facts: Facts) -> LoggedWaits | None:

@@ -33,7 +33,7 @@ class ChosenTransports:
 
 def chosen_transports(facts: Facts) -> ChosenTransports | None:
     """None where no line of a channel was read; asked once."""
-    return facts.once(_chosen_transports)
+    return facts.cached(_chosen_transports)
 
 
 def _chosen_transports(facts: Facts) -> ChosenTransports | None:

@@ -80,7 +80,7 @@ class _Window:
 
 def machine_signs(facts: Facts) -> tuple[MachineSign, ...]:
     """All signs, of all nodes; asked once."""
-    return facts.once(_signs)
+    return facts.cached(_signs)
 
 
 def signs_of_rank(facts: Facts, rank: int) -> tuple[MachineSign, ...]:

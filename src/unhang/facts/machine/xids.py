@@ -67,7 +67,7 @@ def _first_and_last(series: Iterable[MachineSeries]) -> list[tuple[MachineSeries
 
 def ranks_on_card(facts: Facts, event: LogEvent) -> tuple[int, ...] | None:
     """Ranks on the card of this Xid; (): another job's card; None: unknown."""
-    nodes = facts.once(_nodes_of)
+    nodes = facts.cached(_nodes_of)
     name = _node_of(event, nodes)
     return nodes[name].users(_bus(str(event.values.get("bus", "")))) if name is not None else None
 
@@ -79,7 +79,7 @@ def is_of_another_job(facts: Facts, event: LogEvent) -> bool:
 
 def may_be_of_another_job(facts: Facts, event: LogEvent) -> bool:
     """Nobody can tell who uses the card, and there are more cards than ranks."""
-    nodes = facts.once(_nodes_of)
+    nodes = facts.cached(_nodes_of)
     name = _node_of(event, nodes)
     unknown = name is not None and nodes[name].has_more_cards and ranks_on_card(facts, event) is None
     return event.kind in (KIND, OFF_THE_BUS) and unknown

@@ -45,7 +45,7 @@ class StepSlowdown:
 
 def step_slowdown(facts: Facts) -> StepSlowdown | None:
     """The loop that slowed most; None when all keep their pace or too few steps carry a time."""
-    return facts.once(_slowed_most)
+    return facts.cached(_slowed_most)
 
 
 def _slowed_most(facts: Facts) -> StepSlowdown | None:

@@ -29,7 +29,7 @@ class RankCohort:
 
     ranks: tuple[int, ...]
     where: Where | None
-    reading: StackContext
+    stack_context: StackContext
     what: str
     phase: Phase | None
     call: PendingCall | None
@@ -41,17 +41,17 @@ class RankCohort:
     @property
     def context(self) -> CodeContext:
         """Where that place stands in the program."""
-        return self.reading.context
+        return self.stack_context.context
 
     @property
     def branch_line(self) -> int | None:
         """Line of the branch on the rank that leads here."""
-        return self.reading.branch.line if self.reading.branch is not None else None
+        return self.stack_context.branch.line if self.stack_context.branch is not None else None
 
     @property
     def loop_line(self) -> int | None:
         """Line of the loop around this place."""
-        return self.reading.loop.line if self.reading.loop is not None else None
+        return self.stack_context.loop.line if self.stack_context.loop is not None else None
 
 
 def cohorts_of_stall(facts: Facts, stall: Stall) -> tuple[RankCohort, RankCohort]:
@@ -119,15 +119,19 @@ def _mark_past_loop(facts: Facts, cohort: RankCohort, cohorts: list[RankCohort])
     if cohort.context not in (CodeContext.INSIDE_LOOP, CodeContext.PLAIN):
         return cohort
     for other in cohorts:
-        loop, at = other.reading.loop, other.reading.where
+        loop, at = other.stack_context.loop, other.stack_context.where
         parted = first_differing_frames(cohort.frames, other.frames)
         if other.context is not CodeContext.INSIDE_LOOP or loop is None or not loop.makes_steps or parted is None:
             continue
         mine, theirs = parted
         inner = at is not None and (at.file, at.line) != (theirs.file, theirs.line)
-        alone = cohort.reading.where is None or cohort.reading.where.line == mine.line  # in no loop of steps of its own
+        alone = (
+            cohort.stack_context.where is None or cohort.stack_context.where.line == mine.line
+        )  # in no loop of steps of its own
         if inner and alone and _below(facts, theirs, mine):
-            return replace(cohort, reading=replace(cohort.reading, context=CodeContext.AFTER_LOOP, after=loop))
+            return replace(
+                cohort, stack_context=replace(cohort.stack_context, context=CodeContext.AFTER_LOOP, after=loop)
+            )
     return cohort
 
 
@@ -141,12 +145,12 @@ def _below(facts: Facts, above: Frame, below: Frame) -> bool:
 
 def _ignore_jumps_of_others(cohort: RankCohort, gone: tuple[int, ...]) -> RankCohort:
     """``cohort`` as inside its loop, where the jump on the rank before it lets none of the ranks ``gone`` out."""
-    branch = cohort.reading.branch
+    branch = cohort.stack_context.branch
     if cohort.context is not CodeContext.RANK_BRANCH or branch is None or branch.kind not in _LEAVE or not gone:
         return cohort
-    if cohort.reading.loop is None or any(test_value(branch.test, rank, None) is not False for rank in gone):
+    if cohort.stack_context.loop is None or any(test_value(branch.test, rank, None) is not False for rank in gone):
         return cohort
-    return replace(cohort, reading=replace(cohort.reading, context=CodeContext.INSIDE_LOOP, branch=None))
+    return replace(cohort, stack_context=replace(cohort.stack_context, context=CodeContext.INSIDE_LOOP, branch=None))
 
 
 def split_by_loop(cohorts: tuple[RankCohort, ...]) -> tuple[RankCohort, RankCohort] | None:
@@ -176,7 +180,7 @@ def has_left_loop(laggards: RankCohort, waiters: RankCohort) -> bool:
 def _may_be_iteration_behind(laggards: RankCohort) -> bool:
     """It does something of its own behind the loop, and a loop around both leads back into it: it may be a round behind
     as well, and the others in the next epoch already."""
-    around, after = laggards.reading.loop, laggards.reading.after
+    around, after = laggards.stack_context.loop, laggards.stack_context.after
     returns = around is not None and after is not None and around.line < after.line
     return returns and laggards.phase is not Phase.COMMUNICATION
 
@@ -189,19 +193,21 @@ def is_minority_inside(inside: RankCohort, outside: RankCohort, world_size: int 
     any other to let somebody in.
     """
     odd = (
-        singled_out_ranks(inside.reading.branch.test, world_size) if inside.reading.branch is not None else frozenset()
+        singled_out_ranks(inside.stack_context.branch.test, world_size)
+        if inside.stack_context.branch is not None
+        else frozenset()
     )
     if odd and len({odd.issuperset(inside.ranks), odd.issuperset(outside.ranks)}) == 2:
         return odd.issuperset(inside.ranks) and not odd & set(outside.ranks)
     if len(inside.ranks) != len(outside.ranks):
         return len(inside.ranks) < len(outside.ranks)
-    branch = inside.reading.branch
+    branch = inside.stack_context.branch
     return branch is None or "!=" not in branch.test
 
 
 def branch_excludes(inside: RankCohort, ranks: Sequence[int], world_size: int | None) -> bool:
     """The branch around ``inside`` keeps ``ranks`` out, as far as its test can be worked out; True when it cannot."""
-    branch = inside.reading.branch
+    branch = inside.stack_context.branch
     if branch is None:
         return False
     for rank in ranks:
@@ -226,7 +232,7 @@ def _cohort(facts: Facts, ranks: tuple[int, ...], call: PendingCall | None) -> R
     return RankCohort(
         ranks=ranks,
         where=where,
-        reading=stack_context(frames, facts.sources),
+        stack_context=stack_context(frames, facts.sources),
         what=activity.what if activity is not None else "",
         phase=activity.phase if activity is not None else None,
         call=call,

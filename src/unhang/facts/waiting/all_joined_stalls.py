@@ -22,7 +22,7 @@ def find_all_joined_stalls(
             continue  # who has not come yet is none of those that joined
         positions = {call.position for call in pending.values()}
         operations = {call.operation for call in pending.values()}
-        if any(p.told_by == "stack" for p in group.progress.values()):
+        if any(p.source_kind == "stack" for p in group.progress.values()):
             # Stacks know no positions: the same line may be another round of the loop.
             continue
         if len(positions) != 1 or None in positions or len(operations) != 1 or operations & POINT_TO_POINT:
@@ -36,7 +36,7 @@ def find_all_joined_stalls(
 
 def _is_log_excerpt(group: GroupFacts, world_size: int | None) -> bool:
     """Only log lines tell of it, and nothing how many members it has: who is waited for may be in no line shown."""
-    if not any(p.told_by == "log" for p in group.progress.values()):
+    if not any(p.source_kind == "log" for p in group.progress.values()):
         return False
     if world_size is None:
         return True

@@ -23,12 +23,16 @@ class AbsentRanks:
             self.by_rank.clear()
             return
         attempt = max(member.view.identity.attempt for member in members.by_rank.values())
-        births = [birth for birth in members.births.values() if birth.attempt == attempt and _lives(birth.pid)]
+        registrations = [
+            registration
+            for registration in members.registrations.values()
+            if registration.attempt == attempt and _lives(registration.pid)
+        ]
         found = {}
-        for rank, birth in rank_processes(births).items():
+        for rank, registration in rank_processes(registrations).items():
             if rank not in members.by_rank and rank < (members.world_size or 0):
                 known = self.by_rank.get(rank)
-                found[rank] = known if known is not None and known.pid == birth.pid else _member(birth)
+                found[rank] = known if known is not None and known.pid == registration.pid else _member(registration)
                 update_activity(found[rank])
         self.by_rank = found
 
@@ -37,20 +41,24 @@ class AbsentRanks:
         return {rank: member.sample() for rank, member in sorted(self.by_rank.items())}
 
 
-def rank_processes(births: Iterable[ProcessRegistration]) -> dict[int, ProcessRegistration]:
+def rank_processes(registrations: Iterable[ProcessRegistration]) -> dict[int, ProcessRegistration]:
     """Of all processes that were given a rank the one that is it: children inherit RANK, and launchers may have one.
 
     A process whose children have other ranks is a launcher; of the rest the outermost is the rank, the newest where
     programs follow one another.
     """
-    every = {birth.pid: birth for birth in births if birth.rank >= 0}
-    launchers = {birth.ppid for birth in every.values() if birth.ppid in every and every[birth.ppid].rank != birth.rank}
+    every = {registration.pid: registration for registration in registrations if registration.rank >= 0}
+    launchers = {
+        registration.ppid
+        for registration in every.values()
+        if registration.ppid in every and every[registration.ppid].rank != registration.rank
+    }
     found: dict[int, ProcessRegistration] = {}
-    for birth in sorted(every.values(), key=lambda birth: birth.started_s):
-        parent = every.get(birth.ppid)
-        inherited = parent is not None and parent.rank == birth.rank and parent.pid not in launchers
-        if birth.pid not in launchers and not inherited:
-            found[birth.rank] = birth
+    for registration in sorted(every.values(), key=lambda registration: registration.started_s):
+        parent = every.get(registration.ppid)
+        inherited = parent is not None and parent.rank == registration.rank and parent.pid not in launchers
+        if registration.pid not in launchers and not inherited:
+            found[registration.rank] = registration
     return found
 
 
@@ -58,6 +66,10 @@ def _lives(pid: int) -> bool:
     return Path(PROC, str(pid)).exists()
 
 
-def _member(birth: ProcessRegistration) -> JobRank:
-    identity = RankIdentity(birth.pid, birth.rank, birth.local_rank, birth.world_size, birth.attempt)
-    return JobRank(birth.rank, birth.pid, RecordView(identity), birth, outputs=output_files(birth.pid))
+def _member(registration: ProcessRegistration) -> JobRank:
+    identity = RankIdentity(
+        registration.pid, registration.rank, registration.local_rank, registration.world_size, registration.attempt
+    )
+    return JobRank(
+        registration.rank, registration.pid, RecordView(identity), registration, outputs=output_files(registration.pid)
+    )

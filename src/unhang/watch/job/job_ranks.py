@@ -49,7 +49,7 @@ class JobRanks:
 
     records: Path
     by_rank: dict[int, JobRank] = field(default_factory=dict)
-    births: dict[int, ProcessRegistration] = field(default_factory=dict)
+    registrations: dict[int, ProcessRegistration] = field(default_factory=dict)
     """By pid. Having RANK does not make a rank."""
     deaths: int = 0
     _poll: select.poll = field(default_factory=select.poll)
@@ -57,8 +57,8 @@ class JobRanks:
 
     def refresh(self) -> None:
         """Read every record, and the state of every process."""
-        for birth in read_registrations(self.records):
-            self.births.setdefault(birth.pid, birth)
+        for registration in read_registrations(self.records):
+            self.registrations.setdefault(registration.pid, registration)
         views = read_records(self.records).values()
         for view in sorted(views, key=lambda view: view.identity.armed_ns):
             self._take(view)
@@ -84,7 +84,7 @@ class JobRanks:
     def world_size(self) -> int | None:
         """As the newest records tell."""
         told = [m.view.identity.world_size for m in self.by_rank.values()]
-        told += [b.world_size for b in self.births.values() if not told]
+        told += [b.world_size for b in self.registrations.values() if not told]
         return max((size for size in told if size > 0), default=None)
 
     @property
@@ -113,7 +113,7 @@ class JobRanks:
             return
         if known is not None:
             self._let_go(known)
-        member = JobRank(me.rank, me.pid, view, self.births.get(me.pid))
+        member = JobRank(me.rank, me.pid, view, self.registrations.get(me.pid))
         member.outputs = output_files(me.pid)
         self.by_rank[me.rank] = member
         try:

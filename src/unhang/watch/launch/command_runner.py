@@ -63,7 +63,7 @@ class CommandRunner:
     def run(self) -> int:
         """Run the command to its end; returns the exit code to leave with, or dies of the signal it died of."""
         before = signals.block_all()
-        self._alive.take(shared=True)
+        self._alive.acquire(shared=True)
         self._witness = SignalWitness(self._plan.command)
         try:
             self._start(before)
@@ -131,7 +131,7 @@ class CommandRunner:
 
     def _take_output_lock(self) -> bool:
         """Whether the floor is ours: then the watcher and its lines are our business."""
-        if self._output_lock.number is None and self._output_lock.take():
+        if self._output_lock.number is None and self._output_lock.acquire():
             self._lines = OutputRelay(self._meeting.folder.said, 2, noted=self._output_lock.number)
         if self._output_lock.number is not None:
             self._watcher.keep()
@@ -242,7 +242,7 @@ class CommandRunner:
         if self._witness is not None:
             self._witness.end()
         if not (self._is_last() and self._wait_for_output_lock(deadline)):
-            self._output_lock.give()
+            self._output_lock.release()
             return  # others still run: the watcher stays with them, and whoever takes the floor prints on
         self._interrupted = False
         while self._watcher.is_running() and not self._interrupted and time.monotonic() < deadline:
@@ -253,7 +253,7 @@ class CommandRunner:
             self._tick()
         if len(read_tasks(self._meeting.records)) >= self._meeting.count:
             remove_records(self._meeting.records)
-        self._output_lock.give()
+        self._output_lock.release()
 
     def _clean_logs(self) -> None:
         for masked in self._masked:

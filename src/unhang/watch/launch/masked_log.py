@@ -42,7 +42,7 @@ class MaskedLog:
     def _at(self, at: int) -> None:
         self._place[:] = at.to_bytes(8, "little")
 
-    def go_on(self, for_s: float) -> bool:
+    def tick(self, for_s: float) -> bool:
         """Mask the whole lines there are, for so long at most; True when all of them were masked."""
         with suppress(OSError):
             return self._mask(self._path.stat().st_size, time.monotonic() + for_s, last=False)
@@ -138,7 +138,7 @@ class MaskingProcess:
         os.nice(_NICE)
         while not select.select([self._ended], [], [], _PAUSE_S)[0]:
             for log in self._logs:
-                log.go_on(_STRETCH_S)
+                log.tick(_STRETCH_S)
         for log in self._logs:
             log.finish(_LAST_S)
 

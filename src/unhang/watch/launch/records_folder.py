@@ -53,7 +53,7 @@ class Lock:
         self._seen = False
         self.number: int | None = None
 
-    def take(self, *, shared: bool = False) -> bool:
+    def acquire(self, *, shared: bool = False) -> bool:
         """Take it, or keep it; False where another process has it, or where it cannot be had."""
         if self.number is not None:
             return True
@@ -72,7 +72,7 @@ class Lock:
         self.number = number
         return True
 
-    def give(self) -> None:
+    def release(self) -> None:
         """Give it back."""
         if self.number is not None:
             os.close(self.number)
@@ -211,6 +211,6 @@ def _is_abandoned(path: Path) -> bool:
 
 def _remove_unless_held(records: Path) -> None:
     lock = alive_lock(records)
-    if _is_abandoned(records) and lock.take():
+    if _is_abandoned(records) and lock.acquire():
         shutil.rmtree(records, ignore_errors=True)
-        lock.give()
+        lock.release()

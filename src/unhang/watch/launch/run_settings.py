@@ -64,7 +64,7 @@ class SettingsCollector:
     with_ranks: bool = False
     tried: bool = False
 
-    def go_on(self, members: JobRanks) -> None:
+    def tick(self, members: JobRanks) -> None:
         """Start what is due."""
         ranks = {rank: member.pid for rank, member in members.by_rank.items() if member.ended_ns is None}
         if self.pid is not None:

@@ -50,8 +50,8 @@ class WatcherProcess:
         if self._running is not None:
             return True
         lock = watcher_lock(self._records)
-        free = lock.take()
-        lock.give()
+        free = lock.acquire()
+        lock.release()
         return not free
 
     def keep(self) -> None:

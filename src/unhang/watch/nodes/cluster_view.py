@@ -93,12 +93,12 @@ class ClusterView:
         return self._states.last
 
     @property
-    def hurries(self) -> bool:
+    def is_urgent(self) -> bool:
         """Somebody waits, here or elsewhere."""
         return time.monotonic() < self._columns_until
 
     @property
-    def judges(self) -> bool:
+    def gives_verdicts(self) -> bool:
         """This node gives verdicts: for all, or for itself alone."""
         return self.role in (Role.LEADS, Role.ALONE)
 
@@ -191,7 +191,7 @@ class ClusterView:
         self._tell(now_ns)
         return nodes
 
-    def that_call_otherwise(self) -> list[int]:
+    def nodes_with_other_calls(self) -> list[int]:
         """Nodes to ask because the ranks of two, perhaps ours, called different things; empty where none did.
 
         A third one is among them: it shows which of the two is the odd one.

@@ -47,10 +47,10 @@ class CallDriftWatch:
     checks: int = 0
     _next_s: float = 0.0
     _told: bool = False
-    _prints: list[CallDigest] = field(default_factory=list)
-    _prints_s: float = float("-inf")
+    _call_digests: list[CallDigest] = field(default_factory=list)
+    _call_digests_s: float = float("-inf")
 
-    def go_on(self, max_collectives: int) -> bytes | None:
+    def tick(self, max_collectives: int) -> bytes | None:
         """Called at every tick in which nobody waits long; ``machine/compared.json`` when something was found."""
         now_s = time.monotonic()
         if self.pid is not None:
@@ -86,8 +86,8 @@ class CallDriftWatch:
             return None
         self.pid = None
         with suppress(OSError, ValueError):
-            self._prints = [tuple(one) for one in json.loads(self._answer.with_name(DIGESTS_FILE).read_bytes())]
-            self._prints_s = time.monotonic()
+            self._call_digests = [tuple(one) for one in json.loads(self._answer.with_name(DIGESTS_FILE).read_bytes())]
+            self._call_digests_s = time.monotonic()
         with suppress(OSError):
             found = self._answer.read_bytes()
             self._told = True
@@ -95,9 +95,9 @@ class CallDriftWatch:
         return None
 
     @property
-    def prints(self) -> list[CallDigest]:
+    def call_digests(self) -> list[CallDigest]:
         """What our ranks called at the comparison that was made just now, for other nodes; else empty."""
-        return self._prints if time.monotonic() - self._prints_s < DIGESTS_VALID_S else []
+        return self._call_digests if time.monotonic() - self._call_digests_s < DIGESTS_VALID_S else []
 
     def try_again(self) -> None:
         """What was found came to nothing, the job was busy otherwise: compare again when it is time."""

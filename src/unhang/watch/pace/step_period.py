@@ -70,7 +70,7 @@ class StepPeriodSearch:
     pid: int | None = None
     tries: int = 0
 
-    def go_on(self, max_collectives: int) -> None:
+    def tick(self, max_collectives: int) -> None:
         """Called at every tick of a job in which nobody waits."""
         now_s = time.monotonic()
         if self.pid is not None:

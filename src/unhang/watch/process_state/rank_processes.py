@@ -25,7 +25,7 @@ class EnvironmentRank:
     rank: int
     world_size: int
     local_rank: int | None
-    told_by: str
+    source_kind: str
     job: tuple[str, ...]
 
 

@@ -240,13 +240,13 @@ def _by_phase(totals: RunTotals) -> str:
 
 
 def _nobody(members: JobRanks) -> Iterable[Text]:
-    if not members.births:
+    if not members.registrations:
         yield say(
             "could not look: no rank of the job let unhang in (python -I, a container, a Ray cluster that ran before, "
             "or no distributed job)"
         )
     else:
-        ranks = sorted({birth.rank for birth in members.births.values() if birth.rank >= 0})
+        ranks = sorted({registration.rank for registration in members.registrations.values() if registration.rank >= 0})
         yield say("{ranks:who} never called init_process_group: nothing to watch", ranks=ranks)
 
 

@@ -71,7 +71,7 @@ def test_slurm_tells_the_ranks_that_ended() -> None:
 
 def test_slurm_tasks_are_not_ranks_under_torchrun() -> None:
     reading = read(TABLE + "srun: error: node2: task 1: Exited with exit code 1\n")
-    (told,) = [item for item in reading.exits if item.told_by == "slurm"]
+    (told,) = [item for item in reading.exits if item.source_kind == "slurm"]
     assert told.rank is None
 
 
@@ -85,7 +85,7 @@ def test_other_launchers_are_understood() -> None:
         "torch.multiprocessing.spawn.ProcessExitedException: process 2 terminated with signal SIGKILL\n"
         "./launcher.sh: line 14: 44119 Aborted                 (core dumped) $@\n"
     )
-    told = [(item.told_by, item.rank, item.local_rank, item.pid, item.exit_code) for item in reading.exits]
+    told = [(item.source_kind, item.rank, item.local_rank, item.pid, item.exit_code) for item in reading.exits]
     assert told == [
         ("mpiexec", 1, None, None, -6),
         ("mpirun", 3, None, 12345, -9),

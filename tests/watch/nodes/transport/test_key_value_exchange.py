@@ -128,7 +128,7 @@ def test_evidence_travels_in_parts_and_only_whole(place: Opening, tmp_path: Path
     torn = EvidenceAnnouncement(3, 1, 9, hashlib.sha256(b"something else").digest())
     ours.put("e/5/0", b"torn")
     ours.put("p/5", msgspec.msgpack.encode(torn))
-    fetch.go_on(reader)
+    fetch.tick(reader)
 
     assert fetch.came == {1, 4}
     assert (tmp_path / "1.zip").read_bytes() == content

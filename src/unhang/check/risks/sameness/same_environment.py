@@ -49,10 +49,10 @@ def _finding(difference: NodeDifference) -> Finding:
         CHECK,
         difference.name,
         Cause.RENDEZVOUS if difference.name.startswith(_MEETING) else Cause.NETWORK_CONFIG,
-        say("{name} is set differently on {places}", name=difference.name, places=few(difference.odd)),
+        say("{name} is set differently on {places}", name=difference.name, places=few(difference.outliers)),
         severity=Severity.STOPS if stops else Severity.NOTE,
         certainty=Certainty.LIKELY if stops else Certainty.POSSIBLE,
-        nodes=difference.odd,
+        nodes=difference.outliers,
         because=tuple(told(difference)),
         evidence=evidence(difference),
         remedies=(

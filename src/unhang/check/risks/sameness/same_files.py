@@ -44,8 +44,8 @@ def _finding(difference: NodeDifference) -> Finding:
         CHECK,
         difference.name,
         Cause.COLLECTIVE_MISMATCH,
-        say("{file} is another file on {places}", file=difference.name, places=few(difference.odd)),
-        nodes=difference.odd,
+        say("{file} is another file on {places}", file=difference.name, places=few(difference.outliers)),
+        nodes=difference.outliers,
         because=tuple(told(difference)),
         evidence=evidence(difference),
         remedies=(

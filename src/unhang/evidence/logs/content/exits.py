@@ -59,7 +59,7 @@ class RawExit:
     exit_code: int | None
     time_s: float | None
     host: str | None
-    told_by: str
+    source_kind: str
     by_launcher: bool
     attempt: int
     text: str
@@ -92,10 +92,10 @@ class ExitReader:
         text: str,
     ) -> None:
         """Look at a recognised line; lines that tell no exit are passed over."""
-        told_by = _SOURCE_BY_KIND.get(kind)
+        source_kind = _SOURCE_BY_KIND.get(kind)
         if kind.startswith("te."):
             self.torchrun = True
-        if told_by is None:
+        if source_kind is None:
             return
         text = shortened(text, 300)
         code = _code(kind, values)
@@ -113,7 +113,7 @@ class ExitReader:
                     code,
                     time_s,
                     values.get("host") or host,
-                    told_by,
+                    source_kind,
                     kind in ("te.closing", "ds.kill"),
                     attempt,
                     text,

@@ -45,7 +45,7 @@ class EvidenceFetch:
         self.number, self._wanted, self._folder = number, set(nodes), folder
         self.came: set[int] = set()
 
-    def go_on(self, sealed: SignedValues) -> int:
+    def tick(self, sealed: SignedValues) -> int:
         """Take what is there by now; returns the bytes that came in."""
         received = 0
         left = sorted(self._wanted - self.came)

@@ -52,7 +52,7 @@ class ReachabilityProbe:
         self._asked: dict[int, float] = {}
         self._running = 0
 
-    def go_on(self, addresses: Mapping[int, str], again: Collection[int]) -> None:
+    def tick(self, addresses: Mapping[int, str], again: Collection[int]) -> None:
         """Ask who is due, without waiting for the answer."""
         now = time.monotonic()
         due = [n for n in again if now - self._asked.get(n, float("-inf")) >= AGAIN_S]

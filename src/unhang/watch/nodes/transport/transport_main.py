@@ -104,9 +104,7 @@ class Transport:
         except ExchangeError as error:
             self._disconnect(str(error))
         if request.leads:
-            self._reachability.go_on(
-                {n: a for n, a in self._addresses.items() if n != self._opener.seat}, request.probe
-            )
+            self._reachability.tick({n: a for n, a in self._addresses.items() if n != self._opener.seat}, request.probe)
 
     def _open(self, request: TransportRequest) -> bool:
         now = time.monotonic()
@@ -236,7 +234,7 @@ class Transport:
         if request.wanted and (self._fetch is None or self._fetch.number != request.wanted):
             self._fetch = EvidenceFetch(request.wanted, request.wanted_nodes, Path(request.arrival_path))
         if self._fetch is not None and request.wanted:
-            self.received += self._fetch.go_on(self._sealed)
+            self.received += self._fetch.tick(self._sealed)
 
     def _tell(self) -> None:
         place = self._place
