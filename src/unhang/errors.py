@@ -95,7 +95,7 @@ class StoreLost(GuardError):
 
 
 def describe_failure(error: Exception) -> str:
-    """What failed and where in our code (``KeyError in caught.py:14: 1``); the traceback goes to ``--debug``."""
+    """What failed and where in our code (``KeyError in reading.py:14: 1``); the traceback goes to ``--debug``."""
     if isinstance(error, UnhangError):
         return str(error)
     # imported here: this module is also imported in every process of a job that uses a guard

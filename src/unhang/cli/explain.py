@@ -11,7 +11,7 @@ from unhang.cli.explaining import print_explanation
 
 
 class ExplanationFormat(str, enum.Enum):
-    """How the explanation is written."""
+    """Output format of an explanation."""
 
     TEXT = "text"
     JSON = "json"

@@ -12,7 +12,7 @@ HEAD_BYTES = 1 << 16
 
 
 class FileKind(enum.Enum):
-    """What a file is to us."""
+    """Which reader takes a file."""
 
     RECORDING = "flight-recorder dump"
     STACKS = "stack dump"

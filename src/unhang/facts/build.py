@@ -43,7 +43,8 @@ WHICH_RANK = say("which process is which rank")
 def build_facts(evidence: EvidenceSet) -> Facts:
     """Everything detectors may ask, from whatever was read. The order of the evidence never matters.
 
-    Never raises for bad evidence: what could not be built is in ``not_checked``, and :class:`Missing` where it stood.
+    Never raises for bad evidence: what could not be built is in ``not_checked``, and :class:`MissingFact` where it
+    stood.
     """
     steps = IsolatedSteps()
     made, amended = steps.made, steps.amended

@@ -130,7 +130,7 @@ class GroupProgress:
 
 @dataclass(slots=True)
 class GroupFacts:
-    """One process group."""
+    """One process group: members, and how far each rank is in it."""
 
     name: str
     """Key: the dump's group name, or a name made from the log (``PG ID 0``)."""

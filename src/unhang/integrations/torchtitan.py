@@ -98,7 +98,7 @@ class _Metrics:
 
     @property
     def model_parts(self) -> Any:
-        """The parts of the model on this rank."""
+        """Parts of the model on this rank (pipeline stages), as TorchTitan's trainer sets them."""
         return self._model_parts
 
     @model_parts.setter

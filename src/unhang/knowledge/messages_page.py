@@ -21,7 +21,7 @@ tells of its origin: `group` (GUID), `group_id`, `group_description`, `group_ran
 
 
 def messages_page() -> str:
-    """The page as Markdown."""
+    """All known messages as one page of Markdown."""
     return _HEAD + "".join(_row(row) for row in load_messages())
 
 

@@ -1,4 +1,4 @@
-"""Work a rank may do alone while the others wait (``single_rank_work_words.toml``): how to say it, what it leaves."""
+"""Work a rank may do alone while the others wait (``own_work.toml``): how to say it, what it leaves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from unhang.knowledge.tables import read_rows
 
 @dataclass(frozen=True, slots=True)
 class SingleRankWorkWords:
-    """One kind of work."""
+    """How one kind of single-rank work is spoken of (``said``), and what is known of it."""
 
     said: str
     result: bool = False

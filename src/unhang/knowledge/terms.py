@@ -51,7 +51,7 @@ class Advice:
 
 
 def terms() -> tuple[Term, ...]:
-    """All terms."""
+    """Terms that ``unhang explain`` knows, each once."""
     return tuple(dict.fromkeys(_by_name().values()))
 
 

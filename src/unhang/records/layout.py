@@ -37,7 +37,7 @@ _FLAGS = ("in_init", "closed", "exiting", "recorder_on", "gave_up", "ended")
 
 
 def truncate_start(text: str, limit: int) -> bytes:
-    """``decode_text`` in at most ``limit`` bytes, keeping its end: of a path the end says most."""
+    """``text`` in at most ``limit`` bytes, keeping its end: of a path the end says most."""
     data = text.encode("utf-8", "backslashreplace")
     return data if len(data) <= limit else data[-limit:]
 

@@ -17,7 +17,7 @@ from unhang.secrets.line_filter import HintedLines
 
 REMOVED = "[removed]"
 TEMPLATE = "template"
-"""Under this name a sentence of ours is carried (``carried_text.py``); its values stand beside it."""
+"""Under this name a sentence of ours is carried (``report/text_serialization.py``); its values stand beside it."""
 _MASKED = re.compile(r"\[removed\]\*+")
 _SHORTEST = 6
 _LINE = re.compile(r"[^\n]*\S[^\n]*")

@@ -1,4 +1,4 @@
-"""By what a secret is known: rules of gitleaks as rows (``gitleaks.tsv``), more services in ``secret_services.txt``.
+"""By what a secret is known: rules of gitleaks as rows (``gitleaks.tsv``), more services in ``services.txt``.
 
 Read with the standard library alone, and quickly: a training process reads it when an exception ends it.
 """

@@ -39,7 +39,7 @@ class MetricsHandler(BaseHTTPRequestHandler):
     server_version, sys_version = "unhang", ""
 
     def do_GET(self) -> None:
-        """One scrape."""
+        """Answer a scrape of ``/metrics``."""
         if not self.server.listening.is_named(self.headers.get("Host", "")):
             self._answer(403, b"this server is not known by that name\n", "text/plain")
         elif not self.server.listening.is_authorized(self.headers.get("Authorization", "")):

@@ -54,7 +54,7 @@ class TerminalSize:
 
 
 def render_screen(reading: RunReading, room: TerminalSize, localizer: Localizer) -> Group:
-    """The whole screen."""
+    """The screen of ``unhang view``, cut to the terminal's size."""
     state = reading.state
     if state is None:
         return Group(

@@ -39,7 +39,7 @@ class RunObservers:
         return self._live.wanted()
 
     def tick(self, wait: WaitSnapshot | None) -> None:
-        """After every tick."""
+        """Called at every tick of the watcher: write a snapshot where one is due."""
         self._metrics.reap()
         self._history.reap()
         if self._live.due():

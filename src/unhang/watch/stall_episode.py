@@ -152,7 +152,7 @@ class StallEpisode:
         self.wants_stacks = summary.needs_lines or (summary.level == VerdictLevel.STALL.value and not summary.settled)
 
     def say(self, summary: VerdictSummary) -> None:
-        """It was printed."""
+        """Note that the verdict was printed."""
         self.said = summary
         self._times_printed += 1
         if summary.limit_at_s is not None:

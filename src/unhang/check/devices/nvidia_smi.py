@@ -40,7 +40,7 @@ _TROUBLES = (
 
 
 def nvidia_smi_command(*words: str) -> tuple[str, ...]:
-    """The command line."""
+    """``nvidia-smi`` with ``words``, as :meth:`Machine.command` takes it."""
     return ("nvidia-smi", *words)
 
 

@@ -51,7 +51,7 @@ _VARIABLES: Mapping[str, tuple[str, float]] = {
 
 
 def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
-    """Collect them."""
+    """Every limit of the job's waits: of the command, its files, the environment, the program and defaults."""
     launch = parse_command(plan.command)
     configuration, _ = configuration_of(machine, launch)
     timers = [*_of_command(launch), *_of_files(configuration, launch), *_of_environment(machine, plan)]

@@ -53,7 +53,7 @@ class NetworkInterface:
 
 @dataclass(frozen=True, slots=True)
 class Interfaces:
-    """``all``: by index."""
+    """Network interfaces of this node, by index."""
 
     all: tuple[NetworkInterface, ...]
 
@@ -130,7 +130,7 @@ class RdmaPort:
 
 @dataclass(frozen=True, slots=True)
 class RdmaPorts:
-    """``all``: by name."""
+    """Ports of RDMA devices on this node, by name."""
 
     all: tuple[RdmaPort, ...]
 

@@ -58,7 +58,7 @@ def is_distributed(names: set[str]) -> bool:
 
 
 def distributed_checkpoint(folder: Path, names: set[str]) -> Checkpoint:
-    """The checkpoint in ``folder``."""
+    """The checkpoint of ``torch.distributed.checkpoint`` in ``folder``; ``names``: the files in it."""
     parts = sorted(name for name in names if name.endswith(".distcp"))
     files = [folder / name for name in (*parts, METADATA) if name in names]
     return checkpoint_of_files(folder, "dcp", files, _flaw(folder, names))

@@ -59,7 +59,7 @@ def read_recorder_dumps(
     whole: bool = False,
     identities: Sequence[FileIdentity | None] | None = None,
 ) -> Iterator[DumpItem]:
-    """One item for each of ``paths``, in their order: a :class:`Recording`, or :class:`Unread` with the reason.
+    """One item for each of ``paths``, in their order: a :class:`RecorderDump`, or :class:`Unread` with the reason.
 
     ``jobs`` is the number of worker processes (default: the cores this process may use, at most 16); few files are
     read in this process. ``progress`` is called with the number of files done so far. ``whole`` as in
@@ -125,7 +125,7 @@ class _WorkerPool:
             self._start()
 
     def close(self) -> None:
-        """End all of them."""
+        """End all workers."""
         self.selector.close()
         for worker in self.workers:
             worker.end()

@@ -41,7 +41,7 @@ class ContextLineKeeper:
         self._latest.append(told)
 
     def note_stack_line(self, speaker: Speaker, line: int) -> None:
-        """A line of an exception or a stack."""
+        """Note that ``speaker`` printed a line of an exception or a stack at ``line``."""
         self._broke_off[speaker] = line
 
     def is_followed(self, told: ContextLine) -> bool:
@@ -55,7 +55,7 @@ class ContextLineKeeper:
             self._latest.clear()
 
     def last_of_everybody(self) -> Iterator[ContextLine]:
-        """The last line of everybody."""
+        """The last line of each speaker."""
         return iter(self._last.values())
 
     def lines(self) -> Iterator[ContextLine]:

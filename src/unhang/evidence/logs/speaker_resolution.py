@@ -32,7 +32,7 @@ class UnresolvedEnding:
 
 @dataclass(frozen=True, slots=True)
 class LogItemBuilder:
-    """Makes items of one log."""
+    """Makes items of one log's raw readings: with source, time and the rank of their speaker."""
 
     source: str
     host: str | None
@@ -40,7 +40,7 @@ class LogItemBuilder:
     clock: TimestampReader
 
     def traceback(self, raw: RawTraceback) -> PythonTraceback:
-        """A traceback of Python."""
+        """``raw`` with the rank and the time of its speaker."""
         speaker = raw.speaker
         assert isinstance(speaker, Speaker)
         return PythonTraceback(

@@ -50,7 +50,7 @@ class _Listing(msgspec.Struct, frozen=True):
 
 
 def suspect_listing(guilty: Iterable[EarlierSuspect]) -> bytes:
-    """The listing as JSON."""
+    """``machine/history.json``: the listing as a line of JSON."""
     return msgspec.json.encode(_Listing(SCHEMA, tuple(guilty))) + b"\n"
 
 

@@ -40,7 +40,7 @@ _SUMS = ("steps", "took_s", "for_s", "looks", "waits")
 
 
 class ColumnBlock(msgspec.Struct):
-    """The columns of one line."""
+    """One line of the file: a block of rows, by column."""
 
     rows: int
     rank: Column

@@ -35,7 +35,7 @@ def is_torn_off(dump: StackDump, earlier: StackDump) -> bool:
 
 
 def main_thread_depth(dump: StackDump) -> int:
-    """Frames of the main thread."""
+    """How many Python frames the main thread has; 0 without one."""
     main = _main_thread(dump)
     return len(main.frames) if main is not None else 0
 

@@ -20,7 +20,7 @@ def minority(calls: Mapping[Signature, tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def calls_by_rank(group: GroupFacts, position: int, recordings: Mapping[int, RecorderDump]) -> dict[int, PendingCall]:
-    """What each rank called at ``position``."""
+    """Each rank's call at ``position`` of ``group``, as its recording has it; ranks without one are left out."""
     calls = {}
     for rank, entries in group.entries.items():
         at = (entries.position == position).nonzero()[0]

@@ -15,7 +15,7 @@ from unhang.findings import Evidence
 @dataclass(frozen=True, slots=True)
 class MarkedWorkBeyondLimit:
     """``rank`` is inside ``work``, which may take longer than the others wait. ``until_limit_s``: until their limit;
-    None when     it has passed. ``limit_s`` is that limit."""
+    None when it has passed. ``limit_s`` is that limit."""
 
     rank: int
     work: MarkedPhase

@@ -55,7 +55,7 @@ class LogWait:
 
 @dataclass(frozen=True)
 class LoggedWaits:
-    """All waits of one run."""
+    """The waits of one stall that ended in timeouts, as logs tell them."""
 
     waits: tuple[LogWait, ...]
 

@@ -24,7 +24,7 @@ class LoaderFailure:
 
 
 def is_end_or_failure(batch: Any) -> bool:
-    """Whether ``batch`` is END or a Failed."""
+    """Whether ``batch`` is ``END`` or a ``LoaderFailure``."""
     return batch is END or isinstance(batch, LoaderFailure)
 
 

@@ -36,7 +36,7 @@ _PEER = struct.Struct("3i")
 
 @dataclass(frozen=True, slots=True)
 class PeerProcess:
-    """A rank's process. ``host_identity``: alike where processes see each other; ``started``: in ticks."""
+    """A rank's process. ``host``: alike where processes see each other; ``started``: in ticks."""
 
     host: str
     machine: str

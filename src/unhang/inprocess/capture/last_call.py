@@ -51,7 +51,7 @@ Frames = list[tuple[FrameType, int]]
 
 
 def frames_of_traceback(trace: TracebackType | None) -> Frames:
-    """The frames of an exception."""
+    """The innermost frames of an exception, innermost first."""
     frames: Frames = []
     while trace is not None:
         frames.append((trace.tb_frame, trace.tb_lineno or 0))
@@ -60,7 +60,7 @@ def frames_of_traceback(trace: TracebackType | None) -> Frames:
 
 
 def frames_of_thread(frame: FrameType | None) -> Frames:
-    """The frames of a thread that runs."""
+    """The innermost frames of a running thread, innermost first."""
     frames: Frames = []
     while frame is not None and len(frames) < _DEPTH:
         frames.append((frame, frame.f_lineno or 0))

@@ -1,4 +1,4 @@
-"""Network devices that NCCL needs a plug-in for (``plugin_fabrics.toml``)."""
+"""Network devices that NCCL needs a plug-in for (``fabrics.toml``)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PluginFabric:
 
 @cache
 def plugin_fabrics() -> tuple[PluginFabric, ...]:
-    """All rows."""
+    """Fabrics that need a plug-in of NCCL (``fabrics.toml``)."""
     return tuple(
         PluginFabric(
             row["name"],

@@ -1,4 +1,4 @@
-"""What a type of file system means for a job (``file_system_rows.toml``)."""
+"""What a type of file system means for a job (``file_systems.toml``)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def file_system_row(kind: str) -> FileSystemRow | None:
 
 
 def file_system_rows() -> tuple[FileSystemRow, ...]:
-    """All rows."""
+    """What is known of each kind of file system, each row once."""
     return tuple(dict.fromkeys(_by_type().values()))
 
 

@@ -15,7 +15,7 @@ _LINE = re.compile(r"NVRM: Xid \(PCI:(?P<bus>[0-9a-fA-F:.]+)\): (?P<code>\d{1,6}
 
 @dataclass(frozen=True, slots=True)
 class XidRow:
-    """One code."""
+    """What one Xid code of NVIDIA's driver means."""
 
     code: int
     name: str
@@ -55,7 +55,7 @@ def xid_row(code: int) -> XidRow | None:
 
 
 def xid_rows() -> tuple[XidRow, ...]:
-    """All rows, by code."""
+    """All known Xid codes, in ascending order."""
     return tuple(_rows().values())
 
 

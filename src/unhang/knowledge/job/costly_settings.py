@@ -1,4 +1,4 @@
-"""Settings that work and cost more than people who copy them know (``find_costly_setting.toml``)."""
+"""Settings that work and cost more than people who copy them know (``costly.toml``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from unhang.knowledge.tables import read_rows
 
 @dataclass(frozen=True, slots=True)
 class CostlySetting:
-    """One such setting. ``cause`` is the id of the stall it would lead to or hide."""
+    """Values of variables that cost speed or hide a stall. ``cause``: id of the stall it would lead to or hide."""
 
     names: tuple[str, ...]
     values: tuple[str, ...]
@@ -30,7 +30,7 @@ def find_costly_setting(name: str, value: str) -> CostlySetting | None:
 
 
 def costly_settings() -> tuple[CostlySetting, ...]:
-    """All rows."""
+    """Settings that cost speed or hide a stall, each row once."""
     return tuple(dict.fromkeys(_by_name().values()))
 
 

@@ -28,7 +28,7 @@ class TimeoutRow:
 
 
 def timeout_rows() -> tuple[TimeoutRow, ...]:
-    """All rows."""
+    """Timeouts that hold where nothing sets them."""
     return _rows()
 
 

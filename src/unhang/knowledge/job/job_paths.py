@@ -14,7 +14,8 @@ NAME_PLACES = ("argument", "environment")
 
 @dataclass(frozen=True, slots=True)
 class PathName:
-    """One name. ``where``: ``argument`` (of the program, or a dotted key of a file) or ``environment``."""
+    """A name whose value is a path of the job. ``where``: ``argument`` (of the program, or a dotted key of a file) or
+    ``environment``."""
 
     name: str
     where: str
@@ -25,7 +26,7 @@ class PathName:
 
 @cache
 def path_names() -> tuple[PathName, ...]:
-    """All of them."""
+    """All names of ``job_paths.toml``."""
     found = []
     for row in read_rows("job_paths.toml", "path", ("names", "where", "use", "source")):
         if row["where"] not in NAME_PLACES or row["use"] not in PATH_USES:

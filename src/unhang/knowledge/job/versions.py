@@ -1,7 +1,7 @@
 """What is known of single versions (``versions.toml``), which versions a row affects, and which way leads out.
 
 A defect is suspected in a log only where its ``signs`` are seen: that a version is affected says little by itself.
-``version_matches`` is a list of conditions that all hold, in the spelling of ``pip``: ``>=2.19, <2.22.3``, ``==2.7.*``.
+``affects`` is a list of conditions that all hold, in the spelling of ``pip``: ``>=2.19, <2.22.3``, ``==2.7.*``.
 Where a row does not give it, it follows from ``introduced`` and ``fixed``, which say on which side of a release the
 defect is.
 Versions are compared as tuples of numbers; what follows the numbers (``+cu128``, ``rc1``) does not count.
@@ -67,7 +67,7 @@ class VersionRow:
 
 
 def version_rows() -> tuple[VersionRow, ...]:
-    """All rows."""
+    """All rows of ``versions.toml``."""
     return _rows()
 
 

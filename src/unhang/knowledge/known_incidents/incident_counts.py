@@ -66,7 +66,7 @@ MIN_INCIDENTS = 3
 
 @dataclass(frozen=True, slots=True)
 class CountedIncident:
-    """One counted incident."""
+    """A known incident as it is counted: its cause, and the features its log had."""
 
     id: str
     cause: str

@@ -91,7 +91,7 @@ class TestTerm:
 
 @dataclass(frozen=True, slots=True)
 class BranchTest:
-    """``and``, ``or``, ``not`` of tests, or a leaf."""
+    """A condition: ``and``, ``or``, ``not`` of tests (``parts``), or an atomic one (``leaf``)."""
 
     how: str
     parts: tuple[BranchTest, ...] = ()
@@ -160,14 +160,14 @@ Block: TypeAlias = "tuple[Step, ...]"
 
 
 def test_terms(test: BranchTest) -> tuple[TestTerm, ...]:
-    """All parts of a test."""
+    """The atomic terms of a test, from left to right."""
     if test.leaf is not None:
         return (test.leaf,)
     return tuple(leaf for part in test.parts for leaf in test_terms(part))
 
 
 def inner_blocks(step: Step) -> tuple[Block, ...]:
-    """The blocks of a step."""
+    """Blocks of statements inside a step: branches, bodies, handlers."""
     if isinstance(step, BranchStep):
         return step.then, step.other
     if isinstance(step, LoopStep):
@@ -189,7 +189,8 @@ def steps_of(block: Block) -> Iterator[Step]:
 
 @dataclass(slots=True)
 class FunctionReading:
-    """What was read of one function."""
+    """What one function does that matters to collectives: its steps in order, and calls that are wrong in
+    themselves."""
 
     here: FunctionDefinition
     steps: Block

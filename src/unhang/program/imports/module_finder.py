@@ -54,7 +54,7 @@ class ModuleFinder:
         return found
 
     def package(self, folder: str) -> FoundModule:
-        """The package that ``folder`` is."""
+        """``folder`` as a package: with its ``__init__.py`` where there is one."""
         init = f"{folder}/__init__.py"
         return FoundModule((init,) if self.folders.is_file(init) else (), (folder,))
 

@@ -28,7 +28,7 @@ class ProgramStart:
 
 @dataclass(slots=True)
 class FollowSession:
-    """One command, followed."""
+    """What following one command found: programs it starts, notes, and parts that stay unknown."""
 
     machine: Machine
     parts: UnknownParts = field(default_factory=UnknownParts)
@@ -113,7 +113,7 @@ class ScriptFrame:
         return Source(self.file, self.line or node.start_point[0] + 1)
 
     def text(self, node: Any) -> str:
-        """As it is written."""
+        """The source text of ``node``."""
         said = self.code[node.start_byte : node.end_byte].decode("utf-8", "replace")
         return said.lstrip(" \t\n\\") if node.type in ("expansion", "simple_expansion") else said
 
@@ -122,6 +122,6 @@ class ScriptFrame:
         return self.session.parts.mark(self.text(node), because, self.source(node), unset=unset)
 
     def say_output(self, text: str) -> None:
-        """Print."""
+        """Print ``text`` where output is read."""
         if self.output is not None:
             self.output.append(text)

@@ -17,7 +17,7 @@ _OF_NO_CLASS = ("object", "ABC", "Protocol", "Enum", "Generic", "")
 
 
 class DefinitionTable:
-    """Definitions of all ``files``."""
+    """Functions and classes of all ``files``, by syntax node and by name."""
 
     def __init__(self, files: Iterable[SourceFile]) -> None:
         self.defined: list[FunctionDefinition] = []

@@ -28,7 +28,7 @@ class FunctionDefinition:
 
     @property
     def full_name(self) -> str:
-        """With its class."""
+        """``Class.function``, or the bare name outside a class."""
         return f"{self.owner.node.name}.{self.name}" if self.owner is not None else self.name
 
     @property

@@ -52,7 +52,7 @@ class LinePosition:
 
 @dataclass(eq=False, slots=True)
 class ParsedFile:
-    """A parsed source file."""
+    """The syntax tree of one source file, with the enclosing scopes of each line."""
 
     tree: ast.Module
     lines: int

@@ -29,7 +29,7 @@ DOCUMENTED_XIDS = range(1, 200)
 
 
 def term_page(term: Term) -> ExplanationPage:
-    """The page of a term."""
+    """What ``unhang explain`` shows of a term."""
     return ExplanationPage(
         kind=term.kind,
         title=term.names[0],

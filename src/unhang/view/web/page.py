@@ -32,7 +32,7 @@ def report_policy() -> str:
 
 
 def page(localizer: Localizer) -> str:
-    """The document."""
+    """The HTML document of the run's page, with style, script and texts inside."""
     style, script = _assets()
     data = {
         "words": {key: localizer.say(text) for key, text in SCRIPT_TEXTS.items()},

@@ -27,7 +27,7 @@ class _RequestHandler(BaseHTTPRequestHandler):
     server_version, sys_version = "unhang", ""
 
     def do_GET(self) -> None:
-        """One question."""
+        """Answer a request."""
         self._send(self._answer())
 
     def _answer(self) -> Response:

@@ -70,7 +70,7 @@ class UnwatchedNodes:
     on_each: bool = False
 
     def line(self) -> Text:
-        """For the terminal."""
+        """The line for the terminal: which hosts are not watched."""
         more = len(self.hosts) - HOSTS_SHOWN
         hosts = ", ".join(self.hosts[:HOSTS_SHOWN]) + (f", … (+{more})" if more > 0 else "")
         if not hosts:

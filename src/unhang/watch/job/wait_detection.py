@@ -77,7 +77,7 @@ class RankState(NamedTuple):
 
     @property
     def waits(self) -> bool:
-        """It waits now."""
+        """Whether it waits inside communication now."""
         return self.doing is RankActivity.WAITING and self.waits_ns is not None
 
 
@@ -130,7 +130,7 @@ class WaitDetector:
         return self.judge(now_ns, self.rank_states(now_ns, samples))
 
     def rank_states(self, now_ns: int, samples: Mapping[int, RankSample]) -> dict[int, RankState]:
-        """Every rank by itself."""
+        """The state of each rank, by its own sample alone."""
         for rank, sample in samples.items():
             self._note_counts(rank, sample, now_ns)
         self.doing = {rank: self._doing(rank, sample, now_ns) for rank, sample in samples.items()}

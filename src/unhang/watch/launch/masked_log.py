@@ -27,7 +27,7 @@ _KEY_BEGINS, _KEY_ENDS = b"-----BEGIN", b"-----END"
 
 
 class MaskedLog:
-    """One captured log."""
+    """Masks secrets in one captured log, in place."""
 
     def __init__(self, path: Path) -> None:
         self._path = path.absolute()

@@ -85,7 +85,7 @@ def alive_lock(records: Path) -> Lock:
 
 
 def watcher_lock(records: Path) -> Lock:
-    """Held by the watcher."""
+    """The lock a watcher holds, so that a run has one on each node."""
     return Lock(records / "watching")
 
 

@@ -62,7 +62,7 @@ class SignalWitness:
             self.pid = self._start()
 
     def end(self) -> None:
-        """End it."""
+        """End the process."""
         _end(self.pid)
         self.pid = None
 

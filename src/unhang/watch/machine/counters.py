@@ -64,5 +64,5 @@ def read_key_values(path: Path) -> dict[str, int]:
 
 
 def rate(grown: int, seconds: float, digits: int = 0) -> float:
-    """A second."""
+    """Growth per second."""
     return round(grown / seconds, digits) if seconds > 0 else 0.0

@@ -167,7 +167,7 @@ class NodeRoster:
         return any(node.met and node.waits and not node.over and node.silent_s(now_ns) is None for node in self.all())
 
     def all(self) -> Iterator[RemoteNode]:
-        """In any order."""
+        """All known nodes, in any order."""
         return iter(self.nodes.values())
 
     def without_fresh_columns(self, now_ns: int) -> list[RemoteNode]:

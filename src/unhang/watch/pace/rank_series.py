@@ -68,7 +68,7 @@ class _Row:
         self.last = view
 
     def document(self, rank: int) -> dict[str, Any]:
-        """As it is written."""
+        """The row as a JSON object."""
         took_ns = self.last.last_step_ns - self.first.last_step_ns if self.first.last_step_ns > 0 else 0
         done = self.last.steps - self.first.steps if took_ns > 0 else 0
         begun_ns = self.first.beat_ns if self.first.beat_ns > 0 else self.last.beat_ns  # seen before its first beat

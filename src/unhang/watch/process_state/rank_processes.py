@@ -44,7 +44,7 @@ class LiveRank:
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """Its process id."""
         return self.process.pid
 
     @property

@@ -38,7 +38,7 @@ class SendQueues:
             time.sleep(min(EVERY_S, max(0.0, left_s)))
 
     def sample(self) -> None:
-        """Once."""
+        """Read the queues of all connections once."""
         self.times += 1
         for rank, pid in self.pids.items():
             found = [one for one in connections(pid, proc=self.proc) if one.open and one.own[0] != one.peer[0]]

@@ -138,7 +138,7 @@ class TextIndex:
         return self._numbers.setdefault(text, len(self._numbers)) if text else -1
 
     def texts(self) -> list[str]:
-        """All of them, in order."""
+        """All texts, in the order of their numbers."""
         return list(self._numbers)
 
 

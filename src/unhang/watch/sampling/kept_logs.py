@@ -47,7 +47,7 @@ def note_cut(records: Path, name: str) -> None:
 
 
 def cut_logs(records: Path) -> list[str]:
-    """The logs of which that was noted."""
+    """Logs noted by :func:`note_cut`: paths in the run folder, sorted."""
     return sorted(path.name.removesuffix(_CUT).replace("!", "/") for path in records.glob(f"*{_CUT}"))
 
 

@@ -213,7 +213,8 @@ def _stacks(
 def _write_stacks(
     stacks: Path, found: Mapping[RankPid, str], living: Mapping[int, JobRank], *, sample: int | None
 ) -> None:
-    """``sample_live_ranks`` None is the last one; only of that one the children are kept."""
+    """Write ``found`` below ``stacks``. ``sample``: its number, None for the last; only of that one the children are
+    kept."""
     for (rank, pid), text in found.items():
         own = pid == living[rank].pid
         if not own and sample is not None:

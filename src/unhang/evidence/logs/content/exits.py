@@ -178,7 +178,7 @@ class ExitReader:
         old.by_launcher = old.by_launcher or new.by_launcher
 
     def exits(self) -> list[RawExit]:
-        """All of them, by line."""
+        """Exits that the log tells of, by line."""
         return sorted([*self._by_pid.values(), *self._others], key=lambda item: (item.line, item.rank or 0))
 
 

@@ -38,7 +38,7 @@ def first_and_last_parts(parts: list[_Part], says: Callable[[_Part], bool]) -> l
 
 
 def literals_of(rows: Sequence[MessageRow]) -> list[str]:
-    """The literals of ``rows``."""
+    """The literals by which ``rows`` are searched, in their order."""
     return [anchor for row in rows for anchor in row.anchors]
 
 

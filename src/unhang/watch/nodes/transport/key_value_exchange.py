@@ -36,7 +36,7 @@ class KeyValueExchange(Protocol):
         ...
 
     def get(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """The values that are there."""
+        """Values by key; keys without one are left out."""
         ...
 
     def seats(self) -> int:

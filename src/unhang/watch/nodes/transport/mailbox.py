@@ -102,7 +102,7 @@ class Mailbox(Generic[Message]):
             private_files.write_atomically(self._path, msgspec.msgpack.encode(value))
 
     def drop(self) -> None:
-        """Remove it."""
+        """Remove the value."""
         with suppress(OSError):
             self._path.unlink()
 

@@ -15,7 +15,7 @@ PAUSE_S = 2.0
 
 
 class TransportProcess:
-    """One at a time."""
+    """Keeps one transport process running for the watcher."""
 
     def __init__(self, folder: Path, records: Path) -> None:
         self._folder, self._records = folder, records
