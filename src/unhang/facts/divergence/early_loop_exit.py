@@ -89,7 +89,7 @@ def early_loop_exits(facts: Facts) -> Iterator[EarlyLoopExit]:
 
 def exits_unrelated_to_data(facts: Facts) -> Iterator[EarlyLoopExit]:
     """Those of :func:`early_loop_exits` that the source gives another reason than data that ended: a jump on a finding
-    of     its
+    of its
     own, or a round without its collectives; and no rank said that it has fewer steps."""
     counted = unequal_counts(facts)
     short = counted.short if counted is not None and counted.announced else ()

@@ -42,7 +42,7 @@ class DigestGroup(msgspec.Struct, array_like=True, frozen=True):
 
 class DigestColumns(msgspec.Struct, array_like=True, frozen=True):
     """One entry a rank. ``doing``: index into :data:`ACTIVITIES`; ``phase`` into ``PHASES``; ``place`` and ``label``
-    into     their lists, -1 without one; ``*_ns``: since when, -1 where there is none."""
+    into their lists, -1 without one; ``*_ns``: since when, -1 where there is none."""
 
     rank: list[int]
     doing: list[int]

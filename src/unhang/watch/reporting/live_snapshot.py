@@ -89,7 +89,7 @@ class LiveWait(msgspec.Struct, frozen=True):
 
 class LiveVerdict(msgspec.Struct, frozen=True):
     """The headline of a verdict that was said. ``parts``: the sentence as ``report/text_serialization.py`` carries it,
-    None     where an older unhang wrote it."""
+    None where an older unhang wrote it."""
 
     level: str
     status: str
