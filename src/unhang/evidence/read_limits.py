@@ -13,7 +13,7 @@ class ReadLimits:
     """Upper bounds of one reading. Sizes are in bytes."""
 
     files: int = 100_000
-    """Files looked at in folders, all inputs together."""
+    """Files read in folders, all inputs together."""
     depth: int = 40
     """Folders inside folders."""
     members: int = 100_000

@@ -165,7 +165,7 @@ class RankFacts:
     process_state: str = ""
     moving: bool | None = None
     beats: bool | None = None
-    """Our thread in it ran between two samples; None: it has none, or nobody looked twice."""
+    """Our thread in it ran between two samples; None: it has none, or was not sampled twice."""
     recording: RecorderDump | None = None
     stack: StackDump | None = None
     """The latest."""

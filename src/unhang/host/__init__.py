@@ -1,1 +1,1 @@
-"""This machine: its files, commands and environment, each looked at within a limit."""
+"""This machine: its files, commands and environment, each read within a limit."""

@@ -1,4 +1,4 @@
-"""The answers of one node: by their type, each one found, not found, or impossible to look at."""
+"""Results of one node's inspections: by their type, each found, not there, or impossible to find out."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def _noted(facts: Facts) -> Iterator[DetectorResult]:
 
 
 def _doubtful(facts: Facts, faults: list[LogEvent]) -> bool:
-    """A fabric manager that does not run is mended without hardware; some codes are effects; old ones another job's."""
+    """A fabric manager that does not run is fixed without hardware; some codes are effects; old ones another job's."""
     return all(_is_doubtful(facts, e) for e in faults) or _long_before(facts, faults)
 
 

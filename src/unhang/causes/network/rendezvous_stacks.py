@@ -38,7 +38,7 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
     (call,) = calls
     ranks = tuple(known.rank for known in alive)
     still = all(known.moving is False or _was_idle_before(known) for known in alive)
-    # A rank that exists and was not looked at may simply be on its way.
+    # A rank that exists and was not sampled may simply be on its way.
     everyone = len(alive) == len(facts.ranks)
     late = tuple(rank for rank in facts.ranks if rank not in ranks) if call == "init_process_group" else ()
     yield make_signal(

@@ -71,7 +71,7 @@ def _stopped(facts: Facts, stall: Stall, ranks: tuple[int, ...]) -> DetectorResu
 
 
 def _stopped_alone(facts: Facts) -> Iterator[DetectorResult]:
-    """Nothing tells who waits for whom (nobody may look at the stacks): the process states tell this much."""
+    """Nothing tells who waits for whom (stacks may not be sampled): the process states tell this much."""
     ranks = tuple(r for r, known in sorted(facts.ranks.items()) if known.state is RankState.STOPPED and known.alive)
     if not ranks:
         return

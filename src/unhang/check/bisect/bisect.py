@@ -69,7 +69,7 @@ class Bisection:
     _out_of_time: bool = False
 
     def search(self) -> BisectResult:
-        """Look without settings, then for the smallest set that helps, then without settings again."""
+        """Probe without settings, then for the smallest set that helps, then without settings again."""
         self._deadline = time.monotonic() + self.total_s
         first = self.ask({})
         if first.probed is None:

@@ -43,7 +43,7 @@ _MAKERS = ("QEMU", "KVM", "VMware", "Xen", "Amazon EC2", "Google", "Microsoft", 
 
 
 def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:  # noqa: ARG001 - every check takes both
-    """Look at each; after a nvidia-smi that does not answer it is not asked again."""
+    """How cards, processors and NICs are connected; after a nvidia-smi that does not answer it is not asked again."""
     for kind in (CardTopology, PeerAccess, NvLinks, NvlinkFabric, AccessControl):
         yield kind, InspectionResult()
     pci = pci_cards(machine).found or PciCards()

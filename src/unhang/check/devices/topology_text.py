@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from unhang.check.devices.topology import CardTopology, NvLinks, Pair, PeerAccess
 
 MAX_CHARACTERS = 1_000
-"""Of a line of lspci that are looked at."""
+"""Characters read of a line of lspci."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _NAME = re.compile(r"GPU(\d{1,6})")
 _WAY = re.compile(r"X|SYS|NODE|PHB|PXB|PIX|NV\d{1,4}|OK|C?NS|GNS|TNS|U|SOC")

@@ -28,7 +28,7 @@ _NO_LIMIT = 1 << 60  # cgroup v1 writes about 2^63 where nothing is set
 
 
 def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:  # noqa: ARG001 - every check takes both
-    """Look at each limit."""
+    """Limits of memory, processes and tracing that hold for the job; cores and RDMA devices."""
     yield SharedMemory, _shared_memory(machine)
     yield ProcessLimits, _process_limits(machine)
     yield MemoryLimit, _memory(machine)

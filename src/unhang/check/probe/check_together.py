@@ -1,4 +1,4 @@
-"""``unhang check`` as one of several tasks of a launcher: each looks, rank 0 compares."""
+"""``unhang check`` as one of several tasks of a launcher: each inspects its node, rank 0 compares."""
 
 from __future__ import annotations
 

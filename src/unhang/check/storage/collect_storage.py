@@ -31,7 +31,7 @@ _TRIAL = Path(storage_trial.__file__)
 
 
 def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
-    """Look at each place, then try each file system; what was found so far is given as it comes."""
+    """Inspect each place, then try each file system; what was found so far is given as it comes."""
     ends = time.monotonic() + ALL_STEPS_S
     mounts = _mounts(machine)
     places: list[JobPath] = []

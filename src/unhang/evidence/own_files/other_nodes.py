@@ -1,4 +1,4 @@
-"""``machine/nodes.json``: the other nodes of a job as the first node's watcher saw them when it looked.
+"""``machine/nodes.json``: the other nodes of a job as the leader's watcher saw them when it took samples.
 
 A file like any other: every value is checked, and one that cannot be right makes the whole file unread.
 """

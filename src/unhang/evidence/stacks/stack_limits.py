@@ -10,9 +10,9 @@ from unhang.evidence.items import Frame
 from unhang.findings import Source, Unread
 
 MAX_BYTES = 32 * 1024 * 1024
-"""Bytes of one file that are looked at; a real dump of 1,000 threads is below 1 MB."""
+"""Bytes read of one file; a real dump of 1,000 threads is below 1 MB."""
 MAX_LINE = 4_000
-"""Characters of one line that are looked at (demangled C++ names are long)."""
+"""Characters read of one line (demangled C++ names are long)."""
 MAX_FRAMES = 100_000
 """Frames kept of one file."""
 INNERMOST_KEPT, OUTERMOST_KEPT = 1_500, 500

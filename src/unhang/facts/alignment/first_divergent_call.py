@@ -1,7 +1,7 @@
 """Where ranks slipped against each other before their calls differed in kind.
 
 Calls of the same kind pair up although they come from other lines: an extra forward of a sharded model on one rank
-pairs with the others' next forward, and only the first other operation shows it. The place to mend is the first call
+pairs with the others' next forward, and only the first other operation shows it. The place to fix is the first call
 of that stretch.
 """
 

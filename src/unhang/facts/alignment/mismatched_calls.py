@@ -31,7 +31,7 @@ def find_mismatches(
     """The first position of the disagreement in each stalled group that has one.
 
     ``failed``: processes of the job have failed. Gloo aborts a size mismatch within milliseconds and counts it as
-    finished, so that then the last call of each rank is looked at although nothing is pending.
+    finished, so that then the last call of each rank is compared although nothing is pending.
     """
     found = []
     for _, group in sorted(groups.items()):

@@ -1,7 +1,7 @@
 """What logs state about the end: that the whole job ended well, that single ranks did, and up to where in each log.
 
 A statement counts only where nothing was started or counted after it, where no other one tells of a bad end, and where
-nobody looked at the processes themselves: a sample says more.
+nobody sampled the processes themselves: a sample says more.
 """
 
 from __future__ import annotations

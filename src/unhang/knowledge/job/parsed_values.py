@@ -16,7 +16,7 @@ _UNCHECKED_TYPES = ("plugin", "grammar", "not checked", "path", "python level")
 
 _MAX_INTEGER = (1 << 63) - 1
 _LONGEST = 40
-"""Digits that are looked at: more never fit."""
+"""Digits that are read: more never fit."""
 
 
 class ParseOutcome(str, enum.Enum):

@@ -1,6 +1,6 @@
 """How often each cause lies behind a stall of which nothing is known: counted incidents, with published studies beside.
 
-An incident is what somebody wrote about; broken cards and networks are mended, not posted. So every cause has
+An incident is what somebody wrote about; broken cards and networks are repaired, not posted. So every cause has
 :data:`PRIOR_INCIDENTS` pseudo-incidents, spread as if all were alike, but those that studies of whole clusters counted
 divide their part as the studies divide it, each study having one vote.
 """

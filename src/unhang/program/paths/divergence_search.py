@@ -1,4 +1,4 @@
-"""Looks for the places where ranks part."""
+"""Finds the places of a program where ranks take different paths."""
 
 from __future__ import annotations
 

@@ -43,9 +43,9 @@ class BatchRequirement:
 
 
 def batch_requirements(here: NodeInspection) -> tuple[BatchRequirement, ...]:
-    """The rules of the program, then of its libraries, whose values are all known in this launch.
+    """Requirements of the program, then of its libraries, whose values are all known in this launch.
 
-    A library's own defaults keep its rules: one counts where the launch sets something in it.
+    A library's own defaults meet its requirements: one counts where the launch sets something in it.
     """
     found = here.found(ProgramSource)
     if found is None:

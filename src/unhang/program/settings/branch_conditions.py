@@ -61,18 +61,18 @@ class TestEvaluation:
     path: str
     scopes: Sequence[Scope]
     used: list[EffectiveValue] = field(default_factory=list)
-    looks: int = 0
+    lookups: int = 0
     busy: set[tuple[Scope, str]] = field(default_factory=set)
     """Names that are being looked up: they may stand for each other in a circle."""
 
     def there(self, path: str, scopes: Sequence[Scope], constants: Mapping[str, Any] | None = None) -> TestEvaluation:
         """The same at another place of the program."""
-        return TestEvaluation(self.settings, constants or {}, path, scopes, self.used, self.looks, self.busy)
+        return TestEvaluation(self.settings, constants or {}, path, scopes, self.used, self.lookups, self.busy)
 
     def may_look_up(self) -> bool:
-        """One look more; there is an end to them."""
-        self.looks += 1
-        return self.looks <= _MAX_LOOKS
+        """Count one evaluation; False after too many."""
+        self.lookups += 1
+        return self.lookups <= _MAX_LOOKS
 
     def truth(self, node: ast.expr) -> bool | None:
         """Whether ``node`` holds; None where that is not known."""
@@ -274,7 +274,7 @@ def parameter_value(one: TestEvaluation, scope: Scope, name: str) -> Any:
             return UNKNOWN
         there = one.there(path, scopes)
         found.append(there.value(value))
-        one.looks = there.looks
+        one.lookups = there.lookups
         if found[-1] is UNKNOWN:
             return UNKNOWN
     return found[0] if found and all(other == found[0] for other in found) else UNKNOWN
@@ -288,7 +288,7 @@ def assigned_setting_value(one: TestEvaluation, kinds: set[str], name: str) -> A
         return UNKNOWN
     there = one.there(stored.path, stored.scopes)
     value = there.value(stored.value) if there.kinds(stored.owner) == kinds else UNKNOWN
-    one.looks = there.looks
+    one.lookups = there.lookups
     return value
 
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from unhang.evidence.items import SourceFile
 
 MAX_SOURCE = 1_000_000
-"""Characters of one source file that are looked at."""
+"""Characters read of one source file."""
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 Scope: TypeAlias = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef

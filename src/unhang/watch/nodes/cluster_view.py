@@ -77,7 +77,7 @@ class ClusterView:
         self._snapshot: WaitSnapshot | None = None
         """Of all nodes, as it was judged last."""
         self.watched = False
-        """Somebody looks at the run: every rank of every node is wanted."""
+        """Somebody watches the run: every rank of every node is wanted."""
         self._states.drop()  # an earlier watcher's: it says nothing of now
         write_config(records, TransportConfig.of(job_nodes, name, folder, time.time_ns(), lang))
 

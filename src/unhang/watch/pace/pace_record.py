@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from unhang.evidence.own_files.run_items import Pace
 
 HALVE_AFTER = 240
-"""Looks: about a minute. What was seen before counts half."""
+"""Samples: about a minute. What was seen before counts half."""
 MAX_PLACES, PLACES_TOLD = 24, 12
 """A rank that stands at more lines keeps the most frequent half of them."""
 MAX_RANKS_TOLD = 64

@@ -46,7 +46,7 @@ class StragglerWatch:
         *,
         judges: bool = True,
     ) -> SlowestRank | None:
-        """The rank that holds the others up, when it is time to look at it; else None.
+        """The rank that holds the others up, when it is time to sample it; else None.
 
         ``others``: what the other nodes reported, None where there are none; ``judges``: it is ours to say.
         """

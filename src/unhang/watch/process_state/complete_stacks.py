@@ -22,7 +22,7 @@ def retry_until_complete(
     """The first sample that is whole, else the one that saw most.
 
     Args:
-        look: one try, in so many seconds at most.
+        sample: one try, in so many seconds at most.
         seen_of: :func:`completeness` of it; endless ends the tries.
         limit_s: of all tries together.
     """

@@ -139,7 +139,7 @@ def has_ended(pid: int, *, proc: Path = PROC) -> bool:
 
 
 def has_mapped(pid: int, library: str, *, proc: Path = PROC) -> bool:
-    """Whether ``library`` (part of a file name) is loaded in the process; False where we may not look."""
+    """Whether ``library`` (part of a file name) is loaded in the process; False where its maps may not be read."""
     with suppress(OSError), (proc / str(pid) / "maps").open("rb") as file:
         return library.encode() in file.read(MAPS_BYTES)
     return False

@@ -35,7 +35,7 @@ def find_py_spy() -> str | None:
 
 
 def stacks_of(pid: int, *, stopped: bool = False, native: bool = False, limit_s: float = PY_SPY_LIMIT_S) -> str | None:
-    """py-spy's text dump of ``pid``, or None when it may not or cannot look. Our own thread is left out.
+    """py-spy's text dump of ``pid``, or None when it may not or cannot sample it. Our own thread is left out.
 
     Args:
         stopped: the process is in state ``T``; attaching to it would wait for it to go on.

@@ -35,14 +35,14 @@ class Connection(NamedTuple):
 def unanswered_addresses(pid: int, *, proc: Path = PROC) -> frozenset[tuple[str, int]]:
     """(address, port) of every TCP connection of ``pid`` that was asked for and not answered yet.
 
-    One that is just being made looks the same: ask twice. Empty where nobody may look at the process.
+    One that is just being made looks the same: ask twice. Empty where the process may not be read.
     """
     asked = (one.peer for one in connections(pid, proc=proc) if one.state == _SYN_SENT)
     return frozenset(islice(dict.fromkeys(asked), MAX_PEERS))
 
 
 def connections(pid: int, *, proc: Path = PROC) -> Iterator[Connection]:
-    """The TCP connections of ``pid``; none where nobody may look at the process."""
+    """The TCP connections of ``pid``; none where the process may not be read."""
     yield from connections_by_inode(pid, proc=proc).values()
 
 

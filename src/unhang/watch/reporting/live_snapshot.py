@@ -1,4 +1,4 @@
-"""The run as it is now, for whoever looks on: one snapshot a second at most, in memory, and only while somebody asks.
+"""The run as it is now, for viewers: one snapshot a second at most, in memory, and only while somebody asks.
 
 A viewer touches ``live.wanted`` in the records folder; for 15 s after that the watcher keeps ``live.json`` beside it up
 to date. The last snapshot stays in the run folder. Columns, not objects: one entry a rank in each.

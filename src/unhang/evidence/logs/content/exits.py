@@ -91,7 +91,7 @@ class ExitReader:
         attempt: int,
         text: str,
     ) -> None:
-        """Look at a recognised line; lines that tell no exit are passed over."""
+        """Read a recognised line; lines that tell no exit are passed over."""
         source_kind = _SOURCE_BY_KIND.get(kind)
         if kind.startswith("te."):
             self.torchrun = True

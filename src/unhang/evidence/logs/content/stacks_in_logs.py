@@ -30,7 +30,7 @@ class LogStackReader:
         self._kept: list[bytes] = []
         self._room = _KEPT_BYTES
         self.first_lines: tuple[int, ...] = ()
-        """Of a paste that was mended: which of its lines each line began in; else empty."""
+        """Of a paste that was repaired: which of its lines each line began in; else empty."""
         self._prefixes = PrefixReader("")
         self._voices = SpeakerRanks(None)
 

@@ -99,7 +99,7 @@ class TracebackReader:
         return bool(self._open or self._closing)
 
     def take(self, speaker: Hashable, text: str, line: int, dated: str) -> bool:
-        """Look at a line (prefixes removed). True when it is part of a traceback."""
+        """Read a line (prefixes removed). True when it is part of a traceback."""
         if "Traceback (most recent call last)" in text:
             self._begin(speaker, text, line, dated)
             return True

@@ -51,7 +51,7 @@ def restore_paste(data: bytes) -> RestoredPaste | None:
 
 
 def with_paste_line_numbers(reading: LogReading, paste: RestoredPaste) -> LogReading:
-    """``reading`` of the mended log with the line numbers of the paste: of a joined line, where it began."""
+    """``reading`` of the repaired log with the line numbers of the paste: of a joined line, where it began."""
 
     def placed(line: int) -> int:
         return paste.first_lines[line - 1] if 0 < line <= len(paste.first_lines) else line

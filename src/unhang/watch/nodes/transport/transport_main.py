@@ -42,7 +42,7 @@ CALM_S, HURRY_S = 1.0, 0.2
 HELLOS_S = 5.0
 AGAIN_S = 1.0
 BACK_S = 5.0
-"""So often a node that uses a later store looks whether the first one is there again."""
+"""Seconds after which a node that uses a later store checks whether the first one is there again."""
 STORE_LOST_AFTER_S = 6.0
 """So long a store may be gone (its keeper is started again) before the next node keeps one."""
 MEMORY = 8 << 30
