@@ -320,7 +320,7 @@ def wire(given: Files, place: Path, number: int) -> Iterator[str]:
 
     (place / "news").write_bytes(data)
     for kind in (TransportState, TransportRequest):
-        Mailbox(place / "news", kind).read_new()
+        Mailbox(place / "news", kind).refresh()
 
 
 Make = Callable[[Random, int], Files]

@@ -266,7 +266,7 @@ def test_a_death_is_told_at_once_with_every_rank(nodes: Callable[..., Nodes]) ->
 
     node.cluster.tick(time.monotonic_ns(), looks, node.detector.rank_states(time.monotonic_ns(), looks), deaths=1)
 
-    node.cluster._requests.read_new()
+    node.cluster._requests.refresh()
     errand = node.cluster._requests.last
     assert errand is not None
     assert errand.hurry

@@ -118,7 +118,7 @@ class ClusterView:
             self._columns_until = time.monotonic() + COLUMNS_FOR_S  # the leader should hear of it at once
         self._ranks, self._deaths, self._over = NodeRanks(samples, states), deaths, over
         self._pace, self._calls = pace, calls
-        if self._states.read_new() and self.transport is not None:
+        if self._states.refresh() and self.transport is not None:
             self.roster.take(self.transport)
         self.role, self.leader = elect_role(self.transport, self._started_ns)
         self._process.keep(self.transport.at_ns if self.transport is not None else None)
@@ -330,7 +330,7 @@ class ClusterView:
         self._tell(time.monotonic_ns())
         deadline = time.monotonic() + LEAVE_LIMIT_S
         while time.monotonic() < deadline:
-            self._states.read_new()
+            self._states.refresh()
             if self.transport is None or self.transport.left or not self.transport.met:
                 return
             time.sleep(0.02)

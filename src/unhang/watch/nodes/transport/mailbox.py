@@ -106,7 +106,7 @@ class Mailbox(Generic[Message]):
         with suppress(OSError):
             self._path.unlink()
 
-    def read_new(self) -> bool:
+    def refresh(self) -> bool:
         """Read it where it is new; whether it was. ``last`` keeps it."""
         try:
             told = self._path.stat()

@@ -77,7 +77,7 @@ class Transport:
         """Main loop; ends with the watcher."""
         told_at = 0.0
         while True:
-            self._requests.read_new()
+            self._requests.refresh()
             request = self._requests.last
             idle = request is None or self.given_up or self.left
             if request is not None and not idle:
