@@ -77,7 +77,7 @@ def test_what_written_down_reads_back_to_the_same(tmp_path: Path) -> None:
 
     assert not isinstance(read, Unread)
     (back,) = nonfatal_from_comparisons(list(read))
-    for name in ("group", "position", "calls", "differs_in", "odd", "records_align", "times"):
+    for name in ("group", "position", "calls", "differs_in", "outliers", "records_align", "times"):
         assert getattr(back, name) == getattr(found[0], name)
     assert {rank: call.where for rank, call in back.pending.items()} == {
         r: c.where for r, c in found[0].pending.items()
