@@ -181,7 +181,9 @@ def _may_read_for(series_s: float) -> None:
     """How long this rank reads one series, in seconds."""
     from unhang.guards import sameness
 
-    sameness.Look = functools.partial(sameness.Look, series_s=series_s, total_s=100 * series_s)
+    sameness.FingerprintBudget = functools.partial(
+        sameness.FingerprintBudget, series_s=series_s, total_s=100 * series_s
+    )
 
 
 def _compare_different(rank: int) -> list[tuple[str, str, str]]:
