@@ -59,14 +59,19 @@ class MissingExtra(UnhangError):
 
 
 class GuardError(UnhangError):
-    """A guard stops a rank that would otherwise have waited for nothing."""
+    """A guard stops a rank that would otherwise have waited for nothing. ``words``: its message without ``statement``,
+    the last line, which says the same for ``unhang diagnose`` (``records/guard_statement.py``)."""
+
+    def __init__(self, message: str, *, statement: str = "", next_step: str = "") -> None:
+        super().__init__(f"{message}\n{statement}" if statement else message, next_step=next_step)
+        self.words = message
 
 
 class RanksMissing(GuardError):
     """Ranks did not come where all have to. ``stacks``: what they were doing, as far as they could be asked."""
 
-    def __init__(self, message: str, *, ranks: tuple[int, ...], stacks: dict[int, str], next_step: str = "") -> None:
-        super().__init__(message, next_step=next_step)
+    def __init__(self, message: str, *, ranks: tuple[int, ...], stacks: dict[int, str], statement: str = "") -> None:
+        super().__init__(message, statement=statement)
         self.ranks = ranks
         self.stacks = stacks
 
@@ -74,8 +79,8 @@ class RanksMissing(GuardError):
 class RankFailed(GuardError):
     """Another rank failed at what this one waits for. ``reason``: what that rank said."""
 
-    def __init__(self, message: str, *, rank: int, reason: str) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, rank: int, reason: str, statement: str = "") -> None:
+        super().__init__(message, statement=statement)
         self.rank = rank
         self.reason = reason
 
@@ -84,8 +89,8 @@ class RanksDiffer(GuardError):
     """Ranks hold different values, or go on differently. ``ranks``: those that differ from most, or all where none are
     most; ``place``: the first difference as Python would write it (``['train'][17]``), or an empty string."""
 
-    def __init__(self, message: str, *, ranks: tuple[int, ...], place: str = "") -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, ranks: tuple[int, ...], place: str = "", statement: str = "") -> None:
+        super().__init__(message, statement=statement)
         self.ranks = ranks
         self.place = place
 

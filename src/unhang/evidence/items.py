@@ -237,6 +237,8 @@ class PythonTraceback:
     """Where the exception itself stands; None where the traceback has no such line."""
     pid: int | None = None
     """The process that raised it, where another one printed it (Ray)."""
+    statement: str = ""
+    """The last line of a guard's message, which is for us (``records/guard_statement.py``); not in ``message``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from types import FrameType
 
+from unhang.records.record_views import CodeLine
+
 SOURCE_BYTES = 1 << 20
 MAX_FRAMES = 12
 _INSTALLED = ("/site-packages/", "/dist-packages/")
@@ -33,8 +35,8 @@ def called_from() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def why_some_ranks() -> str:
-    """The line that lets only some ranks reach this call, as far as the source tells; else empty. Only for errors."""
+def branch_on_rank() -> tuple[CodeLine, str] | None:
+    """The line that lets only some ranks reach this call, and its test, as far as the source tells. Only for errors."""
     from unhang.evidence.items import SourceFile
     from unhang.facts.stacks.source_context import is_rank_conditional
     from unhang.findings import Source
@@ -49,9 +51,9 @@ def why_some_ranks() -> str:
             file = SourceFile(Source(path), path, text)
             branch = is_rank_conditional(file, frame.f_lineno, function=frame.f_code.co_name)
             if branch is not None:
-                return f"{path}:{branch.line}: {branch.kind} {branch.test}"
+                return CodeLine(path, branch.line), f"{branch.kind} {branch.test}"
         frame = frame.f_back
-    return ""
+    return None
 
 
 def _is_user_file(path: str) -> bool:
@@ -59,13 +61,13 @@ def _is_user_file(path: str) -> bool:
     return not any(part in path for part in _INSTALLED) and not path.startswith(("<", _STANDARD))
 
 
-def innermost_user_line(frame: FrameType | None) -> str:
-    """``file:line in function`` of the innermost frame of the program's own code, as far as paths tell."""
-    innermost = ""
+def innermost_user_line(frame: FrameType | None) -> CodeLine | None:
+    """The innermost line of the program's own code, as far as paths tell."""
+    innermost: CodeLine | None = None
     while frame is not None:
-        path, here = frame.f_code.co_filename, f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+        here = CodeLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
         innermost = innermost or here
-        if _is_user_file(path):
+        if _is_user_file(here.file):
             return here
         frame = frame.f_back
     return innermost

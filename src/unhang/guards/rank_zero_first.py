@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 import time
+from dataclasses import astuple
 from types import TracebackType
 
 from unhang.errors import RankFailed, RanksMissing, StoreLost, UsageError
@@ -22,6 +23,8 @@ from unhang.guards.exchange.printing import print_message
 from unhang.guards.exchange.rank_exchange import GatheredValues, RankExchange, current_exchange
 from unhang.guards.phases import phase
 from unhang.inprocess import annotations as marked
+from unhang.records.guard_statement import GuardStatement
+from unhang.records.record_views import CodeLine
 
 A_DAY_S = 86400.0
 HEARTBEAT_S = 2.0
@@ -108,7 +111,7 @@ class _Heartbeat:
         self._key = f"{turn}/beat"
         self._over = threading.Event()
         self._thread = threading.get_ident()
-        self._give(0, "")
+        self._give(0, None)
         threading.Thread(target=self._go_on, name="unhang-beat", daemon=True).start()
 
     def stop(self) -> None:
@@ -124,8 +127,9 @@ class _Heartbeat:
             except StoreLost:
                 return
 
-    def _give(self, number: int, line: str) -> None:
-        self._here.announce(self._key, json.dumps([number, line, self._here.rank]).encode())
+    def _give(self, number: int, line: CodeLine | None) -> None:
+        place = None if line is None else astuple(line)
+        self._here.announce(self._key, json.dumps([number, place, self._here.rank]).encode())
 
 
 class _WaitForFirst:
@@ -134,11 +138,11 @@ class _WaitForFirst:
     def __init__(self, here: RankExchange, turn: str, what: str, first: int, *, speaks: bool) -> None:
         self._here = here
         self._turn = turn
-        self._what = what
+        self._what, self._guard = what, f"rank_zero_first({what!r})"
         self._first = first
         self._speaks = speaks
         self._number = -1
-        self._line = ""
+        self._line: CodeLine | None = None
         self._alive_s = time.monotonic()
         self._say_s = FIRST_LINE_S
         frame = calling_frame()
@@ -146,9 +150,7 @@ class _WaitForFirst:
 
     def for_the_first(self, limit_s: float) -> None:
         """Until it is done. Raises as :class:`rank_zero_first` says."""
-        marked.begin_wait(
-            f"rank_zero_first({self._what!r})", (self._first,), limit_s=limit_s if limit_s < A_DAY_S else None
-        )
+        marked.begin_wait(self._guard, (self._first,), limit_s=limit_s if limit_s < A_DAY_S else None)
         try:
             done = self._here.wait_for(f"{self._turn}/done", limit_s, self._no_more)
         finally:
@@ -158,9 +160,10 @@ class _WaitForFirst:
             missing = GatheredValues({}, missing=(self._first,), turn=self._turn)
             raise self._never_came(missing, limit_s)
         if done is None:
-            raise self._failed(self._why_not_done(limit_s))
+            raise self._not_done(limit_s)
         if reason := json.loads(done):
-            raise self._failed(f"failed: {reason}", reason)
+            said = GuardStatement("failed", self._guard, (self._first,), detail=reason)
+            raise self._failed(f"failed: {reason}", said, reason=reason)
 
     def _no_more(self, waited_s: float) -> bool:
         self._look()
@@ -171,7 +174,7 @@ class _WaitForFirst:
             return True
         if self._speaks and waited_s >= self._say_s:
             self._say_s = waited_s + NEXT_LINE_S
-            at = f", at {self._line}" if self._line else ""
+            at = f", at {_text(self._line)}" if self._line else ""
             still = f" (no sign of life for {silent_s:.0f} s)" if silent_s > 10 * HEARTBEAT_S else ""
             still = " (its process is stopped)" if self._kernel_says() is False else still
             others = self._here.world_size - 1
@@ -186,7 +189,8 @@ class _WaitForFirst:
         beat = self._here.poll(f"{self._turn}/beat")
         if beat is None:
             return
-        number, self._line, self._first = json.loads(beat)
+        number, place, self._first = json.loads(beat)
+        self._line = place and CodeLine(*place)
         if number != self._number:
             self._number, self._alive_s = number, time.monotonic()
 
@@ -197,26 +201,28 @@ class _WaitForFirst:
         """Whether the first rank's process is alive and not stopped; None where it is on another machine."""
         return None if self._here.peers is None else self._here.peers.is_running(self._first)
 
-    def _why_not_done(self, limit_s: float) -> str:
+    def _not_done(self, limit_s: float) -> RankFailed:
+        seen = f", last seen at {_text(self._line)}" if self._line else ""
         if self._is_dead():
-            return f"ended without a word{self._last_line()}; see its output"
+            return self._failed(f"ended without a word{seen}; see its output")
         if self._kernel_says() is False:
-            return f"is stopped (SIGSTOP, or a debugger){self._last_line()}; continue it: kill -CONT on its process"
+            return self._failed(f"is stopped (SIGSTOP, or a debugger){seen}; continue it: kill -CONT on its process")
         if (silent_s := time.monotonic() - self._alive_s) > SILENT_LIMIT_S:
-            return f"gave no sign of life for {silent_s:.0f} s{self._last_line()}"
-        return (
-            f"is not done after {limit_s:.0f} s{self._last_line()}; give rank_zero_first a longer timeout_s if it may"
-        )
+            return self._failed(f"gave no sign of life for {silent_s:.0f} s{seen}")
+        why = f"is not done after {limit_s:.0f} s{seen}; give rank_zero_first a longer timeout_s if it may"
+        said = GuardStatement("slow", self._guard, (self._first,), at=self._line, waited_s=limit_s)
+        return self._failed(why, said)
 
-    def _last_line(self) -> str:
-        return f", last seen at {self._line}" if self._line else ""
-
-    def _failed(self, why: str, reason: str = "") -> RankFailed:
-        message = f"rank_zero_first({self._what!r}) at {self._where}: rank {self._first} {why}"
-        return RankFailed(message, rank=self._first, reason=reason or why)
+    def _failed(self, why: str, said: GuardStatement | None = None, *, reason: str = "") -> RankFailed:
+        message = f"{self._guard} at {self._where}: rank {self._first} {why}"
+        return RankFailed(message, rank=self._first, reason=reason or why, statement=said.line() if said else "")
 
     def _never_came(self, missing: GatheredValues, limit_s: float) -> RanksMissing:
-        return ranks_missing_error(self._here, f"rank_zero_first({self._what!r})", missing, min(limit_s, START_LIMIT_S))
+        return ranks_missing_error(self._here, self._guard, missing, min(limit_s, START_LIMIT_S))
+
+
+def _text(line: CodeLine) -> str:
+    return f"{line.file}:{line.line} in {line.function}"
 
 
 def _number(names: tuple[str, ...]) -> int | None:

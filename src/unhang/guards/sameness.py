@@ -27,6 +27,7 @@ from unhang.guards.fingerprints.plain import fingerprint
 from unhang.guards.seeding import last_seeded
 from unhang.guards.split_hints import unseeded_splits
 from unhang.inprocess import annotations as marked
+from unhang.records.guard_statement import GuardStatement
 
 _LOG = logging.getLogger("unhang.guards")
 _DETAIL_S = 20.0
@@ -174,17 +175,19 @@ def _error(
 ) -> RanksDiffer:
     odd = tuple(sorted(rank for cohort in cohorts[1:] for rank in cohort))
     majority = len(cohorts[0]) > len(cohorts[1])
-    lines = [_headline(name, cohorts, odd, majority=majority)]
-    if difference is not None:
-        place = f"{name}{difference.place}"
-        lines.append(f"First difference: {place}: {difference.what}")
-    lines += _reasons(value, heard, caller)
+    headline = _headline(name, cohorts, odd, majority=majority)
+    first = f"{name}{difference.place}: {difference.what}" if difference is not None else ""
+    unseeded = unseeded_splits(caller) if _is_data(value) else []
+    reasons = [*([f"First difference: {first}"] if first else []), *_seeds(heard), *unseeded]
     if look.notes:
-        lines.append(f"Compared only: {'; '.join(look.notes)}")
+        reasons.append(f"Compared only: {'; '.join(look.notes)}")
+    named = tuple(sorted(heard)) if len(cohorts[0]) == 1 else odd
+    said = GuardStatement("differ", name, named, detail=first or headline, of_data=bool(unseeded))
     return RanksDiffer(
-        "\n  ".join(lines),
+        "\n  ".join([headline, *reasons]),
         ranks=odd if majority else tuple(sorted(heard)),
         place=difference.place if difference is not None else "",
+        statement=said.line(),
     )
 
 
@@ -197,14 +200,13 @@ def _headline(name: str, cohorts: Sequence[tuple[int, ...]], odd: tuple[int, ...
     return f"{name} is not the same on all ranks: {ranks_text(odd)} against {ranks_text(cohorts[0])}"
 
 
-def _reasons(value: Any, heard: Mapping[int, _RankValue], caller: FrameType) -> list[str]:
+def _seeds(heard: Mapping[int, _RankValue]) -> list[str]:
     seeds = sorted({said.seed for said in heard.values()})
-    said: list[str] = []
     if len(seeds) > 1:
-        said.append(f"The ranks were seeded differently: {', '.join(seeds)}")
-    elif seeds[0].endswith("+rank"):
-        said.append("The random states differ by rank (rank_offset=True): split before that, or with a seed of its own")
-    return said + (unseeded_splits(caller) if _is_data(value) else [])
+        return [f"The ranks were seeded differently: {', '.join(seeds)}"]
+    if seeds[0].endswith("+rank"):
+        return ["The random states differ by rank (rank_offset=True): split before that, or with a seed of its own"]
+    return []
 
 
 def _is_data(value: Any) -> bool:

@@ -14,6 +14,7 @@ from unhang.guards.exchange.missing_ranks import ranks_missing_error
 from unhang.guards.exchange.rank_exchange import RankExchange, current_exchange
 from unhang.guards.phases import phase
 from unhang.inprocess import annotations as marked
+from unhang.records.guard_statement import GuardStatement
 
 OK = b"ok"
 FINISH_S = 1800.0
@@ -63,8 +64,10 @@ class together:  # noqa: N801 - used like a function
         for rank, said in _exchange(self._here, what, OK, self._finish_s).items():
             if said != OK:
                 reason = json.loads(said)
-                message = f"together({self._name!r}): rank {rank} failed inside: {reason}"
-                raise RankFailed(message, rank=rank, reason=reason)
+                call = f"together({self._name!r})"
+                message = f"{call}: rank {rank} failed inside: {reason}"
+                statement = GuardStatement("failed", call, (rank,), detail=reason).line()
+                raise RankFailed(message, rank=rank, reason=reason, statement=statement)
 
 
 def _failure_message(error: BaseException) -> bytes:

@@ -34,7 +34,7 @@ def same_batches(loader: Any, what: str = "training", *, timeout_s: float = PATI
     try:
         same_on_all_ranks(known_length(getattr(loader, "dataset", None)), f"rows of {what}", timeout_s=timeout_s)
     except RanksDiffer as error:  # as many batches all the same: nothing stalls
-        print_message(f"{error}\n  They give as many batches all the same, so training goes on.")
+        print_message(f"{error.words}\n  They give as many batches all the same, so training goes on.")
 
 
 def same_settings(

@@ -40,8 +40,8 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
             if _is_inside(facts, laggards, waiters)
             else _found(facts, stall, laggards, waiters)
         )
-    errors = (error for error in guard_errors(facts.tracebacks) if error.kind in ("missing", "apart"))
-    yield from (_raised(error) for error in errors if not error.partner_died)
+    errors = (error for error in guard_errors(facts.tracebacks) if error.said.kind in ("missing", "apart"))
+    yield from (_raised(error) for error in errors if not error.said.partner_died)
 
 
 def _is_inside(facts: Facts, laggards: RankCohort, waiters: RankCohort) -> bool:
@@ -101,21 +101,22 @@ def _found(facts: Facts, stall: Stall, laggards: RankCohort, waiters: RankCohort
 
 
 def _raised(error: ParsedGuardError) -> DetectorResult:
-    alone = error.came if error.came and len(error.came) <= len(error.ranks) else error.ranks
+    said = error.said
+    alone = said.came if said.came and len(said.came) <= len(said.ranks) else said.ranks
     return make_signal(
         CAUSE,
         Grade.STATED,
         say(
             "{ranks:who} took another way than the others, who came to {guard} or wait elsewhere",
             ranks=alone,
-            guard=error.what,
+            guard=said.what,
         )
-        if error.kind == "apart" or alone == error.ranks
-        else say("{ranks:who} came alone to {guard}; the other ranks took another way", ranks=alone, guard=error.what),
-        whole=error.branch is not None,
+        if said.kind == "apart" or alone == said.ranks
+        else say("{ranks:who} came alone to {guard}; the other ranks took another way", ranks=alone, guard=said.what),
+        whole=said.branch is not None,
         ranks=alone,
         where=error.raised_at,
-        because=(say("the program lets only some ranks through: {test}", test=error.test),) if error.test else (),
+        because=(say("the program lets only some ranks through: {test}", test=said.test),) if said.test else (),
         evidence=(error.evidence,),
-        remedies=(remedy("enter-guard-everywhere", guard=error.what),),
+        remedies=(remedy("enter-guard-everywhere", guard=said.what),),
     )

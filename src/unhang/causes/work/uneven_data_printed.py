@@ -33,7 +33,7 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
     counts = unequal_counts(facts)
     if counts is not None:
         yield _found(facts, counts)
-    yield from (_compared(error) for error in guard_errors(facts.tracebacks) if error.kind == "differ")
+    yield from (_compared(error) for error in guard_errors(facts.tracebacks) if error.said.kind == "differ")
 
 
 def _found(facts: Facts, counts: UnequalCounts) -> DetectorResult:
@@ -66,10 +66,10 @@ def _compared(error: ParsedGuardError) -> DetectorResult:
         Grade.STATED,
         say(
             "a guard stopped the job: {ranks:who} {ranks:holds|hold} other data: {detail}",
-            ranks=error.ranks,
-            detail=error.detail,
+            ranks=error.said.ranks,
+            detail=error.said.detail,
         ),
-        ranks=error.ranks,
+        ranks=error.said.ranks,
         where=error.raised_at,
         because=(say("the ranks compared it with each other on the job's store"),),
         evidence=(error.evidence,),

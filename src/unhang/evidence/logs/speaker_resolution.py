@@ -56,6 +56,7 @@ class LogItemBuilder:
             raw.chained,
             raw.raised_line,
             raw.pid if raw.pid is not None else speaker.pid,
+            raw.statement,
         )
 
     def exits(self, told: ExitReader, endings: EndingReader) -> Iterator[ProcessExit]:

@@ -201,12 +201,13 @@ def _crashes_from_guards(facts: Facts) -> list[Crash]:
     spoke |= {None} if any(t.rank is None and not is_echo(t) for t in facts.tracebacks) else set()
     found = []
     for error in guard_errors(facts.tracebacks):
-        if error.kind != "failed" or spoke & {*error.ranks, None}:
+        said = error.said
+        if said.kind != "failed" or spoke & {*said.ranks, None}:
             continue
-        exception, message = split_exception(error.detail)
+        exception, message = split_exception(said.detail)
         found.append(
             Crash(
-                rank=error.ranks[0],
+                rank=said.ranks[0],
                 exception=exception,
                 message=message,
                 where=None,

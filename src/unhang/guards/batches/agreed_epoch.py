@@ -12,7 +12,7 @@ from typing import Any
 from unhang.errors import GuardError, RankFailed, RanksDiffer
 from unhang.guards.batches.batch_source import LoaderFailure, is_end_or_failure
 from unhang.guards.batches.batch_windows import LARGEST_WINDOW, WindowDecision, batches_due, decide_window, window_for
-from unhang.guards.batches.even_epoch import ANSWER_LIMIT_S, EvenEpoch, gather_all, lengths_text
+from unhang.guards.batches.even_epoch import ANSWER_LIMIT_S, GUARD, EvenEpoch, gather_all
 from unhang.guards.batches.loader_lengths import is_stateful_loader
 from unhang.guards.exchange.agreement import AgreedWindow, PendingAgreement, agreements
 from unhang.guards.exchange.missing_ranks import ranks_missing_error
@@ -160,7 +160,7 @@ class AgreedEpoch:
         what = f"{epoch.name}, batch {epoch.taken + 1}"
         gathered = epoch.met.gather(f"{epoch.name}/missing", b"", timeout_s=ANSWER_LIMIT_S)
         if gathered.missing:
-            raise ranks_missing_error(epoch.met, what, gathered, waited_s)
+            raise ranks_missing_error(epoch.met, what, gathered, waited_s, guard=GUARD)
 
     def _refuse(self, agreed: AgreedWindow, decision: WindowDecision) -> None:
         epoch = self._epoch
@@ -170,12 +170,9 @@ class AgreedEpoch:
             self._fail(agreed.failed)
         if epoch.mode == "error" and decision.uneven:
             found = {rank: own for rank, (_, own) in epoch.counts().items()}
-            epoch.over = True
-            raise RanksDiffer(
-                f"{epoch.name}: after {epoch.taken + decision.take} batches some ranks have no more: "
-                f"{lengths_text(found, more=True)}",
-                ranks=tuple(rank for rank, own in found.items() if own < max(found.values())),
-            )
+            short = tuple(rank for rank, own in found.items() if own < max(found.values()))
+            after = f"after {epoch.taken + decision.take} batches some ranks have no more: "
+            raise epoch.lengths_error(found, short, after=after, more=True)
 
     def _fail(self, rank: int) -> None:
         epoch = self._epoch
@@ -185,9 +182,7 @@ class AgreedEpoch:
             raise epoch.source.failed.error
         word = epoch.alarm.word()
         reason = word.reason if word is not None else "its loader raised"
-        raise RankFailed(
-            f"{epoch.name}: rank {rank} cannot go on after {epoch.taken} batches: {reason}", rank=rank, reason=reason
-        )
+        raise epoch.loader_error(f"rank {rank} cannot go on after {epoch.taken} batches: {reason}", rank, reason)
 
     def _padding(self) -> Any:
         epoch = self._epoch

@@ -8,7 +8,7 @@ from typing import Any
 from unhang.errors import RanksDiffer
 from unhang.guards.batches.batch_source import LoaderFailure, is_end_or_failure
 from unhang.guards.batches.batch_windows import total_batches
-from unhang.guards.batches.even_epoch import EvenEpoch, lengths_text, minority_ranks
+from unhang.guards.batches.even_epoch import EvenEpoch, minority_ranks
 from unhang.guards.batches.loader_lengths import is_stateful_loader
 
 
@@ -20,8 +20,7 @@ def counted_batches(epoch: EvenEpoch, lengths: Mapping[int, int]) -> Iterator[An
     """
     count = total_batches(list(lengths.values()), epoch.mode)
     if epoch.mode == "error" and len(set(lengths.values())) > 1:
-        epoch.over = True
-        raise RanksDiffer(f"{epoch.name}: {lengths_text(dict(lengths))}", ranks=minority_ranks(dict(lengths)))
+        raise epoch.lengths_error(dict(lengths), minority_ranks(dict(lengths)))
     own, ahead = lengths[epoch.met.rank], not is_stateful_loader(epoch.loader)
     last_seen = min(own, count) if ahead else 0
     for place in range(count):

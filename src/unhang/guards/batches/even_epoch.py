@@ -21,7 +21,9 @@ from unhang.guards.exchange.rank_exchange import RankExchange
 from unhang.guards.exchange.rank_sentence import ranks_text
 from unhang.guards.exchange.stop_notices import StopNotice, StopNotices, notice_text
 from unhang.inprocess import annotations as marked
+from unhang.records.guard_statement import GuardStatement
 
+GUARD = "even_batches"
 ANSWER_LIMIT_S = 10.0
 
 
@@ -109,8 +111,25 @@ class EvenEpoch:
     def stop_error(self, word: StopNotice) -> GuardError:
         """The error for a rank that goes no further."""
         if word.failed:
-            return RankFailed(f"{self.name}: {notice_text(word)}", rank=word.rank, reason=word.reason)
-        return RanksDiffer(f"{self.name}: {notice_text(word)}, while this rank goes on", ranks=(word.rank,))
+            return self.loader_error(notice_text(word), word.rank, word.reason)
+        message = f"{self.name}: {notice_text(word)}, while this rank goes on"
+        statement = GuardStatement("apart", GUARD, (word.rank,)).line()
+        return RanksDiffer(message, ranks=(word.rank,), statement=statement)
+
+    def loader_error(self, what: str, rank: int, reason: str) -> RankFailed:
+        """The error for a loader that raised in another rank."""
+        said = GuardStatement("failed", GUARD, (rank,), detail=reason.removeprefix("its loader raised "))
+        return RankFailed(f"{self.name}: {what}", rank=rank, reason=reason, statement=said.line())
+
+    def lengths_error(
+        self, lengths: dict[int, int], ranks: tuple[int, ...], *, after: str = "", more: bool = False
+    ) -> RanksDiffer:
+        """The error for loaders of different lengths; ``ranks`` are those that stand out."""
+        self.over = True
+        numbers = _lengths_text(lengths, more=more)
+        said = GuardStatement("differ", GUARD, ranks, detail=numbers, of_data=True)
+        message = f"{self.name}: {after}numbers of batches differ: {numbers}"
+        return RanksDiffer(message, ranks=ranks, statement=said.line())
 
     def counts(self) -> dict[int, tuple[int, int]]:
         """(taken, own batches known of) by rank; ranks that do not come in time are left out."""
@@ -148,9 +167,7 @@ class EvenEpoch:
             if isinstance(first, LoaderFailure):
                 raise first.error
             rank, reason = failed[0]
-            raise RankFailed(
-                f"{self.name}: rank {rank} could not load its first batch: {reason}", rank=rank, reason=reason
-            )
+            raise self.loader_error(f"rank {rank} could not load its first batch: {reason}", rank, reason)
         empty = tuple(rank for rank, start in self.starts.items() if start.first == "end")
         if empty and len(empty) < len(self.starts) and self.mode == "pad":
             self.over = True
@@ -175,7 +192,7 @@ def gather_all(met: RankExchange, what: str, said: str, timeout_s: float) -> dic
     try:
         gathered = met.gather(what, said.encode(), timeout_s=timeout_s, progress=progress)
         if gathered.missing:
-            raise ranks_missing_error(met, what, gathered, time.monotonic() - since)
+            raise ranks_missing_error(met, what, gathered, time.monotonic() - since, guard=GUARD)
         return gathered.values
     finally:
         if waits:
@@ -190,12 +207,11 @@ def ranks_by_number(numbers: dict[int, int]) -> list[tuple[int, list[int]]]:
     return sorted(ranks_of.items())
 
 
-def lengths_text(lengths: dict[int, int], *, more: bool = False) -> str:
+def _lengths_text(lengths: dict[int, int], *, more: bool) -> str:
     """Which ranks have how many batches; ``more``: the largest number may be larger still."""
     groups = ranks_by_number(lengths)
     most = max(lengths.values(), default=0)
-    said = (f"{ranks_text(ranks)} {n}{' or more' if more and n == most else ''}" for n, ranks in groups)
-    return "numbers of batches differ: " + ", ".join(said)
+    return ", ".join(f"{ranks_text(ranks)} {n}{' or more' if more and n == most else ''}" for n, ranks in groups)
 
 
 def minority_ranks(lengths: dict[int, int]) -> tuple[int, ...]:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from unhang.errors import RanksMissing, StoreLost
-from unhang.guards.call_site import called_from, why_some_ranks
+from unhang.guards.call_site import branch_on_rank, called_from
 from unhang.guards.exchange.packed import rank_spans
 from unhang.guards.exchange.rank_exchange import GatheredValues, RankExchange
+from unhang.records.guard_statement import GuardStatement
+from unhang.records.record_views import CodeLine
 
 STACKS_LIMIT_S = 8.0
 MAX_NAMED = 8
 
 
-def ranks_missing_error(here: RankExchange, what: str, gathered: GatheredValues, waited_s: float) -> RanksMissing:
+def ranks_missing_error(
+    here: RankExchange, what: str, gathered: GatheredValues, waited_s: float, *, guard: str = ""
+) -> RanksMissing:
     """The error of a round of ``what`` (``together('save')``) in which ranks are missing, made in the caller's thread.
+    ``guard``: its name alone, where ``what`` says more.
 
     Asks the missing ranks for their stacks: takes a second, 8 s at most (20 s and more where only their own machine
     could ask them, of which nobody came).
@@ -25,32 +30,40 @@ def ranks_missing_error(here: RankExchange, what: str, gathered: GatheredValues,
             f"{what} at {where}: this rank ({here.rank}) came too late, the others have given up after their limit. "
             f"Make it come earlier, or give the others a longer timeout_s."
         )
-        return RanksMissing(message, ranks=missing, stacks=stacks)
+        late = GuardStatement("missing", guard or what, (here.rank,))
+        return RanksMissing(message, ranks=missing, stacks=stacks, statement=late.line())
     came = [rank for rank in range(here.world_size) if rank not in missing]
+    ended = _ended(missing, stacks)
+    branch = None if ended else branch_on_rank()
     lines = [
         f"{what} at {where}: {_ranks(missing)} did not come within {waited_s:.0f} s ({_ranks(came)} did).",
-        _what_to_do(missing, stacks),
+        _what_to_do(ended, branch),
     ]
-    named = sorted(missing, key=lambda rank: rank not in _ended(missing, stacks))[:MAX_NAMED]
+    named = sorted(missing, key=lambda rank: rank not in ended)[:MAX_NAMED]
     lines += [f"Rank {rank} {_last_seen(here, rank)}{_doing(stacks.get(rank))}" for rank in named]
     if len(missing) > MAX_NAMED:
         lines.append(f"And {len(missing) - MAX_NAMED} more.")
-    return RanksMissing("\n".join(lines), ranks=missing, stacks=stacks)
+    line, test = branch or (None, "")
+    said = GuardStatement(
+        "missing", guard or what, missing, came=tuple(came), branch=line, test=test, partner_died=bool(ended)
+    )
+    return RanksMissing("\n".join(lines), ranks=missing, stacks=stacks, statement=said.line())
 
 
-def _what_to_do(missing: tuple[int, ...], stacks: dict[int, str]) -> str:
-    if ended := _ended(missing, stacks):
+def _what_to_do(ended: list[int], branch: tuple[CodeLine, str] | None) -> str:
+    if ended:
         return f"See the output of {_ranks(ended)} first: what ended there came before this."
-    return f"Let every rank make this call. {_usual(why_some_ranks())}"
+    return f"Let every rank make this call. {_usual(branch)}"
 
 
 def _ended(missing: tuple[int, ...], stacks: dict[int, str]) -> list[int]:
     return [rank for rank in missing if stacks.get(rank, "").endswith("has ended")]
 
 
-def _usual(branch: str) -> str:
-    if branch:
-        return f"Not every rank gets here: {branch}"
+def _usual(branch: tuple[CodeLine, str] | None) -> str:
+    if branch is not None:
+        line, test = branch
+        return f"Not every rank gets here: {line.file}:{line.line}: {test}"
     return (
         "Usual causes: it is reached only under a test like `if rank == 0`, or these ranks left their loop earlier "
         "(or are still in it) because they have another number of batches."

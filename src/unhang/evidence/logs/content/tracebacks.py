@@ -11,6 +11,7 @@ from unhang.evidence.logs.lines.prefixes import UNKNOWN_SPEAKER
 from unhang.knowledge import numbers
 from unhang.knowledge.libraries import is_unhang_in_process
 from unhang.late_pattern import late_pattern
+from unhang.records.guard_statement import MARK, RAISED_AS, decode_statement
 
 _FRAME = late_pattern(
     r'^[\s|+]*File "(?P<file>[^"]{1,1024})", line (?P<line>\d{1,9})(?:, in (?P<function>.{1,300}))?\s*$'
@@ -35,11 +36,13 @@ _ENDS_MESSAGE = late_pattern(
 )
 
 MAX_FRAMES = 256
-MESSAGE_CHARS = 2000
+MESSAGE_LINES, MESSAGE_CHARS = 12, 2000
 MAX_ALIKE = 2048
 """How many with the same exception and innermost frames are kept."""
 MAX_EQUAL, MAX_EQUAL_UNNAMED, MAX_TRACEBACKS = 3, 1024, 4000
 """How many equal ones of a speaker are kept, of nobody in particular (they may be as many ranks), and of all."""
+STATEMENT_LINES = 40
+"""A guard's statement is one line; a narrow terminal broke it into so many at most."""
 
 
 @dataclass(slots=True)
@@ -64,6 +67,7 @@ class RawTraceback:
     raised_line: int | None = None
     attempt: int = 0
     pid: int | None = None
+    statement: str = ""
 
     def add(self, frame: Frame) -> None:
         """Append a frame; very deep stacks keep their two ends."""
@@ -87,6 +91,10 @@ class TracebackReader:
         self._open: dict[Hashable, RawTraceback] = {}
         self._closing: dict[Hashable, RawTraceback] = {}
         self._threads: dict[Hashable, str] = {}
+        self._guards: dict[Hashable, RawTraceback] = {}
+        """The last error of a guard, until its statement comes: there may be long stacks in between."""
+        self._broken: RawTraceback | None = None
+        """Whose statement goes on in the next line."""
 
     @property
     def open(self) -> bool:
@@ -105,6 +113,8 @@ class TracebackReader:
             return True
         if text.startswith("Exception in thread ") and (found := _THREAD.match(text)) is not None:
             self._threads[speaker] = found["name"][:200]
+            return True
+        if (MARK in text or self._broken is not None) and self._takes_statement(speaker, text, line):
             return True
         current = self._open.get(speaker)
         if current is not None:
@@ -167,6 +177,8 @@ class TracebackReader:
         current.last_line = current.raised_line = line
         del self._open[current.speaker]
         self._closing[current.speaker] = current
+        if current.exception in RAISED_AS:
+            self._guards[current.speaker] = current
         self._keep(current)
         return True
 
@@ -178,13 +190,33 @@ class TracebackReader:
             return True
         if not stripped and line - ended.last_line <= 2:
             return True
-        if line - ended.last_line > 1 or ended.message_lines >= 12 or "%|" in text or _ENDS_MESSAGE.match(text):
+        if (
+            line - ended.last_line > 1
+            or ended.message_lines >= MESSAGE_LINES
+            or "%|" in text
+            or _ENDS_MESSAGE.match(text)
+        ):
             del self._closing[ended.speaker]
             return False
         ended.last_line = line
         ended.message_lines += 1
         if len(ended.message) < MESSAGE_CHARS:
             ended.message = f"{ended.message}\n{stripped}"[:MESSAGE_CHARS]
+        return True
+
+    def _takes_statement(self, speaker: Hashable, text: str, line: int) -> bool:
+        """The last line of a guard's message, and what a terminal broke off it, which nobody's prefix precedes."""
+        if text.lstrip().startswith(MARK) and (raised := self._guards.pop(speaker, None)) is not None:
+            raised.statement = text
+            raised.message_lines = MESSAGE_LINES
+        else:
+            raised, self._broken = self._broken, None
+            if raised is None or line != raised.last_line + 1 or speaker not in (raised.speaker, UNKNOWN_SPEAKER):
+                return False
+            raised.statement += f"\n{text}"
+        raised.last_line = line
+        torn = decode_statement(raised.statement) is None and raised.statement.count("\n") < STATEMENT_LINES
+        self._broken = raised if torn else None
         return True
 
     def _finish(self, torn: RawTraceback) -> None:
@@ -224,6 +256,8 @@ class TracebackReader:
         self._open.clear()
         self._closing.clear()
         self._threads.clear()
+        self._guards.clear()
+        self._broken = None
 
 
 def _sounds_like_error(name: str) -> bool:
