@@ -54,7 +54,7 @@ def test_type_checkers_see_the_same_names() -> None:
         for alias in node.names
     }
 
-    assert typed == unhang._GUARDS
+    assert typed == unhang._GUARDS, "unhang/__init__.py names a guard twice: for type checkers and in _GUARDS"
 
 
 def test_a_guard_that_waits_for_others_is_called_by_its_name_in_a_verdict() -> None:
