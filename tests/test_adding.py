@@ -1,16 +1,24 @@
-"""The pages for who adds something name files, commands and names that are there."""
+"""The pages for who adds something name what is there, and the examples of docs/adding.md run."""
 
 from __future__ import annotations
 
-import ast
 import re
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
+from unhang.evidence.inputs import read_evidence
+from unhang.evidence.stacks.stack_limits import FrameBudget
+from unhang.facts.build import build_facts
+from unhang.findings import Cause
+from unhang.host.inspection_result import InspectionResult, NodeInspection
+from unhang.host.machine import StoredMachine
 from unhang.knowledge import messages
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -58,31 +66,68 @@ def test_a_module_that_the_page_runs_is_there(page: str) -> None:
     assert [name for name in modules if find_spec(name) is None] == []
 
 
-def test_what_an_example_imports_is_there() -> None:
-    wanted = [
-        (node.module or "", alias.name)
-        for block in blocks("python")
-        for node in ast.walk(ast.parse(block))
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    ]
-
-    assert ("unhang.findings", "Cause") in wanted
-    assert [f"{module}.{name}" for module, name in wanted if not is_there(module, name)] == []
-
-
-def is_there(module: str, name: str) -> bool:
-    """Files that the page adds hold what it shows of them."""
-    if f"src/{module.replace('.', '/')}.py" in added():
-        return True
-    found = import_module(module)
-    return hasattr(found, name) or any(
-        Path(folder, f"{name}.py").is_file() for folder in getattr(found, "__path__", ())
-    )
-
-
 def test_the_message_of_the_page_would_be_read() -> None:
     (row,) = messages._read_file("docs/adding.md", next(block for block in blocks("toml") if "[[message]]" in block))
 
     assert re.search(row.expression, row.example)
     assert any(anchor in row.example for anchor in row.anchors)
+
+
+def load(monkeypatch: pytest.MonkeyPatch, path: str, **known: Any) -> ModuleType:
+    """The module at ``path`` with what the page shows of it; ``known``: names that it would import besides."""
+    (text,) = [
+        part
+        for block in blocks("python")
+        for part in re.split(r"^# (?=src/|tests/)", block, flags=re.MULTILINE)
+        if re.match(rf"{re.escape(path)}\b", part)
+    ]
+    name = path.removeprefix("src/").removesuffix(".py").replace("/", ".")
+    module = ModuleType(name)
+    if (ROOT / path).exists():
+        vars(module).update(vars(import_module(name)))
+    vars(module).update(known)
+    monkeypatch.setitem(sys.modules, name, module)
+    exec(text.partition("\n")[2], vars(module))
+    return module
+
+
+def test_the_detector_of_the_page_sees_its_case(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    detector = load(monkeypatch, "src/unhang/causes/machine/host_memory_descriptors.py")
+    log = re.search(r"^\$ cat \S+/hit_\S+/job.log\n((?:(?!\$ ).*\n)+)", ADDING, re.MULTILINE)
+    assert log is not None
+    (tmp_path / "job.log").write_text(log[1])
+    # In place of the row for its message, which the page tells in words.
+    monkeypatch.setattr(detector, "events_stating", lambda facts, _: facts.events_of("py.error"))
+
+    (signal,) = detector.detect(build_facts(read_evidence([str(tmp_path)])))
+
+    assert (signal.finding.cause, signal.finding.ranks, signal.whole) == (Cause.HOST_MEMORY, (1,), True)
+
+
+def test_the_risk_of_the_page_judges_what_its_inspection_saw(monkeypatch: pytest.MonkeyPatch) -> None:
+    core_file = load(monkeypatch, "src/unhang/check/environment/machine_limits.py").CoreFile
+    inspection = load(monkeypatch, "src/unhang/check/environment/collect_limits.py", CoreFile=core_file)
+    judged = load(monkeypatch, "src/unhang/check/risks/limits/core_file.py")
+    seen = inspection._core_file(StoredMachine(ROOT / "tests" / "machines" / "h100_ill"))
+
+    assert seen.found == core_file(0)
+    assert [str(answer.what) for answer in judged.ask(NodeInspection(results={core_file: seen}))]
+    unlimited = NodeInspection(results={core_file: InspectionResult(core_file(None))})
+    assert [answer.subject for answer in judged.ask(unlimited)] == ["core"]
+
+
+def test_the_guard_of_the_page_answers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    guard = load(monkeypatch, "src/unhang/guards/any_rank.py")
+
+    assert guard.any_rank(True)
+    assert not guard.any_rank(False)
+
+
+def test_the_reader_of_the_page_reads_its_own_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = load(monkeypatch, "src/unhang/evidence/stacks/pystack.py")
+    text = re.sub("^    ", "", reader.__doc__ or "", flags=re.MULTILINE)
+
+    (dump,) = reader.read(text, source="pystack.txt", rank=3, budget=FrameBudget("pystack.txt"))
+
+    assert reader.looks_like(text)
+    assert [frame.native for frame in dump.threads[0].frames] == [True, False]
