@@ -60,7 +60,7 @@ def test_work_of_one_rank_is_spoken_of_when_patience_ends(plan: RunPlan, episode
 def clear(seconds: float, *, seen_s: float = 0.0, pauses: bool = False, certainty: str = "certain") -> StallEpisode:
     """A wait for a rank whose work the last look saw."""
     episode = waited(seconds)
-    episode.longest_seen_s, episode.is_usual_pause = seen_s, pauses
+    episode.longest_s, episode.is_usual_pause = seen_s, pauses
     episode.heard(replace(SLOW, certainty=certainty))
     return episode
 

@@ -106,41 +106,31 @@ def run_as_text(run: PastRun, good: PastRun | None, lang: str) -> str:
     ]
     for told in run.verdicts:
         where = f" ({told.place})" if told.place else ""
-        lines.append(
-            f"  {told.cause} · {_certainty(told, localizer)}{localizer.colon}{_sentence(told, localizer)}{where}"
-        )
+        said = f"{_certainty(told, localizer)}{localizer.colon}{_sentence(told, localizer)}"
+        lines.append(f"  {told.cause} · {said}{where}")
     lines.append(localizer.say(say("evidence: unhang diagnose {folder}", folder=run.folder)))
     if good is None:
         lines.append(localizer.say(say("No earlier run of this job ended well.")))
     else:
-        lines.append(
-            localizer.say(
-                say("Last good run of this job: {number}, {when}", number=good.number, when=_when(good.started_s))
-            )
-        )
-        lines.append(localizer.say(say("what changed since: unhang compare {a} {b}", a=good.folder, b=run.folder)))
+        last = say("Last good run of this job: {number}, {when}", number=good.number, when=_when(good.started_s))
+        changed = say("what changed since: unhang compare {a} {b}", a=good.folder, b=run.folder)
+        lines += [localizer.say(last), localizer.say(changed)]
     return "\n".join(lines) + "\n"
 
 
 def as_json(runs: Sequence[PastRun], guilty: Sequence[EarlierSuspect], lang: str) -> str:
     """The same as one object, its sentences in ``lang``."""
     localizer = Localizer(lang, Redactor())
-    found = {
-        "schema": SCHEMA,
-        "runs": [_row(run, localizer) for run in runs],
-        "named": [_named(guilt) for guilt in guilty],
-    }
+    rows = [_row(run, localizer) for run in runs]
+    found = {"schema": SCHEMA, "runs": rows, "named": [_named(guilt) for guilt in guilty]}
     return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
 
 
 def run_as_json(run: PastRun, good: PastRun | None, lang: str) -> str:
     """One run and the last good one before it."""
     localizer = Localizer(lang, Redactor())
-    found = {
-        "schema": SCHEMA,
-        "run": _row(run, localizer),
-        "last_good": None if good is None else _row(good, localizer),
-    }
+    last_good = None if good is None else _row(good, localizer)
+    found = {"schema": SCHEMA, "run": _row(run, localizer), "last_good": last_good}
     return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
 
 

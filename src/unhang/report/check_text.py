@@ -31,12 +31,8 @@ def print_check(
 def _layout(verdict: Verdict, localizer: Localizer, width: int) -> TextLayout:
     layout = TextLayout(width)
     style = "bold green" if verdict.status is Status.HEALTHY else "bold yellow"
-    head = (
-        Styled(localizer.say(labels.STATUS[verdict.status]), style)
-        .append("  ")
-        .append(_headline(verdict, localizer), "bold")
-    )
-    layout.paragraph(head, indent=0)
+    head = Styled(localizer.say(labels.STATUS[verdict.status]), style)
+    layout.paragraph(head.append("  ").append(_headline(verdict, localizer), "bold"), indent=0)
     for finding in verdict.findings:
         _finding(layout, finding, localizer)
     _block(layout, verdict, localizer)

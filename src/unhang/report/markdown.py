@@ -89,9 +89,8 @@ def _finding(finding: Finding, localizer: Localizer) -> list[str]:
     if finding.where is not None:
         about.append(inline_code(localizer.place(finding.where)))
     if finding.waiter_where is not None:
-        about.append(
-            localizer.say(say("the others wait at {place}", place=inline_code(localizer.place(finding.waiter_where))))
-        )
+        place = inline_code(localizer.place(finding.waiter_where))
+        about.append(localizer.say(say("the others wait at {place}", place=place)))
     lines = [f"- {' · '.join(about)}"]
     if finding.remedies:
         lines += _remedy(labels.action_heading(finding), finding.remedies[0], localizer)
@@ -156,11 +155,8 @@ def _request(finding: Finding, localizer: Localizer) -> list[str]:
     remedy = next((item for item in finding.remedies if item.kind is RemedyKind.INFRASTRUCTURE), None)
     request = remedy.title if remedy is not None else _REQUESTS[finding.cause]
     lines = [f"- {' · '.join(facts)}"] if facts else []
-    return [
-        *lines,
-        f"- {sentence(request, localizer)}",
-        *(f"- {_cited(item, localizer)}" for item in finding.evidence[:2]),
-    ]
+    cited = (f"- {_cited(item, localizer)}" for item in finding.evidence[:2])
+    return [*lines, f"- {sentence(request, localizer)}", *cited]
 
 
 def _hardware(evidence: Iterable[Evidence], localizer: Localizer) -> list[str]:

@@ -105,10 +105,8 @@ def gap_line(gap: NotChecked, localizer: Localizer) -> str:
 
 def _headline(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> None:
     word = localizer.say(labels.STATUS[verdict.status])
-    title = (
-        Styled(word, _STYLES[verdict.status]).append("  ").append(localizer.sentence(labels.headline(verdict)), "bold")
-    )
-    layout.paragraph(title, indent=0)
+    said = localizer.sentence(labels.headline(verdict))
+    layout.paragraph(Styled(word, _STYLES[verdict.status]).append("  ").append(said, "bold"), indent=0)
     if not verdict.findings:
         return
     first = verdict.findings[0]
@@ -280,9 +278,8 @@ def _differential(layout: TextLayout, verdict: Verdict, localizer: Localizer) ->
     for incident in verdict.incidents:
         told = f"{incident.cause.value}{localizer.colon}{localizer.line(incident.happened, 200)}"
         layout.paragraph(told, lead="• ")
-        layout.paragraph(
-            localizer.say(say("What ended it: {fixed}", fixed=localizer.line(incident.fixed, 200))), indent=4
-        )
+        ended = say("What ended it: {fixed}", fixed=localizer.line(incident.fixed, 200))
+        layout.paragraph(localizer.say(ended), indent=4)
         layout.paragraph(incident.link, indent=4)
 
 
@@ -312,9 +309,8 @@ def _unread(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> None:
         return
     layout.heading(localizer.say(say("Could not be read")))
     for item in verdict.unread[:UNREAD_SHOWN]:
-        layout.paragraph(
-            f"{source_label(item.source, localizer)}{localizer.colon}{localizer.line(item.reason, 240)}", lead="• "
-        )
+        why = f"{localizer.colon}{localizer.line(item.reason, 240)}"
+        layout.paragraph(source_label(item.source, localizer) + why, lead="• ")
     _more(layout, len(verdict.unread) - UNREAD_SHOWN, localizer)
 
 

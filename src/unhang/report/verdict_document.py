@@ -301,9 +301,8 @@ def _call(call: Call, localizer: Localizer) -> CallItem:
 
 def _evidence(item: Evidence, localizer: Localizer) -> EvidenceItem:
     source, time = item.source, None if item.time is None else localizer.clean(item.time)
-    return EvidenceItem(
-        localizer.clean(source.path), source.line, source.byte, localizer.clean(item.text), item.rank, time
-    )
+    path, text = localizer.clean(source.path), localizer.clean(item.text)
+    return EvidenceItem(path, source.line, source.byte, text, item.rank, time)
 
 
 def _remedy(remedy: Remedy, localizer: Localizer) -> RemedyItem:

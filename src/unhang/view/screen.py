@@ -62,12 +62,8 @@ def render_screen(reading: RunReading, room: TerminalSize, localizer: Localizer)
             Styled(sentences.missing_state_reason(reading, localizer)),
         )
     top = [_head(state, localizer, room.width), _condition(state, reading, localizer), *_verdict(state, localizer)]
-    bottom = [
-        *_groups(state, localizer),
-        *_pace(state, localizer),
-        *_spent(state, localizer),
-        _foot(reading, localizer),
-    ]
+    foot = _foot(reading, localizer)
+    bottom = [*_groups(state, localizer), *_pace(state, localizer), *_spent(state, localizer), foot]
     lines = room.height - sum(_lines(part, room.width) for part in (*top, *bottom)) - 3
     return Group(*top, Styled(), *_ranks(state, TerminalSize(room.width, max(4, lines)), localizer), Styled(), *bottom)
 

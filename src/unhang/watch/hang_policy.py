@@ -28,7 +28,7 @@ def _report_after_s(plan: RunPlan, episode: StallEpisode) -> float:
     if usual_s is None:
         usual_s = CLEAR_AFTER_S if _is_clear(episode) else SLOW_AFTER_S
     before_steps = 1 if episode.snapshot.rhythm else STARTUP_FACTOR
-    return max(usual_s * before_steps, SEEN_WAIT_FACTOR * episode.longest_seen_s)
+    return max(usual_s * before_steps, SEEN_WAIT_FACTOR * episode.longest_s)
 
 
 def _is_clear(episode: StallEpisode) -> bool:
@@ -42,7 +42,7 @@ def idle_limit_s(plan: RunPlan, episode: StallEpisode) -> float:
     """After so long without any movement, the processor and files unused, a rank does not work."""
     usual_s = SLOW_AFTER_S if plan.slow_after_s is None else plan.slow_after_s
     before_steps = 1 if episode.snapshot.rhythm else STARTUP_FACTOR
-    return max(usual_s * before_steps, IDLE_FACTOR * episode.longest_seen_s)
+    return max(usual_s * before_steps, IDLE_FACTOR * episode.longest_s)
 
 
 def should_report(plan: RunPlan, summary: VerdictSummary, episode: StallEpisode) -> bool:

@@ -38,7 +38,7 @@ class StallEpisode:
     noticed_ns: int = field(default_factory=time.monotonic_ns)
     planned_until_s: float = 0.0
     """So long of the wait was for work that its author marked."""
-    longest_seen_s: float = 0.0
+    longest_s: float = 0.0
     """So long the ranks of this job have waited before for one that worked, or a step of theirs has taken."""
     is_usual_pause: bool = False
     """Who is waited for evaluates or saves: most jobs pause for that, and go on."""

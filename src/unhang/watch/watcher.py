@@ -208,9 +208,7 @@ class Watcher:
         if snapshot is None:
             return
         if self.episode is None and snapshot.waited_s >= 0.5:
-            self.episode = self._resumed_episode(snapshot) or StallEpisode(
-                snapshot, longest_seen_s=self._seen_s(samples)
-            )
+            self.episode = self._resumed_episode(snapshot) or StallEpisode(snapshot, longest_s=self._seen_s(samples))
             self.machine.ask()
         if self.episode is None or self._rank_just_died():
             return

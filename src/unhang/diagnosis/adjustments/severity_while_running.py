@@ -21,9 +21,8 @@ WORK_CAUSES = frozenset((Cause.SINGLE_RANK_WORK, Cause.SLOW_DATA_LOADING, Cause.
 
 
 def adjust_to_live_job(verdict: Verdict, facts: Facts) -> Verdict:
-    """``verdict`` adapted to a live job: with the step since which steps take longer; milder where the job lived on and
-    was sampled while its laggard worked, far from its limit; no more than a note while that is work its author
-    marked."""
+    """``verdict`` adapted to a live job: since which step it is slower; milder where the job lived on and its laggard
+    worked, far from its limit; no more than a note while that is work its author marked."""
     looked = live_manifest(facts)
     if not verdict.findings:
         return verdict

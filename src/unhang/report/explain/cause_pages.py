@@ -44,8 +44,7 @@ def cause_page(name: str) -> ExplanationPage | None:
 
 
 def cause_parts(cause: Cause) -> tuple[str, dict[str, str]]:
-    """The title of the cause's own detector, and its labelled paragraphs; empty when no detector bears the cause's
-    name."""
+    """Title and labelled paragraphs of the cause's own detector; empty when no detector bears the cause's name."""
     name = cause.value.replace("-", "_")
     page = next((detector.page for detector in ALL_DETECTORS if detector.name == name), "")
     head, *rest = _PART.split(page.strip())

@@ -85,6 +85,5 @@ def _further_reading(layout: TextLayout, page: ExplanationPage, localizer: Local
         layout.paragraph(" · ".join(words), lead=localizer.say(say("See also: ")), style="bold")
     if page.source and page.kind != "word":
         checked = f" ({page.checked})" if page.checked else ""
-        layout.paragraph(
-            localizer.line(f"{page.source}{checked}", 240), lead=localizer.say(say("Source: ")), style="dim"
-        )
+        source = localizer.line(f"{page.source}{checked}", 240)
+        layout.paragraph(source, lead=localizer.say(say("Source: ")), style="dim")

@@ -23,16 +23,12 @@ class AbsentRanks:
             self.by_rank.clear()
             return
         attempt = max(member.view.identity.attempt for member in members.by_rank.values())
-        registrations = [
-            registration
-            for registration in members.registrations.values()
-            if registration.attempt == attempt and _lives(registration.pid)
-        ]
+        registrations = [p for p in members.registrations.values() if p.attempt == attempt and _lives(p.pid)]
         found = {}
-        for rank, registration in rank_processes(registrations).items():
+        for rank, process in rank_processes(registrations).items():
             if rank not in members.by_rank and rank < (members.world_size or 0):
                 known = self.by_rank.get(rank)
-                found[rank] = known if known is not None and known.pid == registration.pid else _member(registration)
+                found[rank] = known if known is not None and known.pid == process.pid else _member(process)
                 update_activity(found[rank])
         self.by_rank = found
 
@@ -47,18 +43,14 @@ def rank_processes(registrations: Iterable[ProcessRegistration]) -> dict[int, Pr
     A process whose children have other ranks is a launcher; of the rest the outermost is the rank, the newest where
     programs follow one another.
     """
-    every = {registration.pid: registration for registration in registrations if registration.rank >= 0}
-    launchers = {
-        registration.ppid
-        for registration in every.values()
-        if registration.ppid in every and every[registration.ppid].rank != registration.rank
-    }
+    every = {process.pid: process for process in registrations if process.rank >= 0}
+    launchers = {p.ppid for p in every.values() if p.ppid in every and every[p.ppid].rank != p.rank}
     found: dict[int, ProcessRegistration] = {}
-    for registration in sorted(every.values(), key=lambda registration: registration.started_s):
-        parent = every.get(registration.ppid)
-        inherited = parent is not None and parent.rank == registration.rank and parent.pid not in launchers
-        if registration.pid not in launchers and not inherited:
-            found[registration.rank] = registration
+    for process in sorted(every.values(), key=lambda process: process.started_s):
+        parent = every.get(process.ppid)
+        inherited = parent is not None and parent.rank == process.rank and parent.pid not in launchers
+        if process.pid not in launchers and not inherited:
+            found[process.rank] = process
     return found
 
 
@@ -66,10 +58,6 @@ def _lives(pid: int) -> bool:
     return Path(PROC, str(pid)).exists()
 
 
-def _member(registration: ProcessRegistration) -> JobRank:
-    identity = RankIdentity(
-        registration.pid, registration.rank, registration.local_rank, registration.world_size, registration.attempt
-    )
-    return JobRank(
-        registration.rank, registration.pid, RecordView(identity), registration, outputs=output_files(registration.pid)
-    )
+def _member(process: ProcessRegistration) -> JobRank:
+    identity = RankIdentity(process.pid, process.rank, process.local_rank, process.world_size, process.attempt)
+    return JobRank(process.rank, process.pid, RecordView(identity), process, outputs=output_files(process.pid))

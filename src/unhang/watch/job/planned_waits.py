@@ -11,8 +11,8 @@ from unhang.watch.job.wait_detection import RankActivity, RankSample, WaitSnapsh
 
 @dataclass(frozen=True, slots=True)
 class PlannedWait:
-    """The marked phase all waiters wait for; ``rank`` is the laggard in it. ``gone_s``: since it began; ``at_most_s``:
-    its author's bound, None where there is none."""
+    """The marked phase of the laggard ``rank``. ``gone_s``: since it began; ``at_most_s``: its author's bound or
+    None."""
 
     rank: int
     label: str

@@ -50,9 +50,8 @@ def node_pace(record: PaceRecord) -> NodePace | None:
     rank = order[0][1]
     change = find_step_change(list(record.ranks[rank].steps.told()))
     lost = round(100 * change.lost_share) if change is not None else 0
-    return NodePace(
-        min(MAX_SAMPLES, round(record.samples)), rank, shares[0], shares[1] if len(shares) > 1 else -1, lost
-    )
+    samples, after = min(MAX_SAMPLES, round(record.samples)), shares[1] if len(shares) > 1 else -1
+    return NodePace(samples, rank, shares[0], after, lost)
 
 
 def find_slowest_rank(own: NodePace | None, others: Mapping[int, NodePace | None]) -> SlowestRank | None:

@@ -56,8 +56,7 @@ class KernelSample:
 
 @dataclass(slots=True)
 class ProcessSample:
-    """One process at one moment. ``stack``: py-spy's JSON; ``dump``: the same, read; both None where that is not
-    allowed."""
+    """One process at one moment. ``stack``: py-spy's JSON; ``dump``: the same, read; both None where not allowed."""
 
     pid: int
     at_s: float
@@ -93,8 +92,7 @@ def sample_process(pid: int, *, native: bool = False) -> ProcessSample:
 
 
 def resample_process(before: ProcessSample) -> ProcessSample:
-    """A later sample: the stack of the sample before stands for this one where the kernel shows that nothing
-    happened."""
+    """A later sample; it takes over the stack of the sample before where the kernel shows that nothing happened."""
     kernel = sample_kernel(before.pid)
     told = kernel.switches is not None and kernel.cpu_ticks is not None and kernel.process_ticks is not None
     if before.dump is None or not told or _progress_key(kernel) != _progress_key(before.kernel):

@@ -1,5 +1,4 @@
-"""The evidence of the sample before lies aside until a new sample has come to its verdict: what is said stays
-proven."""
+"""The evidence of the sample before lies aside until a new one has come to its verdict: what is said stays proven."""
 
 from __future__ import annotations
 
@@ -73,8 +72,7 @@ def restore(folder: Path) -> None:
 
 
 def restore_dumps(folder: Path, ranks: Iterable[int] | None = None) -> None:
-    """Put dumps that no sample asked for back, those of ``ranks`` or all: what a rank left as it fell comes only
-    once."""
+    """Put back dumps no sample asked for, of ``ranks`` or all: what a rank left as it fell comes only once."""
     names = None if ranks is None else {f"rank_{rank}" for rank in ranks}
     for path in (_aside(folder) / "dumps").glob("rank_*"):
         if (names is None or path.name in names) and not (folder / "dumps" / path.name).exists():

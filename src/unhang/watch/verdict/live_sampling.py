@@ -60,9 +60,8 @@ def sample_live_ranks(order: EvidenceRequest, folder: Path, stacks: Path, taken:
             taken.queues.watch(order.sample_pause_s)
         else:
             time.sleep(order.sample_pause_s)
-        latest = _stacks(
-            living, taken, native=frozenset(living) - taken.answered if number == order.samples - 1 else ()
-        )
+        silent = frozenset(living) - taken.answered if number == order.samples - 1 else ()
+        latest = _stacks(living, taken, native=silent)
         _compare_stacks(taken, living, earlier, latest)
         earlier = latest
     _write_stacks(stacks, earlier, living, sample=None)
@@ -213,8 +212,7 @@ def _stacks(
 def _write_stacks(
     stacks: Path, found: Mapping[RankPid, str], living: Mapping[int, JobRank], *, sample: int | None
 ) -> None:
-    """Write ``found`` below ``stacks``. ``sample``: its number, None for the last; only of that one the children are
-    kept."""
+    """Write ``found`` below ``stacks``. ``sample``: its number, None for the last, the only one with children."""
     for (rank, pid), text in found.items():
         own = pid == living[rank].pid
         if not own and sample is not None:
