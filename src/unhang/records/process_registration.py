@@ -56,10 +56,7 @@ def read_registrations(folder: Path) -> list[ProcessRegistration]:
         paths = sorted((folder / "births").glob("*.json"))
     except OSError:
         return []
-    return sorted(
-        (registration for path in paths if (registration := read_registration(path))),
-        key=lambda registration: registration.started_s,
-    )
+    return sorted(filter(None, map(read_registration, paths)), key=lambda registration: registration.started_s)
 
 
 def read_internal_errors(folder: Path) -> dict[int, list[str]]:

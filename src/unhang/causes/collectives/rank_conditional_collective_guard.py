@@ -35,11 +35,8 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
         laggards, waiters = cohorts_of_stall(facts, stall)
         if laggards.what != GUARD_WAIT or has_left_loop(laggards, waiters):
             continue
-        yield (
-            _inside(facts, stall, laggards, waiters)
-            if _is_inside(facts, laggards, waiters)
-            else _found(facts, stall, laggards, waiters)
-        )
+        found = _inside if _is_inside(facts, laggards, waiters) else _found
+        yield found(facts, stall, laggards, waiters)
     errors = (error for error in guard_errors(facts.tracebacks) if error.said.kind in ("missing", "apart"))
     yield from (_raised(error) for error in errors if not error.said.partner_died)
 

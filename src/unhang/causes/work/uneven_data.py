@@ -108,9 +108,8 @@ def _remedies_of_bound(facts: Facts, left: RankDependentExit) -> Iterator[Remedy
 
 def _agreed(facts: Facts, waiters: RankCohort) -> int | None:
     """Line of the collective by which the ranks had agreed on the number of rounds."""
-    where = (
-        waiters.stack_context.where or waiters.where
-    )  # the loop is where the stack was judged, a helper's frame may lie deeper
+    # the loop is where the stack was judged, a helper's frame may lie deeper
+    where = waiters.stack_context.where or waiters.where
     source = find_source(facts.sources, where.file) if where is not None else None
     return agreeing_call(source, waiters.loop_line)
 

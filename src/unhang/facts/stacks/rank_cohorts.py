@@ -101,8 +101,7 @@ def cohort_past_shared_call(facts: Facts, cohorts: tuple[RankCohort, ...]) -> tu
 
 
 def _line_passed(facts: Facts, cohort: RankCohort, other: RankCohort) -> int | None:
-    """The line of ``other`` that ``cohort`` stands below; None in a loop, where the other may as well be an iteration
-    ahead."""
+    """The line of ``other`` that ``cohort`` stands below; None in a loop, where ``other`` may be an iteration ahead."""
     parted = first_differing_frames(cohort.frames, other.frames)
     if parted is None or stack_context(cohort.frames[cohort.frames.index(parted[0]) :], facts.sources).loop is not None:
         return None
@@ -125,13 +124,11 @@ def _mark_past_loop(facts: Facts, cohort: RankCohort, cohorts: list[RankCohort])
             continue
         mine, theirs = parted
         inner = at is not None and (at.file, at.line) != (theirs.file, theirs.line)
-        alone = (
-            cohort.stack_context.where is None or cohort.stack_context.where.line == mine.line
-        )  # in no loop of steps of its own
+        here = cohort.stack_context.where
+        alone = here is None or here.line == mine.line  # in no loop of steps of its own
         if inner and alone and _below(facts, theirs, mine):
-            return replace(
-                cohort, stack_context=replace(cohort.stack_context, context=CodeContext.AFTER_LOOP, after=loop)
-            )
+            past = replace(cohort.stack_context, context=CodeContext.AFTER_LOOP, after=loop)
+            return replace(cohort, stack_context=past)
     return cohort
 
 
@@ -192,16 +189,12 @@ def is_minority_inside(inside: RankCohort, outside: RankCohort, world_size: int 
     cohort is odd; with as many inside as outside, a test for inequality (``rank != 1``) means to leave somebody out,
     any other to let somebody in.
     """
-    odd = (
-        singled_out_ranks(inside.stack_context.branch.test, world_size)
-        if inside.stack_context.branch is not None
-        else frozenset()
-    )
+    branch = inside.stack_context.branch
+    odd = singled_out_ranks(branch.test, world_size) if branch is not None else frozenset()
     if odd and len({odd.issuperset(inside.ranks), odd.issuperset(outside.ranks)}) == 2:
         return odd.issuperset(inside.ranks) and not odd & set(outside.ranks)
     if len(inside.ranks) != len(outside.ranks):
         return len(inside.ranks) < len(outside.ranks)
-    branch = inside.stack_context.branch
     return branch is None or "!=" not in branch.test
 
 
