@@ -3,7 +3,7 @@
     unhang.guard/1 {"kind":"missing","what":"together('save')","ranks":[1],"came":[0],"test":"if rank == 0"}
 
 Keys are the fields of :class:`GuardStatement`; what is empty is left out. A key may be added at any time; where one
-comes to mean something else, the mark's number changes. Loaded in a rank: standard library only.
+comes to mean something else, the mark's number changes.
 """
 
 from __future__ import annotations
@@ -24,10 +24,8 @@ RAISED_AS: dict[str, tuple[GuardErrorKind, ...]] = {
     "unhang.errors.RankFailed": ("slow", "failed"),
 }
 """The exceptions that have such a line, each with what they may say."""
-MAX_LISTED = 16
-"""More ranks are written as ranges."""
-MAX_LETTERS = 1000
-"""Of a text, and of ranges: what does not fit is left out."""
+MAX_LISTED, MAX_LETTERS = 16, 1000
+"""More ranks are written as ranges; of ranges, and of a text, what does not fit is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ class GuardStatement:
 def decode_statement(text: str) -> dict[str, Any] | None:
     """The object behind the mark, also where a terminal broke its line; None where it is torn."""
     with suppress(ValueError, RecursionError):
-        found, _ = json.JSONDecoder().raw_decode("".join(text.strip().removeprefix(MARK).splitlines()))
+        found = json.JSONDecoder().raw_decode("".join(text.strip().removeprefix(MARK).splitlines()))[0]
         return found if isinstance(found, dict) else None
     return None
 

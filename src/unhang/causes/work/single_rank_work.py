@@ -35,7 +35,7 @@ from unhang.facts.stacks.gil_holders import certainty_of_gil_hold
 from unhang.facts.stacks.rank_cohorts import RankCohort, cohorts_of_stall, has_left_loop
 from unhang.facts.waiting.guard_waits import is_guard_call
 from unhang.facts.waiting.progress_from_stacks import GROUP_CREATION_CALLS
-from unhang.findings import Cause, Grade, Phase, Remedy, Where
+from unhang.findings import Cause, Grade, Phase, Remedy
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.single_rank_work_words import SingleRankWorkWords, single_rank_work_words
 from unhang.sentences import Text, say
@@ -295,21 +295,19 @@ def _guard_gave_up(facts: Facts) -> Iterator[DetectorResult]:
     error = next((error for error in guard_errors(facts.tracebacks) if error.said.kind == "slow"), None)
     if error is None:
         return
-    said = error.said
-    at = Where(said.at.file, said.at.line, said.at.function) if said.at is not None else None
     yield make_signal(
         CAUSE,
         Grade.STATED,
         say(
             "{ranks:who} {ranks:was|were} still at work after {waited:.0f} s, and the others in {guard} gave up",
-            ranks=said.ranks,
-            waited=said.waited_s,
-            guard=said.what,
+            ranks=error.said.ranks,
+            waited=error.said.waited_s,
+            guard=error.said.what,
         ),
-        whole=at is not None,  # the line at which it was last seen, working
-        ranks=said.ranks,
-        where=at,
+        whole=error.seen_at is not None,  # the line at which it was last seen, working
+        ranks=error.said.ranks,
+        where=error.seen_at,
         waiter_where=error.raised_at,
         evidence=(error.evidence,),
-        remedies=(remedy("extend-guard-timeout", guard=said.what),),
+        remedies=(remedy("extend-guard-timeout", guard=error.said.what),),
     )

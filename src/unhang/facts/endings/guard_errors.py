@@ -26,20 +26,19 @@ _REASON = late_pattern(r"(?P<exception>[A-Za-z_][\w.]*)(?:: |\()(?P<message>.*)"
 
 @dataclass(frozen=True, slots=True)
 class ParsedGuardError:
-    """One error: what the guard says, and where that was raised and printed."""
+    """One error: what the guard says, and where that was raised and printed. ``seen_at``: the place ``said.at``."""
 
     said: GuardStatement
     evidence: Evidence
     raised_at: Where | None
+    seen_at: Where | None
 
 
 def guard_errors(tracebacks: Iterable[PythonTraceback]) -> tuple[ParsedGuardError, ...]:
     """What guards said, one for each thing said; ranks of one job often say the same."""
     found: dict[tuple[object, ...], ParsedGuardError] = {}
-    for traceback in tracebacks:
-        error = parse_guard_error(traceback)
-        if error is not None:
-            found.setdefault((error.said.kind, error.said.what, error.said.ranks), error)
+    for error in filter(None, map(parse_guard_error, tracebacks)):
+        found.setdefault((error.said.kind, error.said.what, error.said.ranks), error)
     return tuple(found.values())
 
 
@@ -51,7 +50,8 @@ def parse_guard_error(traceback: PythonTraceback) -> ParsedGuardError | None:
     if said is None or (said.kind == "differ" and not (said.of_data or _OF_DATA.search(said.what))):
         return None
     own = tuple(frame for frame in traceback.frames if "unhang/" not in frame.file.replace("\\", "/"))
-    return ParsedGuardError(said, quote_traceback(traceback), first_user_frame(own))
+    seen_at = Where(said.at.file, said.at.line, said.at.function) if said.at is not None else None
+    return ParsedGuardError(said, quote_traceback(traceback), first_user_frame(own), seen_at)
 
 
 def split_exception(reason: str) -> tuple[str, str]:

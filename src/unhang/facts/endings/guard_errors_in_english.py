@@ -53,8 +53,7 @@ def _in_one_line(told: str) -> str:
 
 
 def _what(told: str) -> str:
-    what = _WHAT.match(told)
-    return what["what"] if what else ""
+    return what["what"] if (what := _WHAT.match(told)) else ""
 
 
 def _missing(told: str) -> GuardStatement | None:
@@ -108,14 +107,9 @@ def _differ(told: str) -> GuardStatement | None:
     named = _ODD.search(headline)
     if named is None:
         return None
-    first = _FIRST.search(told)
-    return GuardStatement(
-        "differ",
-        named["what"],
-        rank_list(named["ranks"] or named["all"]),
-        detail=first["first"].strip() if first else headline,
-        of_data=bool(_NO_SEED.search(message)),
-    )
+    detail = first["first"].strip() if (first := _FIRST.search(told)) else headline
+    ranks = rank_list(named["ranks"] or named["all"])
+    return GuardStatement("differ", named["what"], ranks, detail=detail, of_data=bool(_NO_SEED.search(message)))
 
 
 def _outlier_ranks(counts: dict[int, int]) -> tuple[int, ...]:
