@@ -58,8 +58,8 @@ if __name__ == "__main__":
 _OURS = """
 import sys
 from pathlib import Path
-from unhang.evidence.flight_recorder.many_dumps import read_recordings
-items = list(read_recordings(sorted(Path(sys.argv[1]).iterdir())))
+from unhang.evidence.flight_recorder.many_dumps import read_recorder_dumps
+items = list(read_recorder_dumps(sorted(Path(sys.argv[1]).iterdir())))
 assert all(len(item.entries) for item in items)
 """
 

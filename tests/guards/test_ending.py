@@ -11,13 +11,13 @@ pytestmark = pytest.mark.job
 
 ENDS = """
 import torch.distributed as dist
-from unhang.guards.exchange.store_connection import Connection
+from unhang.guards.exchange.store_connection import StoreConnection
 store = dist.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
 own = dist.TCPStore("127.0.0.1", store.port, None, False, wait_for_workers=False)
-line = Connection(lambda: own)
+line = StoreConnection(lambda: own)
 line.do(lambda store: store.add("n", 1))
 for number in range(20000):  # about half a second of work
-    line.later(lambda store: store.add("n", 1))
+    line.schedule(lambda store: store.add("n", 1))
 print("END")
 """
 

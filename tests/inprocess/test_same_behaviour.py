@@ -395,7 +395,7 @@ if "UNHANG_RUN" in os.environ:
     from unhang.inprocess import patched_functions as targets
     for owner, name, _ in targets.TARGETS: assert hasattr(getattr(sys.modules[owner], name), "__wrapped__"), name
     assert dist.init_process_group is dist.distributed_c10d.init_process_group
-    targets.restore()
+    targets.restore_originals()
 print([getattr(function, "__code__", None) for function in (
     faulthandler.enable, faulthandler.disable, faulthandler.is_enabled, dist.init_process_group,
     dist.distributed_c10d._new_process_group_helper)])

@@ -24,22 +24,22 @@ from pathlib import Path
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang_lab.catalog import find
-from unhang_lab.expectation import mistakes
-from unhang_lab.watched import watched
+from unhang_lab.catalog import find_case
+from unhang_lab.expectation import find_mistakes
+from unhang_lab.watched import watch_case
 
-case, folder = find(sys.argv[1]), Path(sys.argv[2])
+case, folder = find_case(sys.argv[1]), Path(sys.argv[2])
 cause = case.expected.cause
 
 def told():
     verdict = job.verdict()
     return bool(verdict and verdict["findings"] and cause and verdict["findings"][0]["cause"] == cause.value)
 
-with watched(case, folder, ranks=int(sys.argv[3])) as job:
+with watch_case(case, folder, ranks=int(sys.argv[3])) as job:
     job.wait_for(told, 90.0)
     said = {"exit": job.front.poll(), "verdict": job.verdict() is not None, "terminal": job.terminal.read_text()}
 if cause is not None:
-    said["mistakes"] = mistakes(case, folder, diagnose(build_facts(read_evidence([str(folder)]))), watched=True)
+    said["mistakes"] = find_mistakes(case, folder, diagnose(build_facts(read_evidence([str(folder)]))), watched=True)
 print("SAID", json.dumps(said))
 """
 

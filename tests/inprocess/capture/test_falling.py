@@ -19,17 +19,17 @@ import pickle, sys
 import torch, torch.distributed as dist
 import torch._C._distributed_c10d as c10d
 from unhang.inprocess.capture import last_call
-from unhang.inprocess.capture.recorder import Groups, Recorder
+from unhang.inprocess.capture.recorder import FlightRecorder, GroupNames
 dist.init_process_group("gloo")
-groups = Groups()
+groups = GroupNames()
 groups.add("0", 1, "cpu:gloo", wrapped=False)
-recorder = Recorder(groups)
+recorder = FlightRecorder(groups)
 KEYS = ("profiling_name", "collective_seq_id", "input_sizes", "input_dtypes", "output_sizes", "output_dtypes")
 def same(call):
     code = {}
     def look(frame, event, argument):
-        if event == "return" and frame.f_code.co_name in last_call.CALLS:
-            made = last_call.dump_of(last_call.of_thread(frame), recorder)
+        if event == "return" and frame.f_code.co_name in last_call.COLLECTIVE_SIGNATURES:
+            made = last_call.dump_of_call(last_call.frames_of_thread(frame), recorder)
             code.setdefault("made", made and pickle.loads(made)["entries"][-1])
     sys.setprofile(look)
     call()

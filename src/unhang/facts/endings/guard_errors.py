@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from unhang.evidence.items import PythonTraceback
-from unhang.facts.endings.guard_errors_in_english import read_english
 from unhang.facts.evidence_quotes import quote_traceback
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Evidence, Where
@@ -46,6 +45,8 @@ def parse_guard_error(traceback: PythonTraceback) -> ParsedGuardError | None:
     """The error, where it is a guard's and names a cause: None for settings that differ, which have none of ours."""
     if traceback.exception not in RAISED_AS:
         return None
+    from unhang.facts.endings.guard_errors_in_english import read_english  # few logs need it
+
     said = _read_statement(traceback) or read_english(traceback)
     if said is None or (said.kind == "differ" and not (said.of_data or _OF_DATA.search(said.what))):
         return None
