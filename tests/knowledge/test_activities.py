@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import unhang
 from unhang.errors import KnowledgeError
 from unhang.findings import Phase
 from unhang.knowledge.activities import activity_table, bare_function, build_table, match_example
@@ -186,3 +188,12 @@ def test_calls_on_the_users_line(call: str, what: str) -> None:
 @pytest.mark.parametrize("call", ["my.sleeping", "model", "train_step", "item", "x.append", ""])
 def test_calls_that_mean_nothing(call: str) -> None:
     assert activity_table().of_call(call) is None
+
+
+def test_frames_of_every_room_are_ours_wherever_unhang_lies() -> None:
+    source = Path(unhang.__file__).parents[1]
+    folders = [folder for folder in source.glob("unhang*/*") if (folder / "__init__.py").exists()]
+
+    assert [f for f in folders if not is_library_file(f"/home/me/{f.relative_to(source)}/a.py")] == []
+    assert not is_library_file("/home/me/unhang/train.py")
+    assert not is_library_file("/home/me/unhang/stories/grpo/train.py")

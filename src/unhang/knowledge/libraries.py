@@ -19,9 +19,11 @@ _INSTALLED = late_pattern(
 )
 _STDLIB = late_pattern(r"(?:^|/)lib/python3(?:\.\d+t?)?/")
 _TORCH_CHECKOUT = late_pattern(r"/torch/(?:distributed|nn|autograd|optim|utils|csrc|multiprocessing|cuda|_\w+)/")
+# by its folders, past ones included: a project of a user's may lie in a folder that is called unhang too
 _UNHANG = late_pattern(
-    r"(?:^|/)unhang(?:/(?!lab/cases/)(?:inprocess|watch|guards|lab|cli|experiments|evidence|facts|rules"
-    r"|check|program|causes|host|view)|_(?!lab/cases/)(?:lab|compare|ramp|reshard))/"
+    r"(?:^|/)unhang(?:/(?!lab/cases/)(?:causes|check|checks|cli|comparing|diagnosis|evidence|experiments|facts|guards|history"
+    r"|host|inprocess|integrations|knowledge|lab|program|records|report|resharding|rules|secrets|view|viewing|watch)"
+    r"|_(?!lab/cases/)(?:compare|lab|ramp|reshard))/"
 )
 _UNHANG_IN_PROCESS = late_pattern(r"(?:^|/)unhang/inprocess/")
 _LAB_CASE = late_pattern(r"(?:^|/)unhang[/_]lab/cases/[^/]+\.py$")
