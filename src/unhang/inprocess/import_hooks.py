@@ -25,6 +25,11 @@ def when_imported(name: str, then: Callable[[ModuleType], None]) -> None:
         sys.meta_path.insert(0, _ImportWatcher(name, then))
 
 
+def stop_watching() -> None:
+    """Forget every module that was not imported yet."""
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _ImportWatcher)]
+
+
 def _call(then: Callable[[ModuleType], None], module: ModuleType) -> None:
     try:
         then(module)

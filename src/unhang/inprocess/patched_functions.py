@@ -12,13 +12,12 @@ import faulthandler
 import sys
 
 from unhang.inprocess import crash_ownership
-from unhang.inprocess.import_hooks import DISTRIBUTED
+from unhang.inprocess.import_hooks import DISTRIBUTED, stop_watching, when_imported
 from unhang.inprocess.internal_errors import log_internal_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from importlib.machinery import ModuleSpec
+    from collections.abc import Callable
     from types import ModuleType
     from typing import Any
 
@@ -117,7 +116,7 @@ def restore_originals() -> None:
     for (owner, name), (original, standing_in) in _originals.items():
         _replace(owner, name, standing_in, original)
     _originals.clear()
-    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _ImportWatcher)]
+    stop_watching()
 
 
 def _replace(owner: str, name: str, old: object, new: object) -> None:
@@ -127,53 +126,7 @@ def _replace(owner: str, name: str, old: object, new: object) -> None:
             setattr(module, name, new)
 
 
-class _ImportWatcher:
-    """A finder that finds nothing: it notices that the program is about to import torch.distributed, and goes."""
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """Nothing, but for the one name: then what the other finders find, prepared to be patched once it ran."""
-        if name != DISTRIBUTED:
-            return None
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
-        spec = next((spec for spec in _found(name, path, target) if spec is not None), None)
-        if spec is not None and spec.loader is not None:
-            _apply_after(spec.loader)
-        return spec
-
-
-def _found(name: str, path: Sequence[str] | None, target: ModuleType | None) -> Any:
-    for finder in list(sys.meta_path):
-        find = getattr(finder, "find_spec", None)
-        if find is not None:
-            yield find(name, path, target)
-
-
-def _apply_after(loader: Any) -> None:
-    """Patch the module right after ``loader`` ran it, before anybody can import a name from it."""
-    run = loader.exec_module
-
-    def exec_module(module: ModuleType) -> None:
-        del loader.exec_module
-        run(module)
-        try:
-            apply_patches(module)
-        except Exception as error:  # noqa: BLE001  the edge to the user's program
-            log_internal_error("could not follow torch.distributed", error)
-
-    try:
-        loader.exec_module = exec_module
-    except AttributeError as error:
-        log_internal_error("could not follow torch.distributed", error)
-
-
 def watch_imports() -> None:
     """Patch what is there, and the rest when the program imports it."""
     apply_patches(faulthandler)
-    module = sys.modules.get(DISTRIBUTED)
-    if module is not None:
-        apply_patches(module)
-    else:
-        sys.meta_path.insert(0, _ImportWatcher())
+    when_imported(DISTRIBUTED, apply_patches)
