@@ -47,13 +47,7 @@ class EvenSizes:
 
 
 def even_sizes(
-    samples: int,
-    size: int,
-    *,
-    ranks: Sequence[int],
-    workers: int,
-    when_uneven: WhenUneven,
-    per_shard: int,
+    samples: int, size: int, *, ranks: Sequence[int], workers: int, when_uneven: WhenUneven, per_shard: int
 ) -> EvenSizes:
     """Settle the sizes for ``samples`` samples of ``size`` bytes together.
 

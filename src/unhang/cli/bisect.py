@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 def bisect(
     command: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[-- CMD…]", help="The command you plan to run; it is read, not run."),
+        list[str] | None, typer.Argument(metavar="[-- CMD…]", help="The command you plan to run; it is read, not run.")
     ] = None,
     limit: Annotated[
         float | None, typer.Option(metavar="S", min=1.0, help="Seconds a single step may take; default 5, NCCL 30.")

@@ -67,8 +67,7 @@ def check(
         float, typer.Option(min=1.0, metavar="S", help="End the dry run after S seconds.")
     ] = 300.0,
     folder: Annotated[
-        Path | None,
-        typer.Option("--dir", metavar="DIR", help="Shared folder in which the tasks of a launcher meet."),
+        Path | None, typer.Option("--dir", metavar="DIR", help="Shared folder in which the tasks of a launcher meet.")
     ] = None,
     wait: Annotated[
         float, typer.Option(min=0.1, metavar="S", help="Under a launcher: how long to wait for the other tasks.")

@@ -77,8 +77,7 @@ VERBS = (
     Verb("diagnose"),
     Verb("explain", settings={"ignore_unknown_options": True}),  # -9 is an exit code
     Verb(
-        "demo",
-        of_lab="Run a 4-rank training job that stalls (its split has no seed), say why, write an HTML report.",
+        "demo", of_lab="Run a 4-rank training job that stalls (its split has no seed), say why, write an HTML report."
     ),
     Verb("view", MORE),
     Verb("history", MORE),

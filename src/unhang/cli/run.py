@@ -21,8 +21,7 @@ class OnHang(str, enum.Enum):
 
 def run(
     command: Annotated[
-        list[str],
-        typer.Argument(metavar="CMD…", help="The command as you would type it: torchrun, accelerate …"),
+        list[str], typer.Argument(metavar="CMD…", help="The command as you would type it: torchrun, accelerate …")
     ],
     folder: Annotated[
         Path | None,
@@ -41,9 +40,7 @@ def run(
     slow_after: Annotated[
         float | None,
         typer.Option(
-            min=1.0,
-            metavar="S",
-            help="Say so when ranks wait this long for one that works (default: 7 to 30 s).",
+            min=1.0, metavar="S", help="Say so when ranks wait this long for one that works (default: 7 to 30 s)."
         ),
     ] = None,
     abort_slow_after: Annotated[

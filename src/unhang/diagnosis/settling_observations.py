@@ -23,10 +23,7 @@ _SETTLING: dict[Cause, tuple[Text, str]] = {
         say("the stack of the rank that did not come, while the others wait: it is at work in one place"),
         _STACKS,
     ),
-    Cause.SLOW_DATA_LOADING: (
-        say("the stack of the rank that did not come: it waits in its data loader"),
-        _STACKS,
-    ),
+    Cause.SLOW_DATA_LOADING: (say("the stack of the rank that did not come: it waits in its data loader"), _STACKS),
     Cause.RANK_CRASHED: (
         say("the log of the rank that ended first, to its last line, and its exit code"),
         "torchrun --log-dir DIR --redirects 3",
@@ -51,10 +48,7 @@ _SETTLING: dict[Cause, tuple[Text, str]] = {
         say("the interface and address each rank chose at its start: all lie in one network that lets ports through"),
         "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET",
     ),
-    Cause.P2P_BROKEN: (
-        say("one run without P2P: it passes where it stood, or it does not"),
-        "NCCL_P2P_DISABLE=1",
-    ),
+    Cause.P2P_BROKEN: (say("one run without P2P: it passes where it stood, or it does not"), "NCCL_P2P_DISABLE=1"),
     Cause.DEVICE_MAPPING: (
         say("the card of every rank, printed at its start: no two ranks of a node have the same"),
         "print(rank, torch.cuda.current_device(), flush=True)",

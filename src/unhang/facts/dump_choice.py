@@ -159,12 +159,7 @@ def _last_ns(recording: RecorderDump) -> int:
 def _dump_order(recording: RecorderDump) -> tuple[int, float, int, str]:
     """Later dumps of one rank sort last; the path breaks ties so that file order never matters."""
     ids = recording.entries.record_id
-    return (
-        _last_ns(recording),
-        recording.written_s or 0.0,
-        int(ids.max()) if len(ids) else -1,
-        recording.source.path,
-    )
+    return (_last_ns(recording), recording.written_s or 0.0, int(ids.max()) if len(ids) else -1, recording.source.path)
 
 
 def _job_order(job: list[RecorderDump]) -> tuple[int, int, str]:

@@ -112,11 +112,7 @@ def _state(given: Any, optimizer: Any, *, sharded: bool, alone: bool) -> Any:
 
 
 def _gathered(model: Any, optimizer: Any, *, sharded: bool) -> tuple[Any, Any]:
-    from torch.distributed.checkpoint.state_dict import (
-        StateDictOptions,
-        get_model_state_dict,
-        get_optimizer_state_dict,
-    )
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, get_optimizer_state_dict
 
     options = StateDictOptions(full_state_dict=not sharded, cpu_offload=not sharded)
     found = get_model_state_dict(model, options=options)

@@ -74,11 +74,7 @@ def _arm(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Session | None:
     backend = kwargs.get("backend", args[0] if args else "") or ""
     rank = rank if rank is not None else environment_number("RANK")
     nccl_startup_log.enable_startup_log(rank, str(backend))
-    session = Session(
-        rank,
-        world_size if world_size is not None else environment_number("WORLD_SIZE"),
-        str(backend),
-    )
+    session = Session(rank, world_size if world_size is not None else environment_number("WORLD_SIZE"), str(backend))
     session.start()
     _session = session
     return session

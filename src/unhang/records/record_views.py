@@ -7,12 +7,7 @@ from dataclasses import dataclass, field
 
 PHASES = ("init", "data", "compute", "communication", "eval", "save", "log", "shutdown", "other")
 """The order of ``findings.Phase``: a phase is one byte in a record."""
-HIDDEN_COLLECTIVES = (
-    "_engine_run_backward",
-    "backward",
-    "_pre_forward",
-    "_distributed_broadcast_coalesced",
-)
+HIDDEN_COLLECTIVES = ("_engine_run_backward", "backward", "_pre_forward", "_distributed_broadcast_coalesced")
 """Functions below which native code issues collectives that no Python frame shows: hooks reduce gradients in backward,
 DDP rebuilds its buckets and broadcasts buffers as a forward begins (torch/nn/parallel/distributed.py)."""
 STEP_SOURCES = ("none", "guards", "rhythm")

@@ -35,12 +35,7 @@ _STYLES = {
 
 
 def to_text(
-    verdict: Verdict,
-    facts: Facts | None = None,
-    *,
-    lang: str = "en",
-    width: int = 80,
-    redactor: Redactor | None = None,
+    verdict: Verdict, facts: Facts | None = None, *, lang: str = "en", width: int = 80, redactor: Redactor | None = None
 ) -> str:
     """``verdict`` as plain text without colour, no line wider than ``width`` cells (at least 40)."""
     return _layout(verdict, facts, _localizer(verdict, facts, lang, redactor), width).plain()

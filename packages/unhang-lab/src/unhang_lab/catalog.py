@@ -256,10 +256,7 @@ CASES: tuple[LabCase, ...] = (
         "the training thread of one rank dies; its main thread goes on reporting",
         "thread_exception.py",
         ExpectedVerdict(
-            Cause.RANK_CRASHED,
-            second_rank,
-            where=("labels = torch.tensor(",),
-            waiter=("loss.backward()",),
+            Cause.RANK_CRASHED, second_rank, where=("labels = torch.tensor(",), waiter=("loss.backward()",)
         ),
         fault="labels = torch.tensor(",
         after=20,
@@ -284,10 +281,7 @@ CASES: tuple[LabCase, ...] = (
         "a native call of one rank never returns and holds the interpreter lock",
         "holds_interpreter_lock.py",
         ExpectedVerdict(
-            Cause.RANK_FROZEN,
-            last_rank,
-            where=("library.usleep(int(seconds * 1e6))",),
-            waiter=("loss.backward()",),
+            Cause.RANK_FROZEN, last_rank, where=("library.usleep(int(seconds * 1e6))",), waiter=("loss.backward()",)
         ),
         fault="library = ctypes.PyDLL(None)",
         after=15,
@@ -357,10 +351,7 @@ CASES: tuple[LabCase, ...] = (
         "one rank reads its data slowly; nothing stops",
         "slow_loading.py",
         ExpectedVerdict(
-            Cause.SLOW_DATA_LOADING,
-            last_rank,
-            status=("slow",),
-            where=("for step, batch in enumerate(DataLoader(",),
+            Cause.SLOW_DATA_LOADING, last_rank, status=("slow",), where=("for step, batch in enumerate(DataLoader(",)
         ),
         fault="delay_s=0.05 if rank == world - 1",
         moment="moving",

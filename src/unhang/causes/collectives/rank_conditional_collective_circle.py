@@ -45,12 +45,7 @@ def _skipped_call(facts: Facts, found: SkippedCollective) -> DetectorResult:
 
 
 def _found(
-    facts: Facts,
-    found: SkippedCollective,
-    group: str,
-    summary: Text,
-    because: tuple[Text, ...],
-    mended: Remedy,
+    facts: Facts, found: SkippedCollective, group: str, summary: Text, because: tuple[Text, ...], mended: Remedy
 ) -> DetectorResult:
     return make_signal(
         CAUSE,

@@ -50,10 +50,7 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
             say("{exception} is the first failure; what other ranks report follows from it", exception=first.exception),
         ),
         evidence=tuple(c.evidence for c in memory[:3]),
-        remedies=(
-            remedy("reduce-gpu-memory"),
-            remedy("enable-expandable-segments"),
-        ),
+        remedies=(remedy("reduce-gpu-memory"), remedy("enable-expandable-segments")),
         consequences=(
             Consequence(CAUSE, others, len(others), say("{ranks:who} waited for it or were ended", ranks=others)),
         )

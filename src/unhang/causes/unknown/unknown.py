@@ -64,10 +64,7 @@ def _all_joined(facts: Facts, stall: AllJoinedStall) -> DetectorResult:
             say("no rank is behind, so no line of the program explains it"),
             *transport_reasons.chosen_transport_reason(facts),
         ),
-        evidence=(
-            *(stall.pending[rank].evidence for rank in stall.ranks[:2]),
-            *transport_reasons.evidence(facts),
-        ),
+        evidence=(*(stall.pending[rank].evidence for rank in stall.ranks[:2]), *transport_reasons.evidence(facts)),
         remedies=(remedy("check-kernel-nccl-logs"),),
     )
 

@@ -37,10 +37,7 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
         ending=Ending.FROM_OUTSIDE,
         because=tuple(_because(ended)),
         evidence=ended.evidence,
-        remedies=(
-            *((remedy("check-kernel-nccl-logs"),) if ended.all_joined else ()),
-            remedy("attach-before-ending"),
-        ),
+        remedies=(*((remedy("check-kernel-nccl-logs"),) if ended.all_joined else ()), remedy("attach-before-ending")),
     )
     if ended.all_joined:
         yield from transport_suspects(facts)

@@ -110,10 +110,7 @@ def _known(facts: Facts, logged: LoggedWaits) -> Iterator[Text]:
     first = logged.first_wait
     began = time_text(first.since_s, first.time_form) if first is not None and first.since_s is not None else ""
     if began:
-        yield say(
-            "the stall began at {moment} by the log's clock: the timeout's time less its limit",
-            moment=began,
-        )
+        yield say("the stall began at {moment} by the log's clock: the timeout's time less its limit", moment=began)
 
 
 def _complaints(facts: Facts) -> Signal | None:

@@ -5,12 +5,7 @@ from __future__ import annotations
 from unhang.findings import Remedy
 from unhang.knowledge.remedies import remedy
 
-_CHEAPEST_FIRST = (
-    "reduce-logging",
-    "log-to-local-disk",
-    "log-from-background-thread",
-    "log-to-tracking-server",
-)
+_CHEAPEST_FIRST = ("reduce-logging", "log-to-local-disk", "log-from-background-thread", "log-to-tracking-server")
 
 
 def log_remedies() -> tuple[Remedy, ...]:

@@ -217,9 +217,7 @@ def _summary(stall: Stall, doing: str | Text) -> Text:
             guard=stall.call.operation,
         )
     return say(
-        "{ranks:who} {ranks:is|are} {doing}; the others wait for it in a collective",
-        ranks=stall.laggards,
-        doing=doing,
+        "{ranks:who} {ranks:is|are} {doing}; the others wait for it in a collective", ranks=stall.laggards, doing=doing
     )
 
 

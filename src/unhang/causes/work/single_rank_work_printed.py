@@ -188,10 +188,7 @@ def _active_during_wait(facts: Facts) -> Signal | None:
             say("the others waited {wait:.0f} s, their whole limit", wait=work.wait_s),
         ),
         evidence=(work.evidence, *_waits(facts)),
-        remedies=(
-            remedy("spread-or-move-work", rank=work.rank),
-            remedy("raise-main-process-timeout"),
-        ),
+        remedies=(remedy("spread-or-move-work", rank=work.rank), remedy("raise-main-process-timeout")),
     )
 
 
@@ -230,10 +227,7 @@ def _last_line_phase(facts: Facts) -> Signal | None:
             else say("whether it worked, waited for storage or had failed is not in the log"),
         ),
         evidence=(words.evidence, *_waits(facts)),
-        remedies=(
-            remedy("inspect-awaited-rank", rank=words.rank),
-            remedy("raise-main-process-timeout"),
-        ),
+        remedies=(remedy("inspect-awaited-rank", rank=words.rank), remedy("raise-main-process-timeout")),
     )
 
 

@@ -83,11 +83,7 @@ def _stalls(facts: Facts, stall: Stall) -> DetectorResult:
         phase=Phase.DATA,
         because=(*_because(stall, workers), *machine_reasons.because(signs)),
         more_evidence=(*workers[:2], *machine_reasons.evidence(signs)),
-        remedies=(
-            *machine_reasons.remedies(signs),
-            remedy("inspect-loader-worker"),
-            remedy("set-loader-timeout"),
-        ),
+        remedies=(*machine_reasons.remedies(signs), remedy("inspect-loader-worker"), remedy("set-loader-timeout")),
     )
 
 

@@ -73,9 +73,7 @@ def _late_arrival(facts: Facts) -> Signal | None:
 
 def _why_late(late: LateArrival) -> Iterator[Text]:
     yield say(
-        "{waiters:who} gave up first; {ranks:who} entered the same call later",
-        waiters=late.waiters,
-        ranks=late.ranks,
+        "{waiters:who} gave up first; {ranks:who} entered the same call later", waiters=late.waiters, ranks=late.ranks
     )
     if late.late_by_s is not None:
         yield say("it came {late:.0f} s after the first timeout: its work was planned, and ended", late=late.late_by_s)

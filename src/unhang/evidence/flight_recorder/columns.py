@@ -153,10 +153,7 @@ class EntryColumns:
         columns |= {name: columns[name].astype(np.bool_) for name in ("is_p2p", "retired")}
         columns["state"] = columns["state"].astype(np.int8)
         return RecorderEntries(
-            **columns,
-            group_names=tuple(self._groups),
-            signatures=tuple(self._signatures),
-            stacks=tuple(self._stacks),
+            **columns, group_names=tuple(self._groups), signatures=tuple(self._signatures), stacks=tuple(self._stacks)
         )
 
     def group(self, named: Any, pg_id: Any) -> int:

@@ -62,10 +62,7 @@ def limited_process(size: int) -> Iterator[None]:
     seconds = math.ceil(time.process_time()) + cpu_seconds(size)
     gc.disable()  # plain values form no circles worth finding, and looking for them takes as long as reading
     try:
-        with (
-            _lowered(resource.RLIMIT_AS, _address_space() + memory),
-            _lowered(resource.RLIMIT_CPU, seconds),
-        ):
+        with _lowered(resource.RLIMIT_AS, _address_space() + memory), _lowered(resource.RLIMIT_CPU, seconds):
             yield
     finally:
         gc.enable()

@@ -30,11 +30,7 @@ class PlainMachine:
     """
 
     def __init__(
-        self,
-        data: bytes,
-        *,
-        memo: Memo | None = None,
-        on_entry: Callable[[dict[Any, Any], int], bool] | None = None,
+        self, data: bytes, *, memo: Memo | None = None, on_entry: Callable[[dict[Any, Any], int], bool] | None = None
     ) -> None:
         self.data = data
         self.memo = Memo() if memo is None else memo

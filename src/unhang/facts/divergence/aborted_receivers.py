@@ -107,10 +107,7 @@ def _in_call(known: RankFacts, operation: str) -> bool:
     return canonical_operation(activity.operation) == canonical_operation(operation) or {
         "all_gather",
         "all_gather_into_tensor",
-    } >= {
-        canonical_operation(activity.operation),
-        canonical_operation(operation),
-    }
+    } >= {canonical_operation(activity.operation), canonical_operation(operation)}
 
 
 def _bytes_of(call: Signature) -> int | None:

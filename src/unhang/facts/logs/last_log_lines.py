@@ -29,7 +29,7 @@ _WORDS: tuple[tuple[Phase, re.Pattern[str]], ...] = (
         re.compile(
             r"[Tt]raining (?:is )?(?:completed?|finished|done|ended)"
             r"|`?Trainer\.fit`? stopped|train_runtime|Finished training"
-            r"|max_epochs=\d+` reached|Done training",
+            r"|max_epochs=\d+` reached|Done training"
         ),
     ),
     (
@@ -39,7 +39,7 @@ _WORDS: tuple[tuple[Phase, re.Pattern[str]], ...] = (
             r"|[Dd]ownload(?:ing)?\b|[Ff]etch(?:ing)?\b.*(?:shard|batch|data"
             r"|sample)|[Ll]oading (?:shard|data|sample|batch)"
             r"|[Oo]pening shard|[Rr]e-?open|[Rr]etry(?:ing)?\b.*(?:read|request"
-            r"|download|shard|data)|[Pp]refetch|reading shard",
+            r"|download|shard|data)|[Pp]refetch|reading shard"
         ),
     ),
 )

@@ -26,10 +26,7 @@ FAR_APART = whole_threshold("progress_from_logs.far_apart")
 
 
 def add_progress_from_logs(
-    groups: dict[str, GroupFacts],
-    events: Iterable[LogEvent],
-    world: tuple[int, ...],
-    known: Iterable[int],
+    groups: dict[str, GroupFacts], events: Iterable[LogEvent], world: tuple[int, ...], known: Iterable[int]
 ) -> None:
     """Add what logs tell of ranks without a dump (``known`` ranks have one, which says more)."""
     skip = set(known)

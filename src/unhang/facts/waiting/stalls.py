@@ -50,10 +50,7 @@ def _all_waiters(roots: list[int], into: Mapping[int, list[WaitEdge]]) -> set[in
 def _main_edge(edges: list[WaitEdge]) -> tuple[str, int | None, str]:
     """The group in which most ranks wait for it; on a tie the earliest position, then the name."""
     counts = Counter(edge.group for edge in edges)
-    best = min(
-        edges,
-        key=lambda e: (-counts[e.group], e.position if e.position is not None else -1, e.group, e.reason),
-    )
+    best = min(edges, key=lambda e: (-counts[e.group], e.position if e.position is not None else -1, e.group, e.reason))
     return best.group, best.position, best.reason
 
 

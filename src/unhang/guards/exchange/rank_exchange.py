@@ -84,14 +84,7 @@ class RankExchange:
         self._longest_pause_s = max(LONGEST_PAUSE_S, world_size / ASKED_A_SECOND)
         self._progress_s = max(PROGRESS_S, world_size / PROGRESS_A_SECOND)
 
-    def gather(
-        self,
-        topic: str,
-        mine: bytes,
-        *,
-        timeout_s: float,
-        progress: Progress | None = None,
-    ) -> GatheredValues:
+    def gather(self, topic: str, mine: bytes, *, timeout_s: float, progress: Progress | None = None) -> GatheredValues:
         """Say ``mine`` and learn what all ranks said for this ``topic`` at this turn (the n-th call of the topic).
 
         Waits ``timeout_s`` at most for ranks to come, and a little for the answer; no longer once a rank of this

@@ -82,8 +82,4 @@ def _of_sequence(value: Any, depth: int) -> tuple[Any, int]:
     return copy if type(value) is list else tuple(copy), held
 
 
-_COPIERS: dict[type, Callable[[Any, int], tuple[Any, int]]] = {
-    dict: _of_dict,
-    list: _of_sequence,
-    tuple: _of_sequence,
-}
+_COPIERS: dict[type, Callable[[Any, int], tuple[Any, int]]] = {dict: _of_dict, list: _of_sequence, tuple: _of_sequence}

@@ -25,10 +25,7 @@ WORK_WORDS: tuple[tuple[str, str], ...] = (
         "data",
         r"token|preproc|\bmap\b|dataset|loading data|shard|filter|pack|cache|download|fetch|parquet|\.tar|cluster|数据",
     ),
-    (
-        "end",
-        r"training (?:is )?(?:complete|finish|done|end)|finished|\bdone\b|stopping|train_runtime|max_\w+s|完成",
-    ),
+    ("end", r"training (?:is )?(?:complete|finish|done|end)|finished|\bdone\b|stopping|train_runtime|max_\w+s|完成"),
     ("step", r"\b(?:step|iter|iteration|epoch|batch)\b|it/s|s/it|loss"),
     ("compile", r"compil|inductor|dynamo|graph captur|cuda graph|warm.?up"),
     (
@@ -36,10 +33,7 @@ WORK_WORDS: tuple[tuple[str, str], ...] = (
         r"load(?:ing|ed) (?:checkpoint|model|weights|pipeline|text)|checkpoint shards|from_pretrained|weights|加载模型",
     ),
     ("start", r"init|rendezvous|nccl version|bootstrap|world.?size|master|backend|connect|launch|start|启动"),
-    (
-        "stand",
-        r"\b(?:hangs?|stuck|freezes|stops) (?:here|forever|at this)|^\^C|no (?:further|more) output|卡住|卡在",
-    ),
+    ("stand", r"\b(?:hangs?|stuck|freezes|stops) (?:here|forever|at this)|^\^C|no (?:further|more) output|卡住|卡在"),
     ("serve", r"request|prompt|throughput|kv cache|engine|/v1/|server"),
 )
 """Words by which an ordinary line speaks of some work; looked for in this order."""

@@ -23,12 +23,7 @@ _TYPED = Source("command")
 
 
 def follow_words(
-    session: FollowSession,
-    state: ShellState,
-    words: Sequence[str],
-    source: Source | None,
-    *,
-    stdin: str | None = None,
+    session: FollowSession, state: ShellState, words: Sequence[str], source: Source | None, *, stdin: str | None = None
 ) -> None:
     """Follow ``words``, which ``state`` starts at ``source``; None: the user types them."""
     state, rest = state.copy(), list(words)

@@ -14,10 +14,7 @@ from unhang.program.syntax.syntax_tree import ParsedFile, Scope, call_name, dott
 
 _ALIASES = {"np": "numpy", "wds": "webdataset", "pd": "pandas"}
 _WITH_GENERATOR = {"random_split", "randperm", "RandomSampler", "SubsetRandomSampler", "DataLoader"}
-_OF_MODULE = {
-    "random": {"shuffle", "sample", "choices"},
-    "numpy.random": {"permutation", "shuffle"},
-}
+_OF_MODULE = {"random": {"shuffle", "sample", "choices"}, "numpy.random": {"permutation", "shuffle"}}
 _NUMBERS = {
     *("torch.rand", "random.random", "random.uniform"),
     *(f"numpy.random.{name}" for name in ("rand", "random", "random_sample", "uniform")),

@@ -144,10 +144,7 @@ def _no_process_error(machine: ProcessTable, pid: int) -> UsageError:
             next_step=f"unhang attach {inside[0]}",
         )
     if has_ended(pid):
-        return UsageError(
-            f"process {pid} has ended and waits for its parent to notice",
-            next_step=_next_step(machine),
-        )
+        return UsageError(f"process {pid} has ended and waits for its parent to notice", next_step=_next_step(machine))
     return UsageError(f"there is no process {pid} on this machine", next_step=_next_step(machine))
 
 

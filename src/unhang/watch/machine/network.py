@@ -28,11 +28,7 @@ class Network:
         root = self._places.proc / (str(pid) if pid is not None else "self") / "net"
         if not root.exists():
             root = self._places.proc / "self" / "net"
-        found = {
-            "net": self._interfaces(root, seconds),
-            "tcp": self._tcp(root),
-            "ib": self._infiniband(seconds),
-        }
+        found = {"net": self._interfaces(root, seconds), "tcp": self._tcp(root), "ib": self._infiniband(seconds)}
         return {name: told for name, told in found.items() if told}
 
     def _interfaces(self, root: Path, seconds: float) -> dict[str, Any]:

@@ -42,11 +42,7 @@ def with_remote_ranks(state: LiveState, roster: NodeRoster) -> LiveState:
 
 
 def _add(
-    ranks: dict[str, list[Any]],
-    node: RemoteNode,
-    columns: DigestColumns,
-    offsets: tuple[int, int, int],
-    now_ns: int,
+    ranks: dict[str, list[Any]], node: RemoteNode, columns: DigestColumns, offsets: tuple[int, int, int], now_ns: int
 ) -> None:
     host, place, label = offsets
     ours_ns = now_ns + (node.ahead_ns or 0)

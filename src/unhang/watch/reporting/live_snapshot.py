@@ -319,10 +319,7 @@ def _document(state: LiveState) -> bytes:
 
 def _kept(told: LiveVerdict) -> LiveVerdict:
     return msgspec.structs.replace(
-        told,
-        sentence=_clean(told.sentence),
-        where=_clean(told.where),
-        parts=tree_without_secrets(told.parts),
+        told, sentence=_clean(told.sentence), where=_clean(told.where), parts=tree_without_secrets(told.parts)
     )
 
 

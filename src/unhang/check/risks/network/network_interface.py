@@ -104,7 +104,7 @@ def _found(subject: str, severity: Severity, summary: Text, seen: Interfaces, ev
                 RemedyKind.ENVIRONMENT,
                 say(
                     "NCCL_SOCKET_IFNAME takes beginnings of names, GLOO_SOCKET_IFNAME whole ones; "
-                    "where nodes name it differently: NCCL_SOCKET_IFNAME=^docker,lo",
+                    "where nodes name it differently: NCCL_SOCKET_IFNAME=^docker,lo"
                 ),
                 say("none"),
                 say("NCCL_DEBUG=INFO prints the interface it uses in the line 'Bootstrap'"),

@@ -66,6 +66,5 @@ def _summary(one: BlockingCleanup) -> Text:
             call=one.call,
         )
     return say(
-        "after an exception on one rank, {call} in finally waits for the others: the process may not end",
-        call=one.call,
+        "after an exception on one rank, {call} in finally waits for the others: the process may not end", call=one.call
     )

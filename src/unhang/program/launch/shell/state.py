@@ -63,10 +63,7 @@ class ShellState:
     def copy(self) -> ShellState:
         """Another one that can go its own way."""
         return replace(
-            self,
-            variables=dict(self.variables),
-            functions=dict(self.functions),
-            arguments=list(self.arguments),
+            self, variables=dict(self.variables), functions=dict(self.functions), arguments=list(self.arguments)
         )
 
     def child(self, script: str, arguments: list[str]) -> ShellState:
