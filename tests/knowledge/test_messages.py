@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from unhang.knowledge import messages
 from unhang.knowledge.messages import MessageRow, bare_operation, load_messages, match_message, rank_list
 from unhang.knowledge.messages_page import messages_page
 from unhang.knowledge.torch_release_by_line import torch_version_from_line
@@ -63,3 +64,18 @@ def test_the_page_of_messages_is_current() -> None:
     assert page.read_text(encoding="utf-8") == messages_page(), (
         "python -m unhang.knowledge.messages_page > docs/messages.md"
     )
+
+
+READ_BY_ROW = {
+    "dump-failed", "first-collective", "missing-node", "missing-rank", "schedule", "unused-parameters", "victim"
+}  # fmt: skip
+"""What code asks for by the row's id, not by what it says."""
+
+
+def test_somebody_asks_for_what_a_row_says() -> None:
+    source = Path(messages.__file__).parents[1]
+    code = "".join(path.read_text(encoding="utf-8") for path in source.rglob("*.py"))
+    says = {row.says for row in ROWS}
+
+    unknown = {word for word in says - READ_BY_ROW if f'"{word}"' not in code}
+    assert unknown == set(), f"a line that says so would count for nothing; words that count: {sorted(says - unknown)}"
