@@ -20,9 +20,13 @@ def looked_at(rank: int, waits: Sequence[bool]) -> RankFacts:
         StackDump(Source(f"rank_{rank}.txt"), rank, None, (ThreadStack("MainThread", "1", frames),), "py-spy")
         for frames in (WAITS if one else WORKS for one in waits)
     ]
-    known = RankFacts(rank, moving=True, stack=stacks[-1], earlier_stacks=tuple(stacks[:-1]))
-    known.activity = activity_of(stacks[-1], {})[0]
-    return known
+    return RankFacts(
+        rank,
+        moving=True,
+        stack=stacks[-1],
+        earlier_stacks=tuple(stacks[:-1]),
+        activity=activity_of(stacks[-1], {})[0],
+    )
 
 
 @pytest.mark.parametrize(

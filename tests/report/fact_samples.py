@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tests.report.report_samples import HOSTILE, TRAIN, TRAIN_SOURCE
@@ -189,8 +191,7 @@ def cycle() -> Facts:
     made = facts(3)
     edges = tuple(WaitEdge(rank, (rank + 1) % 3, "0", 7, "not-entered") for rank in range(3))
     made.graph = WaitForGraph(edges, (), ((0, 1, 2),), (0, 1, 2))
-    for known in made.ranks.values():
-        known.state = RankState.WAITING
+    made.ranks = {rank: replace(known, state=RankState.WAITING) for rank, known in made.ranks.items()}
     return made
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
 from unhang.evidence.evidence_set import EvidenceSet
-from unhang.evidence.items import LogEvent, ProcessExit, PythonTraceback, SourceFile, StackDump
+from unhang.evidence.items import LogEvent, ProcessExit, PythonTraceback, RecorderDump, SourceFile, StackDump
 from unhang.facts.alignment.failed_collectives import reopen_failed_calls
 from unhang.facts.alignment.group_table import declared_groups, groups_from_recordings
 from unhang.facts.alignment.mismatched_calls import find_mismatches
@@ -29,7 +30,7 @@ from unhang.facts.stacks.activity import activity_of
 from unhang.facts.waiting.all_joined_stalls import find_all_joined_stalls
 from unhang.facts.waiting.guard_waits import add_guard_waits
 from unhang.facts.waiting.pending_call_frames import add_call_frames
-from unhang.facts.waiting.positions_from_nodes import add_node_positions
+from unhang.facts.waiting.positions_from_nodes import add_node_positions, ranks_of_nodes
 from unhang.facts.waiting.progress_from_stacks import clear_ended_ranks, clear_moving_ranks, reconcile_with_stacks
 from unhang.facts.waiting.stalls import find_stalls
 from unhang.facts.waiting.wait_graph import build_wait_graph
@@ -37,67 +38,69 @@ from unhang.facts.world_size import world_size_of
 from unhang.findings import Certainty, NotChecked, Unread
 from unhang.sentences import say
 
+Ranks = Mapping[int, RankFacts]
+Groups = Mapping[str, GroupFacts]
 WHICH_RANK = say("which process is which rank")
 
 
 def build_facts(evidence: EvidenceSet) -> Facts:
     """Everything detectors may ask, from whatever was read. The order of the evidence never matters.
 
+    The steps below follow one another: each makes a new value of those before it, and none changes one.
     Never raises for bad evidence: what could not be built is in ``not_checked``, and :class:`MissingFact` where it
     stood.
     """
     steps = IsolatedSteps()
-    made, amended = steps.made, steps.amended
+    made, revised = steps.made, steps.revised
+    by_log, by_stack = say("how far each rank came, by its log"), say("how far each rank came, by its stack")
+
     choice = made(
         say("which of a rank's dumps counts"),
         lambda: choose_dumps(evidence.recorder_dumps),
         ChosenDumps({}, [], [], set()),
     )
+    dumps = choice.by_rank
     sources = {source.path: source for source in sorted(evidence.sources, key=lambda s: s.path)}
     raised = assign_ranks_by_process((t for log in evidence.logs for t in log.tracebacks), evidence.manifests)
     tracebacks = _in_time_order(unique_tracebacks(raised))
-    ranks: dict[int, RankFacts] = made(
-        say("what is known of each rank"), lambda: build_ranks(evidence, choice.by_rank, tracebacks), {}
-    )
-    world_size = made(say("how many ranks there are"), lambda: world_size_of(evidence, choice.by_rank, ranks), None)
+    ranks: Ranks = made(say("what is known of each rank"), lambda: build_ranks(evidence, dumps, tracebacks), {})
+    world_size = made(say("how many ranks there are"), lambda: world_size_of(evidence, dumps, ranks), None)
     world = tuple(range(world_size)) if world_size is not None else tuple(sorted(ranks))
-    amended(say("what ranks do, by their stacks"), _read_activities, ranks, sources)
-    _mark_moving(ranks, choice)
-    groups: dict[str, GroupFacts] = made(
-        say("how far each rank came, by its dump"),
-        lambda: groups_from_recordings(
-            choice.by_rank, world, {r for r, f in ranks.items() if f.alive}, declared_groups(evidence.manifests)
-        ),
-        {},
+    ranks = revised(say("what ranks do, by their stacks"), _with_activities, ranks, sources)
+    ranks = _with_advanced(ranks, choice.advanced_ranks)
+
+    groups: Groups = made(
+        say("how far each rank came, by its dump"), lambda: _groups_of_dumps(dumps, world, ranks, evidence), {}
     )
     events: tuple[LogEvent, ...] = made(say("the log lines in order"), lambda: _events(evidence), ())
-    by_log, by_stack = say("how far each rank came, by its log"), say("how far each rank came, by its stack")
-    amended(say("how far each rank came, by its watcher"), add_node_positions, groups, ranks, evidence.nodes)
-    amended(by_log, add_progress_from_logs, groups, events, world, choice.by_rank)
-    amended(say("which calls failed"), reopen_failed_calls, groups, ranks)
-    amended(by_stack, reconcile_with_stacks, groups, ranks, world, sources)
-    amended(say("who waits in a guard"), add_guard_waits, groups, ranks)
-    amended(say("where each rank calls"), add_call_frames, groups, ranks)
-    amended(by_stack, clear_moving_ranks, groups, ranks)
-    amended(by_stack, clear_ended_ranks, groups, ranks)
-    for rank in {*world, *_members(groups)}:
-        ranks.setdefault(rank, RankFacts(rank, state=RankState.MISSING))
-    amended(say("whom the launcher ended"), mark_ended_by_launcher, ranks, events)
-    amended(say("how each rank ended"), _mark_ended, ranks, FirstTimeouts(evidence.logs))
+    by_node = say("how far each rank came, by its watcher")
+    ranks = revised(by_node, ranks_of_nodes, ranks, groups, evidence.nodes)
+    groups = revised(by_node, add_node_positions, groups, evidence.nodes)
+    groups = revised(by_log, add_progress_from_logs, groups, events, world, dumps)
+    groups = revised(say("which calls failed"), reopen_failed_calls, groups, ranks)
+    groups = revised(by_stack, reconcile_with_stacks, groups, ranks, world, sources)
+    groups = revised(say("who waits in a guard"), add_guard_waits, groups, ranks)
+    groups = revised(say("where each rank calls"), add_call_frames, groups, ranks)
+    groups = revised(by_stack, clear_moving_ranks, groups, ranks)
+    groups = revised(by_stack, clear_ended_ranks, groups, ranks)
+
+    ranks = _with_missing(ranks, world, groups)
+    ranks = revised(say("whom the launcher ended"), mark_ended_by_launcher, ranks, events)
+    ranks = revised(say("how each rank ended"), _with_ends, ranks, FirstTimeouts(evidence.logs))
     graph = made(say("who waits for whom"), lambda: build_wait_graph(groups, ranks))
     failed = any(f.state in (RankState.CRASHED, RankState.ENDED_WITH_OTHERS) for f in ranks.values())
     differ = say("whether ranks call different things")
-    disagreements = made(differ, lambda: find_mismatches(groups, choice.by_rank, failed=failed))
-    disagreements = made(differ, lambda: assign_aborted_ranks(disagreements, groups, ranks, choice.by_rank, events))
-    amended(say("how each rank stands"), _mark_states, ranks, groups, graph)
+    mismatches = made(differ, lambda: find_mismatches(groups, dumps, failed=failed))
+    mismatches = made(differ, lambda: assign_aborted_ranks(mismatches, groups, ranks, dumps, events))
+    ranks = revised(say("how each rank stands"), _with_states, ranks, groups, graph)
     return Facts(
         world_size=world_size,
         ranks=dict(sorted(ranks.items())),
         groups=groups,
         graph=graph,
-        mismatches=disagreements,
+        mismatches=mismatches,
         all_joined_stalls=made(
-            say("whether all wait in one call"), lambda: find_all_joined_stalls(groups, disagreements, world_size)
+            say("whether all wait in one call"), lambda: find_all_joined_stalls(groups, mismatches, world_size)
         ),
         stalls=made(say("who waits for whom"), lambda: find_stalls(graph, groups, ranks)),
         straggler=made(say("which rank is slow"), lambda: find_straggler(groups, ranks, sources, evidence.paces)),
@@ -131,11 +134,6 @@ def _guessed_ranks(evidence: EvidenceSet) -> Iterator[NotChecked]:
         )
 
 
-def _members(groups: Mapping[str, GroupFacts]) -> set[int]:
-    """Ranks that stand in any group: they exist, also where nothing tells how many there are."""
-    return set().union(*{id(group.members): group.members for group in groups.values()}.values())
-
-
 def _checkpoints(evidence: EvidenceSet) -> tuple[Checkpoint, ...]:
     """Newest first, each once as it was seen last: by the run, and perhaps by the user now."""
     once = {checkpoint.path: checkpoint for checkpoint in evidence.checkpoints}
@@ -148,45 +146,70 @@ def _unattributed_stacks(evidence: EvidenceSet, ranks: Mapping[int, RankFacts]) 
     return tuple(sorted(stray, key=lambda s: (s.source.path, s.source.line or 0)))
 
 
-def _read_activities(ranks: Mapping[int, RankFacts], sources: Mapping[str, SourceFile]) -> None:
-    for facts in ranks.values():
-        stack = facts.stack or stack_at_exit(facts)
-        if stack is not None:
-            facts.activity, facts.threads = activity_of(stack, sources)
+# ---------------------------------------------------------------------------------------------------
+# steps that are short
 
 
-def _mark_moving(ranks: Mapping[int, RankFacts], choice: ChosenDumps) -> None:
+def _with_activities(ranks: Ranks, sources: Mapping[str, SourceFile]) -> Ranks:
+    return {rank: _with_activity(known, sources) for rank, known in ranks.items()}
+
+
+def _with_activity(known: RankFacts, sources: Mapping[str, SourceFile]) -> RankFacts:
+    stack = known.stack or stack_at_exit(known)
+    if stack is None:
+        return known
+    activity, threads = activity_of(stack, sources)
+    return replace(known, activity=activity, threads=threads)
+
+
+def _with_advanced(ranks: Ranks, advanced: Collection[int]) -> Ranks:
     """A rank that issued new collectives between two dumps moves, even where both samples fell on the same line."""
-    for rank in choice.advanced_ranks:
-        if rank in ranks:
-            ranks[rank].moving = True
+    return {rank: replace(known, moving=True) if rank in advanced else known for rank, known in ranks.items()}
 
 
-def _mark_ended(ranks: Mapping[int, RankFacts], timeouts: FirstTimeouts) -> None:
+def _groups_of_dumps(
+    dumps: Mapping[int, RecorderDump], world: tuple[int, ...], ranks: Ranks, evidence: EvidenceSet
+) -> Groups:
+    alive = {rank for rank, known in ranks.items() if known.alive}
+    return groups_from_recordings(dumps, world, alive, declared_groups(evidence.manifests))
+
+
+def _with_missing(ranks: Ranks, world: tuple[int, ...], groups: Groups) -> Ranks:
+    """And ranks that stand in any group: they exist, also where nothing tells how many there are."""
+    members = set(world).union(*{id(group.members): group.members for group in groups.values()}.values())
+    return {**{rank: RankFacts(rank, state=RankState.MISSING) for rank in members}, **ranks}
+
+
+def _with_ends(ranks: Ranks, timeouts: FirstTimeouts) -> Ranks:
     """States that do not depend on the groups."""
-    for facts in ranks.values():
-        exit_ = facts.exit
-        if exit_ is None or facts.ended_by_recorder:
-            facts.state = RankState.STOPPED if facts.process_state.upper().startswith("T") else facts.state
-        elif exit_.exit_code == 0:
-            facts.state = RankState.ENDED
-        elif is_collateral_exit(facts) or ended_after_timeouts(facts, timeouts):
-            facts.state = RankState.ENDED_WITH_OTHERS
-        else:
-            facts.state = RankState.CRASHED
+    return {rank: replace(known, state=_state_at_end(known, timeouts)) for rank, known in ranks.items()}
 
 
-def _mark_states(ranks: Mapping[int, RankFacts], groups: Mapping[str, GroupFacts], graph: WaitForGraph) -> None:
+def _state_at_end(known: RankFacts, timeouts: FirstTimeouts) -> RankState:
+    if known.exit is None or known.ended_by_recorder:
+        return RankState.STOPPED if known.process_state.upper().startswith("T") else known.state
+    if known.exit.exit_code == 0:
+        return RankState.ENDED
+    if is_collateral_exit(known) or ended_after_timeouts(known, timeouts):
+        return RankState.ENDED_WITH_OTHERS
+    return RankState.CRASHED
+
+
+def _with_states(ranks: Ranks, groups: Groups, graph: WaitForGraph) -> Ranks:
     waiting = {rank for g in groups.values() for rank, p in g.progress.items() if p.pending is not None}
-    for rank, facts in ranks.items():
-        if facts.state is not RankState.UNKNOWN:
-            continue
-        if rank in graph.roots:
-            facts.state = RankState.LAGGARD
-        elif rank in waiting:
-            facts.state = RankState.WAITING
-        elif facts.stack is not None or facts.recording is not None or facts.progress:
-            facts.state = RankState.RUNNING
+    roots = set(graph.roots)
+    return {rank: replace(known, state=_state_among_others(known, roots, waiting)) for rank, known in ranks.items()}
+
+
+def _state_among_others(known: RankFacts, roots: Collection[int], waiting: Collection[int]) -> RankState:
+    if known.state is not RankState.UNKNOWN:
+        return known.state
+    if known.rank in roots:
+        return RankState.LAGGARD
+    if known.rank in waiting:
+        return RankState.WAITING
+    seen = known.stack is not None or known.recording is not None or known.progress
+    return RankState.RUNNING if seen else RankState.UNKNOWN
 
 
 def _in_place_order(unread: Iterable[Unread]) -> tuple[Unread, ...]:

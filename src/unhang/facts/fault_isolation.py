@@ -52,6 +52,6 @@ class IsolatedSteps:
             self.failed.append(NotChecked.after(error, what, Certainty.POSSIBLE))
             return otherwise[0] if otherwise else cast("Made", MissingFact(what))
 
-    def amended(self, what: Text, amend: Callable[..., object], *given: Any) -> None:
-        """Run ``amend(*given)``; where it raises, notes the failure and leaves the rest unchanged."""
-        self.made(what, lambda: amend(*given), None)
+    def revised(self, what: Text, revise: Callable[..., Made], value: Made, *given: Any) -> Made:
+        """``revise(value, *given)``; where it raises, notes the failure and returns ``value``."""
+        return self.made(what, lambda: revise(value, *given), value)

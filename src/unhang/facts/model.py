@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -111,7 +111,7 @@ class PendingCall:
     """How much of ``since_s`` its source tells; dumps count from the epoch."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class GroupProgress:
     """How far one rank has come in one group. Positions are -1 when there was none."""
 
@@ -127,8 +127,12 @@ class GroupProgress:
     """The group was recognised by comparing with peers, not named by this rank's own evidence."""
     evidence: Evidence | None = None
 
+    def finished(self) -> GroupProgress:
+        """With all finished that was entered."""
+        return replace(self, pending=None, completed=max(self.completed, self.enqueued))
 
-@dataclass(slots=True)
+
+@dataclass(frozen=True, slots=True)
 class GroupFacts:
     """One process group: members, and how far each rank is in it."""
 
@@ -139,18 +143,32 @@ class GroupFacts:
     members_known: bool
     """False when membership was taken from who spoke."""
     is_default: bool
-    progress: dict[int, GroupProgress]
+    progress: Mapping[int, GroupProgress]
     """By global rank; ranks with no word are absent."""
     silent: tuple[int, ...]
     """Members from which there is no word about this group."""
-    entries: dict[int, RecorderEntries] = field(default_factory=dict)
+    entries: Mapping[int, RecorderEntries] = field(default_factory=dict)
     """Collectives (not P2P) of this group by global rank, oldest first, for alignment by position."""
-    p2p: dict[int, RecorderEntries] = field(default_factory=dict)
+    p2p: Mapping[int, RecorderEntries] = field(default_factory=dict)
     size: int | None = None
     """How many members it has, where a rank's own record tells."""
 
+    def with_progress(self, progress: Mapping[int, GroupProgress]) -> GroupFacts:
+        """The group with what is known of its members; the others are silent."""
+        return replace(self, progress=progress, silent=tuple(r for r in self.members if r not in progress))
 
-@dataclass(slots=True)
+
+def revise_progress(
+    groups: Mapping[str, GroupFacts], revised: Callable[[GroupFacts, GroupProgress], GroupProgress]
+) -> dict[str, GroupFacts]:
+    """``groups`` with the progress of each rank as ``revised`` has it."""
+    return {
+        name: replace(group, progress={rank: revised(group, known) for rank, known in group.progress.items()})
+        for name, group in groups.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
 class RankFacts:
     """Everything known of one rank."""
 
@@ -203,6 +221,11 @@ class RankFacts:
         return self.exit is None or self.ended_by_recorder
 
     @property
+    def ended_well(self) -> bool:
+        """Its process ended with exit code 0, before the evidence was taken."""
+        return self.exit is not None and self.exit.exit_code == 0 and not self.ended_by_recorder
+
+    @property
     def was_seen_alive(self) -> bool:
         """It lives, or the launcher ended it because others had failed and its stack of that moment is known."""
         return self.alive or (self.exit is not None and self.exit.terminated_by_launcher and self.stack is not None)
@@ -220,7 +243,7 @@ class WaitEdge:
     """``not-entered``, ``device-behind``, ``p2p-partner``, ``dead``, ``store``."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class WaitForGraph:
     """Who waits for whom over all groups."""
 
@@ -316,8 +339,8 @@ class Facts:
     """The whole picture."""
 
     world_size: int | None
-    ranks: dict[int, RankFacts]
-    groups: dict[str, GroupFacts]
+    ranks: Mapping[int, RankFacts]
+    groups: Mapping[str, GroupFacts]
     graph: WaitForGraph
     mismatches: tuple[CallMismatch, ...]
     all_joined_stalls: tuple[AllJoinedStall, ...]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from unhang.evidence.evidence_set import EvidenceSet
-from unhang.evidence.items import LogReading, ProcessExit, PythonTraceback, RecorderDump, StackDump
+from unhang.evidence.items import ProcessExit, PythonTraceback, RecorderDump, StackDump
 from unhang.evidence.own_files.run_items import BundleManifest, RankProcess
 from unhang.evidence.stacks.torn_stacks import is_torn_off
 from unhang.facts.model import RankFacts
 from unhang.findings import Evidence, Source
 
+T = TypeVar("T")
 SIGTERM = 15
 FATAL_SIGNALS = {
     "Aborted": 6,
@@ -29,28 +31,45 @@ def build_ranks(
     evidence: EvidenceSet, recordings: Mapping[int, RecorderDump], tracebacks: Iterable[PythonTraceback]
 ) -> dict[int, RankFacts]:
     """One :class:`RankFacts` for every rank that left anything."""
-    ranks: dict[int, RankFacts] = {}
-
-    def facts_of(rank: int) -> RankFacts:
-        return ranks.setdefault(rank, RankFacts(rank))
-
-    for rank, recording in recordings.items():
-        facts_of(rank).recording = recording
-    for manifest in evidence.manifests:
-        for process in manifest.processes:
-            _take_process(facts_of(process.rank), process, manifest)
-    by_pid = _owners((rank, facts.pid) for rank, facts in ranks.items())
-    for rank, stacks in _stacks_by_rank(evidence.stacks, by_pid).items():
-        _take_stacks(facts_of(rank), stacks)
-    for traceback in tracebacks:
-        if traceback.rank is not None:
-            facts = facts_of(traceback.rank)
-            facts.tracebacks = (*facts.tracebacks, traceback)
-    _take_logs(evidence.logs, facts_of, by_pid)
-    for facts in ranks.values():
-        if facts.exit is None:
-            facts.exit = _exit_from_stack(facts)
+    processes = _processes(evidence.manifests)
+    by_pid = _owners((rank, known.pid) for rank, known in processes.items())
+    stacks = _stacks_by_rank(evidence.stacks, by_pid)
+    raised = _by_rank((one.rank, one) for one in tracebacks)
+    exits = _by_rank((_owner_of(one, by_pid), one) for log in evidence.logs for one in log.exits)
+    progress = _by_rank((one.rank, one) for log in evidence.logs for one in log.progress)
+    last_lines = _by_rank((one.rank, one) for log in evidence.logs for one in log.last_lines)
+    spoke = {rank for log in evidence.logs for rank in log.ranks}
+    ranks = {}
+    for rank in spoke.union(recordings, processes, stacks, raised, exits, progress, last_lines):
+        known = _with_stacks(processes.get(rank, RankFacts(rank)), stacks.get(rank, []))
+        last = last_lines[rank][-1] if rank in last_lines else None
+        exit_ = known.exit
+        for told in exits.get(rank, ()):
+            exit_ = _deciding_exit(exit_, told)
+        ranks[rank] = replace(
+            known,
+            recording=recordings.get(rank),
+            tracebacks=tuple(raised.get(rank, ())),
+            exit=exit_ or _exit_from_stack(known),
+            progress=tuple(progress.get(rank, ())),
+            last_line=Evidence(Source(last.source.path, last.source.line), last.text, rank) if last else None,
+            last_line_followed=last is not None and last.followed,
+        )
     return ranks
+
+
+def _by_rank(told: Iterable[tuple[int | None, T]]) -> dict[int, list[T]]:
+    found: dict[int, list[T]] = defaultdict(list)
+    for rank, one in told:
+        if rank is not None:
+            found[rank].append(one)
+    return dict(found)
+
+
+def _owner_of(exit_: ProcessExit, by_pid: Mapping[int, int]) -> int | None:
+    if exit_.rank is not None or exit_.pid is None:
+        return exit_.rank
+    return by_pid.get(exit_.pid)
 
 
 def _exit_from_stack(facts: RankFacts) -> ProcessExit | None:
@@ -72,20 +91,38 @@ def _exit_from_stack(facts: RankFacts) -> ProcessExit | None:
     )
 
 
-def _take_process(facts: RankFacts, process: RankProcess, manifest: BundleManifest) -> None:
-    facts.pid = process.pid
-    facts.host = process.host
-    facts.local_rank = process.local_rank
-    facts.process_state = process.state
-    facts.moving = process.moving
-    facts.beats = process.beats
-    facts.ended_by_recorder = process.killed_by_us
-    facts.marked, facts.guard_wait = process.marked, process.guard_wait
-    facts.unanswered, facts.awaits = process.unanswered, process.awaits
-    facts.addresses, facts.piled_up, facts.partner = process.addresses, process.piled_up, process.partner
+def _processes(manifests: Iterable[BundleManifest]) -> dict[int, RankFacts]:
+    """What the watcher saw of each process; of several words on one rank the last, but an end that was told stays."""
+    found: dict[int, RankFacts] = {}
+    for manifest in manifests:
+        for process in manifest.processes:
+            before = found.get(process.rank)
+            ended = _exit_of_process(process, manifest) or (before.exit if before is not None else None)
+            found[process.rank] = RankFacts(
+                process.rank,
+                host=process.host,
+                pid=process.pid,
+                local_rank=process.local_rank,
+                exit=ended,
+                ended_by_recorder=process.killed_by_us,
+                process_state=process.state,
+                moving=process.moving,
+                beats=process.beats,
+                marked=process.marked,
+                guard_wait=process.guard_wait,
+                unanswered=process.unanswered,
+                awaits=process.awaits,
+                partner=process.partner,
+                addresses=process.addresses,
+                piled_up=process.piled_up,
+            )
+    return found
+
+
+def _exit_of_process(process: RankProcess, manifest: BundleManifest) -> ProcessExit | None:
     if process.exit_code is None:
-        return
-    facts.exit = ProcessExit(
+        return None
+    return ProcessExit(
         source=manifest.source,
         rank=process.rank,
         local_rank=process.local_rank,
@@ -131,13 +168,12 @@ def _stacks_by_rank(stacks: Iterable[StackDump], by_pid: Mapping[int, int]) -> d
     return found
 
 
-def _take_stacks(facts: RankFacts, stacks: list[StackDump]) -> None:
-    workers = [s for s in stacks if _is_worker(s, facts.pid)]
-    facts.worker_stacks = tuple(_latest_by_pid(workers))
+def _with_stacks(facts: RankFacts, stacks: list[StackDump]) -> RankFacts:
+    workers = tuple(_latest_by_pid([s for s in stacks if _is_worker(s, facts.pid)]))
     own = [s for s in stacks if not _is_worker(s, facts.pid)]
     own = [s for s in own if s.threads] or own
     if not own:
-        return
+        return replace(facts, worker_stacks=workers)
     # The later sample is the verdict's; without a time, the file names order the samples.
     # What a fatal signal left is the last of all: nobody samples a process after that.
     ordered = sorted(own, key=lambda s: (bool(s.fatal), s.time_s or 0.0, _sample_order(s.source.path)))
@@ -146,12 +182,15 @@ def _take_stacks(facts: RankFacts, stacks: list[StackDump]) -> None:
         # What the later sample lost, the earlier one tells.
         ordered.remove(whole)
         ordered.append(whole)
-    facts.stack = ordered[-1]
-    facts.earlier_stacks = tuple(ordered[:-1])
-    if not facts.process_state:
-        facts.process_state = facts.stack.process_state
-    if facts.pid is None:
-        facts.pid = facts.stack.pid
+    latest = ordered[-1]
+    return replace(
+        facts,
+        stack=latest,
+        earlier_stacks=tuple(ordered[:-1]),
+        worker_stacks=workers,
+        process_state=facts.process_state or latest.process_state,
+        pid=facts.pid if facts.pid is not None else latest.pid,
+    )
 
 
 def _is_worker(stack: StackDump, rank_pid: int | None) -> bool:
@@ -174,35 +213,11 @@ def _sample_order(path: str) -> tuple[int, str]:
     return (0 if stem.rsplit(".", 1)[-1].isdigit() else 1, path)
 
 
-def _take_logs(logs: Iterable[LogReading], facts_of: Callable[[int], RankFacts], by_pid: Mapping[int, int]) -> None:
-    for log in logs:
-        for rank in log.ranks:
-            facts_of(rank)
-        for exit_ in log.exits:
-            owner = exit_.rank
-            if owner is None and exit_.pid is not None:
-                owner = by_pid.get(exit_.pid)
-            if owner is not None:
-                _take_exit(facts_of(owner), exit_)
-        for progress in log.progress:
-            if progress.rank is not None:
-                facts = facts_of(progress.rank)
-                facts.progress = (*facts.progress, progress)
-        for last in log.last_lines:
-            if last.rank is not None:
-                known = facts_of(last.rank)
-                known.last_line = Evidence(Source(last.source.path, last.source.line), last.text, last.rank)
-                known.last_line_followed = last.followed
-
-
-def _take_exit(facts: RankFacts, exit_: ProcessExit) -> None:
+def _deciding_exit(known: ProcessExit | None, told: ProcessExit) -> ProcessExit:
     """The bundle's own word wins; of several the first attempt, and in it the first in time."""
-    if facts.exit is None:
-        facts.exit = exit_
-        return
-    if facts.exit.source_kind == "bundle":
-        if exit_.terminated_by_launcher and exit_.exit_code == facts.exit.exit_code == -SIGTERM:
-            facts.exit = exit_
-        return
-    if exit_.attempt < facts.exit.attempt:
-        facts.exit = exit_
+    if known is None:
+        return told
+    if known.source_kind == "bundle":
+        both_terminated = told.terminated_by_launcher and told.exit_code == known.exit_code == -SIGTERM
+        return told if both_terminated else known
+    return told if told.attempt < known.attempt else known

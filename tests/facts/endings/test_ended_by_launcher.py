@@ -17,10 +17,9 @@ def said(kind: str, line: int, text: str = "", *, attempt: int = 0) -> LogEvent:
 def closed(exit_code: int, *events: LogEvent) -> bool:
     """Whether rank 0, which ended with ``exit_code``, was ended by its launcher."""
     exit_ = ProcessExit(Source("bundle.json"), 0, 0, 100, exit_code, 50.0, source_kind="bundle")
-    ranks = {0: RankFacts(0, exit=exit_)}
-    mark_ended_by_launcher(ranks, events)
-    assert ranks[0].exit is not None
-    return ranks[0].exit.terminated_by_launcher
+    ended = mark_ended_by_launcher({0: RankFacts(0, exit=exit_)}, events)[0].exit
+    assert ended is not None
+    return ended.terminated_by_launcher
 
 
 def test_a_launcher_that_is_told_to_end_kills_who_is_stuck() -> None:

@@ -118,9 +118,8 @@ def straggler(rank_1: Sequence[bool]) -> Straggler | None:
 
 def _looked_at(rank: int, waits: Iterable[bool]) -> RankFacts:
     *earlier, last = [_stack(rank, WAITS if one else WORKS) for one in waits]
-    known = RankFacts(rank, moving=True, stack=last, earlier_stacks=tuple(earlier))
-    known.activity = activity_of(last, {})[0]
-    return known
+    activity = activity_of(last, {})[0]
+    return RankFacts(rank, moving=True, stack=last, earlier_stacks=tuple(earlier), activity=activity)
 
 
 def _stack(rank: int, frames: tuple[Frame, ...]) -> StackDump:

@@ -147,8 +147,9 @@ def test_a_rank_that_only_does_p2p_stands_at_its_pending_call() -> None:
     facts = fact_samples.facts()
     progress = facts.groups["0"].progress[1]
     assert progress.pending is not None
-    progress.enqueued = progress.completed = -1
-    progress.pending = replace(progress.pending, operation="recv", position=13)
+    call = replace(progress.pending, operation="recv", position=13)
+    only_p2p = replace(progress, enqueued=-1, completed=-1, pending=call)
+    facts.groups = {"0": replace(facts.groups["0"], progress={**facts.groups["0"].progress, 1: only_p2p})}
     row = next(row for row in timelines(facts, frozenset(), Localizer())[0]["rows"] if row[0] == 1)
     assert row[1:3] == [13, 12]
 

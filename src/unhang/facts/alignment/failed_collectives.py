@@ -4,28 +4,34 @@ never finished it."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from unhang.evidence.items import PythonTraceback, RecorderEntries
 from unhang.facts.alignment.entry_slices import select_rows
 from unhang.facts.alignment.group_table import pending_from_row
 from unhang.facts.collective_operations import canonical_operation
 from unhang.facts.endings.traceback_echoes import is_echo
-from unhang.facts.model import GroupFacts, RankFacts
+from unhang.facts.model import GroupFacts, GroupProgress, RankFacts, revise_progress
 from unhang.facts.stacks.user_frames import first_user_frame
 
 
-def reopen_failed_calls(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> None:
+def reopen_failed_calls(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> dict[str, GroupFacts]:
     """The last recorded call of a rank is its pending one where its timeout or lost partner was raised at that line."""
-    for group in groups.values():
-        for rank, progress in group.progress.items():
-            known, entries = ranks.get(rank), group.entries.get(rank)
-            if known is None or known.recording is None or known.recording.backend != "gloo" or entries is None:
-                continue
-            if progress.pending is not None or not any(_raised_in(t, entries) for t in known.tracebacks):
-                continue
-            last = select_rows(entries, [len(entries) - 1])
-            progress.pending = pending_from_row(rank, group.name, last, known.recording.source)
-            progress.completed = min(progress.completed, int(entries.position[-1]) - 1)
+    return revise_progress(groups, lambda group, progress: _reopened(group, progress, ranks.get(progress.rank)))
+
+
+def _reopened(group: GroupFacts, progress: GroupProgress, known: RankFacts | None) -> GroupProgress:
+    entries = group.entries.get(progress.rank)
+    if known is None or known.recording is None or known.recording.backend != "gloo" or entries is None:
+        return progress
+    if progress.pending is not None or not any(_raised_in(t, entries) for t in known.tracebacks):
+        return progress
+    last = select_rows(entries, [len(entries) - 1])
+    return replace(
+        progress,
+        pending=pending_from_row(progress.rank, group.name, last, known.recording.source),
+        completed=min(progress.completed, int(entries.position[-1]) - 1),
+    )
 
 
 def _raised_in(traceback: PythonTraceback, entries: RecorderEntries) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace
 
 from unhang.evidence.items import Frame, GroupStatus, RecorderDump, RecorderEntries
 from unhang.evidence.own_files.run_items import BundleManifest
@@ -54,37 +55,36 @@ def groups_from_recordings(
         for rank, recording in recordings.items()
     }
     groups = _declare_groups(recordings, keys, parts, statuses, world)
-    for name, (size, members) in (told or {}).items():
-        if name in groups:
-            _add_silent_members(groups[name], size, members, world)
     p2p_groups = {name for by_group in parts.values() for name, (_, p2p) in by_group.items() if len(p2p)}
     p2p_groups |= _gloo_counts_p2p(recordings, parts, statuses)
-    for name, group in groups.items():
-        for rank in group.members:
-            if rank not in recordings:
-                continue
-            collectives, p2p = parts[rank].get(name, (None, None))
-            if collectives is not None and len(collectives):
-                group.entries[rank] = collectives
-            if p2p is not None and len(p2p):
-                group.p2p[rank] = p2p
-            status = statuses[rank].get(name)
-            progress = _progress(rank, group, recordings[rank], status, mixed=name in p2p_groups)
-            if progress is not None:
-                group.progress[rank] = progress
-        group.silent = tuple(rank for rank in group.members if rank not in group.progress)
-        _correct_gloo_progress(group, recordings, alive)
-    return groups
+    found = {}
+    for name, declared in groups.items():
+        group = declared
+        if told is not None and name in told:
+            group = _with_silent_members(group, *told[name], world)
+        recorded = {r: parts[r][name] for r in group.members if r in recordings and name in parts[r]}
+        group = replace(
+            group,
+            entries={rank: collectives for rank, (collectives, _) in recorded.items() if len(collectives)},
+            p2p={rank: p2p for rank, (_, p2p) in recorded.items() if len(p2p)},
+        )
+        progress = {
+            rank: known
+            for rank in group.members
+            if rank in recordings
+            for known in [_progress(rank, group, recordings[rank], statuses[rank].get(name), mixed=name in p2p_groups)]
+            if known is not None
+        }
+        found[name] = _correct_gloo_progress(group.with_progress(progress), recordings, alive)
+    return found
 
 
-def _add_silent_members(group: GroupFacts, size: int, members: frozenset[int], world: tuple[int, ...]) -> None:
+def _with_silent_members(group: GroupFacts, size: int, members: frozenset[int], world: tuple[int, ...]) -> GroupFacts:
     """Who has not come yet recorded nothing in the group; that it is a member stands in its own record."""
-    group.size = size
-    if group.members_known:
-        return
     named = set(world) if size == len(world) else members | set(group.members)
-    if len(named) <= size:  # more: two groups of one name
-        group.members, group.members_known = tuple(sorted(named)), len(named) == size
+    if group.members_known or len(named) > size:  # more: two groups of one name
+        return replace(group, size=size)
+    return replace(group, size=size, members=tuple(sorted(named)), members_known=len(named) == size)
 
 
 def _gloo_counts_p2p(
@@ -102,21 +102,27 @@ def _gloo_counts_p2p(
     return found
 
 
-def _correct_gloo_progress(group: GroupFacts, recordings: Mapping[int, RecorderDump], alive: Container[int]) -> None:
+def _correct_gloo_progress(
+    group: GroupFacts, recordings: Mapping[int, RecorderDump], alive: Container[int]
+) -> GroupFacts:
     """Gloo's own count of finished collectives lags and goes back. What one member has finished, and all have
     entered, is finished for all. Ranks that failed count the failed collective as finished: theirs is not used."""
     counted = {r: p for r, p in group.progress.items() if recordings[r].backend == "gloo" and r in group.entries}
     if len(counted) != len(group.members):
-        return
+        return group
     finished = max((p.completed for r, p in counted.items() if r in alive), default=-1)
     floor = min(finished, *(p.enqueued for p in counted.values()))
     floor = _last_agreed_position(group, min(p.completed for p in counted.values()), floor)
-    for rank, progress in counted.items():
-        if progress.completed < floor:
-            progress.completed = floor
-            progress.pending = _pending(
-                rank, group, group.entries[rank], recordings[rank], progress.enqueued, progress.completed
-            )
+    lifted = {
+        rank: replace(
+            known,
+            completed=floor,
+            pending=_pending(rank, group, group.entries[rank], recordings[rank], known.enqueued, floor),
+        )
+        for rank, known in counted.items()
+        if known.completed < floor
+    }
+    return replace(group, progress={**group.progress, **lifted})
 
 
 _FARTHEST_LIFT = 1000

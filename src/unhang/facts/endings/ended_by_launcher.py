@@ -18,13 +18,17 @@ _FAILED = "te.failed"
 _SENT = {-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGQUIT, -signal.SIGKILL}
 
 
-def mark_ended_by_launcher(ranks: Mapping[int, RankFacts], events: Sequence[LogEvent]) -> None:
+def mark_ended_by_launcher(ranks: Mapping[int, RankFacts], events: Sequence[LogEvent]) -> dict[int, RankFacts]:
     """Exits by a signal are the launcher's doing in attempts in which it was told to end and had seen nobody fail."""
     closed = _attempts_told_to_end(events)
-    for rank in ranks.values():
-        exit_ = rank.exit
-        if exit_ is not None and exit_.attempt in closed and exit_.exit_code in _SENT:
-            rank.exit = replace(exit_, terminated_by_launcher=True)
+    return {rank: _marked(known, closed) for rank, known in ranks.items()}
+
+
+def _marked(known: RankFacts, closed: set[int]) -> RankFacts:
+    exit_ = known.exit
+    if exit_ is None or exit_.attempt not in closed or exit_.exit_code not in _SENT:
+        return known
+    return replace(known, exit=replace(exit_, terminated_by_launcher=True))
 
 
 def _attempts_told_to_end(events: Iterable[LogEvent]) -> set[int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from unhang.evidence.items import LogEvent, Signature
@@ -26,9 +27,9 @@ FAR_APART = whole_threshold("progress_from_logs.far_apart")
 
 
 def add_progress_from_logs(
-    groups: dict[str, GroupFacts], events: Iterable[LogEvent], world: tuple[int, ...], known: Iterable[int]
-) -> None:
-    """Add what logs tell of ranks without a dump (``known`` ranks have one, which says more)."""
+    groups: Mapping[str, GroupFacts], events: Iterable[LogEvent], world: tuple[int, ...], known: Iterable[int]
+) -> dict[str, GroupFacts]:
+    """``groups`` with what logs tell of ranks without a dump (``known`` ranks have one, which says more)."""
     skip = set(known)
     told: dict[tuple[str, int], list[LogEvent]] = defaultdict(list)
     descriptions: dict[str, str] = {}
@@ -42,20 +43,23 @@ def add_progress_from_logs(
         name = name or _group_of(event)
         told[name, rank].append(event)
         descriptions.setdefault(name, str(event.values.get("group_description", "")))
+    added: dict[str, dict[int, GroupProgress]] = defaultdict(dict)
+    spoke: dict[str, set[int]] = defaultdict(set)
     for (name, rank), lines in sorted(told.items()):
-        group = groups.setdefault(name, _new_group(name, descriptions.get(name, ""), world))
-        if rank not in group.members:
-            group.members = tuple(sorted({*group.members, rank}))
+        spoke[name].add(rank)
         progress = _progress(name, rank, lines)
         if progress is not None:
-            group.progress[rank] = progress
-    names = {name for name, _ in told}
-    went_down = _ranks_that_gave_up(first) if len(names) == 1 else set()
-    for name in names:
-        group = groups[name]
+            added[name][rank] = progress
+    went_down = _ranks_that_gave_up(first) if len(spoke) == 1 else set()
+    changed = dict(groups)
+    for name, ranks in spoke.items():
+        group = groups.get(name) or _new_group(name, descriptions.get(name, ""), world)
+        group = replace(group, members=tuple(sorted(ranks.union(group.members))))
+        group = group.with_progress({**group.progress, **added[name]})
         if _mixes_groups(group):
-            group.progress.clear()
-        group.silent = tuple(rank for rank in group.members if rank not in group.progress and rank not in went_down)
+            group = group.with_progress({})
+        changed[name] = replace(group, silent=tuple(rank for rank in group.silent if rank not in went_down))
+    return changed
 
 
 def _mixes_groups(group: GroupFacts) -> bool:

@@ -229,12 +229,7 @@ def _cohort(facts: Facts, ranks: tuple[int, ...], call: PendingCall | None) -> R
         what=activity.what if activity is not None else "",
         phase=activity.phase if activity is not None else None,
         call=call,
-        ended=bool(ranks) and all(_ended_well(facts, rank) for rank in ranks),
+        ended=bool(ranks) and all(rank in facts.ranks and facts.ranks[rank].ended_well for rank in ranks),
         evidence=evidence,
         frames=frames,
     )
-
-
-def _ended_well(facts: Facts, rank: int) -> bool:
-    known = facts.ranks.get(rank)
-    return known is not None and known.exit is not None and known.exit.exit_code == 0 and not known.ended_by_recorder

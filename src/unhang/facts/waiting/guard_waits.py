@@ -34,8 +34,8 @@ def is_guard_call(call: PendingCall | None) -> bool:
     return call is not None and call.group == call.operation and call.operation.startswith("unhang")
 
 
-def add_guard_waits(groups: dict[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> None:
-    """One group for every guard in which somebody waits: its members wait for those that are not in it.
+def add_guard_waits(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> dict[str, GroupFacts]:
+    """And one group for every guard in which somebody waits: its members wait for those that are not in it.
 
     Not for ranks that wait in a collective: those wait for the rank in the guard, which is where it should not be yet.
     """
@@ -45,8 +45,8 @@ def add_guard_waits(groups: dict[str, GroupFacts], ranks: Mapping[int, RankFacts
         activity = next((a for a in (facts.activity, *facts.threads) if a is not None and in_guard(a)), None)
         if activity is not None and facts.alive and facts.process_state != "T" and rank not in in_calls:
             inside[awaited_guard(facts)][rank] = activity
-    for name, waiting in inside.items():
-        groups[name] = _group(name, waiting, {r: known for r, known in ranks.items() if r not in in_calls})
+    others = {rank: known for rank, known in ranks.items() if rank not in in_calls}
+    return {**groups, **{name: _group(name, waiting, others) for name, waiting in inside.items()}}
 
 
 def awaited_guard(facts: RankFacts) -> str:
@@ -66,16 +66,16 @@ def _guard_in(frames: tuple[Frame, ...]) -> str:
 
 def _group(name: str, waiting: Mapping[int, Activity], ranks: Mapping[int, RankFacts]) -> GroupFacts:
     members = tuple(sorted({*waiting, *_awaited(waiting, ranks)}))
-    group = GroupFacts(name, name, members, members_known=False, is_default=False, progress={}, silent=())
+    progress = {}
     for rank in members:
         activity = waiting.get(rank)
         if activity is None and (rank not in ranks or ranks[rank].activity is None):
             continue
         call = _call(name, activity) if activity is not None else None
         evidence = activity.evidence if activity is not None else None
-        group.progress[rank] = GroupProgress(rank, name, 1 if call else 0, 0, call, "stack", evidence=evidence)
-    group.silent = tuple(rank for rank in members if rank not in group.progress)
-    return group
+        progress[rank] = GroupProgress(rank, name, 1 if call else 0, 0, call, "stack", evidence=evidence)
+    group = GroupFacts(name, name, members, members_known=False, is_default=False, progress={}, silent=())
+    return group.with_progress(progress)
 
 
 def _awaited(waiting: Mapping[int, Activity], ranks: Mapping[int, RankFacts]) -> set[int]:

@@ -3,21 +3,44 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 
 from unhang.evidence.own_files.other_nodes import ObservedNode
 from unhang.facts.model import GroupFacts, GroupProgress, PendingCall, RankFacts
 from unhang.findings import Evidence
 
 
-def add_node_positions(
-    groups: Mapping[str, GroupFacts], ranks: dict[int, RankFacts], nodes: Iterable[ObservedNode]
-) -> None:
-    """Progress for ranks that have none in groups that dumps of other ranks name.
+def ranks_of_nodes(
+    ranks: Mapping[int, RankFacts], groups: Mapping[str, GroupFacts], nodes: Iterable[ObservedNode]
+) -> dict[int, RankFacts]:
+    """``ranks``, and those of which only the watcher of their node told a position."""
+    found = dict(ranks)
+    for node, _, rank, _, _ in _new_positions(groups, nodes):
+        found.setdefault(rank, RankFacts(rank, host=node.host or node.name))
+    return found
+
+
+def add_node_positions(groups: Mapping[str, GroupFacts], nodes: Iterable[ObservedNode]) -> dict[str, GroupFacts]:
+    """``groups`` with progress for ranks that have none in groups that dumps of other ranks name.
 
     A rank that entered the call in which others are, and did not finish it, is taken to be in that call.
     """
     calls = {name: _calls(group) for name, group in groups.items()}
+    added: dict[str, dict[int, GroupProgress]] = defaultdict(dict)
+    for node, name, rank, enqueued, completed in _new_positions(groups, nodes):
+        call = _call_between(calls[name], completed, enqueued)
+        evidence = Evidence(node.source, f"{node.name}: rank {rank} came to position {enqueued}", rank)
+        progress = GroupProgress(rank, name, enqueued, completed, call, "watcher", evidence=evidence)
+        added[name].setdefault(rank, progress)
+    more = {name: groups[name].with_progress({**groups[name].progress, **found}) for name, found in added.items()}
+    return {**groups, **more}
+
+
+def _new_positions(
+    groups: Mapping[str, GroupFacts], nodes: Iterable[ObservedNode]
+) -> Iterator[tuple[ObservedNode, str, int, int, int]]:
+    """(node, group, rank, position entered, position finished) of members that are silent so far."""
     members: dict[str, frozenset[int]] = {}
     for node in nodes:
         for told in node.positions:
@@ -27,20 +50,8 @@ def add_node_positions(
             if told.group not in members:  # once for thousands of nodes
                 members[told.group] = frozenset(group.members)
             for rank, enqueued, completed in zip(told.rank, told.enqueued, told.completed, strict=True):
-                if rank in group.progress or rank not in members[told.group]:
-                    continue
-                ranks.setdefault(rank, RankFacts(rank, host=node.host or node.name))
-                group.progress[rank] = GroupProgress(
-                    rank,
-                    told.group,
-                    enqueued,
-                    completed,
-                    _call_between(calls[told.group], completed, enqueued),
-                    "watcher",
-                    evidence=Evidence(node.source, f"{node.name}: rank {rank} came to position {enqueued}", rank),
-                )
-    for name in members:
-        groups[name].silent = tuple(rank for rank in groups[name].members if rank not in groups[name].progress)
+                if rank not in group.progress and rank in members[told.group]:
+                    yield node, told.group, rank, enqueued, completed
 
 
 def _calls(group: GroupFacts) -> list[tuple[int, PendingCall]]:

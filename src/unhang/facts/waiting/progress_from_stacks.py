@@ -6,7 +6,8 @@ status leaves open; without any dump the stacks are all there is, and positions 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from unhang.evidence.items import Frame, Signature, SourceFile
@@ -14,7 +15,7 @@ from unhang.facts.alignment.entry_slices import select_rows
 from unhang.facts.alignment.group_table import pending_from_row
 from unhang.facts.collective_operations import POINT_TO_POINT, canonical_operation, may_be_recorded_as
 from unhang.facts.endings.crashes import is_collateral_exit
-from unhang.facts.model import Activity, GroupFacts, GroupProgress, PendingCall, RankFacts
+from unhang.facts.model import Activity, GroupFacts, GroupProgress, PendingCall, RankFacts, revise_progress
 from unhang.facts.waiting.guard_waits import in_guard
 from unhang.facts.waiting.named_groups import groups_by_name
 from unhang.facts.waiting.p2p_partner import partner_on_line
@@ -27,38 +28,38 @@ STACK_GROUP = "(group not recorded)"
 
 
 def reconcile_with_stacks(
-    groups: dict[str, GroupFacts],
+    groups: Mapping[str, GroupFacts],
     ranks: Mapping[int, RankFacts],
     world: tuple[int, ...],
     sources: Mapping[str, SourceFile],
-) -> None:
+) -> dict[str, GroupFacts]:
     """Add pending calls that only the stacks show; drop Gloo's that the stacks contradict."""
+    settled: dict[str, dict[int, GroupProgress]] = defaultdict(dict)
     for rank, facts in sorted(ranks.items()):
         if facts.activity is None or facts.recording is None or facts.recording.backend != "gloo":
             continue
-        if facts.alive:
-            _reconcile_gloo(rank, facts, groups)
-        else:
-            _reconcile_with_traceback(rank, facts, groups)
-    _from_stacks_alone(groups, ranks, world, sources)
+        for name, progress in (_settled_by_stack if facts.alive else _settled_by_traceback)(rank, facts, groups):
+            settled[name][rank] = progress
+    settled_groups = {
+        name: replace(group, progress={**group.progress, **settled.get(name, {})}) for name, group in groups.items()
+    }
+    return {**settled_groups, **_groups_of_stacks(settled_groups, ranks, world, sources)}
 
 
-def clear_moving_ranks(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> None:
+def clear_moving_ranks(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> dict[str, GroupFacts]:
     """A rank whose stack moves between samples is not stuck in what it was in when its dump was taken."""
-    for group in groups.values():
-        for rank, progress in group.progress.items():
-            if progress.pending is not None and rank in ranks and ranks[rank].moving:
-                _mark_finished(progress)
+    return _clear(groups, {rank for rank, known in ranks.items() if known.moving})
 
 
-def clear_ended_ranks(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> None:
+def clear_ended_ranks(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> dict[str, GroupFacts]:
     """A process that ended with exit code 0 waits for nothing, whatever its last dump said."""
-    for group in groups.values():
-        for rank, progress in group.progress.items():
-            exit_ = ranks[rank].exit if rank in ranks else None
-            ended = exit_ is not None and exit_.exit_code == 0 and not ranks[rank].ended_by_recorder
-            if progress.pending is not None and ended:
-                _mark_finished(progress)
+    return _clear(groups, {rank for rank, known in ranks.items() if known.ended_well})
+
+
+def _clear(groups: Mapping[str, GroupFacts], gone: set[int]) -> dict[str, GroupFacts]:
+    return revise_progress(
+        groups, lambda _, known: known.finished() if known.pending is not None and known.rank in gone else known
+    )
 
 
 def waiting_activity(facts: RankFacts) -> Activity | None:
@@ -88,42 +89,44 @@ def is_creating_group(activity: Activity | None) -> bool:
     return activity is not None and activity.what in GROUP_CREATION_CALLS
 
 
-def _reconcile_gloo(rank: int, facts: RankFacts, groups: Mapping[str, GroupFacts]) -> None:
+_Settled = Iterator[tuple[str, GroupProgress]]
+"""What the stack of one rank says of its progress in a group, by name, where that is something else."""
+
+
+def _settled_by_stack(rank: int, facts: RankFacts, groups: Mapping[str, GroupFacts]) -> _Settled:
     mine = [g for _, g in sorted(groups.items()) if rank in g.progress]
     pending = [g for g in mine if g.progress[rank].pending is not None]
     activity = waiting_activity(facts)
     if activity is None or not in_collective(activity):
-        if activity is None or is_creating_group(activity) or in_guard(activity):
-            _clear_left_calls(rank, facts, pending)
-        for group in pending if activity is not None else ():
+        for group in pending:
             if _is_at_last_call(group, rank, facts):
-                _reconcile_lagging_count(group, rank, facts)
+                if activity is not None:
+                    yield group.name, _at_last_call(group, rank, facts)
+            elif activity is None or is_creating_group(activity) or in_guard(activity):
+                # Gloo counts a failed collective as open for ever; a rank that has left the call does not wait in it.
+                yield group.name, group.progress[rank].finished()
         return
     assert activity.operation is not None
     if activity.operation in POINT_TO_POINT:
         # Gloo counts sends and receives and records none: only the stack tells.
-        for group in pending:
-            _mark_finished(group.progress[rank])
+        yield from ((group.name, group.progress[rank].finished()) for group in pending)
         return
     standing = [g for g in mine if _last_call_is(g, rank, activity)]
-    if len(standing) != 1:
-        return
-    _reconcile_lagging_count(standing[0], rank, facts)
-    for other in pending:
-        if other is not standing[0]:
-            _mark_finished(other.progress[rank])
+    if len(standing) == 1:
+        yield standing[0].name, _at_last_call(standing[0], rank, facts)
+        yield from ((group.name, group.progress[rank].finished()) for group in pending if group is not standing[0])
 
 
-def _reconcile_with_traceback(rank: int, facts: RankFacts, groups: Mapping[str, GroupFacts]) -> None:
+def _settled_by_traceback(rank: int, facts: RankFacts, groups: Mapping[str, GroupFacts]) -> _Settled:
     """What it was in when it gave up is the call that its traceback stands in."""
     activity = waiting_activity(facts)
     for _, group in sorted(groups.items()):
         waits = rank in group.progress and group.progress[rank].pending is not None
         if waits and activity is not None and in_collective(activity) and _last_call_is(group, rank, activity):
-            _reconcile_lagging_count(group, rank, facts)
+            yield group.name, _at_last_call(group, rank, facts)
 
 
-def _reconcile_lagging_count(group: GroupFacts, rank: int, facts: RankFacts) -> None:
+def _at_last_call(group: GroupFacts, rank: int, facts: RankFacts) -> GroupProgress:
     """The rank stands in the group's last recorded call: that is what it waits in, and not in one before it that
     Gloo's count, which lags, has open."""
     progress, entries, activity = group.progress[rank], group.entries[rank], waiting_activity(facts)
@@ -133,8 +136,8 @@ def _reconcile_lagging_count(group: GroupFacts, rank: int, facts: RankFacts) -> 
     open_ = progress.pending
     collective = in_collective(activity)
     if open_ is None or (collective and _is_stale(group, open_, last)) or _has_returned(open_, last, activity):
-        progress.pending = last
-        progress.completed = (last.position or 0) - 1
+        return replace(progress, pending=last, completed=(last.position or 0) - 1)
+    return progress
 
 
 def _is_stale(group: GroupFacts, pending: PendingCall, last: PendingCall) -> bool:
@@ -154,13 +157,6 @@ def _has_returned(pending: PendingCall, last: PendingCall, activity: Activity) -
     return in_pass and _place(pending.where) not in {_place_of(frame) for frame in activity.frames}
 
 
-def _clear_left_calls(rank: int, facts: RankFacts, pending: list[GroupFacts]) -> None:
-    """Gloo counts a failed collective as open for ever; a rank that has left the call does not wait in it."""
-    for group in pending:
-        if not _is_at_last_call(group, rank, facts):
-            _mark_finished(group.progress[rank])
-
-
 def _is_at_last_call(group: GroupFacts, rank: int, facts: RankFacts) -> bool:
     """All Python frames, the library's too, are those of the group's last recorded call: it is still inside, in C++
     (a wrapper's forward, an optimizer), although no frame is named after a collective."""
@@ -177,11 +173,6 @@ _ALIKE = 8
 
 def _tail(path: str) -> str:
     return path.replace("\\", "/").rsplit("/", 1)[-1]
-
-
-def _mark_finished(progress: GroupProgress) -> None:
-    progress.pending = None
-    progress.completed = max(progress.completed, progress.enqueued)
 
 
 def _last_call_is(group: GroupFacts, rank: int, activity: Activity) -> bool:
@@ -206,12 +197,12 @@ def _place(where: Where) -> tuple[str, int | None]:
     return (where.file.rsplit("/", 1)[-1], where.line)
 
 
-def _from_stacks_alone(
-    groups: dict[str, GroupFacts],
+def _groups_of_stacks(
+    groups: Mapping[str, GroupFacts],
     ranks: Mapping[int, RankFacts],
     world: tuple[int, ...],
     sources: Mapping[str, SourceFile],
-) -> None:
+) -> dict[str, GroupFacts]:
     """Ranks in a collective that no dump explains wait in a group of which only the stacks tell."""
     explained = {rank for g in groups.values() for rank, p in g.progress.items() if p.pending is not None}
     lost = {
@@ -222,19 +213,20 @@ def _from_stacks_alone(
     }
     surely = (in_collective(a) or is_creating_group(a) or _is_in_backward(ranks[r], a) for r, a in lost.items())
     if not any(surely):
-        return
+        return {}
     members = tuple(sorted(set(world) | set(ranks)))
     named = groups_by_name(lost, sources) or _exchanges_apart(lost)
+    found = {}
     for name in sorted({named.get(rank, "") for rank in lost}):
         inside = {rank: activity for rank, activity in lost.items() if named.get(rank, "") == name}
         group = _group_from_stacks(name, members, inside, ranks, sources)
+        # Who is explained waits in a group that a dump names; whether these wait for it too, that group's graph says.
+        # Only where none of these is in that group, and they make one: that needs every rank of the job.
         needs_all = _is_new_group(inside.values())
-        for rank in explained:
-            # It waits in a group that a dump names; whether these wait for it too, that group's graph says. Only where
-            # none of these is in that group, and they make one: that needs every rank of the job.
-            if not needs_all or _waits_with(groups, rank, inside):
-                group.progress.pop(rank, None)
-        groups[group.name] = group
+        elsewhere = {rank for rank in explained if not needs_all or _waits_with(groups, rank, inside)}
+        heard = {rank: progress for rank, progress in group.progress.items() if rank not in elsewhere}
+        found[group.name] = replace(group, progress=heard)
+    return found
 
 
 _EXCHANGES = "send/recv"
@@ -264,7 +256,7 @@ def _group_from_stacks(
 ) -> GroupFacts:
     """``name``: as the program calls it; empty where all ranks without a record are taken for one group."""
     known_as = f"{STACK_GROUP} {name}" if name else STACK_GROUP
-    group = GroupFacts(known_as, name, members, members_known=False, is_default=not name, progress={}, silent=())
+    progress = {}
     for rank in members:
         facts = ranks.get(rank)
         if facts is None or (facts.activity is None and (facts.alive or is_collateral_exit(facts))):
@@ -274,11 +266,11 @@ def _group_from_stacks(
         call = _call_from_stack(activity, rank, len(members), sources, told) if activity is not None else None
         if call is not None:
             call = replace(call, group=known_as)
-        group.progress[rank] = GroupProgress(
+        progress[rank] = GroupProgress(
             rank, known_as, 1 if call else 0, 0, call, "stack", evidence=call.evidence if call else None
         )
-    group.silent = tuple(rank for rank in members if rank not in group.progress)
-    return group
+    group = GroupFacts(known_as, name, members, members_known=False, is_default=not name, progress={}, silent=())
+    return group.with_progress(progress)
 
 
 def _is_in_backward(facts: RankFacts, activity: Activity) -> bool:
