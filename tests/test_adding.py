@@ -20,6 +20,8 @@ from unhang.findings import Cause
 from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import StoredMachine
 from unhang.knowledge import messages
+from unhang.knowledge.risk_rows import RiskFile
+from unhang.knowledge.tables import read_typed
 
 ROOT = Path(__file__).resolve().parents[1]
 ADDING = (ROOT / "docs" / "adding.md").read_text("utf-8")
@@ -107,13 +109,15 @@ def test_the_detector_of_the_page_sees_its_case(monkeypatch: pytest.MonkeyPatch,
 def test_the_risk_of_the_page_judges_what_its_inspection_saw(monkeypatch: pytest.MonkeyPatch) -> None:
     core_file = load(monkeypatch, "src/unhang/check/environment/machine_limits.py").CoreFile
     inspection = load(monkeypatch, "src/unhang/check/environment/collect_limits.py", CoreFile=core_file)
-    judged = load(monkeypatch, "src/unhang/check/risks/limits/core_file.py")
+    rows = read_typed("the page", RiskFile, next(block for block in blocks("toml") if "[risk.core-file]" in block))
+    monkeypatch.setattr("unhang.check.risks.risk.risk_file", lambda family: rows)
+    judged = load(monkeypatch, "src/unhang/check/risks/limits.py", CoreFile=core_file)
     seen = inspection._core_file(StoredMachine(ROOT / "tests" / "machines" / "h100_ill"))
 
     assert seen.found == core_file(0)
-    assert [str(answer.what) for answer in judged.ask(NodeInspection(results={core_file: seen}))]
+    assert [str(answer.what) for answer in judged.core_file(NodeInspection(results={core_file: seen}))]
     unlimited = NodeInspection(results={core_file: InspectionResult(core_file(None))})
-    assert [answer.subject for answer in judged.ask(unlimited)] == ["core"]
+    assert [answer.subject for answer in judged.core_file(unlimited)] == ["core"]
 
 
 def test_the_guard_of_the_page_answers_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ NO_JUDGEMENT = {
         "check/risks/timers/recorder.py: (ON_BY_DEFAULT, KNOWS_BOTH_NAMES)",
         "check/risks/timers/recorder.py: DEFAULT_ENTRIES",
         "check/risks/storage/storage_checkpoint.py: DEFAULT_LIMIT_S",
-        "check/risks/limits/tracing.py: NOBODY",
+        "check/risks/limits.py: NOBODY",
     },
     "a unit, or names for ranks of an order": {
         "facts/stacks/activity.py: _PLAIN_WAITS",

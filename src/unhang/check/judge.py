@@ -53,7 +53,7 @@ def judge(
 def _ask(risk: Risk, situations: Sequence[NodeInspection]) -> Iterator[Answer]:
     """What ``risk`` says; one that fails costs only its own answer."""
     try:
-        yield from _answers(risk, situations)
+        yield from (replace(answer, check=risk.check) for answer in _answers(risk, situations))
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001 - the boundary of one question

@@ -35,6 +35,18 @@ def read_typed(path: str, kind: type[_Type], text: str | None = None) -> _Type:
         raise KnowledgeError(f"{path}: {error}") from error
 
 
+def read_table(path: str) -> dict[str, Any]:
+    """The file ``path`` (below ``knowledge/``) as plain tables.
+
+    Raises:
+        KnowledgeError: it is no TOML.
+    """
+    try:
+        return tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise KnowledgeError(f"{path}: {error}") from error
+
+
 def read_text(path: str) -> str:
     """What stands in the file ``path`` (below ``knowledge/``)."""
     return (_ROOM / path).read_text(encoding="utf-8")
@@ -51,10 +63,7 @@ def read_rows(path: str, name: str, required: tuple[str, ...]) -> Iterator[Mappi
     Raises:
         KnowledgeError: the file is no TOML, has other tables, or a row lacks one of ``required``.
     """
-    try:
-        table = tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
-        raise KnowledgeError(f"{path}: {error}") from error
+    table = read_table(path)
     rows = table.pop(name, None)
     if not isinstance(rows, list) or any(isinstance(value, dict | list) for value in table.values()):
         raise KnowledgeError(f"{path} must hold rows [[{name}]] and plain values above them")

@@ -7,6 +7,7 @@ A catalogue is ``report/locale/<lang>.toml`` with a table of templates and one o
     [words]
     "saving a checkpoint" = "…"
 
+Sentences of rows stand in the row, in every language side by side (``knowledge/words.py``).
 Files ``report/locale/<lang>/*.toml`` of the same shape are parts of it: one for each large area.
 ``report/locale/knowledge/<lang>.toml`` translates the sentences of ``knowledge/`` and of detectors' pages likewise.
 
@@ -29,6 +30,7 @@ from typing import Any
 
 from unhang.errors import KnowledgeError, UsageError
 from unhang.knowledge.remedies import remedy_sentences
+from unhang.knowledge.words import translations
 from unhang.sentences import Text, fill_template
 
 if sys.version_info >= (3, 11):
@@ -104,7 +106,7 @@ def catalogue(lang: str, root: Path = LOCALE_ROOT) -> Mapping[str, str]:
     Raises:
         KnowledgeError: the file is not a flat table ``[texts]`` of strings, or a translation has other places.
     """
-    texts: dict[str, str] = {}
+    texts = dict(translations(lang))
     for path in _parts(lang, root):
         found = _table(path).get("texts", {})
         for template, translation in found.items():
@@ -174,7 +176,7 @@ def source_templates() -> set[str]:
     found = {
         template for folder in template_folders() for template, _, _ in templates_in(folder) if template is not None
     }
-    return found | set(remedy_sentences())
+    return found | set(remedy_sentences()) | {english for english, _ in translations("zh")}
 
 
 def template_folders() -> tuple[Path, ...]:

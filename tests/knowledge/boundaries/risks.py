@@ -65,39 +65,39 @@ def a_taken_card(share: float) -> object:
     return [_kind(answer) for answer in device_crowded.ask(here)]
 
 
-@turns("locked_memory.enough")
+@turns("limits.enough_locked_memory")
 def memory_that_may_be_locked(size: int) -> object:
-    return said(locked_memory.ask, ProcessLimits(size, None), RdmaDevices(("mlx5_0",)))
+    return said(locked_memory, ProcessLimits(size, None), RdmaDevices(("mlx5_0",)))
 
 
-@turns("shared_memory.enough")
+@turns("limits.enough_shared_memory")
 def small_shared_memory(size: int) -> object:
-    return said(shared_memory.ask, SharedMemory(size, size))
+    return said(shared_memory, SharedMemory(size, size))
 
 
-@turns("shared_memory.container_default", 64 << 20, (64 << 20) + 1)
+@turns("limits.container_default", 64 << 20, (64 << 20) + 1)
 def tiny_shared_memory(size: int) -> object:
-    return said(shared_memory.ask, SharedMemory(size, size))
+    return said(shared_memory, SharedMemory(size, size))
 
 
-@turns("memory_limit.min_free")
+@turns("limits.min_free")
 def little_memory(free: int) -> object:
-    return said(memory_limit.ask, MemoryLimit(8 * GB, 8 * GB - free, ""))
+    return said(memory_limit, MemoryLimit(8 * GB, 8 * GB - free, ""))
 
 
-@turns("memory_limit.min_share")
+@turns("limits.min_share")
 def a_small_share_of_memory(share: float) -> object:
-    return said(memory_limit.ask, MemoryLimit(512 * GB, round(512 * GB * (1 - share)), ""))
+    return said(memory_limit, MemoryLimit(512 * GB, round(512 * GB * (1 - share)), ""))
 
 
-@turns("open_files.few", 1024, 1025)
+@turns("limits.few_files", 1024, 1025)
 def few_open_files(count: int) -> object:
-    return said(open_files.ask, ProcessLimits(None, count))
+    return said(open_files, ProcessLimits(None, count))
 
 
-@turns("open_files.very_few", 256, 257)
+@turns("limits.very_few_files", 256, 257)
 def very_few_open_files(count: int) -> object:
-    return said(open_files.ask, ProcessLimits(None, count))
+    return said(open_files, ProcessLimits(None, count))
 
 
 def measured(step: str, seconds: float, *, size: int = 0, memory_free: int = 0) -> Storage:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from unhang.check.risks import limits
 from unhang.check.risks.configuration import (
     batch_arithmetic,
     dispatched_batches,
@@ -31,7 +32,6 @@ from unhang.check.risks.devices import (
     device_two_nccl,
     device_unnamed,
 )
-from unhang.check.risks.limits import locked_memory, memory_limit, open_files, shared_memory, tracing
 from unhang.check.risks.network import (
     network_firewall,
     network_gid,
@@ -95,18 +95,21 @@ from unhang.check.risks.variables import (
 )
 
 
-def _risk(module: ModuleType) -> Risk:
-    return Risk(
+def _risks(module: ModuleType) -> tuple[Risk, ...]:
+    if hasattr(module, "RISKS"):
+        risks: tuple[Risk, ...] = module.RISKS
+        return risks
+    risk = Risk(
         module.__name__.rsplit(".", 1)[-1],
         module.CHECK,
-        module.__doc__ or "",
         getattr(module, "ask", None),
         getattr(module, "compare", None),
     )
+    return (risk,)
 
 
 ALL_RISKS: tuple[Risk, ...] = tuple(
-    _risk(module)
+    risk
     for module in (
         variable_costly,
         variable_value,
@@ -159,11 +162,7 @@ ALL_RISKS: tuple[Risk, ...] = tuple(
         device_unnamed,
         program_loader,
         program_log_flush,
-        shared_memory,
-        locked_memory,
-        open_files,
-        memory_limit,
-        tracing,
+        limits,
         storage_answers,
         storage_writable,
         disk_space,
@@ -193,4 +192,5 @@ ALL_RISKS: tuple[Risk, ...] = tuple(
         same_environment,
         same_nodes,
     )
+    for risk in _risks(module)
 )

@@ -1,13 +1,17 @@
-"""What a risk is: it judges what a check has seen, before there is a stall."""
+"""What a risk is: a few lines judge what a check has seen, before there is a stall; a row says it in words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from unhang.findings import Cause, Certainty, Finding, NotChecked, PassedCheck, Severity
+from unhang.diagnosis.grades import CERTAINTY
+from unhang.findings import Cause, Certainty, Finding, Grade, NotChecked, PassedCheck, Remedy, Severity
 from unhang.host.inspection_result import InspectionResult, NodeInspection
+from unhang.knowledge.remedies import remedy as shared_remedy
+from unhang.knowledge.risk_rows import RiskFile, risk_file
+from unhang.knowledge.words import text_of
 from unhang.sentences import Text
 
 Answer = Finding | NotChecked | PassedCheck
@@ -17,30 +21,100 @@ Compare = Callable[[Sequence[NodeInspection]], Iterator[Answer]]
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """One question: its name (the file's), the check it belongs to, and how it is asked.
+    """One question: its name (the function's), the check it belongs to, and how it is asked.
 
     ``ask`` judges one node alone, ``compare`` several nodes or ranks beside each other; either may be missing.
     """
 
     name: str
     check: str
-    page: str
     ask: Ask | None = None
     compare: Compare | None = None
 
 
-def risk(check: str, subject: str, cause: Cause, summary: Text, **parts: Any) -> Finding:
-    """A :class:`Finding` of ``check`` about ``subject`` (a variable, a device, a path).
+def asked_of_a_node(check: str, *asks: Ask) -> tuple[Risk, ...]:
+    """Risks of ``check`` that one node shows by itself."""
+    return tuple(Risk(ask.__name__, check, ask=ask) for ask in asks)
 
-    It would stop the job, and is likely, unless ``severity`` and ``certainty`` say otherwise.
-    """
+
+def asked_of_several(check: str, *compares: Compare) -> tuple[Risk, ...]:
+    """Risks of ``check`` that only nodes or ranks beside each other show."""
+    return tuple(Risk(compare.__name__, check, compare=compare) for compare in compares)
+
+
+class RiskRows:
+    """The rows of one family (``knowledge/risks/<family>.toml``); ``values`` fill the places of their sentences."""
+
+    def __init__(self, family: str) -> None:
+        self._family = family
+
+    def risk(
+        self,
+        name: str,
+        values: Mapping[str, Any] | None = None,
+        *,
+        grade: Grade | None = None,
+        because: tuple[Text, ...] | None = None,
+        remedies: tuple[Remedy, ...] | None = None,
+        **parts: Any,
+    ) -> Finding:
+        """What row ``name`` warns of. Parts of a :class:`Finding` that are given count instead of the row's."""
+        row, values = self._rows.risk[name], values or {}
+        grade = Grade[row.grade.upper().replace("-", "_")] if grade is None else grade
+        whole, not_whole = CERTAINTY[grade]
+        if because is None:
+            because = () if row.because is None else (text_of(row.because, values),)
+        if remedies is None:
+            remedies = tuple(self.remedy(one, values) for one in row.remedies)
+        of_row = {"cause": row.cause, "severity": row.severity, "subject": row.subject.format(**values)}
+        return Finding(
+            certainty=whole if row.whole else not_whole,
+            summary=text_of(row.summary, values),
+            because=because,
+            remedies=remedies,
+            grade=grade,
+            **{**of_row, **parts},
+        )
+
+    def fine(self, name: str, **values: Any) -> PassedCheck:
+        """That there is no such risk, and what was seen."""
+        return PassedCheck("", text_of(self._rows.fine[name], values))
+
+    def gap(self, name: str, result: InspectionResult[Any], **values: Any) -> Iterator[NotChecked]:
+        """The gap that ``result`` leaves in the question ``name``; none where all was found, or nothing is there."""
+        if result.because is not None:
+            yield self.could_not(name, result.because, result.how, **values)
+
+    def could_not(self, name: str, because: Text, how: str = "", **values: Any) -> NotChecked:
+        """The question ``name``, which is open ``because``; ``how``: the command that would answer it."""
+        return NotChecked(text_of(self._rows.gap[name], values), because, how)
+
+    def words(self, name: str, **values: Any) -> Text:
+        """A further sentence."""
+        return text_of(self._rows.words[name], values)
+
+    def remedy(self, name: str, values: Mapping[str, Any] | None = None, **parts: Any) -> Remedy:
+        """Remedy ``name``; parts of a :class:`Remedy` that are given (``set``) count instead of the row's."""
+        row, values = self._rows.remedy.get(name), values or {}
+        if row is None:
+            return replace(shared_remedy(name, **values), **parts)
+        texts = {part: text_of(getattr(row, part), values) for part in ("title", "change", "cost", "verify")}
+        return Remedy(**{**texts, "kind": row.kind, "set": row.set, "unset": row.unset, **parts})
+
+    @property
+    def _rows(self) -> RiskFile:
+        return risk_file(self._family)
+
+
+def risk(check: str, subject: str, cause: Cause, summary: Text, **parts: Any) -> Finding:
+    """The old way, of families whose words are not rows yet."""
     severity = parts.pop("severity", Severity.STOPS)
     certainty = parts.pop("certainty", Certainty.LIKELY)
     return Finding(cause, certainty, severity, summary, check=check, subject=subject, **parts)
 
 
 def could_not(check: str, what: Text, result: InspectionResult[Any]) -> NotChecked | None:
-    """The gap that ``result`` leaves in the question ``what``; None when it found something, or nothing to find."""
+    """The old way, of families whose words are not rows yet."""
     if result.because is None:
         return None
     return NotChecked(what, result.because, result.how, check=check)

@@ -1,1 +1,0 @@
-"""Risks in the limits of this machine."""

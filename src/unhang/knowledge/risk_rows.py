@@ -1,0 +1,64 @@
+"""What ``unhang check`` warns of, as rows: ``knowledge/risks/<family>.toml`` holds the words, causes and remedies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Literal
+
+import msgspec
+
+from unhang.findings import Cause, RemedyKind, Severity
+from unhang.knowledge.tables import read_typed
+from unhang.knowledge.words import Phrase, Words
+
+GradeName = Literal["kernel", "record", "source", "stack", "stated", "order", "words", "base-rate"]
+
+
+class RiskRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is warned of.
+
+    ``grade``: what it rests on; ``whole``: nothing that could contradict it is missing (before a job runs, much is).
+    ``remedies``: ids of this file, or of ``remedies.toml``.
+    """
+
+    cause: Cause
+    grade: GradeName
+    summary: Phrase
+    because: Phrase | None = None
+    subject: str = ""
+    severity: Severity = Severity.STOPS
+    whole: bool = False
+    remedies: tuple[str, ...] = ()
+
+
+class RemedyRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What to change, what it costs, how to see that it worked."""
+
+    kind: RemedyKind
+    title: Phrase
+    change: Phrase
+    verify: Phrase
+    cost: Phrase = Words("none", "无")
+    set: Mapping[str, str] = {}
+    unset: tuple[str, ...] = ()
+
+
+class RiskFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One family. ``gap``: the question where nobody could look; ``fine``: what is said where there is no such risk."""
+
+    risk: Mapping[str, RiskRow] = {}
+    gap: Mapping[str, Phrase] = {}
+    fine: Mapping[str, Phrase] = {}
+    words: Mapping[str, Phrase] = {}
+    remedy: Mapping[str, RemedyRow] = {}
+
+
+@cache
+def risk_file(family: str) -> RiskFile:
+    """The rows of ``knowledge/risks/<family>.toml``.
+
+    Raises:
+        KnowledgeError: a row lacks something, or holds something unknown.
+    """
+    return read_typed(f"risks/{family}.toml", RiskFile)

@@ -1,0 +1,72 @@
+"""Rows of risks and the judgements that ask for them: none is missing, none is left over, both languages fit."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from unhang.check.risks import risk
+from unhang.errors import KnowledgeError
+from unhang.findings import Certainty, Grade
+from unhang.knowledge.risk_rows import RiskFile, risk_file
+from unhang.knowledge.tables import list_toml_files, read_typed
+from unhang.knowledge.words import translations
+from unhang.report.language import placeholders
+
+RISKS = Path(risk.__file__).parent
+FAMILIES = [name.removesuffix(".toml") for name in list_toml_files("risks")]
+ASKS = {"risk": "risk", "fine": "fine", "gap": "gap", "could_not": "gap", "words": "words", "remedy": "remedy"}
+
+
+def asked_for(family: str) -> Iterator[tuple[str, str]]:
+    """(table, name) of every row that a judgement of ``family`` asks for by name."""
+    for path in sorted(RISKS.glob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        if f'RiskRows("{family}")' not in text:
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            if ast.unparse(node.func.value) == "ROWS" and node.func.attr in ASKS:
+                yield from ((ASKS[node.func.attr], name) for name in _names(node.args[0]))
+
+
+def _names(node: ast.expr) -> Iterator[str]:
+    """The name, or the names of both branches of ``A if … else B``."""
+    if isinstance(node, ast.IfExp):
+        yield from (*_names(node.body), *_names(node.orelse))
+        return
+    assert isinstance(node, ast.Constant), f"the name of a row is not written out: {ast.unparse(node)}"
+    yield str(node.value)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_row_is_asked_for_and_every_row_that_is_asked_for_is_there(family: str) -> None:
+    rows = risk_file(family)
+    held = {(table, name) for table in ("risk", "fine", "gap", "words") for name in getattr(rows, table)}
+    asked = set(asked_for(family))
+
+    assert held == {one for one in asked if one[0] != "remedy"}
+    remedies = {name for row in rows.risk.values() for name in row.remedies} | {n for t, n in asked if t == "remedy"}
+    assert set(rows.remedy) <= remedies, "a remedy that nothing gives"
+
+
+def test_both_languages_have_the_same_places() -> None:
+    for english, chinese in translations("zh"):
+        assert placeholders(english) == placeholders(chinese), english
+
+
+def test_a_row_that_lacks_a_language_is_named() -> None:
+    with pytest.raises(KnowledgeError, match="zh"):
+        read_typed("rows", RiskFile, '[fine.x]\nen = "well"')
+
+
+def test_certainty_comes_from_the_grade_and_from_what_is_missing() -> None:
+    rows = risk.RiskRows("limits")
+
+    assert rows.risk("locked-memory", {"size": 64}).certainty is Certainty.LIKELY
+    assert rows.risk("locked-memory", {"size": 64}, grade=Grade.BASE_RATE).certainty is Certainty.POSSIBLE
+    assert rows.risk("tracing", {"scope": 1}).certainty is Certainty.CERTAIN
