@@ -139,6 +139,17 @@ def read_records(folder: Path) -> dict[Path, RecordView]:
     return {path: view for path in paths if (view := read_record(path)) is not None}
 
 
+def read_foreign_pids(folder: Path) -> set[int]:
+    """The processes of a records folder whose records another version of unhang wrote."""
+    pids = set()
+    for path in folder.glob("*.rec"):
+        with suppress(OSError, ValueError, struct.error), path.open("rb") as file:
+            magic, version = struct.unpack("<8sI", file.read(12))
+            if magic == MAGIC and version != LAYOUT_VERSION:
+                pids.add(int(path.name.split(".")[1]))
+    return pids
+
+
 def find_record(folder: Path, rank: int) -> RecordView | None:
     """The record of ``rank`` in its last attempt, by reading heads only until it is found; None without one."""
     found: tuple[int, Path] | None = None

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from unhang.evidence.logs.content.unhang_verdicts import SEPARATOR
+from unhang.records.record import read_foreign_pids
 from unhang.report.language import translate
 from unhang.report.printable import one_line
 from unhang.sentences import Text, say
@@ -246,8 +247,17 @@ def _nobody(members: JobRanks) -> Iterable[Text]:
             "or no distributed job)"
         )
     else:
-        ranks = sorted({registration.rank for registration in members.registrations.values() if registration.rank >= 0})
-        yield say("{ranks:who} never called init_process_group: nothing to watch", ranks=ranks)
+        foreign = read_foreign_pids(members.records)
+        told = [registration for registration in members.registrations.values() if registration.rank >= 0]
+        unreadable = sorted({registration.rank for registration in told if registration.pid in foreign})
+        ranks = sorted({registration.rank for registration in told} - set(unreadable))
+        if unreadable:
+            yield say(
+                "could not look at {ranks:who}: another version of unhang is installed where they run",
+                ranks=unreadable,
+            )
+        if ranks or not unreadable:
+            yield say("{ranks:who} never called init_process_group: nothing to watch", ranks=ranks)
 
 
 def line(text: Text) -> str:
