@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,7 +15,8 @@ import pytest
 from unhang.causes.detector import Detector, DetectorResult
 from unhang.cli.output.verdict_output import exit_code
 from unhang.diagnosis.detectors import ALL_DETECTORS
-from unhang.diagnosis.diagnose import diagnose, diagnose_from_evidence
+from unhang.diagnosis.diagnose import FROM_EVIDENCE, Pass, diagnose, diagnose_from_evidence
+from unhang.diagnosis.ranking import rank
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.logs.line_reader import LineReader
 from unhang.facts import build
@@ -214,13 +216,15 @@ def test_all_rules_that_fail_are_no_health() -> None:
     assert not is_healthy(diagnose(facts, [Detector(r.name, r.cause, fail, r.page) for r in ALL_DETECTORS]))
 
 
-@pytest.mark.parametrize("name", ["status_of", "ruled_out_by", "restart_after", "stalled_since", "gaps_of"])
-def test_a_part_of_the_diagnosis_that_fails_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"unhang.diagnosis.diagnose.{name}", fail)
+@pytest.mark.parametrize("failing", FROM_EVIDENCE, ids=lambda step: step.run.__name__)
+def test_a_pass_that_fails_is_named(failing: Pass, monkeypatch: pytest.MonkeyPatch) -> None:
+    passes = tuple(replace(step, run=fail) if step is failing else step for step in FROM_EVIDENCE)
+    monkeypatch.setattr("unhang.diagnosis.diagnose.FROM_EVIDENCE", passes)
 
     verdict = verdict_of(STALLED)
 
-    assert verdict.findings[0].cause.value == "single-rank-work"
+    assert "single-rank-work" in {finding.cause.value for finding in verdict.findings}
+    assert failing.run is rank or verdict.findings[0].cause.value == "single-rank-work"
     assert "RuntimeError" in told(verdict)
 
 

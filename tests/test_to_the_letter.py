@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from unhang.diagnosis.diagnose import diagnose
-from unhang.diagnosis.state import timeout_events
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.facts.endings.crashes import primary_crashes
+from unhang.facts.logs.log_statements import timeout_events
 from unhang.facts.model import Facts
 from unhang.findings import Evidence, Status, Verdict, shortened
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from unhang.errors import describe_failure
 from unhang.sentences import Text, say
@@ -390,3 +390,13 @@ class Verdict:
     """Where no finding is *likely*: what may lie behind it, the largest share first."""
     incidents: tuple[KnownIncident, ...] = ()
     """Known incidents that look like this one, the most alike first."""
+
+    @property
+    def lead(self) -> Finding | None:
+        """The first finding, unless it is a note."""
+        first = next(iter(self.findings), None)
+        return None if first is None or first.severity is Severity.NOTE else first
+
+    def led_by(self, finding: Finding) -> Verdict:
+        """This verdict with ``finding`` in the place of its first."""
+        return replace(self, findings=(finding, *self.findings[1:]))

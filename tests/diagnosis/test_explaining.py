@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.test_cases import CASES, decide
-from unhang.diagnosis.context.restart_advice import restart_after
 from unhang.diagnosis.ranking import rank_findings
+from unhang.diagnosis.restart import restart_after
 from unhang.findings import Cause, Certainty, Ending, Evidence, Finding, Grade, Severity, Source
 from unhang.sentences import say
 
@@ -22,7 +22,7 @@ def found(cause: Cause, certainty: Certainty, ranks: tuple[int, ...] = (), **par
 
 
 def shown(*findings: Finding) -> list[tuple[Cause, tuple[Cause, ...]]]:
-    ranked = rank_findings(findings, CERTAIN)
+    ranked = rank_findings(findings)
     return [(f.cause, tuple(c.cause for c in f.consequences)) for f in ranked]
 
 

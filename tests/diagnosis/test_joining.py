@@ -25,7 +25,7 @@ CHANGE, LOOK = remedy("use-free-port"), remedy("find-worker-exit-reason")
 
 
 def ranked(*findings: Finding) -> tuple[Finding, ...]:
-    return rank_findings(findings, CERTAIN)
+    return rank_findings(findings)
 
 
 def test_who_names_no_rank_joins_who_does() -> None:

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from unhang.cli.main import main
-from unhang.diagnosis.adjustments.repeat_offenders import exclude_repeated_host, note_repeats
-from unhang.diagnosis.context.restart_advice import restart_after
+from unhang.diagnosis.lead_notes import note_repeats
+from unhang.diagnosis.restart import advise_restart, restart_after
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.own_files.earlier_verdicts import EarlierSuspect, gpus_named, read_suspect_listing, suspect_listing
 from unhang.facts.build import build_facts
@@ -215,10 +215,11 @@ def test_a_cause_of_the_program_is_not_blamed_on_its_host(tmp_path: Path) -> Non
     from unhang.diagnosis.diagnose import diagnose
     from unhang.findings import Cause
 
-    first = replace(diagnose(replace(facts, earlier=())).findings[0], cause=Cause.UNEVEN_DATA)
+    verdict = diagnose(replace(facts, earlier=()))
+    verdict = replace(verdict, findings=(replace(verdict.findings[0], cause=Cause.UNEVEN_DATA),))
 
-    assert note_repeats(facts, (first,)) == (first,)
-    assert exclude_repeated_host(facts, (first,), restart_after((first,))) == restart_after((first,))
+    assert note_repeats(facts, verdict) == verdict
+    assert advise_restart(facts, verdict).restart == restart_after(verdict.findings)
 
 
 def test_cards_in_a_text() -> None:

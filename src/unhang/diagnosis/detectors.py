@@ -1,14 +1,20 @@
-"""Every detector: the modules of ``causes`` that name a cause, in the order of their names."""
+"""Every detector: the modules of ``causes`` that name a cause, in the order of their names; and what they answer."""
 
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib import import_module
 from types import ModuleType
 
 from unhang import causes
-from unhang.causes.detector import Detector
+from unhang.causes.detector import Detector, DetectorResult, Signal
+from unhang.causes.evidence_lines import hosts_of
+from unhang.diagnosis.grades import grade_signal
+from unhang.facts.model import Facts
+from unhang.findings import Certainty, Finding, NotChecked, Verdict
+from unhang.sentences import say
 
 
 def _detector(module: ModuleType) -> Detector:
@@ -26,3 +32,27 @@ def _names() -> Iterator[str]:
 ALL_DETECTORS: tuple[Detector, ...] = tuple(
     _detector(import_module(name)) for name in sorted(_names(), key=lambda name: name.rsplit(".", 1)[-1])
 )
+
+
+def ask_detectors(facts: Facts, verdict: Verdict, detectors: Sequence[Detector] = ALL_DETECTORS) -> Verdict:
+    """Runs every detector in the folders of ``causes/``; none is registered, none knows of another, and one that fails
+    costs only its own answer. A signal becomes a finding whose certainty follows from the table of grades.
+    """
+    findings, not_checked = list[Finding](), list(verdict.not_checked)
+    for detector in detectors:
+        for answer in _results_of(detector, facts):
+            if isinstance(answer, Signal):
+                found = grade_signal(answer, detector.name)
+                findings.append(found if found.nodes else replace(found, nodes=hosts_of(facts, found.ranks)))
+            else:
+                not_checked.append(answer)
+    return replace(verdict, findings=tuple(findings), not_checked=tuple(not_checked))
+
+
+def _results_of(detector: Detector, facts: Facts) -> Iterator[DetectorResult]:
+    try:
+        yield from detector.check(facts)
+    except MemoryError:
+        raise  # not this detector's fault: the whole is too large
+    except Exception as error:  # noqa: BLE001 - the boundary of one detector
+        yield NotChecked.after(error, say("whether it is {causes}", causes=detector.cause.value), Certainty.LIKELY)

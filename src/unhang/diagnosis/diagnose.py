@@ -1,149 +1,100 @@
-"""Facts in, verdict out: run the detectors, rank what they found, keep what could not be checked."""
+"""Facts in, verdict out: the detectors, then the passes, one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
-from unhang.causes.detector import Detector, DetectorResult, Signal
-from unhang.causes.evidence_lines import hosts_of
-from unhang.diagnosis.adjustments.after_timeout import note_late_ends
-from unhang.diagnosis.adjustments.by_elimination import name_remaining_rank
-from unhang.diagnosis.adjustments.machine_notes import note_machine_state
-from unhang.diagnosis.adjustments.misplaced_findings import cap_misplaced_findings
-from unhang.diagnosis.adjustments.outlived_findings import downgrade_outlived, place_among_notes
-from unhang.diagnosis.adjustments.repeat_offenders import exclude_repeated_host, note_repeats
-from unhang.diagnosis.adjustments.severity_while_running import adjust_to_live_job
-from unhang.diagnosis.adjustments.unverified_claims import cap_unverified_claims
-from unhang.diagnosis.context.health import Health, health_of, proof_as_checks
-from unhang.diagnosis.context.missing_evidence import gaps_of, missing_end, missing_stacks
-from unhang.diagnosis.context.restart_advice import restart_after
-from unhang.diagnosis.context.ruled_out import ruled_out_by
-from unhang.diagnosis.context.unreadable_stacks import unreadable_stacks
-from unhang.diagnosis.detectors import ALL_DETECTORS
-from unhang.diagnosis.differential import with_differential
-from unhang.diagnosis.grades import grade_signal
-from unhang.diagnosis.internal_failures import join_failures, withdraw_health
-from unhang.diagnosis.ranking import rank_findings
-from unhang.diagnosis.stall_start import stalled_since
-from unhang.diagnosis.state import status_of, unexplained_findings, unproven_health
+from unhang.causes.detector import Detector
+from unhang.diagnosis.detectors import ALL_DETECTORS, ask_detectors
+from unhang.diagnosis.differential import list_candidates
+from unhang.diagnosis.gaps import name_gaps, name_gaps_of_lead
+from unhang.diagnosis.grades import cap_by_gaps, cap_misplaced_findings, cap_unverified_claims
+from unhang.diagnosis.internal_failures import tell_own_failures
+from unhang.diagnosis.lead_notes import note_late_ends, note_machine_state, note_repeats
+from unhang.diagnosis.ranking import rank
+from unhang.diagnosis.remaining_rank import name_remaining_rank
+from unhang.diagnosis.restart import advise_restart
+from unhang.diagnosis.ruled_out import rule_out
+from unhang.diagnosis.severity import adjust_to_live_job, downgrade_outlived
+from unhang.diagnosis.status import date_stall, decide_status, prove_health, say_unexplained
 from unhang.facts.fault_isolation import IsolatedSteps
 from unhang.facts.model import Facts
-from unhang.findings import Certainty, Finding, NotChecked, Restart, Severity, Status, Unread, Verdict
-from unhang.sentences import say
+from unhang.findings import Status, Verdict
+from unhang.sentences import Text, say
 
 
-@dataclass(slots=True)
-class DetectorResults:
-    """What all detectors found, and what they could not check."""
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One step of the diagnosis: from the verdict so far to a new one.
 
-    findings: list[Finding] = field(default_factory=list)
-    not_checked: list[NotChecked] = field(default_factory=list)
+    ``run`` says in its docstring what it does, and ``docs/reasoning.md`` repeats it. ``answers`` is the question that
+    is named as not checked where ``run`` fails; the verdict stays as it was then.
+    """
+
+    run: Callable[[Facts, Verdict], Verdict]
+    answers: Text
+
+
+_STATE = say("how the job stands")
+_MISSING = say("what is missing")
+_WHICH_RANK = say("which rank it was")
+_MACHINES = say("what machines tell")
+_CERTAIN = say("how certain it is")
+FROM_EVIDENCE = (
+    Pass(name_gaps, _MISSING),
+    Pass(cap_misplaced_findings, _CERTAIN),
+    Pass(cap_unverified_claims, _CERTAIN),
+    Pass(cap_by_gaps, _CERTAIN),
+    Pass(rank, say("what explains what")),
+    Pass(downgrade_outlived, say("what the job outlived")),
+    Pass(say_unexplained, _STATE),
+    Pass(prove_health, _STATE),
+    Pass(name_gaps_of_lead, _MISSING),
+    Pass(note_repeats, _MACHINES),
+    Pass(note_machine_state, _MACHINES),
+    Pass(name_remaining_rank, _WHICH_RANK),
+    Pass(note_late_ends, say("what came after the limit")),
+    Pass(decide_status, _STATE),
+    Pass(rule_out, say("what is ruled out")),
+    Pass(advise_restart, say("whether to restart")),
+    Pass(date_stall, say("since when")),
+    Pass(adjust_to_live_job, say("how bad it is at this moment")),
+)
+"""What the evidence shows by itself. Every cap of a certainty comes before anything is ranked."""
+FROM_INCIDENTS = (
+    Pass(list_candidates, say("what usually lies behind it")),
+    Pass(name_remaining_rank, _WHICH_RANK),
+)
+"""What known incidents make likely where nothing else is."""
+AT_LAST = (Pass(tell_own_failures, _STATE),)
+PASSES = (*FROM_EVIDENCE, *FROM_INCIDENTS, *AT_LAST)
 
 
 def diagnose(facts: Facts, detectors: Sequence[Detector] = ALL_DETECTORS) -> Verdict:
     """The verdict on ``facts``; the same for every order in which they were read."""
-    shown = diagnose_from_evidence(facts, detectors)
-    steps = IsolatedSteps()
-    usual = steps.made(say("what usually lies behind it"), lambda: with_differential(shown, facts), shown)
-    who = say("which rank it was")
-    verdict = replace(
-        usual, findings=steps.made(who, lambda: name_remaining_rank(facts, usual.findings), usual.findings)
-    )
-    return replace(verdict, not_checked=(*verdict.not_checked, *steps.failed))
+    return _run(PASSES, facts, detectors)
 
 
 def diagnose_from_evidence(facts: Facts, detectors: Sequence[Detector] = ALL_DETECTORS) -> Verdict:
     """The verdict on what the evidence shows by itself, without what known incidents make likely."""
-    answers = run_detectors(facts, detectors)
-    steps = IsolatedSteps()
-    made = steps.made
-    gaps: list[NotChecked] = [
-        *made(say("what is missing"), lambda: [*gaps_of(facts), *unreadable_stacks(facts)], _NONE)
-    ]
-    limit = certainty_limit([*facts.not_checked, *answers.not_checked, *gaps], facts.unread)
-    findings = rank_findings(
-        cap_unverified_claims(facts, cap_misplaced_findings(facts, tuple(answers.findings))), limit
-    )
-    findings = made(say("what the job outlived"), lambda: downgrade_outlived(facts, findings), findings)
-    if not findings:
-        findings = made(_STATE, lambda: unexplained_findings(facts), ())
-    health = made(_STATE, lambda: health_of(facts), Health(()))
-    if not health.proof and all(finding.severity is Severity.NOTE for finding in findings):
-        findings = place_among_notes(facts, unproven_health(facts, health), findings)
-    gaps += made(
-        say("what is missing"), lambda: [*missing_stacks(facts, findings), *missing_end(facts, findings)], _NONE
-    )
-    findings = made(
-        say("what machines tell"), lambda: note_machine_state(facts, note_repeats(facts, findings)), findings
-    )
-    findings = made(say("which rank it was"), lambda: name_remaining_rank(facts, findings), findings)
-    findings = made(say("what came after the limit"), lambda: note_late_ends(facts, findings), findings)
-    status = made(_STATE, lambda: status_of(facts, findings, health), Status.UNKNOWN)
+    return _run((*FROM_EVIDENCE, *AT_LAST), facts, detectors)
+
+
+def _run(passes: Sequence[Pass], facts: Facts, detectors: Sequence[Detector]) -> Verdict:
     verdict = Verdict(
-        status=status,
+        status=Status.UNKNOWN,
         world_size=facts.world_size,
         ranks_seen=facts.ranks_seen,
         ranks_missing=facts.ranks_missing,
-        findings=findings,
-        ruled_out=made(say("what is ruled out"), lambda: ruled_out_by(facts, findings, limit), ()),
+        findings=(),
+        not_checked=tuple(facts.not_checked),
         unread=tuple(dict.fromkeys(facts.unread)),
-        restart=made(
-            say("whether to restart"),
-            lambda: exclude_repeated_host(facts, findings, restart_after(findings, facts.checkpoints)),
-            Restart(),
-        ),
-        stalled_since=made(say("since when"), lambda: stalled_since(facts), None),
-        checked=proof_as_checks(health.proof) if status is Status.HEALTHY else (),
     )
-    verdict = made(say("how bad it is at this moment"), lambda: adjust_to_live_job(verdict, facts), verdict)
-    failed = join_failures([*facts.not_checked, *answers.not_checked, *gaps, *steps.failed])
-    return withdraw_health(replace(verdict, not_checked=_once(failed)))
-
-
-_NONE: list[NotChecked] = []
-_STATE = say("how the job stands")
-
-
-def run_detectors(facts: Facts, detectors: Sequence[Detector]) -> DetectorResults:
-    """Run every detector; none knows of another, and one that fails costs only its own answer."""
-    answers = DetectorResults()
-    for detector in detectors:
-        for answer in _results_of(detector, facts):
-            if isinstance(answer, Signal):
-                answers.findings.append(_with_nodes(grade_signal(answer, detector.name), facts))
-            else:
-                answers.not_checked.append(answer)
-    return answers
-
-
-def _with_nodes(finding: Finding, facts: Facts) -> Finding:
-    """``finding`` with the nodes of its ranks, where the detector names none."""
-    return finding if finding.nodes else replace(finding, nodes=hosts_of(facts, finding.ranks))
-
-
-def _results_of(detector: Detector, facts: Facts) -> Iterator[DetectorResult]:
-    try:
-        yield from detector.check(facts)
-    except MemoryError:
-        raise  # not this detector's fault: the whole is too large
-    except Exception as error:  # noqa: BLE001 - the boundary of one detector
-        yield NotChecked.after(error, say("whether it is {causes}", causes=detector.cause.value), Certainty.LIKELY)
-
-
-def certainty_limit(not_checked: Sequence[NotChecked], unread: Sequence[Unread] = ()) -> Certainty:
-    """The most certain that anything may be, given what could not be looked at."""
-    lost = any(item.failed or item.lost or item.rank is not None for item in unread)
-    limit = Certainty.LIKELY if lost else Certainty.CERTAIN
-    for gap in not_checked:
-        if gap.caps is not None:
-            limit = limit.capped(gap.caps)
-    return limit
-
-
-def _once(not_checked: Sequence[NotChecked]) -> tuple[NotChecked, ...]:
-    """Each gap once; the same question asked by two detectors is one question."""
-    seen: dict[str, NotChecked] = {}
-    for gap in not_checked:
-        seen.setdefault(str(gap.what), gap)
-    return tuple(seen.values())
+    verdict = ask_detectors(facts, verdict, detectors)
+    for step in passes:
+        steps = IsolatedSteps()
+        verdict = steps.made(step.answers, partial(step.run, facts, verdict), verdict)
+        verdict = replace(verdict, not_checked=(*verdict.not_checked, *steps.failed))
+    return verdict

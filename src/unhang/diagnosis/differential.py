@@ -13,8 +13,8 @@ from typing import get_args
 
 from msgspec import convert
 
-from unhang.diagnosis.adjustments.excluded_causes import excluded_causes
 from unhang.diagnosis.feature_names import feature_text
+from unhang.diagnosis.ruled_out import excluded_causes
 from unhang.diagnosis.settling_observations import settling_observation
 from unhang.facts.incident_features import incident_features
 from unhang.facts.model import Facts
@@ -40,8 +40,12 @@ def features_of(facts: Facts, findings: Sequence[Finding]) -> frozenset[str]:
     return incident_features(facts) | {f"found:{f.cause.value}:{f.certainty.value}" for f in findings}
 
 
-def with_differential(verdict: Verdict, facts: Facts) -> Verdict:
-    """``verdict`` with its candidates where none of its findings is *likely*; the first of them leads then."""
+def list_candidates(facts: Facts, verdict: Verdict) -> Verdict:
+    """Lists candidates where nothing is *likely* (below); the first of them leads where nothing at all was found.
+
+    Causes that the order of time, who had come, or steps that grew slower before rule out (``ruled_out.py``) do not
+    stand among them, however often logs that look alike had them.
+    """
     if not verdict.findings or verdict.findings[0].severity is Severity.NOTE or _explained(verdict.findings):
         return verdict
     if verdict.status is Status.SLOW:
@@ -100,7 +104,7 @@ def cause_phrase(cause: Cause) -> Text:
 def _in_source(facts: Facts) -> Mapping[Cause, tuple[Text, ...]]:
     if not facts.sources:
         return {}
-    from unhang.diagnosis.context.source_suspects import source_suspects
+    from unhang.diagnosis.source_suspects import source_suspects
 
     return source_suspects(facts)
 

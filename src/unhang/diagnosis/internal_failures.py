@@ -9,7 +9,15 @@ from unhang.findings import Cause, Certainty, Finding, NotChecked, Severity, Sta
 from unhang.sentences import say
 
 
-def join_failures(gaps: Sequence[NotChecked]) -> list[NotChecked]:
+def tell_own_failures(_: object, verdict: Verdict) -> Verdict:
+    """Tells each gap once, joins what unhang itself failed on, and calls nothing healthy then."""
+    once: dict[str, NotChecked] = {}
+    for gap in _join_failures(verdict.not_checked):
+        once.setdefault(str(gap.what), gap)
+    return withdraw_health(replace(verdict, not_checked=tuple(once.values())))
+
+
+def _join_failures(gaps: Sequence[NotChecked]) -> list[NotChecked]:
     """``gaps``, our own failures first; detectors that failed in one place are one gap that names all their causes."""
     kept: list[NotChecked] = []
     by_place: dict[str, int] = {}

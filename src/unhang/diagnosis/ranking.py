@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from unhang.diagnosis.explaining_away import explains, leads_despite_certainty
-from unhang.findings import Cause, Certainty, Consequence, Finding, RemedyKind, Severity
+from unhang.facts.model import Facts
+from unhang.findings import Cause, Certainty, Consequence, Finding, RemedyKind, Severity, Verdict
 
 # Among findings of equal certainty about the same ranks: what ended or froze a process explains what it then did not
 # do; an order or mismatch explains why a rank stands where it stands.
@@ -38,13 +39,26 @@ MAX_ROOTS = 32
 """So many findings, the strongest, may explain others: a job of a thousand groups has as many findings."""
 
 
-def rank_findings(findings: Sequence[Finding], limit: Certainty) -> tuple[Finding, ...]:
-    """Most certain first; on a tie the one that explains more ranks, then the root before what follows from it.
+def rank(_: Facts, verdict: Verdict) -> Verdict:
+    """Makes one list of the findings.
 
-    ``unknown`` leads only where nothing better than *possible* explains the same stall.
+    - **Answer**: an ``unknown`` is answered by any finding that is *likely* and speaks of the same ranks.
+    - **Order**: more certain first; on a tie what ended or froze a process, then the stronger grade, then who names
+      ranks, then ``PRECEDENCE``.
+    - **Join**: findings of one cause that share ranks or the place are one, and so are two of which one names no rank,
+      unless group, node, place or severity contradict: detectors look at the first attempt alone, so both speak of one
+      incident. The one that names ranks speaks, the other adds evidence, changes and consequences. Ranks that are only
+      *possible* stay apart from a *likely* finding without any.
+    - **Explain away** (``explaining_away.py``, a table): what a stronger finding explains becomes its consequence, and
+      what follows from that as well. A process that died explains timeouts and resets of its partners; a crash whose
+      own lines name a reason follows from that reason.
     """
-    capped = [replace(f, certainty=f.certainty.capped(limit)) for f in findings]
-    ordered = _joined(sorted(_without_answered_unknowns(capped), key=_order))
+    return replace(verdict, findings=rank_findings(verdict.findings))
+
+
+def rank_findings(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Most certain first, the root before what follows from it, each once."""
+    ordered = _joined(sorted(_without_answered_unknowns(findings), key=_order))
     return tuple(_nested(_behind_their_roots(ordered)))
 
 
@@ -88,7 +102,7 @@ def _is_root(finding: Finding) -> bool:
     return PRECEDENCE.index(finding.cause) <= PRECEDENCE.index(Cause.RANK_FROZEN)
 
 
-def _without_answered_unknowns(findings: list[Finding]) -> list[Finding]:
+def _without_answered_unknowns(findings: Sequence[Finding]) -> list[Finding]:
     """An ``unknown`` about ranks or a group that another finding explains well is answered."""
     known = [f for f in findings if f.cause is not Cause.UNKNOWN and f.certainty is not Certainty.POSSIBLE]
     return [f for f in findings if f.cause is not Cause.UNKNOWN or not any(_answers(k, f) for k in known)]

@@ -12,7 +12,7 @@ import pytest
 from tests import leavings
 from tests.fuzz.diagnosing import verdict_on
 from tests.fuzz.seeds import CASES, files_of, listed
-from unhang.diagnosis.diagnose import certainty_limit
+from unhang.diagnosis.grades import certainty_limit
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.own_files.bundle import read_manifest
 from unhang.evidence.own_files.listed_files import MAX_NAMED

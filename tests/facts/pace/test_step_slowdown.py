@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.facts.logs.test_log_facts import facts_of
-from unhang.diagnosis.adjustments.excluded_causes import SLOWING_CAUSES
 from unhang.diagnosis.diagnose import diagnose
+from unhang.diagnosis.ruled_out import SLOWING_CAUSES
 from unhang.facts.pace.step_slowdown import StepSlowdown, step_slowdown
 from unhang.findings import Certainty, Status
 

@@ -14,8 +14,8 @@ import pytest
 from tests.command import unhang
 from tests.watch.attach.plain_jobs import plain_job
 from tests.watch.attach.stranger import stranger
-from unhang.diagnosis.adjustments.severity_while_running import WORK_CAUSES
 from unhang.diagnosis.diagnose import diagnose
+from unhang.diagnosis.severity import WORK_CAUSES
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Cause, Certainty, Status, Verdict

@@ -11,6 +11,7 @@ from unhang.findings import Evidence, Source, shortened
 from unhang.knowledge.messages import message_row
 
 MAX_QUOTES = 4
+_WAITED_TOO_LONG = ("wd.", "hb.", "gloo.to", "mb.one", "mb.many", "store.wait", "dump.recv", "det.")
 _HEAD = re.compile(r"^.*(?:NCCL WARN |terminated with exception: |kernel: )")
 _NUMBERS = re.compile(r"\d+")
 
@@ -22,6 +23,11 @@ def events_stating(facts: Facts, *statements: str) -> tuple[LogEvent, ...]:
     """
     wanted = set(statements)
     return first_attempt(facts.events_where(lambda kind: (row := message_row(kind)).says in wanted and not row.benign))
+
+
+def timeout_events(facts: Facts) -> tuple[LogEvent, ...]:
+    """Log lines that say that somebody waited for too long."""
+    return facts.events_of(*_WAITED_TOO_LONG)
 
 
 def first_attempt(events: Iterable[LogEvent]) -> tuple[LogEvent, ...]:

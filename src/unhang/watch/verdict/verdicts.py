@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from unhang.diagnosis.adjustments.severity_while_running import WORK_CAUSES
 from unhang.diagnosis.diagnose import diagnose
+from unhang.diagnosis.severity import WORK_CAUSES
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts

@@ -1,14 +1,16 @@
-"""Whether to run again as it is, after a change, or without a node."""
+"""Whether to run again as it is, after a change, or without a node, and from which checkpoint."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from unhang.diagnosis.context.resume_checkpoints import last_complete, torn_since
+from unhang.diagnosis.lead_notes import STAYS_WITH_HOST, hosts_of_job, named_before
+from unhang.evidence.checkpoints import checkpoint as layouts
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
-from unhang.findings import Cause, Certainty, Ending, Finding, RemedyKind, Restart, Severity
-from unhang.sentences import say
+from unhang.facts.model import Facts
+from unhang.findings import Cause, Certainty, Ending, Finding, RemedyKind, Restart, Severity, TornCheckpoint, Verdict
+from unhang.sentences import Text, say
 
 _PROGRAM = {
     Cause.UNEVEN_DATA,
@@ -27,13 +29,32 @@ _PROGRAM = {
 }
 
 
+def advise_restart(facts: Facts, verdict: Verdict) -> Verdict:
+    """Says whether to restart as it is, after a change or without a node, and from which checkpoint. A host that
+    verdicts of earlier runs named too is left out.
+    """
+    restart = restart_after(verdict.findings, facts.checkpoints)
+    return replace(verdict, restart=_without_repeated_host(facts, verdict.findings, restart))
+
+
+def _without_repeated_host(facts: Facts, findings: tuple[Finding, ...], restart: Restart) -> Restart:
+    """In a job of several hosts."""
+    if not findings or findings[0].cause not in STAYS_WITH_HOST or restart.advice == "without-node":
+        return restart
+    again = {guilt.name for guilt in named_before(facts, findings[0]) if guilt.kind == "host"}
+    if not again or len(hosts_of_job(facts)) < 2:
+        return restart
+    because = say("verdicts of earlier runs named {hosts} too", hosts=", ".join(sorted(again)))
+    return replace(restart, advice="without-node", exclude_nodes=tuple(sorted(again)), because=because)
+
+
 def restart_after(findings: tuple[Finding, ...], checkpoints: Sequence[Checkpoint] = ()) -> Restart:
     """The advice that follows from the leading finding, and from which of ``checkpoints`` (newest first) to go on."""
-    whole = last_complete(checkpoints)
+    whole = next((one for one in checkpoints if one.whole), None)
     return replace(
         _advice(findings),
         last_complete_checkpoint=whole.path if whole is not None else None,
-        torn_checkpoints=torn_since(checkpoints),
+        torn_checkpoints=_torn_since(checkpoints),
     )
 
 
@@ -65,3 +86,25 @@ def _advice(findings: tuple[Finding, ...]) -> Restart:
     if lead.cause is Cause.RANK_FROZEN and all(r.kind is not RemedyKind.CODE for r in lead.remedies):
         return Restart("as-is", because=say("a rank was held from outside; nothing in the program has to change"))
     return Restart("after-change", because=say("see the first remedy"))
+
+
+_TORN_SHOWN = 3
+_BECAUSE = {
+    layouts.CUT_OFF: say("{detail} is cut off"),
+    layouts.MISSING: say("{detail} is not there"),
+    layouts.RANKS: say("only {detail} ranks wrote their part"),
+    layouts.UNFINISHED: say("it was not finished: {detail}, which is written last, is missing or older"),
+    layouts.NO_MARK: say("{detail} has no end mark, so nobody can tell whether it is whole"),
+    layouts.REFUSED: say("it cannot be read ({detail})"),
+}
+
+
+def _torn_since(found: Sequence[Checkpoint]) -> tuple[TornCheckpoint, ...]:
+    """Those newer than the last whole one, which a restart must not take."""
+    torn = []
+    for one in found:
+        if one.whole:
+            break
+        because = _BECAUSE[one.flaw]
+        torn.append(TornCheckpoint(one.path, Text(because.template, {"detail": one.detail or one.layout})))
+    return tuple(torn[:_TORN_SHOWN])

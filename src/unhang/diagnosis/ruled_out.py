@@ -1,27 +1,34 @@
-"""What the facts contradict: causes that somebody would suspect, and why it was not that."""
+"""Causes that the facts contradict."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+from unhang.diagnosis.grades import certainty_limit
+from unhang.diagnosis.severity import WORK_CAUSES
 from unhang.facts.alignment.broadcast_roots import partly_finished_call
+from unhang.facts.endings.crashes import first_timeouts
+from unhang.facts.endings.ended_by_user import ended_by_user
+from unhang.facts.endings.first_timeouts import TimeoutOrder
 from unhang.facts.laggard.idle_at_line import is_idle_at_line
 from unhang.facts.model import CodeContext, Facts, RankFacts, Stall
+from unhang.facts.pace.step_slowdown import step_slowdown
 from unhang.facts.waiting.progress_from_stacks import in_collective
-from unhang.findings import Cause, Certainty, Finding, RuledOut
+from unhang.findings import Cause, Certainty, RuledOut, Verdict
 from unhang.knowledge.single_rank_work_words import single_rank_work_words
 from unhang.sentences import say
 
 
-def ruled_out_by(facts: Facts, findings: tuple[Finding, ...], limit: Certainty) -> tuple[RuledOut, ...]:
-    """Contradicted causes, most suspected first; never one that is also found.
+def rule_out(facts: Facts, verdict: Verdict) -> Verdict:
+    """Names causes that somebody would suspect in a stall and that the facts contradict, most suspected first.
 
-    Nothing is ruled out in a job that has not stalled, nor where a gap in the evidence caps certainty at ``limit``.
+    None of them is also found, and there are none where a gap caps every certainty.
     """
-    if limit is not Certainty.CERTAIN:
-        return ()
-    found = {finding.cause for finding in findings}
-    return tuple(answer for answer in _contradicted(facts) if answer.cause not in found)
+    if certainty_limit(verdict.not_checked, verdict.unread) is not Certainty.CERTAIN:
+        return verdict
+    found = {finding.cause for finding in verdict.findings}
+    return replace(verdict, ruled_out=tuple(answer for answer in _contradicted(facts) if answer.cause not in found))
 
 
 def _contradicted(facts: Facts) -> Iterator[RuledOut]:
@@ -105,3 +112,49 @@ def _cycle(facts: Facts) -> Iterator[RuledOut]:
             Cause.DEADLOCK_ORDER,
             say("nobody waits in a circle: in the end all wait for {roots:who}", roots=graph.roots),
         )
+
+
+_ENDS_A_PROCESS = frozenset((Cause.RANK_CRASHED, Cause.HOST_MEMORY))
+_BELOW_THE_PROGRAM = frozenset(
+    (
+        Cause.DEVICE_MAPPING,
+        Cause.GPU_HARDWARE,
+        Cause.NETWORK_CONFIG,
+        Cause.NETWORK_FAULT,
+        Cause.P2P_BROKEN,
+        Cause.VERSION_MISMATCH,
+    )
+)
+"""By which a call hangs that every rank has joined."""
+
+SLOWING_CAUSES = WORK_CAUSES | {Cause.NETWORK_FAULT}
+"""What makes steps longer before it stops them; a call that somebody never makes stops a job at once."""
+
+
+def excluded_causes(facts: Facts) -> frozenset[Cause]:
+    """The causes that cannot be, by the order of time, by who had come, and by steps that took longer before."""
+    grew = frozenset() if step_slowdown(facts) is None else frozenset(Cause) - SLOWING_CAUSES
+    return _of_processes(facts) | _of_first_call(facts) | grew
+
+
+def _of_processes(facts: Facts) -> frozenset[Cause]:
+    """All that could be waited for were there when the first limit passed."""
+    awaited = {rank for stall in facts.stalls for rank in stall.laggards} or set(range(facts.world_size or 0))
+    timeouts = first_timeouts(facts)
+    outlived = awaited and all(
+        (known := facts.ranks.get(rank)) is not None
+        and known.exit is not None
+        and timeouts.classify_exit(known.exit, rank) is TimeoutOrder.AFTER
+        for rank in awaited
+    )
+    return _ENDS_A_PROCESS if outlived else frozenset()
+
+
+def _of_first_call(facts: Facts) -> frozenset[Cause]:
+    """Somebody ended it in its first call: no rank had ended by itself, and no batch had been drawn."""
+    ended = ended_by_user(facts)
+    if ended is None or not ended.joined:
+        return frozenset()
+    if ended.all_joined:
+        return frozenset(Cause) - _BELOW_THE_PROGRAM
+    return _ENDS_A_PROCESS | {Cause.GPU_OOM, Cause.UNEVEN_DATA, Cause.TIMEOUT_TOO_SHORT}

@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 
+from unhang.evidence.own_files.run_items import RankProcess
 from unhang.facts.endings.good_endings import good_endings
 from unhang.facts.model import Facts, RankState
-from unhang.findings import Cause, Certainty, Finding, NotChecked, Severity
+from unhang.findings import Cause, Certainty, Finding, NotChecked, Severity, Verdict
 from unhang.sentences import say
 
 RECORDER_ON = "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_FR_BUFFER_SIZE=2000"
 
 
-def missing_stacks(facts: Facts, findings: tuple[Finding, ...]) -> Iterator[NotChecked]:
+def name_gaps(facts: Facts, verdict: Verdict) -> Verdict:
+    """Names what was not given: ranks, entries of a dump, the world size, stacks that nobody could read from outside.
+    Such a gap may cap every certainty, as may anything that was lost or could not be read.
+    """
+    gaps = (*_missing_ranks(facts), *_recorder_off(facts), *_no_world(facts), *_unreadable_stacks(facts))
+    return replace(verdict, not_checked=(*verdict.not_checked, *gaps))
+
+
+def name_gaps_of_lead(facts: Facts, verdict: Verdict) -> Verdict:
+    """Names the stacks that an ``unknown`` in the lead lacks, and the end that a log of a slow job lacks."""
+    if not verdict.findings:
+        return verdict
+    lead = verdict.findings[0]
+    return replace(
+        verdict, not_checked=(*verdict.not_checked, *_missing_stacks(facts, lead), *_missing_end(facts, lead))
+    )
+
+
+def _missing_stacks(facts: Facts, lead: Finding) -> Iterator[NotChecked]:
     """Where ``unknown`` leads: laggards of which no stack was given."""
-    if not findings or findings[0].cause is not Cause.UNKNOWN:
+    if lead.cause is not Cause.UNKNOWN:
         return
-    without = tuple(rank for rank in findings[0].ranks if rank in facts.ranks and facts.ranks[rank].stack is None)
+    without = tuple(rank for rank in lead.ranks if rank in facts.ranks and facts.ranks[rank].stack is None)
     if without:
         yield NotChecked(
             say("what {ranks:who} {ranks:was|were} doing", ranks=without),
@@ -25,9 +46,9 @@ def missing_stacks(facts: Facts, findings: tuple[Finding, ...]) -> Iterator[NotC
         )
 
 
-def missing_end(facts: Facts, findings: tuple[Finding, ...]) -> Iterator[NotChecked]:
+def _missing_end(facts: Facts, lead: Finding) -> Iterator[NotChecked]:
     """Where logs show a slow job, and no line behind its last step tells what became of it."""
-    if not findings or findings[0].severity is not Severity.SLOWS or facts.manifests or not facts.logs:
+    if lead.severity is not Severity.SLOWS or facts.manifests or not facts.logs:
         return
     ended = good_endings(facts)
     if facts.exits or facts.tracebacks or ended.whole or ended.ranks or facts.events_of("te.", "slurm.", "k8s."):
@@ -37,13 +58,6 @@ def missing_end(facts: Facts, findings: tuple[Finding, ...]) -> Iterator[NotChec
         say("no exit, no limit and no word of an end was read: it may have gone on, stood still or been killed"),
         how="unhang diagnose launcher.log rank_*.log, each to its last line",
     )
-
-
-def gaps_of(facts: Facts) -> Iterator[NotChecked]:
-    """Missing ranks, dumps without entries, groups whose members are not known."""
-    yield from _missing_ranks(facts)
-    yield from _recorder_off(facts)
-    yield from _no_world(facts)
 
 
 def _missing_ranks(facts: Facts) -> Iterator[NotChecked]:
@@ -105,3 +119,31 @@ def _no_world(facts: Facts) -> Iterator[NotChecked]:
             how="unhang diagnose launcher.log rank_*.log",
             caps=Certainty.LIKELY if len(seen) <= max(seen) or len(seen) == 1 else None,
         )
+
+
+def _unreadable_stacks(facts: Facts) -> Iterator[NotChecked]:
+    """One gap for each reason. What the ranks' own records name is one thread of several, so nothing is certain."""
+    together: dict[tuple[str, bool], list[RankProcess]] = defaultdict(list)
+    for manifest in facts.manifests:
+        for process in manifest.processes:
+            if process.not_seen:
+                together[process.not_seen, process.from_record].append(process)
+    for (reason, from_record), processes in sorted(together.items()):
+        ranks = tuple(sorted(process.rank for process in processes))
+        yield NotChecked(
+            say("all threads of {ranks:who}", ranks=ranks)
+            if from_record
+            else say("what {ranks:who} {ranks:was|were} doing", ranks=ranks),
+            say("{reason}; one thread is known from the record the rank keeps", reason=reason)
+            if from_record
+            else say("{reason}; only the process state was seen", reason=reason),
+            how=_how(reason, processes),
+            caps=Certainty.LIKELY,
+        )
+
+
+def _how(reason: str, processes: list[RankProcess]) -> str:
+    if "not installed" in reason:
+        return "pip install py-spy"
+    pid = next((process.pid for process in processes if process.pid is not None), "PID")
+    return f"sudo py-spy dump --pid {pid} (a container needs --cap-add=SYS_PTRACE)"

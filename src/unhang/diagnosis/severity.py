@@ -1,28 +1,89 @@
-"""How bad work of one rank is: in a job that lives on it slows the others down, until their own limit is near."""
+"""How bad a finding is: in a job that went on after it, and in one that lives."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from unhang.causes.wording.pace_reasons import slowdown_text
-from unhang.diagnosis.context.health import proof_as_checks
-from unhang.diagnosis.context.restart_advice import restart_after
+from unhang.diagnosis.restart import restart_after
+from unhang.evidence.items import Progress
+from unhang.facts.endings.good_endings import good_endings
 from unhang.facts.laggard.user_marked_work import is_overlong, is_planned, marked_work
+from unhang.facts.logs.event_timing import is_preparing
+from unhang.facts.logs.log_statements import timeout_events
 from unhang.facts.model import Facts
 from unhang.facts.pace.step_slowdown import StepSlowdown, slowdown_until_end, step_slowdown
 from unhang.facts.waiting.near_timeout import is_limit_near, live_manifest
-from unhang.findings import Cause, Finding, Restart, Severity, Status, Verdict
+from unhang.findings import Cause, Finding, PassedCheck, Restart, Severity, Source, Status, Verdict
+from unhang.knowledge.messages import message_row
 from unhang.knowledge.remedies import remedy
 from unhang.sentences import Text, say
+
+_ENDS_A_PROCESS = frozenset(("exit", "killed", "restart", "aborted", "stuck"))
+_RAISED = "py.error"
+"""The last line of an exception, which the program may have caught."""
+
+
+def downgrade_outlived(facts: Facts, verdict: Verdict) -> Verdict:
+    """Makes a note of what stands before a good end of the job, where nothing else tells of trouble: no timeout, failed
+    process or restart, and no sample of processes that stood.
+    """
+    ended = good_endings(facts)
+    raised = bool(facts.tracebacks or facts.events_of(_RAISED))
+    if not ended.last or _in_trouble(facts) or (raised and ended.whole is None):
+        return verdict
+    ends = {path: (ending.since_line, ending.source.line or 0) for path, ending in ended.last.items()}
+    findings = (
+        _outlived(f) if f.severity is Severity.STOPS and _is_covered_by(f, ends) else f for f in verdict.findings
+    )
+    return replace(verdict, findings=tuple(findings))
+
+
+def place_among_notes(facts: Facts, leading: Finding, notes: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """``leading`` after the ``notes`` that explain it, and before those that steps outlived."""
+    steps = {log.source.path: (0, _last_step(log.progress)) for log in facts.logs}
+    outlived = tuple(note for note in notes if _is_covered_by(note, steps))
+    return (*(note for note in notes if note not in outlived), leading, *outlived)
+
+
+def _last_step(progress: Iterable[Progress]) -> int:
+    counted = (run.last_line for run in progress if run.last_step > run.first_step and not is_preparing(run))
+    return max(counted, default=0)
+
+
+def _is_covered_by(finding: Finding, lines: Mapping[str, tuple[int, int]]) -> bool:
+    """Each line it rests on stands in a log between the two lines named for it."""
+    return bool(finding.evidence) and all(
+        _is_between(e.source, *lines.get(e.source.path, (0, 0))) for e in finding.evidence
+    )
+
+
+def _is_between(source: Source, since: int, until: int) -> bool:
+    return source.line is not None and since < source.line < until
+
+
+def _in_trouble(facts: Facts) -> bool:
+    if timeout_events(facts) or facts.graph.edges or facts.all_joined_stalls or facts.mismatches:
+        return True
+    if any(exit_.exit_code != 0 for exit_ in facts.exits):
+        return True
+    return bool(facts.events_where(lambda kind: kind != _RAISED and message_row(kind).says in _ENDS_A_PROCESS))
+
+
+def _outlived(finding: Finding) -> Finding:
+    because = say("the job went on after it and ended well")
+    return replace(finding, severity=Severity.NOTE, because=(because, *finding.because))
+
 
 WORK_CAUSES = frozenset((Cause.SINGLE_RANK_WORK, Cause.SLOW_DATA_LOADING, Cause.TIMEOUT_TOO_SHORT, Cause.SLOW_RANK))
 """The laggard gets on by itself."""
 
 
-def adjust_to_live_job(verdict: Verdict, facts: Facts) -> Verdict:
-    """``verdict`` adapted to a live job: since which step it is slower; milder where the job lived on and its laggard
-    worked, far from its limit; no more than a note while that is work its author marked."""
+def adjust_to_live_job(facts: Facts, verdict: Verdict) -> Verdict:
+    """Changes how bad the findings are by how the job goes on: work of one rank only slows a job that lives on, until
+    the limit is near; work that its program has marked is a note; a job that grew slower says since which step.
+    """
     looked = live_manifest(facts)
     if not verdict.findings:
         return verdict
@@ -104,7 +165,7 @@ def _as_note(verdict: Verdict) -> Verdict:
     if verdict.ranks_missing or verdict.unread:
         return replace(verdict, status=Status.UNKNOWN)
     planned = say("what {ranks:who} {ranks:does|do} is planned, by the program's own marks", ranks=findings[0].ranks)
-    return replace(verdict, status=Status.HEALTHY, checked=proof_as_checks((planned,)))
+    return replace(verdict, status=Status.HEALTHY, checked=(PassedCheck("health", planned),))
 
 
 def _as_slow(verdict: Verdict) -> Verdict:

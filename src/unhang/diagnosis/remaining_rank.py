@@ -9,7 +9,7 @@ from unhang.facts.laggard.work_spanning_timeout import absent_rank
 from unhang.facts.logs.log_statements import events_stating
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Finding, Grade
+from unhang.findings import Cause, Finding, Grade, Verdict
 from unhang.sentences import Text, say
 
 OF_ONE_RANK = frozenset(
@@ -36,23 +36,25 @@ _BY_ABSENCE = frozenset((*OF_ONE_RANK, Cause.RANK_CONDITIONAL_COLLECTIVE, Cause.
 """Causes of whoever did not come."""
 
 
-def name_remaining_rank(facts: Facts, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """``findings``; the first, if it names no rank and lies with one, names the one that is left."""
-    first = findings[0] if findings else None
+def name_remaining_rank(facts: Facts, verdict: Verdict) -> Verdict:
+    """Names the rank that is left when all others are accounted for, and what it was left by, where the first finding
+    lies with one rank and names none.
+    """
+    first = verdict.findings[0] if verdict.findings else None
     if first is None or (first.ranks and not is_whole_job(facts, first.ranks)):
-        return findings
+        return verdict
     # What usually lies behind a line is not what the line is about.
     who = ranks_named if first.ranks or first.grade is Grade.BASE_RATE else reporting_ranks
     told = who(facts, first.evidence) if first.cause in _BY_A_PROCESS else ()
     if told and not is_whole_job(facts, told):
-        return (replace(first, ranks=told), *findings[1:])
+        return verdict.led_by(replace(first, ranks=told))
     if first.ranks or first.cause not in _BY_ABSENCE:
-        return findings
+        return verdict
     left = _remaining_rank(facts) or _by_its_card(facts, first) or _main_process(facts, first)
     if left is None:
-        return findings
+        return verdict
     rank, because = left
-    return (replace(first, ranks=(rank,), because=(*first.because, because)), *findings[1:])
+    return verdict.led_by(replace(first, ranks=(rank,), because=(*first.because, because)))
 
 
 def _remaining_rank(facts: Facts) -> tuple[int, Text] | None:

@@ -11,7 +11,7 @@ from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Cause, Certainty, Verdict
 
-CASES = Path(__file__).parents[2] / "cases"
+CASES = Path(__file__).parents[1] / "cases"
 OF_PROGRAMS = {Cause.UNEVEN_DATA, Cause.COLLECTIVE_MISMATCH, Cause.RANK_CONDITIONAL_COLLECTIVE, Cause.SINGLE_RANK_WORK}
 
 

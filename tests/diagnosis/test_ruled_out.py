@@ -7,26 +7,28 @@ from pathlib import Path
 import pytest
 
 from tests.test_cases import CASES, case_folders, expected, name_of
-from unhang.diagnosis.context.ruled_out import ruled_out_by
+from unhang.diagnosis.ruled_out import rule_out
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.facts.model import Facts
-from unhang.findings import Cause, Certainty
+from unhang.findings import Cause, Certainty, NotChecked, RuledOut, Status, Verdict
+from unhang.sentences import say
 
 
-def facts_of(folder: Path) -> Facts:
-    return build_facts(read_evidence([str(folder / "input")]))
+def ruled_out_in(folder: Path, *gaps: NotChecked) -> tuple[RuledOut, ...]:
+    """Where no detector finds anything, and only ``gaps`` could not be looked at."""
+    facts = build_facts(read_evidence([str(folder / "input")]))
+    return rule_out(facts, Verdict(Status.UNKNOWN, None, (), (), (), not_checked=gaps)).ruled_out
 
 
 @pytest.mark.parametrize("folder", [path for path in case_folders() if path.name.startswith("hit_")], ids=name_of)
 def test_the_true_cause_is_not_ruled_out_even_when_no_rule_finds_it(folder: Path) -> None:
-    answers = ruled_out_by(facts_of(folder), (), Certainty.CERTAIN)
+    answers = ruled_out_in(folder)
 
     assert expected(folder)["cause"] not in {answer.cause.value for answer in answers}
 
 
 def test_a_rank_that_works_rules_out_the_network_and_says_why() -> None:
-    answers = ruled_out_by(facts_of(CASES / "single-rank-work" / "hit_rank_0_saves"), (), Certainty.CERTAIN)
+    answers = ruled_out_in(CASES / "single-rank-work" / "hit_rank_0_saves")
 
     because = {answer.cause: str(answer.because) for answer in answers}
     assert "rank 0 never entered" in because[Cause.NETWORK_FAULT]
@@ -37,9 +39,11 @@ def test_a_rank_that_works_rules_out_the_network_and_says_why() -> None:
 @pytest.mark.parametrize("cause", ["network-fault", "gpu-hardware"])
 def test_where_everybody_joined_the_network_is_not_ruled_out(cause: str) -> None:
     for folder in (CASES / cause).iterdir():
-        answers = ruled_out_by(facts_of(folder), (), Certainty.CERTAIN)
+        answers = ruled_out_in(folder)
         assert Cause.NETWORK_FAULT not in {answer.cause for answer in answers}, folder
 
 
 def test_with_a_gap_in_the_evidence_nothing_is_ruled_out() -> None:
-    assert ruled_out_by(facts_of(CASES / "single-rank-work" / "hit_rank_0_saves"), (), Certainty.LIKELY) == ()
+    gap = NotChecked(say("a rank"), say("nothing of it was given"), caps=Certainty.LIKELY)
+
+    assert ruled_out_in(CASES / "single-rank-work" / "hit_rank_0_saves", gap) == ()

@@ -1,0 +1,53 @@
+"""The passes and the grades in docs/reasoning.md, from what runs.
+
+python scripts/reasoning.py [--check]
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from unhang.diagnosis.detectors import ask_detectors
+from unhang.diagnosis.diagnose import PASSES
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reasoning.md"
+
+
+def passes() -> Iterator[str]:
+    """One item a pass: where it stands, and its docstring."""
+    number_of: dict[Callable[..., Any], int] = {}
+    for number, run in enumerate((ask_detectors, *(step.run for step in PASSES)), 1):
+        said = f"As {number_of[run]}." if run in number_of else inspect.getdoc(run) or ""
+        number_of.setdefault(run, number)
+        place = run.__module__.removeprefix("unhang.").replace(".", "/")
+        yield f"{number}. `{place}.py` (`{run.__name__}`):\n" + _indented(said.replace("``", "`"))
+
+
+def _indented(text: str) -> str:
+    return "".join(f"   {line}".rstrip() + "\n" for line in text.splitlines())
+
+
+def page(text: str) -> str:
+    """``text`` with what stands between the marks as it should be."""
+    for name, lines in (("passes", passes()),):
+        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+        head, _, rest = text.partition(begin)
+        text = f"{head}{begin}{''.join(lines)}{end}{rest.partition(end)[2]}"
+    return text
+
+
+def main() -> int:
+    """Write the page, or say with ``--check`` whether it is as it should be."""
+    text = PAGE.read_text(encoding="utf-8")
+    if "--check" in sys.argv[1:]:
+        return int(page(text) != text)
+    PAGE.write_text(page(text), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,1 +1,0 @@
-"""Passes that change a finding after its detector: certainty, severity, ranks."""

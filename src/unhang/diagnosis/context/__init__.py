@@ -1,1 +1,0 @@
-"""What a verdict says beside its findings: health, gaps, restart, checkpoints."""

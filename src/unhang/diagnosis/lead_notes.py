@@ -1,0 +1,171 @@
+"""What is added to the first finding, whatever detector it is of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from unhang.causes.wording import machine_reasons
+from unhang.evidence.own_files.earlier_verdicts import EarlierSuspect, gpus_named
+from unhang.facts.endings.crashes import Crash, crashes_after_timeout, first_timeouts, signal_name
+from unhang.facts.machine.machine_state import MachineSign, machine_signs, signs_of_rank, spinning_cards, storage_signs
+from unhang.facts.model import Facts, RankState
+from unhang.findings import Cause, Consequence, Finding, Phase, Severity, Verdict
+from unhang.knowledge.numbers import utc_time
+from unhang.sentences import Text, say
+
+STAYS_WITH_HOST = (Cause.GPU_HARDWARE, Cause.NETWORK_FAULT, Cause.P2P_BROKEN, Cause.SLOW_RANK, Cause.HOST_MEMORY)
+_MAY_BE_THE_HOST = (*STAYS_WITH_HOST, Cause.RANK_FROZEN, Cause.RANK_CRASHED, Cause.UNKNOWN)
+
+
+def note_repeats(facts: Facts, verdict: Verdict) -> Verdict:
+    """Adds a reason to the first finding where verdicts of earlier runs named its host or card."""
+    lead = verdict.lead
+    if lead is None or lead.cause not in _MAY_BE_THE_HOST:
+        return verdict
+    notes = tuple(_note(guilt) for guilt in named_before(facts, lead))
+    return verdict.led_by(replace(lead, because=(*lead.because, *notes))) if notes else verdict
+
+
+def named_before(facts: Facts, lead: Finding) -> Iterator[EarlierSuspect]:
+    """Hosts and cards of ``lead`` that verdicts of earlier runs named."""
+    hosts = set(lead.nodes) | {facts.ranks[r].host or "" for r in lead.ranks if r in facts.ranks}
+    if lead.cause is Cause.UNKNOWN and not lead.ranks:
+        hosts = hosts_of_job(facts)
+    cards = gpus_named(" ".join(item.text for item in lead.evidence), hosts)
+    for guilt in facts.earlier:
+        if (guilt.name in hosts) if guilt.kind == "host" else (guilt.name in cards):
+            yield guilt
+
+
+def hosts_of_job(facts: Facts) -> set[str]:
+    """Every host that is known to run a rank."""
+    return {rank.host for rank in facts.ranks.values() if rank.host}
+
+
+def _note(guilt: EarlierSuspect) -> Text:
+    last = utc_time(guilt.last_s)
+    return say(
+        "verdicts have named {name} before (runs: {runs}; last on {day}: {cause})",
+        name=guilt.name,
+        runs=guilt.runs,
+        day=last.date().isoformat() if last is not None else "?",
+        cause=guilt.cause,
+    )
+
+
+_NO_ROOM = ("No space left", "Errno 28", "Disk quota exceeded", "inline_container.cc", "iostream error")
+"""The last two are what torch.save says of a disk that took only a part of a file."""
+
+_TAKES_LONG = (
+    *(Cause.SINGLE_RANK_WORK, Cause.SLOW_RANK, Cause.SLOW_DATA_LOADING, Cause.RANK_FROZEN),
+    *(Cause.TIMEOUT_TOO_SHORT, Cause.UNKNOWN),
+)
+"""Of any other cause a slow machine is no part: the program, or another fault, stops the job."""
+_STORES = (Phase.SAVE, Phase.LOG, Phase.DATA)
+MAX_RANKS = 4
+
+
+def note_machine_state(facts: Facts, verdict: Verdict) -> Verdict:
+    """Adds what samples of the machines show to the first finding: a busy card that only waits, a full disk behind a
+    failed write, and what held up a rank that takes long: its card, its processors, its disk.
+    """
+    lead = verdict.lead
+    if lead is None:
+        return verdict
+    signs = (*_full_disks(facts, lead), *_signs_of_lead(facts, lead))
+    notes = (*_spinning(facts, lead), *machine_reasons.because(signs))
+    if not notes:
+        return verdict
+    return verdict.led_by(
+        replace(
+            lead,
+            because=(*lead.because, *notes),
+            evidence=(*lead.evidence, *machine_reasons.evidence(signs)),
+            remedies=(*machine_reasons.remedies(signs), *lead.remedies),
+        )
+    )
+
+
+def _spinning(facts: Facts, lead: Finding) -> Iterator[Text]:
+    """A card that shows 100 % while nothing moves does no work: NCCL's kernel spins until its peers come."""
+    if lead.severity is not Severity.STOPS:
+        return
+    ranks = tuple(sorted({sign.rank for sign in spinning_cards(facts) if sign.rank is not None} - set(lead.ranks)))
+    if ranks:
+        yield say(
+            "the cards of {ranks:who} show full use and do no work: a collective that waits keeps its card busy",
+            ranks=ranks,
+        )
+
+
+def _full_disks(facts: Facts, lead: Finding) -> Iterator[MachineSign]:
+    """The error speaks of no room, and the samples show where there is none."""
+    text = f"{lead.summary} {' '.join(item.text for item in lead.evidence)}"
+    if any(word in text for word in _NO_ROOM):
+        yield from (sign for sign in machine_signs(facts) if sign.kind == "disk-full")
+
+
+def _signs_of_lead(facts: Facts, lead: Finding) -> Iterator[MachineSign]:
+    """What the detector of a rank that takes long did not say itself of this rank's card, processors and disk."""
+    if lead.cause not in _TAKES_LONG:
+        return
+    told = {item.text for item in lead.evidence}
+    for rank in lead.ranks[:MAX_RANKS]:
+        if rank in facts.ranks and facts.ranks[rank].state is RankState.STOPPED:
+            continue
+        storage = storage_signs(facts, (rank,))
+        waits = lead.phase in _STORES or any(sign.kind == "rank-blocked" for sign in storage)
+        for sign in (*signs_of_rank(facts, rank), *(storage if waits else ())):
+            if sign.evidence.text not in told and len(told) < machine_reasons.MAX_SIGNS + len(lead.evidence):
+                told.add(sign.evidence.text)
+                yield sign
+
+
+def note_late_ends(facts: Facts, verdict: Verdict) -> Verdict:
+    """Makes what ended only after the limit had passed a consequence of the first finding: ranks had waited in vain
+    already, so such an end did not start the stall.
+    """
+    late = crashes_after_timeout(facts)
+    lead = verdict.lead
+    if not late or lead is None:
+        return verdict
+    alike: dict[str, list[Crash]] = {}
+    for crash in late:
+        alike.setdefault(_how(crash), []).append(crash)
+    ends = tuple(_consequence(facts, how, crashes) for how, crashes in alike.items())
+    return verdict.led_by(replace(lead, consequences=(*lead.consequences, *ends)))
+
+
+def _how(crash: Crash) -> str:
+    if crash.signal is not None:
+        return signal_name(crash.signal)
+    return crash.exception or f"exit code {crash.exit_code}"
+
+
+def _consequence(facts: Facts, how: str, crashes: list[Crash]) -> Consequence:
+    ranks = tuple(sorted({c.rank for c in crashes if c.rank is not None}))
+    return Consequence(Cause.RANK_CRASHED, ranks, len(crashes), _summary(facts, how, crashes[0], ranks))
+
+
+def _summary(facts: Facts, how: str, first: Crash, ranks: tuple[int, ...]) -> Text:
+    past_s = first_timeouts(facts).after_s(first.time_s, first.attempt)
+    if past_s is None or past_s <= 0:
+        if not ranks:
+            return say("a process ended with {how} after a limit had passed: the stall was there before", how=how)
+        return say(
+            "{ranks:who} ended with {how} after a limit had passed: the stall was there before", ranks=ranks, how=how
+        )
+    after_s = round(past_s)
+    if not ranks:
+        return say(
+            "a process ended with {how} {after} s after the limit had passed: the stall was there before",
+            how=how,
+            after=after_s,
+        )
+    return say(
+        "{ranks:who} ended with {how} {after} s after the limit had passed: the stall was there before",
+        ranks=ranks,
+        how=how,
+        after=after_s,
+    )
