@@ -39,24 +39,24 @@ def place(free: int, files_free: int | None = None, use: str = "checkpoints") ->
     return Storage((JobPath("/out", use, exists=True, writable=True, size=1 << 50, free=free, files_free=files_free),))
 
 
-@turns("disk_space.nothing")
+@turns("storage.nothing")
 def a_full_disk(free: int) -> object:
-    return said(disk_space.ask, place(free, use="dumps"))
+    return said(disk_space, place(free, use="dumps"))
 
 
-@turns("disk_space.min_files")
+@turns("storage.min_files")
 def few_files(count: int) -> object:
-    return said(disk_space.ask, place(1 << 45, count))
+    return said(disk_space, place(1 << 45, count))
 
 
-@turns("disk_space.little")
+@turns("storage.little")
 def a_nearly_full_disk(free: int) -> object:
-    return said(disk_space.ask, place(free))
+    return said(disk_space, place(free))
 
 
-@turns("disk_space.checkpoint")
+@turns("storage.checkpoint")
 def a_disk_for_no_checkpoint(free: int) -> object:
-    return said(disk_space.ask, place(free))
+    return said(disk_space, place(free))
 
 
 @turns("device_crowded.full_share")
@@ -109,52 +109,52 @@ def measured(step: str, seconds: float, *, size: int = 0, memory_free: int = 0) 
     )
 
 
-@turns("storage_files.noted_s")
+@turns("storage.file_noted_s")
 def a_new_file(seconds: float) -> object:
-    return said(storage_files.ask, measured("files", seconds))
+    return said(storage_files, measured("files", seconds))
 
 
-@turns("storage_files.slow_s")
+@turns("storage.file_slow_s")
 def a_slow_new_file(seconds: float) -> object:
-    return said(storage_files.ask, measured("files", seconds))
+    return said(storage_files, measured("files", seconds))
 
 
-@turns("storage_appends.noted_s")
+@turns("storage.append_noted_s")
 def an_append(seconds: float) -> object:
-    return said(storage_appends.ask, measured("appends", seconds))
+    return said(storage_appends, measured("appends", seconds))
 
 
-@turns("storage_appends.slow_s")
+@turns("storage.append_slow_s")
 def a_slow_append(seconds: float) -> object:
-    return said(storage_appends.ask, measured("appends", seconds))
+    return said(storage_appends, measured("appends", seconds))
 
 
-@turns("storage_appends.enough_memory")
+@turns("storage.enough_memory")
 def memory_to_log_to(size: int) -> object:
-    return said(storage_appends.ask, measured("appends", 1.0, memory_free=size))
+    return said(storage_appends, measured("appends", 1.0, memory_free=size))
 
 
-@turns("storage_reads.samples_per_s", 15.9, 16.1)
+@turns("storage.samples_per_s", 15.9, 16.1)
 def a_random_read(a_second: float) -> object:
-    return said(storage_reads.ask, measured("reads", 1 / a_second))
+    return said(storage_reads, measured("reads", 1 / a_second))
 
 
-@turns("storage_reads.usual_workers", 4, 5)
+@turns("storage.usual_workers", 4, 5)
 def a_read_that_needs_workers(workers: int) -> object:
-    return said(storage_reads.ask, measured("reads", (workers - 0.5) / 16))
+    return said(storage_reads, measured("reads", (workers - 0.5) / 16))
 
 
 COLLECTIVE = Timers((Timer("collective", 600.0, "ddp_timeout"),))
 
 
-@turns("storage_checkpoint.weights", 13_900_000_000, 14_100_000_000)
+@turns("storage.weights", 13_900_000_000, 14_100_000_000)
 def what_is_written_in_half_the_limit(size: int) -> object:
-    return said(storage_checkpoint.ask, measured("write", 300.0, size=size), COLLECTIVE)
+    return said(storage_checkpoint, measured("write", 300.0, size=size), COLLECTIVE)
 
 
-@turns("storage_checkpoint.limit_share")
+@turns("storage.limit_share")
 def the_share_of_the_limit_that_writing_takes(share: float) -> object:
-    return said(storage_checkpoint.ask, measured("write", 600 * share, size=14_000_000_000), COLLECTIVE)
+    return said(storage_checkpoint, measured("write", 600 * share, size=14_000_000_000), COLLECTIVE)
 
 
 def configured(limit_s: float, **values: Any) -> tuple[Timers, Configuration]:
@@ -168,9 +168,9 @@ def a_whole_save_under_a_limit(seconds: float) -> object:
     return said(full_state_dict.ask, *configured(seconds, fsdp_state_dict_type="FULL_STATE_DICT"))
 
 
-@turns("limit_far_away.far_s")
+@turns("timers.far_s")
 def a_limit_of_a_day(seconds: float) -> object:
-    return said(limit_far_away.ask, *configured(seconds))
+    return said(limit_far_away, *configured(seconds))
 
 
 @turns("generation_time.slow_tokens_per_s")

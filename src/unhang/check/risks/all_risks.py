@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from unhang.check.risks import limits
+from unhang.check.risks import limits, storage, timers
 from unhang.check.risks.configuration import (
     batch_arithmetic,
     dispatched_batches,
@@ -72,18 +72,6 @@ from unhang.check.risks.sameness import (
     same_versions,
     version_known,
 )
-from unhang.check.risks.storage import (
-    disk_space,
-    log_on_object_store,
-    storage_answers,
-    storage_appends,
-    storage_checkpoint,
-    storage_files,
-    storage_kind,
-    storage_reads,
-    storage_writable,
-)
-from unhang.check.risks.timers import limit_far_away, limit_not_in_force, limit_of_subgroups, limits_in_order, recorder
 from unhang.check.risks.variables import (
     variable_conflict,
     variable_costly,
@@ -118,7 +106,7 @@ ALL_RISKS: tuple[Risk, ...] = tuple(
         variable_dead,
         variable_not_known,
         variable_shadowed,
-        recorder,
+        timers,
         version_known,
         device_driver,
         device_two_nccl,
@@ -133,17 +121,12 @@ ALL_RISKS: tuple[Risk, ...] = tuple(
         device_detour,
         device_link_width,
         device_fabric,
-        limit_far_away,
-        limit_of_subgroups,
-        limit_not_in_force,
-        limits_in_order,
         batch_arithmetic,
         parallel_degrees,
         grpo_generations,
         generation_time,
         dispatched_batches,
         full_state_dict,
-        log_on_object_store,
         launch_followed,
         program_followed,
         program_batch_requirement,
@@ -163,14 +146,7 @@ ALL_RISKS: tuple[Risk, ...] = tuple(
         program_loader,
         program_log_flush,
         limits,
-        storage_answers,
-        storage_writable,
-        disk_space,
-        storage_appends,
-        storage_checkpoint,
-        storage_files,
-        storage_reads,
-        storage_kind,
+        storage,
         network_interface,
         network_host_name,
         network_inner,

@@ -76,20 +76,20 @@ class RiskRows:
             **{**of_row, **parts},
         )
 
-    def fine(self, name: str, **values: Any) -> PassedCheck:
+    def fine(self, name: str, /, **values: Any) -> PassedCheck:
         """That there is no such risk, and what was seen."""
         return PassedCheck("", text_of(self._rows.fine[name], values))
 
-    def gap(self, name: str, result: InspectionResult[Any], **values: Any) -> Iterator[NotChecked]:
+    def gap(self, name: str, result: InspectionResult[Any], /, **values: Any) -> Iterator[NotChecked]:
         """The gap that ``result`` leaves in the question ``name``; none where all was found, or nothing is there."""
         if result.because is not None:
             yield self.could_not(name, result.because, result.how, **values)
 
-    def could_not(self, name: str, because: Text, how: str = "", **values: Any) -> NotChecked:
+    def could_not(self, name: str, because: Text, how: str = "", /, **values: Any) -> NotChecked:
         """The question ``name``, which is open ``because``; ``how``: the command that would answer it."""
         return NotChecked(text_of(self._rows.gap[name], values), because, how)
 
-    def words(self, name: str, **values: Any) -> Text:
+    def words(self, name: str, /, **values: Any) -> Text:
         """A further sentence."""
         return text_of(self._rows.words[name], values)
 

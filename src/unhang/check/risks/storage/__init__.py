@@ -1,1 +1,0 @@
-"""Risks in the storage a job uses."""

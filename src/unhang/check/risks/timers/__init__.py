@@ -1,1 +1,0 @@
-"""Risks in the timeouts of a job and in the evidence they leave."""
