@@ -25,22 +25,28 @@ def asked_for(family: str) -> Iterator[tuple[str, str]]:
     """(table, name) of every row that a judgement of ``family`` asks for by name."""
     for path in sorted(RISKS.glob("*.py")):
         text = path.read_text(encoding="utf-8")
-        if f'RiskRows("{family}")' not in text:
-            continue
-        for node in ast.walk(ast.parse(text)):
+        tree = ast.parse(text) if f'RiskRows("{family}")' in text else ast.Module([], [])
+        for node in ast.walk(tree):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
                 continue
             if ast.unparse(node.func.value) == "ROWS" and node.func.attr in ASKS:
-                yield from ((ASKS[node.func.attr], name) for name in _names(node.args[0]))
+                yield from ((ASKS[node.func.attr], name) for name in _names(node.args[0], tree))
 
 
-def _names(node: ast.expr) -> Iterator[str]:
-    """The name, or the names of both branches of ``A if … else B``."""
+def _names(node: ast.expr, tree: ast.Module) -> Iterator[str]:
+    """The name that is written out, those of both branches of ``A if … else B``, or those a variable is set to."""
     if isinstance(node, ast.IfExp):
-        yield from (*_names(node.body), *_names(node.orelse))
-        return
-    assert isinstance(node, ast.Constant), f"the name of a row is not written out: {ast.unparse(node)}"
-    yield str(node.value)
+        yield from (*_names(node.body, tree), *_names(node.orelse, tree))
+    elif isinstance(node, ast.Name):
+        set_to = [
+            one for one in ast.walk(tree) if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == node.id
+        ]
+        assert set_to, f"where is {node.id} set?"
+        for one in set_to:
+            yield from _names(one.value, tree)
+    else:
+        assert isinstance(node, ast.Constant), f"the name of a row is not written out: {ast.unparse(node)}"
+        yield str(node.value)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

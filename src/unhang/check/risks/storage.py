@@ -152,15 +152,21 @@ def storage_kind(here: NodeInspection) -> Iterator[Answer]:
     """A shared file system stalls when others use it; memory and a container's layer are gone at the next start."""
     storage = here.found(Storage)
     for place in storage.places if storage is not None else ():
-        row = file_system_row(place.type)
-        if row is None:
+        lies_on = file_system_row(place.type)
+        if lies_on is None:
             continue
-        values = {"path": place.path, "use": place.use, "name": row.name, "kind": place.type, "effect": row.effect}
-        if place.use not in _UNFIT[row.kind]:
+        values = {
+            "path": place.path,
+            "use": place.use,
+            "name": lies_on.name,
+            "kind": place.type,
+            "effect": lies_on.effect,
+        }
+        if place.use not in _UNFIT[lies_on.kind]:
             yield ROWS.fine("storage-kind", **values)
             continue
-        severity = Severity.SLOWS if row.rewrites else Severity.NOTE
-        name = "logs-on-shared-storage" if row.kind == "shared" else "storage-does-not-last"
+        severity = Severity.SLOWS if lies_on.rewrites else Severity.NOTE
+        name = "logs-on-shared-storage" if lies_on.kind == "shared" else "storage-does-not-last"
         yield ROWS.risk(name, values, severity=severity, evidence=_quoted(place))
 
 
