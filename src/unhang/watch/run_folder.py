@@ -20,7 +20,7 @@ class RunPlan:
     """What the user asked for and what was started; ``run.json`` in the run folder.
 
     ``slow_after_s``: how long one rank may work alone while others wait before that is said (None: as
-    ``hang_policy.patience_limits_s`` thinks); ``abort_slow_after_s``:
+    ``stall_episode.patience_limits_s`` thinks); ``abort_slow_after_s``:
     when ``on_hang`` is ``abort``, after so long even a laggard that works is ended (None: never).
     """
 

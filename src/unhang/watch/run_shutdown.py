@@ -4,124 +4,167 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from unhang.history.run import RunEnding
 from unhang.records.process_registration import read_internal_errors
 from unhang.watch import saved_sample, state_at_verdict
+from unhang.watch.job_actions import live_state, next_request, report_episode, report_verdict, start, wait_is_over
+from unhang.watch.job_state import JobState
 from unhang.watch.launch.records_folder import remove_records
-from unhang.watch.reporting import announcements
-from unhang.watch.reporting.verdict_summary import HEALTHY, VerdictLevel
+from unhang.watch.nodes.evidence_gathering import AT_THE_END_S
+from unhang.watch.reporting import announcements, history_lookup
+from unhang.watch.reporting.live_snapshot import hosts_of
+from unhang.watch.reporting.verdict_summary import HEALTHY, VerdictLevel, VerdictSummary
 from unhang.watch.stall_episode import StallEpisode
-from unhang.watch.verdict.diagnosis_child import DiagnosisChild
-
-if TYPE_CHECKING:
-    from unhang.watch.watcher import Watcher
+from unhang.watch.tick import judge_waits, send_to_leader, serve_leader, take_result
+from unhang.watch.verdict.evidence_request import EvidenceRequest
 
 EXIT_STATUS_LIMIT_S = 2.0
 """Seconds: the command runner writes down how the command ended a moment after it did."""
+LEADER_REQUEST_LIMIT_S = 4.0
+"""After a command that failed: so long the leader's may take to fail too, and ask."""
 
 
-class RunShutdown:
-    """Runs once, after the command ended: final sample, verdict, last lines, clean-up."""
+def close(state: JobState) -> None:
+    """Everything that is left to do, once, after the command ended."""
+    stop_activities(state)
+    failed = has_failed(state)
+    judge_the_end(state, failed=failed)
+    state_at_verdict.restore_if_live(state.folder.path)
+    for line in announcements.internal_error_lines(read_internal_errors(state.records), state.members):
+        state.folder.say(line)
+    everyone = state.nodes.all_ranks(state.members)
+    state.folder.say(announcements.summary_lines(state.totals, everyone, state.folder.path))
+    if state.tasks.ended_well():
+        keep_healthy_evidence(state)
+    state.history.end()
+    if state.members.by_rank:  # a command without ranks is no run worth keeping
+        history_lookup.add_run(run_ending(state, failed=failed))
+    state.live.write_last(live_state(state, None, ended=True))
+    state.metrics.end()
+    state.nodes.leave(state.folder.path, failed=failed)
+    state.machine.end()
+    if state.tasks.are_runners_gone():
+        remove_records(state.records)
 
-    def __init__(self, watcher: Watcher) -> None:
-        self._watcher = watcher
 
-    def close(self) -> None:
-        """Everything that is left to do."""
-        watcher = self._watcher
-        self._stop_activities()
-        failed = self._failed()
-        self._judge(failed=failed)
-        state_at_verdict.restore_if_live(watcher.folder.path)
-        for line in announcements.internal_error_lines(read_internal_errors(watcher.records), watcher.members):
-            watcher.folder.say(line)
-        watcher.folder.say(announcements.summary_lines(watcher.totals, watcher.nodes.all_ranks(), watcher.folder.path))
-        if watcher.tasks.ended_well():
-            self._keep_healthy_evidence()
-        watcher.observers.close(failed=failed)
-        watcher.nodes.leave(failed=failed)
-        watcher.machine.end()
-        if watcher.tasks.are_runners_gone():
-            remove_records(watcher.records)
+def stop_activities(state: JobState) -> None:
+    """What goes on beside is ended, but a sample may come to its verdict."""
+    state.members.refresh()
+    state.members.wait(0)
+    state.moving.cancel_requests()
+    state.series.close()
+    state.settings.end()
+    if state.child is not None:
+        state.child.wait()
+        take_result(state)
+    if state.abort is not None:
+        state.abort.finish()
+        state_at_verdict.restore(state.folder.path)
 
-    def _stop_activities(self) -> None:
-        watcher = self._watcher
-        watcher.members.refresh()
-        watcher.members.wait(0)
-        watcher.moving.cancel_requests()
-        watcher.series.close()
-        watcher.settings.end()
-        if watcher.child is not None:
-            watcher.child.wait()
-            watcher.take_result()
-        if watcher.abort is not None:
-            watcher.abort.finish()
-            state_at_verdict.restore(watcher.folder.path)
 
-    def _judge(self, *, failed: bool) -> None:
-        """Say why it failed where that was not said; what was never said of a job that ended well is nothing."""
-        watcher, last = self._watcher, self._last_episode()
-        said = last.said if last is not None else None
-        explained = (
-            watcher.failure_explained or watcher.abort is not None or (said is not None and said.explains_the_end)
-        )
-        if failed and watcher.members.by_rank and not explained and not watcher.nodes.wait_for_leader_verdict():
-            self._diagnose_failure(last)
-        elif last is not None and watcher.tasks.ended_well():
-            watcher.wait_is_over(last)
-        elif last is not None and last.changed and last.last is not None:
-            watcher.report_episode(last, last.last, last.text)  # it was not steady yet; now it stays
-        elif last is not None and said is None and last.last is not None and last.last.cause:
-            watcher.totals.findings.append(last.last.cause)  # ended from outside before it was sure enough to be said
+def has_failed(state: JobState) -> bool:
+    """The command ended badly, and nobody had asked it to end."""
+    deadline = time.monotonic() + EXIT_STATUS_LIMIT_S
+    while not state.tasks.told() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    failed = state.tasks.failed()
+    if failed is None:
+        return any(member.exit_code not in (0, None) for member in state.members.by_rank.values())
+    return failed
 
-    def _last_episode(self) -> StallEpisode | None:
-        watcher = self._watcher
-        waits = [wait for wait in (watcher.episode, watcher.ended_episode, watcher.left) if wait is not None]
-        return next((wait for wait in waits if wait.said is not None), waits[0] if waits else None)
 
-    def _failed(self) -> bool:
-        """The command ended badly, and nobody had asked it to end."""
-        tasks, members = self._watcher.tasks, self._watcher.members
-        deadline = time.monotonic() + EXIT_STATUS_LIMIT_S
-        while not tasks.told() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        failed = tasks.failed()
-        if failed is None:
-            return any(member.exit_code not in (0, None) for member in members.by_rank.values())
-        return failed
+def judge_the_end(state: JobState, *, failed: bool) -> None:
+    """Say why it failed where that was not said; what was never said of a job that ended well is nothing."""
+    last = last_episode(state)
+    said = last.said if last is not None else None
+    explained = state.failure_explained or state.abort is not None or (said is not None and said.explains_the_end)
+    if failed and state.members.by_rank and not explained and not leader_explains_failure(state):
+        diagnose_failure(state, last)
+    elif last is not None and state.tasks.ended_well():
+        wait_is_over(state, last)
+    elif last is not None and last.changed and last.last is not None:
+        report_episode(state, last, last.last, last.text)  # it was not steady yet; now it stays
+    elif last is not None and said is None and last.last is not None and last.last.cause:
+        state.totals.findings.append(last.last.cause)  # ended from outside before it was sure enough to be said
 
-    def _keep_healthy_evidence(self) -> None:
-        """What shows that every rank is well; nothing where that is not shown, or something else was said."""
-        watcher = self._watcher
-        members, folder = watcher.members, watcher.folder
-        if not members.by_rank or folder.verdict.exists() or watcher.nodes.cluster is not None:
-            return
-        members.infer_clean_exits()
-        order = watcher.next_request(None, with_stacks=False, live=False)
-        child = DiagnosisChild.start(replace(order, ended_well=True), folder, waited_s=0.0, width=watcher.plan.width)
-        child.wait()
-        answer = child.answer()
-        if answer is None or answer[0].status != HEALTHY:
-            saved_sample.discard(folder.path)
 
-    def _diagnose_failure(self, last: StallEpisode | None) -> None:
-        watcher, said = self._watcher, last.said if last is not None else None
-        order = watcher.nodes.ask(watcher.next_request(None, with_stacks=False, live=False), None)
-        if said is not None:
-            order = replace(order, said=(said.cause, said.certainty))
-        child = DiagnosisChild.start(order, watcher.folder, waited_s=0.0, width=watcher.plan.width)
-        child.wait()
-        watcher.totals.failed_samples += child.failed
-        answer = child.answer()
-        if answer is None and last is not None and last.changed and last.last is not None:
-            watcher.report_episode(last, last.last, last.text)  # it stands again
-        if answer is None or answer[0].level != VerdictLevel.CRASH.value:
-            return
-        if said is not None and answer[0].blame_key == said.blame_key:
-            watcher.folder.say(announcements.still_holds())
-        elif last is not None and said is not None:
-            watcher.report_episode(last, *answer)
-        else:
-            watcher.totals.found(answer[0].cause)
-            watcher.report_verdict(*answer)
+def last_episode(state: JobState) -> StallEpisode | None:
+    """The last wait, of those that were spoken of where there is one."""
+    waits = [wait for wait in (state.episode, state.ended_episode, state.left) if wait is not None]
+    return next((wait for wait in waits if wait.said is not None), waits[0] if waits else None)
+
+
+def leader_explains_failure(state: JobState) -> bool:
+    """Wait some seconds for the verdict of the leader, if another node is that. Whether it came."""
+    if state.nodes.cluster is None:
+        return False
+    deadline = time.monotonic() + LEADER_REQUEST_LIMIT_S
+    while time.monotonic() < deadline:
+        judge_waits(state, state.members.samples())
+        if not state.nodes.follows:
+            break
+        serve_leader(state)
+        if state.child is not None and state.child.request.leader_number is not None:
+            state.child.wait()
+            send_to_leader(state, state.child)
+            state.child = None
+            deadline = time.monotonic() + AT_THE_END_S
+        if state.nodes.leader_explained_failure:
+            break
+        time.sleep(0.1)
+    return state.nodes.leader_explained_failure
+
+
+def diagnose_failure(state: JobState, last: StallEpisode | None) -> None:
+    """One more sample, of what the job left; its verdict is said where it says more than the last one."""
+    said = last.said if last is not None else None
+    request = state.nodes.ask(next_request(state, None, with_stacks=False, live=False), None)
+    if said is not None:
+        request = replace(request, said=(said.cause, said.certainty))
+    answer = answer_of(state, request)
+    if answer is None and last is not None and last.changed and last.last is not None:
+        report_episode(state, last, last.last, last.text)  # it stands again
+    if answer is None or answer[0].level != VerdictLevel.CRASH.value:
+        return
+    if said is not None and answer[0].blame_key == said.blame_key:
+        state.folder.say(announcements.still_holds())
+    elif last is not None and said is not None:
+        report_episode(state, last, *answer)
+    else:
+        state.totals.found(answer[0].cause)
+        report_verdict(state, *answer)
+
+
+def answer_of(state: JobState, request: EvidenceRequest) -> tuple[VerdictSummary, str] | None:
+    """What a last sample comes to."""
+    start(state, request)
+    assert state.child is not None
+    child, state.child = state.child, None
+    child.wait()
+    state.totals.failed_samples += child.failed
+    return child.answer()
+
+
+def keep_healthy_evidence(state: JobState) -> None:
+    """What shows that every rank is well; nothing where that is not shown, or something else was said."""
+    if not state.members.by_rank or state.folder.verdict.exists() or state.nodes.cluster is not None:
+        return
+    state.members.infer_clean_exits()
+    request = next_request(state, None, with_stacks=False, live=False)
+    answer = answer_of(state, replace(request, ended_well=True))
+    if answer is None or answer[0].status != HEALTHY:
+        saved_sample.discard(state.folder.path)
+
+
+def run_ending(state: JobState, *, failed: bool) -> RunEnding:
+    """The run, as the history keeps it."""
+    return RunEnding(
+        folder=str(state.folder.path),
+        failed=failed,
+        ended_s=time.time(),
+        hosts=tuple(sorted(set(hosts_of(state.members.by_rank).values()))),
+        world_size=state.members.world_size,
+        steps=state.totals.steps,
+        step_s=state.totals.median_step_s,
+    )

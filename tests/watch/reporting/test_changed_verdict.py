@@ -6,14 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from unhang.records.record_views import RecordView
-from unhang.watch import hang_policy
 from unhang.watch.job.job_ranks import JobRank, JobRanks
 from unhang.watch.job.wait_detection import WaitSnapshot
 from unhang.watch.reporting import announcements
 from unhang.watch.reporting.run_totals import RunTotals
 from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
 from unhang.watch.run_folder import RunPlan
-from unhang.watch.stall_episode import MIN_SAMPLE_INTERVAL_S, StallEpisode
+from unhang.watch.stall_episode import MIN_SAMPLE_INTERVAL_S, StallEpisode, should_report
 
 FIRST = VerdictSummary(
     number=1,
@@ -44,7 +43,7 @@ def printed(*found: VerdictSummary) -> list[str]:
     episode, said = StallEpisode(snapshot(60.0)), []
     for summary in found:
         episode.heard(summary)
-        if hang_policy.should_report(RunPlan(), summary, episode):
+        if should_report(RunPlan(), summary, episode):
             episode.say(summary)
             said.append(summary.cause)
     return said

@@ -19,7 +19,6 @@ from unhang.view.reading import JUST_BEGUN, latest_run, read_run, run_in
 from unhang.watch.job.job_ranks import JobRank
 from unhang.watch.job.wait_detection import RankActivity, RankSample, WaitDetector
 from unhang.watch.nodes.transport.node_discovery import node_name
-from unhang.watch.observers import with_failed_exits
 from unhang.watch.reporting.live_snapshot import (
     LIVE_FILE_NAME,
     REQUEST_FILE,
@@ -27,6 +26,7 @@ from unhang.watch.reporting.live_snapshot import (
     LiveFile,
     LiveState,
     SnapshotBuilder,
+    with_failed_exits,
 )
 from unhang.watch.reporting.run_totals import RunTotals
 from unhang.watch.reporting.verdict_summary import VerdictSummary, read_summary, write_summary

@@ -17,6 +17,7 @@ from unhang.watch.process_state.stack_collection import sample_kernel
 from unhang.watch.run_folder import RunFolder
 from unhang.watch.sampling import earlier_evidence
 from unhang.watch.verdict.diagnosis_child import DiagnosisChild
+from unhang.watch.verdict.evidence_request import EvidenceRequest
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 
@@ -98,7 +99,8 @@ def test_a_rank_that_was_held_when_its_look_was_ended_goes_on(
     while sample_kernel(rank).state != "T" and time.monotonic() < deadline:
         time.sleep(0.01)
 
-    DiagnosisChild(pid, folder, 1, time.monotonic() + 60, {rank: before}).end()
+    request = EvidenceRequest(1, folder.path, {}, world_size=1, job_outputs={}, stalled_since_s=None)
+    DiagnosisChild(pid, folder, request, time.monotonic() + 60, {rank: before}).end()
 
     while sample_kernel(rank).state != after and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -37,13 +37,14 @@ def concluded(path: Path, *, waited_s: float, lang: str = "en") -> VerdictSummar
         for name in (f"rank_{rank}.1.txt", f"rank_{rank}.txt"):
             (folder / "stacks").mkdir(exist_ok=True)
             (folder / "stacks" / name).write_text(IN_INIT.format(pid=100 + rank))
-    order = EvidenceRequest(
-        1, path, {}, world_size=3, job_outputs={}, stalled_since_s=time.time() - waited_s, lang=lang
+    since_s = time.time() - waited_s
+    request = EvidenceRequest(
+        1, path, {}, world_size=3, job_outputs={}, stalled_since_s=since_s, waited_s=waited_s, lang=lang
     )
     processes = [{"rank": rank, "pid": 100 + rank, "state": "S", "moving": False} for rank in (0, 1)]
     manifest = {"schema": "unhang.bundle/1", "world_size": 3, "live": True, "processes": processes}
     (folder / "bundle.json").write_text(json.dumps(manifest))
-    return diagnose_run_folder(order, SampleResult(taken_s=time.time()), folder, waited_s=waited_s, width=80)[0]
+    return diagnose_run_folder(request, SampleResult(taken_s=time.time()), folder)[0]
 
 
 @pytest.mark.parametrize(("waited_s", "level"), [(8.0, VerdictLevel.WAITING), (31.0, VerdictLevel.STALL)])
@@ -83,9 +84,9 @@ def at_the_end(path: Path, *, said: tuple[str, str], exit_code: int | None) -> d
     earlier_evidence.copy_aside(folder)
     manifest = {"schema": "unhang.bundle/1", "world_size": 2, "live": False, "processes": processes}
     (folder / "bundle.json").write_text(json.dumps(manifest))
-    order = EvidenceRequest(2, path, {}, world_size=2, job_outputs={}, stalled_since_s=None, live=False, said=said)
+    request = EvidenceRequest(2, path, {}, world_size=2, job_outputs={}, stalled_since_s=None, live=False, said=said)
     with suppress(SamplingInterrupted):
-        diagnose_run_folder(order, SampleResult(taken_s=time.time()), folder, waited_s=0.0, width=80)
+        diagnose_run_folder(request, SampleResult(taken_s=time.time()), folder)
     manifest = json.loads((folder / "bundle.json").read_text())
     told: dict[str, Any] = json.loads((folder / "verdict.json").read_text())
     return {"cause": told["findings"][0]["cause"], "live": manifest["live"]}

@@ -18,6 +18,7 @@ import msgspec
 from unhang.records.record_views import PHASES, RecordView
 from unhang.secrets import tree_without_secrets, without_secrets, words_without_secrets
 from unhang.watch import private_files
+from unhang.watch.job.job_ranks import JobRank
 from unhang.watch.job.wait_detection import RankActivity, RankSample, WaitSnapshot
 from unhang.watch.reporting.verdict_summary import VerdictSummary
 from unhang.watch.run_folder import RunPlan
@@ -267,11 +268,10 @@ def _live_verdict(said: VerdictSummary | None) -> LiveVerdict | None:
 class LiveFile:
     """``live.json`` of one run."""
 
-    def __init__(self, records: Path, folder: Path) -> None:
-        self._records, self._folder = records, folder
+    def __init__(self, records: Path, folder: Path, *, always: bool = False) -> None:
+        """``always``: somebody asks all the time (metrics)."""
+        self._records, self._folder, self._always = records, folder, always
         self._written = float("-inf")
-        self.always = False
-        """Somebody asks all the time (metrics)."""
 
     def due(self) -> bool:
         """Whether a snapshot is wanted now."""
@@ -281,7 +281,7 @@ class LiveFile:
 
     def wanted(self) -> bool:
         """Whether somebody watches the run."""
-        return self.always or _asked(self._records / REQUEST_FILE)
+        return self._always or _asked(self._records / REQUEST_FILE)
 
     def write(self, state: LiveState) -> None:
         """Keep ``state``; a full disk is not worth an error."""
@@ -327,3 +327,26 @@ def _asked(path: Path) -> bool:
     with suppress(OSError):
         return time.time() - path.stat().st_mtime < WANTED_FOR_S
     return False
+
+
+def with_failed_exits(
+    doing: Mapping[int, RankActivity], members: Mapping[int, JobRank], folder: Path
+) -> dict[int, RankActivity]:
+    """``doing``; who shut down in order, but because of an exception or with an exit code, has ended badly."""
+    return {
+        rank: RankActivity.DEAD
+        if what is RankActivity.OVER and rank in members and _failed(members[rank], folder)
+        else what
+        for rank, what in doing.items()
+    }
+
+
+def _failed(member: JobRank, folder: Path) -> bool:
+    if member.ended_ns is None or member.exit_code is not None:
+        return member.exit_code not in (0, None)
+    return (folder / "crash" / f"rank_{member.rank}.except").exists()
+
+
+def hosts_of(members: Mapping[int, JobRank]) -> dict[int, str]:
+    """On which host each rank runs, where it has told."""
+    return {rank: member.registration.host for rank, member in members.items() if member.registration is not None}

@@ -34,7 +34,7 @@ class DiagnosisChild:
 
     pid: int
     folder: RunFolder
-    number: int
+    request: EvidenceRequest
     deadline: float
     states: Mapping[int, str] = field(default_factory=dict)
     ended: bool = False
@@ -44,33 +44,28 @@ class DiagnosisChild:
     """Readable once it has ended."""
 
     @classmethod
-    def start(
-        cls, order: EvidenceRequest, folder: RunFolder, *, waited_s: float, width: int, pack_for: Path | None = None
-    ) -> DiagnosisChild:
-        """Fork. The watcher has one thread, and everything the child needs is loaded already.
-
-        ``pack_for``: another node judges; pack the evidence there.
-        """
+    def start(cls, request: EvidenceRequest, folder: RunFolder) -> DiagnosisChild:
+        """Fork. The watcher has one thread, and everything the child needs is loaded already."""
         sys.stdout.flush()
         sys.stderr.flush()
         pid = os.fork()
         if pid == 0:
             code = 1
             try:
-                if pack_for is None:
-                    _work(order, folder, waited_s, width)
-                else:
-                    _pack(order, folder, pack_for)
-                code = 0
-            except SamplingInterrupted:
+                _bind()
+                with suppress(SamplingInterrupted):
+                    if request.pack_for is None:
+                        _diagnose(request, folder)
+                    else:
+                        _pack(request, folder, request.pack_for)
                 code = 0
             except BaseException:  # noqa: BLE001 - the process edge
                 traceback.print_exc()
             finally:
                 sys.stderr.flush()
                 os._exit(code)
-        states = {member.pid: member.state for member in order.members.values() if member.ended_ns is None}
-        child = cls(pid, folder, order.number, time.monotonic() + LIMIT_S, states)
+        states = {member.pid: member.state for member in request.members.values() if member.ended_ns is None}
+        child = cls(pid, folder, request, time.monotonic() + LIMIT_S, states)
         with suppress(OSError, AttributeError):
             child.pidfd = os.pidfd_open(pid)
         return child
@@ -117,11 +112,12 @@ class DiagnosisChild:
 
     def answer(self) -> tuple[VerdictSummary, str] | None:
         """(summary, text for people); None when it came to nothing."""
-        summary = read_summary(_summary_path(self.folder, self.number))
+        summary_path, text_path = _answer_paths(self.folder, self.request)
+        summary = read_summary(summary_path)
         if summary is None:
             return None
         with suppress(OSError):
-            return summary, _text_path(self.folder, self.number).read_text(encoding="utf-8")
+            return summary, text_path.read_text(encoding="utf-8")
         return None
 
 
@@ -132,29 +128,26 @@ def _bind() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
 
-def _pack(order: EvidenceRequest, folder: RunFolder, target: Path) -> None:
-    _bind()
+def _pack(request: EvidenceRequest, folder: RunFolder, target: Path) -> None:
     with suppress(SamplingInterrupted):  # then what an earlier sample found is there
-        collect_evidence(order, folder.path)
+        collect_evidence(request, folder.path)
     earlier_evidence.discard(folder.path)
     pack_evidence(folder.path, target)
 
 
-def _work(order: EvidenceRequest, folder: RunFolder, waited_s: float, width: int) -> None:
-    _bind()
+def _diagnose(request: EvidenceRequest, folder: RunFolder) -> None:
     from unhang.watch.verdict.verdicts import diagnose_run_folder
 
-    taken = collect_evidence(order, folder.path)
-    if order.nodes is not None:
-        order.nodes.gather(folder.path)
-    summary, text = diagnose_run_folder(order, taken, folder.path, waited_s=waited_s, width=width)
-    private_files.write_text(_text_path(folder, order.number), text)
-    write_summary(_summary_path(folder, order.number), summary)
+    taken = collect_evidence(request, folder.path)
+    if request.nodes is not None:
+        request.nodes.gather(folder.path)
+    summary, text = diagnose_run_folder(request, taken, folder.path)
+    summary_path, text_path = _answer_paths(folder, request)
+    private_files.write_text(text_path, text)
+    write_summary(summary_path, summary)
 
 
-def _summary_path(folder: RunFolder, number: int) -> Path:
-    return folder.path / ".unhang" / f"summary-{number}.json"
-
-
-def _text_path(folder: RunFolder, number: int) -> Path:
-    return folder.path / ".unhang" / f"verdict-{number}.txt"
+def _answer_paths(folder: RunFolder, request: EvidenceRequest) -> tuple[Path, Path]:
+    """Of the summary and of the text."""
+    own = folder.path / ".unhang"
+    return own / f"summary-{request.number}.json", own / f"verdict-{request.number}.txt"

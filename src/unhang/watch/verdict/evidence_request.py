@@ -58,6 +58,15 @@ class EvidenceRequest:
     """The job is over and its command ended with 0: how its ranks ended is all that is kept."""
     idle_limit_s: float = float("inf")
     """A rank whose stack has stood so long, without use of the processor and files, does not work."""
+    waited_s: float = 0.0
+    """So long ranks had waited when this was asked for."""
+    of_moving_job: bool = False
+    """Because of its pace or its calls, and not of a wait."""
+    leader_number: int | None = None
+    """The leader's number of this sample, where another node judges: the evidence is packed at ``pack_for``."""
+    pack_for: Path | None = None
+    width: int = 80
+    """Of the text for people."""
     said: tuple[str, str] | None = None
     """Cause and certainty of the verdict on a wait in which the job has ended: a weaker one does not take its place."""
 

@@ -38,36 +38,36 @@ RankPid = tuple[int, int]
 """(rank, pid): a rank's own process or one of its children."""
 
 
-def sample_live_ranks(order: EvidenceRequest, folder: Path, stacks: Path, taken: SampleResult) -> None:
+def sample_live_ranks(request: EvidenceRequest, folder: Path, stacks: Path, taken: SampleResult) -> None:
     """Dumps into ``folder``, stacks into ``stacks``; what else was seen into ``taken``."""
-    living = {rank: member for rank, member in order.members.items() if member.ended_ns is None}
+    living = {rank: member for rank, member in request.members.items() if member.ended_ns is None}
     for rank, member in living.items():
         taken.states[rank] = member.state
-    before = _records(order, living)
+    before = _records(request, living)
     kernel = {rank: sample_kernel(member.pid) for rank, member in living.items()}
     asked_for = {rank: unanswered_addresses(member.pid) for rank, member in living.items()}
-    asked = _DumpRequest(order, living, taken)
+    asked = _DumpRequest(request, living, taken)
     earlier = _stacks(living, taken)
-    if order.samples > DEFAULT_SAMPLES:
+    if request.samples > DEFAULT_SAMPLES:
         taken.queues = SendQueues({rank: member.pid for rank, member in living.items()})
-    for number in range(1, order.samples):
+    for number in range(1, request.samples):
         _write_stacks(stacks, earlier, living, sample=number)
-        asked.wait(STACKS_LIMIT_S if order.with_stacks else DUMP_LIMIT_S)
-        if order.earlier_dumps and number == 1:
+        asked.wait(STACKS_LIMIT_S if request.with_stacks else DUMP_LIMIT_S)
+        if request.earlier_dumps and number == 1:
             _keep_as_earlier_dumps(folder)
-            asked = _DumpRequest(order, living, taken)
+            asked = _DumpRequest(request, living, taken)
         if taken.queues is not None:
-            taken.queues.watch(order.sample_pause_s)
+            taken.queues.watch(request.sample_pause_s)
         else:
-            time.sleep(order.sample_pause_s)
-        silent = frozenset(living) - taken.answered if number == order.samples - 1 else ()
+            time.sleep(request.sample_pause_s)
+        silent = frozenset(living) - taken.answered if number == request.samples - 1 else ()
         latest = _stacks(living, taken, native=silent)
         _compare_stacks(taken, living, earlier, latest)
         earlier = latest
     _write_stacks(stacks, earlier, living, sample=None)
-    if order.earlier_dumps:
+    if request.earlier_dumps:
         asked.wait(DUMP_LIMIT_S)
-    after = _records(order, living)
+    after = _records(request, living)
     taken.views = after
     taken.unanswered = {rank: asked_for[rank] & unanswered_addresses(member.pid) for rank, member in living.items()}
     taken.awaits = {
@@ -78,7 +78,7 @@ def sample_live_ranks(order: EvidenceRequest, folder: Path, stacks: Path, taken:
     taken.not_seen = {rank: reason for rank, reason in taken.not_seen.items() if rank not in seen}
     for rank in taken.not_seen:
         _compare_kernel(taken, living[rank], kernel[rank])
-    stand = (living[rank] for rank in after.keys() & seen if _stack_unchanged_s(after[rank]) >= order.idle_limit_s)
+    stand = (living[rank] for rank in after.keys() & seen if _stack_unchanged_s(after[rank]) >= request.idle_limit_s)
     taken.idle = {member.rank for member in stand if _is_idle(member, kernel[member.rank])}
     _complete_torn_stacks(stacks, living, earlier, after)
     current = {r: view for r, view in after.items() if taken.states[r] == "T" or not _silent(view)}
@@ -129,10 +129,10 @@ def _is_idle(member: JobRank, before: KernelSample) -> bool:
     return member.cpu_share < IDLE_SHARE and is_idle(looked)
 
 
-def _records(order: EvidenceRequest, living: Mapping[int, JobRank]) -> dict[int, RecordView]:
+def _records(request: EvidenceRequest, living: Mapping[int, JobRank]) -> dict[int, RecordView]:
     found = {}
     for rank, member in living.items():
-        view = read_record(record_path(order.records, member.view.identity.attempt, member.pid))
+        view = read_record(record_path(request.records, member.view.identity.attempt, member.pid))
         if view is not None:
             found[rank] = view
     return found
@@ -146,17 +146,17 @@ def _counts(view: RecordView) -> list[tuple[str, int]]:
 class _DumpRequest:
     """Asks all ranks for their dumps, and waits for those that can answer."""
 
-    def __init__(self, order: EvidenceRequest, living: Mapping[int, JobRank], taken: SampleResult) -> None:
-        self._order, self._taken = order, taken
+    def __init__(self, request: EvidenceRequest, living: Mapping[int, JobRank], taken: SampleResult) -> None:
+        self._order, self._taken = request, taken
         self._expected = {
             rank: member
             for rank, member in living.items()
             if member.state != "T" and not member.view.closed and member.view.identity.armed_ns > 0
         }
-        control = open_control(order.records)
+        control = open_control(request.records)
         self._number = 0
         if control is not None:
-            self._number = control.ask_stacks() if order.with_stacks else control.ask_dump()
+            self._number = control.ask_stacks() if request.with_stacks else control.ask_dump()
             control.close()
 
     def wait(self, limit_s: float) -> None:

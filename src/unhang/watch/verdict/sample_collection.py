@@ -19,57 +19,57 @@ from unhang.watch.verdict.live_sampling import sample_live_ranks
 from unhang.watch.verdict.sample_manifest import manifest_of, write_manifest
 
 
-def collect_evidence(order: EvidenceRequest, folder: Path) -> SampleResult:
-    """Take the evidence of ``order`` into ``folder`` and write its manifest.
+def collect_evidence(request: EvidenceRequest, folder: Path) -> SampleResult:
+    """Take the evidence of ``request`` into ``folder`` and write its manifest.
 
     Raises:
         Interrupted: the job ended meanwhile; the evidence of an earlier sample, if any, is back in its place.
     """
     taken = SampleResult()
-    exit_evidence.infer_exit_codes(order.members, folder)
-    if order.ended_well:
+    exit_evidence.infer_exit_codes(request.members, folder)
+    if request.ended_well:
         taken.taken_s = time.time()
-        exit_evidence.keep_exceptions(order.members, order.job_outputs, folder)
-        write_manifest(folder, manifest_of(order, taken))
+        exit_evidence.keep_exceptions(request.members, request.job_outputs, folder)
+        write_manifest(folder, manifest_of(request, taken))
         return taken
-    saved = _start_checkpoint_search(order)
-    if order.live:
-        _sample_keeping_earlier(order, folder, taken)
+    saved = _start_checkpoint_search(request)
+    if request.live:
+        _sample_keeping_earlier(request, folder, taken)
     else:
-        if order.said is not None:
+        if request.said is not None:
             earlier_evidence.copy_aside(folder)
         shutil.rmtree(folder / "source", ignore_errors=True)
-        exit_evidence.drop_earlier_dumps(order.members, folder)
-        exit_evidence.keep_exit_stacks(order.members, folder)
-    kept_logs.keep_logs(order.job_outputs, order.members, folder)
-    exit_evidence.keep_exceptions(order.members, order.job_outputs, folder)
-    _write_machine_evidence(order, folder)
+        exit_evidence.drop_earlier_dumps(request.members, folder)
+        exit_evidence.keep_exit_stacks(request.members, folder)
+    kept_logs.keep_logs(request.job_outputs, request.members, folder)
+    exit_evidence.keep_exceptions(request.members, request.job_outputs, folder)
+    _write_machine_evidence(request, folder)
     if saved is not None:
         _keep(folder, "checkpoints.json", saved.listing(STALL_LIMIT_S))
-    taken.taken_s, taken.log_bytes = time.time(), kept_logs.log_sizes(folder) if order.live else {}
-    write_manifest(folder, manifest_of(order, taken))
+    taken.taken_s, taken.log_bytes = time.time(), kept_logs.log_sizes(folder) if request.live else {}
+    write_manifest(folder, manifest_of(request, taken))
     return taken
 
 
-def _start_checkpoint_search(order: EvidenceRequest) -> CheckpointSearch | None:
+def _start_checkpoint_search(request: EvidenceRequest) -> CheckpointSearch | None:
     """Begins beside everything else, so that it costs the verdict no time."""
-    if not order.command:
+    if not request.command:
         return None
     with suppress(OSError):
-        return CheckpointSearch.start(command=order.command, cwd=order.cwd, world_size=order.world_size)
+        return CheckpointSearch.start(command=request.command, cwd=request.cwd, world_size=request.world_size)
     return None
 
 
-def _sample_keeping_earlier(order: EvidenceRequest, folder: Path, taken: SampleResult) -> None:
+def _sample_keeping_earlier(request: EvidenceRequest, folder: Path, taken: SampleResult) -> None:
     """Sample while the evidence of the sample before lies aside, and give it up only for a whole new one."""
     stacks = folder / ".unhang" / "stacks"
     earlier_evidence.set_dumps_aside(folder)
-    ended = (rank for rank, member in order.members.items() if member.ended_ns is not None)
+    ended = (rank for rank, member in request.members.items() if member.ended_ns is not None)
     earlier_evidence.restore_dumps(folder, ended)
     shutil.rmtree(stacks, ignore_errors=True)
     private_files.make_folder(stacks)
-    sample_live_ranks(order, folder, stacks, taken)
-    gone = [rank for rank in taken.states if not _lives(order.members[rank].pid)]
+    sample_live_ranks(request, folder, stacks, taken)
+    gone = [rank for rank in taken.states if not _lives(request.members[rank].pid)]
     if gone and (folder / "verdict.json").exists():
         earlier_evidence.restore(folder)
         raise SamplingInterrupted(f"rank {gone[0]} ended during the look")
@@ -82,10 +82,10 @@ def _lives(pid: int) -> bool:
     return seen is not None and seen.state not in "ZX"
 
 
-def _write_machine_evidence(order: EvidenceRequest, folder: Path) -> None:
-    watched = {"pace.json": order.pace, "compared.json": order.compared}
-    watched["history.json"] = order.earlier
-    for name, content in (watched | {"memory.log": order.memory, "kernel.log": order.kernel}).items():
+def _write_machine_evidence(request: EvidenceRequest, folder: Path) -> None:
+    watched = {"pace.json": request.pace, "compared.json": request.compared}
+    watched["history.json"] = request.earlier
+    for name, content in (watched | {"memory.log": request.memory, "kernel.log": request.kernel}).items():
         _keep(folder, name, content)
 
 

@@ -19,25 +19,27 @@ from unhang.watch.verdict.evidence_request import EvidenceRequest, SampleResult
 SCHEMA = "unhang.bundle/1"
 
 
-def manifest_of(order: EvidenceRequest, taken: SampleResult) -> dict[str, Any]:
+def manifest_of(request: EvidenceRequest, taken: SampleResult) -> dict[str, Any]:
     """``bundle.json`` as a dict; ``docs/bundle.md`` tells the keys."""
-    backends = [member.view.backend for member in order.members.values() if member.view.backend]
-    versions = [member.view.identity.torch for member in order.members.values() if member.view.identity.torch]
+    backends = [member.view.backend for member in request.members.values() if member.view.backend]
+    versions = [member.view.identity.torch for member in request.members.values() if member.view.identity.torch]
     return {
         "schema": SCHEMA,
-        "world_size": order.world_size,
+        "world_size": request.world_size,
         "backend": backends[0] if backends else "",
         "torch_version": versions[0] if versions else _torch_version(),
-        "stalled_since_s": order.stalled_since_s,
+        "stalled_since_s": request.stalled_since_s,
         "taken_s": taken.taken_s,
         "limit_s": None,
-        "live": order.live,
+        "live": request.live,
         "source_root": "source",
         "source_prefix": "/",
         **({"log_bytes": taken.log_bytes} if taken.log_bytes else {}),
-        **({"cut": cut} if (cut := kept_logs.cut_logs(order.records)) else {}),
+        **({"cut": cut} if (cut := kept_logs.cut_logs(request.records)) else {}),
         # a process that came to init_process_group without a rank (no RANK, no rank=) is none of its job's
-        "processes": [_process(order, taken, member) for rank, member in sorted(order.members.items()) if rank >= 0],
+        "processes": [
+            _process(request, taken, member) for rank, member in sorted(request.members.items()) if rank >= 0
+        ],
     }
 
 
@@ -46,7 +48,7 @@ def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     private_files.write_json(folder / "bundle.json", {**manifest, "files": manifest_files(folder)})
 
 
-def _process(order: EvidenceRequest, taken: SampleResult, member: JobRank) -> dict[str, Any]:
+def _process(request: EvidenceRequest, taken: SampleResult, member: JobRank) -> dict[str, Any]:
     me = member.view.identity
     gone = member.ended_ns is not None
     return {
@@ -55,7 +57,7 @@ def _process(order: EvidenceRequest, taken: SampleResult, member: JobRank) -> di
         "pid": member.pid,
         "host": member.registration.host if member.registration is not None else host_name(),
         "exit_code": member.exit_code if gone else None,
-        "terminated_by_launcher": gone and _is_victim(order, member),
+        "terminated_by_launcher": gone and _is_victim(request, member),
         "killed_by_us": False,
         "state": "" if gone else taken.states.get(member.rank, member.state),
         "ended_s": member.ended_s,
@@ -82,12 +84,12 @@ def _send_queue_entries(taken: SampleResult, rank: int) -> dict[str, list[str]]:
     return {"addresses": taken.queues.addresses(rank), "piled_up": taken.queues.piled_up(rank)}
 
 
-def _is_victim(order: EvidenceRequest, member: JobRank) -> bool:
+def _is_victim(request: EvidenceRequest, member: JobRank) -> bool:
     """Ended by SIGTERM after a sibling had failed: that is what launchers do."""
     assert member.ended_ns is not None
     failed = [
         other.ended_ns
-        for other in order.members.values()
+        for other in request.members.values()
         if other.ended_ns is not None and other.exit_code not in (0, -15, None)
     ]
     return member.exit_code == -15 and bool(failed) and min(failed) <= member.ended_ns

@@ -34,35 +34,31 @@ DOUBT_S = 5.0
 """So long the ranks must have waited before a finding that is only possible is said, or an honest unknown."""
 
 
-def diagnose_run_folder(
-    order: EvidenceRequest, taken: SampleResult, folder: Path, *, waited_s: float, width: int
-) -> tuple[VerdictSummary, str]:
+def diagnose_run_folder(request: EvidenceRequest, taken: SampleResult, folder: Path) -> tuple[VerdictSummary, str]:
     """Diagnose what lies in ``folder``; write manifest, source, verdict and report. Returns (summary, text for people).
-
-    ``waited_s``: how long the ranks had waited when the evidence was ordered.
 
     Raises:
         Interrupted: the verdict of before is the better one; it and its evidence are back in their place.
     """
-    manifest = manifest_of(order, taken)
+    manifest = manifest_of(request, taken)
     evidence = read_evidence([str(folder)])
     manifest |= keep_source(evidence, folder)
     facts = build_facts(evidence)
     verdict = diagnose(facts)
-    if order.said is not None and _strength(*_leading_cause(verdict)) < max(1, _strength(*order.said)):
+    if request.said is not None and _strength(*_leading_cause(verdict)) < max(1, _strength(*request.said)):
         earlier_evidence.restore(folder)
         raise SamplingInterrupted("the end of the job tells less than the wait before it did")
-    limit_at, gives_up = _first_limit(facts, order.stalled_since_s)
-    level = level_of(verdict, facts, waited_s=waited_s, live=order.live)
-    needs_lines = order.live and not order.with_stacks and bool(facts.mismatches)
+    limit_at, gives_up = _first_limit(facts, request.stalled_since_s)
+    level = level_of(verdict, facts, waited_s=request.waited_s, live=request.live)
+    needs_lines = request.live and not request.with_stacks and bool(facts.mismatches)
     if needs_lines and level is VerdictLevel.STALL:
         level = VerdictLevel.WAITING
     write_manifest(folder, manifest)
-    verdict = replace(_with_times(verdict, order, limit_at), gives_up=gives_up)
-    text = _write(verdict, facts, folder, width, order.lang)
-    if order.live:
+    verdict = replace(_with_times(verdict, request, limit_at), gives_up=gives_up)
+    text = _write(verdict, facts, folder, request.width, request.lang)
+    if request.live:
         state_at_verdict.save(folder)
-    return _summary(order, verdict, facts, level, limit_at, needs_lines=needs_lines), text
+    return _summary(request, verdict, facts, level, limit_at, needs_lines=needs_lines), text
 
 
 def _first_limit(facts: Facts, stalled_since_s: float | None) -> tuple[float | None, str]:
@@ -110,20 +106,20 @@ def level_of(verdict: Verdict, facts: Facts, *, waited_s: float, live: bool) -> 
     return VerdictLevel.STALL
 
 
-def _with_times(verdict: Verdict, order: EvidenceRequest, limit_at: float | None) -> Verdict:
+def _with_times(verdict: Verdict, request: EvidenceRequest, limit_at: float | None) -> Verdict:
     now_s = time.time()
-    since_s = order.stalled_since_s
+    since_s = request.stalled_since_s
     known = verdict.stalled_since
     if since_s is not None and known is None:
         known = datetime.fromtimestamp(since_s, tz=timezone.utc).isoformat(timespec="seconds")
-    noticed = order.noticed_after_s
-    if noticed is None and since_s is not None and order.live:
+    noticed = request.noticed_after_s
+    if noticed is None and since_s is not None and request.live:
         noticed = round(now_s - since_s, 1)
     return replace(
         verdict,
-        stalled_since=known if order.live else verdict.stalled_since,
+        stalled_since=known if request.live else verdict.stalled_since,
         noticed_after_s=noticed,
-        killed_in_s=round(max(0.0, limit_at - now_s), 1) if limit_at is not None and order.live else None,
+        killed_in_s=round(max(0.0, limit_at - now_s), 1) if limit_at is not None and request.live else None,
     )
 
 
@@ -156,7 +152,7 @@ def _may_recover(first: Finding, facts: Facts) -> bool:
 
 
 def _summary(
-    order: EvidenceRequest,
+    request: EvidenceRequest,
     verdict: Verdict,
     facts: Facts,
     level: VerdictLevel,
@@ -167,7 +163,7 @@ def _summary(
     first: Finding | None = verdict.findings[0] if verdict.findings else None
     where = first.where if first is not None else None
     return VerdictSummary(
-        number=order.number,
+        number=request.number,
         level=level.value,
         status=verdict.status.value,
         cause=first.cause.value if first is not None else "",
@@ -176,7 +172,7 @@ def _summary(
         where=f"{where.file}:{where.line}" if where is not None else "",
         sentence=str(first.summary) if first is not None else "",
         sentence_parts=text_to_json(first.summary) if first is not None else None,
-        stalled_since_s=order.stalled_since_s,
+        stalled_since_s=request.stalled_since_s,
         limit_at_s=limit_at,
         gives_up=verdict.gives_up,
         noticed_after_s=verdict.noticed_after_s,

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from unhang.watch import hang_policy
 from unhang.watch.job.wait_detection import WaitSnapshot
 from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
 from unhang.watch.run_folder import RunPlan
-from unhang.watch.stall_episode import StallEpisode
+from unhang.watch.stall_episode import StallEpisode, idle_limit_s, patience_limits_s, should_abort, should_report
 
 
 def waited(seconds: float, *, rhythm: bool = True, planned_s: float = 0.0) -> StallEpisode:
@@ -54,7 +53,7 @@ ABORT = RunPlan(on_hang="abort", abort_slow_after_s=20.0)
     ],
 )
 def test_work_of_one_rank_is_spoken_of_when_patience_ends(plan: RunPlan, episode: StallEpisode, said: bool) -> None:
-    assert hang_policy.should_report(plan, SLOW, episode) is said
+    assert should_report(plan, SLOW, episode) is said
 
 
 def clear(seconds: float, *, seen_s: float = 0.0, pauses: bool = False, certainty: str = "certain") -> StallEpisode:
@@ -83,7 +82,7 @@ def clear(seconds: float, *, seen_s: float = 0.0, pauses: bool = False, certaint
 def test_clear_work_is_spoken_of_soon_and_what_the_run_has_seen_before_later(
     plan: RunPlan, episode: StallEpisode, *, said: bool
 ) -> None:
-    assert hang_policy.should_report(plan, SLOW, episode) is said
+    assert should_report(plan, SLOW, episode) is said
 
 
 @pytest.mark.parametrize(
@@ -98,8 +97,8 @@ def test_clear_work_is_spoken_of_soon_and_what_the_run_has_seen_before_later(
 def test_what_stands_for_longer_than_anything_before_does_not_work(
     plan: RunPlan, episode: StallEpisode, seconds: float
 ) -> None:
-    assert hang_policy.idle_limit_s(plan, episode) == seconds
-    assert seconds in hang_policy.patience_limits_s(plan, episode)
+    assert idle_limit_s(plan, episode) == seconds
+    assert seconds in patience_limits_s(plan, episode)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +116,7 @@ def test_what_stands_for_longer_than_anything_before_does_not_work(
 def test_a_rank_that_works_ends_no_job_before_its_time(
     plan: RunPlan, found: VerdictSummary, episode: StallEpisode, ends: bool
 ) -> None:
-    assert hang_policy.should_abort(plan, found, episode) is ends
+    assert should_abort(plan, found, episode) is ends
 
 
 def test_a_look_is_due_when_patience_ends() -> None:
