@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from unhang.check.risks import limits, storage, timers
+from unhang.check.risks import limits, probe, storage, timers
 from unhang.check.risks.configuration import (
     batch_arithmetic,
     dispatched_batches,
@@ -43,7 +43,6 @@ from unhang.check.risks.network import (
     network_rendezvous,
     network_sameness,
 )
-from unhang.check.risks.probe import probe_slow, probe_stuck, probe_wrong
 from unhang.check.risks.program import (
     program_clean_up,
     program_generation,
@@ -156,9 +155,7 @@ ALL_RISKS: tuple[Risk, ...] = tuple(
         network_gid,
         network_plugin,
         network_sameness,
-        probe_stuck,
-        probe_wrong,
-        probe_slow,
+        probe,
         same_start,
         same_data,
         same_random,

@@ -58,7 +58,7 @@ class RiskRows:
         remedies: tuple[Remedy, ...] | None = None,
         **parts: Any,
     ) -> Finding:
-        """What row ``name`` warns of. Parts of a :class:`Finding` that are given count instead of the row's."""
+        """What row ``name`` warns of. Parts of a :class:`Finding` that are given (not None) count before the row's."""
         row, values = self._rows.risk[name], values or {}
         grade = Grade[row.grade.upper().replace("-", "_")] if grade is None else grade
         whole, not_whole = CERTAINTY[grade]
@@ -73,7 +73,7 @@ class RiskRows:
             because=because,
             remedies=remedies,
             grade=grade,
-            **{**of_row, **parts},
+            **{**of_row, **{part: value for part, value in parts.items() if value is not None}},
         )
 
     def fine(self, name: str, /, **values: Any) -> PassedCheck:

@@ -1,1 +1,0 @@
-"""Risks that the collective probe showed."""
