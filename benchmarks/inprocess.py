@@ -35,8 +35,8 @@ from typing import Any
 import numpy as np
 
 import unhang
-from unhang.records.control import Control
-from unhang.records.record import read_records
+from unhang.wire.control import Control
+from unhang.wire.record import read_records
 
 STARTUP = Path(unhang.__file__).parent / "inprocess" / "startup"
 WARM_BLOCKS = 3

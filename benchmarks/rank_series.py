@@ -17,10 +17,10 @@ from statistics import median
 from unhang.evidence.own_files.rank_series import read_rank_series
 from unhang.evidence.own_files.rank_times import RankTimes
 from unhang.findings import Source
-from unhang.records.record_views import CodeLine, GroupProgress, RankIdentity, RecordView
 from unhang.watch import private_files
 from unhang.watch.job.wait_detection import RankSample
 from unhang.watch.pace.rank_series import MANY, SERIES_PATH, RankSeries
+from unhang.wire.record_views import CodeLine, GroupProgress, RankIdentity, RecordView
 
 SECONDS = 3600
 LOOKS_A_S = 4

@@ -23,9 +23,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from unhang.records.control import Control
-from unhang.records.record import RecordWriter, record_path
-from unhang.records.record_views import CodeLine, GroupProgress, RankIdentity, RecordView
 from unhang.watch.job.wait_detection import RankActivity, RankSample, RankState
 from unhang.watch.nodes import leader_messages
 from unhang.watch.nodes import rank_digest as digests
@@ -38,6 +35,9 @@ from unhang.watch.nodes.transport.node_discovery import JobNodes
 from unhang.watch.nodes.transport.signed_values import SignedValues
 from unhang.watch.nodes.transport.transport_main import CALM_S, HELLOS_S, HURRY_S
 from unhang.watch.sampling.exit_evidence import recorded_stack
+from unhang.wire.control import Control
+from unhang.wire.record import RecordWriter, record_path
+from unhang.wire.record_views import CodeLine, GroupProgress, RankIdentity, RecordView
 from unhang_lab.dump_writer import StalledJob, pickle_like_torch
 
 PER_NODE = 8

@@ -19,8 +19,8 @@ from unhang.check.environment.machine_limits import MemoryLimit
 from unhang.check.sameness.sameness import RankStart
 from unhang.host.machine import Machine
 from unhang.program.launch.planned_job import PlannedJob
-from unhang.records.record import read_records
 from unhang.watch.launch.dry_run import dry_run_environment, kill_job, last_output_lines, read_starts, start_job
+from unhang.wire.record import read_records
 
 TICK_S, MEMORY_S = 0.2, 1.0
 GOOD, STALL, CRASH, MEMORY, LIMIT, NO_STEPS = "good", "stall", "crash", "memory", "limit", "no-steps"

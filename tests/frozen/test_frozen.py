@@ -20,14 +20,14 @@ from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Verdict
 from unhang.history.database import HistoryError, open_history
-from unhang.records.control import Control
-from unhang.records.process_registration import read_registrations
-from unhang.records.record import read_records
 from unhang.view.reading import NO_LAST_STATE, read_run
 from unhang.view.series_reading import RankRows
 from unhang.watch.job.job_ranks import JobRanks
 from unhang.watch.reporting import announcements
 from unhang.watch.reporting.run_totals import RunTotals
+from unhang.wire.control import Control
+from unhang.wire.process_registration import read_registrations
+from unhang.wire.record import read_records
 
 FROZEN = Path(__file__).parent / "57dbad29"
 EXPECTED: dict[str, Any] = json.loads((FROZEN / "expected.json").read_text())

@@ -23,8 +23,8 @@ from unhang.guards.exchange.exception_text import exception_text
 from unhang.guards.rank_zero_first import rank_zero_first
 from unhang.guards.sameness import same_on_all_ranks
 from unhang.guards.together import together
-from unhang.records.guard_statement import MARK, GuardStatement
-from unhang.records.record_views import CodeLine
+from unhang.wire.guard_statement import MARK, GuardStatement
+from unhang.wire.record_views import CodeLine
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.job, pytest.mark.timeout(100)]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.inprocess.programs import Folders
-from unhang.records.control import Control
+from unhang.wire.control import Control
 
 
 @pytest.fixture

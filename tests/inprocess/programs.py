@@ -12,9 +12,9 @@ from pathlib import Path
 
 import unhang
 from tests.ports import free_port
-from unhang.records.process_registration import ProcessRegistration, read_internal_errors, read_registrations
-from unhang.records.record import read_records
-from unhang.records.record_views import RecordView
+from unhang.wire.process_registration import ProcessRegistration, read_internal_errors, read_registrations
+from unhang.wire.record import read_records
+from unhang.wire.record_views import RecordView
 
 STARTUP = Path(unhang.__file__).parent / "inprocess" / "startup"
 LIMIT_S = 80

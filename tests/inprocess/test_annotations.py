@@ -9,7 +9,7 @@ import pytest
 
 from unhang.inprocess import annotations as marked
 from unhang.inprocess import steps
-from unhang.records.record_views import GroupProgress, RecordView
+from unhang.wire.record_views import GroupProgress, RecordView
 
 HERE = threading.get_ident()
 

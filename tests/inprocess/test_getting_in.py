@@ -184,20 +184,47 @@ def test_a_broken_install_of_ours_is_no_reason_to_stop(folders: Folders, tmp_pat
         assert (ran.out, ran.err) == ("1 False\n", "")
 
 
-def test_this_room_imports_only_the_standard_library_records_and_secrets() -> None:
+def modules_of_ranks() -> set[Path]:
+    """This room, the secrets, and what they import of ``wire``, directly or not."""
+    found: set[Path] = set()
+    waiting = [path for room in ("inprocess", "secrets") for path in (SOURCE / room).rglob("*.py")]
+    while waiting:
+        path = waiting.pop()
+        found.add(path)
+        files = {SOURCE.joinpath(*name.split(".")[1:3]).with_suffix(".py") for name in imports(path)}
+        waiting += [file for file in files if file.parent.name == "wire" and file.exists() and file not in found]
+    return found
+
+
+def test_ranks_load_only_the_standard_library_and_what_is_made_for_them() -> None:
     strangers = {
         f"{path.relative_to(SOURCE)} imports {name}"
-        for room in ("inprocess", "records", "secrets")
-        for path in sorted((SOURCE / room).rglob("*.py"))
+        for path in sorted(modules_of_ranks())
         for name in imports(path)
         if name.split(".")[0] not in sys.stdlib_module_names
-        and not name.startswith(("unhang.inprocess", "unhang.records", "unhang.secrets"))
+        and not name.startswith(("unhang.inprocess", "unhang.wire", "unhang.secrets"))
         and (path.name, name) != ("hyperscan_search.py", "hyperscan")  # for long texts only, where it is installed
         and name not in ("unhang", "unhang.late_pattern")  # the latter is forty lines over ``re``
         and name.split(".")[0] not in ("_frozen_importlib", "_frozen_importlib_external")
     }
 
     assert strangers == set()
+
+
+def test_a_bare_interpreter_loads_all_that_ranks_load() -> None:
+    names = sorted(path.relative_to(SOURCE.parent).with_suffix("").as_posix() for path in modules_of_ranks())
+    program = f"""
+import sys
+sys.path.append({str(SOURCE.parent)!r})
+from importlib import import_module
+for name in {[n.replace("/", ".") for n in names if "startup" not in n and not n.endswith("hyperscan_search")]!r}:
+    import_module(name)
+known = (*sys.stdlib_module_names, "__main__", "unhang")
+print(sorted(name for name in sys.modules if name.partition(".")[0] not in known))
+"""
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "[]\n"
 
 
 def test_nothing_of_this_room_is_imported_under_another_name() -> None:

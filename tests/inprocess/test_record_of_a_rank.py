@@ -18,8 +18,8 @@ from tests.inprocess.programs import Folders, base_environment
 from tests.ports import free_port
 from unhang.evidence.flight_recorder.reading import read_recorder_dump
 from unhang.evidence.items import RecorderDump
-from unhang.records.control import Control, ControlWriter
-from unhang.records.record_views import RecordView
+from unhang.wire.control import Control, ControlWriter
+from unhang.wire.record_views import RecordView
 
 pytestmark = pytest.mark.job
 

@@ -29,7 +29,7 @@ def beaten(done):
     folder, until = os.environ.get("UNHANG_RUN"), time.monotonic() + 60
     if not folder or not os.path.isdir(folder): return
     from pathlib import Path
-    from unhang.records.record import read_records
+    from unhang.wire.record import read_records
     while not any(map(done, read_records(Path(folder)).values())) and time.monotonic() < until: time.sleep(0.05)
 """
 INIT = """

@@ -18,9 +18,9 @@ import pytest
 from unhang.inprocess import activation, code_phases, session, steps
 from unhang.inprocess.capture.frames import StackSampler
 from unhang.inprocess.capture.recorder import FlightRecorder, GroupNames
-from unhang.records.layout import pack, unpack
-from unhang.records.process_registration import read_internal_errors
-from unhang.records.record_views import PHASES, GroupProgress, RankIdentity, RecordView
+from unhang.wire.layout import pack, unpack
+from unhang.wire.process_registration import read_internal_errors
+from unhang.wire.record_views import PHASES, GroupProgress, RankIdentity, RecordView
 
 SITE = "/opt/env/lib/python3.11/site-packages"
 C10D = (f"{SITE}/torch/distributed/distributed_c10d.py", "all_reduce")

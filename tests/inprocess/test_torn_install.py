@@ -128,7 +128,7 @@ def test_removed_while_a_job_starts(folders: Folders, tmp_path: Path) -> None:
     """Between the start of a rank and its ``init_process_group`` an upgrade takes our modules away."""
     package = tmp_path / "unhang"
     shutil.copytree(SOURCE / "inprocess", package / "inprocess")
-    shutil.copytree(SOURCE / "records", package / "records")
+    shutil.copytree(SOURCE / "wire", package / "wire")
     shutil.copy(SOURCE / "__init__.py", package)
     torch = tmp_path / "lib" / "torch" / "distributed"
     torch.mkdir(parents=True)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from unhang.records.record_views import CodeLine
+from unhang.wire.record_views import CodeLine
 
 SOURCE_BYTES = 1 << 20
 MAX_FRAMES = 12

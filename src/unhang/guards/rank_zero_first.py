@@ -23,8 +23,8 @@ from unhang.guards.exchange.printing import print_message
 from unhang.guards.exchange.rank_exchange import GatheredValues, RankExchange, current_exchange
 from unhang.guards.phases import phase
 from unhang.inprocess import annotations as marked
-from unhang.records.guard_statement import GuardStatement
-from unhang.records.record_views import CodeLine
+from unhang.wire.guard_statement import GuardStatement
+from unhang.wire.record_views import CodeLine
 
 A_DAY_S = 86400.0
 HEARTBEAT_S = 2.0

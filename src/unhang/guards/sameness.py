@@ -27,7 +27,7 @@ from unhang.guards.fingerprints.plain import fingerprint
 from unhang.guards.seeding import last_seeded
 from unhang.guards.split_hints import unseeded_splits
 from unhang.inprocess import annotations as marked
-from unhang.records.guard_statement import GuardStatement
+from unhang.wire.guard_statement import GuardStatement
 
 _LOG = logging.getLogger("unhang.guards")
 _DETAIL_S = 20.0

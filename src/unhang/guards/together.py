@@ -14,7 +14,7 @@ from unhang.guards.exchange.missing_ranks import ranks_missing_error
 from unhang.guards.exchange.rank_exchange import RankExchange, current_exchange
 from unhang.guards.phases import phase
 from unhang.inprocess import annotations as marked
-from unhang.records.guard_statement import GuardStatement
+from unhang.wire.guard_statement import GuardStatement
 
 OK = b"ok"
 FINISH_S = 1800.0

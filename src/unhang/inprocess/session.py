@@ -22,10 +22,10 @@ from unhang.inprocess.capture.recorder import FlightRecorder, GroupNames
 from unhang.inprocess.heartbeat_sleep import HeartbeatSleep
 from unhang.inprocess.import_hooks import DISTRIBUTED
 from unhang.inprocess.internal_errors import environment_number, log_internal_error, restart_attempt
-from unhang.records.control import DEFAULT_BEAT_MS, Control, ControlReader
-from unhang.records.record import RecordWriter, record_path
-from unhang.records.record_views import HIDDEN_COLLECTIVES, RankIdentity
-from unhang.records.wake_fifo import SUFFIX
+from unhang.wire.control import DEFAULT_BEAT_MS, Control, ControlReader
+from unhang.wire.record import RecordWriter, record_path
+from unhang.wire.record_views import HIDDEN_COLLECTIVES, RankIdentity
+from unhang.wire.wake_fifo import SUFFIX
 
 _FAILURES = 5
 _STOP_LIMIT_S = 0.5

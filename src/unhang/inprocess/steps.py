@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from unhang.inprocess import annotations as marked
-from unhang.records.layout import MAX_STEPS
-from unhang.records.record_views import RecordView
+from unhang.wire.layout import MAX_STEPS
+from unhang.wire.record_views import RecordView
 
 _WEIGHT = 0.1
 

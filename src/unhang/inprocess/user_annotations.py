@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from unhang.inprocess import annotations as marked
-from unhang.records.layout import MAX_SPENT
-from unhang.records.record_views import GuardWait, MarkedPhase, RecordView, TimeSpent
+from unhang.wire.layout import MAX_SPENT
+from unhang.wire.record_views import GuardWait, MarkedPhase, RecordView, TimeSpent
 
 _UNSPECIFIC_PHASES = ("compute", "other")
 

@@ -22,7 +22,7 @@ _TORCH_CHECKOUT = late_pattern(r"/torch/(?:distributed|nn|autograd|optim|utils|c
 # by its folders, past ones included: a project of a user's may lie in a folder that is called unhang too
 _UNHANG = late_pattern(
     r"(?:^|/)unhang(?:/(?!lab/cases/)(?:causes|check|checks|cli|comparing|diagnosis|evidence|experiments|facts|guards|history"
-    r"|host|inprocess|integrations|knowledge|lab|program|records|report|resharding|rules|secrets|view|viewing|watch)"
+    r"|host|inprocess|integrations|knowledge|lab|program|records|report|resharding|rules|secrets|view|viewing|watch|wire)"
     r"|_(?!lab/cases/)(?:compare|lab|ramp|reshard))/"
 )
 _UNHANG_IN_PROCESS = late_pattern(r"(?:^|/)unhang/inprocess/")

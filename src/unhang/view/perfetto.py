@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from unhang.errors import UsageError
-from unhang.records.record_views import PHASES
 from unhang.view.episodes import stall_spans
 from unhang.view.machine_series import MachineSeries
 from unhang.view.reading import RunReading
 from unhang.view.series_reading import WAITS, RankRows, SeriesRow
 from unhang.watch import private_files
 from unhang.watch.reporting.live_snapshot import LiveState
+from unhang.wire.record_views import PHASES
 
 Event = dict[str, Any]
 

@@ -16,13 +16,13 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text as Styled
 
-from unhang.records.record_views import PHASES
 from unhang.report.layout.durations import duration
 from unhang.report.localizer import Localizer
 from unhang.sentences import say
 from unhang.view import sentences
 from unhang.view.reading import RunReading
 from unhang.watch.reporting.live_snapshot import STATES, LiveState
+from unhang.wire.record_views import PHASES
 
 STATE_SIGNS = {
     "busy": ("#", "green", say("busy")),

@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from unhang.evidence.own_files.rank_series_columns import ColumnBlock, unpack_rows
-from unhang.records.record_views import PHASES
 from unhang.view.regular_files import open_regular
+from unhang.wire.record_views import PHASES
 
 SERIES_PATH = Path("series") / "ranks.jsonl"
 MAX_BYTES = 64 << 20

@@ -6,7 +6,7 @@ import mmap
 import os
 from pathlib import Path
 
-from unhang.records.control import CONTROL_SIZE, Control, ControlWriter
+from unhang.wire.control import CONTROL_SIZE, Control, ControlWriter
 
 
 def open_control(records: Path) -> ControlWriter | None:

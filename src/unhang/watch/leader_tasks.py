@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from unhang.records.record_views import RankIdentity, RecordView
 from unhang.sentences import Text
 from unhang.watch import private_files
 from unhang.watch.job.job_ranks import JobRank, JobRanks
@@ -28,6 +27,7 @@ from unhang.watch.pace.straggler_watch import StragglerWatch
 from unhang.watch.reporting.live_snapshot import LiveState
 from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
 from unhang.watch.verdict.evidence_request import EvidenceRequest
+from unhang.wire.record_views import RankIdentity, RecordView
 
 MAX_REMOTE_SAMPLES = 256
 """So many ranks of other nodes are looked at one by one."""

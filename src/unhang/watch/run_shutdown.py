@@ -6,7 +6,6 @@ import time
 from dataclasses import replace
 
 from unhang.history.run import RunEnding
-from unhang.records.process_registration import read_internal_errors
 from unhang.watch import saved_sample, state_at_verdict
 from unhang.watch.job_actions import live_state, next_request, report_episode, report_verdict, start, wait_is_over
 from unhang.watch.job_state import JobState
@@ -18,6 +17,7 @@ from unhang.watch.reporting.verdict_summary import HEALTHY, VerdictLevel, Verdic
 from unhang.watch.stall_episode import StallEpisode
 from unhang.watch.tick import judge_waits, send_to_leader, serve_leader, take_result
 from unhang.watch.verdict.evidence_request import EvidenceRequest
+from unhang.wire.process_registration import read_internal_errors
 
 EXIT_STATUS_LIMIT_S = 2.0
 """Seconds: the command runner writes down how the command ended a moment after it did."""

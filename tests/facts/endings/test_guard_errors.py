@@ -12,9 +12,9 @@ import pytest
 from unhang.evidence.items import LogReading
 from unhang.evidence.logs import read_log
 from unhang.facts.endings.guard_errors import guard_errors
-from unhang.records.guard_statement import MARK, MAX_LETTERS, MAX_LISTED, GuardErrorKind, GuardStatement
-from unhang.records.record_views import CodeLine
 from unhang.secrets import without_secrets
+from unhang.wire.guard_statement import MARK, MAX_LETTERS, MAX_LISTED, GuardErrorKind, GuardStatement
+from unhang.wire.record_views import CodeLine
 
 CASES = Path(__file__).resolve().parents[2] / "cases"
 HEAD = 'Traceback (most recent call last):\n  File "/app/train.py", line 15, in main\n    unhang.together("save")\n'

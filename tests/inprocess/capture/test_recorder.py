@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unhang.inprocess.capture.recorder import FlightRecorder, GroupNames
-from unhang.records.record_views import GroupProgress
+from unhang.wire.record_views import GroupProgress
 
 
 def test_a_group_in_which_nothing_was_called_yet_is_there() -> None:

@@ -20,13 +20,13 @@ from tests.view.served import TOKEN, asked, keep, look, series, served, told
 from tests.waiting import wait_for
 from unhang.cli.main import main
 from unhang.errors import UnhangError, UsageError
-from unhang.records.record import RecordWriter, find_record, record_path
-from unhang.records.record_views import RankIdentity, RecordView
 from unhang.view import limited_server
 from unhang.view.listening import ListenAddress, listening_with_token
 from unhang.view.remote import NO_ANSWER, RemoteRun
 from unhang.view.web import server as web_server
 from unhang.view.web.serving import has_screen
+from unhang.wire.record import RecordWriter, find_record, record_path
+from unhang.wire.record_views import RankIdentity, RecordView
 
 PATHS = ("/", "/state.json", "/live.json", "/timeline.json", "/machine.json", "/rank.json?rank=0", "/report")
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from unhang.records.record_views import HIDDEN_COLLECTIVES, CodeLine, GroupProgress, RankIdentity, RecordView
 from unhang.watch.job.wait_detection import RankActivity, RankSample, WaitDetector, WaitSnapshot
+from unhang.wire.record_views import HIDDEN_COLLECTIVES, CodeLine, GroupProgress, RankIdentity, RecordView
 
 S = 1_000_000_000
 START = 1_000 * S

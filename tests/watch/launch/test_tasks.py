@@ -17,9 +17,9 @@ import pytest
 from tests.ports import free_port
 from tests.waiting import wait_for
 from tests.watch.signal_programs import RUN
-from unhang.records.control import Control
 from unhang.watch.job.sibling_tasks import sibling_tasks, tasks_per_node
 from unhang.watch.run_folder import RunFolder
+from unhang.wire.control import Control
 
 
 def test_what_slurm_says_of_the_tasks_of_a_node() -> None:

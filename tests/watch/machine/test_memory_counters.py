@@ -17,9 +17,9 @@ from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Verdict
-from unhang.records.record_views import RecordView
 from unhang.watch.job.job_ranks import JobRank
 from unhang.watch.machine.memory_evidence import MemoryPaths, MemoryWatch, counter_of
+from unhang.wire.record_views import RecordView
 
 PID = 4001
 

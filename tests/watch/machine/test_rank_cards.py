@@ -12,11 +12,11 @@ import pytest
 from tests.machine_samples import UUID, card
 from tests.watch.machine.test_machine_cards import NEW, machine
 from unhang.check.devices.devices import DeviceSelection
-from unhang.records.record import RecordWriter
-from unhang.records.record_views import RankIdentity
 from unhang.watch.machine.rank_cards import card_of_rank, device_choice
 from unhang.watch.machine.sampler import MachineSampler
 from unhang.watch.run_folder import RunPlan
+from unhang.wire.record import RecordWriter
+from unhang.wire.record_views import RankIdentity
 
 SLICE = "MIG-0c1a2b3d-1111-2222-3333-444455556666"
 LISTED = f"""GPU 0: NVIDIA A100-SXM4-80GB (UUID: {UUID.format(0)})

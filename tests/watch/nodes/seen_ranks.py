@@ -6,11 +6,11 @@ import time
 
 import msgspec
 
-from unhang.records.record_views import CodeLine, GroupProgress, MarkedPhase, RankIdentity, RecordView
 from unhang.watch.job.wait_detection import RankSample, WaitDetector
 from unhang.watch.nodes.node_roster import NodeRoster
 from unhang.watch.nodes.rank_digest import NodeDigest, NodeHello, NodeRanks, encode_digest
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState
+from unhang.wire.record_views import CodeLine, GroupProgress, MarkedPhase, RankIdentity, RecordView
 
 
 def look(

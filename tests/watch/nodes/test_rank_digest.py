@@ -7,7 +7,6 @@ import time
 import msgspec
 
 from tests.watch.nodes.seen_ranks import look, ranks_of, roster_of
-from unhang.records.record_views import MarkedPhase
 from unhang.watch.job.wait_detection import WaitDetector
 from unhang.watch.nodes.live_columns import with_remote_ranks
 from unhang.watch.nodes.node_roster import NodeRoster
@@ -23,6 +22,7 @@ from unhang.watch.nodes.rank_digest import (
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState
 from unhang.watch.reporting.live_snapshot import LiveRun, LiveState, LiveTotals
 from unhang.watch.reporting.live_snapshot import RankColumns as LiveRanks
+from unhang.wire.record_views import MarkedPhase
 
 
 def test_a_healthy_node_says_it_in_some_tens_of_bytes() -> None:

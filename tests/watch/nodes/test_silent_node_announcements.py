@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from unhang.records.record_views import RankIdentity, RecordView
 from unhang.watch.job.wait_detection import RankActivity, RankSample, RankState
 from unhang.watch.nodes import silent_node_announcements
 from unhang.watch.nodes.cluster_view import ClusterView
@@ -16,6 +15,7 @@ from unhang.watch.nodes.rank_digest import NodeHello, NodeRanks, digest_of, enco
 from unhang.watch.nodes.silent_node_announcements import SilentNodeAnnouncements
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState
 from unhang.watch.nodes.transport.node_discovery import JobNodes
+from unhang.wire.record_views import RankIdentity, RecordView
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from unhang.evidence.own_files.rank_series import read_rank_series
 from unhang.evidence.own_files.rank_times import OWN, WAITING, RankTimes
 from unhang.findings import Phase, Source, Unread
-from unhang.records.record_views import CodeLine, GroupProgress, RankIdentity, RecordView
 from unhang.view.series_reading import RankRows
 from unhang.watch.job.wait_detection import RankSample
 from unhang.watch.pace import rank_series
 from unhang.watch.pace.rank_series import SERIES_PATH, RankSeries
+from unhang.wire.record_views import CodeLine, GroupProgress, RankIdentity, RecordView
 
 TICK_S = 0.25
 

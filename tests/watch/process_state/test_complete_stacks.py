@@ -12,11 +12,11 @@ import pytest
 
 from unhang.evidence.stacks import read_stacks
 from unhang.evidence.stacks.torn_stacks import is_torn
-from unhang.records.record_views import RecordView
 from unhang.watch.process_state.complete_stacks import TRIES, completeness, retry_until_complete
 from unhang.watch.process_state.py_spy_samples import dump_stacks, find_py_spy
 from unhang.watch.process_state.recorded_stack import complete_from_record
 from unhang.watch.process_state.stack_collection import sample_process as look_from_outside
+from unhang.wire.record_views import RecordView
 
 # Frames of many sizes, pushed and popped all the time: what is read of one has another one's content a moment later.
 BUSY = """

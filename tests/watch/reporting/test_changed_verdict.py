@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from unhang.records.record_views import RecordView
 from unhang.watch.job.job_ranks import JobRank, JobRanks
 from unhang.watch.job.wait_detection import WaitSnapshot
 from unhang.watch.reporting import announcements
@@ -13,6 +12,7 @@ from unhang.watch.reporting.run_totals import RunTotals
 from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
 from unhang.watch.run_folder import RunPlan
 from unhang.watch.stall_episode import MIN_SAMPLE_INTERVAL_S, StallEpisode, should_report
+from unhang.wire.record_views import RecordView
 
 FIRST = VerdictSummary(
     number=1,

@@ -12,7 +12,6 @@ import msgspec
 import pytest
 
 from unhang.errors import UsageError
-from unhang.records.record_views import CodeLine, GroupProgress, MarkedPhase, RankIdentity, RecordView
 from unhang.report.text_serialization import text_to_json
 from unhang.sentences import say
 from unhang.view.reading import JUST_BEGUN, latest_run, read_run, run_in
@@ -31,6 +30,7 @@ from unhang.watch.reporting.live_snapshot import (
 from unhang.watch.reporting.run_totals import RunTotals
 from unhang.watch.reporting.verdict_summary import VerdictSummary, read_summary, write_summary
 from unhang.watch.run_folder import RUN_SCHEMA, RunPlan
+from unhang.wire.record_views import CodeLine, GroupProgress, MarkedPhase, RankIdentity, RecordView
 
 
 def look(rank: int, *, waits: bool = False) -> RankSample:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from unhang.records.record_views import CodeLine, MarkedPhase, RankIdentity, RecordView
 from unhang.watch.job.job_ranks import JobRank, JobRanks
 from unhang.watch.job.wait_detection import RankActivity, WaitSnapshot
 from unhang.watch.reporting import announcements
+from unhang.wire.record_views import CodeLine, MarkedPhase, RankIdentity, RecordView
 
 DOWNLOAD = MarkedPhase("download", since_ns=0)
 HERE = CodeLine("/job/train.py", 8)

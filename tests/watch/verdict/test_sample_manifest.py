@@ -10,12 +10,12 @@ import pytest
 
 from unhang.evidence.own_files.bundle import read_manifest
 from unhang.evidence.own_files.run_items import BundleManifest
-from unhang.records.record_views import RankIdentity, RecordView
 from unhang.watch.job.job_ranks import JobRank
 from unhang.watch.sampling.kept_logs import note_cut
 from unhang.watch.verdict.evidence_request import EvidenceRequest, SampleResult
 from unhang.watch.verdict.sample_collection import collect_evidence
 from unhang.watch.verdict.sample_manifest import manifest_of, write_manifest
+from unhang.wire.record_views import RankIdentity, RecordView
 
 
 def test_a_process_without_a_rank_does_not_spoil_it(tmp_path: Path) -> None:

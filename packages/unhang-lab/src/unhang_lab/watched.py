@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from unhang.errors import UnhangError
-from unhang.records.record import read_records
-from unhang.records.record_views import RecordView
 from unhang.watch import private_files
 from unhang.watch.job import job_processes
 from unhang.watch.launch.job_environment import RECORDS_VARIABLE
+from unhang.wire.record import read_records
+from unhang.wire.record_views import RecordView
 from unhang_lab.job import require_torch
 from unhang_lab.lab_case import LabCase
 from unhang_lab.recorder import Injection

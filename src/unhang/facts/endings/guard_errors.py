@@ -14,8 +14,8 @@ from unhang.findings import Evidence, Where
 from unhang.knowledge import numbers
 from unhang.knowledge.messages import rank_list
 from unhang.late_pattern import late_pattern
-from unhang.records.guard_statement import RAISED_AS, GuardStatement, decode_statement
-from unhang.records.record_views import CodeLine
+from unhang.wire.guard_statement import RAISED_AS, GuardStatement, decode_statement
+from unhang.wire.record_views import CodeLine
 
 _OF_DATA = late_pattern(
     r"\b(batch(es)?|rows?|data\w*|samples?|splits?|examples?|shards?|length|loader|epoch)\b", re.IGNORECASE

@@ -9,8 +9,8 @@ from unhang.evidence.items import PythonTraceback
 from unhang.knowledge import numbers
 from unhang.knowledge.messages import rank_list
 from unhang.late_pattern import late_pattern
-from unhang.records.guard_statement import MARK, GuardStatement
-from unhang.records.record_views import CodeLine
+from unhang.wire.guard_statement import MARK, GuardStatement
+from unhang.wire.record_views import CodeLine
 
 _WHAT = late_pattern(r"^(?P<what>(?:the end of )?\w+(?:\('[^']*'\))?)")
 _MISSING = late_pattern(r": ranks? (?P<ranks>\d[\d, -]*) did not come within .*?\(ranks? (?P<came>\d[\d, -]*) did\)")

@@ -17,7 +17,7 @@ from unhang.facts.stacks.activity import activity_of
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Phase
 from unhang.knowledge.thresholds import threshold, whole_threshold
-from unhang.records.record_views import HIDDEN_COLLECTIVES
+from unhang.wire.record_views import HIDDEN_COLLECTIVES
 
 MIN_LOOKS = whole_threshold("slow_rank_over_time.min_looks")
 LESS = threshold("slow_rank_over_time.less")

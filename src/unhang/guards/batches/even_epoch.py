@@ -21,7 +21,7 @@ from unhang.guards.exchange.rank_exchange import RankExchange
 from unhang.guards.exchange.rank_sentence import ranks_text
 from unhang.guards.exchange.stop_notices import StopNotice, StopNotices, notice_text
 from unhang.inprocess import annotations as marked
-from unhang.records.guard_statement import GuardStatement
+from unhang.wire.guard_statement import GuardStatement
 
 GUARD = "even_batches"
 ANSWER_LIMIT_S = 10.0

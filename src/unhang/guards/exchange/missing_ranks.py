@@ -6,8 +6,8 @@ from unhang.errors import RanksMissing, StoreLost
 from unhang.guards.call_site import branch_on_rank, called_from
 from unhang.guards.exchange.packed import rank_spans
 from unhang.guards.exchange.rank_exchange import GatheredValues, RankExchange
-from unhang.records.guard_statement import GuardStatement
-from unhang.records.record_views import CodeLine
+from unhang.wire.guard_statement import GuardStatement
+from unhang.wire.record_views import CodeLine
 
 STACKS_LIMIT_S = 8.0
 MAX_NAMED = 8

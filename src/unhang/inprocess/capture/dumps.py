@@ -13,8 +13,8 @@ from types import TracebackType
 from unhang.inprocess.capture import last_call
 from unhang.inprocess.capture.recorder import FlightRecorder
 from unhang.inprocess.internal_errors import log_internal_error
-from unhang.records.control import Control
-from unhang.records.record import RecordWriter
+from unhang.wire.control import Control
+from unhang.wire.record import RecordWriter
 
 
 class DumpWriter:

@@ -9,8 +9,8 @@ from types import FrameType
 
 from unhang.inprocess import code_phases
 from unhang.inprocess.capture.p2p_partner import partner_of
-from unhang.records.layout import STACK_BYTES
-from unhang.records.record_views import CodeLine, RecordView
+from unhang.wire.layout import STACK_BYTES
+from unhang.wire.record_views import CodeLine, RecordView
 
 _DEPTH = 64
 """Of the inner frames, by which two samples are compared."""

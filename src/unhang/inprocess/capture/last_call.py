@@ -15,7 +15,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from unhang.inprocess.capture.recorder import FlightRecorder
-from unhang.records.record_views import GroupProgress
+from unhang.wire.record_views import GroupProgress
 
 _FILE = "/torch/distributed/distributed_c10d.py"
 _ONE = ("tensor", "tensor")

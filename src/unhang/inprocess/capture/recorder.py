@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from unhang.inprocess.import_hooks import DISTRIBUTED
-from unhang.records.record_views import GroupProgress
+from unhang.wire.record_views import GroupProgress
 
 MODULE = "torch._C._distributed_c10d"
 DUMP_FUNCTIONS = {"nccl": "_dump_nccl_trace", "other": "_dump_fr_trace"}

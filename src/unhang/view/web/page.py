@@ -9,13 +9,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from unhang import __version__
-from unhang.records.record_views import PHASES
 from unhang.report.html.embedding import data_block, policy_hash
 from unhang.report.html.page import ASSETS as REPORT_ASSETS
 from unhang.report.localizer import Localizer
 from unhang.view.screen import STATE_SIGNS
 from unhang.view.web.page_texts import PAGE_TEXTS, SCRIPT_TEXTS
 from unhang.watch.reporting.live_snapshot import STATES
+from unhang.wire.record_views import PHASES
 
 ASSETS = Path(__file__).parent
 SCRIPTS = ("paint.js", "grid.js", "timeline.js", "rank.js", "page.js")

@@ -9,11 +9,11 @@ from typing import Any
 
 from unhang.evidence.own_files.bundle import rank_of_file, read_manifest
 from unhang.evidence.own_files.run_items import BundleManifest
-from unhang.records.record import find_record
-from unhang.records.record_views import RecordView
 from unhang.report.localizer import Localizer
 from unhang.view.episodes import read_json_as
 from unhang.view.reading import RunReading
+from unhang.wire.record import find_record
+from unhang.wire.record_views import RecordView
 
 MAX_STACK = 96 << 10
 MAX_LOG = 48 << 10

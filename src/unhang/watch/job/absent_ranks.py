@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from unhang.records.process_registration import ProcessRegistration
-from unhang.records.record_views import RankIdentity, RecordView
 from unhang.watch.job.job_ranks import PROC, JobRank, JobRanks, output_files, update_activity
 from unhang.watch.job.wait_detection import RankSample
+from unhang.wire.process_registration import ProcessRegistration
+from unhang.wire.record_views import RankIdentity, RecordView
 
 
 class AbsentRanks:

@@ -10,10 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from unhang.records.process_registration import ProcessRegistration, read_registrations
-from unhang.records.record import read_records
-from unhang.records.record_views import RecordView
 from unhang.watch.job.wait_detection import RankSample
+from unhang.wire.process_registration import ProcessRegistration, read_registrations
+from unhang.wire.record import read_records
+from unhang.wire.record_views import RecordView
 
 PROC = Path("/proc")
 CPU_WINDOW_S = 1.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from unhang.records.record_views import MarkedPhase
 from unhang.watch.job.wait_detection import RankActivity, RankSample, WaitSnapshot
+from unhang.wire.record_views import MarkedPhase
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from unhang.records.record_views import HIDDEN_COLLECTIVES, RecordView
+from unhang.wire.record_views import HIDDEN_COLLECTIVES, RecordView
 
 NO_PROGRESS_S = 1.0
 """Pending work that has not moved for so long may be a stall; steps of a healthy job keep ranks waiting for less."""

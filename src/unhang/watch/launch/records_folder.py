@@ -20,11 +20,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from unhang.records.control import Control
 from unhang.watch import private_files
 from unhang.watch.job.sibling_tasks import SiblingTasks
 from unhang.watch.launch.tasks import Task
 from unhang.watch.run_folder import RunFolder
+from unhang.wire.control import Control
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the kernel's own memory file system; the folder made in it is private
 ABANDONED_AFTER_S = 60.0

@@ -26,11 +26,11 @@ from typing import Any
 
 from unhang import __version__
 from unhang.evidence.own_files.run_settings import SCHEMA, is_relevant, varies_by_start
-from unhang.records.process_registration import host_name
 from unhang.watch import private_files
 from unhang.watch.job.job_ranks import JobRanks
 from unhang.watch.launch.job_environment import RECORDS_VARIABLE, RUN_FOLDER_VARIABLE, STARTUP_FOLDER
 from unhang.watch.run_folder import RunFolder, RunPlan
+from unhang.wire.process_registration import host_name
 
 SETTINGS_FILE = "settings.json"
 LIMIT_S = 40.0

@@ -9,8 +9,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from unhang.records.nccl_startup_logs import NCCL_LOG_FOLDER
 from unhang.watch import private_files
+from unhang.wire.nccl_startup_logs import NCCL_LOG_FOLDER
 
 MAX_BYTES = 256 << 10
 MAX_FILES = 1_024

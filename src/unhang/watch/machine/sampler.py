@@ -19,9 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from unhang.host.machine import Machine
-from unhang.records.process_registration import host_name
-from unhang.records.record import read_records
-from unhang.records.record_views import RecordView
 from unhang.watch.machine.cards import CardSampler
 from unhang.watch.machine.control_groups import ControlGroups
 from unhang.watch.machine.counters import KernelPaths
@@ -34,6 +31,9 @@ from unhang.watch.machine.series_file import SeriesFile
 from unhang.watch.machine.storage import Storage, paths_of_run
 from unhang.watch.machine.xids import Xids
 from unhang.watch.run_folder import RunFolder, RunPlan
+from unhang.wire.process_registration import host_name
+from unhang.wire.record import read_records
+from unhang.wire.record_views import RecordView
 
 EVERY_S = 10.0
 FIRST_S = 2.0

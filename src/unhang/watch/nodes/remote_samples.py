@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from unhang.records.record_views import PHASES, CodeLine, MarkedPhase, RankIdentity, RecordView
 from unhang.watch.job.wait_detection import RankActivity, RankSample
 from unhang.watch.nodes.node_roster import RemoteNode
 from unhang.watch.nodes.rank_digest import ACTIVITIES
+from unhang.wire.record_views import PHASES, CodeLine, MarkedPhase, RankIdentity, RecordView
 
 _LETTERS = {RankActivity.STOPPED: "T", RankActivity.DEAD: ""}
 

@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unhang.records.record import read_records
 from unhang.watch import private_files
 from unhang.watch.control_file import open_control
 from unhang.watch.pace.call_digests import CallDigest, digest_calls, groups_in
 from unhang.watch.sampling import earlier_evidence, temporary_dumps
+from unhang.wire.record import read_records
 
 if TYPE_CHECKING:
     from unhang.facts.model import CallMismatch, PendingCall

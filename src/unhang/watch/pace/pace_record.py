@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from unhang.records.record_views import CodeLine, RecordView
 from unhang.watch.job.wait_detection import RankSample
 from unhang.watch.pace.step_history import StepHistory
+from unhang.wire.record_views import CodeLine, RecordView
 
 if TYPE_CHECKING:
     from unhang.evidence.own_files.run_items import Pace

@@ -19,10 +19,10 @@ from typing import Any
 import msgspec
 
 from unhang.evidence.own_files.rank_series_columns import MAX_ROWS, ColumnBlock, merge_blocks, pack_rows, unpack_rows
-from unhang.records.record_views import RecordView
 from unhang.watch import private_files
 from unhang.watch.job.wait_detection import RankSample
 from unhang.watch.pace.straggler_watch import is_in_communication
+from unhang.wire.record_views import RecordView
 
 SCHEMA = "unhang.series/1"
 SERIES_PATH = Path("series") / "ranks.jsonl"

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from unhang.records.record_views import HIDDEN_COLLECTIVES, RecordView
 from unhang.watch.job.wait_detection import RankSample, has_done_steps
 from unhang.watch.pace.pace_over_nodes import NodePace, SlowestRank, find_slowest_rank, node_pace
 from unhang.watch.pace.pace_record import PaceRecord, PaceSample, pace_sample
+from unhang.wire.record_views import HIDDEN_COLLECTIVES, RecordView
 
 if TYPE_CHECKING:
     from unhang.facts.pace.slow_rank_over_time import SlowRankPace

@@ -6,7 +6,7 @@ import re
 
 from unhang.evidence.stacks import read_stacks
 from unhang.evidence.stacks.torn_stacks import is_torn
-from unhang.records.record_views import RecordView
+from unhang.wire.record_views import RecordView
 
 
 def recorded_stack(view: RecordView, pid: int) -> str:

@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from unhang.evidence.logs.content.unhang_verdicts import SEPARATOR
-from unhang.records.record import read_foreign_pids
 from unhang.report.language import translate
 from unhang.report.printable import one_line
 from unhang.sentences import Text, say
@@ -18,6 +17,7 @@ from unhang.watch.job.planned_waits import PlannedWait
 from unhang.watch.job.wait_detection import RankActivity, WaitSnapshot
 from unhang.watch.reporting.run_totals import RunTotals
 from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
+from unhang.wire.record import read_foreign_pids
 
 QUIET_LINE_AFTER_S = 6.0
 QUIET_LINE_IN_INIT_AFTER_S = 10.0

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from unhang.records.record_views import PHASES, RecordView
 from unhang.secrets import tree_without_secrets, without_secrets, words_without_secrets
 from unhang.watch import private_files
 from unhang.watch.job.job_ranks import JobRank
 from unhang.watch.job.wait_detection import RankActivity, RankSample, WaitSnapshot
 from unhang.watch.reporting.verdict_summary import VerdictSummary
 from unhang.watch.run_folder import RunPlan
+from unhang.wire.record_views import PHASES, RecordView
 
 if TYPE_CHECKING:
     from unhang.watch.reporting.run_totals import RunTotals

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from unhang.records.record_views import RecordView
+from unhang.wire.record_views import RecordView
 
 
 def annotation_entries(view: RecordView, ended_ns: int | None) -> dict[str, Any]:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from unhang.errors import UnhangError
-from unhang.records.record_views import RecordView
 from unhang.watch.job.job_ranks import JobRank
 from unhang.watch.nodes.evidence_gathering import EvidenceGathering
 from unhang.watch.process_state.send_queues import SendQueues
 from unhang.watch.process_state.stack_collection import KernelSample
+from unhang.wire.record_views import RecordView
 
 DEFAULT_SAMPLES, SAMPLE_PAUSE_S = 2, 0.4
 """More of them, and further apart, at a job that moves at somebody's pace."""

@@ -8,8 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from unhang.records.record import read_record, record_path
-from unhang.records.record_views import RecordView
 from unhang.watch import private_files
 from unhang.watch.control_file import open_control
 from unhang.watch.job.job_ranks import JobRank, children_of
@@ -22,6 +20,8 @@ from unhang.watch.process_state.send_queues import SendQueues
 from unhang.watch.process_state.stack_collection import KernelSample, ProcessSample, resume_if_stopped, sample_kernel
 from unhang.watch.process_state.unanswered_connections import unanswered_addresses
 from unhang.watch.verdict.evidence_request import DEFAULT_SAMPLES, EvidenceRequest, SampleResult
+from unhang.wire.record import read_record, record_path
+from unhang.wire.record_views import RecordView
 
 POLL_S = 0.05
 DUMP_LIMIT_S = 2.0

@@ -8,13 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from unhang.records.process_registration import host_name
 from unhang.watch import private_files
 from unhang.watch.job.job_ranks import JobRank
 from unhang.watch.sampling import kept_logs
 from unhang.watch.sampling.bundle_files import manifest_files
 from unhang.watch.sampling.user_annotations import annotation_entries
 from unhang.watch.verdict.evidence_request import EvidenceRequest, SampleResult
+from unhang.wire.process_registration import host_name
 
 SCHEMA = "unhang.bundle/1"
 

@@ -11,7 +11,7 @@ from unhang.evidence.logs.lines.prefixes import UNKNOWN_SPEAKER
 from unhang.knowledge import numbers
 from unhang.knowledge.libraries import is_unhang_in_process
 from unhang.late_pattern import late_pattern
-from unhang.records.guard_statement import MARK, RAISED_AS, decode_statement
+from unhang.wire.guard_statement import MARK, RAISED_AS, decode_statement
 
 _FRAME = late_pattern(
     r'^[\s|+]*File "(?P<file>[^"]{1,1024})", line (?P<line>\d{1,9})(?:, in (?P<function>.{1,300}))?\s*$'

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from unhang.records.rank_ranges import format_ranks, parse_ranks
-from unhang.records.record_views import (
+from unhang.wire.rank_ranges import format_ranks, parse_ranks
+from unhang.wire.record_views import (
     DUMP_RESULTS,
     PHASES,
     STEP_SOURCES,

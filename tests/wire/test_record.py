@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from unhang.findings import Phase
-from unhang.records.control import Control
-from unhang.records.process_registration import read_registrations
-from unhang.records.rank_ranges import format_ranks, parse_ranks
-from unhang.records.record import SLOT_AT, RecordWriter, read_record, read_records
-from unhang.records.record_views import (
+from unhang.wire.control import Control
+from unhang.wire.process_registration import read_registrations
+from unhang.wire.rank_ranges import format_ranks, parse_ranks
+from unhang.wire.record import SLOT_AT, RecordWriter, read_record, read_records
+from unhang.wire.record_views import (
     PHASES,
     CodeLine,
     GroupProgress,
@@ -186,8 +186,8 @@ def test_a_write_cut_short_leaves_the_beat_before_it(tmp_path: Path) -> None:
 HAMMER = """
 import sys
 from pathlib import Path
-from unhang.records.record import RecordWriter
-from unhang.records.record_views import GroupProgress, RankIdentity
+from unhang.wire.record import RecordWriter
+from unhang.wire.record_views import GroupProgress, RankIdentity
 record = RecordWriter.create(Path(sys.argv[1]), RankIdentity(pid=1))
 print("go", flush=True)
 n = 0

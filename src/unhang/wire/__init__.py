@@ -1,4 +1,6 @@
-"""The memory-mapped record of a live rank: one layout, written inside the rank, read beside it.
+"""What one process of unhang writes and another one reads: each file and record as one typed structure.
+
+What ranks import of it (``record``, ``control``, ``process_registration``, …) needs the standard library only.
 
 A records folder (``UNHANG_RUN``, local file system, 0700) holds::
 

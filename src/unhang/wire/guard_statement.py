@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from unhang.records.rank_ranges import format_ranks
-from unhang.records.record_views import CodeLine
+from unhang.wire.rank_ranges import format_ranks
+from unhang.wire.record_views import CodeLine
 
 GuardErrorKind = Literal["missing", "differ", "apart", "slow", "failed"]
 MARK = "unhang.guard/1 "

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from unhang.records.layout import decode_text, pack, truncate_start, unpack
-from unhang.records.record_views import RankIdentity, RecordView
-from unhang.records.shared_memory import MappedMemory, allocate_file, map_file
+from unhang.wire.layout import decode_text, pack, truncate_start, unpack
+from unhang.wire.record_views import RankIdentity, RecordView
+from unhang.wire.shared_memory import MappedMemory, allocate_file, map_file
 
 LAYOUT_VERSION = 5
 SIZE = 32768

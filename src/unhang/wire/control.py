@@ -9,8 +9,8 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from unhang.records.shared_memory import MappedMemory, allocate_file, map_file
-from unhang.records.wake_fifo import wake_all
+from unhang.wire.shared_memory import MappedMemory, allocate_file, map_file
+from unhang.wire.wake_fifo import wake_all
 
 LAYOUT_VERSION = 1
 MAGIC = b"UNHANGC1"
