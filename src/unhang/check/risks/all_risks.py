@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from unhang.check.risks import limits, probe, storage, timers
+from unhang.check.risks import dry_run, limits, probe, sameness, storage, timers, versions
 from unhang.check.risks.configuration import (
     batch_arithmetic,
     dispatched_batches,
@@ -60,17 +60,6 @@ from unhang.check.risks.program import (
     program_uneven_loop,
 )
 from unhang.check.risks.risk import Risk
-from unhang.check.risks.sameness import (
-    same_data,
-    same_environment,
-    same_files,
-    same_nodes,
-    same_parameters,
-    same_random,
-    same_start,
-    same_versions,
-    version_known,
-)
 from unhang.check.risks.variables import (
     variable_conflict,
     variable_costly,
@@ -106,7 +95,7 @@ ALL_RISKS: tuple[Risk, ...] = tuple(
         variable_not_known,
         variable_shadowed,
         timers,
-        version_known,
+        versions,
         device_driver,
         device_two_nccl,
         device_present,
@@ -156,14 +145,8 @@ ALL_RISKS: tuple[Risk, ...] = tuple(
         network_plugin,
         network_sameness,
         probe,
-        same_start,
-        same_data,
-        same_random,
-        same_parameters,
-        same_versions,
-        same_files,
-        same_environment,
-        same_nodes,
+        dry_run,
+        sameness,
     )
     for risk in _risks(module)
 )

@@ -1,6 +1,6 @@
 """What this node would bring to the job and every other one must bring alike: code, configuration, settings, versions.
 
-One node alone has nothing to compare; ``check/risks/sameness`` judges several beside each other.
+One node alone has nothing to compare; ``check/risks/sameness.py`` judges several beside each other.
 """
 
 from __future__ import annotations

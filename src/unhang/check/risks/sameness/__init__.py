@@ -1,1 +1,0 @@
-"""Risks in what differs between nodes, ranks and versions."""

@@ -1,0 +1,91 @@
+"""Releases that are known to hang, to be fixed, or to be the ones to go back to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from unhang.check.environment.versions import Versions
+from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
+from unhang.findings import Evidence, Remedy, Severity, Source
+from unhang.host.inspection_result import NodeInspection
+from unhang.knowledge.job.release_choice import affected_releases, package_name, recommended_release
+from unhang.knowledge.job.versions import VersionRow, rows_affecting, rows_fixed_in, version_numbers
+from unhang.sentences import Text
+
+ROWS = RiskRows("versions")
+TOLD = 4
+"""So many defects of a range are told in words; the rest are counted."""
+
+
+def version_known(here: NodeInspection) -> Iterator[Answer]:
+    """One finding for each exact row, one note for all ranges of a package."""
+    result = here.result(Versions)
+    yield from ROWS.gap("version-of-torch", result)
+    if result.found is None:
+        return
+    for package, version in sorted(result.found.of.items()):
+        yield from _of_package(package, version, _release(result.found, package, version))
+    for package, (allowed, place) in sorted(result.found.allowed.items()):
+        because = ROWS.words("several-allowed", place=place, allowed=allowed)
+        how = f"unhang check --assume {package}=VERSION"
+        yield ROWS.could_not("which-release", because, how, package=package_name(package))
+
+
+def _of_package(package: str, version: str, release: Text) -> Iterator[Answer]:
+    rows = rows_affecting(package, version, kinds=("bad", "unverified"))
+    exact = [row for row in rows if row.single]
+    ranges = [row for row in rows if row not in exact and row.fixed]
+    for row in exact:
+        yield ROWS.risk(
+            "known-defect",
+            {"package": package, "release": release, "symptom": row.symptom},
+            severity=Severity.NOTE if row.kind == "unverified" else Severity.SLOWS,
+            because=(affected_releases(row), *((Text("{where}", {"where": row.where}),) if row.where else ())),
+            evidence=(Evidence(Source(str(release)), row.source),),
+            remedies=(_change(recommended_release(row), row.workaround),),
+        )
+    if ranges:
+        yield _defects_of_ranges(package, release, ranges)
+    helped = [row for row in rows_fixed_in(package, version) if row.kind in ("bad", "unverified")]
+    for row in helped[:TOLD]:
+        fixed_it = _fixed(row) == version_numbers(version)
+        name = "fixed-here" if fixed_it else "go-back-to-this"
+        yield ROWS.fine(name, release=release, symptom=row.symptom, introduced=row.introduced)
+    if not exact and not ranges and not helped:
+        yield ROWS.fine("release", release=release)
+
+
+def _release(versions: Versions, package: str, version: str) -> Text:
+    """The release, and where it is known from where the package itself does not tell."""
+    named = Text("{package} {version}", {"package": package_name(package), "version": version})
+    origin = versions.origin.get(package)
+    return ROWS.words("release-and-origin", release=named, origin=origin) if origin is not None else named
+
+
+def _defects_of_ranges(package: str, release: Text, rows: Sequence[VersionRow]) -> Answer:
+    told = sorted(rows, key=_fixed, reverse=True)[:TOLD]
+    newest = told[0]
+    # Of several defects the one that was fixed last decides; what is older may have another of them.
+    if len(rows) == 1:
+        remedy = _change(recommended_release(newest), newest.workaround)
+    else:
+        remedy = _change(ROWS.words("update", package=package_name(newest.package), fixed=newest.fixed), "")
+    return ROWS.risk(
+        "defects-of-ranges",
+        {"package": package, "release": release, "count": len(rows)},
+        because=tuple(ROWS.words("symptom", symptom=row.symptom, which=affected_releases(row)) for row in told),
+        evidence=tuple(Evidence(Source(str(release)), row.source) for row in told),
+        remedies=(remedy,),
+    )
+
+
+def _fixed(row: VersionRow) -> tuple[int, ...]:
+    return version_numbers(row.fixed) or ()
+
+
+def _change(title: Text, workaround: str) -> Remedy:
+    change = ROWS.words("or-workaround", workaround=workaround) if workaround else Text("")
+    return ROWS.remedy("another-release", {"title": title}, change=change)
+
+
+RISKS = asked_of_a_node("versions", version_known)
