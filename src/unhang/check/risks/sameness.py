@@ -66,8 +66,8 @@ def same_environment(situations: Sequence[NodeInspection]) -> Iterator[Answer]:
     for difference in found:
         nodes_own = any(part in difference.name for part in _NODES_OWN)
         noted = {} if difference.name.startswith(_OF_TRANSPORT) and not nodes_own else _A_NOTE
-        meets = {"cause": Cause.RENDEZVOUS} if difference.name.startswith(_OF_RENDEZVOUS) else {}
-        yield ROWS.risk("settings-differ", _names(difference), **_seen(difference), **noted, **meets)
+        cause = Cause.RENDEZVOUS if difference.name.startswith(_OF_RENDEZVOUS) else Cause.NETWORK_CONFIG
+        yield ROWS.risk("settings-differ", _names(difference), cause=cause, **_seen(difference), **noted)
     if compared_count(situations) > 1 and not found:
         yield ROWS.fine("same-environment")
 
