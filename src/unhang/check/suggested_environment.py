@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 
-from unhang.check.risks.variables.variable_families import FAMILIES
+from unhang.check.risks.variables import FAMILIES
 from unhang.findings import Finding, RemedyKind, SuggestedEnvironment
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.launch.job_environment import JobEnvironment

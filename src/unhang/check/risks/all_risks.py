@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from unhang.check.risks import dry_run, limits, probe, sameness, storage, timers, versions
+from unhang.check.risks import dry_run, limits, probe, sameness, storage, timers, variables, versions
 from unhang.check.risks.configuration import (
     batch_arithmetic,
     dispatched_batches,
@@ -60,15 +60,6 @@ from unhang.check.risks.program import (
     program_uneven_loop,
 )
 from unhang.check.risks.risk import Risk
-from unhang.check.risks.variables import (
-    variable_conflict,
-    variable_costly,
-    variable_dead,
-    variable_not_known,
-    variable_old_name,
-    variable_shadowed,
-    variable_value,
-)
 
 
 def _risks(module: ModuleType) -> tuple[Risk, ...]:
@@ -87,13 +78,7 @@ def _risks(module: ModuleType) -> tuple[Risk, ...]:
 ALL_RISKS: tuple[Risk, ...] = tuple(
     risk
     for module in (
-        variable_costly,
-        variable_value,
-        variable_conflict,
-        variable_old_name,
-        variable_dead,
-        variable_not_known,
-        variable_shadowed,
+        variables,
         timers,
         versions,
         device_driver,

@@ -99,7 +99,8 @@ class RiskRows:
         if row is None:
             return replace(shared_remedy(name, **values), **parts)
         texts = {part: text_of(getattr(row, part), values) for part in ("title", "change", "cost", "verify")}
-        return Remedy(**{**texts, "kind": row.kind, "set": row.set, "unset": row.unset, **parts})
+        unset = tuple(name.format(**values) for name in row.unset)
+        return Remedy(**{**texts, "kind": row.kind, "set": row.set, "unset": unset, **parts})
 
     @property
     def _rows(self) -> RiskFile:

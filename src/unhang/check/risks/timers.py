@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from unhang.check.environment.timers import Timer, Timers
 from unhang.check.environment.versions import Versions
 from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
-from unhang.check.risks.variables.variable_families import quote
 from unhang.findings import Remedy, Severity, Where
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge import numbers
@@ -114,7 +113,7 @@ def recorder(here: NodeInspection) -> Iterator[Answer]:
     set_to = next((settings.in_force[name] for name in SIZE_NAMES if name in settings.in_force), None)
     blocking = next((name for name in _BLOCKING if (settings.value(name) or "").lower() in _TRUE), None)
     entries, torch = _entries(settings, versions), versions.of["torch"]
-    evidence = () if set_to is None else (quote(set_to),)
+    evidence = () if set_to is None else (set_to.evidence,)
     if blocking is not None and entries:
         name = set_to.name if set_to is not None else SIZE_NAMES[1]
         yield ROWS.risk(

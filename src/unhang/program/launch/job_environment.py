@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from unhang.findings import Evidence, Source
+
 
 @dataclass(frozen=True, slots=True)
 class VariableSetting:
@@ -14,6 +16,11 @@ class VariableSetting:
     value: str
     origin: str = "environment"
     line: int | None = None
+
+    @property
+    def evidence(self) -> Evidence:
+        """``NAME=value`` and where it stands."""
+        return Evidence(Source(self.origin, self.line), f"{self.name}={self.value}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,6 @@ from unhang.check.network.network import Gid, RdmaPort, RdmaPorts
 from unhang.check.risks.network.network_ports import used_ports
 from unhang.check.risks.network.nodes_planned import weight_between_nodes
 from unhang.check.risks.risk import Answer, risk
-from unhang.check.risks.variables.variable_families import quote
 from unhang.findings import Cause, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.launch.job_environment import JobEnvironment
@@ -103,7 +102,7 @@ def _found(fault: Wrong, alike: Sequence[RdmaPort], settings: JobEnvironment, se
         Cause.NETWORK_CONFIG,
         _summary(fault, alike),
         severity=severity,
-        evidence=(*((quote(setting),) if setting is not None else ()), Evidence(source, table)),
+        evidence=(*((setting.evidence,) if setting is not None else ()), Evidence(source, table)),
         remedies=(
             Remedy(
                 say("Let NCCL choose the entry")

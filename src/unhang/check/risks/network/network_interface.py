@@ -25,7 +25,6 @@ from unhang.check.network.interface_choice import InterfaceChoice, gloo_choice, 
 from unhang.check.network.network import HostName, Interfaces, NetworkInterface
 from unhang.check.risks.network.nodes_planned import weight_between_nodes
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.check.risks.variables.variable_families import quote
 from unhang.findings import Cause, Evidence, PassedCheck, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.launch.job_environment import JobEnvironment
@@ -53,7 +52,7 @@ def _judged(here: NodeInspection, library: str, choice: InterfaceChoice, setting
     seen = here.found(Interfaces) or Interfaces(())
     subject = choice.variable or f"{library} interface"
     setting = settings.in_force.get(choice.variable)
-    evidence = (quote(setting),) if setting is not None else ()
+    evidence = (setting.evidence,) if setting is not None else ()
     between = weight_between_nodes(here)
     first = choice.interfaces[0] if choice.interfaces else None
     if first is None and choice.variable:

@@ -23,7 +23,6 @@ from pathlib import PurePosixPath
 from unhang.check.network.network import NetworkPlugins
 from unhang.check.risks.network.nodes_planned import weight_between_nodes
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.check.risks.variables.variable_families import quote
 from unhang.findings import Cause, PassedCheck, Remedy, RemedyKind, Severity
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.hardware.fabrics import PluginFabric, plugin_fabrics
@@ -63,7 +62,7 @@ def _missing(setting: VariableSetting, plugins: NetworkPlugins) -> Answer:
         say("NCCL_NET_PLUGIN={value} names no plug-in that is here; NCCL goes on without", value=setting.value),
         severity=Severity.NOTE,
         because=(say("searched: {count} folders of the loader", count=len(plugins.folders)),),
-        evidence=(quote(setting),),
+        evidence=(setting.evidence,),
         remedies=(
             Remedy(
                 say("Take NCCL_NET_PLUGIN out, or put the plug-in's folder into LD_LIBRARY_PATH"),

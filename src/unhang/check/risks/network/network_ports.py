@@ -23,7 +23,6 @@ from unhang.check.network.interface_choice import interface_matches
 from unhang.check.network.network import RdmaPort, RdmaPorts
 from unhang.check.risks.network.nodes_planned import weight_between_nodes
 from unhang.check.risks.risk import Answer, could_not, risk
-from unhang.check.risks.variables.variable_families import quote
 from unhang.findings import Cause, Certainty, Evidence, PassedCheck, Remedy, RemedyKind, Severity, Source
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.hardware.fabrics import plugin_fabrics
@@ -82,7 +81,7 @@ def _none_matches(settings: JobEnvironment, own: Sequence[RdmaPort], severity: S
         say("NCCL_IB_HCA={value} matches no device of this node: NCCL would use TCP sockets", value=setting.value),
         severity=severity,
         because=(say("devices here: {names}", names=", ".join(dict.fromkeys(port.device for port in own))),),
-        evidence=(quote(setting),),
+        evidence=(setting.evidence,),
         remedies=(
             Remedy(
                 say("Take NCCL_IB_HCA out, or name the devices of this node"),

@@ -1,1 +1,0 @@
-"""Risks in environment variables."""
