@@ -13,6 +13,7 @@ from typing import Any
 
 from unhang.diagnosis.detectors import ask_detectors
 from unhang.diagnosis.diagnose import PASSES
+from unhang.knowledge.reasoning_rows import grade_rows
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reasoning.md"
 
@@ -31,9 +32,16 @@ def _indented(text: str) -> str:
     return "".join(f"   {line}".rstrip() + "\n" for line in text.splitlines())
 
 
+def grades() -> Iterator[str]:
+    """The rows of ``knowledge/reasoning/grades.toml``."""
+    yield "| grade | rests on | whole | not whole |\n|---|---|---|---|\n"
+    for grade, row in grade_rows().items():
+        yield f"| `{grade.name}` | {row.rests_on} | {row.whole.value} | {row.not_whole.value} |\n"
+
+
 def page(text: str) -> str:
     """``text`` with what stands between the marks as it should be."""
-    for name, lines in (("passes", passes()),):
+    for name, lines in (("grades", grades()), ("passes", passes())):
         begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
         head, _, rest = text.partition(begin)
         text = f"{head}{begin}{''.join(lines)}{end}{rest.partition(end)[2]}"

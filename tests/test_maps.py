@@ -14,7 +14,6 @@ import pytest
 
 from scripts import trip
 from scripts.house import HERE
-from unhang.diagnosis.grades import CERTAINTY
 
 PAGES = ("architecture", "decisions", "reasoning")
 LINE = "A log line on its way to the report"
@@ -95,10 +94,3 @@ def test_the_page_on_reasoning_lists_what_runs() -> None:
     run = subprocess.run(asked, env=trip.environment(HERE), check=False)
 
     assert run.returncode == 0, "python scripts/reasoning.py writes docs/reasoning.md"
-
-
-def test_the_page_on_reasoning_has_the_table_of_grades() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| .* \| (\w+) \| (\w+) \|$", text_of("reasoning"), re.MULTILINE)
-
-    strong_to_weak = sorted(CERTAINTY.items(), reverse=True)
-    assert rows == [(grade.name, whole.value, not_whole.value) for grade, (whole, not_whole) in strong_to_weak]

@@ -57,25 +57,18 @@ class Certainty(str, enum.Enum):
         return self if self.order <= limit.order else limit
 
 
-class Grade(enum.IntEnum):
-    """What a signal rests on, from strong to weak. How certain it may make a finding: ``diagnosis/grades.py``."""
+class Grade(enum.Enum):
+    """What a signal rests on. What each means, which is the stronger and how certain it may make a finding:
+    ``knowledge/reasoning/grades.toml``."""
 
-    KERNEL = 8
-    """What the kernel, a driver or an exit status says."""
-    RECORD = 7
-    """What a recorder of the calls says: flight recorder, our record, a collective's own fingerprint."""
-    SOURCE = 6
-    """Stacks, with the source of the lines they stand at."""
-    STACK = 5
-    """Stacks alone."""
-    STATED = 4
-    """What a program, a library or a launcher states about itself: an exception, a message, a setting."""
-    ORDER = 3
-    """What the order and the times of lines imply, and who is silent."""
-    WORDS = 2
-    """What words of failure in general imply, in a line that no table knows."""
-    BASE_RATE = 1
-    """What usually lies behind such a picture."""
+    KERNEL = "kernel"
+    RECORD = "record"
+    SOURCE = "source"
+    STATED = "stated"
+    STACK = "stack"
+    ORDER = "order"
+    WORDS = "words"
+    BASE_RATE = "base-rate"
 
 
 class Ending(enum.Enum):

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from unhang.diagnosis.diagnose import diagnose, diagnose_from_evidence
-from unhang.diagnosis.feature_names import feature_text
-from unhang.diagnosis.settling_observations import settling_observation
+from unhang.diagnosis.differential import feature_text
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
@@ -21,6 +20,7 @@ from unhang.knowledge.known_incidents.incident_counts import (
     count_features,
     load_counted_incidents,
 )
+from unhang.knowledge.reasoning_rows import cause_rows
 from unhang.report.html.page import to_html
 from unhang.report.json import to_json
 from unhang.report.markdown import to_markdown
@@ -107,9 +107,9 @@ def test_what_is_shown_is_told_apart(tmp_path: Path) -> None:
 
 def test_every_cause_can_be_settled() -> None:
     for cause in set(Cause) - {Cause.UNKNOWN}:
-        what, how = settling_observation(cause)
-        assert str(what)
-        assert how
+        row = cause_rows()[cause]
+        assert row.settles
+        assert row.how
 
 
 def test_counted_incidents_are_sound() -> None:

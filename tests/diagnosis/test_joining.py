@@ -109,7 +109,7 @@ def test_what_is_capped_is_capped_before_it_is_ranked() -> None:
         yield make_signal(Cause.COLLECTIVE_MISMATCH, Grade.STATED, say("stated by NCCL"), ranks=(0,))
 
     def stood(_: Facts) -> Iterator[DetectorResult]:
-        yield make_signal(Cause.DEADLOCK_ORDER, Grade.STACK, say("stacks"), ranks=(1,))
+        yield make_signal(Cause.DEADLOCK_ORDER, Grade.SOURCE, say("stacks"), whole=False, ranks=(1,))
 
     rules = [Detector("a", Cause.COLLECTIVE_MISMATCH, stated, ""), Detector("b", Cause.DEADLOCK_ORDER, stood, "")]
     shown = diagnose_from_evidence(facts, rules).findings

@@ -13,16 +13,16 @@ from typing import get_args
 
 from msgspec import convert
 
-from unhang.diagnosis.feature_names import feature_text
 from unhang.diagnosis.ruled_out import excluded_causes
-from unhang.diagnosis.settling_observations import settling_observation
 from unhang.facts.incident_features import incident_features
 from unhang.facts.model import Facts
 from unhang.findings import Candidate, Cause, Certainty, Finding, Grade, KnownIncident, Severity, Status, Verdict
 from unhang.knowledge.known_incidents.incident_counts import CauseShare, cause_shares
 from unhang.knowledge.known_incidents.incidents import Operation, StallSituation
 from unhang.knowledge.known_incidents.similar_incidents import similar_incidents
+from unhang.knowledge.reasoning_rows import cause_rows, feature_rows
 from unhang.knowledge.thresholds import threshold, whole_threshold
+from unhang.knowledge.words import text_of
 from unhang.sentences import Text, say
 
 MAX_CANDIDATES = 3
@@ -118,14 +118,23 @@ def _candidates(told: Sequence[CauseShare], in_source: Mapping[Cause, tuple[Text
 
 def _candidate(share: CauseShare, seen: tuple[Text, ...]) -> Candidate:
     cause = Cause(share.cause)
-    what, how = settling_observation(cause)
-    return Candidate(cause, min(round(share.share, 2), MAX_SHARE), (*seen, *_reasons(share)), what, how)
+    row = cause_rows()[cause]
+    because = (*seen, *_reasons(share))
+    return Candidate(cause, min(round(share.share, 2), MAX_SHARE), because, text_of(row.settles, {}), row.how)
 
 
 def _reasons(share: CauseShare) -> Iterator[Text]:
     told = [(look, of, own) for name, of, own in share.telling if of >= MIN_SEEN and (look := feature_text(name))]
     for look, of, own in told[:REASONS]:
         yield say("{own} of {of} known incidents where {look} had this cause", own=own, of=of, look=look)
+
+
+def feature_text(feature: str) -> Text | None:
+    """``feature`` in words; None for one that only counts."""
+    rows = feature_rows()
+    kind, _, value = feature.partition(":")
+    phrase = rows.get(feature) or rows.get(f"{kind}:")
+    return None if phrase is None else text_of(phrase, {"value": value})
 
 
 def _alike(facts: Facts, finding: Finding) -> tuple[KnownIncident, ...]:

@@ -8,20 +8,11 @@ from dataclasses import replace
 from unhang.causes.detector import Signal
 from unhang.facts.logs.event_timing import is_preparing
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Certainty, Finding, Grade, NotChecked, Severity, Unread, Verdict
+from unhang.findings import Cause, Certainty, Finding, NotChecked, Severity, Unread, Verdict
+from unhang.knowledge.reasoning_rows import causes_that, grade_rows
 from unhang.sentences import say
 
-_LIKELY, _POSSIBLE = Certainty.LIKELY, Certainty.POSSIBLE
-CERTAINTY: dict[Grade, tuple[Certainty, Certainty]] = {
-    Grade.KERNEL: (Certainty.CERTAIN, _LIKELY),
-    Grade.RECORD: (Certainty.CERTAIN, _LIKELY),
-    Grade.SOURCE: (Certainty.CERTAIN, _LIKELY),
-    Grade.STATED: (Certainty.CERTAIN, _LIKELY),
-    Grade.STACK: (_LIKELY, _POSSIBLE),
-    Grade.ORDER: (_LIKELY, _POSSIBLE),
-    Grade.WORDS: (_POSSIBLE, _POSSIBLE),
-    Grade.BASE_RATE: (_POSSIBLE, _POSSIBLE),
-}
+CERTAINTY = {grade: (row.whole, row.not_whole) for grade, row in grade_rows().items()}
 """Certainty where the signal is whole, and where it is not."""
 
 
@@ -31,7 +22,6 @@ def grade_signal(signal: Signal, detector: str) -> Finding:
     return replace(signal.finding, certainty=whole if signal.whole else not_whole, detector=detector)
 
 
-STARTUP_CAUSES = frozenset((Cause.RENDEZVOUS, Cause.NETWORK_CONFIG, Cause.DEVICE_MAPPING))
 _MADE = ("n.init_complete", "store.barrier_ok")
 
 
@@ -45,7 +35,7 @@ def cap_misplaced_findings(facts: Facts, verdict: Verdict) -> Verdict:
 
 
 def _placed(facts: Facts, finding: Finding, begins: dict[str, int], made: dict[str, int]) -> Finding:
-    if finding.cause in STARTUP_CAUSES and _misplaced(finding, begins, made):
+    if finding.cause in causes_that("at-start") and _misplaced(finding, begins, made):
         because = say("steps had been made before it, or communicators after it: it may not be what stops the job")
     elif finding.cause is Cause.RANK_CRASHED and _is_after_first_failure(facts, finding):
         because = say("other processes had failed or given up before: this end may follow from theirs")
@@ -97,9 +87,6 @@ _FROM_CODE_ONLY = ("nccl", "nccl2", "ncclx", "rccl", "rcclx", "xccl", "hccl", "m
 # Kinds of log lines of NCCL itself and of torch's NCCL process group (knowledge/messages).
 _NCCL_LINES = ("n.", "wd.", "hb.", "dump.", "tc.", "ncclerr", "uid.")
 
-# What these rest on (an exception, an exit, a process state) does not depend on the communication library.
-_PROCESS_FACTS = {Cause.RANK_CRASHED, Cause.GPU_OOM, Cause.HOST_MEMORY, Cause.RANK_FROZEN, Cause.RENDEZVOUS}
-
 
 def cap_unverified_claims(facts: Facts, verdict: Verdict) -> Verdict:
     """Caps at *likely* what rests on records or lines of NCCL and its kin, whose behaviour was read from code and
@@ -109,7 +96,7 @@ def cap_unverified_claims(facts: Facts, verdict: Verdict) -> Verdict:
     lines = {(e.source.path, e.source.line) for e in facts.events if e.kind.startswith(_NCCL_LINES)}
     capped = (
         replace(f, certainty=f.certainty.capped(Certainty.LIKELY))
-        if f.cause not in _PROCESS_FACTS
+        if f.cause not in causes_that("seen-by-system")
         and (everything or any((e.source.path, e.source.line) in lines for e in f.evidence))
         else f
         for f in verdict.findings

@@ -12,16 +12,14 @@ from unhang.facts.machine.machine_state import MachineSign, machine_signs, signs
 from unhang.facts.model import Facts, RankState
 from unhang.findings import Cause, Consequence, Finding, Phase, Severity, Verdict
 from unhang.knowledge.numbers import utc_time
+from unhang.knowledge.reasoning_rows import causes_that
 from unhang.sentences import Text, say
-
-STAYS_WITH_HOST = (Cause.GPU_HARDWARE, Cause.NETWORK_FAULT, Cause.P2P_BROKEN, Cause.SLOW_RANK, Cause.HOST_MEMORY)
-_MAY_BE_THE_HOST = (*STAYS_WITH_HOST, Cause.RANK_FROZEN, Cause.RANK_CRASHED, Cause.UNKNOWN)
 
 
 def note_repeats(facts: Facts, verdict: Verdict) -> Verdict:
     """Adds a reason to the first finding where verdicts of earlier runs named its host or card."""
     lead = verdict.lead
-    if lead is None or lead.cause not in _MAY_BE_THE_HOST:
+    if lead is None or lead.cause not in causes_that("stays-with-host", "may-be-host"):
         return verdict
     notes = tuple(_note(guilt) for guilt in named_before(facts, lead))
     return verdict.led_by(replace(lead, because=(*lead.because, *notes))) if notes else verdict
@@ -57,11 +55,6 @@ def _note(guilt: EarlierSuspect) -> Text:
 _NO_ROOM = ("No space left", "Errno 28", "Disk quota exceeded", "inline_container.cc", "iostream error")
 """The last two are what torch.save says of a disk that took only a part of a file."""
 
-_TAKES_LONG = (
-    *(Cause.SINGLE_RANK_WORK, Cause.SLOW_RANK, Cause.SLOW_DATA_LOADING, Cause.RANK_FROZEN),
-    *(Cause.TIMEOUT_TOO_SHORT, Cause.UNKNOWN),
-)
-"""Of any other cause a slow machine is no part: the program, or another fault, stops the job."""
 _STORES = (Phase.SAVE, Phase.LOG, Phase.DATA)
 MAX_RANKS = 4
 
@@ -108,8 +101,8 @@ def _full_disks(facts: Facts, lead: Finding) -> Iterator[MachineSign]:
 
 def _signs_of_lead(facts: Facts, lead: Finding) -> Iterator[MachineSign]:
     """What the detector of a rank that takes long did not say itself of this rank's card, processors and disk."""
-    if lead.cause not in _TAKES_LONG:
-        return
+    if lead.cause not in causes_that("work", "takes-long"):
+        return  # of any other cause a slow machine is no part: the program, or another fault, stops the job
     told = {item.text for item in lead.evidence}
     for rank in lead.ranks[:MAX_RANKS]:
         if rank in facts.ranks and facts.ranks[rank].state is RankState.STOPPED:

@@ -8,32 +8,7 @@ from dataclasses import replace
 from unhang.diagnosis.explaining_away import explains, leads_despite_certainty
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Certainty, Consequence, Finding, RemedyKind, Severity, Verdict
-
-# Among findings of equal certainty about the same ranks: what ended or froze a process explains what it then did not
-# do; an order or mismatch explains why a rank stands where it stands.
-PRECEDENCE = (
-    Cause.GPU_HARDWARE,
-    Cause.GPU_OOM,
-    Cause.HOST_MEMORY,
-    Cause.RANK_CRASHED,
-    Cause.RANK_FROZEN,
-    Cause.DEVICE_MAPPING,
-    Cause.VERSION_MISMATCH,
-    Cause.RENDEZVOUS,
-    Cause.NETWORK_CONFIG,
-    Cause.NETWORK_FAULT,
-    Cause.P2P_BROKEN,
-    Cause.DEADLOCK_ORDER,
-    Cause.TIMEOUT_TOO_SHORT,
-    Cause.RANK_CONDITIONAL_COLLECTIVE,
-    Cause.UNEVEN_DATA,
-    Cause.COLLECTIVE_MISMATCH,
-    Cause.SLOW_DATA_LOADING,
-    Cause.SINGLE_RANK_WORK,
-    Cause.SLOW_RANK,
-    Cause.UNKNOWN,
-)
-
+from unhang.knowledge.reasoning_rows import causes_that, precedence, strength
 
 MAX_ROOTS = 32
 """So many findings, the strongest, may explain others: a job of a thousand groups has as many findings."""
@@ -44,12 +19,12 @@ def rank(_: Facts, verdict: Verdict) -> Verdict:
 
     - **Answer**: an ``unknown`` is answered by any finding that is *likely* and speaks of the same ranks.
     - **Order**: more certain first; on a tie what ended or froze a process, then the stronger grade, then who names
-      ranks, then ``PRECEDENCE``.
+      ranks, then the order of the causes (``knowledge/reasoning/causes.toml``).
     - **Join**: findings of one cause that share ranks or the place are one, and so are two of which one names no rank,
       unless group, node, place or severity contradict: detectors look at the first attempt alone, so both speak of one
       incident. The one that names ranks speaks, the other adds evidence, changes and consequences. Ranks that are only
       *possible* stay apart from a *likely* finding without any.
-    - **Explain away** (``explaining_away.py``, a table): what a stronger finding explains becomes its consequence, and
+    - **Explain away** (the same table): what a stronger finding explains becomes its consequence, and
       what follows from that as well. A process that died explains timeouts and resets of its partners; a crash whose
       own lines name a reason follows from that reason.
     """
@@ -88,18 +63,13 @@ def _order(finding: Finding) -> tuple[object, ...]:
         finding.severity is Severity.NOTE,
         -finding.certainty.order,
         unknown_but_guessed,
-        PRECEDENCE.index(finding.cause) if _is_root(finding) else len(PRECEDENCE),
-        -(finding.grade or 0),
+        precedence(finding.cause) if finding.cause in causes_that("takes-a-process") else len(Cause),
+        0 if finding.grade is None else -strength(finding.grade),
         not finding.ranks,
-        PRECEDENCE.index(finding.cause),
+        precedence(finding.cause),
         finding.ranks,
         str(finding.summary),
     )
-
-
-def _is_root(finding: Finding) -> bool:
-    """What ended or froze a process leads over what its absence did to others."""
-    return PRECEDENCE.index(finding.cause) <= PRECEDENCE.index(Cause.RANK_FROZEN)
 
 
 def _without_answered_unknowns(findings: Sequence[Finding]) -> list[Finding]:

@@ -10,30 +10,11 @@ from unhang.facts.logs.log_statements import events_stating
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Finding, Grade, Verdict
+from unhang.knowledge.reasoning_rows import causes_that
 from unhang.sentences import Text, say
 
-OF_ONE_RANK = frozenset(
-    (
-        Cause.GPU_OOM,
-        Cause.GPU_HARDWARE,
-        Cause.HOST_MEMORY,
-        Cause.RANK_CRASHED,
-        Cause.RANK_FROZEN,
-        Cause.SINGLE_RANK_WORK,
-        Cause.SLOW_DATA_LOADING,
-        Cause.SLOW_RANK,
-        Cause.UNEVEN_DATA,
-    )
-)
-"""Causes that lie with one rank, or a few."""
-OF_SOME = frozenset((Cause.DEVICE_MAPPING, Cause.RANK_CONDITIONAL_COLLECTIVE, Cause.RENDEZVOUS, Cause.NETWORK_FAULT))
-"""Causes that lie with a few ranks, where a line names them."""
-_BY_A_PROCESS = frozenset((*OF_ONE_RANK, *OF_SOME, Cause.VERSION_MISMATCH))
-"""Causes whose evidence is a line of a process that has them."""
 _MAX_CARDS = 16
 """Of one machine."""
-_BY_ABSENCE = frozenset((*OF_ONE_RANK, Cause.RANK_CONDITIONAL_COLLECTIVE, Cause.TIMEOUT_TOO_SHORT))
-"""Causes of whoever did not come."""
 
 
 def name_remaining_rank(facts: Facts, verdict: Verdict) -> Verdict:
@@ -45,10 +26,12 @@ def name_remaining_rank(facts: Facts, verdict: Verdict) -> Verdict:
         return verdict
     # What usually lies behind a line is not what the line is about.
     who = ranks_named if first.ranks or first.grade is Grade.BASE_RATE else reporting_ranks
-    told = who(facts, first.evidence) if first.cause in _BY_A_PROCESS else ()
+    told = (
+        who(facts, first.evidence) if first.cause in causes_that("of-one-rank", "of-some-ranks", "of-a-speaker") else ()
+    )
     if told and not is_whole_job(facts, told):
         return verdict.led_by(replace(first, ranks=told))
-    if first.ranks or first.cause not in _BY_ABSENCE:
+    if first.ranks or first.cause not in causes_that("of-one-rank", "of-the-absent"):
         return verdict
     left = _remaining_rank(facts) or _by_its_card(facts, first) or _main_process(facts, first)
     if left is None:

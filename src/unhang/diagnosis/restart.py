@@ -5,28 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from unhang.diagnosis.lead_notes import STAYS_WITH_HOST, hosts_of_job, named_before
+from unhang.diagnosis.lead_notes import hosts_of_job, named_before
 from unhang.evidence.checkpoints import checkpoint as layouts
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Certainty, Ending, Finding, RemedyKind, Restart, Severity, TornCheckpoint, Verdict
+from unhang.knowledge.reasoning_rows import causes_that
 from unhang.sentences import Text, say
-
-_PROGRAM = {
-    Cause.UNEVEN_DATA,
-    Cause.RANK_CONDITIONAL_COLLECTIVE,
-    Cause.COLLECTIVE_MISMATCH,
-    Cause.DEADLOCK_ORDER,
-    Cause.TIMEOUT_TOO_SHORT,
-    Cause.SINGLE_RANK_WORK,
-    Cause.GPU_OOM,
-    Cause.HOST_MEMORY,
-    Cause.NETWORK_CONFIG,
-    Cause.DEVICE_MAPPING,
-    Cause.VERSION_MISMATCH,
-    Cause.RENDEZVOUS,
-    Cause.P2P_BROKEN,
-}
 
 
 def advise_restart(facts: Facts, verdict: Verdict) -> Verdict:
@@ -39,7 +24,7 @@ def advise_restart(facts: Facts, verdict: Verdict) -> Verdict:
 
 def _without_repeated_host(facts: Facts, findings: tuple[Finding, ...], restart: Restart) -> Restart:
     """In a job of several hosts."""
-    if not findings or findings[0].cause not in STAYS_WITH_HOST or restart.advice == "without-node":
+    if not findings or findings[0].cause not in causes_that("stays-with-host") or restart.advice == "without-node":
         return restart
     again = {guilt.name for guilt in named_before(facts, findings[0]) if guilt.kind == "host"}
     if not again or len(hosts_of_job(facts)) < 2:
@@ -80,7 +65,7 @@ def _advice(findings: tuple[Finding, ...]) -> Restart:
         return Restart("without-node", lead.nodes, because=say("the hardware fault stays with the node"))
     if lead.ending is Ending.CUT_OFF and lead.ranks:
         return Restart("without-node", lead.nodes, because=say("the node cannot be reached"))
-    if lead.cause in _PROGRAM:
+    if lead.cause in causes_that("needs-change"):
         return Restart("after-change", because=say("it would stall again in the same place"))
     # A rank that keeps the interpreter lock has code to change, whatever the machine's remedies beside it are.
     if lead.cause is Cause.RANK_FROZEN and all(r.kind is not RemedyKind.CODE for r in lead.remedies):

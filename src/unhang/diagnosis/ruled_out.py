@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from unhang.diagnosis.grades import certainty_limit
-from unhang.diagnosis.severity import WORK_CAUSES
 from unhang.facts.alignment.broadcast_roots import partly_finished_call
 from unhang.facts.endings.crashes import first_timeouts
 from unhang.facts.endings.ended_by_user import ended_by_user
@@ -16,6 +15,7 @@ from unhang.facts.model import CodeContext, Facts, RankFacts, Stall
 from unhang.facts.pace.step_slowdown import step_slowdown
 from unhang.facts.waiting.progress_from_stacks import in_collective
 from unhang.findings import Cause, Certainty, RuledOut, Verdict
+from unhang.knowledge.reasoning_rows import causes_that
 from unhang.knowledge.single_rank_work_words import single_rank_work_words
 from unhang.sentences import say
 
@@ -114,26 +114,9 @@ def _cycle(facts: Facts) -> Iterator[RuledOut]:
         )
 
 
-_ENDS_A_PROCESS = frozenset((Cause.RANK_CRASHED, Cause.HOST_MEMORY))
-_BELOW_THE_PROGRAM = frozenset(
-    (
-        Cause.DEVICE_MAPPING,
-        Cause.GPU_HARDWARE,
-        Cause.NETWORK_CONFIG,
-        Cause.NETWORK_FAULT,
-        Cause.P2P_BROKEN,
-        Cause.VERSION_MISMATCH,
-    )
-)
-"""By which a call hangs that every rank has joined."""
-
-SLOWING_CAUSES = WORK_CAUSES | {Cause.NETWORK_FAULT}
-"""What makes steps longer before it stops them; a call that somebody never makes stops a job at once."""
-
-
 def excluded_causes(facts: Facts) -> frozenset[Cause]:
     """The causes that cannot be, by the order of time, by who had come, and by steps that took longer before."""
-    grew = frozenset() if step_slowdown(facts) is None else frozenset(Cause) - SLOWING_CAUSES
+    grew = frozenset() if step_slowdown(facts) is None else frozenset(Cause) - causes_that("work", "slows-first")
     return _of_processes(facts) | _of_first_call(facts) | grew
 
 
@@ -147,7 +130,7 @@ def _of_processes(facts: Facts) -> frozenset[Cause]:
         and timeouts.classify_exit(known.exit, rank) is TimeoutOrder.AFTER
         for rank in awaited
     )
-    return _ENDS_A_PROCESS if outlived else frozenset()
+    return causes_that("needs-a-death") if outlived else frozenset()
 
 
 def _of_first_call(facts: Facts) -> frozenset[Cause]:
@@ -156,5 +139,5 @@ def _of_first_call(facts: Facts) -> frozenset[Cause]:
     if ended is None or not ended.joined:
         return frozenset()
     if ended.all_joined:
-        return frozenset(Cause) - _BELOW_THE_PROGRAM
-    return _ENDS_A_PROCESS | {Cause.GPU_OOM, Cause.UNEVEN_DATA, Cause.TIMEOUT_TOO_SHORT}
+        return frozenset(Cause) - causes_that("below-program")
+    return causes_that("needs-a-death", "needs-progress")

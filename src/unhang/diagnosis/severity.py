@@ -17,6 +17,7 @@ from unhang.facts.pace.step_slowdown import StepSlowdown, slowdown_until_end, st
 from unhang.facts.waiting.near_timeout import is_limit_near, live_manifest
 from unhang.findings import Cause, Finding, PassedCheck, Restart, Severity, Source, Status, Verdict
 from unhang.knowledge.messages import message_row
+from unhang.knowledge.reasoning_rows import causes_that
 from unhang.knowledge.remedies import remedy
 from unhang.sentences import Text, say
 
@@ -76,10 +77,6 @@ def _outlived(finding: Finding) -> Finding:
     return replace(finding, severity=Severity.NOTE, because=(because, *finding.because))
 
 
-WORK_CAUSES = frozenset((Cause.SINGLE_RANK_WORK, Cause.SLOW_DATA_LOADING, Cause.TIMEOUT_TOO_SHORT, Cause.SLOW_RANK))
-"""The laggard gets on by itself."""
-
-
 def adjust_to_live_job(facts: Facts, verdict: Verdict) -> Verdict:
     """Changes how bad the findings are by how the job goes on: work of one rank only slows a job that lives on, until
     the limit is near; work that its program has marked is a note; a job that grew slower says since which step.
@@ -90,7 +87,7 @@ def adjust_to_live_job(facts: Facts, verdict: Verdict) -> Verdict:
     growing = step_slowdown(facts) if _lacks_slowdown_start(facts) else None
     if growing is not None and verdict.findings[0].severity is not Severity.NOTE:
         verdict = _with_slowdown(verdict, growing)
-    if verdict.findings[0].cause not in WORK_CAUSES:
+    if verdict.findings[0].cause not in causes_that("work"):
         return verdict
     if looked is None:
         return verdict if slowdown_until_end(facts) is None else _as_slow(verdict)
@@ -158,7 +155,9 @@ def _mark_reasons(facts: Facts, ranks: tuple[int, ...]) -> Iterator[Text]:
 
 def _as_note(verdict: Verdict) -> Verdict:
     """Nothing is wrong as long as the work ends as planned."""
-    findings = tuple(replace(f, severity=Severity.NOTE) if f.cause in WORK_CAUSES else f for f in verdict.findings)
+    findings = tuple(
+        replace(f, severity=Severity.NOTE) if f.cause in causes_that("work") else f for f in verdict.findings
+    )
     verdict = replace(verdict, findings=findings, restart=_restart(verdict, findings))
     if any(finding.severity is not Severity.NOTE for finding in findings):
         return verdict
@@ -171,7 +170,7 @@ def _as_note(verdict: Verdict) -> Verdict:
 def _as_slow(verdict: Verdict) -> Verdict:
     """The same findings, but work of a laggard only slows the job down."""
     findings = tuple(
-        replace(f, severity=Severity.SLOWS) if f.severity is Severity.STOPS and f.cause in WORK_CAUSES else f
+        replace(f, severity=Severity.SLOWS) if f.severity is Severity.STOPS and f.cause in causes_that("work") else f
         for f in verdict.findings
     )
     return replace(verdict, status=Status.SLOW, findings=findings, restart=_restart(verdict, findings))

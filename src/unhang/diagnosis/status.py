@@ -36,6 +36,7 @@ from unhang.findings import (
 )
 from unhang.knowledge.messages import message_row
 from unhang.knowledge.numbers import TimeForm, time_text
+from unhang.knowledge.reasoning_rows import causes_that
 from unhang.knowledge.remedies import remedy
 from unhang.sentences import Text, say
 
@@ -209,7 +210,8 @@ def _status_of(facts: Facts, findings: tuple[Finding, ...], *, well: bool) -> St
     stopping = [f for f in findings if f.severity is Severity.STOPS]
     if any(f.severity is Severity.SLOWS for f in findings) and not stopping:
         return Status.SLOW
-    ended = bool(stopping) and (_ended_at_once(facts) or (stopping[0].cause in _CRASHES and _all_ended_together(facts)))
+    crashes = causes_that("crash")
+    ended = bool(stopping) and (_ended_at_once(facts) or (stopping[0].cause in crashes and _all_ended_together(facts)))
     if _waiting(facts) and not ended:
         return Status.HANG
     if stopping and stopping[0].cause is not Cause.UNKNOWN:
@@ -217,15 +219,12 @@ def _status_of(facts: Facts, findings: tuple[Finding, ...], *, well: bool) -> St
         seen = [known for known in facts.ranks.values() if known.state is not RankState.MISSING]
         if not crashed and all(known.alive for known in seen) and any(known.stack is not None for known in seen):
             return Status.HANG
-        return Status.CRASH if crashed or stopping[0].cause in _CRASHES else Status.HANG
+        return Status.CRASH if crashed or stopping[0].cause in crashes else Status.HANG
     if stopping:
         by_hand = ended_by_user(facts)
         waited = (_nobody_moved(facts) and _all_wait(facts)) or (by_hand is not None and by_hand.all_joined)
         return Status.HANG if waited else Status.UNKNOWN
     return Status.HEALTHY if well else Status.UNKNOWN
-
-
-_CRASHES = {Cause.RANK_CRASHED, Cause.GPU_OOM, Cause.HOST_MEMORY, Cause.GPU_HARDWARE, Cause.RENDEZVOUS}
 
 
 def _all_ended_together(facts: Facts) -> bool:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Literal
 
 import msgspec
 
-from unhang.findings import Cause, RemedyKind, Severity
+from unhang.findings import Cause, Grade, RemedyKind, Severity
 from unhang.knowledge.tables import read_typed
 from unhang.knowledge.words import Phrase, Words
-
-GradeName = Literal["kernel", "record", "source", "stack", "stated", "order", "words", "base-rate"]
 
 
 class RiskRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -23,7 +20,7 @@ class RiskRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     cause: Cause
-    grade: GradeName
+    grade: Grade
     summary: Phrase
     because: Phrase | None = None
     subject: str = ""

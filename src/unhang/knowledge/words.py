@@ -10,7 +10,7 @@ import msgspec
 from unhang.knowledge.tables import list_toml_files, read_table
 from unhang.sentences import Text
 
-_FOLDERS = ("risks",)
+_FOLDERS = ("reasoning", "risks")
 """Folders below ``knowledge/`` whose rows hold words."""
 
 

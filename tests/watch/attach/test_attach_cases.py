@@ -15,10 +15,10 @@ from tests.command import unhang
 from tests.watch.attach.plain_jobs import plain_job
 from tests.watch.attach.stranger import stranger
 from unhang.diagnosis.diagnose import diagnose
-from unhang.diagnosis.severity import WORK_CAUSES
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Cause, Certainty, Status, Verdict
+from unhang.knowledge.reasoning_rows import causes_that
 from unhang.watch.process_state.stack_collection import sample_kernel
 from unhang_lab.catalog import CASES
 from unhang_lab.expectation import find_mistakes
@@ -77,7 +77,7 @@ def _wrong(case: LabCase, seen: Path, verdict: Verdict) -> list[str]:
         return [] if right else [f"{verdict.status.value}, {first.cause.value}, {first.certainty.value}"]
     if case.name in OTHER_SIDE:
         return [] if verdict.findings[0].cause is case.expected.cause else [verdict.findings[0].cause.value]
-    slow_is_right = case.expected.cause in WORK_CAUSES and verdict.status is Status.SLOW
+    slow_is_right = case.expected.cause in causes_that("work") and verdict.status is Status.SLOW
     return [text for text in find_mistakes(case, seen, verdict) if not (slow_is_right and "status" in text)]
 
 

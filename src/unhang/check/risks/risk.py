@@ -60,7 +60,7 @@ class RiskRows:
     ) -> Finding:
         """What row ``name`` warns of. Parts of a :class:`Finding` that are given (not None) count before the row's."""
         row, values = self._rows.risk[name], values or {}
-        grade = Grade[row.grade.upper().replace("-", "_")] if grade is None else grade
+        grade = row.grade if grade is None else grade
         whole, not_whole = CERTAINTY[grade]
         if because is None:
             because = () if row.because is None else (text_of(row.because, values),)

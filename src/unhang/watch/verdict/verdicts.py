@@ -9,13 +9,13 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from unhang.diagnosis.diagnose import diagnose
-from unhang.diagnosis.severity import WORK_CAUSES
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
 from unhang.facts.waiting.near_timeout import is_limit_near, live_manifest
 from unhang.facts.waiting.pending_timeouts import guard_limit, limit_at_s
 from unhang.findings import Cause, Certainty, Finding, Severity, Status, Verdict
+from unhang.knowledge.reasoning_rows import causes_that
 from unhang.report.html.page import write_html
 from unhang.report.json import to_json
 from unhang.report.text import to_text
@@ -146,7 +146,7 @@ def _may_recover(first: Finding, facts: Facts) -> bool:
     if first.cause is Cause.RENDEZVOUS:
         return True
     looked = live_manifest(facts)
-    if first.cause in WORK_CAUSES and looked is not None and not is_limit_near(looked, facts):
+    if first.cause in causes_that("work") and looked is not None and not is_limit_near(looked, facts):
         return True
     return any(facts.ranks[rank].moving for rank in first.ranks if rank in facts.ranks)
 
@@ -177,7 +177,7 @@ def _summary(
         gives_up=verdict.gives_up,
         noticed_after_s=verdict.noticed_after_s,
         settled=first is not None and first.certainty is Certainty.CERTAIN and first.waiter_where is not None,
-        laggard_works=first is not None and first.cause in WORK_CAUSES,
+        laggard_works=first is not None and first.cause in causes_that("work"),
         needs_lines=needs_lines,
         moving=first is not None and _may_recover(first, facts),
     )
