@@ -10,7 +10,7 @@ from unhang.facts.alignment.broadcast_roots import partly_finished_call
 from unhang.facts.endings.crashes import first_timeouts
 from unhang.facts.endings.ended_by_user import ended_by_user
 from unhang.facts.endings.first_timeouts import TimeoutOrder
-from unhang.facts.laggard.idle_at_line import is_idle_at_line
+from unhang.facts.laggard.own_work import is_idle_at_line
 from unhang.facts.model import CodeContext, Facts, RankFacts, Stall
 from unhang.facts.pace.step_slowdown import step_slowdown
 from unhang.facts.waiting.progress_from_stacks import in_collective

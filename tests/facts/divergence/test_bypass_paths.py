@@ -10,7 +10,7 @@ from tests.facts.jobs import call, job, recording
 from unhang.evidence.items import SourceFile
 from unhang.facts.build import build_facts
 from unhang.facts.divergence.bypass_paths import BypassPaths
-from unhang.facts.divergence.early_loop_exit import early_loop_exits
+from unhang.facts.laggard.laggards import early_loop_exits
 from unhang.findings import Source
 
 WORLD = {"0": (0, 1, 2)}

@@ -24,7 +24,6 @@ from unhang.evidence.items import LogEvent
 from unhang.facts.alignment.swapped_group_order import swapped_groups
 from unhang.facts.collective_operations import POINT_TO_POINT
 from unhang.facts.divergence.unmatched_p2p import unmatched_in_cycle, unmatched_unnamed_partners
-from unhang.facts.laggard.teardown import ranks_in_teardown
 from unhang.facts.logs.log_statements import first_attempt, quote_events
 from unhang.facts.model import Facts, PendingCall
 from unhang.facts.stacks.stack_divergence import diverge_in_library, first_differing_frames
@@ -157,8 +156,10 @@ def _swapped(facts: Facts) -> Iterator[DetectorResult]:
 
 
 def _teardown(facts: Facts) -> Iterator[DetectorResult]:
-    ranks = ranks_in_teardown(facts)
-    if not ranks:
+    """Nobody is still training, and all that live stand at the end."""
+    living = {rank: known.activity for rank, known in facts.ranks.items() if known.alive}
+    ranks = tuple(sorted(rank for rank, activity in living.items() if activity is not None))
+    if not ranks or any(a is not None and a.phase is not Phase.SHUTDOWN for a in living.values()):
         return
     yield _found(
         facts,

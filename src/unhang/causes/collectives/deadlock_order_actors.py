@@ -15,7 +15,8 @@ from collections.abc import Iterator
 
 from unhang.causes.detector import DetectorResult
 from unhang.causes.wording.stall_signal import stall_signal, waiters_line
-from unhang.facts.laggard.actor_waits import ActorWait, actor_wait
+from unhang.facts.laggard.actor_waits import ActorWait
+from unhang.facts.laggard.laggards import laggards_doing
 from unhang.facts.model import Facts, Stall
 from unhang.findings import Cause, Grade, Phase
 from unhang.knowledge.remedies import remedy
@@ -26,10 +27,8 @@ CAUSE = Cause.DEADLOCK_ORDER
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Laggards in ``ray.get`` for a method of the class in which the others stand."""
-    for stall in facts.stalls:
-        asked = actor_wait(facts, stall)
-        if asked is None:
-            continue
+    for at, asked in laggards_doing(facts, ActorWait):
+        stall = at.stall
         yield stall_signal(
             CAUSE,
             Grade.SOURCE,

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from unhang.causes.detector import DetectorResult
 from unhang.causes.evidence_lines import operation_of
 from unhang.causes.wording.stall_signal import stall_signal, waiters_line
-from unhang.facts.laggard.file_lock_cycle import file_lock_cycle
+from unhang.facts.laggard.file_lock_cycle import FileLockCycle
+from unhang.facts.laggard.laggards import laggards_doing
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade, Phase
 from unhang.knowledge.remedies import remedy
@@ -26,10 +27,8 @@ CAUSE = Cause.DEADLOCK_ORDER
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Laggards at a lock file that one of those who wait for them holds."""
-    for stall in facts.stalls:
-        found = file_lock_cycle(facts, stall)
-        if found is None:
-            continue
+    for at, found in laggards_doing(facts, FileLockCycle):
+        stall = at.stall
         ranks = tuple(sorted((*stall.laggards, found.holder)))
         yield stall_signal(
             CAUSE,

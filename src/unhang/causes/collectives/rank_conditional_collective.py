@@ -17,26 +17,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.causes.detector import DetectorResult, make_signal
-from unhang.causes.evidence_lines import calls_of_mismatch, operation_of, place_of, waiters_call
+from unhang.causes.evidence_lines import operation_of, place_of
 from unhang.causes.wording import path_reasons
 from unhang.causes.wording.cohort_signal import calls_of_cohorts, cohort_parts
-from unhang.facts.collective_operations import POINT_TO_POINT
-from unhang.facts.divergence.aborted_in_call import laggards_wait_elsewhere
+from unhang.facts.divergence.branch_division import BranchDivision, Division
 from unhang.facts.divergence.bypass_paths import BypassPaths
-from unhang.facts.divergence.early_loop_exit import EarlyLoopExit, exits_unrelated_to_data
-from unhang.facts.divergence.rank_dependent_loop_exit import has_rank_dependent_rounds, rank_bounds_between
+from unhang.facts.divergence.early_loop_exit import EarlyLoopExit, ExitReason
+from unhang.facts.laggard.laggards import branch_divisions, early_loop_exits
 from unhang.facts.logs.log_statements import first_attempt, quote_events, ranks_of_events
-from unhang.facts.model import CodeContext, Facts, RankState, Stall
+from unhang.facts.model import Facts, Stall
 from unhang.facts.stacks.rank_cohorts import (
     RankCohort,
-    branch_excludes,
-    cohorts_of_mismatch,
-    cohorts_of_stall,
-    is_minority_inside,
 )
-from unhang.findings import Call, Cause, Grade, Phase, Remedy, Where
+from unhang.findings import Cause, Grade
 from unhang.knowledge.remedies import remedy
-from unhang.program.rank_dependence.rank_dependent_rounds import RankBound
 from unhang.sentences import Text, say
 
 CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
@@ -44,56 +38,13 @@ CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
     """One cohort's call site lies in a branch on the rank; or a rank went around calls of an earlier step."""
-    for mismatch in facts.mismatches:
-        cohorts = cohorts_of_mismatch(facts, mismatch)
-        inside = [c for c in cohorts if c.context is CodeContext.RANK_BRANCH]
-        outside = [c for c in cohorts if c.context is not CodeContext.RANK_BRANCH]
-        calls, group = calls_of_mismatch(mismatch), mismatch.group
-        if inside and outside:
-            yield from _divided(facts, outside[0], inside[0], calls, group)
-        elif len(inside) == len(cohorts) >= 2:
-            yield from _all_inside(facts, inside, calls, group)
-    for stall in facts.stalls:
-        yield from _of_stall(facts, stall)
-    for left in exits_unrelated_to_data(facts):
-        if left.around is not None:
-            yield (_jumped_out if left.is_own_decision else _skipped_iteration)(facts, left, left.around)
+    yield from (_divided(facts, division) for division in branch_divisions(facts))
+    for left in early_loop_exits(facts):
+        if left.around is not None and left.reason is ExitReason.OWN_DECISION:
+            yield _jumped_out(facts, left, left.around)
+        elif left.around is not None and left.reason is ExitReason.SKIPPED_ITERATION:
+            yield _skipped_iteration(facts, left, left.around)
     yield from _unused_parameters(facts)
-
-
-def _divided(
-    facts: Facts, outside: RankCohort, inside: RankCohort, calls: tuple[Call, ...], group: str
-) -> Iterator[DetectorResult]:
-    """Those inside the branch, and those who wait elsewhere. Rounds that the rank settled beforehand are no branch."""
-    if has_rank_dependent_rounds(facts, outside, inside):
-        return
-    if (told := _jump_of(facts, outside, inside)) is not None:
-        yield _left_loop_by_rank(facts, outside, inside, calls, group, told)
-    elif is_minority_inside(inside, outside, facts.world_size):
-        yield _entered_alone(facts, inside, outside, calls, group)
-    else:
-        yield _skipped_by_branch(facts, outside, inside, calls, group)
-
-
-def _all_inside(
-    facts: Facts, cohorts: list[RankCohort], calls: tuple[Call, ...], group: str
-) -> Iterator[DetectorResult]:
-    """Of two arms the one with fewer ranks is odd. In one and the same arm nobody has entered alone: those whom the
-    branch leads around it at times have gone around a call in an earlier step."""
-    if len({(c.where.file if c.where is not None else "", c.stack_context.branch) for c in cohorts}) > 1:
-        smaller, bigger = _smaller_and_other(cohorts, cohorts)
-        yield _entered_alone(facts, smaller, bigger, calls, group)
-        return
-    led_around = [c for c in cohorts if branch_excludes(c, c.ranks, facts.world_size)]
-    if not led_around:
-        return
-    laggards, waiters = _smaller_and_other(led_around, cohorts)
-    yield _skipped_by_branch(facts, laggards, waiters, calls, group, whole=len(led_around) == 1)
-
-
-def _smaller_and_other(among: list[RankCohort], cohorts: list[RankCohort]) -> tuple[RankCohort, RankCohort]:
-    smaller = min(among, key=lambda c: (len(c.ranks), c.ranks))
-    return smaller, next(c for c in cohorts if c is not smaller)
 
 
 def _unused_parameters(facts: Facts) -> Iterator[DetectorResult]:
@@ -116,108 +67,46 @@ def _unused_parameters(facts: Facts) -> Iterator[DetectorResult]:
     )
 
 
-def _of_stall(facts: Facts, stall: Stall) -> Iterator[DetectorResult]:
-    """Waiters inside a branch that the laggards have gone around for good."""
-    laggards, waiters = cohorts_of_stall(facts, stall)
-    if (
-        laggards.what == "group-setup"
-        and laggards.context is CodeContext.RANK_BRANCH
-        and laggards.branch_line != waiters.branch_line
-    ):
-        # Making a group needs every rank of the job, not only those that will be in it.
-        yield _entered_alone(facts, laggards, waiters, (), stall.group)
-        return
-    if waiters.context is not CodeContext.RANK_BRANCH or not _will_not_come(facts, stall, laggards):
-        return
-    if stall.call is not None and stall.call.operation in POINT_TO_POINT:
-        return  # the halves of a send stand in different arms of a branch on the rank wherever there is one
-    if branch_excludes(waiters, stall.laggards, facts.world_size):
-        yield from _divided(facts, laggards, waiters, waiters_call(waiters.ranks, stall.call), stall.group)
-
-
-def _will_not_come(facts: Facts, stall: Stall, laggards: RankCohort) -> bool:
-    """The laggards will not come: they have ended, are in another call, or at the end; work they do would end."""
-    states = {facts.ranks[rank].state for rank in stall.laggards}
-    if RankState.STOPPED in states:
-        return False
-    if laggards_wait_elsewhere(facts, stall):
-        return True  # also where Gloo ended them in it
-    if states & {RankState.CRASHED, RankState.ENDED_WITH_OTHERS}:
-        return False
-    if stall.reason == "silent":
-        return False
-    return (
-        laggards.ended
-        or laggards.phase in (Phase.SHUTDOWN, Phase.COMMUNICATION)
-        or laggards.context is CodeContext.AFTER_LOOP
-    )
-
-
-def _entered_alone(
-    facts: Facts, inside: RankCohort, outside: RankCohort, calls: tuple[Call, ...], group: str
-) -> DetectorResult:
-    summary = say(
-        "{ranks:who} {ranks:calls|call} {operation} inside a branch on the rank; the others never do",
-        ranks=inside.ranks,
-        operation="new_group" if inside.what == "group-setup" else operation_of(inside.call),
-    )
+def _divided(facts: Facts, division: BranchDivision) -> DetectorResult:
+    odd, others = division.odd
+    group_setup = isinstance(division.divided_by, Stall) and division.inside.ranks == division.divided_by.laggards
+    if division.bound is not None:
+        loop, bound = division.bound
+        mended = remedy("decide-exit-together", file=loop.file, line=bound.line, test=bound.test)
+    elif division.inside.branch_line is None:
+        mended = remedy("move-collective-unknown-branch")
+    else:
+        mended = remedy("move-collective-from-branch", branch=division.inside.branch_line)
     return make_signal(
         CAUSE,
         Grade.SOURCE,
-        summary,
-        **cohort_parts(facts, inside, outside, group),
-        calls=calls,
-        because=_because(inside, outside),
-        remedies=(_move_out(inside.branch_line),),
+        _summary(division),
+        whole=division.whole,
+        **cohort_parts(facts, odd, others, division.divided_by.group),
+        calls=() if group_setup else calls_of_cohorts(division.divided_by),
+        because=_because(division.inside, division.outside),
+        remedies=(mended,),
     )
 
 
-def _skipped_by_branch(
-    facts: Facts, laggards: RankCohort, waiters: RankCohort, calls: tuple[Call, ...], group: str, *, whole: bool = True
-) -> DetectorResult:
-    return make_signal(
-        CAUSE,
-        Grade.SOURCE,
-        say(
-            "{ranks:who} never {ranks:reaches|reach} {operation}: a branch on the rank leads around it",
-            ranks=laggards.ranks,
-            operation=operation_of(waiters.call),
-        ),
-        whole=whole,
-        **cohort_parts(facts, laggards, waiters, group),
-        calls=calls,
-        because=_because(waiters, laggards),
-        remedies=(_move_out(waiters.branch_line),),
-    )
-
-
-def _jump_of(facts: Facts, past: RankCohort, inside: RankCohort) -> tuple[Where, RankBound] | None:
-    """The jump by which ``past`` left the loop around ``inside``, on what a rank of its kind finds out there."""
-    told = rank_bounds_between(facts, past, inside)
-    return next((one for one in told if one[1].kind != "loop" and one[1].depends_on == "finding"), None)
-
-
-def _left_loop_by_rank(
-    facts: Facts,
-    past: RankCohort,
-    inside: RankCohort,
-    calls: tuple[Call, ...],
-    group: str,
-    told: tuple[Where, RankBound],
-) -> DetectorResult:
-    loop, bound = told
-    return make_signal(
-        CAUSE,
-        Grade.SOURCE,
-        say(
+def _summary(division: BranchDivision) -> Text:
+    inside, outside = division.inside, division.outside
+    if division.bound is not None:
+        return say(
             "{ranks:who} left the loop at line {line} under a test of the rank; the others are still in it",
-            ranks=past.ranks,
-            line=bound.line,
-        ),
-        **cohort_parts(facts, past, inside, group),
-        calls=calls,
-        because=_because(inside, past),
-        remedies=(remedy("decide-exit-together", file=loop.file, line=bound.line, test=bound.test),),
+            ranks=outside.ranks,
+            line=division.bound[1].line,
+        )
+    if division.kind is Division.ENTERED_ALONE:
+        return say(
+            "{ranks:who} {ranks:calls|call} {operation} inside a branch on the rank; the others never do",
+            ranks=inside.ranks,
+            operation="new_group" if inside.what == "group-setup" else operation_of(inside.call),
+        )
+    return say(
+        "{ranks:who} never {ranks:reaches|reach} {operation}: a branch on the rank leads around it",
+        ranks=outside.ranks,
+        operation=operation_of(inside.call),
     )
 
 
@@ -289,9 +178,3 @@ def _because(inside: RankCohort, outside: RankCohort) -> tuple[Text, ...]:
     elif outside.ended:
         lines.append(say("{ranks:who} {ranks:has|have} ended with exit code 0", ranks=outside.ranks))
     return tuple(lines)
-
-
-def _move_out(branch: int | None) -> Remedy:
-    if branch is None:
-        return remedy("move-collective-unknown-branch")
-    return remedy("move-collective-from-branch", branch=branch)

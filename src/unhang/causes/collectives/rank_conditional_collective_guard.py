@@ -17,9 +17,8 @@ from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import operation_of, waiters_call
 from unhang.causes.wording.cohort_signal import cohort_parts
 from unhang.facts.endings.guard_errors import ParsedGuardError, guard_errors
-from unhang.facts.model import CodeContext, Facts, Stall
-from unhang.facts.stacks.rank_cohorts import RankCohort, cohorts_of_stall, has_left_loop
-from unhang.facts.waiting.guard_waits import GUARD_WAIT, awaited_guard
+from unhang.facts.laggard.laggards import InGuard, Laggards, laggards_doing
+from unhang.facts.model import CodeContext, Facts
 from unhang.findings import Cause, Grade
 from unhang.knowledge.remedies import remedy
 from unhang.sentences import say
@@ -31,31 +30,28 @@ FIRST = "unhang.rank_zero_first"
 def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Laggards in a guard while those who wait for them stand in a collective; errors of guards to which some did not
     come, unless the guard itself says that they died."""
-    for stall in facts.stalls:
-        laggards, waiters = cohorts_of_stall(facts, stall)
-        if laggards.what != GUARD_WAIT or has_left_loop(laggards, waiters):
-            continue
-        found = _inside if _is_inside(facts, laggards, waiters) else _found
-        yield found(facts, stall, laggards, waiters)
+    for at, inside in laggards_doing(facts, InGuard):
+        found = _inside if _is_inside(facts, at, inside.guard) else _found
+        yield found(facts, at, inside.guard)
     errors = (error for error in guard_errors(facts.tracebacks) if error.said.kind in ("missing", "apart"))
     yield from (_raised(error) for error in errors if not error.said.partner_died)
 
 
-def _is_inside(facts: Facts, laggards: RankCohort, waiters: RankCohort) -> bool:
+def _is_inside(facts: Facts, at: Laggards, guard: str) -> bool:
     """Those in the collective are the ones that work in the block of the guard in which the others wait."""
-    if not awaited_guard(facts.ranks[laggards.ranks[0]]).startswith(FIRST):
+    if not guard.startswith(FIRST):
         return False
-    if any(facts.ranks[rank].marked is not None for rank in waiters.ranks):
+    if any(facts.ranks[rank].marked is not None for rank in at.waiters.ranks):
         return True
-    here, there = laggards.where, waiters.where
+    here, there = at.cohort.where, at.waiters.where
     if here is None or there is None or here.line is None or there.line is None:
         return False
     return here.file == there.file and there.line > here.line
 
 
-def _inside(facts: Facts, stall: Stall, laggards: RankCohort, waiters: RankCohort) -> DetectorResult:
+def _inside(facts: Facts, at: Laggards, guard: str) -> DetectorResult:
     """The few inside are the odd ones: they call what the others cannot join."""
-    guard = awaited_guard(facts.ranks[laggards.ranks[0]])
+    stall, laggards, waiters = at.stall, at.cohort, at.waiters
     return make_signal(
         CAUSE,
         Grade.STACK,
@@ -72,9 +68,9 @@ def _inside(facts: Facts, stall: Stall, laggards: RankCohort, waiters: RankCohor
     )
 
 
-def _found(facts: Facts, stall: Stall, laggards: RankCohort, waiters: RankCohort) -> DetectorResult:
+def _found(facts: Facts, at: Laggards, guard: str) -> DetectorResult:
+    stall, laggards, waiters = at.stall, at.cohort, at.waiters
     in_branch = laggards.context is CodeContext.RANK_BRANCH
-    guard = awaited_guard(facts.ranks[laggards.ranks[0]])
     because = [say("only {ranks:who} {ranks:calls|call} {guard} here", ranks=laggards.ranks, guard=guard)]
     if in_branch and laggards.branch_line is not None:
         because.append(

@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from unhang.causes.detector import DetectorResult
 from unhang.causes.evidence_lines import operation_of, place_of
 from unhang.causes.wording.stall_signal import stall_signal
+from unhang.facts.laggard.laggards import laggards_doing
 from unhang.facts.model import Facts, Stall
-from unhang.facts.stacks.store_key_setters import UnsetKey, unset_key
+from unhang.facts.stacks.store_key_setters import UnsetKey
 from unhang.findings import Cause, Grade, Phase
 from unhang.knowledge.remedies import remedy
 from unhang.sentences import Text, say
@@ -26,10 +27,7 @@ CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Laggards at the store, and a line of the program at which those who wait for them set such a key."""
-    for stall in facts.stalls:
-        found = unset_key(facts, stall)
-        if found is not None:
-            yield _never_set(facts, stall, found)
+    yield from (_never_set(facts, at.stall, key) for at, key in laggards_doing(facts, UnsetKey))
 
 
 def _never_set(facts: Facts, stall: Stall, found: UnsetKey) -> DetectorResult:

@@ -21,8 +21,9 @@ from unhang.facts.endings.failure_kinds import cause_of_messages, cause_of_text,
 from unhang.facts.endings.first_timeouts import TimeoutOrder
 from unhang.facts.endings.stated_failures import defers_to_other_failure
 from unhang.facts.endings.traceback_echoes import is_echo
+from unhang.facts.laggard.laggards import HandlesException, laggards_doing
 from unhang.facts.logs.event_timing import is_preparing
-from unhang.facts.model import CodeContext, Facts, RankState, Stall
+from unhang.facts.model import Facts, Stall
 from unhang.findings import Cause, Consequence, Ending, Evidence, Grade, Remedy, shortened
 from unhang.knowledge.remedies import remedy
 from unhang.sentences import Text, say
@@ -42,11 +43,9 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
         same = [c for c in crashes if _same_failure(c, first)]
         told = {c.rank for c in same}
         yield _crash(facts, first, same)
-    for stall in facts.stalls:
-        if not told & set(stall.laggards):
-            swallowed = _swallowed_exception(facts, stall)
-            if swallowed is not None:
-                yield swallowed
+    for at, handles in laggards_doing(facts, HandlesException):
+        if not told & set(at.stall.laggards):
+            yield _swallowed_exception(facts, at.stall, handles.ranks)
 
 
 def _says_nothing(crash: Crash, facts: Facts) -> bool:
@@ -243,17 +242,7 @@ def _consequences(facts: Facts, ranks: tuple[int, ...], stall: Stall | None) -> 
     )
 
 
-def _swallowed_exception(facts: Facts, stall: Stall) -> Signal | None:
-    """A laggard that stands in an exception handler: it failed, and keeps the process alive."""
-    ranks = [
-        r
-        for r in stall.laggards
-        if (activity := facts.ranks[r].activity) is not None
-        and activity.context is CodeContext.EXCEPT_HANDLER
-        and facts.ranks[r].state is not RankState.STOPPED
-    ]
-    if not ranks:
-        return None
+def _swallowed_exception(facts: Facts, stall: Stall, ranks: tuple[int, ...]) -> Signal:
     return stall_signal(
         CAUSE,
         Grade.SOURCE,

@@ -14,21 +14,19 @@ from collections.abc import Iterator
 
 from unhang.causes.detector import DetectorResult
 from unhang.causes.wording.stall_signal import stall_signal, waiters_line
+from unhang.facts.laggard.laggards import IdleActor, laggards_doing
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade
 from unhang.knowledge.remedies import remedy
 from unhang.sentences import say
 
 CAUSE = Cause.RANK_CRASHED
-IDLE = "actor-idle"
 
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Laggards without a call, while the others are in theirs."""
-    for stall in facts.stalls:
-        activities = [facts.ranks[rank].activity for rank in stall.laggards]
-        if any(activity is None or activity.what != IDLE for activity in activities):
-            continue
+    for at, _ in laggards_doing(facts, IdleActor):
+        stall = at.stall
         yield stall_signal(
             CAUSE,
             Grade.STACK,

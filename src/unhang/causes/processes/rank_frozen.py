@@ -21,15 +21,19 @@ from collections.abc import Iterator, Sequence
 
 from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import place_of
+from unhang.causes.wording import external_wait_reasons
 from unhang.causes.wording.log_signal import log_signal
 from unhang.causes.wording.stall_signal import stall_signal, waiters_line
 from unhang.evidence.items import ThreadStack
+from unhang.facts.laggard.laggards import HoldsInterpreter, Stopped, laggards_doing
+from unhang.facts.laggard.own_work import AsleepAtLine
 from unhang.facts.logs.log_statements import first_attempt, ranks_of_events
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts, RankState, Stall
-from unhang.facts.stacks.gil_holders import certainty_of_gil_hold, gil_holder, sleeps_with_gil
+from unhang.facts.stacks.gil_holders import GilHold, sleeps_with_gil
+from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.facts.stacks.user_frames import first_user_frame
-from unhang.findings import Cause, Certainty, Grade, Remedy
+from unhang.findings import Cause, Grade, Remedy
 from unhang.knowledge.remedies import remedy
 from unhang.sentences import Text, say
 
@@ -39,15 +43,12 @@ _SENDER_UNKNOWN = say("who stopped it is not recorded: look for preemption, a de
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Laggards that execute nothing; without a stall, processes that are stopped; lines about the lock."""
-    for stall in facts.stalls:
-        stopped = tuple(r for r in stall.laggards if facts.ranks[r].state is RankState.STOPPED)
-        if stopped:
-            yield _stopped(facts, stall, stopped)
-            continue
-        for rank in stall.laggards:
-            sure = certainty_of_gil_hold(facts, facts.ranks[rank])
-            if sure is not None:
-                yield _gil_holder(facts, stall, rank, whole=sure is Certainty.CERTAIN)
+    for at, stopped in laggards_doing(facts, Stopped):
+        yield _stopped(facts, at.stall, stopped.ranks)
+    for at, held in laggards_doing(facts, HoldsInterpreter):
+        yield from (_gil_holder(facts, at.stall, rank, hold) for rank, hold in held.holds.items())
+    for at, asleep in laggards_doing(facts, AsleepAtLine):
+        yield _asleep(facts, at.stall, asleep.cohort)
     if not facts.stalls:
         yield from _stopped_alone(facts)
     yield from _gil_lines(facts)
@@ -92,32 +93,64 @@ def _resume(facts: Facts, ranks: Sequence[int]) -> Remedy:
     return remedy("resume-stopped-process", pids=pids, listed=pids.replace(" ", ","))
 
 
-def _gil_holder(facts: Facts, stall: Stall, rank: int, *, whole: bool) -> DetectorResult:
-    stack = facts.ranks[rank].stack
-    holder = gil_holder(stack) if stack is not None else None
-    where = first_user_frame(holder.frames, facts.sources) if holder is not None else None
+def _gil_holder(facts: Facts, stall: Stall, rank: int, hold: GilHold) -> DetectorResult:
+    where = first_user_frame(hold.thread.frames, facts.sources)
     return stall_signal(
         CAUSE,
         Grade.RECORD,  # read from the interpreter itself
         say("rank {rank} is inside a native call that holds the interpreter lock; the others wait for it", rank=rank),
         facts,
         stall,
-        whole=whole,
+        whole=hold.whole,
         ranks=(rank,),
         where=where or place_of(facts, rank),
         because=(
             say("rank {rank}: one thread holds the interpreter lock at the same line in every look", rank=rank),
-            _no_other_runs(rank, holder),
+            _no_other_runs(rank, hold.thread),
             *waiters_line(stall),
         ),
         remedies=(remedy("release-gil-in-extension"),),
     )
 
 
-def _no_other_runs(rank: int, holder: ThreadStack | None) -> Text:
-    if holder is not None and sleeps_with_gil(holder):
+def _no_other_runs(rank: int, holder: ThreadStack) -> Text:
+    if sleeps_with_gil(holder):
         return say("rank {rank}: that thread sleeps in native code and keeps the lock meanwhile", rank=rank)
     return say("rank {rank} gave no flight-recorder dump: no other thread of it could run", rank=rank)
+
+
+def _asleep(facts: Facts, stall: Stall, laggards: RankCohort) -> DetectorResult:
+    """No work at all: what it sleeps in, and who would wake it, no stack of Python shows."""
+    function = laggards.where.function if laggards.where is not None else "?"
+    return stall_signal(
+        CAUSE,
+        Grade.STACK,
+        say(
+            "{ranks:who} {ranks:stands|stand} still in {function}; the others wait for it in a collective",
+            ranks=stall.laggards,
+            function=function,
+        ),
+        facts,
+        stall,
+        phase=laggards.phase,
+        because=(
+            say(
+                "every look found {ranks:who} asleep at one line: it waits for something that does not come",
+                ranks=laggards.ranks,
+            ),
+            *waiters_line(stall),
+            *external_wait_reasons.because(facts, laggards),
+        ),
+        more_evidence=external_wait_reasons.evidence(facts, laggards),
+        remedies=(
+            *external_wait_reasons.remedies(facts, laggards),
+            remedy(
+                "add-call-timeout",
+                function=function,
+                pids=", ".join(str(facts.ranks[rank].pid or "PID") for rank in laggards.ranks[:4]),
+            ),
+        ),
+    )
 
 
 def _gil_lines(facts: Facts) -> Iterator[DetectorResult]:

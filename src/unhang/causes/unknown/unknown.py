@@ -21,7 +21,7 @@ from unhang.causes.wording import transport_reasons
 from unhang.causes.wording.stall_signal import stall_signal
 from unhang.causes.wording.transport_suspects import transport_suspects
 from unhang.facts.model import AllJoinedStall, CodeContext, Facts, RankState, Stall
-from unhang.facts.stacks.gil_holders import certainty_of_gil_hold
+from unhang.facts.stacks.gil_holders import gil_hold
 from unhang.facts.waiting.last_collective import last_recorded_call
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
 from unhang.findings import Cause, Grade, Phase, Severity
@@ -104,7 +104,7 @@ def _all_at_work(facts: Facts, stall: Stall) -> bool:
     for rank in stall.laggards:
         known = facts.ranks[rank]
         activity = known.activity
-        if not known.alive or activity is None or certainty_of_gil_hold(facts, known) is not None:
+        if not known.alive or activity is None or gil_hold(facts, known) is not None:
             return False
         if activity.phase in (Phase.COMMUNICATION, Phase.SHUTDOWN) or activity.context is CodeContext.EXCEPT_HANDLER:
             return False

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from unhang.causes.detector import Signal, make_signal
 from unhang.causes.wording import machine_reasons
-from unhang.facts.laggard.single_rank_loop import LOADING_ACTIVITIES
+from unhang.facts.laggard.own_work import LOADING_ACTIVITIES
 from unhang.facts.machine.machine_state import MachineSign
 from unhang.facts.model import Activity, Facts, Straggler
 from unhang.facts.pace.step_slowdown import TRAINER_LINES, StepSlowdown

@@ -13,7 +13,6 @@ Possible when: in a job that moves, two looks show the same rank at such work wh
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.wording import external_wait_reasons, machine_reasons, pace_reasons
@@ -23,18 +22,13 @@ from unhang.causes.wording.store_wait_remedy import store_wait_remedy
 from unhang.evidence.stacks.torn_stacks import is_torn
 from unhang.facts.collective_operations import is_barrier
 from unhang.facts.endings.guard_errors import guard_errors
-from unhang.facts.laggard.actor_waits import actor_wait
-from unhang.facts.laggard.file_lock_cycle import file_lock_cycle
-from unhang.facts.laggard.idle_at_line import is_idle_at_line
+from unhang.facts.laggard.laggards import laggards_doing
 from unhang.facts.laggard.main_process_first import main_first_of_stall
-from unhang.facts.laggard.single_rank_loop import LOADING_ACTIVITIES, runs_own_loop
-from unhang.facts.laggard.uneven_generation import longer_generation
+from unhang.facts.laggard.own_work import OWN_LOOP, OwnWork
 from unhang.facts.machine.machine_state import storage_signs
-from unhang.facts.model import CodeContext, Facts, RankState, Stall
-from unhang.facts.stacks.gil_holders import certainty_of_gil_hold
-from unhang.facts.stacks.rank_cohorts import RankCohort, cohorts_of_stall, has_left_loop
+from unhang.facts.model import CodeContext, Facts, Stall
+from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.facts.waiting.guard_waits import is_guard_call
-from unhang.facts.waiting.progress_from_stacks import GROUP_CREATION_CALLS
 from unhang.findings import Cause, Grade, Phase, Remedy
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.single_rank_work_words import SingleRankWorkWords, single_rank_work_words
@@ -42,87 +36,19 @@ from unhang.sentences import Text, say
 
 CAUSE = Cause.SINGLE_RANK_WORK
 
-_OWN_LOOP = "own-loop"
-_NOT_OWN_WORK = {"collective", "dataloader-wait", "teardown", "join", "store-wait", *GROUP_CREATION_CALLS}
-
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
-    """A laggard that is alive, not frozen, and busy with its own work; a straggler; what a guard's error tells."""
+    """A laggard that is busy with its own work; a straggler; what a guard's error tells."""
     yield from _slows(facts)
     yield from _guard_gave_up(facts)
-    for stall in facts.stalls:
-        if not _can_work(facts, stall):
-            continue
-        laggards, waiters = cohorts_of_stall(facts, stall)
-        # On a processor when it was sampled, it computes, although both samples fell on one line.
-        moving = any(facts.ranks[r].moving or facts.ranks[r].process_state == "R" for r in stall.laggards)
-        validates = laggards.what.startswith(LOADING_ACTIVITIES) and runs_own_loop(facts, laggards, waiters)
-        if not validates and (_belongs_elsewhere(laggards, waiters, moving=moving) or _may_wait_too(stall, laggards)):
-            continue
-        if longer_generation(facts, stall) is not None:
-            continue  # the others did the same work, and are done
-        if actor_wait(facts, stall) is not None or file_lock_cycle(facts, stall) is not None:
-            continue  # no work: it waits for who waits for it
-        if (
-            not validates
-            and laggards.stack_context.tried_again is None
-            and all(is_idle_at_line(facts.ranks[r]) for r in laggards.ranks)
-        ):
-            yield _asleep(facts, stall, laggards)
-        else:
-            yield _found(facts, stall, replace(laggards, what=_OWN_LOOP, phase=Phase.OTHER) if validates else laggards)
+    for at, work in laggards_doing(facts, OwnWork):
+        yield _found(facts, at.stall, work)
 
 
-def _can_work(facts: Facts, stall: Stall) -> bool:
-    """Alive, seen, not frozen, and few: work of most ranks is not work of one."""
-    at_work = {rank for other in facts.stalls if other.group == stall.group for rank in other.laggards}
-    if len(at_work) > max(1, len(stall.waiters)):
-        return False
-    for rank in stall.laggards:
-        known = facts.ranks[rank]
-        if known.activity is None or not known.was_seen_alive or known.state is RankState.STOPPED:
-            return False
-        if known.stack is None:
-            # All there is of it is an exception that says that a partner is gone: it waited as well.
-            return False
-        if certainty_of_gil_hold(facts, known) is not None or _waits_in_other_call(facts, stall, rank):
-            return False
-    return True
-
-
-def _waits_in_other_call(facts: Facts, stall: Stall, rank: int) -> bool:
-    """It waits as well, in another call than the others at that position."""
-    if all(mismatch.group != stall.group for mismatch in facts.mismatches):
-        return False
-    progress = facts.groups[stall.group].progress.get(rank)
-    return progress is not None and progress.pending is not None
-
-
-def _may_wait_too(stall: Stall, laggards: RankCohort) -> bool:
-    """In backward with no record of its collectives: its hooks may have issued one that does not fit the others'."""
-    return laggards.what == "backward" and stall.reason in ("silent", "dead")
-
-
-def _belongs_elsewhere(laggards: RankCohort, waiters: RankCohort, *, moving: bool) -> bool:
-    """It is no work of its own: it waits for data, ends, handles an exception, or is past the loop."""
-    if laggards.where is None and laggards.what not in single_rank_work_words():
-        # A thread without a line of the program, in nothing that is known as work.
-        return True
-    if laggards.what == "native" and not moving:
-        return True
-    if laggards.what in _NOT_OWN_WORK or laggards.phase in (Phase.SHUTDOWN, Phase.COMMUNICATION):
-        return True
-    if laggards.context is CodeContext.EXCEPT_HANDLER or has_left_loop(laggards, waiters):
-        return True
-    return laggards.phase is Phase.DATA and laggards.what.startswith(
-        ("dataloader", "dataset-item", "collate", "pin-memory")
-    )
-
-
-def _found(facts: Facts, stall: Stall, laggards: RankCohort) -> DetectorResult:
+def _found(facts: Facts, stall: Stall, work: OwnWork) -> DetectorResult:
+    laggards, moving = work.cohort, work.moving
     doing = _activity_text(laggards)
-    moving = any(facts.ranks[r].moving for r in stall.laggards)
-    known = laggards.what in single_rank_work_words() or laggards.what == _OWN_LOOP
+    known = laggards.what in single_rank_work_words() or laggards.what == OWN_LOOP
     if laggards.stack_context.tried_again is not None:
         doing = say("trying line {line} again and again", line=laggards.stack_context.tried_again)
     known_work = known and laggards.what not in ("compute", "sleep")
@@ -153,7 +79,7 @@ def _found(facts: Facts, stall: Stall, laggards: RankCohort) -> DetectorResult:
 def _activity_text(laggards: RankCohort) -> str | Text:
     if laggards.where is None:
         return _own_work_kind(laggards.what).said or "working alone"
-    if laggards.what == _OWN_LOOP:
+    if laggards.what == OWN_LOOP:
         return say("going through batches of its own in {function}", function=laggards.where.function)
     return _own_work_kind(laggards.what).said or say("busy in {function}", function=laggards.where.function)
 
@@ -172,40 +98,6 @@ def _has_lost_callers(facts: Facts, stall: Stall) -> bool:
 def writes_or_reads(phase: Phase | None, what: str) -> bool:
     """Work that storage may hold up."""
     return phase in (Phase.SAVE, Phase.LOG, Phase.DATA) or _own_work_kind(what).files
-
-
-def _asleep(facts: Facts, stall: Stall, laggards: RankCohort) -> DetectorResult:
-    """No work at all: what it sleeps in, and who would wake it, no stack of Python shows."""
-    function = laggards.where.function if laggards.where is not None else "?"
-    return stall_signal(
-        Cause.RANK_FROZEN,
-        Grade.STACK,
-        say(
-            "{ranks:who} {ranks:stands|stand} still in {function}; the others wait for it in a collective",
-            ranks=stall.laggards,
-            function=function,
-        ),
-        facts,
-        stall,
-        phase=laggards.phase,
-        because=(
-            say(
-                "every look found {ranks:who} asleep at one line: it waits for something that does not come",
-                ranks=laggards.ranks,
-            ),
-            *waiters_line(stall),
-            *external_wait_reasons.because(facts, laggards),
-        ),
-        more_evidence=external_wait_reasons.evidence(facts, laggards),
-        remedies=(
-            *external_wait_reasons.remedies(facts, laggards),
-            remedy(
-                "add-call-timeout",
-                function=function,
-                pids=", ".join(str(facts.ranks[rank].pid or "PID") for rank in laggards.ranks[:4]),
-            ),
-        ),
-    )
 
 
 def _summary(stall: Stall, doing: str | Text) -> Text:

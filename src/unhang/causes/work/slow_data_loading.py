@@ -20,7 +20,7 @@ from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.wording import machine_reasons, pace_reasons
 from unhang.causes.wording.log_signal import log_signal
 from unhang.causes.wording.stall_signal import stall_signal, waiters_line
-from unhang.facts.laggard.single_rank_loop import LOADING_ACTIVITIES, runs_own_loop
+from unhang.facts.laggard.laggards import AwaitsBatch, laggards_doing
 from unhang.facts.logs.last_log_lines import last_line_phases
 from unhang.facts.logs.log_statements import first_attempt
 from unhang.facts.logs.waits_in_logs import logged_waits
@@ -28,7 +28,6 @@ from unhang.facts.machine.machine_state import signs_of_rank, storage_signs
 from unhang.facts.model import Facts, Stall
 from unhang.facts.pace.data_wait_share import data_wait_share
 from unhang.facts.stacks.child_process_stacks import loader_workers
-from unhang.facts.stacks.rank_cohorts import cohorts_of_stall
 from unhang.facts.stacks.unattributed_stacks import unattributed_cohorts
 from unhang.findings import Cause, Evidence, Grade, Phase, Severity
 from unhang.knowledge.remedies import remedy
@@ -43,12 +42,7 @@ FEW = whole_threshold("slow_data_loading.few")
 def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Laggards or a straggler that wait for a batch; the same from stacks without ranks, and from lines."""
     yield from _slows(facts)
-    for stall in facts.stalls:
-        lag, wait = cohorts_of_stall(facts, stall)
-        alive = all(facts.ranks[rank].was_seen_alive for rank in stall.laggards)
-        loads = lag.phase is Phase.DATA and lag.what.startswith(LOADING_ACTIVITIES)
-        if loads and alive and not runs_own_loop(facts, lag, wait):
-            yield _stalls(facts, stall)
+    yield from (_stalls(facts, at.stall) for at, _ in laggards_doing(facts, AwaitsBatch))
     yield from _unattributed(facts)
     yield from _own_limit(facts)
     yield from _waits_in_steps(facts)

@@ -20,7 +20,8 @@ from unhang.causes.detector import DetectorResult, Signal, make_signal
 from unhang.causes.wording.stall_signal import stall_signal
 from unhang.facts.evidence_quotes import quote_traceback
 from unhang.facts.laggard.bounded_work import BoundedWork, bounded_work
-from unhang.facts.laggard.uneven_generation import LongerGeneration, longer_generation, longer_generation_printed
+from unhang.facts.laggard.laggards import laggards_doing
+from unhang.facts.laggard.uneven_generation import LongerGeneration, longer_generation_printed
 from unhang.facts.laggard.user_marked_work import MarkedWorkBeyondLimit, marked_work_beyond_limit
 from unhang.facts.laggard.work_spanning_timeout import spanning_work
 from unhang.facts.model import Facts, Stall
@@ -203,8 +204,8 @@ def _longer_than_mark(found: MarkedWorkBeyondLimit) -> Remedy:
 
 def _generation(facts: Facts) -> Signal | None:
     """One rank's answers are longer than the others': from stacks where there are any, else from what was printed."""
-    found = next((one for stall in facts.stalls if (one := longer_generation(facts, stall)) is not None), None)
-    found = found or longer_generation_printed(facts)
+    seen = next((generates for _, generates in laggards_doing(facts, LongerGeneration)), None)
+    found = seen or longer_generation_printed(facts)
     if found is None:
         return None
     return make_signal(

@@ -31,13 +31,13 @@ from unhang.causes.wording.path_reasons import (
     path_sentences,
 )
 from unhang.facts.divergence.bypass_paths import BypassPaths
-from unhang.facts.divergence.early_loop_exit import EarlyLoopExit, early_loop_exits, exits_unrelated_to_data
+from unhang.facts.divergence.early_loop_exit import EarlyLoopExit, ExitReason
 from unhang.facts.divergence.loop_exit_from_stacks import StackLoopExit
 from unhang.facts.divergence.rank_dependent_loop_exit import (
     RankDependentExit,
-    has_rank_dependent_rounds,
     rank_dependent_exits,
 )
+from unhang.facts.laggard.laggards import early_loop_exits
 from unhang.facts.logs.per_rank_counts import UnequalCounts, unequal_counts
 from unhang.facts.logs.step_counts import StepCounts, step_counts
 from unhang.facts.model import CodeContext, Facts
@@ -57,10 +57,9 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
     went through a round without its collectives."""
     for told in rank_dependent_exits(facts):
         yield _rank_dependent(facts, told)
-    counts, otherwise = step_counts(facts), tuple(exits_unrelated_to_data(facts))
     for left in early_loop_exits(facts):
-        if left not in otherwise and not has_rank_dependent_rounds(facts, left.past, left.inside):
-            yield _found(facts, left, counts)
+        if left.reason is ExitReason.DATA:
+            yield _found(facts, left, step_counts(facts))
 
 
 def _rank_dependent(facts: Facts, left: RankDependentExit) -> DetectorResult:
@@ -119,6 +118,7 @@ def _found(facts: Facts, left: EarlyLoopExit, counts: StepCounts) -> DetectorRes
     agreed, printed = _agreed(facts, waiters), _printed(facts, laggards.ranks)
     # Steps or lengths that were told to differ need no other reason.
     around = left.around if not counts.differ and printed is None else None
+    equal_rounds = left.around is not None and left.around.has_equal_rounds
     ways = around.ways if around is not None else ()
     doubted = agreed is not None or (around is not None and around.iteration_skips)
     code = tuple(decide_together_remedies(ways))
@@ -134,7 +134,7 @@ def _found(facts: Facts, left: EarlyLoopExit, counts: StepCounts) -> DetectorRes
         because=(
             *_stack_reasons(parted),
             *_because(laggards, waiters, counts, agreed),
-            *((equal_iterations_reason(left.around),) if left.around is not None and left.has_equal_rounds else ()),
+            *((equal_iterations_reason(left.around),) if left.around is not None and equal_rounds else ()),
             *path_sentences(ways),
             *_count_reasons(printed, counts),
             *_split_reasons(facts),

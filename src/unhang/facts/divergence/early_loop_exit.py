@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,11 +17,19 @@ from unhang.facts.model import CallMismatch, CodeContext, Facts, Stall
 from unhang.facts.stacks.rank_cohorts import (
     RankCohort,
     cohorts_of_mismatch,
-    cohorts_of_stall,
     has_left_loop,
     split_by_loop,
 )
 from unhang.findings import Grade
+
+
+class ExitReason(enum.Enum):
+    """Why some have left the loop, and the others not."""
+
+    RANK = "the rank had settled beforehand how often it goes around"
+    OWN_DECISION = "it jumped out on what it found by itself"
+    SKIPPED_ITERATION = "some round went without its collectives"
+    DATA = "its data ended, as far as is known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +46,7 @@ class EarlyLoopExit:
     """What tells it without source."""
     around: BypassPaths | None = None
     """What else than the end of the data leads out of the loop; None without source."""
+    reason: ExitReason = ExitReason.DATA
 
     @property
     def group(self) -> str:
@@ -44,62 +54,34 @@ class EarlyLoopExit:
         return self.divided_by.group
 
     @property
-    def has_equal_rounds(self) -> bool:
-        """The loop runs equally often on every rank: it was not the data that ended."""
-        return self.around is not None and self.around.has_equal_rounds
-
-    @property
-    def is_own_decision(self) -> bool:
-        """It jumped out on what it found by itself, a metric of its own; the loop that it went out of goes over no data
-        (a loop inside that one may, see :attr:`over_data`)."""
-        return self.around is not None and bool(self.around.jumps) and not self.around.last_over_data
-
-    @property
     def over_data(self) -> bool:
         """It may have been the data that ended, as far as is known."""
         return self.around is None or self.around.over_data
 
-    @property
-    def skipped_iteration(self) -> bool:
-        """Nothing leads out of that loop either: some round went without its collectives."""
-        return self.around is not None and self.around.has_equal_rounds and not self.around.out
 
-
-def early_loop_exits(facts: Facts) -> Iterator[EarlyLoopExit]:
-    """Every disagreement and stall that divides so, without ranks that an exception took out of the loop."""
+def exits_of_mismatches(facts: Facts) -> Iterator[EarlyLoopExit]:
+    """Calls at one position that divide so, without ranks that an exception took out of the loop."""
     for mismatch in facts.mismatches:
         cohorts = cohorts_of_mismatch(facts, mismatch)
         pair = split_by_loop(cohorts)
         if pair is not None and not _raised(facts, pair[0].ranks):
             yield _early_exit(facts, *pair, mismatch)
         elif (parted := loop_exit_from_stacks(facts, cohorts)) is not None and not _raised(facts, parted.past.ranks):
-            yield EarlyLoopExit(parted.past, parted.inside, mismatch, Grade.STACK, stack_evidence=parted)
-    for stall in facts.stalls:
-        if _raised(facts, stall.laggards):
-            continue
-        lag, wait = cohorts_of_stall(facts, stall)
-        if has_left_loop(lag, wait):
-            if wait.context is CodeContext.INSIDE_LOOP and (lag.context is CodeContext.AFTER_LOOP or lag.ended):
-                yield _early_exit(facts, lag, wait, stall)
-            else:
-                yield _early_exit(facts, lag, wait, stall, Grade.ORDER, whole=step_counts(facts).differ)
-        elif split_by_loop((wait, lag)) == (wait, lag) and laggards_wait_elsewhere(facts, stall):
-            yield _early_exit(facts, wait, lag, stall, whole=gloo_sizes_differ(facts))
+            yield _early_exit(facts, parted.past, parted.inside, mismatch, Grade.STACK, parted=parted)
 
 
-def exits_unrelated_to_data(facts: Facts) -> Iterator[EarlyLoopExit]:
-    """Those of :func:`early_loop_exits` that the source gives another reason than data that ended: a jump on a finding
-    of its
-    own, or a round without its collectives; and no rank said that it has fewer steps."""
-    counted = unequal_counts(facts)
-    short = counted.short if counted is not None and counted.announced else ()
-    for left in () if step_counts(facts).differ else early_loop_exits(facts):
-        if left.skipped_iteration or (
-            left.is_own_decision
-            and left.past.ranks != short
-            and not has_rank_dependent_rounds(facts, left.past, left.inside)
-        ):
-            yield left
+def exit_of_stall(facts: Facts, stall: Stall, laggards: RankCohort, waiters: RankCohort) -> EarlyLoopExit | None:
+    """Laggards past the loop in which the others wait; or these past it, and the laggards in another call of it."""
+    if _raised(facts, stall.laggards):
+        return None
+    if has_left_loop(laggards, waiters):
+        past = laggards.context is CodeContext.AFTER_LOOP or laggards.ended
+        if past and waiters.context is CodeContext.INSIDE_LOOP:
+            return _early_exit(facts, laggards, waiters, stall)
+        return _early_exit(facts, laggards, waiters, stall, Grade.ORDER, whole=step_counts(facts).differ)
+    if split_by_loop((waiters, laggards)) == (waiters, laggards) and laggards_wait_elsewhere(facts, stall):
+        return _early_exit(facts, waiters, laggards, stall, whole=gloo_sizes_differ(facts))
+    return None
 
 
 def _early_exit(
@@ -110,8 +92,25 @@ def _early_exit(
     grade: Grade = Grade.SOURCE,
     *,
     whole: bool = True,
+    parted: StackLoopExit | None = None,
 ) -> EarlyLoopExit:
-    return EarlyLoopExit(past, inside, divided_by, grade, whole, around=bypass_paths(past, inside, facts.sources))
+    around = bypass_paths(past, inside, facts.sources) if parted is None else None
+    reason = _reason(facts, past, inside, around)
+    return EarlyLoopExit(past, inside, divided_by, grade, whole, parted, around, reason)
+
+
+def _reason(facts: Facts, past: RankCohort, inside: RankCohort, around: BypassPaths | None) -> ExitReason:
+    """The source may give another one than data that ended, unless a rank said that it has fewer steps."""
+    unlike_data = around is not None and not step_counts(facts).differ
+    if around is not None and unlike_data and around.has_equal_rounds and not around.out:
+        return ExitReason.SKIPPED_ITERATION
+    if has_rank_dependent_rounds(facts, past, inside):
+        return ExitReason.RANK
+    # the loop that it jumped out of goes over no data; a loop inside that one may
+    jumped = around is not None and unlike_data and bool(around.jumps) and not around.last_over_data
+    counted = unequal_counts(facts)
+    short = counted.short if counted is not None and counted.announced else ()
+    return ExitReason.OWN_DECISION if jumped and past.ranks != short else ExitReason.DATA
 
 
 def _raised(facts: Facts, ranks: tuple[int, ...]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from unhang.evidence.own_files.run_items import HeldLock
-from unhang.facts.laggard.idle_at_line import is_idle_at_line
+from unhang.facts.laggard.own_work import is_idle_at_line
 from unhang.facts.model import Facts, Stall
 
 

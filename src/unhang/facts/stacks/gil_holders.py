@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from itertools import pairwise
 
 from unhang.evidence.items import Frame, StackDump, ThreadStack
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.stacks.user_frames import is_user_frame
-from unhang.findings import Certainty, Phase
+from unhang.findings import Phase
 
 # Native frames of a thread that wants the interpreter lock (CPython 3.10-3.14, pybind11).
 WANTS_GIL = (
@@ -23,8 +24,16 @@ _INTERPRETER = re.compile(r"(libpython|/python)\d|/(Python|Modules|Objects)/[\w/
 """A frame of CPython itself: its library or program, or with debugging symbols its C files."""
 
 
-def certainty_of_gil_hold(facts: Facts, rank: RankFacts) -> Certainty | None:
-    """Certainty that a thread of this rank holds the GIL and does not move; None when none does.
+@dataclass(frozen=True, slots=True)
+class GilHold:
+    """``thread`` keeps the interpreter lock and does not move. ``whole``: nothing that could contradict it lacks."""
+
+    thread: ThreadStack
+    whole: bool
+
+
+def gil_hold(facts: Facts, rank: RankFacts) -> GilHold | None:
+    """None where no thread of this rank keeps the lock.
 
     A loop in pure Python holds the lock too, but gives it up many times a second, so that the rank still answers the
     request for a dump. Silence where others answered is what tells the two apart; but a rank whose heartbeat goes on is
@@ -33,9 +42,7 @@ def certainty_of_gil_hold(facts: Facts, rank: RankFacts) -> Certainty | None:
     if rank.stack is None or rank.beats or (rank.activity is not None and rank.activity.phase is Phase.SAVE):
         return None
     holder = gil_holder(rank.stack)
-    if holder is None:
-        return None
-    if rank.recording is not None:
+    if holder is None or rank.recording is not None:
         return None
     others_answered = any(other.recording is not None for other in facts.ranks.values())
     if not others_answered and not sleeps_with_gil(holder):
@@ -45,7 +52,7 @@ def certainty_of_gil_hold(facts: Facts, rank: RankFacts) -> Certainty | None:
     # a dump that is not there may have been lost: what tells for sure is a thread that sleeps with the lock, or our own
     # thread in the rank, which does not run
     told = sleeps_with_gil(holder) or rank.beats is False
-    return Certainty.CERTAIN if told and same and len(same) == len(looks) else Certainty.LIKELY
+    return GilHold(holder, whole=told and bool(same) and len(same) == len(looks))
 
 
 def gil_holder(stack: StackDump) -> ThreadStack | None:

@@ -1,0 +1,128 @@
+"""Whether a rank that the others wait for works alone: at work that has a name, in a loop of its own, or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from unhang.facts.model import CodeContext, Facts, RankFacts, RankState, Stall
+from unhang.facts.stacks.activity import activity_of
+from unhang.facts.stacks.gil_holders import gil_hold
+from unhang.facts.stacks.rank_cohorts import RankCohort, has_left_loop
+from unhang.facts.stacks.source_context import line_context
+from unhang.facts.waiting.progress_from_stacks import GROUP_CREATION_CALLS
+from unhang.findings import Phase
+from unhang.knowledge.single_rank_work_words import single_rank_work_words
+from unhang.program.syntax.syntax_tree import find_source
+
+LOADING_ACTIVITIES = ("dataloader", "dataset-item", "collate", "pin-memory")
+"""Waiting in the loader's queue, or (without workers) inside the data set's own reading."""
+OWN_LOOP = "own-loop"
+_NO_WORK = {"collective", "dataloader-wait", "teardown", "join", "store-wait", *GROUP_CREATION_CALLS}
+
+
+@dataclass(frozen=True, slots=True)
+class OwnWork:
+    """They do something that only they do. ``cohort``: they, with ``OWN_LOOP`` for a loop over batches."""
+
+    cohort: RankCohort
+    moving: bool
+    """Their stacks move between two samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class AsleepAtLine:
+    """Every sample found them asleep at one line of their own, in nothing that has a name."""
+
+    cohort: RankCohort
+
+
+def own_work(facts: Facts, stall: Stall, laggards: RankCohort, waiters: RankCohort) -> OwnWork | AsleepAtLine | None:
+    """None where they wait as well, are past the loop, too many, or their stacks do not tell."""
+    if not _can_work(facts, stall):
+        return None
+    if laggards.what.startswith(LOADING_ACTIVITIES) and runs_own_loop(facts, laggards, waiters):
+        laggards = replace(laggards, what=OWN_LOOP, phase=Phase.OTHER)
+    elif not _is_work(facts, stall, laggards) or has_left_loop(laggards, waiters):
+        return None
+    elif laggards.stack_context.tried_again is None and all(is_idle_at_line(facts.ranks[r]) for r in laggards.ranks):
+        return AsleepAtLine(laggards)
+    return OwnWork(laggards, any(facts.ranks[rank].moving for rank in stall.laggards))
+
+
+def is_idle_at_line(known: RankFacts) -> bool:
+    """Asleep at one user line in every sample, in no collective and in no work or wait that has a name: it waits for
+    what a library in C, or the system, does not give it."""
+    activity = known.activity
+    if activity is None or activity.where is None or known.moving is not False or known.process_state != "S":
+        return False
+    if activity.thread is not None and activity.thread.active:
+        return False  # py-spy saw it on a processor
+    return activity.phase is not Phase.COMMUNICATION and activity.what not in single_rank_work_words()
+
+
+def _can_work(facts: Facts, stall: Stall) -> bool:
+    """Alive, seen, in no call that does not fit the others', and few: work of most ranks is not work of one."""
+    at_work = {rank for other in facts.stalls if other.group == stall.group for rank in other.laggards}
+    if len(at_work) > max(1, len(stall.waiters)):
+        return False
+    known = [facts.ranks[rank] for rank in stall.laggards]
+    if any(one.activity is None or one.stack is None or not one.was_seen_alive for one in known):
+        return False
+    if any(one.state is RankState.STOPPED or gil_hold(facts, one) is not None for one in known):
+        return False
+    disputed = any(mismatch.group == stall.group for mismatch in facts.mismatches)
+    progress = facts.groups[stall.group].progress
+    waits = (rank in progress and progress[rank].pending is not None for rank in stall.laggards)
+    return not (disputed and any(waits))
+
+
+def _is_work(facts: Facts, stall: Stall, laggards: RankCohort) -> bool:
+    """It waits for no data, does not end or handle an exception, and is in no communication."""
+    if laggards.where is None and laggards.what not in single_rank_work_words():
+        return False  # a thread without a line of the program, in nothing that is known as work
+    # On a processor when it was sampled, it computes, although both samples fell on one line.
+    computes = any(facts.ranks[rank].moving or facts.ranks[rank].process_state == "R" for rank in stall.laggards)
+    if laggards.what == "native" and not computes:
+        return False
+    if laggards.what in _NO_WORK or laggards.phase in (Phase.SHUTDOWN, Phase.COMMUNICATION):
+        return False
+    if laggards.what == "backward" and stall.reason in ("silent", "dead"):
+        return False  # no record of its collectives: its hooks may have issued one that does not fit the others'
+    loads = laggards.phase is Phase.DATA and laggards.what.startswith(LOADING_ACTIVITIES)
+    return not loads and laggards.context is not CodeContext.EXCEPT_HANDLER
+
+
+def runs_own_loop(facts: Facts, laggards: RankCohort, waiters: RankCohort) -> bool:
+    """Whether ranks that wait for a batch run a loop of their own, a validation for instance, which the others wait
+    for as a whole: the source shows a loop under a test of the rank that the waiters do not pass; or a rank was seen at
+    other work between its batches while the others stood in one call."""
+    if _loops_under_a_test(facts, laggards, waiters):
+        return True
+    stand = all(facts.ranks[rank].moving is False for rank in waiters.ranks)
+    return stand and all(_got_its_batch(facts, rank) for rank in laggards.ranks)
+
+
+def _loops_under_a_test(facts: Facts, laggards: RankCohort, waiters: RankCohort) -> bool:
+    decides, branch = laggards.stack_context.where, laggards.stack_context.branch
+    if laggards.context is not CodeContext.RANK_BRANCH or decides is None or branch is None:
+        return False
+    if waiters.stack_context.branch == branch and waiters.context is CodeContext.RANK_BRANCH:
+        return False
+    for frame in laggards.frames:  # innermost first, up to the function with the test
+        source = find_source(facts.sources, frame.file) if frame.line is not None else None
+        if source is None or frame.line is None:
+            continue
+        loop = line_context(source, frame.line, function=frame.function).loop
+        if (frame.file, frame.line) == (decides.file, decides.line):
+            return loop is not None and loop.line > branch.line
+        if loop is not None:
+            return True
+    return False
+
+
+def _got_its_batch(facts: Facts, rank: int) -> bool:
+    known = facts.ranks[rank]
+    looks = [activity_of(stack, facts.sources)[0] for stack in known.earlier_stacks]
+    return bool(known.moving) and any(
+        look is not None and not look.what.startswith(LOADING_ACTIVITIES) for look in looks
+    )
