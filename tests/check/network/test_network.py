@@ -17,8 +17,8 @@ from tests.check.network.network_facts import (
     subjects,
 )
 from unhang.check.network.firewall import firewall_decision
-from unhang.check.network.gid_choice import chosen_gid
 from unhang.check.network.network import Firewall, Gid, HostName, Interfaces, PlannedNodes, RdmaPort, RdmaPorts
+from unhang.check.network.rdma_choice import chosen_gid
 from unhang.findings import Severity
 from unhang.host.inspection_result import InspectionResult
 

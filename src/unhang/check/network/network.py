@@ -5,8 +5,10 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from unhang.findings import Evidence
+from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge import numbers
 from unhang.program.launch.launch import Launch
 
@@ -145,6 +147,13 @@ class NetworkPlugins:
     files: tuple[str, ...]
     folders: tuple[str, ...]
 
+    def file_of(self, wish: str) -> str:
+        """The file NCCL would load for ``NCCL_NET_PLUGIN=wish``; empty for none. A path is believed."""
+        if "/" in wish:
+            return wish
+        names = ("libnccl-net.so",) if not wish else () if wish == "none" else (wish, f"libnccl-net-{wish}.so")
+        return next((path for path in self.files if PurePosixPath(path).name in names), "")
+
 
 @dataclass(frozen=True, slots=True)
 class Firewall:
@@ -164,6 +173,12 @@ def is_loopback(text: str) -> bool:
         return ipaddress.ip_address(text.partition("%")[0]).is_loopback
     except ValueError:
         return False
+
+
+def nodes_of(here: NodeInspection) -> int | None:
+    """On how many nodes the job would run; None when nothing says."""
+    planned = here.found(PlannedNodes)
+    return None if planned is None else planned.count
 
 
 def planned_node_count(launch: Launch, environment: Mapping[str, str]) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from unhang.check.risks import dry_run, limits, probe, sameness, storage, timers, variables, versions
+from unhang.check.risks import dry_run, limits, network, probe, sameness, storage, timers, variables, versions
 from unhang.check.risks.configuration import (
     batch_arithmetic,
     dispatched_batches,
@@ -31,17 +31,6 @@ from unhang.check.risks.devices import (
     device_spread,
     device_two_nccl,
     device_unnamed,
-)
-from unhang.check.risks.network import (
-    network_firewall,
-    network_gid,
-    network_host_name,
-    network_inner,
-    network_interface,
-    network_plugin,
-    network_ports,
-    network_rendezvous,
-    network_sameness,
 )
 from unhang.check.risks.program import (
     program_clean_up,
@@ -120,15 +109,7 @@ ALL_RISKS: tuple[Risk, ...] = tuple(
         program_log_flush,
         limits,
         storage,
-        network_interface,
-        network_host_name,
-        network_inner,
-        network_rendezvous,
-        network_firewall,
-        network_ports,
-        network_gid,
-        network_plugin,
-        network_sameness,
+        network,
         probe,
         dry_run,
         sameness,

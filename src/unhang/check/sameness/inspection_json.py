@@ -27,7 +27,7 @@ NOT_SENT = (ProgramSource,)
 MAX_CHARACTERS = 16 << 20
 SENT_MODULES = (
     *(f"unhang.check.devices.{name}" for name in ("chosen_cards", "devices", "peer_access", "topology")),
-    *(f"unhang.check.network.{name}" for name in ("firewall", "gid_choice", "interface_choice", "network")),
+    *(f"unhang.check.network.{name}" for name in ("firewall", "interface_choice", "network")),
     *(f"unhang.check.environment.{name}" for name in ("machine_limits", "timers", "versions")),
     *(
         f"unhang.check.probe_results.{name}"

@@ -19,7 +19,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from unhang.check.risks.network.nodes_planned import nodes_of
+from unhang.check.network.network import nodes_of
 from unhang.check.risks.program.program_places import quotes, ways_in
 from unhang.check.risks.risk import Answer, risk
 from unhang.findings import Cause, Remedy, RemedyKind, Where

@@ -1,1 +1,0 @@
-"""Risks in the network between nodes."""
