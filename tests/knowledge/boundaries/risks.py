@@ -163,9 +163,9 @@ def configured(limit_s: float, **values: Any) -> tuple[Timers, Configuration]:
     return Timers((limit,)), Configuration((ConfigFile("job.yaml", "transformers", values),))
 
 
-@turns("full_state_dict.long_s")
+@turns("configuration.long_s")
 def a_whole_save_under_a_limit(seconds: float) -> object:
-    return said(full_state_dict.ask, *configured(seconds, fsdp_state_dict_type="FULL_STATE_DICT"))
+    return said(full_state_dict, *configured(seconds, fsdp_state_dict_type="FULL_STATE_DICT"))
 
 
 @turns("timers.far_s")
@@ -173,16 +173,14 @@ def a_limit_of_a_day(seconds: float) -> object:
     return said(limit_far_away, *configured(seconds))
 
 
-@turns("generation_time.slow_tokens_per_s")
+@turns("configuration.slow_tokens_per_s")
 def an_answer(tokens_per_s: float) -> object:
     """Whose tokens must come so fast to stay below the limit."""
-    return said(
-        generation_time.ask, *configured(1000, max_completion_length=round(1000 * tokens_per_s), num_generations=8)
-    )
+    return said(generation_time, *configured(1000, max_completion_length=round(1000 * tokens_per_s), num_generations=8))
 
 
-@turns("generation_time.slow_under_stage_3")
+@turns("configuration.slow_under_stage_3")
 def an_answer_under_stage_3(tokens_per_s: float) -> object:
     timers, job = configured(1000, max_completion_length=round(1000 * tokens_per_s), num_generations=8)
     stage_3 = ConfigFile("ds.json", "deepspeed", {"zero_optimization": {"stage": 3}})
-    return said(generation_time.ask, timers, Configuration((*job.files, stage_3)))
+    return said(generation_time, timers, Configuration((*job.files, stage_3)))

@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from unhang.check.risks import dry_run, limits, network, probe, sameness, storage, timers, variables, versions
-from unhang.check.risks.configuration import (
-    batch_arithmetic,
-    dispatched_batches,
-    full_state_dict,
-    generation_time,
-    grpo_generations,
-    launch_followed,
-    parallel_degrees,
-    program_batch_requirement,
-    program_followed,
-)
+from unhang.check.risks import configuration, dry_run, limits, network, probe, sameness, storage, timers, variables, versions
 from unhang.check.risks.devices import (
     device_choice,
     device_crowded,
@@ -83,15 +72,7 @@ ALL_RISKS: tuple[Risk, ...] = tuple(
         device_detour,
         device_link_width,
         device_fabric,
-        batch_arithmetic,
-        parallel_degrees,
-        grpo_generations,
-        generation_time,
-        dispatched_batches,
-        full_state_dict,
-        launch_followed,
-        program_followed,
-        program_batch_requirement,
+        configuration,
         program_lonely_call,
         program_rank_given,
         program_set_order,

@@ -1,1 +1,0 @@
-"""Risks in the planned command and its configuration."""
