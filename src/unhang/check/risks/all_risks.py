@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from unhang.check.risks import configuration, dry_run, limits, network, probe, sameness, storage, timers, variables, versions
+from unhang.check.risks import (
+    configuration,
+    dry_run,
+    limits,
+    network,
+    probe,
+    sameness,
+    storage,
+    timers,
+    variables,
+    versions,
+)
 from unhang.check.risks.devices import (
     device_choice,
     device_crowded,
