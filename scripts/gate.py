@@ -16,10 +16,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+import tomli
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 MAX_AGAIN = 10
@@ -30,7 +27,7 @@ ALONE_LIMIT_S = 600
 
 def rows(file: str) -> list[dict[str, Any]]:
     """The rows of ``allowed_skips.toml`` or ``passed_alone.toml``."""
-    tables = tomllib.loads((TESTS / file).read_text(encoding="utf-8")).values()
+    tables = tomli.loads((TESTS / file).read_text(encoding="utf-8")).values()
     return [row for table in tables for row in table]
 
 

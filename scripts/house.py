@@ -36,10 +36,7 @@ from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+import tomli
 
 HERE = Path(__file__).resolve().parents[1]
 ROOT = "unhang"
@@ -244,7 +241,7 @@ def folder_sizes(found: Sequence[Module]) -> Counter[str]:
 
 def order_of_rooms(checkout: Path) -> tuple[str, ...]:
     """Rooms in the order of the flow: each imports itself and those before it. Empty where nothing says it."""
-    settings = tomllib.loads((checkout / "pyproject.toml").read_text(encoding="utf-8"))
+    settings = tomli.loads((checkout / "pyproject.toml").read_text(encoding="utf-8"))
     for contract in settings["tool"].get("importlinter", {}).get("contracts", ()):
         if contract["type"] == "layers":
             return tuple(reversed(contract["layers"]))

@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from scripts.house import HERE, House, Module, folder_sizes
+import tomli
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from scripts.house import HERE, House, Module, folder_sizes
 
 RECORDED = HERE / "tests" / "ratchets.toml"
 COMMAND = "python -m scripts.ratchets"
@@ -144,7 +140,7 @@ def better(ratchet: str, actual: int, recorded: int) -> bool:
 
 def recorded() -> dict[str, Counts]:
     """What the file says."""
-    found: dict[str, Counts] = tomllib.loads(RECORDED.read_text(encoding="utf-8"))
+    found: dict[str, Counts] = tomli.loads(RECORDED.read_text(encoding="utf-8"))
     return found
 
 

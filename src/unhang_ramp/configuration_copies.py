@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import tomli
 import yaml
 
 from unhang.errors import UsageError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 KINDS = (".json", ".yaml", ".yml", ".toml")
 MAX_BYTES = 1 << 20
@@ -119,7 +114,7 @@ def _toml(text: str, file: str, keys: Mapping[str, str]) -> str:
         else:
             raise _no_key(file, key)
         text = "".join(lines)
-        tomllib.loads(text)
+        tomli.loads(text)
     return text
 
 

@@ -19,26 +19,21 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli
 
 from unhang.cli.main import main
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 MACHINES = Path(__file__).parents[1] / "machines"
 
 
 def cases() -> Iterator[Any]:
     for folder in sorted(path for path in MACHINES.iterdir() if path.is_dir()):
-        stored = tomllib.loads((folder / "expected.toml").read_text(encoding="utf-8"))
+        stored = tomli.loads((folder / "expected.toml").read_text(encoding="utf-8"))
         for number, case in enumerate(stored["case"]):
             yield pytest.param(folder, case, id=f"{folder.name}-{case.get('name', number)}")
 

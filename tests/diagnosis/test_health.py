@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
+import tomli
 
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Severity, Status, Verdict
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-LOGS = tomllib.loads(Path(__file__).with_name("health_logs.toml").read_text(encoding="utf-8"))
+LOGS = tomli.loads(Path(__file__).with_name("health_logs.toml").read_text(encoding="utf-8"))
 LAUNCH = "$ torchrun --nproc_per_node=2 train.py\nstep 1 loss 2\n"
 ENDED = "$ echo $?\n0\n"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import shlex
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -13,6 +12,8 @@ from itertools import combinations
 from pathlib import Path
 from random import Random
 from typing import Any
+
+import tomli
 
 from tests.fuzz.launches import LAUNCHES
 from tests.fuzz.made_jobs import programs
@@ -31,11 +32,6 @@ from unhang.host.machine import StoredMachine
 from unhang.program.launch.planned_job import PlannedJob
 from unhang.report.layout.terminal import clean_streams
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 MACHINES = Path(__file__).parents[1] / "machines"
 COMMAND, SENT = "command.txt", "sent.json"
 """Beside the machine: what is planned, and what another node says of itself (one that has no answer is left out)."""
@@ -53,7 +49,7 @@ def _planned() -> tuple[_Planned, ...]:
     found = []
     for folder in sorted(path for path in MACHINES.iterdir() if path.is_dir()):
         files = files_of(folder)
-        told: dict[str, Any] = tomllib.loads(files.pop("expected.toml").decode())
+        told: dict[str, Any] = tomli.loads(files.pop("expected.toml").decode())
         commands = {tuple(case.get("command", ("torchrun", "--nnodes", "2", "train.py"))) for case in told["case"]}
         found += [_Planned(files, words) for words in sorted(commands)]
     return tuple(found)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import venv
 from pathlib import Path
 
+import tomli
+
 from tests.test_rooms import SOURCE
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 PROJECT = SOURCE.parents[1]
-WHEEL = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+WHEEL = tomli.loads((PROJECT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
 PTH = "unhang.pth"
 
 
@@ -29,7 +25,7 @@ class Installed:
         self.package = self.site / "unhang"
         skipped = shutil.ignore_patterns("__pycache__", "lab", "rules", "facts", "evidence", "knowledge")
         shutil.copytree(SOURCE, self.package, ignore=skipped)
-        project = tomllib.loads((PROJECT / "pyproject.toml").read_text())
+        project = tomli.loads((PROJECT / "pyproject.toml").read_text())
         info = self.site / "unhang-0.1.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: unhang\nVersion: 0.1.0\n")

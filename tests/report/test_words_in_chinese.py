@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from unhang.report.language import LOCALE_ROOT, tomllib
+import tomli
+
+from unhang.report.language import LOCALE_ROOT
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (*ROOT.glob("README.zh-CN.md"), *ROOT.glob("docs/*.zh-CN.md"), *ROOT.glob("stories/*/README.zh-CN.md"))
@@ -16,7 +18,7 @@ OF_A_LAUNCHER = re.compile(r"启动|srun|launcher|在一台机器|碰头|--wait|
 
 def translations() -> Iterator[tuple[str, str]]:
     for path in LOCALE_ROOT.rglob("*.toml"):
-        table = tomllib.loads(path.read_text("utf-8"))
+        table = tomli.loads(path.read_text("utf-8"))
         yield from {**table.get("texts", {}), **table.get("words", {})}.items()
 
 

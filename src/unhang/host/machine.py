@@ -24,15 +24,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
+import tomli
 
 from unhang.errors import UsageError
 from unhang.host.inspection_result import InspectionResult
 from unhang.sentences import Text, say
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 MAX_BYTES = 4 << 20
 COMMAND_LIMIT_S = 8.0
@@ -197,7 +193,7 @@ class StoredMachine(Machine):
 
     def __init__(self, folder: Path) -> None:
         try:
-            told = tomllib.loads((folder / "machine.toml").read_text(encoding="utf-8"))
+            told = tomli.loads((folder / "machine.toml").read_text(encoding="utf-8"))
             stored = msgspec.convert(told, _StoredMachineFile)
         except (OSError, ValueError) as error:
             raise UsageError(f"{folder} is not a stored machine: machine.toml cannot be read ({error})") from error

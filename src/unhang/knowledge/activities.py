@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import tomli
+
 from unhang.errors import KnowledgeError
 from unhang.findings import Phase
 from unhang.knowledge.libraries import is_library_file
 from unhang.knowledge.tables import read_text
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _KEYS = {
     "what", "phase", "priority", "operation", "files", "functions", "excludes", "native", "calls", "example", "source",
@@ -122,7 +118,7 @@ def row_of_frame(function: str, file: str, *, native: bool) -> ActivityRow | Non
 def activity_table() -> ActivityTable:
     """The checked table of ``activities.toml``; raises KnowledgeError when a row breaks its contract."""
     text = read_text("activities.toml")
-    return build_table(tomllib.loads(text).get("activity", []))
+    return build_table(tomli.loads(text).get("activity", []))
 
 
 def build_table(raw: list[dict[str, Any]]) -> ActivityTable:

@@ -7,7 +7,6 @@ Messages are known by their exact shape; here stand words, what they are said ab
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -15,15 +14,12 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+import tomli
+
 from unhang.errors import KnowledgeError
 from unhang.findings import Cause
 from unhang.knowledge.tables import read_text
 from unhang.late_pattern import late_pattern
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 NAMES, WORDS, VAGUE, ELSEWHERE, HARMLESS = "names", "words", "vague", "elsewhere", "harmless"
 STRENGTHS = (HARMLESS, NAMES, ELSEWHERE, VAGUE, WORDS)
@@ -269,4 +265,4 @@ def _pattern_of(words: str) -> Iterator[str]:
 
 @cache
 def _table() -> dict[str, Any]:
-    return tomllib.loads(read_text("failure_language.toml"))
+    return tomli.loads(read_text("failure_language.toml"))

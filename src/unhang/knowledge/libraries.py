@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from functools import lru_cache
+
+import tomli
 
 from unhang.errors import KnowledgeError
 from unhang.knowledge.tables import read_text
 from unhang.late_pattern import late_pattern
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _INSTALLED = late_pattern(
     r"(?:^|/)(?:site-packages|dist-packages)/|(?:^|/)lib/python3(?:\.\d+t?)?/(?!.*/(?:projects|src)/)"
@@ -33,7 +29,7 @@ _NOTEBOOK = late_pattern(r"^<(?:stdin|ipython-input-.*|string-notebook)>$|/ipyke
 @lru_cache(maxsize=1)
 def _names() -> dict[str, frozenset[str]]:
     text = read_text("libraries.toml")
-    data = tomllib.loads(text)
+    data = tomli.loads(text)
     wanted = ("stdlib_modules", "stdlib_packages", "packages", "training", "launchers")
     if set(data) != set(wanted):
         raise KnowledgeError(f"libraries.toml must have exactly the lists {', '.join(wanted)}")

@@ -8,22 +8,18 @@ reads one line.
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
+import tomli
+
 from unhang.errors import KnowledgeError
 from unhang.findings import Cause
 from unhang.knowledge import numbers
 from unhang.knowledge.tables import list_toml_files, read_text
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -271,8 +267,8 @@ def _rows() -> tuple[MessageRow, ...]:
 
 def _read_file(name: str, text: str) -> list[MessageRow]:
     try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        table = tomli.loads(text)
+    except tomli.TOMLDecodeError as error:
         raise KnowledgeError(f"messages/{name}: {error}") from error
     return [_read_row(name, table, row) for row in table["message"]]
 

@@ -5,17 +5,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from unhang.errors import KnowledgeError
+import tomli
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from unhang.errors import KnowledgeError
 
 _ROOM = Path(__file__).parent
 _Type = TypeVar("_Type")
@@ -30,8 +26,8 @@ def read_typed(path: str, kind: type[_Type], text: str | None = None) -> _Type:
     import msgspec  # most tables are read without it
 
     try:
-        return msgspec.convert(tomllib.loads(read_text(path) if text is None else text), kind)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        return msgspec.convert(tomli.loads(read_text(path) if text is None else text), kind)
+    except (tomli.TOMLDecodeError, msgspec.ValidationError) as error:
         raise KnowledgeError(f"{path}: {error}") from error
 
 
@@ -42,8 +38,8 @@ def read_table(path: str) -> dict[str, Any]:
         KnowledgeError: it is no TOML.
     """
     try:
-        return tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
+        return tomli.loads(read_text(path))
+    except tomli.TOMLDecodeError as error:
         raise KnowledgeError(f"{path}: {error}") from error
 
 

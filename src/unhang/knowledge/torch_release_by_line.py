@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
+
+import tomli
 
 from unhang.errors import KnowledgeError
 from unhang.knowledge.tables import read_text
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 def torch_version_from_line(message: str, line: int) -> tuple[str, ...]:
@@ -25,7 +21,7 @@ def torch_version_from_line(message: str, line: int) -> tuple[str, ...]:
 
 @cache
 def _releases_by_line() -> dict[tuple[str, int], tuple[str, ...]]:
-    table = tomllib.loads(read_text("torch_lines.toml"))
+    table = tomli.loads(read_text("torch_lines.toml"))
     releases: list[str] = table["releases"]
     found: dict[tuple[str, int], tuple[str, ...]] = {}
     for message, numbers in table["lines"].items():

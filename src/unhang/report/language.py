@@ -28,15 +28,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import tomli
+
 from unhang.errors import KnowledgeError, UsageError
 from unhang.knowledge.remedies import remedy_sentences
 from unhang.knowledge.words import translations
 from unhang.sentences import Text, fill_template
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 LOCALE_ROOT = Path(__file__).parent / "locale"
 
@@ -132,8 +129,8 @@ def _table(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        table: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        table: dict[str, Any] = tomli.loads(path.read_text("utf-8"))
+    except (tomli.TOMLDecodeError, UnicodeDecodeError) as error:
         raise KnowledgeError(f"{path.name} is not valid TOML: {error}") from error
     return table
 

@@ -9,22 +9,17 @@ import configparser
 import posixpath
 import re
 import shlex
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from typing import Any
 
+import tomli
 import yaml
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from unhang.program.imports.folder_listing import FolderListing
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 MAX_FILES = 40
 _INSTALLERS = {"pip", "pip3", "conda", "mamba", "micromamba"}
@@ -159,8 +154,8 @@ def _of_setup_cfg(folders: FolderListing, path: str, text: str) -> Iterator[Vers
 
 def _of_pyproject(folders: FolderListing, path: str, text: str) -> Iterator[VersionPin]:
     try:
-        tree: Mapping[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
+        tree: Mapping[str, Any] = tomli.loads(text)
+    except tomli.TOMLDecodeError:
         return
     project, tool = _table(tree.get("project")), _table(tree.get("tool"))
     yield from _found_in(folders, path, text, _texts(project.get("dependencies")))

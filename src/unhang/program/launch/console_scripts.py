@@ -6,18 +6,14 @@ import ast
 import configparser
 import posixpath
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import tomli
+
 from unhang.program.launch.follow_session import FollowSession
 from unhang.program.launch.shell.state import ShellState
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _ENTRY = re.compile(r"\s*([\w.-]+)\s*=\s*([A-Za-z_][\w.]*)\s*:\s*([A-Za-z_][\w.]*)\s*(?:\[.*\])?\s*")
 _SOURCES = ("", "src", "python", "lib")
@@ -65,7 +61,7 @@ def _of_project(session: FollowSession, folder: str) -> Mapping[str, tuple[str, 
 
 def _in_pyproject(text: str) -> Iterator[str]:
     try:
-        tree: Any = tomllib.loads(text)
+        tree: Any = tomli.loads(text)
     except ValueError:
         return
     tools = tree.get("tool") or {}

@@ -7,11 +7,11 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import tomli
 import yaml
 
 from unhang.host.inspection_result import InspectionResult
@@ -24,11 +24,6 @@ from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.settings.hydra_files import HYDRA_OPTIONS, HydraComposer, hydra_main, scalar
 from unhang.program.settings.omegaconf_interpolation import interpolate
 from unhang.sentences import Text, say
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 NAME = "configuration"
 LIMIT_S = 5.0
@@ -191,7 +186,7 @@ def _tree(machine: Machine, path: str) -> tuple[Mapping[str, Any] | None, Text |
 def _parse(text: str, path: str) -> Any:
     if path.lower().endswith(".json"):
         return json.loads(text)
-    return tomllib.loads(text) if path.lower().endswith(".toml") else yaml.safe_load(text)
+    return tomli.loads(text) if path.lower().endswith(".toml") else yaml.safe_load(text)
 
 
 def _kind(tree: Mapping[str, Any]) -> str:

@@ -42,10 +42,11 @@ of a remedy's title or change); ``change`` (words of that remedy's ``change`` or
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
+
+import tomli
 
 from unhang.errors import UsageError
 from unhang.findings import Cause, Certainty, Status
@@ -61,11 +62,6 @@ from unhang_lab.stories.story import (
     Story,
 )
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 T = TypeVar("T")
 _WANTED = frozenset(ExpectedFinding.__slots__)
 _LISTS = ("line", "says", "change")
@@ -79,8 +75,8 @@ def load_story(folder: Path) -> Story:
     """
     path = folder / STORY_FILE
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        table = tomli.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomli.TOMLDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}") from error
     story = _Table(path, "", table).read(_story)
     _fits_its_patch(path, story)
