@@ -7,10 +7,10 @@ from typing import Any
 from tests.facts.jobs import call, recording
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import LogEvent, LogReading
-from unhang.evidence.own_files.run_items import BundleManifest
 from unhang.facts.model import RankFacts
 from unhang.facts.world_size import world_size_of
 from unhang.findings import Source
+from unhang.wire.documents.bundle import BundleManifest
 
 
 def size(
@@ -21,7 +21,11 @@ def size(
     backend: str = "nccl",
     **values: Any,
 ) -> int | None:
-    manifests = [BundleManifest(Source("bundle.json"), manifest, ())] if manifest is not None else []
+    manifests = (
+        [BundleManifest(source=Source("bundle.json"), world_size=manifest, processes=())]
+        if manifest is not None
+        else []
+    )
     event = LogEvent("wd.timeout", Source("job.log", 1), "", None, None, values)
     log = LogReading(Source("job.log"), None, (event,) if values else (), (), (), (), (), 1, ())
     dumps = {}

@@ -69,7 +69,7 @@ BUGS = (
     ),
     Bug(
         "text of another node that is no UTF-8",
-        "evidence/decode_errors.py",
+        "wire/documents/document.py",
         "(msgspec.DecodeError, UnicodeDecodeError, RecursionError)",
         "(msgspec.DecodeError,)",
         "wire",

@@ -15,9 +15,8 @@ import pytest
 
 from tests.waiting import wait_for
 from unhang.errors import UnhangError
-from unhang.evidence.own_files.bundle import rank_of_file, read_manifest, source_path_of_file
-from unhang.evidence.own_files.run_items import BundleManifest
 from unhang.watch.job import job_processes
+from unhang.wire.documents.bundle import BundleManifest, rank_of_file, read_manifest, source_path_of_file
 from unhang_lab.catalog import find_case
 from unhang_lab.run_case import run_case
 

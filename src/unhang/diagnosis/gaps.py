@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
-from unhang.evidence.own_files.run_items import RankProcess
 from unhang.facts.endings.good_endings import good_endings
 from unhang.facts.model import Facts, RankState
 from unhang.findings import Cause, Certainty, Finding, NotChecked, Severity, Verdict
 from unhang.sentences import say
+from unhang.wire.documents.bundle import RankProcess
 
 RECORDER_ON = "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_FR_BUFFER_SIZE=2000"
 

@@ -173,7 +173,7 @@ class EvidenceReader:
         from unhang.evidence.file_names import host_from_name
         from unhang.evidence.logs import read_log
         from unhang.evidence.logs.content.stacks_in_logs import LogStackReader
-        from unhang.evidence.own_files.bundle import log_bytes_at_capture
+        from unhang.wire.documents.bundle import log_bytes_at_capture
 
         attempt = _ATTEMPT.search(piece.name)
         piece.stream.ends_after = log_bytes_at_capture(self._evidence.manifests, piece.name)
@@ -208,7 +208,7 @@ class EvidenceReader:
             keep(found)
 
     def _take_manifest(self, piece: OpenedFile) -> None:
-        from unhang.evidence.own_files.bundle import read_manifest
+        from unhang.wire.documents.bundle import read_manifest
 
         self._take_own_file(piece, read_manifest, self._evidence.manifests.append)
 

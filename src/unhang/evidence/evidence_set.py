@@ -11,12 +11,12 @@ from typing import Protocol, TypeVar
 
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
 from unhang.evidence.items import LogReading, RecorderDump, SourceFile, StackDump
-from unhang.evidence.own_files.bundle import folder_of, rank_of_file, source_path_of_file
 from unhang.evidence.own_files.earlier_verdicts import EarlierSuspect
 from unhang.evidence.own_files.machine_series import MachineSeries
 from unhang.evidence.own_files.other_nodes import ObservedNode
-from unhang.evidence.own_files.run_items import BundleManifest, CallComparison, Pace
+from unhang.evidence.own_files.run_items import CallComparison, Pace
 from unhang.findings import Source, Unread
+from unhang.wire.documents.bundle import BundleManifest, folder_of, rank_of_file, source_path_of_file
 
 
 @dataclass(slots=True)

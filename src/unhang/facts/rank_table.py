@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import ProcessExit, PythonTraceback, RecorderDump, StackDump
-from unhang.evidence.own_files.run_items import BundleManifest, RankProcess
 from unhang.evidence.stacks.torn_stacks import is_torn_off
 from unhang.facts.model import RankFacts
 from unhang.findings import Evidence, Source
+from unhang.wire.documents.bundle import BundleManifest, RankProcess
 
 T = TypeVar("T")
 SIGTERM = 15

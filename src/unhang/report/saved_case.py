@@ -15,13 +15,13 @@ from unhang.evidence.format_detection import FileKind
 from unhang.evidence.found_files import FoundFiles, find_files
 from unhang.evidence.items import RecorderDump
 from unhang.evidence.opened_files import OpenedFile, OpenedFiles
-from unhang.evidence.own_files.bundle import folder_above, folder_of, source_path_of_file
 from unhang.evidence.read_limits import DEFAULT_LIMITS
 from unhang.evidence.recorder_dump_json import recorder_dump_as_json
 from unhang.facts.model import Facts
 from unhang.findings import Source, Unread, Verdict
 from unhang.report.json import to_json
 from unhang.report.redaction.redact import Redactor
+from unhang.wire.documents.bundle import folder_above, folder_of, source_path_of_file
 
 _DOCUMENTS = (
     FileKind.MANIFEST,

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 import msgspec
 
-from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.view.regular_files import read_limited
+from unhang.wire.documents.document import DECODE_ERRORS
 
 _Kind = TypeVar("_Kind")
 MAX_EPISODES = 200

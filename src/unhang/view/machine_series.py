@@ -11,8 +11,8 @@ from typing import Any, TypeGuard
 
 import msgspec
 
-from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.view.regular_files import open_regular
+from unhang.wire.documents.document import DECODE_ERRORS
 
 FOLDER = "machine"
 NAME = re.compile(r"series(?:\.(\d{1,4}))?\.jsonl")

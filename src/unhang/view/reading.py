@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 
 from unhang.errors import UsageError
-from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.sentences import Text, say
 from unhang.view.regular_files import read_limited
 from unhang.watch.nodes.transport.node_discovery import node_name
 from unhang.watch.reporting.live_snapshot import LIVE_FILE_NAME, REQUEST_FILE, SCHEMA, STATES, LiveState
 from unhang.watch.run_folder import RUN_SCHEMA
+from unhang.wire.documents.document import DECODE_ERRORS
 from unhang.wire.record_views import PHASES
 
 MAX_BYTES = 64 << 20

@@ -13,10 +13,10 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from unhang.errors import UnhangError, UsageError
-from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.sentences import Text, say
 from unhang.view.reading import JUST_BEGUN, MAX_BYTES, NO_LAST_STATE, RunReading, is_consistent
 from unhang.watch.reporting.live_snapshot import LiveState
+from unhang.wire.documents.document import DECODE_ERRORS
 
 LIMIT_S = 10.0
 WHOLE_LIMIT_S = 30.0

@@ -14,8 +14,8 @@ from typing import BinaryIO
 import msgspec
 
 from unhang.evidence.bounded_streams import STREAM_ERRORS
-from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.evidence.profiler_trace import HEAD_BYTES, events_offset
+from unhang.wire.documents.document import DECODE_ERRORS
 
 PIECE_BYTES = 4 << 20
 MAX_CUTS = 16

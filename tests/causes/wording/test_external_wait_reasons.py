@@ -8,10 +8,10 @@ from unhang.causes.detector import Signal
 from unhang.causes.work.single_rank_work import detect
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import SourceFile, StackDump
-from unhang.evidence.own_files.run_items import BundleManifest, RankProcess
 from unhang.evidence.stacks import read_stacks
 from unhang.facts.build import build_facts
 from unhang.findings import Source
+from unhang.wire.documents.bundle import BundleManifest, RankProcess
 
 PROGRAM = "import ray\n\n\ndef main(actor, batch):\n    result = ray.get(actor.score.remote(x))\n    dist.barrier()\n"
 
@@ -28,7 +28,9 @@ def remedies(*laggard: str) -> list[str]:
     """Titles of the remedies for rank 0, which stands so, while rank 1 waits for it in a barrier."""
     waits = ("barrier (torch/distributed/distributed_c10d.py:3042)", "main (/job/train.py:6)")
     manifest = BundleManifest(
-        Source("bundle.json"), 2, tuple(RankProcess(r, pid=100 + r, moving=False) for r in (0, 1))
+        source=Source("bundle.json"),
+        world_size=2,
+        processes=tuple(RankProcess(r, pid=100 + r, moving=False) for r in (0, 1)),
     )
     source = SourceFile(Source("train.py"), "/job/train.py", PROGRAM)
     stacks = [stack(0, *laggard, "main (/job/train.py:5)"), stack(1, *waits)]

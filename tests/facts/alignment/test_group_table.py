@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from tests.facts.jobs import call, recording
 from unhang.evidence.items import RecorderDump
-from unhang.evidence.own_files.run_items import BundleManifest, RankProcess
 from unhang.facts.alignment.group_table import declared_groups, groups_from_recordings
 from unhang.facts.model import GroupFacts
 from unhang.findings import Source
+from unhang.wire.documents.bundle import BundleManifest, RankProcess
 
 
 def groups(*recordings: RecorderDump, world: int = 2) -> dict[str, GroupFacts]:
@@ -95,7 +95,7 @@ def of_small_group(*told: tuple[int, int]) -> GroupFacts:
     recordings = {r: recording(r, calls, groups={}) for r in (0, 1)}
     recordings[2] = recording(2, [call(1, backend="gloo")], groups={})
     processes = tuple(RankProcess(rank, groups={"1": size}) for rank, size in told)
-    manifest = BundleManifest(Source("bundle.json"), 4, processes)
+    manifest = BundleManifest(source=Source("bundle.json"), world_size=4, processes=processes)
     return groups_from_recordings(recordings, (0, 1, 2, 3), {0, 1, 2, 3}, declared_groups([manifest]))["1"]
 
 

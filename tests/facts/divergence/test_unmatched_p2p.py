@@ -10,12 +10,12 @@ from tests.facts.jobs import call, recording
 from unhang.causes.collectives.deadlock_order import detect as check_order
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import SourceFile, StackDump
-from unhang.evidence.own_files.run_items import BundleManifest, RankProcess
 from unhang.evidence.stacks import read_stacks
 from unhang.facts.build import build_facts
 from unhang.facts.divergence.unmatched_p2p import unmatched_p2p
 from unhang.facts.model import Facts
 from unhang.findings import Source
+from unhang.wire.documents.bundle import BundleManifest, RankProcess
 
 C10D = "torch/distributed/distributed_c10d.py:2500"
 
@@ -36,7 +36,9 @@ def facts(text: str, first: str, second: str, *, recorded: bool = False) -> Fact
         next(n for n, row in enumerate(program.splitlines(), 1) if mark in row) for mark in ("# ZERO", "# ONE")
     )
     manifest = BundleManifest(
-        Source("bundle.json"), 2, tuple(RankProcess(r, pid=100 + r, moving=False) for r in (0, 1))
+        source=Source("bundle.json"),
+        world_size=2,
+        processes=tuple(RankProcess(r, pid=100 + r, moving=False) for r in (0, 1)),
     )
     source = SourceFile(Source("train.py"), "/job/train.py", program)
     stacks = [stack(0, first, ("run", zero)), stack(1, second, ("run", one))]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from unhang.evidence.items import Frame, PythonTraceback
-from unhang.evidence.own_files.run_items import BundleManifest, RankProcess
 from unhang.facts.endings.duplicate_tracebacks import unique_tracebacks
 from unhang.facts.endings.traceback_echoes import is_echo
 from unhang.facts.rank_table import assign_ranks_by_process
 from unhang.findings import Cause, Source
 from unhang.knowledge.failure_language import find_failure_statement
+from unhang.wire.documents.bundle import BundleManifest, RankProcess
 
 LOOKUP = Frame("train", "/job/train.py", 11)
 
@@ -54,7 +54,9 @@ def test_ranks_that_the_log_names_itself_stay() -> None:
 
 
 def test_the_process_that_raised_it_tells_the_rank() -> None:
-    manifest = BundleManifest(Source("bundle.json"), 2, (RankProcess(0, pid=70), RankProcess(1, pid=71)))
+    manifest = BundleManifest(
+        source=Source("bundle.json"), world_size=2, processes=(RankProcess(0, pid=70), RankProcess(1, pid=71))
+    )
     told = (replace(raised("launcher.log", None), pid=71), replace(raised("launcher.log", None), pid=99))
 
     assert [one.rank for one in assign_ranks_by_process(told, [manifest])] == [1, None]

@@ -7,11 +7,11 @@ import pytest
 from tests.facts.jobs import call, recording
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import RecorderDump, StackDump
-from unhang.evidence.own_files.run_items import BundleManifest, RankProcess
 from unhang.evidence.stacks import read_stacks
 from unhang.facts.build import build_facts
 from unhang.facts.waiting.concurrent_collectives import ConcurrentCollectives, concurrent_collectives
 from unhang.findings import Source
+from unhang.wire.documents.bundle import BundleManifest, RankProcess
 
 TRAIN = "/job/train.py"
 INSIDE = "{} (torch/distributed/distributed_c10d.py:3042)"
@@ -29,7 +29,7 @@ def stack(rank: int, main: str = "all_reduce", other: str = "barrier") -> StackD
 
 def found(stacks: list[StackDump], dumps: list[RecorderDump], *, moving: bool = False) -> ConcurrentCollectives | None:
     processes = tuple(RankProcess(r, pid=100 + r, moving=moving) for r in range(2))
-    manifest = BundleManifest(Source("bundle.json"), 2, processes)
+    manifest = BundleManifest(source=Source("bundle.json"), world_size=2, processes=processes)
     return concurrent_collectives(build_facts(EvidenceSet(recorder_dumps=dumps, stacks=stacks, manifests=[manifest])))
 
 

@@ -7,10 +7,10 @@ import pytest
 from tests.facts.waiting.test_progress_from_stacks import COLLECTIVE, TRAIN, stack
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import SourceFile
-from unhang.evidence.own_files.run_items import BundleManifest, RankProcess
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
 from unhang.findings import Source
+from unhang.wire.documents.bundle import BundleManifest, RankProcess
 
 
 def facts(program: str, lines: list[tuple[int, ...]]) -> Facts:
@@ -21,7 +21,7 @@ def facts(program: str, lines: list[tuple[int, ...]]) -> Facts:
         frames = [f"{name} ({TRAIN}:{line})" for name, line in zip(names, places, strict=True)]
         stacks.append(stack(rank, COLLECTIVE.format("all_reduce"), *frames))
     processes = tuple(RankProcess(r, pid=100 + r, moving=False, state="S") for r in range(len(lines)))
-    manifest = BundleManifest(Source("bundle.json"), len(lines), processes)
+    manifest = BundleManifest(source=Source("bundle.json"), world_size=len(lines), processes=processes)
     sources = [SourceFile(Source("train.py"), TRAIN, program)]
     return build_facts(EvidenceSet(stacks=stacks, manifests=[manifest], sources=sources))
 

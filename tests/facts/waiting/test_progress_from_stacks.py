@@ -9,12 +9,12 @@ import pytest
 from tests.facts.jobs import call, recording
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import Frame, LogReading, PythonTraceback, RecorderDump, SourceFile, StackDump
-from unhang.evidence.own_files.run_items import BundleManifest, RankProcess
 from unhang.evidence.stacks import read_stacks
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
 from unhang.findings import Source
+from unhang.wire.documents.bundle import BundleManifest, RankProcess
 
 TRAIN = "/job/train.py"
 COLLECTIVE = "{} (torch/distributed/distributed_c10d.py:3042)"
@@ -36,7 +36,7 @@ def facts(
     stacks: list[StackDump], dumps: list[RecorderDump] | None = None, moving: set[int] | None = None, world: int = 3
 ) -> Facts:
     processes = tuple(RankProcess(r, pid=100 + r, moving=r in (moving or set())) for r in range(world))
-    manifest = BundleManifest(Source("bundle.json"), world, processes)
+    manifest = BundleManifest(source=Source("bundle.json"), world_size=world, processes=processes)
     sources = [SourceFile(Source("train.py"), TRAIN, "\n" * 60)]
     return build_facts(EvidenceSet(recorder_dumps=dumps or [], stacks=stacks, manifests=[manifest], sources=sources))
 
@@ -130,7 +130,7 @@ def test_what_backward_called_is_done_once_a_rank_has_left_it(*, ended: bool) ->
     stacks = [] if ended else [inside(0, "barrier", line=45)]
     logs = [gave_up_in(45)] if ended else []
     processes = (RankProcess(0, pid=100, exit_code=1 if ended else None), RankProcess(1, pid=101))
-    manifest = BundleManifest(Source("bundle.json"), 2, processes)
+    manifest = BundleManifest(source=Source("bundle.json"), world_size=2, processes=processes)
     stacks.append(stack(1, f"work ({TRAIN}:9)"))
     known = build_facts(EvidenceSet(recorder_dumps=[lagging(41, 45)], stacks=stacks, manifests=[manifest], logs=logs))
 
@@ -198,7 +198,7 @@ BACKWARD = ("_engine_run_backward (torch/autograd/graph.py:979)", "backward (tor
 def in_backward(state: str, moving: bool) -> Facts:
     stacks = [*(stack(r, *BACKWARD, f"main ({TRAIN}:40)") for r in (0, 1)), stack(2, f"work ({TRAIN}:9)")]
     processes = tuple(RankProcess(r, pid=100 + r, moving=moving, state=state) for r in range(3))
-    manifest = BundleManifest(Source("bundle.json"), 3, processes)
+    manifest = BundleManifest(source=Source("bundle.json"), world_size=3, processes=processes)
     return build_facts(EvidenceSet(stacks=stacks, manifests=[manifest]))
 
 

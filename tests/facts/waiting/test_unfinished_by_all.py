@@ -9,10 +9,10 @@ import pytest
 from tests.facts.jobs import call, job, recording
 from unhang.causes.collectives.collective_mismatch import detect as check_mismatch
 from unhang.causes.detector import Signal
-from unhang.evidence.own_files.run_items import BundleManifest, RankProcess
 from unhang.facts.build import build_facts
 from unhang.facts.model import AllJoinedStall, Facts
 from unhang.findings import Source
+from unhang.wire.documents.bundle import BundleManifest, RankProcess
 
 
 def found(*last: dict[str, Any] | None) -> tuple[AllJoinedStall, ...]:
@@ -53,7 +53,7 @@ def test_two_of_three_members_are_not_all(size: int, stalls: int) -> None:
     calls = [call(1, backend="gloo"), call(1, group="1", backend="gloo", state="scheduled")]
     evidence = job(*(recording(rank, calls, groups={}) for rank in (0, 1)))
     processes = tuple(RankProcess(rank, groups={"1": size}) for rank in (0, 1))
-    evidence.manifests.append(BundleManifest(Source("bundle.json"), 4, processes))
+    evidence.manifests.append(BundleManifest(source=Source("bundle.json"), world_size=4, processes=processes))
 
     assert len(build_facts(evidence).all_joined_stalls) == stalls
 

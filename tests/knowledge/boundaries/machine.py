@@ -12,11 +12,11 @@ from unhang.causes.wording.machine_reasons import because
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import LogEvent
 from unhang.evidence.own_files.machine_series import MachineSeries, read_machine_series
-from unhang.evidence.own_files.run_items import BundleManifest
 from unhang.facts.build import build_facts
 from unhang.facts.machine.machine_state import MachineSign, machine_signs
 from unhang.facts.machine.xids import KIND, add_sampled_xids
 from unhang.findings import Evidence, Source
+from unhang.wire.documents.bundle import BundleManifest
 
 LAST_S = 1_760_000_090.0
 AGAIN = {"tcp": {"sent": 40, "sent_again": 20}}
@@ -37,7 +37,11 @@ def kinds(*rows: Mapping[str, Any], every_s: float = 10.0, since_s: float | None
     dumps = [recording(number, calls, groups={"0": (0, 1)}) for number in (0, 1)]
     seen = EvidenceSet(recorder_dumps=dumps, machines=[machine(rows, every_s)])
     if since_s is not None:
-        seen.manifests.append(BundleManifest(Source("bundle.json"), 2, (), stalled_since_s=since_s, taken_s=LAST_S))
+        seen.manifests.append(
+            BundleManifest(
+                source=Source("bundle.json"), world_size=2, processes=(), stalled_since_s=since_s, taken_s=LAST_S
+            )
+        )
     return {sign.kind for sign in machine_signs(build_facts(seen))}
 
 

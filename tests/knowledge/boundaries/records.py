@@ -8,13 +8,13 @@ from tests.facts.jobs import call, job, recording
 from tests.knowledge.boundaries.boundary import turns
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import Frame, RecorderDump, StackDump, ThreadStack
-from unhang.evidence.own_files.run_items import BundleManifest
 from unhang.facts.alignment.nonfatal_mismatch import find_nonfatal_mismatches
 from unhang.facts.build import build_facts
 from unhang.facts.dump_choice import choose_dumps
 from unhang.facts.stacks.unattributed_stacks import unattributed_cohorts
 from unhang.facts.waiting.near_timeout import is_limit_near
 from unhang.findings import Source
+from unhang.wire.documents.bundle import BundleManifest
 
 PAIR = {"0": (0, 1)}
 SECOND_NS = 1_000_000_000
@@ -79,7 +79,11 @@ def has_left(left_s: float, of_s: float) -> bool:
     entry = {**call(9, state="scheduled"), "timeout_ms": round(1000 * of_s)}
     began_s = entry["time_created_ns"] / SECOND_NS
     looked = BundleManifest(
-        Source("bundle.json"), 2, (), stalled_since_s=began_s, taken_s=began_s + of_s - left_s, live=True
+        source=Source("bundle.json"),
+        world_size=2,
+        stalled_since_s=began_s,
+        taken_s=began_s + of_s - left_s,
+        live=True,
     )
     dumps = [recording(rank, [entry], groups=PAIR) for rank in (0, 1)]
     return is_limit_near(looked, build_facts(EvidenceSet(recorder_dumps=dumps, manifests=[looked])))

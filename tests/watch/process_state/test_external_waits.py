@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from unhang.evidence.own_files.bundle import read_manifest
-from unhang.evidence.own_files.run_items import BundleManifest, EndedChild, ExternalWaits
 from unhang.watch.process_state.external_waits import find_external_waits
+from unhang.wire.documents.bundle import BundleManifest, EndedChild, ExternalWaits, read_manifest
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 LIMIT_S = 20.0
@@ -38,7 +37,7 @@ def seen(pid: int, key: str, wanted: Callable[[Any], bool] = bool, stack: str = 
     """What is told of it, as soon as it is ``wanted``."""
     end = time.monotonic() + LIMIT_S
     while time.monotonic() < end:
-        told = find_external_waits(pid, stack).get("awaits", {}).get(key, [])
+        told = getattr(find_external_waits(pid, stack), key)
         if wanted(told):
             return told
         time.sleep(0.02)
@@ -53,7 +52,7 @@ def test_the_peer_of_the_call_it_sleeps_in_is_named(limit: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with running(RECEIVES.format(limit), str(port)) as pid:
-            assert seen(pid, "peers") == [f"127.0.0.1:{port}"]
+            assert seen(pid, "peers") == (f"127.0.0.1:{port}",)
 
 
 def test_a_connection_that_is_only_open_is_nobody_it_waits_for() -> None:
@@ -65,7 +64,7 @@ def test_a_connection_that_is_only_open_is_nobody_it_waits_for() -> None:
             process.stdout.readline()
             told = find_external_waits(process.pid)
             process.kill()
-    assert told == {}
+    assert told == ExternalWaits()
 
 
 HOLDS = "import fcntl, sys, time; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX); print(flush=True); {}"
@@ -78,17 +77,17 @@ def test_the_holder_of_a_file_lock_is_named(tmp_path: Path, asks_again: bool) ->
     asks = "import time; time.sleep(60)" if asks_again else HOLDS.format("")
     stack = "acquire (/venv/lib/python3.12/site-packages/filelock/_api.py:332)" if asks_again else ""
     with running(HOLDS.format("time.sleep(60)"), str(path), ready=True) as holder, running(asks, str(path)) as pid:
-        told = seen(pid, "locks", lambda locks: any(lock["path"] == str(path) for lock in locks), stack)
-    (lock,) = [lock for lock in told if lock["path"] == str(path)]
-    assert lock["pid"] == holder
-    assert lock["command"].startswith("python")
-    assert began_s - 2 <= lock["started_s"] <= time.time() + 2  # the kernel counts it in ticks since it started itself
+        told = seen(pid, "locks", lambda locks: any(lock.path == str(path) for lock in locks), stack)
+    (lock,) = [lock for lock in told if lock.path == str(path)]
+    assert lock.pid == holder
+    assert lock.command.startswith("python")
+    assert began_s - 2 <= lock.started_s <= time.time() + 2  # the kernel counts it in ticks since it started itself
 
 
 def test_locks_of_others_are_not_told_of_who_asks_for_none(tmp_path: Path) -> None:
     holds = HOLDS.format("time.sleep(60)")
     with running(holds, str(tmp_path / "x.lock"), ready=True), running("import time; time.sleep(60)") as pid:
-        assert find_external_waits(pid, "sleep (/job/train.py:3)") == {}
+        assert find_external_waits(pid, "sleep (/job/train.py:3)") == ExternalWaits()
 
 
 IN_SQLITE = """
@@ -105,14 +104,14 @@ def test_a_lock_inside_a_library_in_c_is_named_by_the_file_that_both_have_open(t
     path.touch()
     with running(IN_SQLITE, str(path), ready=True) as holder, running(IN_SQLITE, str(path)) as pid:
         (lock,) = seen(pid, "locks")
-    assert (lock["path"], lock["pid"]) == (str(path), holder)
+    assert (lock.path, lock.pid) == (str(path), holder)
 
 
 def test_arguments_of_the_holder_are_not_kept(tmp_path: Path) -> None:
     path = tmp_path / "x.lock"
     holds = HOLDS.format("time.sleep(60)")
     with running(holds, str(path), "--token=s3cret", ready=True), running(HOLDS.format(""), str(path)) as pid:
-        assert "s3cret" not in json.dumps(seen(pid, "locks"))
+        assert "s3cret" not in repr(seen(pid, "locks"))
 
 
 @pytest.mark.parametrize(("end", "signal", "code"), [("os.kill(os.getpid(), 9)", 9, 0), ("os._exit(3)", 0, 3)])
@@ -120,11 +119,11 @@ def test_a_child_that_ended_is_told_with_its_signal(end: str, signal: int, code:
     parent = f"import os, time\nif not os.fork():\n    {end}\ntime.sleep(60)"
     with running(parent) as pid:
         (child,) = seen(pid, "ended_children")
-    assert (child["signal"], child["exit_code"]) == (signal, code)
+    assert (child.signal, child.exit_code) == (signal, code)
 
 
 def test_a_process_that_is_gone_tells_nothing() -> None:
-    assert find_external_waits(2**22 + 1) == {}
+    assert find_external_waits(2**22 + 1) == ExternalWaits()
 
 
 def manifest(awaits: object) -> object:

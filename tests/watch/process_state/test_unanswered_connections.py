@@ -61,9 +61,9 @@ def test_addresses_as_the_kernel_prints_them(printed: str, peer: tuple[str, int]
 def test_attach_says_only_what_stays_without_an_answer(full: tuple[str, int]) -> None:
     first, second = kernel_only(), kernel_only()
 
-    assert always_unanswered([first, second]) == {"unanswered": [f"{full[0]}:{full[1]}"]}
-    assert always_unanswered([first]) == {}
-    assert always_unanswered([first, ProcessSample(first.pid, 0.0, KernelSample())]) == {}
+    assert always_unanswered([first, second]) == (f"{full[0]}:{full[1]}",)
+    assert always_unanswered([first]) == ()
+    assert always_unanswered([first, ProcessSample(first.pid, 0.0, KernelSample())]) == ()
 
 
 def kernel_only() -> ProcessSample:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from unhang.evidence.own_files.bundle import read_manifest
-from unhang.evidence.own_files.run_items import BundleManifest
 from unhang.watch.job.job_ranks import JobRank
+from unhang.watch.sampling.bundle_files import write_manifest
 from unhang.watch.sampling.kept_logs import note_cut
 from unhang.watch.verdict.evidence_request import EvidenceRequest, SampleResult
 from unhang.watch.verdict.sample_collection import collect_evidence
-from unhang.watch.verdict.sample_manifest import manifest_of, write_manifest
+from unhang.watch.verdict.sample_manifest import manifest_of
+from unhang.wire.documents.bundle import BundleManifest, read_manifest
 from unhang.wire.record_views import RankIdentity, RecordView
 
 

@@ -89,7 +89,7 @@ def at_the_end(path: Path, *, said: tuple[str, str], exit_code: int | None) -> d
         diagnose_run_folder(request, SampleResult(taken_s=time.time()), folder)
     manifest = json.loads((folder / "bundle.json").read_text())
     told: dict[str, Any] = json.loads((folder / "verdict.json").read_text())
-    return {"cause": told["findings"][0]["cause"], "live": manifest["live"]}
+    return {"cause": told["findings"][0]["cause"], "live": manifest.get("live", False)}
 
 
 def test_how_a_job_ended_takes_the_place_of_a_doubt(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ The layout of a bundle is documented in ``docs/bundle.md``.
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import os
 import signal
 import time
@@ -15,18 +14,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from unhang.errors import UnhangError
 from unhang.watch import private_files
 from unhang.watch.job import job_processes
 from unhang.watch.process_state import py_spy_samples
-from unhang.watch.sampling.bundle_files import manifest_files
+from unhang.watch.sampling.bundle_files import write_manifest
+from unhang.wire.documents.bundle import BundleManifest, RankProcess
 from unhang_lab.job import LabRank, TorchrunJob, enqueued_by_group, max_enqueued, run_job
 from unhang_lab.launcher_exits import read_endings
 from unhang_lab.worker import BEAT_INTERVAL_S
 
-SCHEMA = "unhang.bundle/1"
 POLL_S = 0.1
 DUMP_LIMIT_S = 6.0
 BETWEEN_SAMPLES_S = 0.4
@@ -97,7 +96,7 @@ def record(plan: RecordingPlan, bundle: Path, *, tell: Tell = lambda _: None) ->
         _keep_logs(job, bundle)
         manifest = _manifest(plan, job, seen, bundle)
         tell("ending the job")
-    private_files.write(bundle / "bundle.json", json.dumps(manifest, indent=1).encode() + b"\n")
+    write_manifest(bundle, manifest)
     return bundle
 
 
@@ -306,23 +305,21 @@ def _keep_logs(job: TorchrunJob, bundle: Path) -> None:
     private_files.write(bundle / "logs" / "launcher.log", job.launcher_log())
 
 
-def _manifest(plan: RecordingPlan, job: TorchrunJob, seen: JobObservations, bundle: Path) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "world_size": plan.ranks,
-        "backend": plan.backend,
-        "torch_version": _torch_version(),
-        "stalled_since_s": seen.stalled_since_s,
-        "taken_s": seen.taken_s,
-        "limit_s": plan.timeout_s,
-        "source_root": "source",
-        "source_prefix": str(bundle / "source"),
-        "processes": [_process(job, seen, rank) for rank in sorted(job.members())],
-        "files": manifest_files(bundle),
-    }
+def _manifest(plan: RecordingPlan, job: TorchrunJob, seen: JobObservations, bundle: Path) -> BundleManifest:
+    return BundleManifest(
+        world_size=plan.ranks,
+        backend=plan.backend,
+        torch_version=_torch_version(),
+        stalled_since_s=seen.stalled_since_s,
+        taken_s=seen.taken_s,
+        limit_s=plan.timeout_s,
+        source_root="source",
+        source_prefix=str(bundle / "source"),
+        processes=tuple(_process(job, seen, rank) for rank in sorted(job.members())),
+    )
 
 
-def _process(job: TorchrunJob, seen: JobObservations, rank: int) -> dict[str, Any]:
+def _process(job: TorchrunJob, seen: JobObservations, rank: int) -> RankProcess:
     member = job.members()[rank]
     told = read_endings(job.launcher_log().decode(errors="replace"))
     ending = told.get(member.pid)
@@ -330,18 +327,18 @@ def _process(job: TorchrunJob, seen: JobObservations, rank: int) -> dict[str, An
     # torchrun lists every rank that failed or that it ended; one it does not list ended well.
     ended_well = ending is None and (bool(told) or job.launcher.returncode == 0)
     exit_code = ending.exit_code if ending is not None else 0 if ended_well else None
-    return {
-        "rank": rank,
-        "local_rank": member.local_rank,
-        "pid": member.pid,
-        "host": member.host,
-        "exit_code": exit_code if gone else None,
-        "terminated_by_launcher": bool(gone and ending is not None and ending.by_launcher),
-        "killed_by_us": not gone,
-        "state": "" if gone else seen.states.get(rank, ""),
-        "ended_s": job.ended_s.get(rank) if gone else None,
-        "moving": seen.moving.get(rank),
-    }
+    return RankProcess(
+        rank,
+        local_rank=member.local_rank,
+        pid=member.pid,
+        host=member.host,
+        exit_code=exit_code if gone else None,
+        terminated_by_launcher=bool(gone and ending is not None and ending.by_launcher),
+        killed_by_us=not gone,
+        state="" if gone else seen.states.get(rank, ""),
+        ended_s=job.ended_s.get(rank) if gone else None,
+        moving=seen.moving.get(rank),
+    )
 
 
 def _torch_version() -> str:

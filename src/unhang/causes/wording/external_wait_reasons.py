@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import PurePosixPath
 
-from unhang.evidence.own_files.run_items import EndedChild, HeldLock
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.stacks.calls_on_line import call_spelled_on_line
 from unhang.facts.stacks.locks_held_over_fork import InheritedLock, inherited_lock
@@ -17,6 +16,7 @@ from unhang.findings import Evidence, Remedy
 from unhang.knowledge.remedies import remedy
 from unhang.program.syntax.syntax_tree import find_source
 from unhang.sentences import Text, say
+from unhang.wire.documents.bundle import EndedChild, HeldLock
 
 _ASKS_A_PEER = ("http", "socket", "download")
 _OF_CHILDREN = ("process-pool", "child-process", "queue-wait", "subprocess")

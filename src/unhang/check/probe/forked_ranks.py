@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from unhang.check.probe.probe_jobs import StepReport
-from unhang.evidence.decode_errors import DECODE_ERRORS
+from unhang.wire.documents.document import DECODE_ERRORS
 
 GRACE_S = 1.5
 """A rank may say itself that a step failed; it is ended when it has not by then."""

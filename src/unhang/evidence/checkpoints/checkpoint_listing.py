@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import msgspec
 
 from unhang.evidence.checkpoints.checkpoint import FLAWS, LAYOUTS, Checkpoint
-from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.findings import Source, Unread
+from unhang.wire.documents.document import DECODE_ERRORS
 
 SCHEMA = "unhang.checkpoints/1"
 MAX_CHECKPOINTS = 1_024

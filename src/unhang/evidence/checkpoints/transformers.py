@@ -11,7 +11,7 @@ from pathlib import Path
 
 from unhang.evidence.checkpoints.checkpoint import CUT_OFF, MISSING, UNFINISHED, Checkpoint, Flaw, checkpoint_of_files
 from unhang.evidence.checkpoints.weight_files import flaw_of_index, flaw_of_parts
-from unhang.evidence.decode_errors import JSON_ERRORS
+from unhang.wire.documents.document import JSON_ERRORS
 
 STATE = "trainer_state.json"
 _NAME = re.compile(r"(?:tmp-)?checkpoint-\d+$")

@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 from unhang.evidence.checkpoints.checkpoint import CUT_OFF, MISSING, NO_MARK, REFUSED, Flaw
-from unhang.evidence.decode_errors import JSON_ERRORS
+from unhang.wire.documents.document import JSON_ERRORS
 
 TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
 MAX_HEADER = 100 << 20

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import msgspec
 
-from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.evidence.items import Frame, Signature
 from unhang.evidence.own_files.run_items import CallComparison, ComparedCall
 from unhang.findings import Source, Unread
+from unhang.wire.documents.document import DECODE_ERRORS
 
 SCHEMA = "unhang.compared/1"
 MAX_GROUPS, MAX_RANKS, MAX_FRAMES, MAX_DIMENSIONS, MAX_TEXT = 64, 65_536, 64, 4_096, 4_096

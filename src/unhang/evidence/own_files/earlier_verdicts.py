@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.findings import Cause, Source, Unread
+from unhang.wire.documents.document import DECODE_ERRORS
 
 SCHEMA = "unhang.history/1"
 MAX_SUSPECTS = 10_000

@@ -6,9 +6,8 @@ import os
 from collections.abc import Container, Iterator
 
 from unhang.evidence.file_names import rank_from_name
-from unhang.evidence.own_files.bundle import folder_of, rank_of_file
-from unhang.evidence.own_files.run_items import BundleManifest
 from unhang.findings import Source, Unread
+from unhang.wire.documents.bundle import BundleManifest, folder_of, rank_of_file
 
 MAX_NAMED = 100
 """Of a torn archive of thousands of ranks; the others are counted."""

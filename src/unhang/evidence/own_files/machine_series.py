@@ -12,8 +12,8 @@ from typing import Annotated
 
 import msgspec
 
-from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.findings import Source, Unread
+from unhang.wire.documents.document import DECODE_ERRORS
 
 SCHEMA = "unhang.machine/1"
 FOLDER = PurePosixPath("machine")

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.findings import Source, Unread
+from unhang.wire.documents.document import DECODE_ERRORS
 
 SCHEMA = "unhang.nodes/1"
 MAX_NODES, MAX_RANKS, MAX_TEXT = 65_536, 65_536, 512

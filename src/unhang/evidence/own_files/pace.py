@@ -9,10 +9,10 @@ import math
 
 import msgspec
 
-from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.evidence.items import Frame
 from unhang.evidence.own_files.run_items import Pace, PacePlace, RankPace
 from unhang.findings import Source, Unread
+from unhang.wire.documents.document import DECODE_ERRORS
 
 SCHEMA = "unhang.pace/1"
 MAX_RANKS, MAX_STEPS, MAX_PLACES, MAX_FRAMES, MAX_TEXT = 1_024, 4_096, 64, 64, 4_096

@@ -6,9 +6,9 @@ import re
 
 import msgspec
 
-from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.findings import Source, Unread
 from unhang.knowledge.job.environment_variables import variable
+from unhang.wire.documents.document import DECODE_ERRORS
 
 SCHEMA = "unhang.settings/1"
 MAX_BYTES = 8 << 20

@@ -11,7 +11,6 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 
 from unhang.evidence.items import Frame, GroupStatus, RecorderDump, RecorderEntries
-from unhang.evidence.own_files.run_items import BundleManifest
 from unhang.facts.alignment.entry_slices import select_rows, split_by_group, unfinished_rows
 from unhang.facts.alignment.group_status import statuses_by_group
 from unhang.facts.collective_operations import canonical_operation
@@ -19,6 +18,7 @@ from unhang.facts.model import GroupFacts, GroupProgress, PendingCall
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Evidence, Source
 from unhang.sentences import rank_ranges
+from unhang.wire.documents.bundle import BundleManifest
 
 DEFAULT_DESCRIPTIONS = ("default_pg",)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unhang.evidence.own_files.run_items import HeldLock
 from unhang.facts.laggard.own_work import is_idle_at_line
 from unhang.facts.model import Facts, Stall
+from unhang.wire.documents.bundle import HeldLock
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from unhang.evidence.own_files.run_items import MarkedPhase
 from unhang.facts.laggard.bounded_work import passed_limit
 from unhang.facts.model import Facts, RankState, Stall
 from unhang.facts.waiting.near_timeout import is_limit_near, live_manifest, until_limit_s
 from unhang.findings import Evidence
+from unhang.wire.documents.bundle import MarkedPhase
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from unhang.evidence.own_files.run_items import BundleManifest
 from unhang.facts.model import Facts
 from unhang.facts.waiting.pending_timeouts import limit_at_s
 from unhang.knowledge.thresholds import threshold
+from unhang.wire.documents.bundle import BundleManifest
 
 NEAR_S = threshold("near_timeout.near_s")
 NEAR_SHARE = threshold("near_timeout.near_share")

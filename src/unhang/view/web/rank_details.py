@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from unhang.evidence.own_files.bundle import rank_of_file, read_manifest
-from unhang.evidence.own_files.run_items import BundleManifest
 from unhang.report.localizer import Localizer
 from unhang.view.episodes import read_json_as
 from unhang.view.reading import RunReading
+from unhang.wire.documents.bundle import BundleManifest, rank_of_file, read_manifest
 from unhang.wire.record import find_record
 from unhang.wire.record_views import RecordView
 

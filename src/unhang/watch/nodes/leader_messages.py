@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.watch.reporting.verdict_summary import VerdictSummary
+from unhang.wire.documents.document import DECODE_ERRORS
 
 MAX_TEXT = 200_000
 

@@ -9,12 +9,13 @@ import os
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any
 
 from unhang.knowledge.activities import activity_table
 from unhang.watch.process_state.unanswered_connections import PROC, connections_by_inode
+from unhang.wire.documents.bundle import EndedChild, ExternalWaits, HeldLock
 
 MAX_TOLD = 8
 _STANDARD = 2
@@ -24,18 +25,18 @@ _MAX_POLLED = 16
 _LOCK_FILES = (".lock", ".lck", ".lockfile")
 
 
-def find_external_waits(pid: int, stack: str = "", *, proc: Path = PROC) -> dict[str, Any]:
-    """``awaits`` of the process, as ``docs/bundle.md`` tells; empty where there is nothing.
+def find_external_waits(pid: int, stack: str = "", *, proc: Path = PROC) -> ExternalWaits:
+    """What the process waits for outside of the job.
 
     ``stack``: where it stood. Who asks for a lock again and again stands in no line for it: then the lock files that
     others hold are told too, where the stack stands in a library of such locks, and files that it has open itself.
     """
-    found: dict[str, list[Any]] = {
-        "peers": _peers(pid, proc),
-        "locks": list(_locks(pid, proc, asks_again=any(file in stack for file in _lock_libraries()))),
-        "ended_children": list(_ended_children(pid, proc)),
-    }
-    return {"awaits": told} if (told := {key: value[:MAX_TOLD] for key, value in found.items() if value}) else {}
+    asks_again = any(file in stack for file in _lock_libraries())
+    return ExternalWaits(
+        tuple(_peers(pid, proc)[:MAX_TOLD]),
+        tuple(islice(_locks(pid, proc, asks_again=asks_again), MAX_TOLD)),
+        tuple(islice(_ended_children(pid, proc), MAX_TOLD)),
+    )
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -78,7 +79,7 @@ def _lock_libraries() -> tuple[str, ...]:
     return tuple(file for row in activity_table().rows if row.what == "file-lock" for file in row.files)
 
 
-def _locks(pid: int, proc: Path, *, asks_again: bool) -> Iterator[dict[str, Any]]:
+def _locks(pid: int, proc: Path, *, asks_again: bool) -> Iterator[HeldLock]:
     """The lock that the kernel lets the process wait for; else those of others to write a file that it has open itself,
     and lock files that others hold."""
     held: list[tuple[str, int, str, bool]] = []
@@ -98,7 +99,7 @@ def _locks(pid: int, proc: Path, *, asks_again: bool) -> Iterator[dict[str, Any]
         if holder in (pid, os.getpid()) or not (asks_again or (holder, inode) in to_write):
             continue
         told = _held(holder, inode, proc)
-        if (holder, inode) in to_write or told["path"].endswith(_LOCK_FILES):
+        if (holder, inode) in to_write or told.path.endswith(_LOCK_FILES):
             yield told
 
 
@@ -111,16 +112,14 @@ def _inodes(pid: int, proc: Path) -> Iterator[str]:
                 yield str(told.st_ino)
 
 
-def _held(holder: int, inode: str, proc: Path) -> dict[str, Any]:
+def _held(holder: int, inode: str, proc: Path) -> HeldLock:
     from unhang.watch.process_state.proc_processes import read_process, started_s
 
     process = read_process(holder, proc=proc)
-    return {
-        "path": _path_of(holder, inode, proc),
-        "pid": holder,
-        "command": _program(process.command) if process is not None else "",
-        "started_s": started_s(process, proc=proc) if process is not None else None,
-    }
+    path = _path_of(holder, inode, proc)
+    if process is None:
+        return HeldLock(path, holder)
+    return HeldLock(path, holder, _program(process.command), started_s(process, proc=proc))
 
 
 def _program(command: tuple[str, ...]) -> str:
@@ -142,14 +141,14 @@ def _path_of(pid: int, inode: str, proc: Path) -> str:
 # children
 
 
-def _ended_children(pid: int, proc: Path) -> Iterator[dict[str, int]]:
+def _ended_children(pid: int, proc: Path) -> Iterator[EndedChild]:
     """Children that have ended and that the process has not asked for; with the wait status where we may see it."""
     for task in _folders(proc / str(pid) / "task"):
         for child in _text(task / "children").split():
             fields = _text(proc / child / "stat").rpartition(")")[2].split()
             if fields[:1] == ["Z"] and len(fields) > 49:
                 status = int(fields[49])
-                yield {"pid": int(child), "signal": status & 0x7F, "exit_code": status >> 8}
+                yield EndedChild(int(child), status & 0x7F, status >> 8)
 
 
 def _folders(folder: Path) -> list[Path]:

@@ -1,11 +1,15 @@
-"""Which files of a folder are its evidence: what a manifest lists, and what one node sends another."""
+"""Which files of a folder are its evidence: what a manifest lists, and what one node sends another; the manifest."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
+from unhang.watch import private_files
 from unhang.watch.machine import series_file
+from unhang.wire.documents.bundle import BundleManifest
 
 EVIDENCE_FOLDERS = ("stacks", "dumps", "crash", "machine", "nccl", "logs")
 SOURCE_FOLDER = "source"
@@ -24,6 +28,12 @@ def manifest_files(folder: Path) -> list[str]:
     paths = (*evidence_files(folder), *_below(folder / SOURCE_FOLDER))
     names = (path.relative_to(folder).as_posix() for path in paths if _holds_something(path))
     return [name for name in names if name.isprintable()]  # a name that is no text would make the manifest unreadable
+
+
+def write_manifest(folder: Path, manifest: BundleManifest) -> None:
+    """Write ``bundle.json`` anew, with the list of what lies beside it by now."""
+    whole = msgspec.structs.replace(manifest, files=tuple(manifest_files(folder)))
+    private_files.write_json(folder / "bundle.json", msgspec.to_builtins(whole))
 
 
 def _holds_something(path: Path) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from unhang.errors import UnhangError
 from unhang.watch.job.job_ranks import JobRank
 from unhang.watch.nodes.evidence_gathering import EvidenceGathering
 from unhang.watch.process_state.send_queues import SendQueues
 from unhang.watch.process_state.stack_collection import KernelSample
+from unhang.wire.documents.bundle import ExternalWaits
 from unhang.wire.record_views import RecordView
 
 DEFAULT_SAMPLES, SAMPLE_PAUSE_S = 2, 0.4
@@ -90,8 +90,8 @@ class SampleResult:
     """Ranks whose stack is the one their own record names."""
     unanswered: dict[int, frozenset[tuple[str, int]]] = field(default_factory=dict)
     """Addresses that a rank tried to connect to at the first moment and still at the last."""
-    awaits: dict[int, dict[str, Any]] = field(default_factory=dict)
-    """What a rank waited for outside of the job at the last moment, as the manifest says it."""
+    awaits: dict[int, ExternalWaits] = field(default_factory=dict)
+    """What a rank waited for outside of the job at the last moment."""
     queues: SendQueues | None = None
     """Of a job that moves: between which addresses what it sends piles up."""
     views: dict[int, RecordView] = field(default_factory=dict)

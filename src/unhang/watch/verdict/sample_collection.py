@@ -13,10 +13,11 @@ from pathlib import Path
 from unhang.watch import private_files
 from unhang.watch.job import job_processes
 from unhang.watch.sampling import earlier_evidence, exit_evidence, kept_logs
+from unhang.watch.sampling.bundle_files import write_manifest
 from unhang.watch.sampling.checkpoint_search import STALL_LIMIT_S, CheckpointSearch
 from unhang.watch.verdict.evidence_request import EvidenceRequest, SampleResult, SamplingInterrupted
 from unhang.watch.verdict.live_sampling import sample_live_ranks
-from unhang.watch.verdict.sample_manifest import manifest_of, write_manifest
+from unhang.watch.verdict.sample_manifest import manifest_of
 
 
 def collect_evidence(request: EvidenceRequest, folder: Path) -> SampleResult:

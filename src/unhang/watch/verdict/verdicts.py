@@ -8,6 +8,8 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+import msgspec
+
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
@@ -24,9 +26,10 @@ from unhang.watch import private_files, state_at_verdict
 from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
 from unhang.watch.run_folder import RunFolder
 from unhang.watch.sampling import earlier_evidence
+from unhang.watch.sampling.bundle_files import write_manifest
 from unhang.watch.sampling.kept_source import keep_source
 from unhang.watch.verdict.evidence_request import EvidenceRequest, SampleResult, SamplingInterrupted
-from unhang.watch.verdict.sample_manifest import manifest_of, write_manifest
+from unhang.watch.verdict.sample_manifest import manifest_of
 
 ARRIVAL_S = 30.0
 """So long the processes of one job may be apart when they start."""
@@ -42,7 +45,7 @@ def diagnose_run_folder(request: EvidenceRequest, taken: SampleResult, folder: P
     """
     manifest = manifest_of(request, taken)
     evidence = read_evidence([str(folder)])
-    manifest |= keep_source(evidence, folder)
+    manifest = msgspec.structs.replace(manifest, **keep_source(evidence, folder))
     facts = build_facts(evidence)
     verdict = diagnose(facts)
     if request.said is not None and _strength(*_leading_cause(verdict)) < max(1, _strength(*request.said)):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 import zipfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+
+from msgspec.structs import replace
 
 from unhang.evidence.bounded_streams import STREAM_ERRORS
+from unhang.findings import Unread
 from unhang.watch import private_files
 from unhang.watch.machine import series_file
 from unhang.watch.sampling.bundle_files import EVIDENCE_FOLDERS, evidence_files
+from unhang.wire.documents.bundle import read_manifest
 
 MAX_BYTES = 48 << 20
 """Packed, of one node; the first kinds are kept."""
@@ -20,7 +22,6 @@ MAX_RAW = 1 << 30
 MAX_FILES = 20_000
 _MANIFEST = "bundle.json"
 _NAME = re.compile(rf"bundle\.json|(?:{'|'.join(EVIDENCE_FOLDERS)})(?:/[\w-][\w.-]*){{1,4}}")
-_TIMES = ("stalled_since_s", "taken_s")
 MIN_CLOCK_SHIFT_S = 1.0
 """Clocks closer than this are left as they are."""
 
@@ -47,9 +48,10 @@ def pack_evidence(folder: Path, target: Path) -> None:
 
 def _manifest_to_send(content: bytes) -> bytes:
     """The manifest without the program, which the leader has; what is too much to send is missed there by its name."""
-    manifest: dict[str, Any] = json.loads(content)
-    manifest["files"] = [name for name in manifest.get("files", ()) if _NAME.fullmatch(name)]
-    return json.dumps(manifest, indent=1).encode() + b"\n"
+    manifest = read_manifest(content, source=_MANIFEST)
+    if isinstance(manifest, Unread):
+        return content
+    return replace(manifest, files=tuple(name for name in manifest.files if _NAME.fullmatch(name))).json()
 
 
 def unpack_evidence(archive_path: Path, target: Path, *, ahead_s: float) -> bool:
@@ -73,20 +75,13 @@ def unpack_evidence(archive_path: Path, target: Path, *, ahead_s: float) -> bool
 
 def _by_our_clock(content: bytes, ahead_s: float) -> bytes:
     """Times of the manifest, as this machine's clock would have said them."""
-    try:
-        manifest: dict[str, Any] = json.loads(content)
-        if abs(ahead_s) < MIN_CLOCK_SHIFT_S or not isinstance(manifest, dict):
-            return content
-        _shift(manifest, _TIMES, ahead_s)
-        for process in manifest.get("processes", ()):
-            _shift(process, ("ended_s",), ahead_s)
-        manifest["clock_ahead_s"] = round(ahead_s, 3)
-        return json.dumps(manifest, indent=1).encode() + b"\n"
-    except (ValueError, TypeError, AttributeError, RecursionError):
+    manifest = read_manifest(content, source=_MANIFEST)
+    if isinstance(manifest, Unread) or abs(ahead_s) < MIN_CLOCK_SHIFT_S:
         return content
 
+    def ours(time_s: float | None) -> float | None:
+        return None if time_s is None else time_s - ahead_s
 
-def _shift(told: dict[str, Any], names: tuple[str, ...], ahead_s: float) -> None:
-    for name in names:
-        if isinstance(told.get(name), (int, float)):
-            told[name] -= ahead_s
+    processes = tuple(replace(process, ended_s=ours(process.ended_s)) for process in manifest.processes)
+    moved = {"stalled_since_s": ours(manifest.stalled_since_s), "taken_s": ours(manifest.taken_s)}
+    return replace(manifest, processes=processes, clock_ahead_s=round(ahead_s, 3), **moved).json()

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import msgspec
 
-from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.watch import private_files
 from unhang.watch.nodes.transport.key_value_exchange import MAX_BYTES
 from unhang.watch.nodes.transport.signed_values import SignedValues
+from unhang.wire.documents.document import DECODE_ERRORS
 
 MAX_PARTS = 64
 EXIT_EVIDENCE_NUMBER = 1 << 30

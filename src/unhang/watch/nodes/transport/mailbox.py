@@ -13,8 +13,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from unhang.evidence.decode_errors import DECODE_ERRORS
 from unhang.watch import private_files
+from unhang.wire.documents.document import DECODE_ERRORS
 
 FOLDER = "nodes"
 Message = TypeVar("Message", "TransportRequest", "TransportState")

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from unhang.evidence.own_files.bundle import rank_of_file, read_manifest, source_path_of_file
-from unhang.evidence.own_files.run_items import BundleManifest, RankProcess
 from unhang.findings import Source, Unread
+from unhang.wire.documents.bundle import BundleManifest, RankProcess, rank_of_file, read_manifest, source_path_of_file
 
 SOURCE = Source("job/bundle.json")
 
@@ -70,19 +69,19 @@ def test_keys_of_later_versions_are_left_out() -> None:
     [
         ({"schema": "unhang.bundle/9"}, "schema"),
         ({"schema": None}, "not a bundle manifest"),
-        ({"world_size": 0}, "world size"),
-        ({"world_size": -3}, "world size"),
-        ({"world_size": 10**12}, "world size"),
+        ({"world_size": 0}, "world_size"),
+        ({"world_size": -3}, "world_size"),
+        ({"world_size": 10**12}, "world_size"),
         ({"world_size": "4"}, "not a bundle manifest"),
         ({"processes": [{"rank": 4}]}, "outside its world"),
-        ({"processes": [{"rank": -1}]}, "outside its world"),
+        ({"processes": [{"rank": -1}]}, "processes[0].rank"),
         ({"processes": [{"rank": 1}, {"rank": 1}]}, "twice"),
         ({"processes": [{"pid": 7}]}, "not a bundle manifest"),
         ({"processes": {"rank": 1}}, "not a bundle manifest"),
-        ({"taken_s": -1.0}, "time"),
-        ({"stalled_since_s": 1e300}, "time"),
-        ({"backend": "nccl\x1b[2J"}, "control characters"),
-        ({"backend": "n" * 10_000}, "control characters or without end"),
+        ({"taken_s": -1.0}, "taken_s"),
+        ({"stalled_since_s": 1e300}, "stalled_since_s"),
+        ({"backend": "nccl\x1b[2J"}, "`str` without control characters - at `$.backend`"),
+        ({"backend": "n" * 10_000}, "length <= 4096 - at `$.backend`"),
         ({"processes": [{"rank": 0, "state": "Sleeping"}]}, "state"),
         ({"source_root": "../../etc"}, "outside the bundle"),
         ({"source_root": "/etc"}, "outside the bundle"),
