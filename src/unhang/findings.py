@@ -69,6 +69,7 @@ class Grade(enum.Enum):
     ORDER = "order"
     WORDS = "words"
     BASE_RATE = "base-rate"
+    EXCLUSION = "exclusion"
 
 
 class Ending(enum.Enum):

@@ -18,7 +18,7 @@ from unhang.diagnosis.remaining_rank import name_remaining_rank
 from unhang.diagnosis.restart import advise_restart
 from unhang.diagnosis.ruled_out import rule_out
 from unhang.diagnosis.severity import adjust_to_live_job, downgrade_outlived
-from unhang.diagnosis.status import date_stall, decide_status, prove_health, say_unexplained
+from unhang.diagnosis.status import date_stall, decide_status, prove_health
 from unhang.facts.fault_isolation import IsolatedSteps
 from unhang.facts.model import Facts
 from unhang.findings import Status, Verdict
@@ -49,7 +49,6 @@ FROM_EVIDENCE = (
     Pass(cap_by_gaps, _CERTAIN),
     Pass(rank, say("what explains what")),
     Pass(downgrade_outlived, say("what the job outlived")),
-    Pass(say_unexplained, _STATE),
     Pass(prove_health, _STATE),
     Pass(name_gaps_of_lead, _MISSING),
     Pass(note_repeats, _MACHINES),

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from unhang.diagnosis.explaining_away import explains, leads_despite_certainty
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Certainty, Consequence, Finding, RemedyKind, Severity, Verdict
+from unhang.findings import Cause, Certainty, Consequence, Finding, Grade, RemedyKind, Severity, Verdict
 from unhang.knowledge.reasoning_rows import causes_that, precedence, strength
 
 MAX_ROOTS = 32
@@ -17,7 +17,8 @@ MAX_ROOTS = 32
 def rank(_: Facts, verdict: Verdict) -> Verdict:
     """Makes one list of the findings.
 
-    - **Answer**: an ``unknown`` is answered by any finding that is *likely* and speaks of the same ranks.
+    - **Answer**: an ``unknown`` is answered by any finding that is *likely* and speaks of the same ranks, one by
+      ``EXCLUSION`` by any at all.
     - **Order**: more certain first; on a tie what ended or froze a process, then the stronger grade, then who names
       ranks, then the order of the causes (``knowledge/reasoning/causes.toml``).
     - **Join**: findings of one cause that share ranks or the place are one, and so are two of which one names no rank,
@@ -73,7 +74,8 @@ def _order(finding: Finding) -> tuple[object, ...]:
 
 
 def _without_answered_unknowns(findings: Sequence[Finding]) -> list[Finding]:
-    """An ``unknown`` about ranks or a group that another finding explains well is answered."""
+    """An ``unknown`` about ranks or a group that another finding explains well is answered; one by exclusion by any."""
+    findings = [f for f in findings if f.grade is not Grade.EXCLUSION] or findings
     known = [f for f in findings if f.cause is not Cause.UNKNOWN and f.certainty is not Certainty.POSSIBLE]
     return [f for f in findings if f.cause is not Cause.UNKNOWN or not any(_answers(k, f) for k in known)]
 

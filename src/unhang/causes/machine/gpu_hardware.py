@@ -12,17 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import DetectorResult
-from unhang.causes.evidence_lines import hosts_of
+from unhang.causes.detector import DetectorResult, make_signal
+from unhang.causes.evidence_lines import group_label, hosts_of, quote_stall
 from unhang.causes.wording.effect_on_waiters import timeouts_after
 from unhang.causes.wording.log_signal import log_signal
 from unhang.evidence.items import LogEvent
 from unhang.facts.logs.log_statements import events_stating, field_text, first_attempt, hosts_of_events, ranks_of_events
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.machine.xids import KIND, is_of_another_job, may_be_of_another_job, ranks_on_card
-from unhang.facts.model import Facts
+from unhang.facts.model import Facts, Stall
+from unhang.facts.waiting.stalls import is_device_behind
 from unhang.findings import Cause, Grade, Severity, shortened
 from unhang.knowledge.hardware.xid import XidRow, xid_row
+from unhang.knowledge.remedies import remedy
 from unhang.knowledge.thresholds import threshold
 from unhang.sentences import Text, say
 
@@ -36,7 +38,11 @@ _VAGUE = ("unknown error", "hardware", "misaligned", "stack error", "unspecified
 
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
-    """Events of the driver first, then CUDA's own words, then an unknown error that nothing explains."""
+    """Events of the driver first, then CUDA's own words, then an unknown error that nothing explains; and whose queued
+    work was never run."""
+    yield from (
+        _never_run(facts, stall) for stall in facts.stalls if is_device_behind(facts.groups, facts.ranks, stall)
+    )
     faults = [e for e in events_stating(facts, "gpu-fault", "pcie") if _is_fault(e) and not is_of_another_job(facts, e)]
     if faults:
         yield _found(facts, faults, Grade.KERNEL, _summary(faults), whole=not _doubtful(facts, faults))
@@ -50,6 +56,19 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
         yield _found(facts, vague, grade, _vague_summary(vague[0]), whole=False)
         return
     yield from _noted(facts)
+
+
+def _never_run(facts: Facts, stall: Stall) -> DetectorResult:
+    return make_signal(
+        CAUSE,
+        Grade.BASE_RATE,
+        say("possible: {ranks:who} queued work that its device never ran", ranks=stall.laggards),
+        ranks=stall.laggards,
+        group=group_label(facts, stall.group),
+        because=(say("its peers have finished collectives that it has queued and not finished"),),
+        evidence=quote_stall(facts, stall),
+        remedies=(remedy("check-kernel-nccl-logs"),),
+    )
 
 
 def _vague_summary(event: LogEvent) -> Text:

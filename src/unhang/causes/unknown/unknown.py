@@ -14,17 +14,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
-from unhang.causes.detector import DetectorResult, make_signal
-from unhang.causes.evidence_lines import group_label, hosts_of, operation_of, quote_stall, waiters_call
+from unhang.causes.detector import DetectorResult, Signal, make_signal
+from unhang.causes.evidence_lines import group_label, hosts_of, operation_of, waiters_call
 from unhang.causes.wording import transport_reasons
 from unhang.causes.wording.stall_signal import stall_signal
 from unhang.causes.wording.transport_suspects import transport_suspects
+from unhang.evidence.items import LogEvent, PythonTraceback
+from unhang.facts.endings.stated_failures import last_exception
+from unhang.facts.evidence_quotes import exception_line, exception_source
+from unhang.facts.logs.log_statements import timeout_events
 from unhang.facts.model import AllJoinedStall, CodeContext, Facts, RankState, Stall
 from unhang.facts.stacks.gil_holders import gil_hold
+from unhang.facts.waiting.all_joined_stalls import all_wait, nobody_moved
 from unhang.facts.waiting.last_collective import last_recorded_call
-from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
-from unhang.findings import Cause, Grade, Phase, Severity
+from unhang.facts.waiting.progress_from_stacks import STACK_GROUP, waiting_activity
+from unhang.facts.waiting.stalls import is_device_behind
+from unhang.findings import Cause, Evidence, Grade, Phase, Severity, shortened
 from unhang.knowledge.remedies import remedy
 from unhang.sentences import Text, say
 
@@ -32,15 +39,14 @@ CAUSE = Cause.UNKNOWN
 
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
-    """Who is behind, or that nobody is: diagnosis lets it lead only where nothing explains it."""
+    """Who is behind, or that nobody is; else what is known of what stopped the job."""
     # Where somebody is behind, groups that look symmetric only wait behind the others.
     for symmetric in () if facts.graph.edges else facts.all_joined_stalls:
         yield _all_joined(facts, symmetric)
         yield from transport_suspects(facts, symmetric)
     for stall in facts.stalls:
         yield _laggard(facts, stall)
-        if _device_behind(facts, stall):
-            yield _device(facts, stall)
+    yield from _nothing_else(facts)
 
 
 def _all_joined(facts: Facts, stall: AllJoinedStall) -> DetectorResult:
@@ -133,41 +139,6 @@ def _rests_on_logs(facts: Facts, stall: Stall) -> bool:
     return group is not None and all(progress.source_kind == "log" for progress in group.progress.values())
 
 
-def _device_behind(facts: Facts, stall: Stall) -> bool:
-    """Every laggard has a collective unfinished that some peer has finished: it was queued and never run.
-
-    Gloo queues nothing on a device: there the rank itself is still in the call.
-    """
-    recordings = [known.recording for known in facts.ranks.values() if known.recording is not None]
-    if any(recording.backend == "gloo" for recording in recordings):
-        return False
-    return all(
-        any(
-            (mine := group.progress.get(rank)) is not None
-            and mine.pending is not None
-            and mine.pending.position is not None
-            and mine.source_kind != "log"
-            and any(p.completed >= mine.pending.position for r, p in group.progress.items() if r != rank)
-            for group in facts.groups.values()
-            if not group.p2p
-        )
-        for rank in stall.laggards
-    )
-
-
-def _device(facts: Facts, stall: Stall) -> DetectorResult:
-    return make_signal(
-        Cause.GPU_HARDWARE,
-        Grade.BASE_RATE,
-        say("possible: {ranks:who} queued work that its device never ran", ranks=stall.laggards),
-        ranks=stall.laggards,
-        group=group_label(facts, stall.group),
-        because=(say("its peers have finished collectives that it has queued and not finished"),),
-        evidence=quote_stall(facts, stall),
-        remedies=(remedy("check-kernel-nccl-logs"),),
-    )
-
-
 def _most_are_silent(stall: Stall) -> bool:
     """Nothing was read from as many ranks as wait: none of them is to blame for that."""
     return stall.reason == "silent" and len(stall.laggards) >= len(stall.waiters)
@@ -189,7 +160,7 @@ def _silent_summary(stall: Stall) -> Text:
 
 
 def _laggard_summary(facts: Facts, stall: Stall) -> Text:
-    if _device_behind(facts, stall):
+    if is_device_behind(facts.groups, facts.ranks, stall):
         return say(
             "{ranks:who} {ranks:holds|hold} the others up: the device has not run what the peers have finished",
             ranks=stall.laggards,
@@ -275,3 +246,97 @@ def _last_seen(facts: Facts, stall: Stall) -> Iterator[Text]:
                 file=last.where.file,
                 line=last.where.line,
             )
+
+
+def _nothing_else(facts: Facts) -> Iterator[Signal]:
+    """What is known of what stopped the job; it counts where no detector found anything."""
+    events = timeout_events(facts)
+    stuck = facts.stalled_groups()
+    if events:
+        yield _timeouts_only(facts, events)
+    elif nobody_moved(facts):
+        yield _nobody_progresses(facts)
+    elif stuck:
+        yield _pending_only(facts, tuple(group.name for group in stuck))
+    elif _ended_otherwise(facts) or _is_idle_everywhere(facts):
+        yield _ended_badly(facts)
+    elif (raised := last_exception(facts)) is not None:
+        yield _raised(facts, raised)
+
+
+def _ended_otherwise(facts: Facts) -> bool:
+    """A rank failed or was stopped, or a process did not end with 0."""
+    if any(known.state in (RankState.CRASHED, RankState.STOPPED) for known in facts.ranks.values()):
+        return True
+    return any(exit_.exit_code not in (0, None) for exit_ in facts.exits)
+
+
+def _nobody_progresses(facts: Facts) -> Signal:
+    """Nobody moves and nobody is seen behind."""
+    waiting = [(rank, waiting_activity(known)) for rank, known in sorted(facts.ranks.items()) if known.alive]
+    if not all_wait(facts) or not waiting or waiting[0][1] is None:
+        summary = say("no rank got on between the looks, and nothing tells who waits for whom")
+        return _left(facts, summary, ())
+    activity = waiting[0][1]
+    places = {a.where for _, a in waiting if a is not None}
+    summary = (
+        say("all ranks stand in {operation} and none moves", operation=activity.operation or activity.what)
+        if len(places) == 1
+        else say("all ranks wait and none moves; their stacks do not tell who is behind")
+    )
+    because = say("stacks tell no positions: one of them may be a round behind, or what carries it stopped")
+    evidence = tuple(a.evidence for _, a in waiting[:2] if a is not None)
+    return _left(facts, summary, evidence, because, waiter_where=activity.where)
+
+
+def _is_idle_everywhere(facts: Facts) -> bool:
+    """The recorder saw nobody move for a while, and both samples found every rank idle at one place: that is a stall,
+    also where no record tells what it waits for."""
+    alive = [known for known in facts.ranks.values() if known.alive]
+    return any(m.stalled_since_s for m in facts.manifests) and all(
+        known.moving is False and known.process_state in ("S", "D") for known in alive
+    )
+
+
+def _timeouts_only(facts: Facts, events: tuple[LogEvent, ...]) -> Signal:
+    first = events[0]
+    ranks = tuple(sorted({e.rank for e in events if e.rank is not None}))
+    summary = (
+        say("{ranks:who} timed out; nothing that was read tells whom they waited for", ranks=ranks)
+        if ranks
+        else say("a collective timed out; nothing that was read tells who was missing")
+    )
+    return _left(facts, summary, (Evidence(first.source, first.text, first.rank),))
+
+
+def _pending_only(facts: Facts, groups: tuple[str, ...]) -> Signal:
+    call = next(p.pending for name in groups for p in facts.groups[name].progress.values() if p.pending is not None)
+    summary = say(
+        "work is unfinished in group {groups}, and it cannot be told whom it waits for", groups=", ".join(groups)
+    )
+    return _left(facts, summary, (call.evidence,))
+
+
+def _ended_badly(facts: Facts) -> Signal:
+    exits = [exit_ for exit_ in facts.exits if exit_.exit_code not in (0, None)]
+    summary = say("the job did not end well, and nothing that was read tells why")
+    return _left(facts, summary, tuple(Evidence(e.source, e.text, e.rank) for e in exits[:2] if e.text))
+
+
+def _raised(facts: Facts, raised: PythonTraceback) -> Signal:
+    words = shortened(exception_line(raised).split("\n")[0], 200)
+    summary = say("an exception ended a process, and nothing that was read tells why: {words}", words=words)
+    return _left(facts, summary, (Evidence(exception_source(raised), words, raised.rank),))
+
+
+def _left(facts: Facts, summary: Text, evidence: tuple[Evidence, ...], *because: Text, **parts: Any) -> Signal:
+    seen = (say("{ranks:who} {ranks:was|were} seen", ranks=facts.ranks_seen),) if facts.ranks_seen else ()
+    return make_signal(
+        CAUSE,
+        Grade.EXCLUSION,
+        summary,
+        because=(*seen, *because),
+        evidence=evidence,
+        remedies=(remedy("collect-per-rank-evidence"),),
+        **parts,
+    )

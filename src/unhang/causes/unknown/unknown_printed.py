@@ -2,15 +2,17 @@
 
 What happens: a paste holds one watchdog line, or those of some ranks at one position; or a report names the ranks that
 did not come and not what they did; or connections were closed, NCCL reported an error, a watchdog was blocked, and no
-exception tells more; or nothing is stuck, and the steps take longer and longer.
+exception tells more; or nothing is stuck, and the steps take longer and longer; or a person pressed Ctrl-C while the
+ranks were in their first collective, before any limit.
 Why it hangs: somebody did not come to that call, or nobody's transfer ended; the line is the same for both. What others
-saw of a process that ended or froze first is an echo.
+saw of a process that ended or froze first is an echo. Where all ranks had joined and none finished, nothing carries the
+bytes.
 Example: one line `Watchdog caught collective operation timeout: WorkNCCL(… NumelIn=262675456, NumelOut=1050701824 …)`;
 `Rank 3 failed to pass monitoredBarrier in 30000 ms`; `Call to recv failed : Connection reset by peer` on two nodes.
-Fix: collect the other ranks' logs, dumps and stacks; then ask again.
+Fix: collect the other ranks' logs, dumps and stacks, and look before you end the job (`unhang attach`); then ask again.
 Certain when: never; it is the honest answer.
 Possible when: always: the limit, the operation and the moment the stall began are known, the cause is not. *Likely* is
-only that named ranks are late, or that steps slow down.
+only that named ranks are late, that steps slow down, or that the transport stalls what all had joined.
 """
 
 from __future__ import annotations
@@ -20,14 +22,16 @@ from collections.abc import Iterator
 from unhang.causes.detector import DetectorResult, Signal, make_signal
 from unhang.causes.wording.log_signal import log_signal
 from unhang.causes.wording.pace_reasons import slowdown_text
+from unhang.causes.wording.transport_suspects import transport_suspects
 from unhang.evidence.items import LogEvent
+from unhang.facts.endings.ended_by_user import EndedByUser, ended_by_user
 from unhang.facts.logs.log_statements import events_stating, first_attempt, ranks_of_events
 from unhang.facts.logs.reported_missing_ranks import reported_missing_ranks
 from unhang.facts.logs.waits_in_logs import LoggedWaits, logged_waits
 from unhang.facts.machine.transport_errors import transport_errors
 from unhang.facts.model import Facts
 from unhang.facts.pace.step_slowdown import step_slowdown
-from unhang.findings import Call, Cause, Grade, Severity
+from unhang.findings import Call, Cause, Ending, Grade, Severity
 from unhang.knowledge.numbers import time_text
 from unhang.knowledge.remedies import remedy
 from unhang.sentences import Text, say
@@ -36,7 +40,13 @@ CAUSE = Cause.UNKNOWN
 
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
-    """What the lines tell where neither dumps nor stacks say who waits for whom; the most telling of them."""
+    """What the lines tell where neither dumps nor stacks say who waits for whom, or who had come to a call."""
+    yield from _ended_by_hand(facts)
+    yield from _logs_alone(facts)
+
+
+def _logs_alone(facts: Facts) -> Iterator[Signal]:
+    """The most telling of the lines."""
     if facts.stalls:
         return
     late = _reported_missing(facts)
@@ -175,3 +185,48 @@ def _slower_steps(facts: Facts) -> Signal | None:
         evidence=(growing.evidence,),
         remedies=(remedy("profile-growing-step-time"),),
     )
+
+
+def _ended_by_hand(facts: Facts) -> Iterator[Signal]:
+    """Who had come to the first collective when somebody ended it; no limit had passed, so no rank complains."""
+    ended = ended_by_user(facts)
+    if ended is None or not ended.joined:
+        return
+    yield make_signal(
+        CAUSE,
+        Grade.ORDER,
+        _summary_of_hand(ended),
+        whole=ended.all_joined,
+        ending=Ending.FROM_OUTSIDE,
+        because=tuple(_because_of_hand(ended)),
+        evidence=ended.evidence,
+        remedies=(*((remedy("check-kernel-nccl-logs"),) if ended.all_joined else ()), remedy("attach-before-ending")),
+    )
+    if ended.all_joined:
+        yield from transport_suspects(facts)
+
+
+def _summary_of_hand(ended: EndedByUser) -> Text:
+    if ended.all_joined:
+        return say(
+            "somebody ended the job by hand: all {count} ranks had joined its first {operation} and none finished it",
+            count=len(ended.joined),
+            operation=ended.operation,
+        )
+    return say(
+        "somebody ended the job by hand: {ranks:who} had come to its first {operation}; of the others no line tells",
+        ranks=ended.joined,
+        operation=ended.operation,
+    )
+
+
+def _because_of_hand(ended: EndedByUser) -> Iterator[Text]:
+    yield say("no rank failed or timed out before it")
+    if ended.all_joined:
+        yield say("no rank is behind, so no line of the program explains it")
+    else:
+        yield say(
+            "{ranks:who} {ranks:is|are} not heard there: work of its own keeps it away, or it came too and nothing "
+            "carries the bytes",
+            ranks=ended.missing,
+        )

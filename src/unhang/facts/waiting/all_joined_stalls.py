@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from unhang.facts.collective_operations import POINT_TO_POINT
-from unhang.facts.model import AllJoinedStall, CallMismatch, GroupFacts
+from unhang.facts.model import AllJoinedStall, CallMismatch, Facts, GroupFacts
+from unhang.facts.waiting.progress_from_stacks import waiting_activity
+
+_ATTACH_COMMAND = "unhang attach"
 
 
 def find_all_joined_stalls(
@@ -54,3 +57,16 @@ def _size_by_gather(group: GroupFacts) -> int | None:
         and ("gather" in call.operation or "scatter" in call.operation)
     }
     return sizes.pop() if len(sizes) == 1 else None
+
+
+def nobody_moved(facts: Facts) -> bool:
+    """``unhang attach`` sampled every rank more than once, and saw none get on."""
+    looked = [manifest for manifest in facts.manifests if manifest.taken_by == _ATTACH_COMMAND]
+    return bool(looked) and not any(known.moving for known in facts.ranks.values() if known.alive)
+
+
+def all_wait(facts: Facts) -> bool:
+    """Every rank of the job was seen, and each that lives waits by its stack."""
+    return not facts.ranks_missing and all(
+        waiting_activity(known) is not None for known in facts.ranks.values() if known.alive
+    )

@@ -78,3 +78,24 @@ def _waiters_call(group: GroupFacts, direct: tuple[int, ...], position: int | No
     ]
     at_position = [call for call in calls if call.position == position]
     return next(iter(at_position or calls), None)
+
+
+def is_device_behind(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts], stall: Stall) -> bool:
+    """Every laggard has a collective unfinished that some peer has finished: it was queued and never run.
+
+    Gloo queues nothing on a device: there the rank itself is still in the call.
+    """
+    if any(known.recording is not None and known.recording.backend == "gloo" for known in ranks.values()):
+        return False
+    return all(
+        any(
+            (mine := group.progress.get(rank)) is not None
+            and mine.pending is not None
+            and mine.pending.position is not None
+            and mine.source_kind != "log"
+            and any(p.completed >= mine.pending.position for r, p in group.progress.items() if r != rank)
+            for group in groups.values()
+            if not group.p2p
+        )
+        for rank in stall.laggards
+    )
