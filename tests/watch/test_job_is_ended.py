@@ -11,7 +11,7 @@ import pytest
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.watch import state_at_verdict
+from unhang.watch.sampling import kept_evidence
 from unhang_lab.catalog import find_case
 from unhang_lab.watched import WatchedCase, watch_case
 
@@ -80,11 +80,11 @@ def test_what_ranks_leave_as_we_end_them_is_kept_apart(tmp_path: Path) -> None:
     (tmp_path / "crash").mkdir()
     (tmp_path / "dumps" / "rank_0").write_text("as judged")
 
-    state_at_verdict.set_aside(tmp_path)
+    kept_evidence.set_judged_aside(tmp_path)
     (tmp_path / "dumps" / "rank_0").write_text("as it fell")
     (tmp_path / "crash" / "rank_0.except").write_text("connection closed")
-    state_at_verdict.restore(tmp_path)
-    state_at_verdict.restore(tmp_path)
+    kept_evidence.restore_judged(tmp_path)
+    kept_evidence.restore_judged(tmp_path)
 
     assert [path.read_text() for path in (tmp_path / "dumps").iterdir()] == ["as judged"]
     assert list((tmp_path / "crash").iterdir()) == []

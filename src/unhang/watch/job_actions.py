@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from unhang.watch import end_job, saved_sample, state_at_verdict
+from unhang.watch import end_job
 from unhang.watch.job.wait_detection import WaitSnapshot
 from unhang.watch.job_state import JobState
 from unhang.watch.reporting import announcements
 from unhang.watch.reporting.live_snapshot import LiveState, SnapshotBuilder, hosts_of, with_failed_exits
 from unhang.watch.reporting.verdict_summary import VerdictSummary
+from unhang.watch.sampling import kept_evidence
 from unhang.watch.stall_episode import StallEpisode
 from unhang.watch.verdict.diagnosis_child import DiagnosisChild
 from unhang.watch.verdict.evidence_request import EvidenceRequest
@@ -77,13 +78,13 @@ def report_verdict(state: JobState, summary: VerdictSummary, text: str, *, ends:
 def wait_is_over(state: JobState, episode: StallEpisode) -> None:
     """It ended by itself: its verdict is history."""
     if episode.said is None:
-        saved_sample.discard(state.folder.path)
+        kept_evidence.discard_sample(state.folder.path)
         return
     state.folder.say(announcements.stall_over_line(episode.said, episode.snapshot.waiters))
     state.totals.note_stall_over(episode.said.cause)
     state.nodes.over(episode.said)
     state.said = None
-    saved_sample.archive(state.folder.path, episode.number)
+    kept_evidence.archive_sample(state.folder.path, episode.number)
 
 
 def abort(state: JobState, summary: VerdictSummary) -> None:
@@ -91,7 +92,7 @@ def abort(state: JobState, summary: VerdictSummary) -> None:
     state.folder.say(announcements.aborting(summary))
     state.moving.cancel_requests()
     end_child(state)
-    state_at_verdict.set_aside(state.folder.path)
+    kept_evidence.set_judged_aside(state.folder.path)
     state.abort = end_job.Abort(state.tasks.pids, state.records)
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from unhang.watch.end_job import Abort
-from unhang.watch.job.absent_ranks import AbsentRanks
-from unhang.watch.job.job_ranks import JobRank, JobRanks
+from unhang.watch.job.job_ranks import AbsentRanks, JobRank, JobRanks
 from unhang.watch.job.wait_detection import RankSample, WaitDetector, WaitSnapshot
 from unhang.watch.launch.run_settings import SettingsCollector
 from unhang.watch.launch.tasks import Tasks

@@ -36,14 +36,14 @@ class MovingJob:
         views = [member.view for member in members.by_rank.values()]
         most = max((group.completed for view in views for group in view.groups), default=0)
         counted = any(view.step_source == "guards" for view in views)
-        if self.drift.pid is None and not counted:
+        if self.drift.child is None and not counted:
             self._period.tick(most)
         return most
 
     @property
     def is_period_known(self) -> bool:
         """Or nobody is looking for it just now."""
-        return self._period.pid is None
+        return self._period.child is None
 
     def as_pace_request(self, request: EvidenceRequest, samples: int, members: JobRanks) -> EvidenceRequest:
         """``request`` as a sample of a job that moves: such samples span more than a step, because within one every

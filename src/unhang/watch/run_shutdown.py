@@ -6,7 +6,6 @@ import time
 from dataclasses import replace
 
 from unhang.history.run import RunEnding
-from unhang.watch import saved_sample, state_at_verdict
 from unhang.watch.job_actions import live_state, next_request, report_episode, report_verdict, start, wait_is_over
 from unhang.watch.job_state import JobState
 from unhang.watch.launch.records_folder import remove_records
@@ -14,6 +13,7 @@ from unhang.watch.nodes.evidence_gathering import AT_THE_END_S
 from unhang.watch.reporting import announcements, history_lookup
 from unhang.watch.reporting.live_snapshot import hosts_of
 from unhang.watch.reporting.verdict_summary import HEALTHY, VerdictLevel, VerdictSummary
+from unhang.watch.sampling import kept_evidence
 from unhang.watch.stall_episode import StallEpisode
 from unhang.watch.tick import judge_waits, send_to_leader, serve_leader, take_result
 from unhang.watch.verdict.evidence_request import EvidenceRequest
@@ -30,7 +30,7 @@ def close(state: JobState) -> None:
     stop_activities(state)
     failed = has_failed(state)
     judge_the_end(state, failed=failed)
-    state_at_verdict.restore_if_live(state.folder.path)
+    kept_evidence.restore_judged_if_live(state.folder.path)
     for line in announcements.internal_error_lines(read_internal_errors(state.records), state.members):
         state.folder.say(line)
     everyone = state.nodes.all_ranks(state.members)
@@ -60,7 +60,7 @@ def stop_activities(state: JobState) -> None:
         take_result(state)
     if state.abort is not None:
         state.abort.finish()
-        state_at_verdict.restore(state.folder.path)
+        kept_evidence.restore_judged(state.folder.path)
 
 
 def has_failed(state: JobState) -> bool:
@@ -142,7 +142,7 @@ def answer_of(state: JobState, request: EvidenceRequest) -> tuple[VerdictSummary
     assert state.child is not None
     child, state.child = state.child, None
     child.wait()
-    state.totals.failed_samples += child.failed
+    state.totals.failed_samples += child.process.failed
     return child.answer()
 
 
@@ -154,7 +154,7 @@ def keep_healthy_evidence(state: JobState) -> None:
     request = next_request(state, None, with_stacks=False, live=False)
     answer = answer_of(state, replace(request, ended_well=True))
     if answer is None or answer[0].status != HEALTHY:
-        saved_sample.discard(state.folder.path)
+        kept_evidence.discard_sample(state.folder.path)
 
 
 def run_ending(state: JobState, *, failed: bool) -> RunEnding:

@@ -11,8 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from unhang.watch.job.planned_waits import PlannedWait
-from unhang.watch.job.wait_detection import WORKING_LAGGARD_S, RankSample, WaitSnapshot
+from unhang.watch.job.wait_detection import WORKING_LAGGARD_S, PlannedWait, RankSample, WaitSnapshot
 from unhang.watch.reporting import announcements
 from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
 from unhang.watch.run_folder import RunPlan

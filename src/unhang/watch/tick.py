@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from unhang.watch import end_job, private_files, saved_sample
-from unhang.watch.control_file import open_control
-from unhang.watch.job.planned_waits import PlannedWait, planned_wait
-from unhang.watch.job.wait_detection import RankSample, WaitSnapshot
+from unhang.watch import end_job, private_files
+from unhang.watch.dump_requests import ask_dumps
+from unhang.watch.job.wait_detection import PlannedWait, RankSample, WaitSnapshot, planned_wait
 from unhang.watch.job_actions import (
     abort,
     end_child,
@@ -30,9 +29,9 @@ from unhang.watch.job_state import JobState
 from unhang.watch.moving_job import DRIFT_SAMPLES, LONG_STEP_S, STRAGGLER_SAMPLES
 from unhang.watch.nodes.node_announcements import leader_verdict_line
 from unhang.watch.pace.pace_over_nodes import SlowestRank
-from unhang.watch.reporting import announcements, saved_slow_verdict
+from unhang.watch.reporting import announcements
 from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
-from unhang.watch.sampling import exit_evidence
+from unhang.watch.sampling import exit_evidence, kept_evidence
 from unhang.watch.stall_episode import StallEpisode, idle_limit_s, patience_limits_s, should_abort, should_report
 from unhang.watch.verdict.diagnosis_child import DiagnosisChild
 
@@ -118,10 +117,7 @@ def ask_dumps_after_death(state: JobState) -> None:
     if state.abort is not None or is_explained_enough(state, state.episode or state.ended_episode):
         return
     state.moving.cancel_requests()
-    control = open_control(state.records)
-    if control is not None:
-        control.ask_dump()
-        control.close()
+    ask_dumps(state.records)
 
 
 def is_being_ended(state: JobState) -> bool:
@@ -154,7 +150,7 @@ def take_result(state: JobState) -> None:
     if state.child is None or not state.child.over():
         return
     child, state.child = state.child, None
-    state.totals.failed_samples += child.failed
+    state.totals.failed_samples += child.process.failed
     if child.request.leader_number is not None:
         send_to_leader(state, child)
     elif child.request.of_moving_job:
@@ -190,7 +186,7 @@ def take_wait_result(state: JobState, episode: StallEpisode, summary: VerdictSum
 def take_pace_result(state: JobState, answer: tuple[VerdictSummary, str] | None) -> None:
     """Of a job that moves: a verdict is said once."""
     if answer is not None and answer[0].level == VerdictLevel.SLOW.value:
-        saved_slow_verdict.save(state.folder.path, saved_sample.SAMPLE_PARTS)
+        kept_evidence.save_slow_verdict(state.folder.path)
         if state.moving.is_new(answer[0]):
             report_verdict(state, *answer)
             state.totals.findings.append(answer[0].cause)
@@ -198,7 +194,7 @@ def take_pace_result(state: JobState, answer: tuple[VerdictSummary, str] | None)
     if "collective-mismatch" not in state.totals.findings:
         state.moving.drift.try_again()
     if state.episode is None:
-        saved_sample.discard(state.folder.path)
+        kept_evidence.discard_sample(state.folder.path)
 
 
 # Where another node leads
@@ -225,7 +221,7 @@ def serve_leader(state: JobState) -> None:
             state.nodes.heard = state.said = None
             state.folder.say(announcements.stall_over_line(summary))
             state.totals.note_stall_over(summary.cause)
-            saved_sample.discard(state.folder.path)
+            kept_evidence.discard_sample(state.folder.path)
         return
     state.nodes.heard, state.said = said, summary
     if said.verdict:

@@ -13,10 +13,9 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
-from unhang.watch import run_shutdown, state_at_verdict
-from unhang.watch.control_file import open_control
-from unhang.watch.job.absent_ranks import AbsentRanks
-from unhang.watch.job.job_ranks import JobRanks, output_files
+from unhang.watch import run_shutdown
+from unhang.watch.dump_requests import open_control
+from unhang.watch.job.job_ranks import AbsentRanks, JobRanks, output_files
 from unhang.watch.job_state import JobState
 from unhang.watch.launch import signals
 from unhang.watch.launch.records_folder import alive_lock, watcher_lock
@@ -32,7 +31,7 @@ from unhang.watch.reporting import announcements
 from unhang.watch.reporting.live_snapshot import LiveFile
 from unhang.watch.reporting.metrics_process import MetricsProcess
 from unhang.watch.run_folder import RunFolder
-from unhang.watch.sampling import earlier_evidence
+from unhang.watch.sampling import kept_evidence
 from unhang.watch.tick import ask_dumps_after_death, tick
 
 TICK_S = 0.25
@@ -65,8 +64,8 @@ def begin(folder: RunFolder) -> JobState:
         live=LiveFile(records, folder.path, always=bool(plan.metrics)),
         metrics=MetricsProcess(folder.path, records, plan.metrics),
     )
-    earlier_evidence.restore(folder.path)
-    state_at_verdict.restore(folder.path)
+    kept_evidence.restore(folder.path)
+    kept_evidence.restore_judged(folder.path)
     control = open_control(records)
     if control is not None:
         control.now.watcher_pid = os.getpid()
@@ -78,7 +77,7 @@ def begin(folder: RunFolder) -> JobState:
 def watch(state: JobState) -> None:
     """Until the command has ended; then say the last words."""
     while not state.tasks.over():
-        child = state.child.pidfd if state.child is not None else None
+        child = state.child.process.pidfd if state.child is not None else None
         state.members.wait(QUICK_TICK_S if state.nodes.is_urgent else TICK_S, (state.tasks.wait_pidfd, child))
         ask_dumps_after_death(state)
         tick(state)

@@ -12,7 +12,7 @@ from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Cause, Status
-from unhang.watch.job.absent_ranks import rank_processes
+from unhang.watch.job.job_ranks import rank_processes
 from unhang.wire.process_registration import ProcessRegistration
 from unhang_lab.catalog import find_case
 from unhang_lab.watched import watch_case

@@ -104,11 +104,11 @@ def test_a_watcher_that_leaves_does_not_wait_for_it(tmp_path: Path, monkeypatch:
     folder = RunFolder(tmp_path / "run")
     child = SettingsCollector(folder, RunPlan(command=["python", "train.py"], job_pid=os.getpid()))
     child.tick(JobRanks(tmp_path))
-    assert child.pid is not None
+    assert child.child is not None
 
     child.end()
 
-    assert child.pid is None
+    assert child.child is None
 
 
 def test_a_short_command_leaves_no_half_of_it(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.case_writer import Job
-from unhang.watch.pace.call_digests import MAX_STRETCHES, STRETCH, CallDigest, differing_nodes, digest_calls
+from unhang.watch.pace.call_drift import MAX_STRETCHES, STRETCH, CallDigest, differing_nodes, digest_calls
 
 PROGRAM = """
 import torch.distributed as dist

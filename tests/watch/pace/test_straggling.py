@@ -10,8 +10,7 @@ from unhang.evidence.own_files.run_items import Pace
 from unhang.facts.pace.slow_rank_over_time import merged_pace, slow_rank_pace
 from unhang.findings import Source
 from unhang.watch.job.wait_detection import RankSample
-from unhang.watch.pace.pace_record import MAX_PLACES, MAX_RANKS_TOLD, PaceRecord, pace_sample
-from unhang.watch.pace.step_history import ENTRIES, StepHistory
+from unhang.watch.pace.pace_record import ENTRIES, MAX_PLACES, MAX_RANKS_TOLD, PaceRecord, StepHistory, pace_sample
 from unhang.watch.pace.straggler_watch import REPEAT_PAUSE_SAMPLES, StragglerWatch
 from unhang.wire.record_views import CodeLine, GroupProgress, RankIdentity, RecordView
 

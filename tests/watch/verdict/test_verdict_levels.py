@@ -15,7 +15,7 @@ from unhang.report.text_serialization import text_from_json
 from unhang.watch import end_job
 from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
 from unhang.watch.run_folder import RunFolder
-from unhang.watch.sampling import earlier_evidence
+from unhang.watch.sampling import kept_evidence
 from unhang.watch.verdict.evidence_request import EvidenceRequest, SampleResult, SamplingInterrupted
 from unhang.watch.verdict.verdicts import diagnose_run_folder
 
@@ -81,7 +81,7 @@ def at_the_end(path: Path, *, said: tuple[str, str], exit_code: int | None) -> d
     processes = [{"rank": rank, "pid": 100 + rank, "host": "vm"} for rank in (0, 1)]
     processes[1]["exit_code"] = exit_code
     (folder / "bundle.json").write_text(json.dumps({"schema": "unhang.bundle/1", "live": True, "world_size": 2}))
-    earlier_evidence.copy_aside(folder)
+    kept_evidence.copy_aside(folder)
     manifest = {"schema": "unhang.bundle/1", "world_size": 2, "live": False, "processes": processes}
     (folder / "bundle.json").write_text(json.dumps(manifest))
     request = EvidenceRequest(2, path, {}, world_size=2, job_outputs={}, stalled_since_s=None, live=False, said=said)

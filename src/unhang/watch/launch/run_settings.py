@@ -7,17 +7,12 @@ belongs to the job, and secrets are removed before anything is written.
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import json
 import os
 import platform
 import re
-import resource
-import signal
-import sys
 import time
-import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -27,6 +22,7 @@ from typing import Any
 from unhang import __version__
 from unhang.evidence.own_files.run_settings import SCHEMA, is_relevant, varies_by_start
 from unhang.watch import private_files
+from unhang.watch.forked_child import ForkedChild
 from unhang.watch.job.job_ranks import JobRanks
 from unhang.watch.launch.job_environment import RECORDS_VARIABLE, RUN_FOLDER_VARIABLE, STARTUP_FOLDER
 from unhang.watch.run_folder import RunFolder, RunPlan
@@ -50,7 +46,6 @@ _PACKAGES = re.compile(
 )
 _CUDA = re.compile(r"^cuda\b[^=\n]*=\s*['\"]([\d.]+)['\"]", re.MULTILINE)
 _SITE = re.compile(r"(/\S*/(?:site|dist)-packages)/torch/")
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(slots=True)
@@ -59,16 +54,16 @@ class SettingsCollector:
 
     folder: RunFolder
     plan: RunPlan
-    pid: int | None = None
-    deadline: float = 0.0
+    child: ForkedChild | None = None
     with_ranks: bool = False
     tried: bool = False
 
     def tick(self, members: JobRanks) -> None:
         """Start what is due."""
         ranks = {rank: member.pid for rank, member in members.by_rank.items() if member.ended_ns is None}
-        if self.pid is not None:
-            self._reap()
+        if self.child is not None:
+            if self.child.over():
+                self.child = None
         elif not self.tried:
             self.tried = True
             self._start({}, None)
@@ -78,58 +73,22 @@ class SettingsCollector:
 
     def end(self) -> None:
         """The watcher leaves."""
-        if self.pid is None:
-            return
-        stop = min(self.deadline, time.monotonic() + LAST_WAIT_S)
-        while self.pid is not None and time.monotonic() < stop:
-            time.sleep(0.02)
-            self._reap()
-        if self.pid is not None:
-            self.deadline = 0.0
-            self._reap()
+        if self.child is not None:
+            self.child.wait(LAST_WAIT_S)
+            self.child = None
 
     def _start(self, ranks: Mapping[int, int], world_size: int | None) -> None:
-        sys.stdout.flush()
-        sys.stderr.flush()
         with suppress(OSError):
-            pid = os.fork()
-            if pid == 0:
-                self._work(ranks, world_size)
-            self.pid, self.deadline = pid, time.monotonic() + LIMIT_S
+            self.child = ForkedChild(lambda: self._work(ranks, world_size), limit_s=LIMIT_S, memory=MEMORY)
 
     def _work(self, ranks: Mapping[int, int], world_size: int | None) -> None:
-        code = 1
-        try:
-            os.setpgid(0, 0)
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            with suppress(OSError, ValueError):
-                os.nice(10)
-                resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-            with suppress(OSError):
-                of = ranks[min(ranks)] if ranks else self.plan.job_pid
-                os.chdir((PROC / str(of) / "cwd").readlink())  # its files are named from there
-            content = json.dumps(collect_settings(self.plan, ranks, world_size), indent=1).encode() + b"\n"
-            private_files.write_atomically(self.folder.path / SETTINGS_FILE, content)
-            code = 0
-        except BaseException:  # noqa: BLE001 - the process edge
-            traceback.print_exc()
-        finally:
-            sys.stderr.flush()
-            os._exit(code)
-
-    def _reap(self) -> None:
-        if self.pid is None:
-            return
-        with suppress(ChildProcessError):
-            if time.monotonic() > self.deadline:
-                with suppress(ProcessLookupError):
-                    os.killpg(self.pid, signal.SIGKILL)
-                os.waitpid(self.pid, 0)
-                self.pid = None
-                return
-            if os.waitpid(self.pid, os.WNOHANG)[0] == 0:
-                return
-        self.pid = None
+        with suppress(OSError):
+            os.nice(10)
+        with suppress(OSError):
+            of = ranks[min(ranks)] if ranks else self.plan.job_pid
+            os.chdir((PROC / str(of) / "cwd").readlink())  # its files are named from there
+        content = json.dumps(collect_settings(self.plan, ranks, world_size), indent=1).encode() + b"\n"
+        private_files.write_atomically(self.folder.path / SETTINGS_FILE, content)
 
 
 def collect_settings(plan: RunPlan, ranks: Mapping[int, int], world_size: int | None) -> dict[str, Any]:

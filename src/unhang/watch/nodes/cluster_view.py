@@ -36,7 +36,7 @@ from unhang.watch.nodes.transport.exchange_opener import TransportConfig
 from unhang.watch.nodes.transport.node_discovery import JobNodes, discover_nodes, node_name
 from unhang.watch.nodes.transport.transport_main import write_config
 from unhang.watch.nodes.transport.transport_process import TransportProcess
-from unhang.watch.pace.call_digests import CallDigest, differing_nodes
+from unhang.watch.pace.call_drift import CallDigest, differing_nodes
 from unhang.watch.pace.pace_over_nodes import NodePace, SlowestRank
 from unhang.watch.reporting.verdict_summary import VerdictSummary
 from unhang.watch.run_folder import RunPlan

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from unhang.watch.job.wait_detection import RankActivity, RankSample, RankState
-from unhang.watch.pace.call_digests import MAX_GROUPS as PRINTED_GROUPS
-from unhang.watch.pace.call_digests import MAX_STRETCHES, CallDigest
+from unhang.watch.pace.call_drift import MAX_GROUPS as PRINTED_GROUPS
+from unhang.watch.pace.call_drift import MAX_STRETCHES, CallDigest
 from unhang.watch.pace.pace_over_nodes import NodePace, is_valid
 from unhang.watch.reporting.live_snapshot import TextIndex
 from unhang.wire.documents.document import DECODE_ERRORS

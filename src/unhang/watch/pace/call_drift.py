@@ -7,30 +7,86 @@ to name the lines. The pauses grow: 3 s into training, then after 20 s, 1, 3, 9 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import sys
 import time
-import traceback
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unhang.watch import private_files
-from unhang.watch.control_file import open_control
-from unhang.watch.pace.call_digests import CallDigest, digest_calls, groups_in
-from unhang.watch.sampling import earlier_evidence, temporary_dumps
-from unhang.wire.record import read_records
+from unhang.watch.dump_requests import remove_unchanged, take_dumps
+from unhang.watch.forked_child import ForkedChild
+from unhang.watch.sampling import kept_evidence
 
 if TYPE_CHECKING:
-    from unhang.facts.model import CallMismatch, PendingCall
+    from unhang.evidence.items import RecorderDump, RecorderEntries
+    from unhang.facts.model import CallMismatch, GroupFacts, PendingCall
+
+STRETCH = 64
+"""Positions; the first of a stretch is a multiple of it on every node."""
+MAX_STRETCHES, MAX_DIGEST_GROUPS = 16, 4
+
+CallDigest = tuple[int, int, int]
+"""(a number for the name of a group, which stretch, a number for what was called there)."""
+
+
+def digest_calls(dumps: Path) -> list[CallDigest]:
+    """Of the busiest groups in ``dumps``, the last whole stretches."""
+    groups, _ = groups_in([dumps])
+    busiest = sorted(groups.items(), key=lambda known: (-_length(known[1].entries), known[0]))
+    return [one for name, group in busiest[:MAX_DIGEST_GROUPS] for one in _digest_group(name, group)]
+
+
+def groups_in(dumps: Iterable[Path]) -> tuple[dict[str, GroupFacts], dict[int, RecorderDump]]:
+    """(groups, recordings by rank) of the dumps in these folders."""
+    from unhang.evidence.flight_recorder.many_dumps import read_recorder_dumps
+    from unhang.facts.alignment.group_table import groups_from_recordings
+    from unhang.facts.dump_choice import choose_dumps
+    from unhang.findings import Unread
+
+    paths = [path for folder in dumps for path in sorted(folder.glob("rank_*"))]
+    items: Iterable[RecorderDump | Unread] = read_recorder_dumps(paths, whole=True, jobs=1)
+    chosen = dict(choose_dumps([item for item in items if not isinstance(item, Unread)]).by_rank)
+    return groups_from_recordings(chosen, tuple(sorted(chosen)), frozenset(chosen)), chosen
+
+
+def differing_nodes(told: Mapping[int | None, Sequence[CallDigest]]) -> list[int | None]:
+    """Two nodes that called different things at the same positions; empty where none did."""
+    seen: dict[tuple[int, int], tuple[int, int | None]] = {}
+    for node, prints in told.items():
+        for group, stretch, calls in prints:
+            other = seen.setdefault((group, stretch), (calls, node))
+            if other[0] != calls:
+                return [other[1], node]
+    return []
+
+
+def _length(entries: Mapping[int, RecorderEntries]) -> int:
+    return max((len(one) for one in entries.values()), default=0)
+
+
+def _digest_group(name: str, group: GroupFacts) -> Iterator[CallDigest]:
+    from unhang.facts.alignment.nonfatal_mismatch import entries_of_latest_group
+    from unhang.facts.collective_operations import signature_text
+
+    if not group.entries:
+        return
+    entries = entries_of_latest_group(group.entries[min(group.entries)])
+    gists = [signature_text(signature) for signature in entries.signatures]
+    stretches: dict[int, dict[int, str]] = {}
+    for position, signature in zip(entries.position.tolist(), entries.signature.tolist(), strict=True):
+        stretches.setdefault(position // STRETCH, {}).setdefault(position, gists[signature])
+    whole = [stretch for stretch in sorted(stretches) if len(stretches[stretch]) == STRETCH]
+    for stretch in whole[-MAX_STRETCHES:]:
+        called = "\n".join(text for _, text in sorted(stretches[stretch].items()))
+        yield zlib.crc32(name.encode()), stretch, zlib.crc32(called.encode())
+
 
 FIRST_AFTER_S, SECOND_AFTER_S, TIMES, MAX_PAUSE_S = 3.0, 20.0, 3.0, 3600.0
 MIN_COLLECTIVES = 10
 DUMP_LIMIT_S, STACKS_LIMIT_S = 3.0, 8.0
-POLL_S = 0.05
 DIGESTS_FILE, DIGESTS_VALID_S = "prints.json", 30.0
 """Other nodes are told so long; their comparisons come at about the same time."""
 MAX_GROUPS = 16
@@ -43,7 +99,7 @@ class CallDriftWatch:
 
     records: Path
     folder: Path
-    pid: int | None = None
+    child: ForkedChild | None = None
     checks: int = 0
     _next_s: float = 0.0
     _told: bool = False
@@ -53,8 +109,8 @@ class CallDriftWatch:
     def tick(self, max_collectives: int) -> bytes | None:
         """Called at every tick in which nobody waits long; ``machine/compared.json`` when something was found."""
         now_s = time.monotonic()
-        if self.pid is not None:
-            return self._finished()
+        if self.child is not None:
+            return self._finished(self.child)
         if self._told or max_collectives < MIN_COLLECTIVES:
             return None
         if not self._next_s:
@@ -68,23 +124,14 @@ class CallDriftWatch:
 
     def _start(self) -> None:
         self._answer.unlink(missing_ok=True)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        self.pid = os.fork()
-        if self.pid == 0:
-            try:
-                compare_calls(self.records, self.folder, self._answer)
-            except BaseException:  # noqa: BLE001 - the process edge
-                traceback.print_exc()
-            finally:
-                sys.stderr.flush()
-                os._exit(0)
+        self.child = ForkedChild(lambda: compare_calls(self.records, self.folder, self._answer))
 
-    def _finished(self) -> bytes | None:
-        assert self.pid is not None
-        if not os.waitpid(self.pid, os.WNOHANG)[0]:
+    def _finished(self, child: ForkedChild) -> bytes | None:
+        if not child.over():
             return None
-        self.pid = None
+        self.child = None
+        if child.failed:
+            kept_evidence.restore(self.folder)
         with suppress(OSError, ValueError):
             self._call_digests = [tuple(one) for one in json.loads(self._answer.with_name(DIGESTS_FILE).read_bytes())]
             self._call_digests_s = time.monotonic()
@@ -105,13 +152,10 @@ class CallDriftWatch:
 
     def end(self) -> None:
         """Stop comparing now: a sample is about to begin, or the job is over. It is tried again later."""
-        if self.pid is None:
-            return
-        with suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
-        self.pid = None
-        earlier_evidence.restore(self.folder)
+        if self.child is not None:
+            self.child.end()
+            self.child = None
+            kept_evidence.restore(self.folder)
 
     @property
     def _answer(self) -> Path:
@@ -125,25 +169,21 @@ def pause_after(checks: int) -> float:
 
 def compare_calls(records: Path, folder: Path, answer: Path) -> None:
     """Take a dump of every rank and compare them; write ``answer`` only where calls differ. Leaves no dump behind."""
-    earlier_evidence.set_dumps_aside(folder)
-    read: dict[Path, int] = {}
+    kept_evidence.set_dumps_aside(folder)
+    dumps, read = folder / "dumps", dict[Path, int]()
     try:
-        _ask(records, stacks=False, limit_s=DUMP_LIMIT_S)
-        read = temporary_dumps.dump_times(folder / "dumps")
-        private_files.write_atomically(
-            answer.with_name(DIGESTS_FILE), json.dumps(digest_calls(folder / "dumps")).encode()
-        )
-        found = find_disagreements(folder / "dumps")
+        read = take_dumps(records, dumps, limit_s=DUMP_LIMIT_S)
+        private_files.write_atomically(answer.with_name(DIGESTS_FILE), json.dumps(digest_calls(dumps)).encode())
+        found = find_disagreements(dumps)
         if not found:
             return
-        _ask(records, stacks=True, limit_s=STACKS_LIMIT_S)
-        read = temporary_dumps.dump_times(folder / "dumps")
-        with_lines = {call.group: call for call in find_disagreements(folder / "dumps")}
+        read = take_dumps(records, dumps, limit_s=STACKS_LIMIT_S, with_stacks=True)
+        with_lines = {call.group: call for call in find_disagreements(dumps)}
         found = tuple(with_lines.get(call.group, call) for call in found)
         private_files.write_atomically(answer, comparison_document(found))
     finally:
-        temporary_dumps.remove_unchanged(read)
-        earlier_evidence.restore(folder)
+        remove_unchanged(read)
+        kept_evidence.restore(folder)
 
 
 def find_disagreements(*dumps: Path) -> tuple[CallMismatch, ...]:
@@ -191,18 +231,3 @@ def _call(rank: int, call: PendingCall) -> dict[str, object]:
         "output_dtypes": signature.output_dtypes,
         "frames": [(frame.file, frame.line or 0, frame.function) for frame in call.stack[:32]],
     }
-
-
-def _ask(records: Path, *, stacks: bool, limit_s: float) -> None:
-    """Ask every rank for its dump and wait for those that answer."""
-    control = open_control(records)
-    if control is None:
-        return
-    number = control.ask_stacks() if stacks else control.ask_dump()
-    control.close()
-    deadline = time.monotonic() + limit_s
-    while time.monotonic() < deadline:
-        views = [v for v in read_records(records).values() if not (v.closed or v.ended) and v.age_s() < 2.0]
-        if all((view.stacks_served if stacks else view.dump_served) >= number for view in views):
-            return
-        time.sleep(POLL_S)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
-import traceback
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unhang.watch.control_file import open_control
-from unhang.watch.sampling import temporary_dumps
+from unhang.watch.dump_requests import dump_times, open_control, remove_unchanged, take_dumps
+from unhang.watch.forked_child import ForkedChild
+from unhang.wire.control import Control
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,64 +64,48 @@ class StepPeriodSearch:
     next_s: float = 0.0
     began_s: float = 0.0
     found: bool = False
-    pid: int | None = None
+    child: ForkedChild | None = None
     tries: int = 0
 
     def tick(self, max_collectives: int) -> None:
         """Called at every tick of a job in which nobody waits."""
         now_s = time.monotonic()
-        if self.pid is not None:
-            if os.waitpid(self.pid, os.WNOHANG)[0]:
-                control = open_control(self.records)
-                self.found = control is not None and control.now.collectives_per_step > 0
-                self.pid = None
+        if self.child is not None:
+            if self.child.over():
+                control = Control.open_read(self.records)
+                self.found = control is not None and control.read().collectives_per_step > 0
+                self.child = None
             return
         if self.found or self.tries >= 7 or max_collectives < MIN_COLLECTIVES:
             return
         if not self.began_s:
             self.began_s, self.next_s = now_s, now_s + FIRST_AFTER_S
-        if now_s < self.next_s or temporary_dumps.dump_times(self.dumps):
+        if now_s < self.next_s or dump_times(self.dumps):
             return  # what lies there is the evidence of a verdict, or a rank's last word
         self.tries += 1
         self.next_s = now_s + FIRST_AFTER_S * AGAIN_TIMES**self.tries
-        self.pid = os.fork()
-        if self.pid == 0:
-            try:
-                _search(self.records, self.dumps)
-            except BaseException:  # noqa: BLE001 - the process edge
-                traceback.print_exc()
-            finally:
-                sys.stderr.flush()
-                os._exit(0)
+        self.child = ForkedChild(lambda: _search(self.records, self.dumps))
 
     def end(self) -> None:
         """Stop searching now: a sample is about to begin."""
-        if self.pid is not None:
-            with suppress(ProcessLookupError):
-                os.kill(self.pid, 9)
-            os.waitpid(self.pid, 0)
-            self.pid = None
+        if self.child is not None:
+            self.child.end()
+            self.child = None
 
 
 def _search(records: Path, dumps: Path) -> None:
     from unhang.evidence.flight_recorder.reading import read_recorder_dump
     from unhang.findings import Unread
 
-    control = open_control(records)
-    if control is None:
-        return
-    control.ask_dump()
-    time.sleep(WAIT_S)
     periods = Counter[int]()
-    read = temporary_dumps.dump_times(dumps)
+    read = take_dumps(records, dumps, limit_s=WAIT_S)
     for path in sorted(read)[:4]:
         recording = read_recorder_dump(path, whole=True)
         if not isinstance(recording, Unread):
             periods[collectives_per_step(recording)] += 1
-    temporary_dumps.remove_unchanged(read)
+    remove_unchanged(read)
     found = periods.most_common(1)[0][0] if periods else 0
-    if found:
-        again = open_control(records)
-        if again is not None:
-            again.now.collectives_per_step = found
-            again.publish()
+    control = open_control(records) if found else None
+    if control is not None:
+        control.now.collectives_per_step = found
+        control.publish()

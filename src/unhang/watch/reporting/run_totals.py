@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from unhang.watch.job.wait_detection import RankSample
-from unhang.watch.pace.step_history import StepHistory
+from unhang.watch.pace.pace_record import StepHistory
 
 MIN_SAMPLES = 20
 MIN_WAITING = 0.5

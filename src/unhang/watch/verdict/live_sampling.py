@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from unhang.watch import private_files
-from unhang.watch.control_file import open_control
+from unhang.watch.dump_requests import ask_dumps
 from unhang.watch.job.job_ranks import JobRank, children_of
 from unhang.watch.job.wait_detection import IDLE_SHARE
 from unhang.watch.process_state import py_spy_samples
@@ -153,11 +153,7 @@ class _DumpRequest:
             for rank, member in living.items()
             if member.state != "T" and not member.view.closed and member.view.identity.armed_ns > 0
         }
-        control = open_control(request.records)
-        self._number = 0
-        if control is not None:
-            self._number = control.ask_stacks() if request.with_stacks else control.ask_dump()
-            control.close()
+        self._number = ask_dumps(request.records, with_stacks=request.with_stacks)
 
     def wait(self, limit_s: float) -> None:
         deadline = time.monotonic() + limit_s

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from unhang.watch import private_files
 from unhang.watch.job import job_processes
-from unhang.watch.sampling import earlier_evidence, exit_evidence, kept_logs
+from unhang.watch.sampling import exit_evidence, kept_evidence, kept_logs
 from unhang.watch.sampling.bundle_files import write_manifest
 from unhang.watch.sampling.checkpoint_search import STALL_LIMIT_S, CheckpointSearch
 from unhang.watch.verdict.evidence_request import EvidenceRequest, SampleResult, SamplingInterrupted
@@ -38,7 +38,7 @@ def collect_evidence(request: EvidenceRequest, folder: Path) -> SampleResult:
         _sample_keeping_earlier(request, folder, taken)
     else:
         if request.said is not None:
-            earlier_evidence.copy_aside(folder)
+            kept_evidence.copy_aside(folder)
         shutil.rmtree(folder / "source", ignore_errors=True)
         exit_evidence.drop_earlier_dumps(request.members, folder)
         exit_evidence.keep_exit_stacks(request.members, folder)
@@ -64,17 +64,17 @@ def _start_checkpoint_search(request: EvidenceRequest) -> CheckpointSearch | Non
 def _sample_keeping_earlier(request: EvidenceRequest, folder: Path, taken: SampleResult) -> None:
     """Sample while the evidence of the sample before lies aside, and give it up only for a whole new one."""
     stacks = folder / ".unhang" / "stacks"
-    earlier_evidence.set_dumps_aside(folder)
+    kept_evidence.set_dumps_aside(folder)
     ended = (rank for rank, member in request.members.items() if member.ended_ns is not None)
-    earlier_evidence.restore_dumps(folder, ended)
+    kept_evidence.restore_dumps(folder, ended)
     shutil.rmtree(stacks, ignore_errors=True)
     private_files.make_folder(stacks)
     sample_live_ranks(request, folder, stacks, taken)
     gone = [rank for rank in taken.states if not _lives(request.members[rank].pid)]
     if gone and (folder / "verdict.json").exists():
-        earlier_evidence.restore(folder)
+        kept_evidence.restore(folder)
         raise SamplingInterrupted(f"rank {gone[0]} ended during the look")
-    earlier_evidence.set_rest_aside(folder)
+    kept_evidence.set_rest_aside(folder)
     stacks.rename(folder / "stacks")
 
 

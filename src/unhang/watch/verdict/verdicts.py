@@ -22,10 +22,10 @@ from unhang.report.html.page import write_html
 from unhang.report.json import to_json
 from unhang.report.text import to_text
 from unhang.report.text_serialization import text_to_json
-from unhang.watch import private_files, state_at_verdict
+from unhang.watch import private_files
 from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
 from unhang.watch.run_folder import RunFolder
-from unhang.watch.sampling import earlier_evidence
+from unhang.watch.sampling import kept_evidence
 from unhang.watch.sampling.bundle_files import write_manifest
 from unhang.watch.sampling.kept_source import keep_source
 from unhang.watch.verdict.evidence_request import EvidenceRequest, SampleResult, SamplingInterrupted
@@ -49,7 +49,7 @@ def diagnose_run_folder(request: EvidenceRequest, taken: SampleResult, folder: P
     facts = build_facts(evidence)
     verdict = diagnose(facts)
     if request.said is not None and _strength(*_leading_cause(verdict)) < max(1, _strength(*request.said)):
-        earlier_evidence.restore(folder)
+        kept_evidence.restore(folder)
         raise SamplingInterrupted("the end of the job tells less than the wait before it did")
     limit_at, gives_up = _first_limit(facts, request.stalled_since_s)
     level = level_of(verdict, facts, waited_s=request.waited_s, live=request.live)
@@ -60,7 +60,7 @@ def diagnose_run_folder(request: EvidenceRequest, taken: SampleResult, folder: P
     verdict = replace(_with_times(verdict, request, limit_at), gives_up=gives_up)
     text = _write(verdict, facts, folder, request.width, request.lang)
     if request.live:
-        state_at_verdict.save(folder)
+        kept_evidence.save_judged(folder)
     return _summary(request, verdict, facts, level, limit_at, needs_lines=needs_lines), text
 
 
@@ -139,7 +139,7 @@ def _write(verdict: Verdict, facts: Facts, folder: Path, width: int, lang: str) 
     private_files.write_atomically(own.verdict, to_json(verdict).encode())
     with suppress(OSError):
         report.replace(folder / "report.html")
-    earlier_evidence.discard(folder)
+    kept_evidence.discard(folder)
     return text
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from unhang.watch.dump_requests import dump_times, remove_unchanged
 from unhang.watch.pace.step_period import MIN_COLLECTIVES, StepPeriodSearch
-from unhang.watch.sampling import temporary_dumps
 
 
 def searching(folder: Path) -> StepPeriodSearch:
@@ -23,7 +23,7 @@ def test_no_search_while_evidence_lies_there(tmp_path: Path) -> None:
 
     search.tick(MIN_COLLECTIVES)
 
-    assert (search.pid, search.tries) == (None, 0)
+    assert (search.child, search.tries) == (None, 0)
     assert (tmp_path / "dumps" / "rank_0").exists()
 
 
@@ -39,11 +39,11 @@ def test_it_begins_once_there_is_none(tmp_path: Path) -> None:
 def test_what_was_written_since_it_was_read_stays(tmp_path: Path) -> None:
     for rank in (0, 1):
         (tmp_path / f"rank_{rank}").write_bytes(b"asked for")
-    read = temporary_dumps.dump_times(tmp_path)
+    read = dump_times(tmp_path)
     (tmp_path / "rank_1").write_bytes(b"its last word")
     os.utime(tmp_path / "rank_1", ns=(1, 1))
 
-    temporary_dumps.remove_unchanged(read)
+    remove_unchanged(read)
 
     assert [path.name for path in tmp_path.iterdir()] == ["rank_1"]
 
@@ -57,6 +57,6 @@ def test_what_a_rank_left_as_it_fell_stays_although_it_was_read(tmp_path: Path) 
         (dumps / f"rank_{rank}").write_text("a dump")
     (tmp_path / "crash" / "rank_1.except").write_text("{}")
 
-    temporary_dumps.remove_unchanged(temporary_dumps.dump_times(dumps))
+    remove_unchanged(dump_times(dumps))
 
     assert [path.name for path in dumps.iterdir()] == ["rank_1"]

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from unhang.watch import private_files, state_at_verdict
+from unhang.watch import private_files
+from unhang.watch.forked_child import ForkedChild
 from unhang.watch.process_state.stack_collection import sample_kernel
 from unhang.watch.run_folder import RunFolder
-from unhang.watch.sampling import earlier_evidence
+from unhang.watch.sampling import kept_evidence
 from unhang.watch.verdict.diagnosis_child import DiagnosisChild
 from unhang.watch.verdict.evidence_request import EvidenceRequest
 
@@ -42,14 +43,14 @@ def parts(folder: RunFolder) -> dict[str, str]:
 
 
 def look_again(folder: RunFolder) -> None:
-    earlier_evidence.set_dumps_aside(folder.path)
+    kept_evidence.set_dumps_aside(folder.path)
     (folder.path / "dumps" / "rank_0").write_text("half a look")
 
 
 def test_a_look_that_comes_to_nothing_puts_the_one_before_back(folder: RunFolder) -> None:
     before = parts(folder)
     look_again(folder)
-    earlier_evidence.restore(folder.path)
+    kept_evidence.restore(folder.path)
 
     assert parts(folder) == before
 
@@ -57,21 +58,21 @@ def test_a_look_that_comes_to_nothing_puts_the_one_before_back(folder: RunFolder
 def test_also_when_it_was_ended_just_before_its_verdict(folder: RunFolder) -> None:
     before = parts(folder)
     look_again(folder)
-    earlier_evidence.set_rest_aside(folder.path)
+    kept_evidence.set_rest_aside(folder.path)
     (folder.path / "stacks").mkdir()
     (folder.path / "stacks" / "rank_0.txt").write_text("half a look")
     (folder.path / "bundle.json").write_text("half a look")
     (folder.path / "verdict.json").write_text("half a look")
-    earlier_evidence.restore(folder.path)
+    kept_evidence.restore(folder.path)
 
     assert parts(folder) == before
 
 
 def test_what_a_finished_look_found_stays(folder: RunFolder) -> None:
     look_again(folder)
-    earlier_evidence.set_rest_aside(folder.path)
-    earlier_evidence.discard(folder.path)
-    earlier_evidence.restore(folder.path)
+    kept_evidence.set_rest_aside(folder.path)
+    kept_evidence.discard(folder.path)
+    kept_evidence.restore(folder.path)
 
     first = "first look"
     assert parts(folder) == {"dumps/rank_0": "half a look", "bundle.json": first, "verdict.json": first}
@@ -90,17 +91,14 @@ def rank() -> Iterator[int]:
 def test_a_rank_that_was_held_when_its_look_was_ended_goes_on(
     before: str, after: str, rank: int, folder: RunFolder
 ) -> None:
-    pid = os.fork()
-    if pid == 0:
-        time.sleep(60)
-        os._exit(0)
+    child = ForkedChild(lambda: time.sleep(60))
     os.kill(rank, signal.SIGSTOP)
     deadline = time.monotonic() + 60
     while sample_kernel(rank).state != "T" and time.monotonic() < deadline:
         time.sleep(0.01)
 
     request = EvidenceRequest(1, folder.path, {}, world_size=1, job_outputs={}, stalled_since_s=None)
-    DiagnosisChild(pid, folder, request, time.monotonic() + 60, {rank: before}).end()
+    DiagnosisChild(request, folder, child, {rank: before}).end()
 
     while sample_kernel(rank).state != after and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -112,9 +110,9 @@ def test_what_ranks_left_as_they_fell_stays_without_any_look_before(tmp_path: Pa
     for rank in (0, 1):
         (made.path / "dumps" / f"rank_{rank}").write_text("as it fell")
 
-    earlier_evidence.set_dumps_aside(made.path)
+    kept_evidence.set_dumps_aside(made.path)
     (made.path / "dumps" / "rank_1").write_text("asked for")
-    earlier_evidence.restore(made.path)
+    kept_evidence.restore(made.path)
 
     assert parts(made) == {"dumps/rank_0": "as it fell", "dumps/rank_1": "asked for"}
 
@@ -124,9 +122,9 @@ def test_a_look_at_the_living_keeps_the_dumps_of_the_dead(tmp_path: Path) -> Non
     for rank in (0, 1):
         (made.path / "dumps" / f"rank_{rank}").write_text("as it fell")
 
-    earlier_evidence.set_dumps_aside(made.path)
-    earlier_evidence.restore_dumps(made.path, [0])
-    earlier_evidence.discard(made.path)
+    kept_evidence.set_dumps_aside(made.path)
+    kept_evidence.restore_dumps(made.path, [0])
+    kept_evidence.discard(made.path)
 
     assert parts(made) == {"dumps/rank_0": "as it fell"}
 
@@ -140,9 +138,9 @@ def fall(folder: RunFolder) -> None:
 def test_a_job_ended_by_hand_leaves_what_its_verdict_rests_on(folder: RunFolder) -> None:
     (folder.path / "bundle.json").write_text('{"live": true}')
     before = parts(folder)
-    state_at_verdict.save(folder.path)
+    kept_evidence.save_judged(folder.path)
     fall(folder)
-    state_at_verdict.restore_if_live(folder.path)
+    kept_evidence.restore_judged_if_live(folder.path)
 
     assert parts(folder) == before
     assert not (folder.path / ".unhang" / "judged").exists()
@@ -150,10 +148,10 @@ def test_a_job_ended_by_hand_leaves_what_its_verdict_rests_on(folder: RunFolder)
 
 def test_a_verdict_on_the_end_keeps_what_ranks_left_there(folder: RunFolder) -> None:
     (folder.path / "bundle.json").write_text('{"live": true}')
-    state_at_verdict.save(folder.path)
+    kept_evidence.save_judged(folder.path)
     fall(folder)
     (folder.path / "bundle.json").write_text('{"live": false}')
-    state_at_verdict.restore_if_live(folder.path)
+    kept_evidence.restore_judged_if_live(folder.path)
 
     assert parts(folder)["dumps/rank_0"] == "as it fell"
     assert "crash/rank_0.except" in parts(folder)
@@ -165,7 +163,7 @@ def test_the_dumps_of_the_look_before_stay_too(tmp_path: Path) -> None:
     private_files.write(tmp_path / "dumps" / "rank_0", b"new")
     private_files.write(tmp_path / "dumps" / "earlier" / "rank_0", b"old")
 
-    state_at_verdict.save(tmp_path)
-    state_at_verdict.restore_if_live(tmp_path)
+    kept_evidence.save_judged(tmp_path)
+    kept_evidence.restore_judged_if_live(tmp_path)
 
     assert (tmp_path / "dumps" / "earlier" / "rank_0").read_bytes() == b"old"
