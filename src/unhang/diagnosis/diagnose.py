@@ -12,12 +12,12 @@ from unhang.diagnosis.differential import list_candidates
 from unhang.diagnosis.gaps import name_gaps, name_gaps_of_lead
 from unhang.diagnosis.grades import cap_by_gaps, cap_misplaced_findings, cap_unverified_claims
 from unhang.diagnosis.internal_failures import tell_own_failures
-from unhang.diagnosis.lead_notes import note_late_ends, note_machine_state, note_repeats
+from unhang.diagnosis.lead_notes import note_late_ends, note_machine_state, note_marks, note_repeats, note_slowdown
 from unhang.diagnosis.ranking import rank
 from unhang.diagnosis.remaining_rank import name_remaining_rank
 from unhang.diagnosis.restart import advise_restart
 from unhang.diagnosis.ruled_out import rule_out
-from unhang.diagnosis.severity import adjust_to_live_job, downgrade_outlived
+from unhang.diagnosis.severity import downgrade_outlived, soften_work
 from unhang.diagnosis.status import date_stall, decide_status, prove_health
 from unhang.facts.fault_isolation import IsolatedSteps
 from unhang.facts.model import Facts
@@ -41,6 +41,7 @@ _STATE = say("how the job stands")
 _MISSING = say("what is missing")
 _WHICH_RANK = say("which rank it was")
 _MACHINES = say("what machines tell")
+_SEVERITY = say("how bad it is at this moment")
 _CERTAIN = say("how certain it is")
 FROM_EVIDENCE = (
     Pass(name_gaps, _MISSING),
@@ -55,11 +56,13 @@ FROM_EVIDENCE = (
     Pass(note_machine_state, _MACHINES),
     Pass(name_remaining_rank, _WHICH_RANK),
     Pass(note_late_ends, say("what came after the limit")),
+    Pass(note_slowdown, say("since when")),
+    Pass(note_marks, _SEVERITY),
+    Pass(soften_work, _SEVERITY),
     Pass(decide_status, _STATE),
     Pass(rule_out, say("what is ruled out")),
     Pass(advise_restart, say("whether to restart")),
     Pass(date_stall, say("since when")),
-    Pass(adjust_to_live_job, say("how bad it is at this moment")),
 )
 """What the evidence shows by itself. Every cap of a certainty comes before anything is ranked."""
 FROM_INCIDENTS = (

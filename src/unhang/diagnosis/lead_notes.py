@@ -6,13 +6,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from unhang.causes.wording import machine_reasons
+from unhang.causes.wording.pace_reasons import slowdown_text
 from unhang.evidence.own_files.earlier_verdicts import EarlierSuspect, gpus_named
 from unhang.facts.endings.crashes import Crash, crashes_after_timeout, first_timeouts, signal_name
+from unhang.facts.laggard.user_marked_work import is_overlong, marked_work
 from unhang.facts.machine.machine_state import MachineSign, machine_signs, signs_of_rank, spinning_cards, storage_signs
 from unhang.facts.model import Facts, RankState
+from unhang.facts.pace.step_slowdown import step_slowdown
+from unhang.facts.waiting.near_timeout import live_manifest
 from unhang.findings import Cause, Consequence, Finding, Phase, Severity, Verdict
 from unhang.knowledge.numbers import utc_time
 from unhang.knowledge.reasoning_rows import causes_that
+from unhang.knowledge.remedies import remedy
 from unhang.sentences import Text, say
 
 
@@ -162,3 +167,53 @@ def _summary(facts: Facts, how: str, first: Crash, ranks: tuple[int, ...]) -> Te
         how=how,
         after=after_s,
     )
+
+
+def note_slowdown(facts: Facts, verdict: Verdict) -> Verdict:
+    """Adds to the first finding since which step a job that grew slower is slow, where no rank's pace shows it."""
+    lead = verdict.lead
+    if lead is None or (facts.straggler is not None and facts.straggler.change is not None):
+        return verdict
+    growing = step_slowdown(facts)
+    if growing is None or lead.summary == slowdown_text(growing):
+        return verdict
+    remedies = (remedy("profile-growing-step-time"),) if lead.cause is Cause.UNKNOWN else ()
+    return verdict.led_by(
+        replace(
+            lead,
+            because=(slowdown_text(growing), *lead.because),
+            evidence=tuple(dict.fromkeys((*lead.evidence, growing.evidence))),
+            remedies=(*lead.remedies, *remedies),
+        )
+    )
+
+
+def note_marks(facts: Facts, verdict: Verdict) -> Verdict:
+    """Adds to the first finding what the program of a live job says itself of work that holds the job up."""
+    lead = verdict.lead
+    if lead is None or lead.cause not in causes_that("work") or lead.cause is Cause.TIMEOUT_TOO_SHORT:
+        return verdict
+    if live_manifest(facts) is None:
+        return verdict
+    return verdict.led_by(replace(lead, because=(*lead.because, *_mark_reasons(facts, lead.ranks))))
+
+
+def _mark_reasons(facts: Facts, ranks: tuple[int, ...]) -> Iterator[Text]:
+    for rank, work in marked_work(facts, ranks).items():
+        if work.at_most_s is None:
+            yield say("rank {rank} says of itself that it is in {label}", rank=rank, label=work.label)
+        elif is_overlong(work):
+            yield say(
+                "rank {rank} has been in {label} for {gone:.0f} s; its program allows {limit:g} s",
+                rank=rank,
+                label=work.label,
+                gone=work.gone_s,
+                limit=work.at_most_s,
+            )
+        else:
+            yield say(
+                "rank {rank} says of itself that it is in {label}, which may take {limit:g} s",
+                rank=rank,
+                label=work.label,
+                limit=work.at_most_s,
+            )

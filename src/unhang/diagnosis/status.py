@@ -205,23 +205,24 @@ def decide_status(facts: Facts, verdict: Verdict) -> Verdict:
 
 def _status_of(facts: Facts, findings: tuple[Finding, ...], *, well: bool) -> Status:
     stopping = [f for f in findings if f.severity is Severity.STOPS]
-    if any(f.severity is Severity.SLOWS for f in findings) and not stopping:
+    slowing = [f for f in findings if f.severity is Severity.SLOWS]
+    if slowing and (not stopping or slowing[0] is findings[0]):
         return Status.SLOW
+    if not stopping:
+        return Status.HEALTHY if well else Status.UNKNOWN
     crashes = causes_that("crash")
-    ended = bool(stopping) and (_ended_at_once(facts) or (stopping[0].cause in crashes and _all_ended_together(facts)))
+    ended = _ended_at_once(facts) or (stopping[0].cause in crashes and _all_ended_together(facts))
     if _waiting(facts) and not ended:
         return Status.HANG
-    if stopping and stopping[0].cause is not Cause.UNKNOWN:
+    if stopping[0].cause is not Cause.UNKNOWN:
         crashed = any(r.state is RankState.CRASHED for r in facts.ranks.values()) or primary_crashes(facts)
         seen = [known for known in facts.ranks.values() if known.state is not RankState.MISSING]
         if not crashed and all(known.alive for known in seen) and any(known.stack is not None for known in seen):
             return Status.HANG
         return Status.CRASH if crashed or stopping[0].cause in crashes else Status.HANG
-    if stopping:
-        by_hand = ended_by_user(facts)
-        waited = (nobody_moved(facts) and all_wait(facts)) or (by_hand is not None and by_hand.all_joined)
-        return Status.HANG if waited else Status.UNKNOWN
-    return Status.HEALTHY if well else Status.UNKNOWN
+    by_hand = ended_by_user(facts)
+    waited = (nobody_moved(facts) and all_wait(facts)) or (by_hand is not None and by_hand.all_joined)
+    return Status.HANG if waited else Status.UNKNOWN
 
 
 def _all_ended_together(facts: Facts) -> bool:
