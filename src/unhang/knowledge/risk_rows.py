@@ -7,9 +7,10 @@ from functools import cache
 
 import msgspec
 
-from unhang.findings import Cause, Grade, RemedyKind, Severity
+from unhang.findings import Cause, Grade, Severity
+from unhang.knowledge.remedies import RemedyRow
 from unhang.knowledge.tables import read_typed
-from unhang.knowledge.words import Phrase, Words
+from unhang.knowledge.words import Phrase
 
 
 class RiskRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -27,18 +28,6 @@ class RiskRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     severity: Severity = Severity.STOPS
     whole: bool = False
     remedies: tuple[str, ...] = ()
-
-
-class RemedyRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to change, what it costs, how to see that it worked."""
-
-    kind: RemedyKind
-    title: Phrase
-    change: Phrase
-    verify: Phrase
-    cost: Phrase = Words("none", "无")
-    set: Mapping[str, str] = {}
-    unset: tuple[str, ...] = ()
 
 
 class RiskFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,8 +10,8 @@ import msgspec
 from unhang.knowledge.tables import list_toml_files, read_table
 from unhang.sentences import Text
 
-_FOLDERS = ("reasoning", "risks")
-"""Folders below ``knowledge/`` whose rows hold words."""
+_FILES, _FOLDERS = ("remedies.toml",), ("reasoning", "risks")
+"""Files and folders below ``knowledge/`` whose rows hold words."""
 
 
 class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,9 +32,9 @@ def text_of(phrase: Phrase, values: Mapping[str, Any]) -> Text:
 
 def translations(lang: str) -> Iterator[tuple[str, str]]:
     """(English, ``lang``) of every sentence in the rows."""
-    for folder in _FOLDERS:
-        for name in list_toml_files(folder):
-            yield from _pairs(read_table(f"{folder}/{name}"), lang)
+    in_folders = (f"{folder}/{name}" for folder in _FOLDERS for name in list_toml_files(folder))
+    for path in (*_FILES, *in_folders):
+        yield from _pairs(read_table(path), lang)
 
 
 def _pairs(value: Any, lang: str) -> Iterator[tuple[str, str]]:

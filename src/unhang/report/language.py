@@ -31,7 +31,6 @@ from typing import Any
 import tomli
 
 from unhang.errors import KnowledgeError, UsageError
-from unhang.knowledge.remedies import remedy_sentences
 from unhang.knowledge.words import translations
 from unhang.sentences import Text, fill_template
 
@@ -173,7 +172,7 @@ def source_templates() -> set[str]:
     found = {
         template for folder in template_folders() for template, _, _ in templates_in(folder) if template is not None
     }
-    return found | set(remedy_sentences()) | {english for english, _ in translations("zh")}
+    return found | {english for english, _ in translations("zh")}
 
 
 def template_folders() -> tuple[Path, ...]:

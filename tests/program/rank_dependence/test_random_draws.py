@@ -14,7 +14,9 @@ from importlib.util import find_spec
 import pytest
 
 from tests.facts.marked_source import source_of
-from unhang.knowledge.tables import read_rows
+from unhang.findings import RemedyKind
+from unhang.knowledge.remedies import remedy_rows
+from unhang.knowledge.words import text_of
 from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, unseeded_splits_in_file
 
 SETUP = """
@@ -143,8 +145,12 @@ def calls_in(text: str) -> Iterator[str]:
 
 
 def test_what_is_written_as_a_call_in_a_stored_remedy_is_python() -> None:
-    rows = read_rows("remedies.toml", "remedy", ("id", "kind", "change"))
-    calls = [(row["id"], call) for row in rows if row["kind"] == "code" for call in calls_in(row["change"])]
+    calls = [
+        (name, call)
+        for name, row in remedy_rows().items()
+        if row.kind is RemedyKind.CODE
+        for call in calls_in(text_of(row.change, {}).template)
+    ]
 
     assert len(calls) > 30
     for name, call in calls:
@@ -155,6 +161,7 @@ def test_what_is_written_as_a_call_in_a_stored_remedy_is_python() -> None:
 
 
 def test_no_stored_remedy_points_at_what_may_not_be_shown() -> None:
-    rows = read_rows("remedies.toml", "remedy", ("id", "kind", "change"))
+    pointing = re.compile(r"\b(sites?|places?|lines?)\b[^.;]*\babove\b")
+    changes = {name: text_of(row.change, {}).template for name, row in remedy_rows().items()}
 
-    assert [row["id"] for row in rows if re.search(r"\b(sites?|places?|lines?)\b[^.;]*\babove\b", row["change"])] == []
+    assert [name for name, change in changes.items() if pointing.search(change)] == []

@@ -9,7 +9,7 @@ from typing import Any
 from unhang.diagnosis.grades import CERTAINTY
 from unhang.findings import Cause, Certainty, Finding, Grade, NotChecked, PassedCheck, Remedy, Severity
 from unhang.host.inspection_result import InspectionResult, NodeInspection
-from unhang.knowledge.remedies import remedy as shared_remedy
+from unhang.knowledge.remedies import remedy
 from unhang.knowledge.risk_rows import RiskFile, risk_file
 from unhang.knowledge.words import text_of
 from unhang.sentences import Text
@@ -95,12 +95,8 @@ class RiskRows:
 
     def remedy(self, name: str, values: Mapping[str, Any] | None = None, **parts: Any) -> Remedy:
         """Remedy ``name``; parts of a :class:`Remedy` that are given (``set``) count instead of the row's."""
-        row, values = self._rows.remedy.get(name), values or {}
-        if row is None:
-            return replace(shared_remedy(name, **values), **parts)
-        texts = {part: text_of(getattr(row, part), values) for part in ("title", "change", "cost", "verify")}
-        unset = tuple(name.format(**values) for name in row.unset)
-        return Remedy(**{**texts, "kind": row.kind, "set": row.set, "unset": unset, **parts})
+        row = self._rows.remedy.get(name)
+        return replace(remedy(name, **(values or {})), **parts) if row is None else row.filled(values or {}, **parts)
 
     @property
     def _rows(self) -> RiskFile:
