@@ -4,49 +4,59 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 
 from unhang.findings import Source
 from unhang.knowledge.job.launch_commands import CommandWrapper, wrapper_of
-from unhang.program.launch import kubernetes_manifests, slurm_scripts
-from unhang.program.launch.follow_session import MAX_DEPTH, FollowSession, ProgramStart
+from unhang.program.launch.kubernetes_manifests import follow_manifests
 from unhang.program.launch.python_commands import LAUNCHERS, program_words
 from unhang.program.launch.shell.partly_known_text import is_known
+from unhang.program.launch.shell.session import MAX_DEPTH, FollowSession, StartedCommand
 from unhang.program.launch.shell.state import OuterLauncher, ShellState
-from unhang.program.launch.shell.statements import run_file, run_text
+from unhang.program.launch.shell.statements import read_script, read_text
+from unhang.program.launch.slurm_scripts import follow_sbatch
 from unhang.sentences import Text, say
 
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh", "ash"})
-Follow = Callable[[FollowSession, ShellState, list[str], Source | None, str | None], None]
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _TYPED = Source("command")
 
 
-def follow_words(
-    session: FollowSession, state: ShellState, words: Sequence[str], source: Source | None, *, stdin: str | None = None
-) -> None:
-    """Follow ``words``, which ``state`` starts at ``source``; None: the user types them."""
-    state, rest = state.copy(), list(words)
+def find_starts(session: FollowSession, command: StartedCommand) -> list[StartedCommand]:
+    """Every program of Python that ``command`` starts, as far as its scripts lead; what they start waits its turn."""
+    starts, waiting = [], [command]
+    while waiting:
+        start = _follow(session, waiting.pop())
+        if start is not None:
+            starts.append(start)
+        waiting += reversed(session.commands)
+        session.commands.clear()
+    return starts
+
+
+def _follow(session: FollowSession, command: StartedCommand) -> StartedCommand | None:
+    """The program that ``command`` is behind its wrappers; None where it is a script, or something else."""
+    state, rest, source = command.state.copy(), list(command.words), command.source
     for _ in range(MAX_DEPTH):
         rest = _without_unset(session, _assigned(state, rest, source))
         if not rest:
-            return
+            return None
         name = posixpath.basename(rest[0])
-        for names, follow in _FOLLOWED_APART:
-            if name in names:
-                follow(session, state, rest, source, stdin)
-                return
+        if name in _READ_APART:
+            _READ_APART[name](session, replace(command, words=tuple(rest), state=state))
+            return None
         wrapper = wrapper_of(name, rest[1] if len(rest) > 1 else "")
         if wrapper is None:
             break
-        state.image = state.image or _image(wrapper, rest)
         rest = _unwrapped(session, state, wrapper, rest, source)
         if wrapper.joined:
-            run_text(session, state.copy(), " ".join(rest), source)
-            return
+            read_text(session, state, " ".join(rest), source)
+            return None
         if wrapper.python and rest and rest[0].endswith(".py"):
             rest = ["python", *rest]
-    _last(session, state, rest, source)
+    is_launched = state.outer != command.state.outer
+    return _last(session, state, rest, source, is_launched=is_launched) if rest else None
 
 
 def _without_unset(session: FollowSession, words: list[str]) -> list[str]:
@@ -58,32 +68,35 @@ def _without_unset(session: FollowSession, words: list[str]) -> list[str]:
     return words
 
 
-def _last(session: FollowSession, state: ShellState, words: list[str], source: Source | None) -> None:
+def _last(
+    session: FollowSession, state: ShellState, words: list[str], source: Source | None, *, is_launched: bool
+) -> StartedCommand | None:
     """What is left: a script of the shell, or the program."""
-    if not words:
-        return
     path, name = state.place(words[0]), posixpath.basename(words[0])
     is_path = "/" in words[0] or words[0].endswith(".sh")
     text = session.read(path) if is_path and not words[0].endswith(".py") else None
     if text is not None and _is_shell(words[0], text):
-        _script(session, state, words[0], words[1:], text)
-    elif (found := program_words(session, state, words, source, text)) is not None and not _passes_command_on(found):
+        read_script(session, state.child(words[0], words[1:]), path, text)
+        return None
+    found = program_words(session, state, words, source, text)
+    behind = words[words.index("--") + 1 :] if "--" in words else []
+    if _starts_training(behind) and (found is None or found[0].startswith("python")):
+        _note_remote_run(session, state, words, behind, source)
+    elif found is not None:
         if posixpath.basename(found[0]) != name and not name.startswith("python"):
             state.trail = (*state.trail, words[0])
-        session.starts.append(ProgramStart(tuple(found), state, source))
-    elif "--" in words and _starts_training(words[words.index("--") + 1 :]):
-        _note_remote_run(session, state, words, source)
+        return StartedCommand(tuple(found), state, source)
     elif text is None and words[0].endswith(".sh"):
         session.note(_absent(session, path), source)
-    elif state.outer and state.outer[-1].name != "sbatch":
+    elif is_launched:
         session.note(say("{program} is no program of Python", program=session.parts.as_written(words[0])), source)
+    return None
 
 
 def _absent(session: FollowSession, path: str) -> Text:
-    written = session.parts.as_written(path)
     if is_known(path):
         return say("{path} is not there", path=path)
-    return say("which script {path} is, only running tells", path=written)
+    return say("which script {path} is, only running tells", path=session.parts.as_written(path))
 
 
 def _starts_training(words: list[str]) -> bool:
@@ -91,16 +104,14 @@ def _starts_training(words: list[str]) -> bool:
     return any(posixpath.basename(word) in LAUNCHERS or word == "torch.distributed.run" for word in words[:6])
 
 
-def _passes_command_on(words: list[str]) -> bool:
+def _note_remote_run(
+    session: FollowSession, state: ShellState, words: list[str], behind: list[str], source: Source | None
+) -> None:
     """``python submit.py --gpus 8 -- torchrun train.py``: a program that has the command behind it run somewhere."""
-    return words[0].startswith("python") and "--" in words and _starts_training(words[words.index("--") + 1 :])
-
-
-def _note_remote_run(session: FollowSession, state: ShellState, words: list[str], source: Source | None) -> None:
     name = " ".join(words[: 2 if words[0].startswith("python") else 1])
     session.note(say("{name} has the program run elsewhere; what it sets there is not known", name=name), source)
     state.trail, state.image = (*state.trail, name), name
-    follow_words(session, state, words[words.index("--") + 1 :], source or _TYPED)
+    session.commands.append(StartedCommand(tuple(behind), state, source or _TYPED))
 
 
 def _is_shell(name: str, text: str) -> bool:
@@ -117,69 +128,51 @@ def _assigned(state: ShellState, words: list[str], source: Source | None) -> lis
     return words
 
 
-def _shell(
-    session: FollowSession, state: ShellState, words: list[str], source: Source | None, stdin: str | None
-) -> None:
+def _follow_shell(session: FollowSession, command: StartedCommand) -> None:
     """``bash -x run.sh ARGS``, ``sh -c TEXT``, ``bash < job.sh``."""
-    rest = words[1:]
+    state, source, (shell, *rest) = command.state, command.source, command.words
     while rest and rest[0].startswith(("-", "+")) and not rest[0].endswith("c"):
-        if rest[0] in ("-o", "-O", "--rcfile", "--init-file"):
-            rest = rest[1:]
-        rest = rest[1:]
+        rest = rest[2 if rest[0] in ("-o", "-O", "--rcfile", "--init-file") else 1 :]
     if rest and rest[0].startswith("-"):
         inner = state.child("", rest[3:])
-        inner.script = rest[2] if len(rest) > 2 else posixpath.basename(words[0])
-        run_text(session, inner, rest[1] if len(rest) > 1 else "", source)
+        inner.script = rest[2] if len(rest) > 2 else posixpath.basename(shell)
+        read_text(session, inner, rest[1] if len(rest) > 1 else "", source)
     elif rest:
-        text = session.read(state.place(rest[0]))
+        path = state.place(rest[0])
+        text = session.read(path)
         if text is None:
-            session.note(_absent(session, state.place(rest[0])), source)
+            session.note(_absent(session, path), source)
         else:
-            _script(session, state, rest[0], rest[1:], text)
-    elif stdin is not None:
-        run_text(session, state.child("", []), stdin, source)
-
-
-def _script(session: FollowSession, state: ShellState, name: str, arguments: list[str], text: str) -> None:
-    child = state.child(name, arguments)
-    run_file(session, child, state.place(name), text)
-
-
-def _image(wrapper: CommandWrapper, words: list[str]) -> str:
-    """The container's image, or the host, whose contents are not looked at."""
-    if not wrapper.apart:
-        return ""
-    rest = _behind_options(wrapper, _behind_verb(wrapper, words))[1]
-    return f"{wrapper.apart}: {rest[0]}" if wrapper.words and rest else wrapper.apart
-
-
-def _behind_verb(wrapper: CommandWrapper, words: list[str]) -> list[str]:
-    verb = words[1] if len(words) > 1 and words[1] in wrapper.verbs else ""
-    return words[2:] if verb else words[1:]
+            read_script(session, state.child(rest[0], rest[1:]), path, text)
+    elif command.stdin is not None:
+        read_text(session, state.child("", []), command.stdin, source)
 
 
 def _unwrapped(
     session: FollowSession, state: ShellState, wrapper: CommandWrapper, words: list[str], source: Source | None
 ) -> list[str]:
+    """The words behind ``wrapper``, whose options ``state`` takes in."""
+    name, *rest = words
     if wrapper.ends:
-        return words[words.index(wrapper.ends) + 1 :] if wrapper.ends in words else []
-    options, rest = _behind_options(wrapper, _behind_verb(wrapper, words))
+        return rest[rest.index(wrapper.ends) + 1 :] if wrapper.ends in rest else []
+    options, rest = _behind_options(wrapper, rest[1:] if rest[:1] and rest[0] in wrapper.verbs else rest)
+    if wrapper.apart and not state.image:
+        state.image = f"{wrapper.apart}: {rest[0]}" if wrapper.words and rest else wrapper.apart
     if wrapper.outer and not rest:
         return []
-    folder = next((value for name, value in options if name in wrapper.folder and is_known(value)), "")
-    for name, value in options:
-        exported = value.split(",") if name == "--export" and wrapper.outer else ()
-        for one in [value] if name in wrapper.sets else exported:
-            _assigned(state, [one], source)
+    folder = next((value for option, value in options if option in wrapper.folder and is_known(value)), "")
+    given = [value for option, value in options if option in wrapper.sets]
+    given += [one for option, value in options if option == "--export" and wrapper.outer for one in value.split(",")]
+    for one in given:
+        _assigned(state, [one], source)
     if wrapper.apart:
-        mounts = [value for name, value in options if name in wrapper.mount]
-        _inside(state, folder, mounts)
-        state.trail = (*state.trail, " ".join([posixpath.basename(words[0]), *rest[: wrapper.words]]))
+        _inside(state, folder, [value for option, value in options if option in wrapper.mount])
+        state.trail = (*state.trail, " ".join([posixpath.basename(name), *rest[: wrapper.words]]))
     elif folder:
         state.folder = state.place(folder)
     if wrapper.outer:
-        told = {name.lstrip("-").replace("-", "_"): session.parts.as_written(value) for name, value in options}
-        state.outer = (*state.outer, OuterLauncher(posixpath.basename(words[0]), told))
+        told = {option.lstrip("-").replace("-", "_"): session.parts.as_written(value) for option, value in options}
+        state.outer = (*state.outer, OuterLauncher(posixpath.basename(name), told))
     return rest[wrapper.words :]
 
 
@@ -219,8 +212,8 @@ def _behind_options(wrapper: CommandWrapper, words: list[str]) -> tuple[list[tup
     return found, words
 
 
-_FOLLOWED_APART: tuple[tuple[frozenset[str], Follow], ...] = (
-    (SHELLS, _shell),
-    (frozenset({"sbatch"}), slurm_scripts.follow_sbatch),
-    (frozenset({"kubectl", "oc"}), kubernetes_manifests.follow_manifests),
-)
+_READ_APART: dict[str, Callable[[FollowSession, StartedCommand], None]] = {
+    **dict.fromkeys(SHELLS, _follow_shell),
+    "sbatch": follow_sbatch,
+    **dict.fromkeys(("kubectl", "oc"), follow_manifests),
+}

@@ -12,7 +12,7 @@ from typing import Any
 
 import tomli
 
-from unhang.program.launch.follow_session import FollowSession
+from unhang.program.launch.shell.session import FollowSession
 from unhang.program.launch.shell.state import ShellState
 
 _ENTRY = re.compile(r"\s*([\w.-]+)\s*=\s*([A-Za-z_][\w.]*)\s*:\s*([A-Za-z_][\w.]*)\s*(?:\[.*\])?\s*")

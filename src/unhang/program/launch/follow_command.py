@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from unhang.host.machine import Machine
 from unhang.program.launch.command_words import parse_command
-from unhang.program.launch.command_wrappers import follow_words
-from unhang.program.launch.follow_session import FollowSession, ProgramStart
+from unhang.program.launch.command_wrappers import find_starts
 from unhang.program.launch.job_environment import VariableSetting, comparable_variables
 from unhang.program.launch.launch import FollowedLaunch, Launch, NotUnderstood
 from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.launch.shell.partly_known_text import UnknownPart, is_known
-from unhang.program.launch.shell.state import ShellState
+from unhang.program.launch.shell.session import FollowSession, StartedCommand
+from unhang.program.launch.shell.state import INHERITED, ShellState, ShellVariable
 from unhang.sentences import say
 
 MAX_NOTES, MAX_OTHERS, MAX_NAMES = 12, 3, 4
@@ -27,36 +27,36 @@ def follow_command(machine: Machine, plan: PlannedJob) -> tuple[Machine, Planned
     if not plan.command or plan.followed is not None:
         return machine, plan
     session = FollowSession(machine)
-    follow_words(session, ShellState(machine.environment), list(plan.command), None)
-    start = choose_training_start(session)
+    inherited = {name: ShellVariable(value, INHERITED, exported=True) for name, value in machine.environment.items()}
+    starts = find_starts(session, StartedCommand(plan.command, ShellState(inherited), None))
+    start = choose_training_start(session, starts)
     if start is None:
         ends = (NotUnderstood(say("the script ends itself here, as it is started"), one) for one in session.exits[-1:])
         none = NotUnderstood(say("no program of Python was found that it starts"))
         return machine, replace(plan, followed=FollowedLaunch(not_understood=_fewer([*session.notes, *ends, none])))
-    told = _followed(session, start)
-    environment = {
-        name: value for name, value in machine.environment.items() if name not in _unset_variables(start, told)
-    }
+    told = _followed(session, start, starts)
+    kept = {name: one.value for name, one in start.state.variables.items() if one.source == INHERITED}
+    environment = {name: value for name, value in kept.items() if isinstance(value, str)}
     environment.update({name: setting.value for name, setting in told.environment.items()})
     words = tuple(session.parts.as_written(word) for word in (*_outer(start), *_with_files(session, start)))
     return machine.for_job(told.folder, environment), replace(plan, command=words, followed=told)
 
 
-def choose_training_start(session: FollowSession) -> ProgramStart | None:
+def choose_training_start(session: FollowSession, starts: Sequence[StartedCommand]) -> StartedCommand | None:
     """The start that trains: a launcher of several processes before a program alone, the first of its kind."""
-    return max(session.starts, key=lambda start: _weight(session, start), default=None)
+    return max(starts, key=lambda start: _weight(session, start), default=None)
 
 
-def _weight(session: FollowSession, start: ProgramStart) -> int:
+def _weight(session: FollowSession, start: StartedCommand) -> int:
     launch = parse_command([session.parts.as_written(word) for word in (*_outer(start), *start.words)])
     return _WEIGHT.get(launch.launcher, 2 if launch.outer else 1)
 
 
-def _followed(session: FollowSession, start: ProgramStart) -> FollowedLaunch:
+def _followed(session: FollowSession, start: StartedCommand, starts: Sequence[StartedCommand]) -> FollowedLaunch:
     state = start.state
     environment, unknown = {}, {}
     for name, one in state.variables.items():
-        if not one.exported or not isinstance(one.value, str):
+        if not one.exported or not isinstance(one.value, str) or one.source == INHERITED:
             continue
         if is_known(one.value):
             path = one.source.path
@@ -64,7 +64,12 @@ def _followed(session: FollowSession, start: ProgramStart) -> FollowedLaunch:
         else:
             unknown[name] = one.source
     folder = state.folder if is_known(state.folder) else ""
-    notes = [*session.notes, *_of_start(session, start), *_of_variables(session, start), *_others(session, start)]
+    notes = [
+        *session.notes,
+        *_of_start(session, start),
+        *_of_variables(session, start),
+        *_others(session, start, starts),
+    ]
     return FollowedLaunch(environment, unknown, folder, state.trail, start.source, state.image, _fewer(notes))
 
 
@@ -76,7 +81,7 @@ def _fewer(notes: Sequence[NotUnderstood]) -> tuple[NotUnderstood, ...]:
     return (*once[:MAX_NOTES], *rest)
 
 
-def _with_files(session: FollowSession, start: ProgramStart) -> Iterator[str]:
+def _with_files(session: FollowSession, start: StartedCommand) -> Iterator[str]:
     """``@args.txt`` as the arguments that stand in the file, as ``argparse`` reads it; a line may hold several."""
     for at, word in enumerate(start.words):
         text = session.read(start.state.place(word[1:])) if at and word.startswith("@") and len(word) > 1 else None
@@ -87,11 +92,7 @@ def _with_files(session: FollowSession, start: ProgramStart) -> Iterator[str]:
             yield from line.split() if line.startswith("-") else [line] if line else []
 
 
-def _unset_variables(start: ProgramStart, told: FollowedLaunch) -> set[str]:
-    return {*start.state.removed, *told.unknown}
-
-
-def _outer(start: ProgramStart) -> list[str]:
+def _outer(start: StartedCommand) -> list[str]:
     """``srun`` or ``mpirun`` with its options; those of ``sbatch`` count below it."""
     outers = [one for one in start.state.outer if one.name not in ("sbatch", "salloc")]
     if not outers:
@@ -103,7 +104,7 @@ def _outer(start: ProgramStart) -> list[str]:
     return [outers[-1].name, *kept, "--"] if kept else [outers[-1].name]
 
 
-def _of_start(session: FollowSession, start: ProgramStart) -> Iterator[NotUnderstood]:
+def _of_start(session: FollowSession, start: StartedCommand) -> Iterator[NotUnderstood]:
     """Words of the command that only running tells, each reason once, and conditions it depends on."""
     words = start.words
     named: dict[UnknownPart, list[str]] = {}
@@ -118,7 +119,7 @@ def _of_start(session: FollowSession, start: ProgramStart) -> Iterator[NotUnders
         yield NotUnderstood(because, source)
 
 
-def _of_variables(session: FollowSession, start: ProgramStart) -> Iterator[NotUnderstood]:
+def _of_variables(session: FollowSession, start: StartedCommand) -> Iterator[NotUnderstood]:
     named: dict[UnknownPart, list[str]] = {}
     for name, one in start.state.variables.items():
         told = isinstance(one.value, str) and (
@@ -139,11 +140,11 @@ def _joined(named: Mapping[UnknownPart, Sequence[str]]) -> Iterator[NotUnderstoo
         yield NotUnderstood(say("{what}: {because}", what=what, because=part.because), part.source)
 
 
-def _others(session: FollowSession, start: ProgramStart) -> Iterator[NotUnderstood]:
+def _others(session: FollowSession, start: StartedCommand, starts: Sequence[StartedCommand]) -> Iterator[NotUnderstood]:
     """Programs of the same kind that the scripts start as well."""
     weight = _weight(session, start)
     seen = {_program(session, start)}
-    for other in session.starts:
+    for other in starts:
         program = _program(session, other)
         if _weight(session, other) == weight and program not in seen and len(seen) <= MAX_OTHERS:
             seen.add(program)
@@ -152,6 +153,6 @@ def _others(session: FollowSession, start: ProgramStart) -> Iterator[NotUndersto
             )
 
 
-def _program(session: FollowSession, start: ProgramStart) -> str:
+def _program(session: FollowSession, start: StartedCommand) -> str:
     launch: Launch = parse_command([session.parts.as_written(word) for word in start.words])
     return posixpath.normpath(launch.program) if launch.program.endswith(".py") else launch.program

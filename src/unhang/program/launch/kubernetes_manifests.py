@@ -8,24 +8,23 @@ from typing import Any
 import yaml
 
 from unhang.findings import Source
-from unhang.program.launch.follow_session import FollowSession
 from unhang.program.launch.shell.partly_known_text import without_marks
+from unhang.program.launch.shell.session import FollowSession, StartedCommand
 from unhang.program.launch.shell.state import ShellState
 from unhang.sentences import say
 
 MAX_DEPTH = 24
 
 
-def follow_manifests(
-    session: FollowSession, state: ShellState, words: list[str], source: Source | None, stdin: str | None
-) -> None:
-    """Follow the containers of every manifest that ``words`` name."""
+def follow_manifests(session: FollowSession, command: StartedCommand) -> None:
+    """Follow the containers of every manifest that the words of ``command`` name."""
+    state, words = command.state, command.words
     names = [words[at + 1] for at, word in enumerate(words[:-1]) if word in ("-f", "--filename")]
     names += [word.partition("=")[2] for word in words if word.startswith(("-f=", "--filename="))]
     for name in names:
-        text = stdin if name == "-" else session.read(state.place(name))
+        text = command.stdin if name == "-" else session.read(state.place(name))
         if text is None:
-            session.note(say("{path} is not there", path=session.parts.as_written(state.place(name))), source)
+            session.note(say("{path} is not there", path=session.parts.as_written(state.place(name))), command.source)
             continue
         try:
             documents = list(yaml.safe_load_all(text))
@@ -57,8 +56,6 @@ def _container(
     name: str,
     replicas: int,
 ) -> None:
-    from unhang.program.launch.command_wrappers import follow_words
-
     child, source = state.child(f"kubectl {name}", []), Source(state.place(name))
     for row in _list(container, "env"):
         if isinstance(row, Mapping) and "name" in row:
@@ -74,7 +71,7 @@ def _container(
     if replicas > 1 and child.value("WORLD_SIZE") is None:
         child.assign("WORLD_SIZE", str(replicas), source, export=True)
     child.image = f"image: {container.get('image', '?')}"
-    follow_words(session, child, words, source)
+    session.commands.append(StartedCommand(words, child, source))
 
 
 def _containers(node: Any, replicas: int, depth: int) -> Iterator[tuple[Mapping[str, Any], int]]:

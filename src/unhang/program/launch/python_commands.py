@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from unhang.findings import Source
 from unhang.knowledge.job.launch_commands import TrainingCommand, training_command
 from unhang.program.launch.console_scripts import EntryPoint, entry_point
-from unhang.program.launch.follow_session import FollowSession
 from unhang.program.launch.shell.partly_known_text import is_known
+from unhang.program.launch.shell.session import FollowSession
 from unhang.program.launch.shell.state import ShellState
 from unhang.program.launch.subprocess_calls import find_started_command
 from unhang.sentences import say

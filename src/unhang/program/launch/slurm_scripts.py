@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 from unhang.findings import Source
 from unhang.knowledge import numbers
-from unhang.program.launch.follow_session import FollowSession
 from unhang.program.launch.shell.partly_known_text import is_known
+from unhang.program.launch.shell.session import FollowSession, StartedCommand
 from unhang.program.launch.shell.state import OuterLauncher, ShellState
-from unhang.program.launch.shell.statements import run_file, run_text
+from unhang.program.launch.shell.statements import read_script, read_text
 from unhang.sentences import say
 
 _LINE = re.compile(r"#SBATCH\s+(.*)")
@@ -21,16 +21,15 @@ _FLAGS = frozenset(
 )
 
 
-def follow_sbatch(
-    session: FollowSession, state: ShellState, words: list[str], source: Source | None, stdin: str | None
-) -> None:
-    """Follow ``words``, which begin with ``sbatch``."""
-    options, rest = _options(words[1:])
+def follow_sbatch(session: FollowSession, command: StartedCommand) -> None:
+    """Follow ``command``, which begins with ``sbatch``."""
+    state, source = command.state, command.source
+    options, rest = _options(list(command.words[1:]))
     if "wrap" in options:
         _as_job(state, {}, options)
-        run_text(session, state, options["wrap"], source)
+        read_text(session, state, options["wrap"], source)
         return
-    text = session.read(state.place(rest[0])) if rest and is_known(rest[0]) else stdin
+    text = session.read(state.place(rest[0])) if rest and is_known(rest[0]) else command.stdin
     name = rest[0] if rest else ""
     if text is None:
         session.note(say("{path} is not there", path=session.parts.as_written(state.place(name))), source)
@@ -38,7 +37,7 @@ def follow_sbatch(
     child = state.child(name, rest[1:])
     child.trail = (*state.trail, f"sbatch {name}".strip())
     _as_job(child, sbatch_options(text), options)
-    run_file(session, child, state.place(name) if name else "sbatch", text)
+    read_script(session, child, state.place(name) if name else "sbatch", text)
 
 
 def sbatch_options(text: str) -> dict[str, str]:

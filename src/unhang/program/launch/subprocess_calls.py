@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from unhang.findings import Source
 from unhang.program.launch.console_scripts import EntryPoint
-from unhang.program.launch.follow_session import FollowSession
 from unhang.program.launch.shell.partly_known_text import is_known
+from unhang.program.launch.shell.session import FollowSession
 from unhang.program.launch.shell.state import ShellState
 from unhang.sentences import say
 

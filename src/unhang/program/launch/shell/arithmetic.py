@@ -15,8 +15,6 @@ _OPERATIONS: dict[type, Callable[[int, int], int]] = {
     ast.Mult: operator.mul,
     ast.Div: lambda a, b: int(a / b),
     ast.Mod: lambda a, b: a - b * int(a / b),
-}
-_COMPARED: dict[type, Callable[[int, int], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
@@ -38,29 +36,23 @@ def evaluate_arithmetic(words: str, state: ShellState) -> int | None:
     said = _NAME.sub(value, words.strip()).replace("&&", " and ").replace("||", " or ")
     try:
         number = _of(ast.parse(said, mode="eval").body)
-    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError, OverflowError):
+    except (SyntaxError, ValueError, KeyError, ZeroDivisionError, RecursionError, MemoryError, OverflowError):
         return None
-    return number if number is None or abs(number) < MAX_INTEGER else None
+    return number if abs(number) < MAX_INTEGER else None
 
 
-def _of(node: ast.expr) -> int | None:
-    if isinstance(node, ast.Constant):
-        return node.value if type(node.value) is int else None
-    if isinstance(node, ast.UnaryOp):
-        inner = _of(node.operand)
-        if inner is None:
-            return None
-        return -inner if isinstance(node.op, ast.USub) else int(not inner) if isinstance(node.op, ast.Not) else inner
-    if isinstance(node, ast.BoolOp):
-        values = [_of(value) for value in node.values]
-        if None in values:
-            return None
-        return int(all(values) if isinstance(node.op, ast.And) else any(values))
-    if isinstance(node, ast.Compare) and len(node.ops) == 1:
-        left, right = _of(node.left), _of(node.comparators[0])
-        compare = _COMPARED.get(type(node.ops[0]))
-        return None if left is None or right is None or compare is None else int(compare(left, right))
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
-        left, right = _of(node.left), _of(node.right)
-        return None if left is None or right is None else _OPERATIONS[type(node.op)](left, right)
-    return None
+def _of(node: ast.expr) -> int:
+    match node:
+        case ast.Constant(value=int(number)):
+            return int(number)
+        case ast.UnaryOp(op=ast.USub(), operand=inner):
+            return -_of(inner)
+        case ast.BinOp(left=left, op=kind, right=right):
+            return int(_OPERATIONS[type(kind)](_of(left), _of(right)))
+        case ast.Compare(left=left, ops=[kind], comparators=[right]):
+            return int(_OPERATIONS[type(kind)](_of(left), _of(right)))
+        case ast.BoolOp(op=ast.And(), values=values):
+            return int(all(map(_of, values)))
+        case ast.BoolOp(values=values):
+            return int(any(map(_of, values)))
+    raise ValueError(node)

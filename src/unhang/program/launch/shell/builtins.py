@@ -1,15 +1,21 @@
-"""What the shell does itself: ``cd``, ``export``, ``set``, ``shift``, ``source``, ``exit`` and the like."""
+"""What the shell does itself: ``cd``, ``export``, ``set``, ``shift``, ``exit`` and the like, and small programs that
+print nothing but text.
+"""
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 
 from unhang.findings import Source
 from unhang.knowledge import numbers
-from unhang.program.launch.follow_session import ScriptFrame
-from unhang.program.launch.shell.conditions import evaluate_test_words
+from unhang.program.launch.shell.arithmetic import evaluate_arithmetic
+from unhang.program.launch.shell.conditions import evaluate_test
+from unhang.program.launch.shell.parameters import printed_folder
 from unhang.program.launch.shell.partly_known_text import is_known, with_marks_empty
+from unhang.program.launch.shell.session import ScriptFrame
 from unhang.sentences import say
 
 Builtin = Callable[[ScriptFrame, list[str], Source], bool | None]
@@ -57,44 +63,54 @@ def _set(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:  
     return True
 
 
-def _shift(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:  # noqa: ARG001
+def _shift(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
     count = numbers.integer(words[0]) if words else 1
-    frame.state.arguments = frame.state.arguments[count or 0 :]
+    if frame.state.arguments:
+        kept = [frame.unknown_variable("@", source)] if count is None else frame.state.arguments[count:]
+        frame.state.arguments = kept
     return True
 
 
-def _unset(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:  # noqa: ARG001
-    for word in words:
-        if not word.startswith("-"):
-            frame.state.unset(word)
-    return True
-
-
-def _export(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
+def export_words(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
+    """``export A=b C``."""
     for word in words:
         name, sign, value = word.partition("=")
         if sign and _NAME.fullmatch(name):
             frame.state.assign(name, value, source, export=True)
-        elif _NAME.fullmatch(name):
-            frame.state.export(name, source)
+        else:
+            frame.state.export(name)
     return True
 
 
 def _read(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
+    """``read -r a b <<< "x y"``, ``IFS=, read -ra LIST``, ``mapfile``."""
     names = [word for word in words if _NAME.fullmatch(word)]
-    told = frame.stdin.split("\n")[0].split() if frame.stdin is not None and is_known(frame.stdin) else None
-    if "-ra" in words or "-a" in words:
-        for name in names[:1]:
-            frame.state.assign(name, told if told is not None else [_mark(frame, name, source)], source)
+    if frame.stdin is None or not is_known(frame.stdin):
+        return _unknown_variables(frame, names, source)
+    held, line = frame.state.value("IFS"), frame.stdin.partition("\n")[0]
+    apart = held if isinstance(held, str) and len(held) == 1 else None
+    if any(re.fullmatch(r"-\w*a", word) for word in words):
+        frame.state.assign(names[0] if names else "REPLY", line.split(apart), source)
         return True
-    for at, name in enumerate(names):
-        rest = None if told is None else " ".join(told[at:]) if at == len(names) - 1 else "".join(told[at : at + 1])
-        frame.state.assign(name, _mark(frame, name, source) if rest is None else rest, source)
-    return True if told is not None else None
+    told = line.split(apart, len(names) - 1)
+    for name, value in zip_longest(names, told, fillvalue=""):
+        frame.state.assign(name, value, source)
+    return True
 
 
-def _mark(frame: ScriptFrame, name: str, source: Source) -> str:
-    return frame.session.parts.mark(f"${name}", say("only running it tells"), source)
+def _options(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
+    """``getopts``: nothing is there where there are no arguments; the rest is left to running."""
+    return _unknown_variables(frame, [*words[1:2], "OPTARG", "OPTIND"], source) if frame.state.arguments else False
+
+
+def _lines(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
+    return _unknown_variables(frame, [word for word in words if _NAME.fullmatch(word)], source)
+
+
+def _unknown_variables(frame: ScriptFrame, names: Sequence[str], source: Source) -> bool | None:
+    for name in names:
+        frame.state.assign(name, frame.unknown_variable(name, source), source)
+    return None
 
 
 def _ending(how: str) -> Builtin:
@@ -107,120 +123,87 @@ def _ending(how: str) -> Builtin:
     return end
 
 
-def _eval(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
-    from unhang.program.launch.shell.statements import run_text
-
-    text = " ".join(words)
-    if not is_known(text.partition(" ")[0]):
-        written = frame.session.parts.as_written(text)
-        frame.session.note(say("eval of a text that only running tells: {text}", text=written), source)
-    return run_text(frame.session, frame.state, text, source)
+def _test(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:  # noqa: ARG001
+    return evaluate_test(frame, words[:-1] if words[-1:] == ["]"] else words)
 
 
-def _source(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
-    from unhang.program.launch.shell.statements import run_file
+def _status(status: bool | None, output: str | None = "") -> Builtin:
+    def done(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:  # noqa: ARG001
+        frame.say_output(output)
+        return status
 
-    if not words:
-        return False
-    path = frame.state.place(words[0]) if is_known(words[0]) else words[0]
-    text = frame.session.read(path)
-    if text is None:
-        written = frame.session.parts.as_written(words[0])
-        frame.session.note(say("{path} is sourced and could not be read", path=written), source)
-        return None
-    kept = frame.state.arguments
-    if words[1:]:
-        frame.state.arguments = words[1:]
-    done = run_file(frame.session, frame.state, path, text)
-    frame.state.arguments = kept
-    frame.state.ended = "" if frame.state.ended == "return" else frame.state.ended
     return done
 
 
-def _getopts(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
-    """The next option of one letter; ``OPTIND`` counts on."""
-    if len(words) < 2:
-        return False
-    letters, name = words[0].lstrip(":"), words[1]
-    at = numbers.integer(str(frame.state.value("OPTIND") or "1")) or 1
-    given = frame.state.arguments[at - 1] if at <= len(frame.state.arguments) else ""
-    if not given.startswith("-") or given in ("-", "--"):
-        return False
-    letter = given[1]
-    takes = f"{letter}:" in letters
-    value = given[2:] or (frame.state.arguments[at] if takes and at < len(frame.state.arguments) else "")
-    frame.state.assign(name, letter if letter in letters else "?", source)
-    frame.state.assign("OPTARG", value if takes else "", source)
-    frame.state.assign("OPTIND", str(at + (2 if takes and not given[2:] else 1)), source)
-    return True
+def _printing(printed: Callable[[ScriptFrame, list[str]], str | None]) -> Builtin:
+    def print_it(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:  # noqa: ARG001
+        frame.say_output(printed(frame, words))
+        return True
+
+    return print_it
 
 
-def _mapfile(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
-    names = [word for word in words if _NAME.fullmatch(word)]
-    known = frame.stdin is not None and is_known(frame.stdin)
-    if names:
-        lines = (frame.stdin or "").splitlines() if known else [_mark(frame, f"{{{names[-1]}[@]}}", source)]
-        frame.state.assign(names[-1], lines, source)
-    return True
+def _echo(frame: ScriptFrame, words: list[str]) -> str:  # noqa: ARG001
+    end = "\n"
+    while words and re.fullmatch(r"-[neE]+", words[0]):
+        end = "" if "n" in words[0] else end
+        words = words[1:]
+    return " ".join(words) + end
 
 
-def _true(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:  # noqa: ARG001
-    return True
+def _cat(frame: ScriptFrame, words: list[str]) -> str | None:
+    if not words:
+        return frame.stdin
+    texts = [frame.session.read(frame.state.place(word)) for word in words]
+    return None if None in texts else "".join(text or "" for text in texts)
 
 
-def _false(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:  # noqa: ARG001
-    return False
+def _dirname(frame: ScriptFrame, words: list[str]) -> str | None:  # noqa: ARG001
+    return f"{posixpath.dirname(words[-1]) or '.'}\n" if words and is_known(words[-1]) else None
 
 
-def _test(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:  # noqa: ARG001
-    return evaluate_test_words(
-        frame, [word for at, word in enumerate(words) if not (word == "]" and at == len(words) - 1)]
-    )
+def _basename(frame: ScriptFrame, words: list[str]) -> str | None:  # noqa: ARG001
+    if not words or not all(map(is_known, words)):
+        return None
+    name = posixpath.basename(words[0].rstrip("/"))
+    return f"{name.removesuffix(words[1]) if len(words) > 1 else name}\n"
 
 
-def _unknown(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:  # noqa: ARG001
-    return None
+def _realpath(frame: ScriptFrame, words: list[str]) -> str | None:
+    paths = [word for word in words if not word.startswith("-")]
+    known = len(paths) == 1 and is_known(paths[0])
+    return f"{frame.session.absolute(frame.state.place(paths[0]))}\n" if known else None
 
 
+def _expr(frame: ScriptFrame, words: list[str]) -> str | None:
+    number = evaluate_arithmetic(" ".join(words), frame.state) if all(map(is_known, words)) else None
+    return None if number is None else f"{number}\n"
+
+
+_ASKED = ("command", "type", "which", "hash", "grep")
+TEST_COMMANDS = frozenset({"[", "test", *_ASKED, "egrep", "pgrep", "diff", "getent", "read"})
+"""Commands that are asked for their exit status."""
 _BY_NAME: dict[str, Builtin] = {
-    "cd": _change_folder,
-    "pushd": _change_folder,
+    **dict.fromkeys(("cd", "pushd"), _change_folder),
     "set": _set,
     "shift": _shift,
-    "unset": _unset,
-    "export": _export,
+    "export": export_words,
     "read": _read,
-    "mapfile": _mapfile,
-    "readarray": _mapfile,
-    "exit": _ending("exit"),
-    "return": _ending("return"),
-    "break": _ending("break"),
-    "continue": _ending("continue"),
-    "eval": _eval,
-    "source": _source,
-    ".": _source,
-    "true": _true,
-    ":": _true,
-    "false": _false,
-    "test": _test,
-    "[": _test,
-    "command": _unknown,
-    "type": _unknown,
-    "which": _unknown,
-    "hash": _unknown,
-    "grep": _unknown,
-    "getopts": _getopts,
-    "trap": _true,
-    "ulimit": _true,
-    "shopt": _true,
-    "wait": _true,
-    "alias": _true,
-    "umask": _true,
+    **dict.fromkeys(("mapfile", "readarray"), _lines),
+    "getopts": _options,
+    **{how: _ending(how) for how in ("exit", "return", "break", "continue")},
+    **dict.fromkeys(("true", ":", "trap", "ulimit", "shopt", "wait", "alias", "umask"), _status(True)),
+    "false": _status(False),
+    **dict.fromkeys(("test", "["), _test),
+    **dict.fromkeys(_ASKED, _status(None, None)),
+    "echo": _printing(_echo),
+    "pwd": _printing(lambda frame, words: f"{printed_folder(frame)}\n"),  # noqa: ARG005
+    "cat": _printing(_cat),
+    "dirname": _printing(_dirname),
+    "basename": _printing(_basename),
+    **dict.fromkeys(("realpath", "readlink"), _printing(_realpath)),
+    "expr": _printing(_expr),
 }
-TEST_COMMANDS = frozenset(
-    {"[", "test", "command", "type", "which", "hash", "grep", "egrep", "pgrep", "diff", "getent", "read"}
-)
-"""Commands that are asked for their exit status."""
 
 
 def builtin(words: Sequence[str]) -> Builtin | None:

@@ -3,67 +3,34 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from unhang.knowledge import numbers
-from unhang.program.launch.follow_session import ScriptFrame
 from unhang.program.launch.shell.arithmetic import evaluate_arithmetic
 from unhang.program.launch.shell.partly_known_text import is_known, with_marks_empty
-from unhang.program.launch.shell.word_expansion import expand_text
+from unhang.program.launch.shell.session import ScriptFrame
+from unhang.program.launch.shell.words import expand_text
 
 _NUMBERS: dict[str, Callable[[int, int], bool]] = {
-    "-eq": lambda a, b: a == b,
-    "-ne": lambda a, b: a != b,
-    "-gt": lambda a, b: a > b,
-    "-ge": lambda a, b: a >= b,
-    "-lt": lambda a, b: a < b,
-    "-le": lambda a, b: a <= b,
+    "-eq": operator.eq,
+    "-ne": operator.ne,
+    "-gt": operator.gt,
+    "-ge": operator.ge,
+    "-lt": operator.lt,
+    "-le": operator.le,
 }
+_BRACKETED = ("binary_expression", "unary_expression", "parenthesized_expression")
+_JOINED = (({"||", "-o"}, True), ({"&&", "-a"}, False))
+"""Weakest first: what joins two conditions, and the answer of one that decides."""
 
 
 def evaluate_condition(frame: ScriptFrame, node: Any) -> bool | None:
-    """Of an expression inside ``[[ … ]]`` or ``[ … ]``."""
-    kind = node.type
-    children = node.named_children
-    if kind in ("test_command", "parenthesized_expression"):
-        if frame.text(node).startswith("(("):
-            return arithmetic_condition(frame, frame.text(node)[2:-2])
-        inner = [child for child in children if child.type != "comment"]
-        return evaluate_condition(frame, inner[0]) if len(inner) == 1 else None
-    if kind == "negated_command" or (kind == "unary_expression" and frame.text(node).startswith("!")):
-        inside = evaluate_condition(frame, children[-1])
-        return None if inside is None else not inside
-    if kind == "unary_expression":
-        return evaluate_test_words(frame, [frame.text(children[0]), _whole(frame, children[-1])])
-    if kind == "binary_expression":
-        return _binary(frame, node)
-    return evaluate_test_words(frame, [_whole(frame, node)])
-
-
-def _whole(frame: ScriptFrame, node: Any) -> str:
-    return expand_text(frame, node)
-
-
-def _binary(frame: ScriptFrame, node: Any) -> bool | None:
-    left, right = node.children[0], node.children[-1]
-    operator = frame.text(node.children[1]) if len(node.children) > 2 else ""
-    if operator in ("&&", "-a"):
-        return logical_and(evaluate_condition(frame, left), evaluate_condition(frame, right))
-    if operator in ("||", "-o"):
-        return logical_or(evaluate_condition(frame, left), evaluate_condition(frame, right))
-    pattern = "".join(_whole(frame, part) for part in node.children[2:])  # *"azure"* is several nodes
-    return evaluate_test_words(frame, [_whole(frame, left), operator, pattern])
-
-
-def logical_and(one: bool | None, other: bool | None) -> bool | None:
-    """And, of three values."""
-    return False if one is False or other is False else None if one is None or other is None else True
-
-
-def logical_or(one: bool | None, other: bool | None) -> bool | None:
-    """Or, of three values."""
-    return True if one is True or other is True else None if one is None or other is None else False
+    """Of ``[[ … ]]``, ``[ … ]`` or ``(( … ))``."""
+    if frame.text(node).startswith("(("):
+        return arithmetic_condition(frame, frame.text(node)[2:-2])
+    return evaluate_test(frame, _words(frame, node)[1:-1])
 
 
 def arithmetic_condition(frame: ScriptFrame, words: str) -> bool | None:
@@ -72,60 +39,86 @@ def arithmetic_condition(frame: ScriptFrame, words: str) -> bool | None:
     return None if number is None else number != 0
 
 
-def evaluate_test_words(frame: ScriptFrame, words: Sequence[str]) -> bool | None:
+def _words(frame: ScriptFrame, node: Any) -> list[str]:
+    """Operators and operands in their order, as ``test`` would be given them."""
+    words: list[str] = []
+    end = -1
+    for part in _parts(node):
+        is_operand = part.is_named and part.type != "test_operator"
+        word = expand_text(frame, part) if is_operand else frame.text(part)
+        if is_operand and part.start_byte == end:  # *"azure"* is several parts
+            words[-1] += word
+        else:
+            words.append(word)
+        end = part.end_byte if is_operand else -1
+    return words
+
+
+def _parts(node: Any) -> Iterator[Any]:
+    for child in node.children:
+        if child.type in _BRACKETED:
+            yield from _parts(child)
+        elif child.type != "comment":
+            yield child
+
+
+def evaluate_test(frame: ScriptFrame, words: Sequence[str]) -> bool | None:
     """``words`` of ``test``, without brackets. A variable that is not set here is empty."""
-    words = [_unset_is_empty(frame, word) for word in words]
+    for names, decides in _JOINED:
+        at = _joined_at(words, names)
+        if at:
+            both = evaluate_test(frame, words[:at]), evaluate_test(frame, words[at + 1 :])
+            return decides if decides in both else None if None in both else not decides
     if words[:1] == ["!"]:
-        inside = evaluate_test_words(frame, words[1:])
+        inside = evaluate_test(frame, words[1:])
         return None if inside is None else not inside
-    for operator, join in (("-o", logical_or), ("-a", logical_and)):
-        if operator in words[1:-1]:
-            at = words.index(operator, 1)
-            return join(evaluate_test_words(frame, words[:at]), evaluate_test_words(frame, words[at + 1 :]))
-    if len(words) == 2:
-        return _unary(frame, words[0], words[1])
+    if words[:1] == ["("] and words[-1:] == [")"]:
+        return evaluate_test(frame, words[1:-1])
+    words = [
+        with_marks_empty(word) if all(part.unset for part in frame.session.parts.inside(word)) else word
+        for word in words
+    ]
     if len(words) == 3:
         return _compared(words[0], words[1], words[2])
-    if len(words) <= 1:
-        return bool(words and words[0]) if all(map(is_known, words)) else None
-    return None
+    if len(words) == 2:
+        return _unary(frame, words[0], words[1])
+    return any(words) if len(words) < 2 and all(map(is_known, words)) else None
 
 
-def _unset_is_empty(frame: ScriptFrame, word: str) -> str:
-    return with_marks_empty(word) if all(part.unset for part in frame.session.parts.inside(word)) else word
+def _joined_at(words: Sequence[str], names: set[str]) -> int:
+    """Where one of ``names`` stands between two conditions, outside of brackets; 0: nowhere."""
+    depth = 0
+    for at, word in enumerate(words[:-1]):
+        depth += (word == "(") - (word == ")")
+        if at and not depth and word in names:
+            return at
+    return 0
 
 
-def _unary(frame: ScriptFrame, operator: str, word: str) -> bool | None:
-    if operator in ("-n", "-z"):
+def _unary(frame: ScriptFrame, test: str, word: str) -> bool | None:
+    if test in ("-n", "-z"):
         if not is_known(word):
-            return (operator == "-n") if with_marks_empty(word) else None
-        return bool(word) == (operator == "-n")
-    if operator == "-v":
+            return (test == "-n") if with_marks_empty(word) else None
+        return bool(word) == (test == "-n")
+    if test == "-v":
         return frame.state.value(word) is not None
     if not is_known(word):
         return None
-    there = _is_there(frame, operator, frame.state.place(word))
-    return None if there is False and frame.session.may_be_made(frame.state.place(word)) else there
+    path = frame.state.place(word)
+    looks = [
+        *([frame.session.read(path) is not None] if test in ("-f", "-s", "-r", "-x", "-e", "-a") else []),
+        *([frame.session.is_folder(path)] if test in ("-d", "-e", "-a") else []),
+    ]
+    there = True if True in looks else None if None in looks or not looks else False
+    return None if there is False and frame.session.may_be_made(path) else there
 
 
-def _is_there(frame: ScriptFrame, operator: str, path: str) -> bool | None:
-    if operator in ("-f", "-s", "-r", "-x"):
-        return frame.session.read(path) is not None
-    if operator == "-d":
-        return frame.session.is_folder(path)
-    if operator in ("-e", "-a"):
-        return logical_or(frame.session.read(path) is not None, frame.session.is_folder(path))
-    return None
-
-
-def _compared(left: str, operator: str, right: str) -> bool | None:
+def _compared(left: str, test: str, right: str) -> bool | None:
     if not (is_known(left) and is_known(right)):
         return None
-    if operator in ("=", "=="):
-        return fnmatch.fnmatchcase(left, right)
-    if operator == "!=":
-        return not fnmatch.fnmatchcase(left, right)
-    if operator in _NUMBERS:
+    if test in ("=", "==", "!="):
+        return fnmatch.fnmatchcase(left, right) == (test != "!=")
+    if test in _NUMBERS:
         a, b = numbers.integer(left), numbers.integer(right)
-        return None if a is None or b is None else _NUMBERS[operator](a, b)
+        return None if a is None or b is None else _NUMBERS[test](a, b)
     return None

@@ -57,7 +57,7 @@ def is_known(text: str) -> bool:
 
 def without_marks(text: str) -> str:
     """Characters of ours out of a text that was read."""
-    return text.replace("\ue000", "").replace("\ue001", "").replace("\ue002", "")
+    return text.replace("\ue000", "").replace("\ue001", "")
 
 
 def with_marks_empty(text: str) -> str:
@@ -65,20 +65,11 @@ def with_marks_empty(text: str) -> str:
     return _MARK.sub("", text)
 
 
-def merge_texts(one: str, other: str, mark: str) -> str:
-    """What two branches agree on: the words both begin and end with, and ``mark`` for the rest."""
-    first, second = one.split(" "), other.split(" ")
-    head = _alike(first, second)
-    tail = _alike(first[head:][::-1], second[head:][::-1])
-    end = [*first[len(first) - tail :]] if tail else []
-    return " ".join([*first[:head], mark, *end])
-
-
 def merge_lists(one: list[str], other: list[str], mark: str) -> list[str]:
-    """The same for arrays."""
+    """What two branches agree on: what both begin and end with, and ``mark`` for the rest."""
     head = _alike(one, other)
     tail = _alike(one[head:][::-1], other[head:][::-1])
-    return [*one[:head], mark, *(one[len(one) - tail :] if tail else [])]
+    return [*one[:head], mark, *one[len(one) - tail :]]
 
 
 def _alike(one: list[str], other: list[str]) -> int:

@@ -8,15 +8,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from unhang.findings import Source
-from unhang.program.launch.shell.partly_known_text import UnknownParts, merge_lists, merge_texts
+from unhang.program.launch.shell.partly_known_text import UnknownParts, merge_lists
 from unhang.sentences import say
 
 ShellValue = str | list[str]
+INHERITED = Source("environment")
 
 
 @dataclass(frozen=True, slots=True)
 class ShellVariable:
-    """A string or an array, and where it was set."""
+    """A string or an array, and where it was set; :data:`INHERITED`: before the command was typed."""
 
     value: ShellValue
     source: Source
@@ -42,14 +43,12 @@ class OuterLauncher:
 
 @dataclass(slots=True)
 class ShellState:
-    """``folder``: relative to the user's, or absolute. ``inherited``: the environment the command is typed in."""
+    """``folder``: relative to the user's, or absolute."""
 
-    inherited: Mapping[str, str]
+    variables: dict[str, ShellVariable] = field(default_factory=dict)
     folder: str = ""
     script: str = ""
     arguments: list[str] = field(default_factory=list)
-    variables: dict[str, ShellVariable] = field(default_factory=dict)
-    removed: frozenset[str] = frozenset()
     functions: dict[str, ShellFunction] = field(default_factory=dict)
     outer: tuple[OuterLauncher, ...] = ()
     trail: tuple[str, ...] = ()
@@ -59,6 +58,8 @@ class ShellState:
     """Whether the script comes here depends on these."""
     ended: str = ""
     """``exit``, ``return``, ``break`` or ``continue``: nothing behind it is run."""
+    depth: int = 0
+    """Scripts and functions that are not left yet."""
 
     def copy(self) -> ShellState:
         """Another one that can go its own way."""
@@ -68,35 +69,35 @@ class ShellState:
 
     def child(self, script: str, arguments: list[str]) -> ShellState:
         """Of a script that is started: it has what is exported, and no function."""
-        state = self.copy()
-        state.variables = {name: one for name, one in self.variables.items() if one.exported}
-        state.functions, state.script, state.arguments, state.ended = {}, script, arguments, ""
-        state.trail = (*self.trail, script) if script else self.trail
-        return state
+        return replace(
+            self,
+            variables={name: one for name, one in self.variables.items() if one.exported},
+            functions={},
+            script=script,
+            arguments=arguments,
+            ended="",
+            trail=(*self.trail, script) if script else self.trail,
+        )
 
     def value(self, name: str) -> ShellValue | None:
         """Of the variable; None where it has none."""
-        if name in self.variables:
-            return self.variables[name].value
-        return None if name in self.removed else self.inherited.get(name)
+        known = self.variables.get(name)
+        return None if known is None else known.value
 
     def assign(self, name: str, value: ShellValue, source: Source, *, export: bool = False) -> None:
         """Set it; what was exported stays so."""
         known = self.variables.get(name)
-        exported = export or (known.exported if known else name in self.inherited and name not in self.removed)
-        self.variables[name] = ShellVariable(value, source, exported)
+        self.variables[name] = ShellVariable(value, source, export or (known is not None and known.exported))
 
-    def export(self, name: str, source: Source) -> None:
+    def export(self, name: str) -> None:
         """Let programs see it."""
-        value = self.value(name)
-        if value is not None:
-            self.assign(name, value, self.variables[name].source if name in self.variables else source, export=True)
+        if name in self.variables:
+            self.variables[name] = replace(self.variables[name], exported=True)
 
     def unset(self, name: str) -> None:
         """Take it away."""
         self.variables.pop(name, None)
         self.functions.pop(name, None)
-        self.removed |= {name}
 
     def place(self, path: str) -> str:
         """``path`` of the script as seen from the user's folder."""
@@ -117,14 +118,10 @@ def merge_states(one: ShellState, other: ShellState, parts: UnknownParts, source
     because = say("it depends on the condition in line {line}", line=source.line or 0)
     for name in {*one.variables, *other.variables}:
         first, second = one.variables.get(name), other.variables.get(name)
-        if first == second:
-            continue
         known = first or second
-        assert known is not None
-        a, b = one.value(name), other.value(name)
-        mark = parts.mark(f"${name}", because, known.source)
-        state.variables[name] = replace(known, value=_either(a, b, mark))
-    state.removed = one.removed & other.removed
+        if first != second and known is not None:
+            mark = parts.mark(f"${name}", because, known.source)
+            state.variables[name] = replace(known, value=_either(one.value(name), other.value(name), mark))
     if one.arguments != other.arguments:
         state.arguments = merge_lists(one.arguments, other.arguments, parts.mark("$@", because, source))
     if one.folder != other.folder:
@@ -136,5 +133,5 @@ def _either(a: ShellValue | None, b: ShellValue | None, mark: str) -> ShellValue
     if isinstance(a, list) and isinstance(b, list):
         return merge_lists(a, b, mark)
     if isinstance(a, str) and isinstance(b, str):
-        return a if a == b else merge_texts(a, b, mark)
+        return a if a == b else " ".join(merge_lists(a.split(" "), b.split(" "), mark))
     return [mark] if isinstance(a, list) or isinstance(b, list) else mark

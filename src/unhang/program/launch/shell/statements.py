@@ -1,55 +1,39 @@
-"""A shell script, statement by statement, as the shell would go through it. Nothing is run.
+"""The statements of a shell script, in the order in which the shell would come to them. Nothing is run.
 
 Where a condition is known only when it runs, both branches are followed, and what they leave different is not known.
+A loop over words is followed word by word; any other loop once, and what it changes is not known.
 """
 
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from unhang.findings import Source
-from unhang.program.launch.follow_session import MAX_DEPTH, FollowSession, ScriptFrame
-from unhang.program.launch.shell import loops, simple_commands
-from unhang.program.launch.shell.builtins import TEST_COMMANDS, builtin
+from unhang.program.launch.shell.arithmetic import evaluate_arithmetic
+from unhang.program.launch.shell.builtins import TEST_COMMANDS, export_words
+from unhang.program.launch.shell.commands import assign, run_command, run_redirected, run_script
 from unhang.program.launch.shell.conditions import arithmetic_condition, evaluate_condition
-from unhang.program.launch.shell.parser import first_error, parse_script
 from unhang.program.launch.shell.partly_known_text import is_known
+from unhang.program.launch.shell.session import FollowSession, ScriptFrame
 from unhang.program.launch.shell.state import ShellFunction, ShellState, merge_states
-from unhang.program.launch.shell.word_expansion import UNKNOWN_MARK, expand_text, expand_words
-from unhang.sentences import say
+from unhang.program.launch.shell.words import expand_text, expand_words
 
-_BODIES = ("program", "compound_statement", "do_group", "else_clause", "subshell")
-
-
-def run_file(session: FollowSession, state: ShellState, path: str, script: str, line: int | None = None) -> bool | None:
-    """Go through ``script``, which is the file at ``path``, or stands in its ``line``."""
-    tree, code, trouble = parse_script(script.encode("utf-8", "replace"))
-    if tree is None:
-        assert trouble is not None
-        session.note(trouble, Source(path))
-        return None
-    if session.depth >= MAX_DEPTH:
-        session.note(say("scripts that start each other, more than {count} deep", count=MAX_DEPTH), Source(path))
-        return None
-    session.depth += 1
-    frame = ScriptFrame(session, state, path, code, run, line=line)
-    for torn in first_error(tree):
-        session.note(say("this could not be read as shell, so what follows may be wrong"), frame.source(torn))
-    try:
-        return run(frame, tree)
-    except RecursionError:
-        session.note(say("it is nested too deeply to be followed"), Source(path))
-        return None
-    finally:
-        session.depth -= 1
+MAX_ROUNDS = 64
+_COUNTED = re.compile(r"(\w+)\s*(\+\+|--|[-+*/]?=)\s*(.*)", re.DOTALL)
 
 
-def run_text(session: FollowSession, state: ShellState, script: str, source: Source | None) -> bool | None:
-    """``eval``, ``sh -c``, ``ssh``: a script inside a script, or inside what the user types."""
-    return run_file(session, state, *(("command", script) if source is None else (source.path, script, source.line)))
+def read_script(session: FollowSession, state: ShellState, path: str, script: str, line: int | None = None) -> None:
+    """Go through ``script``, the file at ``path`` or a text in its ``line``; what it starts waits in the session."""
+    run_script(session, state, run, path, script, line)
+
+
+def read_text(session: FollowSession, state: ShellState, script: str, source: Source | None) -> None:
+    """``sh -c``, ``ssh``: a script inside a script, or inside what the user types."""
+    read_script(session, state, *(("command", script) if source is None else (source.path, script, source.line)))
 
 
 def run(frame: ScriptFrame, node: Any) -> bool | None:
@@ -59,9 +43,7 @@ def run(frame: ScriptFrame, node: Any) -> bool | None:
     known = _BY_KIND.get(node.type)
     if known is not None:
         return known(frame, node)
-    if node.type == "ERROR":
-        return _all(frame, [child for child in node.named_children if child.type in _BY_KIND])
-    return None
+    return _all(frame, [child for child in node.named_children if child.type in _BY_KIND]) if node.is_error else None
 
 
 def _all(frame: ScriptFrame, nodes: Sequence[Any]) -> bool | None:
@@ -73,10 +55,12 @@ def _all(frame: ScriptFrame, nodes: Sequence[Any]) -> bool | None:
 
 
 def _body(frame: ScriptFrame, node: Any) -> bool | None:
-    if node.type == "compound_statement" and frame.text(node).startswith("(("):
+    if frame.text(node).startswith("(("):
         return _arithmetic(frame, node)
-    if node.type != "subshell":
-        return _all(frame, node.named_children)
+    return _all(frame, node.named_children)
+
+
+def _subshell(frame: ScriptFrame, node: Any) -> bool | None:
     kept = frame.state
     frame.state = kept.copy()
     status = _all(frame, node.named_children)
@@ -85,8 +69,16 @@ def _body(frame: ScriptFrame, node: Any) -> bool | None:
 
 
 def _arithmetic(frame: ScriptFrame, node: Any) -> bool | None:
+    """``((i++))``, ``((i += 2))``, ``((i > 2))``."""
     words = frame.text(node)[2:-2].strip()
-    loops.apply_counter(frame, words, frame.source(node))
+    found = _COUNTED.fullmatch(words)
+    if found is not None and not found[3].startswith("="):
+        name, sign, amount = found.groups()
+        said = {"++": f"{name}+1", "--": f"{name}-1", "=": amount}.get(sign, f"{name}{sign[:1]}({amount})")
+        number = evaluate_arithmetic(said, frame.state)
+        source = frame.source(node)
+        value = frame.unknown_variable(name, source) if number is None else str(number)
+        frame.state.assign(name, value, source)
     return arithmetic_condition(frame, words)
 
 
@@ -97,7 +89,7 @@ def _list(frame: ScriptFrame, node: Any) -> bool | None:
     if status is None and not _is_asked(frame, left):
         status = True  # a program is taken to succeed
     if status is None:
-        follow_branches(frame, node, lambda: run(frame, right), lambda: None)
+        _follow_both(frame, node, lambda: run(frame, right), lambda: None)
         return None
     return run(frame, right) if status == wanted else status
 
@@ -109,13 +101,15 @@ def _is_asked(frame: ScriptFrame, node: Any) -> bool:
     return node.type != "command" or frame.text(node).split(maxsplit=1)[0] in TEST_COMMANDS
 
 
-def follow_branches(frame: ScriptFrame, node: Any, one: Callable[[], Any], other: Callable[[], Any]) -> None:
-    """Follow both, and go on with what they agree on."""
+def _follow_both(
+    frame: ScriptFrame, node: Any, one: Callable[[], Any], other: Callable[[], Any], *, is_asked: bool = True
+) -> None:
+    """Follow two branches, and go on with what they agree on."""
     start, source = frame.state, frame.source(node)
     ends = []
     for way in (one, other):
         frame.state = start.copy()
-        frame.state.conditions = (*start.conditions, source)
+        frame.state.conditions = (*start.conditions, source) if is_asked else start.conditions
         way()
         frame.state.conditions = start.conditions
         ends.append(frame.state)
@@ -129,59 +123,103 @@ def _if(frame: ScriptFrame, node: Any) -> bool | None:
 
 def _clauses(frame: ScriptFrame, node: Any, clauses: list[Any]) -> bool | None:
     if not clauses:
-        last = [child for child in node.named_children if child.type == "else_clause"]
-        return _all(frame, last)
-    conditions, body = _parts(clauses[0])
+        return _all(frame, [child for child in node.named_children if child.type == "else_clause"])
+    parts = [child for child in clauses[0].children if child.type not in ("elif_clause", "else_clause")]
+    then = next((at for at, child in enumerate(parts) if child.type == "then"), len(parts))
+    conditions, body = ([child for child in some if child.is_named] for some in (parts[:then], parts[then:]))
     status = _all(frame, conditions)
     if status is None:
-        follow_branches(frame, clauses[0], lambda: _all(frame, body), lambda: _clauses(frame, node, clauses[1:]))
+        _follow_both(frame, clauses[0], lambda: _all(frame, body), lambda: _clauses(frame, node, clauses[1:]))
         return None
     return _all(frame, body) if status else _clauses(frame, node, clauses[1:])
 
 
-def _parts(clause: Any) -> tuple[list[Any], list[Any]]:
-    conditions: list[Any] = []
-    body: list[Any] = []
-    into = conditions
-    for child in clause.children:
-        if child.type == "then":
-            into = body
-        elif child.is_named and child.type not in ("elif_clause", "else_clause", "comment"):
-            into.append(child)
-    return conditions, body
-
-
 def _case(frame: ScriptFrame, node: Any) -> bool | None:
     subject = expand_text(frame, node.child_by_field_name("value"))
-    items = [child for child in node.named_children if child.type == "case_item"]
-    return _items(frame, subject, items)
+    return _items(frame, subject, [child for child in node.named_children if child.type == "case_item"])
 
 
 def _items(frame: ScriptFrame, subject: str, items: list[Any]) -> bool | None:
     for at, item in enumerate(items):
-        patterns = [expand_text(frame, one) for one in item.children_by_field_name("value")]
-        body = [one for one in item.named_children if one not in item.children_by_field_name("value")]
+        values = item.children_by_field_name("value")
+        patterns = [expand_text(frame, one).replace("\\", "") for one in values]
+        body = [one for one in item.named_children if one not in values]
         if "*" in patterns:
             return _all(frame, body)
         if not is_known(subject):
-            follow_branches(frame, item, partial(_all, frame, body), partial(_items, frame, subject, items[at + 1 :]))
+            _follow_both(frame, item, partial(_all, frame, body), partial(_items, frame, subject, items[at + 1 :]))
             return None
-        if any(fnmatch.fnmatchcase(subject, pattern.replace("\\", "")) for pattern in patterns):
+        if any(fnmatch.fnmatchcase(subject, pattern) for pattern in patterns):
             return _all(frame, body)
     return True
+
+
+def _for(frame: ScriptFrame, node: Any) -> bool | None:
+    name, values = frame.text(node.child_by_field_name("variable")), node.children_by_field_name("value")
+    named = any(child.type == "in" for child in node.children)
+    words = [word for value in values for word in expand_words(frame, value)] if named else list(frame.state.arguments)
+    for word in words[:MAX_ROUNDS]:
+        if frame.state.ended:
+            break
+        frame.state.assign(name, word, frame.source(node))
+        _round(frame, node)
+    _leave_loop(frame)
+    return True
+
+
+def _while(frame: ScriptFrame, node: Any) -> bool | None:
+    conditions = [one for one in node.children_by_field_name("condition") if one.is_named]
+    ends_at = node.children[0].type == "until"
+    for _ in range(MAX_ROUNDS):
+        status = _all(frame, conditions)
+        if status is ends_at:
+            break
+        if status is None:
+            _perhaps(frame, node, is_asked=True)
+            break
+        before = frame.state.copy()
+        _round(frame, node)
+        if frame.state.ended or (before.variables, before.arguments) == (frame.state.variables, frame.state.arguments):
+            break
+    _leave_loop(frame)
+    return True
+
+
+def _counted(frame: ScriptFrame, node: Any) -> bool | None:
+    """``for ((i = 0; i < n; i++))``."""
+    first = node.child_by_field_name("initializer")
+    found = None if first is None else _COUNTED.fullmatch(frame.text(first).strip())
+    if found is not None:
+        frame.state.assign(found[1], frame.unknown_variable(found[1], frame.source(node)), frame.source(node))
+    _perhaps(frame, node, is_asked=False)
+    return True
+
+
+def _perhaps(frame: ScriptFrame, node: Any, *, is_asked: bool) -> None:
+    """A loop of which only running tells how often it is gone through."""
+    _follow_both(frame, node, lambda: _round(frame, node), lambda: None, is_asked=is_asked)
+    _leave_loop(frame)
+
+
+def _leave_loop(frame: ScriptFrame) -> None:
+    frame.state.ended = "" if frame.state.ended == "break" else frame.state.ended
+
+
+def _round(frame: ScriptFrame, node: Any) -> None:
+    run(frame, node.child_by_field_name("body") or node.named_children[-1])
+    frame.state.ended = "" if frame.state.ended == "continue" else frame.state.ended
 
 
 def _pipeline(frame: ScriptFrame, node: Any) -> bool | None:
     stages = [child for child in node.named_children if child.type != "comment"]
     kept_in, kept_out, status = frame.stdin, frame.output, None
-    for stage in stages:
-        last = stage is stages[-1]
-        frame.output = kept_out if last else []
-        status = run(frame, stage)
-        if not last:
-            told = "".join(frame.output or ())
-            frame.stdin = None if UNKNOWN_MARK in told else told
-    frame.stdin, frame.output = kept_in, kept_out
+    for stage in stages[:-1]:
+        frame.output = []
+        run(frame, stage)
+        frame.stdin = frame.printed()
+    frame.output = kept_out
+    status = run(frame, stages[-1])
+    frame.stdin = kept_in
     return status
 
 
@@ -197,22 +235,18 @@ def _define(frame: ScriptFrame, node: Any) -> bool | None:
 
 
 def _assignment(frame: ScriptFrame, node: Any) -> bool | None:
-    simple_commands.assign(frame, node)
+    assign(frame, node)
     return True
 
 
 def _declaration(frame: ScriptFrame, node: Any) -> bool | None:
-    keyword = node.children[0].type
-    export = keyword == "export" or any(frame.text(child) == "-x" for child in node.named_children)
+    """``export``, ``declare -x``, ``local``."""
+    export = node.children[0].type == "export" or any(frame.text(child) == "-x" for child in node.named_children)
     for child in node.named_children:
         if child.type == "variable_assignment":
-            simple_commands.assign(frame, child, export=export)
-        elif child.type == "variable_name" and export:
-            frame.state.export(frame.text(child), frame.source(child))
-        elif export and child.type not in ("word", "comment"):
-            own = builtin(["export"])
-            assert own is not None
-            own(frame, expand_words(frame, child), frame.source(child))
+            assign(frame, child, export=export)
+        elif export and child.type != "comment":
+            export_words(frame, expand_words(frame, child), frame.source(child))
     return True
 
 
@@ -223,21 +257,24 @@ def _unset(frame: ScriptFrame, node: Any) -> bool | None:
 
 
 _BY_KIND: dict[str, Callable[[ScriptFrame, Any], bool | None]] = {
-    **dict.fromkeys(_BODIES, _body),
+    **dict.fromkeys(
+        ("program", "do_group", "else_clause", "variable_assignments"), lambda f, n: _all(f, n.named_children)
+    ),
+    "compound_statement": _body,
+    "subshell": _subshell,
     "list": _list,
     "if_statement": _if,
     "case_statement": _case,
-    "for_statement": loops.run_for_loop,
-    "c_style_for_statement": loops.run_counted_loop,
-    "while_statement": loops.run_while_loop,
+    "for_statement": _for,
+    "c_style_for_statement": _counted,
+    "while_statement": _while,
     "pipeline": _pipeline,
     "negated_command": _negated,
     "test_command": evaluate_condition,
-    "redirected_statement": simple_commands.run_redirected,
-    "command": simple_commands.run_command,
+    "redirected_statement": run_redirected,
+    "command": run_command,
     "function_definition": _define,
     "variable_assignment": _assignment,
-    "variable_assignments": lambda frame, node: _all(frame, node.named_children),
     "declaration_command": _declaration,
     "unset_command": _unset,
 }

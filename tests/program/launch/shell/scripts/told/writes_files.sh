@@ -6,4 +6,4 @@ cat <<'EOF' > plain.txt
 $N
 EOF
 echo more >> plain.txt
-bash node.sh $(cat plain.txt | wc -l)
+bash node.sh "$(cat plain.txt)"

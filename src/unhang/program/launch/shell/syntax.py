@@ -1,10 +1,9 @@
-"""Shell scripts as syntax trees, by tree-sitter's grammar of bash."""
+"""Shell scripts as syntax trees, by tree-sitter's grammar of bash, and the queries that are put to them."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
 from functools import cache, partial
 from typing import Any
 
@@ -16,14 +15,23 @@ MAX_BYTES, MAX_PIPES = 1 << 17, 2000
 """The time and the memory of the parser (0.26.1) grow with the square of a pipeline's length: 7 s for 16,000."""
 _LAST_CONTINUATION = re.compile(rb"\\\s*\Z")
 """A backslash at the end of the file, which bash takes and the grammar does not."""
+_NOT_SHELL = "[(ERROR) (MISSING)] @found"
+_ASSIGNED_BEFORE = "(command (variable_assignment) @found . name: (_) @name)"
 
 
 @cache
-def _parser() -> Any:
+def _query(query: str) -> Any:
+    import tree_sitter
+
+    return tree_sitter.Query(_language(), query)
+
+
+@cache
+def _language() -> Any:
     import tree_sitter
     import tree_sitter_bash
 
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+    return tree_sitter.Language(tree_sitter_bash.language())
 
 
 def parse_script(code: bytes) -> tuple[Any, bytes, Text | None]:
@@ -40,10 +48,12 @@ def parse_script(code: bytes) -> tuple[Any, bytes, Text | None]:
 
 def _parsed(code: bytes) -> tuple[Any, bytes, Text | None]:
     """The grammar (0.25.1) takes `A=1 B=2` and the line below for one command: a semicolon parts them."""
+    import tree_sitter
+
     until = time.monotonic() + LIMIT_S
     tree = None
     for _ in range(MAX_REPAIRS):
-        tree = _parser().parse(partial(_piece, code, until)).root_node
+        tree = tree_sitter.Parser(_language()).parse(partial(_piece, code, until)).root_node
         if time.monotonic() > until:
             return None, code, say("the script was not parsed in {seconds:.0f} s", seconds=LIMIT_S)
         ends = sorted(_swallowed(tree, code), reverse=True)
@@ -59,25 +69,19 @@ def _piece(code: bytes, until: float, at: int, point: object) -> bytes:  # noqa:
     return code[at : at + PIECE] if time.monotonic() < until else b""
 
 
-def _swallowed(node: Any, code: bytes) -> Iterator[int]:
+def _matches(tree: Any, query: str) -> list[dict[str, list[Any]]]:
+    import tree_sitter
+
+    return [found for _, found in tree_sitter.QueryCursor(_query(query)).matches(tree)]
+
+
+def _swallowed(tree: Any, code: bytes) -> list[int]:
     """Where the assignments of a line end that were taken together with the next line."""
-    waiting = [node]
-    while waiting:
-        one = waiting.pop()
-        waiting += one.named_children
-        given = [child for child in one.named_children if child.type == "variable_assignment"]
-        name = one.child_by_field_name("name") if one.type == "command" and given else None
-        between = code[given[-1].end_byte : name.start_byte] if name is not None else b""
-        if b"\n" in between and b"\\\n" not in between:
-            yield given[-1].end_byte
+    ends = [(one["found"][-1].end_byte, one["name"][0].start_byte) for one in _matches(tree, _ASSIGNED_BEFORE)]
+    return [end for end, name in ends if b"\n" in code[end:name] and b"\\\n" not in code[end:name]]
 
 
-def first_error(tree: Any) -> list[Any]:
-    """The first place that is no shell, in order of the text; none in most scripts."""
-    waiting = [tree] if tree.has_error else []
-    while waiting:
-        one = waiting.pop()
-        if one.is_error or one.is_missing:
-            return [one]
-        waiting += [child for child in reversed(one.children) if child.has_error]
-    return []
+def first_error(tree: Any) -> Any:
+    """The first place that is no shell, in order of the text; None in most scripts."""
+    found = [node for one in _matches(tree, _NOT_SHELL) for node in one["found"]] if tree.has_error else []
+    return min(found, key=lambda node: node.start_byte, default=None)

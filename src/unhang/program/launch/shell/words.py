@@ -1,4 +1,4 @@
-"""Words of a shell script: quoting, variables with defaults, arrays, substitutions, arithmetic."""
+"""Words of a shell script: quoting, blanks that part words, and what is expanded inside them."""
 
 from __future__ import annotations
 
@@ -7,25 +7,22 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from unhang.program.launch.follow_session import ScriptFrame
-from unhang.program.launch.shell import parameter_expansion
 from unhang.program.launch.shell.arithmetic import evaluate_arithmetic
+from unhang.program.launch.shell.parameters import expand_parameter
+from unhang.program.launch.shell.session import ScriptFrame
 from unhang.sentences import say
 
-UNKNOWN_MARK = "\ue002"
-"""In the output of a substitution: a program printed something here."""
-_BREAK = None
-_SIGNS = {"simple_expansion": b"$", "expansion": b"$", "arithmetic_expansion": b"$"}
 _RANGE = re.compile(r"\{(-?\d+)\.\.(-?\d+)\}")
 MAX_RANGE = 256
 MAX_WORDS, MAX_CHARACTERS = 4096, 1 << 17
+_ESCAPED = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"'}
 Segment = tuple[str, bool] | None
 """A text and whether blanks part it; None: a new word begins."""
 
 
 def expand_words(frame: ScriptFrame, node: Any) -> list[str]:
     """The words that ``node`` becomes: none for an empty variable, several for ``"${ARGS[@]}"``."""
-    found = _RANGE.fullmatch(frame.text(node)) if node.type in ("brace_expression", "concatenation", "word") else None
+    found = _RANGE.fullmatch(frame.text(node))
     if found and abs(int(found[2]) - int(found[1])) < MAX_RANGE:
         first, last = int(found[1]), int(found[2])
         return [str(number) for number in (range(first, last + 1) if first <= last else range(first, last - 1, -1))]
@@ -40,15 +37,19 @@ def expand_text(frame: ScriptFrame, node: Any) -> str:
     return frame.unknown(node, say("it grows without end")) if len(value) > MAX_CHARACTERS else value
 
 
+def expand_heredoc(frame: ScriptFrame, node: Any) -> str:
+    """A here-document whose parts are expanded."""
+    return "".join(part[0] for part in _between(frame, node, node.start_byte, node.end_byte) if part)
+
+
 def _joined(segments: Iterator[Segment]) -> Iterator[str]:
     word: str | None = None
     for segment in segments:
-        if segment is _BREAK:
+        if segment is None:
             if word is not None:
                 yield word
             word = None
             continue
-        assert segment is not None
         value, splits = segment
         if not splits:
             word = (word or "") + value
@@ -78,8 +79,10 @@ def _segments(frame: ScriptFrame, node: Any, *, quoted: bool) -> Iterator[Segmen
         yield from _between(frame, node, node.start_byte + 1, node.end_byte - 1)
     elif kind in ("simple_expansion", "expansion"):
         yield from _parameter(frame, node, quoted=quoted)
-    elif kind in _COMPUTED:
-        yield _COMPUTED[kind](frame, node), not quoted
+    elif kind == "command_substitution":
+        yield _substitution(frame, node), not quoted
+    elif kind == "arithmetic_expansion":
+        yield _arithmetic(frame, node), not quoted
     else:
         yield _literal(frame, node), False
 
@@ -91,21 +94,21 @@ def _is_one_list(frame: ScriptFrame, node: Any) -> bool:
 
 
 def _literal(frame: ScriptFrame, node: Any) -> str:
-    if node.type == "raw_string":
-        return frame.text(node)[1:-1]
-    if node.type == "ansi_c_string":
-        return _ansi(frame.text(node)[2:-1])
-    if node.type == "process_substitution":
-        return frame.unknown(node, say("only running it tells"))
-    return _plain(frame, node)
-
-
-def _plain(frame: ScriptFrame, node: Any) -> str:
     word = frame.text(node)
+    if node.type == "raw_string":
+        return word[1:-1]
+    if node.type == "ansi_c_string":
+        return re.sub(r"\\(.)", lambda found: _ESCAPED.get(found[1], found[0]), word[2:-1])
+    if node.type == "process_substitution":
+        return frame.unknown(node)
     if word == "~" or word.startswith("~/"):
         home = frame.state.value("HOME")
         word = (home if isinstance(home, str) else "~") + word[1:]
-    return re.sub(r"\\(\n|.)", lambda found: "" if found[1] == "\n" else found[1], word, flags=re.DOTALL)
+    return re.sub(r"\\(\n|.)", _without_backslash, word, flags=re.DOTALL)
+
+
+def _without_backslash(found: re.Match[str]) -> str:
+    return "" if found[1] == "\n" else found[1]
 
 
 def _between(frame: ScriptFrame, node: Any, start: int, end: int) -> Iterator[Segment]:
@@ -114,45 +117,33 @@ def _between(frame: ScriptFrame, node: Any, start: int, end: int) -> Iterator[Se
     for child in node.named_children:
         if child.type in ("string_content", "heredoc_content"):
             continue
-        start_of_child = (
-            frame.code.find(_SIGNS[child.type], child.start_byte) if child.type in _SIGNS else child.start_byte
-        )
-        yield _unescaped(frame.code[at:start_of_child]), False  # blanks may be counted among the child
+        begin = child.start_byte
+        if child.type.endswith("expansion"):  # blanks may be counted among the child
+            begin = frame.code.find(b"$", begin)
+        yield _unescaped(frame.code[at:begin]), False
         yield from _segments(frame, child, quoted=True)
         at = child.end_byte
     yield _unescaped(frame.code[at:end]), False
 
 
-def expand_heredoc(frame: ScriptFrame, node: Any) -> str:
-    """A here-document whose parts are expanded."""
-    return "".join(part[0] for part in _between(frame, node, node.start_byte, node.end_byte) if part)
-
-
 def _unescaped(code: bytes) -> str:
-    said = code.decode("utf-8", "replace")
-    return re.sub(r'\\([$`"\\\n])', lambda found: "" if found[1] == "\n" else found[1], said)
-
-
-def _ansi(word: str) -> str:
-    kinds = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"'}
-    return re.sub(r"\\(.)", lambda found: kinds.get(found[1], found[0]), word)
+    return re.sub(r'\\([$`"\\\n])', _without_backslash, code.decode("utf-8", "replace"))
 
 
 def _parameter(frame: ScriptFrame, node: Any, *, quoted: bool) -> Iterator[Segment]:
-    value, apart = parameter_expansion.expand_parameter(frame, node, expand_text)
+    value, apart = expand_parameter(frame, node, expand_text)
     if isinstance(value, str):
         yield value, not quoted
-        return
-    if not apart:  # "$*"
+    elif not apart:  # "$*"
         yield " ".join(value), not quoted
-        return
-    for at, one in enumerate(value):
-        if at:
-            yield _BREAK
-        yield one, not quoted
+    else:
+        for at, one in enumerate(value):
+            if at:
+                yield None
+            yield one, not quoted
 
 
-def expand_substitution(frame: ScriptFrame, node: Any) -> str:
+def _substitution(frame: ScriptFrame, node: Any) -> str:
     """What ``$(…)`` prints, where that can be told without running it."""
     if frame.text(node).startswith("$((") and [child.type for child in node.named_children] == ["subshell"]:
         return _arithmetic(frame, node)  # as the grammar (0.25.1) takes it inside ${X:-$((…))}
@@ -160,16 +151,10 @@ def expand_substitution(frame: ScriptFrame, node: Any) -> str:
     inner.state.ended = ""
     for child in node.named_children:
         inner.run(inner, child)
-    printed = "".join(inner.output or ())
-    if UNKNOWN_MARK in printed or frame.session.depth < 0:
-        return frame.unknown(node, say("only running it tells"))
-    return printed.rstrip("\n")
+    printed = inner.printed()
+    return frame.unknown(node) if printed is None else printed.rstrip("\n")
 
 
 def _arithmetic(frame: ScriptFrame, node: Any) -> str:
-    words = "".join(part[0] for part in _between(frame, node, node.start_byte, node.end_byte) if part)
-    number = evaluate_arithmetic(words.removeprefix("$((").removesuffix("))"), frame.state)
-    return frame.unknown(node, say("only running it tells")) if number is None else str(number)
-
-
-_COMPUTED = {"command_substitution": expand_substitution, "arithmetic_expansion": _arithmetic}
+    number = evaluate_arithmetic(expand_heredoc(frame, node).removeprefix("$((").removesuffix("))"), frame.state)
+    return frame.unknown(node) if number is None else str(number)

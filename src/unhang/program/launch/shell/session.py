@@ -1,4 +1,4 @@
-"""What is shared while one command is followed: files, marks, what was started, what was not understood."""
+"""What is shared while one command is followed: files, marks, commands that wait to be followed, what stays unknown."""
 
 from __future__ import annotations
 
@@ -18,21 +18,23 @@ MAX_STEPS, MAX_DEPTH = 20_000, 24
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramStart:
-    """A program is started: its words from the launcher on, by ``state``, at ``source``."""
+class StartedCommand:
+    """Words that ``state`` starts at ``source``; None: the user types them. ``stdin``: what they read, if known."""
 
     words: tuple[str, ...]
     state: ShellState
     source: Source | None
+    stdin: str | None = None
 
 
 @dataclass(slots=True)
 class FollowSession:
-    """What following one command found: programs it starts, notes, and parts that stay unknown."""
+    """What following one command found so far."""
 
     machine: Machine
     parts: UnknownParts = field(default_factory=UnknownParts)
-    starts: list[ProgramStart] = field(default_factory=list)
+    commands: list[StartedCommand] = field(default_factory=list)
+    """What scripts start, in their order; not followed yet."""
     notes: dict[NotUnderstood, None] = field(default_factory=dict)
     written: dict[str, str] = field(default_factory=dict)
     """Files that the scripts themselves make."""
@@ -41,7 +43,6 @@ class FollowSession:
     exits: list[Source] = field(default_factory=list)
     """Where a script ends itself."""
     steps: int = 0
-    depth: int = 0
 
     def note(self, text: Text, source: Source | None = None) -> None:
         """Something was not understood."""
@@ -93,16 +94,17 @@ class FollowSession:
 
 @dataclass(slots=True)
 class ScriptFrame:
-    """Execution context of one script, function or substitution."""
+    """One script, function or substitution while it is gone through."""
 
     session: FollowSession
     state: ShellState
     file: str
     code: bytes
     run: Callable[[ScriptFrame, Any], bool | None]
+    """One statement: whether it succeeds; None where that is not known."""
     stdin: str | None = None
-    output: list[str] | None = None
-    """What is printed; None where nobody reads it."""
+    output: list[str | None] | None = None
+    """What is printed, None in it for what a program prints; None where nobody reads it."""
     line: int | None = None
     """Of the file, where the code is a text inside it."""
     assigning: str = ""
@@ -117,11 +119,21 @@ class ScriptFrame:
         said = self.code[node.start_byte : node.end_byte].decode("utf-8", "replace")
         return said.lstrip(" \t\n\\") if node.type in ("expansion", "simple_expansion") else said
 
-    def unknown(self, node: Any, because: Text, *, unset: bool = False) -> str:
+    def unknown(self, node: Any, because: Text | None = None, *, unset: bool = False) -> str:
         """A mark for ``node``."""
+        because = because or say("only running it tells")
         return self.session.parts.mark(self.text(node), because, self.source(node), unset=unset)
 
-    def say_output(self, text: str) -> None:
-        """Print ``text`` where output is read."""
+    def unknown_variable(self, name: str, source: Source) -> str:
+        """A mark for what the variable ``name`` holds from ``source`` on."""
+        return self.session.parts.mark(f"${name}", say("only running it tells"), source)
+
+    def say_output(self, text: str | None) -> None:
+        """Print ``text`` where output is read; None: something that only running tells."""
         if self.output is not None:
             self.output.append(text)
+
+    def printed(self) -> str | None:
+        """All of the output; None where a part of it is not known."""
+        parts = [part for part in self.output or () if part is not None]
+        return "".join(parts) if len(parts) == len(self.output or ()) else None
