@@ -59,10 +59,10 @@ def a_disk_for_no_checkpoint(free: int) -> object:
     return said(disk_space, place(free))
 
 
-@turns("device_crowded.full_share")
+@turns("devices.full_share")
 def a_taken_card(share: float) -> object:
     here = situation([card(0, used=round(share * 48 * GB))])
-    return [_kind(answer) for answer in device_crowded.ask(here)]
+    return [_kind(answer) for answer in device_crowded(here)]
 
 
 @turns("limits.enough_locked_memory")

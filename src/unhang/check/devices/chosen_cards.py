@@ -109,6 +109,11 @@ def better_choice(cards: Cards, ways: CardTopology, chosen: ChosenCards) -> tupl
     return best if nearer or crowded else None
 
 
+def variable_for(cards: Sequence[Card]) -> dict[str, str]:
+    """The variable that chooses ``cards``."""
+    return {"CUDA_VISIBLE_DEVICES": ",".join(str(card.index) for card in cards)}
+
+
 def topology_from_numa(cards: Cards, bus: PciCards) -> CardTopology:
     """What NUMA nodes alone tell: cards of one node, or of two. Nothing where a card's node is not known."""
     nodes = {card.bus: card.numa for card in bus.cards}

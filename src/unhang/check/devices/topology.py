@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from unhang.sentences import say
+
 Pair = tuple[int, int]
 DISTANCES = ("NV", "PIX", "PXB", "PHB", "NODE", "SYS")
 """Ways between two cards as nvidia-smi names them, nearest first; NV is NVLink."""
+BETWEEN = (
+    say("NVLink"),
+    say("one PCIe switch"),
+    say("several PCIe switches"),
+    say("the processor's PCIe host bridge"),
+    say("several host bridges of one processor"),
+    say("the link between processors"),
+)
+"""What lies between, in words."""
 
 
 @dataclass(frozen=True, slots=True)

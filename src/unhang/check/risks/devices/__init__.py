@@ -1,1 +1,0 @@
-"""Risks in the accelerators, their driver and how they are connected."""
