@@ -119,6 +119,18 @@ def test_a_better_choice_is_idle_of_one_kind_and_nearer() -> None:
     assert [one.index for one in better] == [2, 3]
 
 
+@pytest.mark.parametrize("names", ["AABB", "BBAA"])
+def test_of_as_many_cards_of_two_kinds_the_kind_of_the_first_is_taken(names: str) -> None:
+    cards = [card(index, name) for index, name in enumerate(names)]
+    chosen = find_chosen_cards(situation(cards, ("1", "2")))
+    assert chosen is not None
+
+    better = better_choice(Cards(tuple(cards)), CardTopology(), chosen)
+
+    assert better is not None
+    assert [one.index for one in better] == [0, 1]
+
+
 def test_cards_of_a_scheduler_are_not_exchanged() -> None:
     machine = StoredMachine(MACHINES / "l20_two_numa")
     machine.environment = {**machine.environment, "SLURM_JOB_ID": "71", "CUDA_VISIBLE_DEVICES": "6,7,8,9"}

@@ -97,7 +97,7 @@ def better_choice(cards: Cards, ways: CardTopology, chosen: ChosenCards) -> tupl
         return None
     wanted = len(chosen.cards)
     kinds = [card.name for card in chosen.cards]
-    kind = max(set(kinds), key=kinds.count, default="")
+    kind = max(kinds, key=kinds.count, default="")  # of as many of two kinds, the first card's
     free = [card for card in cards.cards if card.name == kind and not is_crowded(cards, card)]
     most = MAX_PAIRS // max(1, wanted * (wanted - 1) // 2)
     sets: Iterator[tuple[Card, ...]] = islice(combinations(free, wanted), most)
