@@ -9,12 +9,10 @@ from unhang.check.risks.all_risks import ALL_RISKS
 from unhang.check.risks.risk import Answer, Risk
 from unhang.check.suggested_environment import suggest_environment
 from unhang.diagnosis.internal_failures import withdraw_health
+from unhang.diagnosis.ranking import most_severe_first
 from unhang.findings import Certainty, Finding, NotChecked, PassedCheck, Severity, Status, Verdict
 from unhang.host.inspection_result import NodeInspection
 from unhang.sentences import say
-
-_WEIGHT = {Severity.STOPS: 0, Severity.SLOWS: 1, Severity.NOTE: 2}
-
 
 FOLLOWED = "program"
 """The check without which nothing is shown to be well, where it was asked: what was not read may hold anything."""
@@ -30,7 +28,7 @@ def judge(
     """The verdict on ``situations`` (one a node, or a rank under a launcher); only risks of ``checks`` are asked."""
     asked = set(checks)
     answers = [answer for risk in risks if risk.check in asked for answer in _ask(risk, situations)]
-    findings = ranked([answer for answer in answers if isinstance(answer, Finding)])
+    findings = _ranked([answer for answer in answers if isinstance(answer, Finding)])
     wrong = any(finding.severity is not Severity.NOTE for finding in findings)
     ranks = tuple(sorted({s.rank for s in situations if s.rank is not None}))
     not_checked = tuple(dict.fromkeys([*gaps, *(a for a in answers if isinstance(a, NotChecked))]))
@@ -47,7 +45,7 @@ def judge(
         checked=checked,
         suggested=suggest_environment(situations[0], findings, form) if situations else None,
     )
-    return withdraw_health(verdict)
+    return withdraw_health(None, verdict)
 
 
 def _ask(risk: Risk, situations: Sequence[NodeInspection]) -> Iterator[Answer]:
@@ -74,14 +72,14 @@ def _of_node(answer: Answer, node: str) -> Answer:
     return replace(answer, nodes=(node,)) if isinstance(answer, Finding) and not answer.nodes else answer
 
 
-def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+def _ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """What stops before what slows before notes; the same of several nodes once, with all their names."""
     joined: dict[tuple[str, str, str], Finding] = {}
     for finding in findings:
         key = (finding.check, finding.subject, str(finding.summary))
         known = joined.get(key)
         joined[key] = finding if known is None else replace(known, nodes=_both(known.nodes, finding.nodes))
-    return tuple(sorted(joined.values(), key=lambda f: (_WEIGHT[f.severity], -f.certainty.order, f.check, f.subject)))
+    return tuple(sorted(joined.values(), key=most_severe_first))
 
 
 def _both(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:

@@ -8,10 +8,10 @@ from functools import partial
 
 from unhang.causes.detector import Detector
 from unhang.diagnosis.detectors import ALL_DETECTORS, ask_detectors
-from unhang.diagnosis.differential import list_candidates
+from unhang.diagnosis.differential import lead_with_candidates
 from unhang.diagnosis.gaps import name_gaps, name_gaps_of_lead
 from unhang.diagnosis.grades import cap_by_gaps, cap_misplaced_findings, cap_unverified_claims
-from unhang.diagnosis.internal_failures import tell_own_failures
+from unhang.diagnosis.internal_failures import join_gaps, withdraw_health
 from unhang.diagnosis.lead_notes import note_late_ends, note_machine_state, note_marks, note_repeats, note_slowdown
 from unhang.diagnosis.ranking import rank
 from unhang.diagnosis.remaining_rank import name_remaining_rank
@@ -66,11 +66,11 @@ FROM_EVIDENCE = (
 )
 """What the evidence shows by itself. Every cap of a certainty comes before anything is ranked."""
 FROM_INCIDENTS = (
-    Pass(list_candidates, say("what usually lies behind it")),
+    Pass(lead_with_candidates, say("what usually lies behind it")),
     Pass(name_remaining_rank, _WHICH_RANK),
 )
 """What known incidents make likely where nothing else is."""
-AT_LAST = (Pass(tell_own_failures, _STATE),)
+AT_LAST = (Pass(join_gaps, _MISSING), Pass(withdraw_health, _STATE))
 PASSES = (*FROM_EVIDENCE, *FROM_INCIDENTS, *AT_LAST)
 
 

@@ -40,7 +40,7 @@ def features_of(facts: Facts, findings: Sequence[Finding]) -> frozenset[str]:
     return incident_features(facts) | {f"found:{f.cause.value}:{f.certainty.value}" for f in findings}
 
 
-def list_candidates(facts: Facts, verdict: Verdict) -> Verdict:
+def lead_with_candidates(facts: Facts, verdict: Verdict) -> Verdict:
     """Lists candidates where nothing is *likely* (below); the first of them leads where nothing at all was found.
 
     Causes that the order of time, who had come, or steps that grew slower before rule out (``ruled_out.py``) do not

@@ -9,12 +9,12 @@ from unhang.findings import Cause, Certainty, Finding, NotChecked, Severity, Sta
 from unhang.sentences import say
 
 
-def tell_own_failures(_: object, verdict: Verdict) -> Verdict:
-    """Tells each gap once, joins what unhang itself failed on, and calls nothing healthy then."""
+def join_gaps(_: object, verdict: Verdict) -> Verdict:
+    """Tells each gap once, those first on which unhang itself failed; several failures in one place are one."""
     once: dict[str, NotChecked] = {}
     for gap in _join_failures(verdict.not_checked):
         once.setdefault(str(gap.what), gap)
-    return withdraw_health(replace(verdict, not_checked=tuple(once.values())))
+    return replace(verdict, not_checked=tuple(once.values()))
 
 
 def _join_failures(gaps: Sequence[NotChecked]) -> list[NotChecked]:
@@ -34,8 +34,8 @@ def _join_failures(gaps: Sequence[NotChecked]) -> list[NotChecked]:
     return sorted(kept, key=lambda gap: not gap.failed)
 
 
-def withdraw_health(verdict: Verdict) -> Verdict:
-    """``verdict``; where unhang failed on a part and found the rest healthy: unknown."""
+def withdraw_health(_: object, verdict: Verdict) -> Verdict:
+    """Calls nothing healthy where unhang failed on a part of it."""
     failed = any(item.failed for item in verdict.unread) or any(item.failed for item in verdict.not_checked)
     if not failed or verdict.status is not Status.HEALTHY:
         return verdict

@@ -34,7 +34,7 @@ def rank(_: Facts, verdict: Verdict) -> Verdict:
 
 def rank_findings(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Most certain first, the root before what follows from it, each once."""
-    ordered = _joined(sorted(_without_answered_unknowns(findings), key=_order))
+    ordered = _joined(sorted(_without_answered_unknowns(findings), key=_most_certain_first))
     return tuple(_nested(_behind_their_roots(ordered)))
 
 
@@ -58,11 +58,21 @@ def _leads_to(root: Finding, other: Finding) -> bool:
     return root.cause is not other.cause and root.certainty.order >= other.certainty.order and explains(root, other)
 
 
+def _most_certain_first(finding: Finding) -> tuple[object, ...]:
+    return finding.severity is Severity.NOTE, *_order(finding)
+
+
+def most_severe_first(finding: Finding) -> tuple[object, ...]:
+    """The order where nothing has happened yet: what would stop the job, what would slow it, notes."""
+    return (Severity.STOPS, Severity.SLOWS, Severity.NOTE).index(finding.severity), *_order(finding)
+
+
 def _order(finding: Finding) -> tuple[object, ...]:
     unknown_but_guessed = finding.cause is Cause.UNKNOWN and finding.certainty is Certainty.POSSIBLE
     return (
-        finding.severity is Severity.NOTE,
         -finding.certainty.order,
+        finding.check,
+        finding.subject,
         unknown_but_guessed,
         precedence(finding.cause) if finding.cause in causes_that("takes-a-process") else len(Cause),
         0 if finding.grade is None else -strength(finding.grade),
