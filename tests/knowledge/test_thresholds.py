@@ -34,7 +34,7 @@ NO_JUDGEMENT = {
         "check/risks/configuration.py: DEFAULT_BATCH",
         "check/risks/configuration.py: DEFAULT_LIMIT_S",
         "check/risks/timers.py: GROUP_DEFAULT_S",
-        "check/risks/program/program_single_rank.py: SHORT_S",
+        "check/risks/program_work.py: SHORT_S",
         "check/risks/timers.py: (ON_BY_DEFAULT, KNOWS_BOTH_NAMES, DUMPS_BY_DEFAULT)",
         "check/risks/timers.py: DEFAULT_ENTRIES",
         "check/risks/storage.py: DEFAULT_LIMIT_S",

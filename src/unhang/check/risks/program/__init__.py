@@ -1,1 +1,0 @@
-"""Risks in the source of the program that will train."""
