@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from unhang.knowledge import messages
+from unhang.knowledge.job.torch_release_by_line import torch_version_from_line
 from unhang.knowledge.messages import MessageRow, bare_operation, load_messages, match_message, rank_list
 from unhang.knowledge.messages_page import messages_page
-from unhang.knowledge.torch_release_by_line import torch_version_from_line
 
 ROWS = load_messages()
 
