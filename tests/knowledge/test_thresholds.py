@@ -53,7 +53,6 @@ NO_JUDGEMENT = {
         "facts/alignment/group_table.py: _FARTHEST_LIFT",
         "check/network/firewall.py: _DEPTH",
         "facts/waiting/progress_from_stacks.py: _ALIKE",
-        "program/rank_dependence/rank_values.py: _ROUNDS",
         "facts/alignment/first_divergent_call.py: _FARTHEST",
         "facts/waiting/wait_graph.py: SAMPLE",
     },

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from unhang.evidence.items import SourceFile
 from unhang.facts.model import Facts, PendingCall, Stall
 from unhang.findings import Where
-from unhang.program.rank_dependence.rank_branches import expression_text
 from unhang.program.rank_dependence.rank_invariant_values import may_differ_by_rank
 from unhang.program.rank_dependence.rank_values import rank_values
-from unhang.program.syntax.syntax_tree import LinePosition, ParsedFile, call_name, find_parsed_file
+from unhang.program.syntax.syntax_tree import LinePosition, ParsedFile, call_name, expression_text, find_parsed_file
 
 ROOTED_OPERATIONS = {
     "broadcast",

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from unhang.evidence.items import SourceFile
 from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.findings import Where
-from unhang.program.rank_dependence.rank_branches import expression_text
 from unhang.program.rank_dependence.rank_invariant_values import has_equal_rounds, may_differ_by_rank
 from unhang.program.rank_dependence.step_loops import COLLECTIVE_CALLS, TRAINING_CALLS, step_loops
 from unhang.program.rank_dependence.value_for_rank import test_value
@@ -24,6 +23,7 @@ from unhang.program.syntax.syntax_tree import (
     ParsedFile,
     blocks,
     call_name,
+    expression_text,
     find_parsed_file,
     last_line,
     own_nodes,

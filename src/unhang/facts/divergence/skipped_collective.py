@@ -13,8 +13,7 @@ from itertools import product
 from unhang.evidence.items import Frame
 from unhang.facts.model import Facts, PendingCall, WaitEdge
 from unhang.facts.stacks.stack_divergence import common_block, first_differing_frames
-from unhang.program.rank_dependence.rank_branches import expression_text
-from unhang.program.syntax.syntax_tree import LinePosition, ParsedFile, find_parsed_file
+from unhang.program.syntax.syntax_tree import LinePosition, ParsedFile, expression_text, find_parsed_file
 
 
 @dataclass(frozen=True, slots=True)

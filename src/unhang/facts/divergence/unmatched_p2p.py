@@ -16,9 +16,15 @@ from unhang.facts.model import Activity, Facts, GroupFacts, PendingCall, RankSta
 from unhang.facts.stacks.source_context import is_rank_conditional, stack_context
 from unhang.facts.stacks.stack_divergence import first_differing_frames
 from unhang.facts.stacks.user_frames import is_user_frame
-from unhang.program.rank_dependence.rank_branches import expression_text
 from unhang.program.rank_dependence.step_loops import functions_that_call
-from unhang.program.syntax.syntax_tree import LinePosition, ParsedFile, call_name, find_source, parse_file
+from unhang.program.syntax.syntax_tree import (
+    LinePosition,
+    ParsedFile,
+    call_name,
+    expression_text,
+    find_source,
+    parse_file,
+)
 
 _MAX_PLACES = 16
 

@@ -28,6 +28,8 @@ from unhang.program.syntax.syntax_tree import call_name
 
 _ONE_HOLDS = {"reduce", "scatter", "gather_object", "scatter_object_list", "reduce_scatter", "reduce_scatter_tensor"}
 
+_RECEIVE = ("torch.distributed.recv", "torch.distributed.irecv")
+
 
 class NameBindings:
     """Keeps the values of one function while it is read, and tells ``learned`` what others need."""
@@ -133,13 +135,17 @@ class NameBindings:
             return
         if name in _ONE_HOLDS or name in ("forward", "backward"):
             return
-        if not any(row.equal for row in collectives_by_name().get(name, ())):
+        if not self.is_received(node) and not any(row.equal for row in collectives_by_name().get(name, ())):
             return
         given = node.args[:2] or [word.value for word in node.keywords if word.arg not in ("src", "dst", "group", "op")]
         lists = [inner for one in given if isinstance(one, ast.List | ast.Tuple) for inner in one.elts]
         for one in (*given, *lists):
             if isinstance(one, ast.Name) and one.id in self.values.names:
                 self.values.names[one.id] = ValueOrigin(made=EQUAL)
+
+    def is_received(self, node: ast.Call) -> bool:
+        """Whether another rank gives the value: ranks that send values to each other agree on them."""
+        return self.calls.outside(node.func, self.here) in _RECEIVE
 
     def pass_on(self, node: ast.Call) -> None:
         """What the functions it calls are given."""

@@ -11,9 +11,8 @@ from unhang.program.data_flow.function_steps import CollectiveStep, ForwardStep,
 from unhang.program.data_flow.model_parts import called_model_parts, has_parameters
 from unhang.program.data_flow.value_origins import ProgramKnowledge
 from unhang.program.data_flow.wrapped_models import WrappedModels
-from unhang.program.rank_dependence.rank_branches import expression_text
 from unhang.program.syntax.definitions import FunctionDefinition
-from unhang.program.syntax.syntax_tree import call_name, dotted
+from unhang.program.syntax.syntax_tree import call_name, dotted, expression_text, last_name
 
 _GROUPS = {"group", "process_group", "pg", "group_name"}
 _NO_LIBRARY = ("numpy", "threading", "multiprocessing", "asyncio", "tensorflow", "jax")
@@ -80,7 +79,7 @@ class CallClassifier:
     def forward(self, node: ast.Call) -> ForwardStep | None:
         """The call of a model of which it was not followed whether it is the sharded one."""
         func = node.func.value if isinstance(node.func, ast.Subscript) else node.func
-        if not self.around.wrapped.any_sharded or not last_name_of(func).lower().endswith(("model", "model_parts")):
+        if not self.around.wrapped.any_sharded or not last_name(func).lower().endswith(("model", "model_parts")):
             return None
         return ForwardStep(expression_text(node.func), node.lineno, self.here) if node.args or node.keywords else None
 
@@ -93,7 +92,7 @@ class CallClassifier:
 
     def attribute(self, node: ast.Attribute) -> CollectiveStep | None:
         """The collective that reading ``node`` may be."""
-        owner = last_name_of(node.value).strip("_")
+        owner = last_name(node.value).strip("_")
         for row in collective_attributes().get(node.attr, ()):
             known = any(one in self.around.packages for one in row.outside) or not row.outside
             if known and owner in row.of and (not row.given or row.given in self.around.given):
@@ -156,11 +155,11 @@ class CallClassifier:
     def _group(self, node: ast.Call) -> str:
         given = next((word.value for word in node.keywords if word.arg in _GROUPS), None)
         if given is None:
-            given = next((one for one in node.args if "group" in last_name_of(one).lower()), None)
+            given = next((one for one in node.args if "group" in last_name(one).lower()), None)
         if given is None:
             owner = _owner(node)
             return owner if "group" in owner and "world" not in owner else ""
-        if isinstance(given, ast.Constant) or "WORLD" in last_name_of(given) or "world" in last_name_of(given):
+        if isinstance(given, ast.Constant) or "WORLD" in last_name(given) or "world" in last_name(given):
             return ""
         return expression_text(given)
 
@@ -175,18 +174,11 @@ def _texts(node: ast.AST, here: FunctionDefinition, deep: int = 2) -> Iterable[s
                 yield from _texts(value, here, deep - 1)
 
 
-def last_name_of(node: ast.expr) -> str:
-    """The last name of an expression, also of what it calls."""
-    if isinstance(node, ast.Call):
-        return call_name(node)
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-
-
 def _owner(node: ast.Call) -> str:
     """The last part before the dot, without underscores at its start."""
     if not isinstance(node.func, ast.Attribute):
         return ""
-    return last_name_of(node.func.value).strip("_")
+    return last_name(node.func.value).strip("_")
 
 
 def _given(scope: ast.AST, name: str) -> Iterable[ast.expr]:

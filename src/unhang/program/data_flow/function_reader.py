@@ -8,10 +8,9 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from unhang.program.data_flow.bindings import NameBindings, merge_branches
-from unhang.program.data_flow.call_kinds import CallClassifier, ProgramContext, last_name_of
+from unhang.program.data_flow.call_kinds import CallClassifier, ProgramContext
 from unhang.program.data_flow.constant_arguments import constant_arguments
 from unhang.program.data_flow.function_steps import (
-    BATCH,
     CHANCE,
     DATA,
     ORDER,
@@ -32,22 +31,15 @@ from unhang.program.data_flow.function_steps import (
     TestTerm,
     TryStep,
     WorkStep,
+    always_exits,
+    may_fall_through,
     steps_of,
     test_terms,
 )
-from unhang.program.data_flow.per_process_ranks import differs_by_process
-from unhang.program.data_flow.rank_dependent_values import RankDependentValues
-from unhang.program.data_flow.statement_kinds import (
-    always_exits,
-    catches_all,
-    is_context_manager,
-    is_polling_loop,
-    looped_over,
-    may_fall_through,
-)
+from unhang.program.data_flow.rank_dependent_values import RankDependentValues, differs_by_process
+from unhang.program.data_flow.rank_names import rank_decorator
 from unhang.program.data_flow.value_origins import (
     GROUP_RANK,
-    LOOP,
     NO_ORIGINS,
     PER_RANK_ORIGINS,
     PLAIN_VALUE,
@@ -55,17 +47,14 @@ from unhang.program.data_flow.value_origins import (
     ValueOrigin,
     either_value,
 )
-from unhang.program.rank_dependence.rank_branches import expression_text
-from unhang.program.rank_dependence.rank_values import rank_decorator
 from unhang.program.syntax.definitions import FunctionDefinition
-from unhang.program.syntax.syntax_tree import call_name, dotted
+from unhang.program.syntax.syntax_tree import call_name, dotted, expression_text, last_name
 
 if sys.version_info >= (3, 11):
     _Try: TypeAlias = ast.Try | ast.TryStar
 else:
     _Try: TypeAlias = ast.Try
 
-_LOADERS = ("loader", "batches", "data_iter", "data_iterator", "_dl", "batch_iter")
 _FILLS = {"update", "append", "extend", "add", "setdefault", "insert"}
 _EXITS = {"exit", "_exit", "quit", "abort"}
 
@@ -84,6 +73,8 @@ class FunctionReader:
         self.unused: list[tuple[ast.Call, FunctionDefinition]] = []
         self.ranks_given: list[tuple[ast.Call, ast.expr, frozenset[str]]] = []
         self.own_groups: list[tuple[CollectiveStep, str]] = []
+        self.names_at: dict[int, dict[str, ValueOrigin]] = {}
+        """What its names hold where the statement on a line begins."""
         self.under: list[frozenset[str]] = []
         """Why not every rank may come to the statement that is read: tests around it, and exits before it."""
 
@@ -129,6 +120,7 @@ class FunctionReader:
         return tuple(steps)
 
     def _statement(self, node: ast.stmt) -> Iterable[Step]:
+        self.names_at.setdefault(node.lineno, dict(self.values.names))
         if isinstance(node, ast.If):
             return self._if(node)
         if isinstance(node, ast.For | ast.AsyncFor | ast.While):
@@ -195,15 +187,14 @@ class FunctionReader:
         if call_name(call) in _EXITS:
             steps.append(ExitStep("raise", call.lineno))
         for target in self.calls.called(call, self.here):
-            if is_context_manager(target):
+            if target.is_context_manager:
                 self.unused.append((call, target))
 
     def _if(self, node: ast.If) -> list[Step]:
         steps = list(self._expression(node.test))
         test = self.values.test(node.test)
         kinds: frozenset[str] = frozenset(kind for leaf in test_terms(test) for kind in leaf.kinds)
-        says = self.values.says(test)
-        if says is not None:
+        if (says := test.known) is not None:
             return [*steps, *self._block(node.body if says else node.orelse)]
         before = dict(self.values.names)
         self.under.append(kinds & PER_RANK_ORIGINS)
@@ -226,6 +217,7 @@ class FunctionReader:
             old = self.values.names.get(name)
             if old is None or old.kinds != value.kinds or old.only != value.only:
                 self.values.names[name] = either_value(old or PLAIN_VALUE, value)
+        self.names_at[node.lineno] = dict(self.values.names)
         # The condition of a `while` is asked anew in every round: ranks leave it where their own data or clocks say so.
         asked = {DATA, CHANCE, TIME} if isinstance(node, ast.While) else NO_ORIGINS
         kinds = self.values.of(head).kinds & (RANK_ORIGINS | {GROUP_RANK, ORDER, PARTLY} | asked)
@@ -238,7 +230,7 @@ class FunctionReader:
         self.learned.loops[node] = dict(self.values.names)
         self.values.names = merge_branches(self.values.names, before, NO_ORIGINS, ends=False, other_ends=False)
         orelse = self._block(node.orelse)
-        if isinstance(node, ast.While) and is_polling_loop(node):
+        if isinstance(node, ast.While) and _is_polling_loop(node):
             steps.append(WorkStep(POLL, expression_text(head), node.lineno, self.here))
         endless = isinstance(node, ast.While) and isinstance(node.test, ast.Constant)
         if body or orelse:
@@ -252,10 +244,7 @@ class FunctionReader:
             self.names.give(target.elts[0], PLAIN_VALUE)
             self._loop_target(target.elts[1], over.args[0])
             return
-        inner = self.values.of(over)
-        loads = last_name_of(looped_over(over)).lower().endswith(_LOADERS)
-        kinds = (inner.kinds & {DATA, BATCH}) | ({DATA} if loads else NO_ORIGINS)
-        self.names.give(target, ValueOrigin(frozenset(kinds), None, LOOP) if kinds else ValueOrigin())
+        self.names.give(target, self.values.member(over))
 
     def _match(self, node: ast.Match) -> list[Step]:
         steps = list(self._expression(node.subject))
@@ -287,7 +276,7 @@ class FunctionReader:
         for handler in node.handlers:
             self.values.names = {**before, **after}
             handlers.append(self._block(handler.body))
-            swallows |= catches_all(handler)
+            swallows |= _catches_all(handler)
         self.values.names = after
         orelse = self._block(node.orelse)
         final = self._block(node.finalbody)
@@ -305,16 +294,11 @@ class FunctionReader:
         inner = tuple(self._with(items[1:], body))
         call = first.context_expr
         if isinstance(call, ast.Call):
-            managers = tuple(one for one in self.calls.called(call, self.here) if is_context_manager(one))
+            managers = tuple(one for one in self.calls.called(call, self.here) if one.is_context_manager)
             if managers:
-                steps.append(self._entered(managers, call, inner))
-                return steps
+                handed = constant_arguments(call, self.here, self.calls)
+                return [*steps, CallStep(managers, call.lineno, dotted(call.func), inner, handed=handed)]
         return [*steps, *inner]
-
-    def _entered(self, managers: tuple[FunctionDefinition, ...], call: ast.Call, inner: Block) -> CallStep:
-        return CallStep(
-            managers, call.lineno, dotted(call.func), inner, handed=constant_arguments(call, self.here, self.calls)
-        )
 
     # -- expressions
 
@@ -353,21 +337,22 @@ class FunctionReader:
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> list[Step]:
         steps = self._expression(node.generators[0].iter)
-        for one in node.generators:
-            self._loop_target(one.target, one.iter)
+        outer = self.values.names
+        self.values.names = self.values.inside(node)
         elements = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)
         body = tuple(step for one in elements for step in self._expression(one))
         if body:
             first = node.generators[0].iter
             kinds = self.values.of(first).kinds & {ORDER}
             steps.append(LoopStep(first, expression_text(first), node.lineno, body, (), kinds))
+        self.values.names = outer
         return steps
 
     def _call(self, node: ast.Call) -> list[Step]:
         targets = [*self.calls.called(node, self.here), *self.calls.given(node, self.here)]
         self.names.pass_on(node)
         if targets:
-            entering = [one for one in targets if not is_context_manager(one)]
+            entering = [one for one in targets if not one.is_context_manager]
             self.names.made_equal(node, own=True)
             if not entering:
                 return []
@@ -385,7 +370,9 @@ class FunctionReader:
                 ranks = next((w.value for w in node.keywords if w.arg == "ranks"), next(iter(node.args), None))
                 if ranks is not None and differs_by_process(ranks, self.values):
                     self.own_groups.append((op, expression_text(ranks)))
+        if op is not None or self.names.is_received(node):
             self.names.made_equal(node, own=False)
+        if op is not None:
             return [op]
         other = self.what.work(node) or self.what.forward(node)
         return [other] if other is not None else []
@@ -394,3 +381,16 @@ class FunctionReader:
         given = next((word.value for word in node.keywords if word.arg == "rank"), None)
         if given is not None:
             self.ranks_given.append((node, given, self.values.of(given).kinds))
+
+
+def _catches_all(handler: ast.ExceptHandler) -> bool:
+    """Errors of one rank's own computing are among what it catches."""
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    names = {last_name(one) if one is not None else "Exception" for one in kinds}
+    return bool(names & {"Exception", "BaseException", "RuntimeError", "OutOfMemoryError", "ValueError"})
+
+
+def _is_polling_loop(node: ast.While) -> bool:
+    """A loop that waits for something by sleeping."""
+    calls = (inner for part in node.body for inner in ast.walk(part) if isinstance(inner, ast.Call))
+    return any(call_name(call) == "sleep" for call in calls)

@@ -97,6 +97,17 @@ class BranchTest:
     parts: tuple[BranchTest, ...] = ()
     leaf: TestTerm | None = None
 
+    @property
+    def known(self) -> bool | None:
+        """What it says in every job of several ranks."""
+        if self.leaf is not None:
+            return self.leaf.known
+        each = [part.known for part in self.parts]
+        if self.how == "not":
+            return None if each[0] is None else not each[0]
+        decides = self.how == "or"
+        return decides if decides in each else None if None in each else not decides
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BranchStep:
@@ -185,6 +196,16 @@ def steps_of(block: Block) -> Iterator[Step]:
         yield step
         for inner in inner_blocks(step):
             yield from steps_of(inner)
+
+
+def may_fall_through(block: Block) -> bool:
+    """Whoever comes out of the block goes on behind it, or ends the job with an exception."""
+    return not always_exits(block) or getattr(block[-1], "kind", "") == "raise"
+
+
+def always_exits(block: Block) -> bool:
+    """The block is always left before its end."""
+    return bool(block) and isinstance(block[-1], ExitStep) and block[-1].kind != "yield"
 
 
 @dataclass(slots=True)

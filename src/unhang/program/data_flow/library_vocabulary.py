@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unhang.program.rank_dependence.rank_vocabulary import PASSES_ON
+from unhang.program.data_flow.rank_names import PASSES_ON
 
 PROGRESS_WRAPPERS = {"tqdm", "track"}
 """Their other arguments say whether a bar is drawn."""

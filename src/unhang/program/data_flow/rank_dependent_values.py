@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from typing import TypeAlias
 
-from unhang.knowledge.collectives import is_own_data
+from unhang.knowledge.collectives import is_own_data, lists_own_group
+from unhang.program.data_flow.branch_tests import branch_test, name_asked
 from unhang.program.data_flow.function_steps import (
     BATCH,
     CHANCE,
     DATA,
     FILES,
     LOCAL,
-    MEMBER,
-    NAMED,
     ORDER,
     PARTLY,
     RANK,
     SETTING,
     TIME,
     BranchTest,
-    TestTerm,
+    test_terms,
 )
 from unhang.program.data_flow.library_vocabulary import (
     CLOCKS,
-    DISTRIBUTED_QUESTIONS,
-    ENGINE_NAMES,
     FILE_QUESTIONS,
     KEEPS_ITEMS,
     MASKING_CALLS,
@@ -35,22 +33,21 @@ from unhang.program.data_flow.library_vocabulary import (
     STRUCTURE_ATTRIBUTES,
     STRUCTURE_QUESTIONS,
     TENSOR_METHODS,
-    WORLD_SIZES,
 )
-from unhang.program.data_flow.model_parts import is_optional_input
 from unhang.program.data_flow.per_process_numbers import (
     RANDOM_FUNCTIONS,
     is_random_number,
     iterates_over_set,
     returns_set_order,
 )
-from unhang.program.data_flow.rank_comparisons import (
-    integer_literal,
-    rank_test_result,
-    selects_rank_zero,
-    world_size_test_result,
+from unhang.program.data_flow.rank_names import (
+    RANK_CALLS,
+    asks_environment,
+    is_environ,
+    value_of_call,
+    value_of_name,
+    value_of_variable,
 )
-from unhang.program.data_flow.rank_names import rank_zero_key, value_of_call, value_of_name, value_of_variable
 from unhang.program.data_flow.value_origins import (
     EQUAL,
     GROUP_RANK,
@@ -63,15 +60,16 @@ from unhang.program.data_flow.value_origins import (
     ValueOrigin,
     either_value,
 )
-from unhang.program.rank_dependence.rank_branches import expression_text
-from unhang.program.rank_dependence.rank_values import asks_environment, is_environ
-from unhang.program.rank_dependence.rank_vocabulary import RANK_CALLS
+from unhang.program.syntax.assignments import assigned_values
 from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition
-from unhang.program.syntax.syntax_tree import call_name, dotted
+from unhang.program.syntax.syntax_tree import call_name, dotted, last_name, looped_over
 
+AnyComprehension: TypeAlias = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
-_FLIPPED = {ast.NotEq: "==", ast.NotIn: "in", ast.IsNot: "is"}
-_SAME = {ast.Eq: "==", ast.In: "in", ast.Is: "is"}
+_LOADERS = ("loader", "batches", "data_iter", "data_iterator", "_dl", "batch_iter")
+
+_OWN = RANK_ORIGINS | {GROUP_RANK}
+_MAX_DEPTH = 4
 
 
 class RankDependentValues:
@@ -109,11 +107,32 @@ class RankDependentValues:
         if isinstance(node, ast.Tuple):
             parts = tuple(self.of(one) for one in node.elts)
             return ValueOrigin(frozenset(kind for one in parts for kind in one.kinds), parts=parts)
+        if not isinstance(node, _COMPREHENSIONS):
+            return self._made_of(node, NO_ORIGINS)
+        over = self.of(node.generators[0].iter).kinds
+        outer, self.names = self.names, self.inside(node)
+        made = self._made_of(node, over)
+        self.names = outer
+        return made
+
+    def inside(self, node: AnyComprehension) -> dict[str, ValueOrigin]:
+        """What names hold in a comprehension."""
+        targets = ((one, target) for one in node.generators for target in ast.walk(one.target))
+        return self.names | {
+            target.id: self.member(one.iter) for one, target in targets if isinstance(target, ast.Name)
+        }
+
+    def member(self, over: ast.expr) -> ValueOrigin:
+        """What a loop over ``over`` gives in a round."""
+        loads = last_name(looped_over(over)).lower().endswith(_LOADERS)
+        kinds = (self.of(over).kinds & {DATA, BATCH}) | ({DATA} if loads else NO_ORIGINS)
+        return ValueOrigin(kinds, None, LOOP) if kinds else PLAIN_VALUE
+
+    def _made_of(self, node: ast.expr, over: frozenset[str]) -> ValueOrigin:
         kinds = NO_ORIGINS
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 kinds |= self.of(child).kinds
-        over = self.of(node.generators[0].iter).kinds if isinstance(node, _COMPREHENSIONS) else NO_ORIGINS
         sifted = self._sifted(node)
         kinds |= sifted
         if iterates_over_set(node, kinds | over):
@@ -142,12 +161,12 @@ class RankDependentValues:
     def _truth(self, node: ast.expr) -> ValueOrigin:
         test = self.test(node)
         kinds: frozenset[str] = NO_ORIGINS
-        for leaf in _leaves(test):
+        for leaf in test_terms(test):
             kinds |= leaf.kinds
         if (
             test.how == "or"
             and kinds & RANK_ORIGINS
-            and any(not leaf.kinds and leaf.known is None for leaf in _leaves(test))
+            and any(not leaf.kinds and leaf.known is None for leaf in test_terms(test))
         ):
             kinds |= {SETTING}
         key = (test.leaf.key, test.leaf.positive) if test.leaf is not None and test.leaf.key[0] == "<" else None
@@ -227,6 +246,8 @@ class RankDependentValues:
             return own
         if name in RANK_CALLS:
             return value_of_call(name, node)
+        if (named := value_of_name(name)).key is not None:
+            return named  # ``is_master(args)``, from where nobody knows
         if name in STRUCTURE_QUESTIONS:
             return PLAIN_VALUE
         if name in RANDOM_FUNCTIONS and is_random_number(
@@ -288,113 +309,32 @@ class RankDependentValues:
 
     def test(self, node: ast.expr) -> BranchTest:
         """``node`` as a test, with what is known of each part."""
-        if isinstance(node, ast.BoolOp):
-            how = "and" if isinstance(node.op, ast.And) else "or"
-            return BranchTest(how, tuple(self.test(one) for one in node.values))
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            return BranchTest("not", (self.test(node.operand),))
-        return BranchTest("leaf", (), self._leaf(node))
-
-    def says(self, test: BranchTest) -> bool | None:
-        """What a test says in every job of several ranks."""
-        if test.leaf is not None:
-            return test.leaf.known
-        each = [self.says(part) for part in test.parts]
-        if test.how == "not":
-            return None if each[0] is None else not each[0]
-        decides = test.how == "or"
-        return decides if decides in each else None if None in each else not decides
-
-    def _leaf(self, node: ast.expr) -> TestTerm:
-        text = expression_text(node)
-        if isinstance(node, ast.Constant):
-            return TestTerm(text, True, text, known=bool(node.value))
-        if isinstance(node, ast.Compare) and len(node.ops) == 1:
-            return self._compared(node, text)
-        if isinstance(node, ast.Compare):
-            kinds = frozenset(kind for one in (node.left, *node.comparators) for kind in self.of(one).kinds)
-            return TestTerm(text, True, text, kinds, setting=_setting_of(node))
-        value = self.of(node)
-        if PARTLY in value.kinds:
-            return TestTerm(text, True, text, frozenset({GROUP_RANK}))
-        if _last(node).strip("_") in DISTRIBUTED_QUESTIONS and "cuda" not in text and not value.kinds:
-            return TestTerm(text, True, text, known=True)
-        path = expression_text(_path_of(node)) if FILES in value.kinds and isinstance(node, ast.Call) else ""
-        if value.key is not None:
-            return TestTerm(value.key[0], value.key[1], text, value.kinds)
-        if value.kinds & {RANK, NAMED, LOCAL} and not value.only and isinstance(node, ast.Name | ast.Attribute):
-            key = rank_zero_key(value.kinds)  # ``if rank:`` is true on every rank but the first
-            return TestTerm(key or text, key == "", text, value.kinds)
-        return TestTerm(text, True, text, value.kinds, setting=_setting_of(node), path=path)
-
-    def _compared(self, node: ast.Compare, text: str) -> TestTerm:
-        operator, left, right = node.ops[0], node.left, node.comparators[0]
-        if _last(left).strip("_") in ENGINE_NAMES and isinstance(right, ast.Constant) and right.value is None:
-            return TestTerm(text, True, text, known=isinstance(operator, ast.IsNot | ast.NotEq))
-        one, other = self.of(left), self.of(right)
-        kinds = one.kinds | other.kinds
-        number = integer_literal(right)
-        if _last(left) in WORLD_SIZES and number is not None and not kinds & {DATA}:
-            return TestTerm(text, True, text, known=world_size_test_result(operator, number))
-        if isinstance(operator, ast.In | ast.NotIn) and isinstance(left, ast.Constant):
-            partly = frozenset({GROUP_RANK}) if PARTLY in other.kinds else NO_ORIGINS
-            return TestTerm(text, True, text, other.kinds - {DATA, PARTLY} | partly, setting="given")
-        if kinds & {RANK, NAMED, LOCAL, GROUP_RANK} and not (one.only or other.only):
-            known = rank_test_result(operator, right, number)
-            if known is not None:
-                return TestTerm(text, True, text, known=known)
-            zero = selects_rank_zero(operator, right, number)
-            key = rank_zero_key(kinds) if zero is not None else ""
-            if key and zero is not None:
-                return TestTerm(key, zero, text, kinds)
-        elif isinstance(operator, ast.Is | ast.IsNot) and not (one.only or other.only):
-            kinds = _of_presence(left, one, kinds)
-        if isinstance(operator, ast.In | ast.NotIn) and not isinstance(right, ast.List | ast.Tuple | ast.Set):
-            member = bool(kinds & (RANK_ORIGINS | {GROUP_RANK}))  # of a group, or of what it was put into itself
-            kinds = (kinds - RANK_ORIGINS - {GROUP_RANK}) | ({MEMBER} if member else NO_ORIGINS)
-        flipped = _FLIPPED.get(type(operator))
-        if flipped is not None or type(operator) in _SAME:
-            same = f"{expression_text(left)} {flipped or _SAME[type(operator)]} {expression_text(right)}"
-            return TestTerm(same, flipped is None, text, kinds, setting=_setting_of(node))
-        return TestTerm(text, True, text, kinds, setting=_setting_of(node))
-
-
-def _of_presence(node: ast.expr, value: ValueOrigin, kinds: frozenset[str]) -> frozenset[str]:
-    """Why ranks may differ in ``node is None``: a batch of this rank's own, or a parameter it did not use."""
-    if isinstance(node, ast.Attribute) and node.attr == "grad":
-        return frozenset({DATA})
-    if value.made != LOOP:
-        return NO_ORIGINS
-    return kinds & ({DATA, BATCH} if is_optional_input(_last(node)) else {DATA})
-
-
-def _leaves(test: BranchTest) -> list[TestTerm]:
-    return [test.leaf] if test.leaf is not None else [leaf for part in test.parts for leaf in _leaves(part)]
-
-
-def _last(node: ast.expr) -> str:
-    if isinstance(node, ast.Call):
-        return call_name(node) if call_name(node) != "int" or not node.args else _last(node.args[0])
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-        return str(node.slice.value)
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+        return branch_test(node, self.of)
 
 
 def _last_owner(call: ast.Call) -> str:
-    return _last(call.func.value).strip("_") if isinstance(call.func, ast.Attribute) else ""
+    return name_asked(call.func.value).strip("_") if isinstance(call.func, ast.Attribute) else ""
 
 
-def _path_of(call: ast.Call) -> ast.expr:
-    if call.args:
-        return call.args[0]
-    return call.func.value if isinstance(call.func, ast.Attribute) else call.func
-
-
-def _setting_of(node: ast.expr) -> str:
-    """Nothing is called or counted in the test: a setting may decide it once for all."""
-    calls = [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]
-    if not all(call_name(call) in STRUCTURE_QUESTIONS | {"getattr", "get", "len", "bool"} for call in calls):
-        return ""
-    asked = isinstance(node, ast.Call) and call_name(node) == "hasattr"
-    names = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
-    return "own" if asked or names == {"self"} else "given"
+def differs_by_process(node: ast.expr, values: RankDependentValues, deep: int = _MAX_DEPTH) -> bool:
+    """Whether ranks that are listed in ``node`` are made of the asking process's own number."""
+    for inner in ast.walk(node):
+        if not isinstance(inner, ast.Name | ast.Attribute | ast.Call):
+            continue
+        owner, _, name = dotted(inner.func if isinstance(inner, ast.Call) else inner).rpartition(".")
+        if lists_own_group(name, owner.rpartition(".")[2]):
+            return True
+        if isinstance(inner, ast.Call) and call_name(inner) == "range":
+            continue  # its arguments are asked one by one
+        if values.of(inner).kinds & _OWN:
+            return True
+        if (
+            isinstance(inner, ast.Name)
+            and deep
+            and any(
+                given is not None and differs_by_process(given, values, deep - 1)
+                for given in assigned_values(values.here.node, inner.id)
+            )
+        ):
+            return True
+    return False

@@ -36,9 +36,8 @@ from unhang.program.paths.collective_traces import BREAK, NEXT, RAISE, RETURN, P
 from unhang.program.paths.divergent_paths import PathDivergence, ProgramPaths, SourceLine
 from unhang.program.paths.next_collective import NextCollective, ReachedCollective, paths_to_steps
 from unhang.program.paths.single_rank_files import WRITES, is_written_by_some_ranks
-from unhang.program.rank_dependence.rank_branches import expression_text
 from unhang.program.syntax.definitions import FunctionDefinition
-from unhang.program.syntax.syntax_tree import call_name, own_nodes
+from unhang.program.syntax.syntax_tree import call_name, expression_text, own_nodes
 
 _OTHER = "rank of a group"
 _ASKED = (RANK, LOCAL, _OTHER, "named rank", DATA, TIME, FILES, CHANCE)
@@ -232,7 +231,7 @@ class DivergenceSearch:
 
     def _gets_wrapped(self, met: ReachedCollective) -> bool:
         """The calls of this way hand the wrapped model down, and not another one to the same parameter."""
-        calls, wrapped = self.ways.calls, self.ways.around.wrapped
+        calls, wrapped = self.ways.calls, self.ways.flow.around.wrapped
         name, target = met.op.text, met.op.here
         for caller, line, _ in reversed(met.chain):
             if name not in target.parameters:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from unhang.program.data_flow.call_kinds import ProgramContext
 from unhang.program.data_flow.function_steps import Block, CollectiveStep, FunctionReading
+from unhang.program.data_flow.program_flow import ProgramFlow
 from unhang.program.paths.collective_traces import CollectiveTraces, PathAssumptions
 from unhang.program.paths.next_collective import NextCollective
 from unhang.program.syntax.call_graph import CallGraph
@@ -43,17 +44,25 @@ class PathDivergence:
 
 @dataclass(slots=True)
 class ProgramPaths:
-    """What was found in one program: call graph, steps of each function, its paths and where they diverge."""
+    """What was found in one program: the values and steps of its functions, their paths and where they diverge."""
 
-    calls: CallGraph
-    reads: dict[FunctionDefinition, FunctionReading]
+    flow: ProgramFlow
     launch: dict[FunctionDefinition, tuple[SourceLine, ...]]
     traces: CollectiveTraces
-    around: ProgramContext
     partly: bool = False
     partings: tuple[PathDivergence, ...] = field(default=())
     left_out: tuple[PathDivergence, ...] = field(default=())
     """Where a part of the model is used on some ranks only."""
+
+    @property
+    def calls(self) -> CallGraph:
+        """Where calls lead."""
+        return self.flow.calls
+
+    @property
+    def reads(self) -> Mapping[FunctionDefinition, FunctionReading]:
+        """The steps of each function."""
+        return self.flow.reads
 
     def first(self, block: Block, here: FunctionDefinition, *, groups: bool) -> CollectiveStep | None:
         """The first collective that a block certainly meets, through calls too."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from unhang.program.rank_dependence.rank_branches import expression_text, rank_branch_at
+from unhang.program.rank_dependence.rank_branches import rank_branch_at
 from unhang.program.syntax.assignments import assigned_values
 from unhang.program.syntax.call_graph import CallGraph
 from unhang.program.syntax.definitions import FunctionDefinition
-from unhang.program.syntax.syntax_tree import call_name, own_nodes
+from unhang.program.syntax.syntax_tree import call_name, expression_text, own_nodes
 
 WRITES = {
     *("open", "save", "dump", "mkdir", "makedirs", "touch", "write_text", "write_bytes", "to_csv", "symlink", "write"),

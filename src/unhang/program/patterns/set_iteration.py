@@ -10,8 +10,8 @@ from unhang.program.data_flow.function_steps import ORDER, LoopStep, steps_of
 from unhang.program.paths.collective_traces import PathAssumptions
 from unhang.program.paths.divergent_paths import ProgramPaths, SourceLine
 from unhang.program.paths.next_collective import NextCollective
-from unhang.program.rank_dependence.rank_branches import expression_text
 from unhang.program.syntax.definitions import FunctionDefinition
+from unhang.program.syntax.syntax_tree import expression_text
 
 _MAX_CALLS = 6
 _CARRIES_NOTHING = {"barrier", "monitored_barrier", "wait_for_everyone"}
@@ -48,7 +48,7 @@ def _handed_over(ways: ProgramPaths, here: FunctionDefinition, over: ast.expr) -
     """The calls that gave the set to the function of the loop."""
     for _ in range(_MAX_CALLS):
         names = (inner.id for inner in ast.walk(over) if isinstance(inner, ast.Name))
-        found = next((given for name in names if (given := ways.around.known.sets.get((here, name)))), None)
+        found = next((given for name in names if (given := ways.flow.around.known.sets.get((here, name)))), None)
         if found is None:
             return
         here, over = found

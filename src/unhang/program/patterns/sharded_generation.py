@@ -6,8 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from unhang.program.paths.divergent_paths import ProgramPaths, SourceLine
-from unhang.program.rank_dependence.rank_branches import expression_text
-from unhang.program.syntax.syntax_tree import call_name
+from unhang.program.syntax.syntax_tree import call_name, expression_text
 
 _SYNC_ARGUMENT = "synced_gpus"
 
@@ -18,7 +17,7 @@ def unsynced_generations(ways: ProgramPaths) -> Iterator[SourceLine]:
         for call in one.calls:
             if call_name(call) != "generate" or not isinstance(call.func, ast.Attribute):
                 continue
-            if ways.around.wrapped.holds(_outer(call.func.value), one) == "sharded" and not _together(call):
+            if ways.flow.around.wrapped.holds(_outer(call.func.value), one) == "sharded" and not _together(call):
                 yield SourceLine(one.file.path, call.lineno, one.full_name, expression_text(call.func))
 
 

@@ -14,7 +14,7 @@ from unhang.program.rank_dependence.rank_branches import RankBranch, rank_branch
 from unhang.program.rank_dependence.rank_values import RankValues
 from unhang.program.rank_dependence.step_loops import step_loops
 from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition
-from unhang.program.syntax.syntax_tree import Loop, ParsedFile, call_name, dotted, last_line, own_nodes
+from unhang.program.syntax.syntax_tree import Loop, call_name, dotted, last_line, own_nodes
 
 DATA, LOG, SAVE = "data", "log", "save"
 _LOG_CALLS = {"add_scalar", "add_scalars", "add_histogram", "add_image", "add_images", "add_figure", "log_metrics"}
@@ -64,7 +64,7 @@ class _Search:
             for step in steps_of(read.steps)
             if isinstance(step, CollectiveStep) and (step.name != "forward" or step.sure)
         }
-        self._values = _of_whole_program({one.program for one in self._calls.defined})
+        self._values = RankValues(ways.flow)
         self._known: dict[FunctionDefinition, tuple[_PathToWork, ...]] = {}
         self._waiting: dict[FunctionDefinition, SourceLine | None] = {}
 
@@ -113,7 +113,7 @@ class _Search:
         place = one.program.place(line)
         if place is None:
             return None
-        branch = rank_branch_at(one.program, place, line, values=self._values[one.program])
+        branch = rank_branch_at(one.program, place, line, values=self._values)
         return branch if branch is None or _always_leaves(one, branch) else None
 
     @cached_property
@@ -186,18 +186,6 @@ class _Search:
                 self._waiting[one] = found
                 return found
         return None
-
-
-def _of_whole_program(programs: set[ParsedFile]) -> dict[ParsedFile, RankValues]:
-    """What depends on the rank in each file, knowing of the functions and flags of the others."""
-    returns: dict[str, int] = {}
-    attributes: dict[str, int] = {}
-    for _ in range(2):
-        values = {program: RankValues(program, returns, attributes) for program in programs}
-        for one in values.values():
-            returns |= {name: max(how, returns.get(name, 0)) for name, how in one.returns.items()}
-            attributes |= {name: max(how, attributes.get(name, 0)) for name, how in one.attributes.items()}
-    return {program: RankValues(program, returns, attributes) for program in programs}
 
 
 def _always_leaves(one: FunctionDefinition, branch: RankBranch) -> bool:

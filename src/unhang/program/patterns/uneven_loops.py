@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from unhang.program.data_flow.function_steps import CollectiveStep, ExitStep, ForwardStep, LoopStep, steps_of
 from unhang.program.paths.divergent_paths import ProgramPaths, SourceLine
 from unhang.program.paths.next_collective import paths_to_steps
-from unhang.program.rank_dependence.rank_branches import expression_text
 from unhang.program.syntax.assignments import assigned_values
 from unhang.program.syntax.definitions import FunctionDefinition
-from unhang.program.syntax.syntax_tree import call_name, dotted, own_nodes
+from unhang.program.syntax.syntax_tree import call_name, dotted, expression_text, own_nodes
 
 _LOADERS = frozenset({"DataLoader", "StatefulDataLoader"})
 _KEEP_LENGTH = {"enumerate", "tqdm", "iter", "track", "auto"}

@@ -93,7 +93,8 @@ def _dealt(loop: ast.For, values: RankValues, scopes: tuple[Scope, ...]) -> bool
 
 
 def _by_rank(part: ast.expr, values: RankValues, scopes: tuple[Scope, ...]) -> bool:
-    return any(values.value_depends(node, scopes) for node in ast.walk(part))
+    nodes = (node for node in ast.walk(part) if isinstance(node, ast.expr))
+    return any(values.value_depends(node, scopes) for node in nodes)
 
 
 def _skip(loop: ast.For) -> int | None:

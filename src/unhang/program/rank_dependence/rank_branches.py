@@ -6,8 +6,17 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from unhang.program.rank_dependence.rank_values import SURE, RankValues, rank_decorator, rank_values
-from unhang.program.syntax.syntax_tree import LinePosition, NestingLevel, ParsedFile, Scope, blocks, call_name
+from unhang.program.data_flow.rank_names import rank_decorator
+from unhang.program.rank_dependence.rank_values import SURE, RankValues, rank_values
+from unhang.program.syntax.syntax_tree import (
+    LinePosition,
+    NestingLevel,
+    ParsedFile,
+    Scope,
+    blocks,
+    call_name,
+    expression_text,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +151,7 @@ def _in_expression(values: RankValues, place: LinePosition, line: int) -> RankBr
     if not place.levels:
         return None
     statement = place.levels[-1].statement
-    for node in _expressions(statement):
+    for node in _expressions(statement, values, place.scopes):
         if isinstance(node, ast.IfExp) and _calls_at((node.body, node.orelse), line):
             found = _branch(values, node.lineno, "ternary", node.test, place.scopes)
         elif isinstance(node, ast.BoolOp) and _calls_at(node.values[1:], line):
@@ -168,14 +177,17 @@ def _comprehension(
     return None
 
 
-def _expressions(statement: ast.stmt) -> Iterator[ast.AST]:
-    """Expressions of the statement itself, not of the blocks inside it."""
+def _expressions(statement: ast.stmt, values: RankValues, scopes: Sequence[Scope]) -> Iterator[ast.AST]:
+    """Expressions of the statement itself, not of the blocks inside it, nor what a function of the program is given:
+    a rank that stands on the line stands in that function."""
     waiting: list[ast.AST] = [
         child for child in ast.iter_child_nodes(statement) if isinstance(child, ast.expr | ast.withitem)
     ]
     while waiting:
         node = waiting.pop()
         yield node
+        if isinstance(node, ast.Call) and values.calls_own(node, scopes):
+            continue
         waiting.extend(
             child
             for child in ast.iter_child_nodes(node)
@@ -191,14 +203,6 @@ def _calls_at(parts: Sequence[ast.AST], line: int) -> bool:
     return False
 
 
-def _branch(values: RankValues, line: int, kind: str, test: ast.AST, scopes: Sequence[Scope]) -> RankBranch | None:
+def _branch(values: RankValues, line: int, kind: str, test: ast.expr, scopes: Sequence[Scope]) -> RankBranch | None:
     degree = values.test_depends(test, scopes)
     return RankBranch(line, kind, expression_text(test), degree == SURE) if degree else None
-
-
-def expression_text(node: ast.AST) -> str:
-    """The source of an expression on one line, at most 200 characters."""
-    try:
-        return " ".join(ast.unparse(node).split())[:200]
-    except (RecursionError, ValueError):
-        return ""

@@ -11,10 +11,9 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from unhang.program.rank_dependence.rank_branches import expression_text
 from unhang.program.rank_dependence.rank_invariant_values import has_equal_rounds, may_differ_by_rank
 from unhang.program.rank_dependence.rank_values import SURE, rank_values
-from unhang.program.syntax.syntax_tree import Loop, ParsedFile, Scope, blocks, call_name
+from unhang.program.syntax.syntax_tree import Loop, ParsedFile, Scope, blocks, call_name, expression_text
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _COUNTING = {"range", "trange", "count"}

@@ -8,8 +8,16 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from unhang.program.rank_dependence.rank_branches import expression_text
-from unhang.program.syntax.syntax_tree import LinePosition, Loop, ParsedFile, Scope, blocks, call_name, own_nodes
+from unhang.program.syntax.syntax_tree import (
+    LinePosition,
+    Loop,
+    ParsedFile,
+    Scope,
+    blocks,
+    call_name,
+    expression_text,
+    own_nodes,
+)
 
 COLLECTIVE_CALLS = frozenset(
     {

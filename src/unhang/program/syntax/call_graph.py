@@ -13,7 +13,7 @@ from unhang.evidence.items import SourceFile
 from unhang.program.syntax.assignments import assigned_values, bind_arguments
 from unhang.program.syntax.definition_table import DefinitionTable
 from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition
-from unhang.program.syntax.syntax_tree import call_name
+from unhang.program.syntax.syntax_tree import ParsedFile, call_name
 from unhang.program.syntax.value_resolution import ValueResolver
 
 _MAX_HANDED = 6
@@ -21,9 +21,9 @@ _STARTERS = {"spawn", "start_processes", "Process", "Thread", "submit", "partial
 
 
 class CallGraph:
-    """Definitions of all ``files``, and where calls lead."""
+    """Definitions of all files, and where calls lead."""
 
-    def __init__(self, files: Iterable[SourceFile]) -> None:
+    def __init__(self, files: Iterable[tuple[SourceFile, ParsedFile]]) -> None:
         self.table = DefinitionTable(files)
         self.defined, self.of_node = self.table.defined, self.table.of_node
         self._following = ValueResolver(self.table)

@@ -9,7 +9,7 @@ from functools import cached_property
 from unhang.evidence.items import SourceFile
 from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition, is_abstract
 from unhang.program.syntax.name_resolution import ModuleScope, ModuleTable
-from unhang.program.syntax.syntax_tree import Function, ParsedFile, call_name, dotted, own_nodes, parse_file
+from unhang.program.syntax.syntax_tree import Function, ParsedFile, call_name, dotted, own_nodes
 
 _MAX_ABOVE = 6
 _PROPERTIES = {"property", "cached_property"}
@@ -17,9 +17,9 @@ _OF_NO_CLASS = ("object", "ABC", "Protocol", "Enum", "Generic", "")
 
 
 class DefinitionTable:
-    """Functions and classes of all ``files``, by syntax node and by name."""
+    """Functions and classes of all files, by syntax node and by name."""
 
-    def __init__(self, files: Iterable[SourceFile]) -> None:
+    def __init__(self, files: Iterable[tuple[SourceFile, ParsedFile]]) -> None:
         self.defined: list[FunctionDefinition] = []
         self.of_node: dict[ast.AST, FunctionDefinition] = {}
         self.classes: dict[str, list[ClassDefinition]] = {}
@@ -28,10 +28,8 @@ class DefinitionTable:
         self.modules = ModuleTable()
         self._above: dict[ClassDefinition, Sequence[ClassDefinition]] = {}
         self._heirs: dict[ClassDefinition, Sequence[ClassDefinition]] = {}
-        for file in files:
-            program = parse_file(file.text)
-            if not isinstance(program, str):
-                self._read(file, program)
+        for file, program in files:
+            self._read(file, program)
 
     def _read(self, file: SourceFile, program: ParsedFile) -> None:
         scope = ModuleScope(file.path, program.tree)

@@ -37,6 +37,12 @@ class FunctionDefinition:
         return (*self.program.owners[self.node], self.node)
 
     @property
+    def is_context_manager(self) -> bool:
+        """Decorated with ``@contextmanager``: nothing in it runs before ``with`` enters it."""
+        names = (getattr(how, "attr", getattr(how, "id", "")) for how in _decorators(self.node))
+        return any(name in ("contextmanager", "asynccontextmanager") for name in names)
+
+    @property
     def calls(self) -> Sequence[ast.Call]:
         """Calls it makes itself, by line."""
         return _calls(self.node)

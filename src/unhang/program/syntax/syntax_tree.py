@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
 from unhang.evidence.items import SourceFile
 
+_ROUND = {"tqdm", "iter", "islice", "zip", "trange", "enumerate", "list"}
 MAX_SOURCE = 1_000_000
 """Characters read of one source file."""
 
@@ -138,6 +139,28 @@ def dotted(node: ast.AST) -> str:
     return ".".join(reversed(parts))
 
 
+def last_name(node: ast.expr) -> str:
+    """The last name of an expression, also of what it calls."""
+    if isinstance(node, ast.Call):
+        return call_name(node)
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def looped_over(node: ast.expr) -> ast.expr:
+    """What a loop goes over, without progress bars and counters around it."""
+    while isinstance(node, ast.Call) and call_name(node) in _ROUND and node.args:
+        node = node.args[0]
+    return node
+
+
+def expression_text(node: ast.AST) -> str:
+    """The source of an expression on one line, at most 200 characters."""
+    try:
+        return " ".join(ast.unparse(node).split())[:200]
+    except (RecursionError, ValueError):
+        return ""
+
+
 def statements(tree: ast.AST) -> Iterator[ast.stmt]:
     """Every statement inside ``tree``, outer ones first. Expressions are not entered, which is ten times as fast."""
     waiting: list[ast.AST] = [tree]
@@ -176,6 +199,14 @@ def parse_file(text: str) -> ParsedFile | str:
     except (RecursionError, MemoryError, ValueError):
         return "the source is nested too deeply or damaged"
     return ParsedFile(tree, text.count("\n") + 1)
+
+
+def parsed_files(files: Iterable[SourceFile]) -> Iterator[tuple[SourceFile, ParsedFile]]:
+    """Each file with its tree; those that are no Python are left out."""
+    for file in files:
+        program = parse_file(file.text)
+        if isinstance(program, ParsedFile):
+            yield file, program
 
 
 def _owners(tree: ast.Module) -> Iterator[tuple[Scope, tuple[Scope, ...]]]:
