@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from unhang.diagnosis.grades import CERTAINTY
-from unhang.findings import Cause, Certainty, Finding, Grade, NotChecked, PassedCheck, Remedy, Severity
+from unhang.findings import Finding, Grade, NotChecked, PassedCheck, Remedy
 from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.risk_rows import RiskFile, risk_file
@@ -101,17 +101,3 @@ class RiskRows:
     @property
     def _rows(self) -> RiskFile:
         return risk_file(self._family)
-
-
-def risk(check: str, subject: str, cause: Cause, summary: Text, **parts: Any) -> Finding:
-    """The old way, of families whose words are not rows yet."""
-    severity = parts.pop("severity", Severity.STOPS)
-    certainty = parts.pop("certainty", Certainty.LIKELY)
-    return Finding(cause, certainty, severity, summary, check=check, subject=subject, **parts)
-
-
-def could_not(check: str, what: Text, result: InspectionResult[Any]) -> NotChecked | None:
-    """The old way, of families whose words are not rows yet."""
-    if result.because is None:
-        return None
-    return NotChecked(what, result.because, result.how, check=check)

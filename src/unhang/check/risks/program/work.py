@@ -9,7 +9,7 @@ from unhang.causes.wording.store_wait_remedy import store_wait_remedy
 from unhang.check.environment.machine_limits import Cores
 from unhang.check.environment.timers import Timer, Timers
 from unhang.check.main_process_first_blocks import main_process_first_blocks
-from unhang.check.risks.program_collectives import about, paths_of, place, quoted
+from unhang.check.risks.program.collectives import about, paths_of, place, quoted
 from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
 from unhang.findings import Grade, Phase, Severity, Where
 from unhang.host.inspection_result import NodeInspection

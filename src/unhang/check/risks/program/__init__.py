@@ -1,0 +1,1 @@
+"""Risks in the source of the program that will train, in its command and its configuration."""
