@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+import tomli
 
 from unhang.errors import KnowledgeError, UsageError
 from unhang.knowledge.job.environment_variables import variables
@@ -39,9 +40,11 @@ def test_no_catalogue_holds_what_nothing_says() -> None:
 def test_every_sentence_of_the_knowledge_is_translated_and_nothing_else() -> None:
     needed = set(known_sentences())
     for lang in language.languages()[1:]:
+        place = f"report/locale/knowledge/{lang}.toml"
+        beside = set(tomli.loads((language.LOCALE_ROOT / "knowledge" / f"{lang}.toml").read_text("utf-8"))["texts"])
         held = set(language.knowledge_catalogue(lang)) - words_for_titles()
-        assert sorted(needed - held) == [], f"translate it in report/locale/knowledge/{lang}.toml"
-        assert sorted(held - needed - short_values()) == [], f"nothing says it: report/locale/knowledge/{lang}.toml"
+        assert sorted(needed - held) == [], f"translate it in its row, or in {place}"
+        assert sorted(beside - words_for_titles() - needed - short_values()) == [], f"nothing says it: {place}"
 
 
 def short_values() -> set[str]:

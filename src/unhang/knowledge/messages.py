@@ -14,12 +14,10 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-import tomli
-
 from unhang.errors import KnowledgeError
 from unhang.findings import Cause
 from unhang.knowledge import numbers
-from unhang.knowledge.tables import list_toml_files, read_text
+from unhang.knowledge.tables import list_toml_files, read_table
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -256,7 +254,7 @@ def _by_id() -> dict[str, MessageRow]:
 
 @cache
 def _rows() -> tuple[MessageRow, ...]:
-    rows = [row for name in list_toml_files("messages") for row in _read_file(name, read_text(f"messages/{name}"))]
+    rows = [row for name in list_toml_files("messages") for row in _read_file(name)]
     seen: set[str] = set()
     for row in rows:
         if row.id in seen:
@@ -265,11 +263,8 @@ def _rows() -> tuple[MessageRow, ...]:
     return tuple(rows)
 
 
-def _read_file(name: str, text: str) -> list[MessageRow]:
-    try:
-        table = tomli.loads(text)
-    except tomli.TOMLDecodeError as error:
-        raise KnowledgeError(f"messages/{name}: {error}") from error
+def _read_file(name: str, text: str | None = None) -> list[MessageRow]:
+    table = read_table(f"messages/{name}", text)
     return [_read_row(name, table, row) for row in table["message"]]
 
 

@@ -31,16 +31,24 @@ def read_typed(path: str, kind: type[_Type], text: str | None = None) -> _Type:
         raise KnowledgeError(f"{path}: {error}") from error
 
 
-def read_table(path: str) -> dict[str, Any]:
-    """The file ``path`` (below ``knowledge/``) as plain tables.
+def read_table(path: str, text: str | None = None) -> dict[str, Any]:
+    """The file ``path`` (below ``knowledge/``), or ``text`` in its place, as plain tables in English.
 
     Raises:
         KnowledgeError: it is no TOML.
     """
     try:
-        return tomli.loads(read_text(path))
+        table = tomli.loads(read_text(path) if text is None else text)
     except tomli.TOMLDecodeError as error:
         raise KnowledgeError(f"{path}: {error}") from error
+    return {key: _in_english(value) for key, value in table.items()}
+
+
+def _in_english(value: Any) -> Any:
+    """Of a sentence in every language (``knowledge/words.py``) the English one."""
+    if isinstance(value, dict):
+        return value["en"] if "en" in value else {key: _in_english(inner) for key, inner in value.items()}
+    return [_in_english(inner) for inner in value] if isinstance(value, list) else value
 
 
 def read_text(path: str) -> str:
@@ -51,6 +59,11 @@ def read_text(path: str) -> str:
 def list_toml_files(folder: str) -> list[str]:
     """Names of the TOML files of a folder (below ``knowledge/``), in their order."""
     return sorted(place.name for place in (_ROOM / folder).glob("*.toml"))
+
+
+def toml_files() -> list[str]:
+    """Every TOML file below ``knowledge/``, by its path from there."""
+    return sorted(place.relative_to(_ROOM).as_posix() for place in _ROOM.rglob("*.toml"))
 
 
 def read_rows(path: str, name: str, required: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:

@@ -8,8 +8,8 @@ A catalogue is ``report/locale/<lang>.toml`` with a table of templates and one o
     "saving a checkpoint" = "…"
 
 Sentences of rows stand in the row, in every language side by side (``knowledge/words.py``).
+``report/locale/knowledge/<lang>.toml`` holds those of detectors' pages.
 Files ``report/locale/<lang>/*.toml`` of the same shape are parts of it: one for each large area.
-``report/locale/knowledge/<lang>.toml`` translates the sentences of ``knowledge/`` and of detectors' pages likewise.
 
 English needs none. A catalogue is shipped only when it is complete; ``tests/report/test_language.py`` checks every
 ``say("…")`` of the sources against every catalogue. ``python -m unhang.report.language LANG`` lists what is missing.
@@ -135,15 +135,14 @@ def _table(path: Path) -> dict[str, Any]:
 
 
 def translate_known(text: str, lang: str = "en", root: Path = LOCALE_ROOT) -> str:
-    """A sentence of ``knowledge/`` in ``lang``; one that ``locale/knowledge/<lang>.toml`` lacks stays English."""
+    """A sentence of ``knowledge/`` in ``lang``; one that no row and no catalogue holds stays English."""
     return text if lang == "en" else knowledge_catalogue(lang, root).get(text, text)
 
 
 @lru_cache(maxsize=8)
 def knowledge_catalogue(lang: str, root: Path = LOCALE_ROOT) -> Mapping[str, str]:
-    """English sentences of ``knowledge/`` and the detectors' pages with their translation; empty when there is none."""
-    parts = _parts(lang, root / "knowledge")
-    return {text: said for path in parts for text, said in _table(path).get("texts", {}).items()}
+    """English sentences of the rows and of the detectors' pages with their translation."""
+    return {**dict(translations(lang)), **_table(root / "knowledge" / f"{lang}.toml").get("texts", {})}
 
 
 def placeholders(template: str) -> set[str]:

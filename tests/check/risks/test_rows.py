@@ -13,8 +13,6 @@ from unhang.errors import KnowledgeError
 from unhang.findings import Certainty, Grade
 from unhang.knowledge.risk_rows import RiskFile, risk_file
 from unhang.knowledge.tables import list_toml_files, read_typed
-from unhang.knowledge.words import translations
-from unhang.report.language import placeholders
 
 RISKS = Path(risk.__file__).parent
 FAMILIES = [name.removesuffix(".toml") for name in list_toml_files("risks")]
@@ -58,11 +56,6 @@ def test_every_row_is_asked_for_and_every_row_that_is_asked_for_is_there(family:
     assert held == {one for one in asked if one[0] != "remedy"}
     remedies = {name for row in rows.risk.values() for name in row.remedies} | {n for t, n in asked if t == "remedy"}
     assert set(rows.remedy) <= remedies, "a remedy that nothing gives"
-
-
-def test_both_languages_have_the_same_places() -> None:
-    for english, chinese in translations("zh"):
-        assert placeholders(english) == placeholders(chinese), english
 
 
 def test_a_row_that_lacks_a_language_is_named() -> None:
