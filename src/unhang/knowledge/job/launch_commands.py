@@ -40,6 +40,27 @@ class CommandWrapper(msgspec.Struct, frozen=True, rename={"sets": "set"}):
             return 1
         return 1 if self.flags and option not in self.flags else 0
 
+    def takes_glued(self, word: str) -> bool:
+        """``-n4``: the value stands in the same word as the option."""
+        if word.startswith("--") or len(word) < 3 or word in self.flags | self.two:
+            return False
+        known = self.takes | self.sets | self.folder | self.mount
+        return word[:2] in known or (bool(self.flags) and word[2].isdigit())
+
+
+class LauncherCommand(msgspec.Struct, frozen=True):
+    """``names OPTIONS PROGRAM``; the fields are told in the file."""
+
+    names: tuple[str, ...]
+    launcher: str
+    source: str
+    modules: tuple[str, ...] = ()
+    flags: frozenset[str] = frozenset()
+
+    def values(self, option: str) -> int:
+        """How many words ``option`` takes."""
+        return 0 if option.lstrip("-").replace("-", "_") in self.flags else 1
+
 
 class TrainingCommand(msgspec.Struct, frozen=True):
     """A command of a library; the fields are told in the file."""
@@ -55,6 +76,7 @@ class TrainingCommand(msgspec.Struct, frozen=True):
 
 class _File(msgspec.Struct, frozen=True):
     wrapper: tuple[CommandWrapper, ...]
+    launcher: tuple[LauncherCommand, ...]
     program: tuple[TrainingCommand, ...]
 
 
@@ -67,6 +89,16 @@ def wrapper_of(name: str, verb: str) -> CommandWrapper | None:
     """The row of a command that starts another one."""
     rows = (row for row in _rows().wrapper if name in row.names)
     return next((row for row in rows if not row.verbs or verb in row.verbs or "" in row.verbs), None)
+
+
+def launcher_of(name: str) -> LauncherCommand | None:
+    """The row of a command that starts the ranks: ``torchrun``, ``accelerate launch``."""
+    return next((row for row in _rows().launcher if name in row.names), None)
+
+
+def launcher_of_module(module: str) -> LauncherCommand | None:
+    """The row of what ``python -m`` starts."""
+    return next((row for row in _rows().launcher if module in row.modules), None)
 
 
 def training_command(name: str, verb: str) -> TrainingCommand | None:

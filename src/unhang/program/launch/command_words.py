@@ -3,60 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from unhang.knowledge import numbers
+from unhang.knowledge.job.launch_commands import (
+    CommandWrapper,
+    LauncherCommand,
+    launcher_of,
+    launcher_of_module,
+    wrapper_of,
+)
+from unhang.program.launch.command_options import Options, plain_name, read_options, unwrap
 from unhang.program.launch.launch import Launch
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
-_WRAPPERS = {"env", "nohup", "time", "exec", "setsid", "stdbuf", "numactl", "nice", "unhang"}
-_MODULES = {
-    "torch.distributed.run": "torchrun",
-    "torch.distributed.launch": "torchrun",
-    "torch.distributed.launcher": "torchrun",
-    "accelerate.commands.launch": "accelerate",
-    "deepspeed.launcher.runner": "deepspeed",
-}
-# By name: the launcher, and the words that must follow.
-_LAUNCHERS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "accelerate": ("accelerate", ("launch",)),
-    "accelerate-launch": ("accelerate", ()),
-    "torchrun": ("torchrun", ()),
-    "deepspeed": ("deepspeed", ()),
-    "ds": ("deepspeed", ()),
-    "srun": ("srun", ()),
-    "mpirun": ("mpirun", ()),
-    "mpiexec": ("mpirun", ()),
-    "horovodrun": ("mpirun", ()),
-    "llamafactory-cli": ("llamafactory", ()),
-    "lmf": ("llamafactory", ()),
-    "composer": ("composer", ()),
-    "tune": ("tune", ("run",)),
-    "colossalai": ("colossalai", ("run",)),
-    "fabric": ("fabric", ("run",)),
-    "lightning": ("fabric", ("run",)),
-}
-# Options that stand alone; every other option takes the next word.
-_FLAGS = {
-    "torchrun": {"standalone", "no_python", "m", "module", "run_path", "use_env", "virtual_local_rank"},
-    "accelerate": {
-        *("cpu", "debug", "downcast_bf16", "dynamo_use_dynamic", "dynamo_use_fullgraph", "enable_cpu_affinity"),
-        *("dynamo_use_regional_compilation", "fp8_use_autocast_during_eval", "m", "module", "multi_gpu", "no_python"),
-        *("no_tpu_cluster", "q", "quiet", "same_network", "tpu", "tpu_cluster", "tpu_use_sudo", "use_deepspeed"),
-        *("use_fsdp", "use_megatron_lm", "use_parallelism_config"),
-    },
-    "deepspeed": {
-        *("no_python", "module", "no_local_rank", "no_ssh", "no_ssh_check", "force_multi", "save_pid"),
-        *("bind_cores_to_rank", "quiet"),
-    },
-    "composer": {"module_mode", "m", "verbose", "v", "command_mode", "c"},
-    "tune": {"standalone", "no_python", "m", "module", "run_path"},
-    "colossalai": {"m", "module"},
-    "fabric": set(),
-    "srun": {"overlap", "exclusive", "label", "l", "unbuffered", "u", "pty", "verbose", "v"},
-    "mpirun": {"allow_run_as_root", "oversubscribe", "report_bindings", "v"},
-}
 _PROCESSES = ("nproc_per_node", "nproc", "num_processes", "num_gpus", "ntasks_per_node", "np", "devices", "n", "ntasks")
 _NODES = ("nnodes", "num_machines", "num_nodes", "nodes", "N")
 # Modules that run the script behind their own options.
@@ -65,20 +26,43 @@ _RUNNERS = {"coverage": ("run",), "cProfile": (), "pdb": (), "ipdb": (), "debugp
 
 def parse_command(command: Sequence[str]) -> Launch:
     """The parts of ``command``; an empty :class:`Launch` for no words."""
-    words = _without_wrappers(list(command))
-    if not words:
-        return Launch()
-    launcher, rest = _launcher(words)
-    if launcher in ("srun", "mpirun"):
-        outer, inner = _options(rest, _FLAGS[launcher])
-        within = parse_command(inner)
-        processes = within.processes if within.launcher not in ("", "python") else _number(outer, _PROCESSES)
-        name = launcher if within.launcher in ("", "python") else within.launcher
-        nodes = _number(outer, _NODES) or within.nodes
-        options = {**outer, **within.options}
-        return Launch(name, options, within.program, within.arguments, within.words, processes, nodes, outer=launcher)
-    options, rest = _options(rest, _FLAGS.get(launcher, set())) if launcher in _FLAGS else ({}, rest)
-    program, rest = _program(launcher, rest)
+    words = list(command)
+    while words:
+        wrapper = wrapper_of(_command_name(words), words[1] if len(words) > 1 else "")
+        if _ASSIGNMENT.fullmatch(words[0]):
+            words = words[1:]
+        elif wrapper is None or wrapper.apart:
+            return _launched(words)
+        else:
+            options, rest = unwrap(wrapper, words)
+            if wrapper.outer:
+                return _below(wrapper, _named(options), parse_command(rest))
+            words = rest[wrapper.words :]
+    return Launch()
+
+
+def _below(wrapper: CommandWrapper, options: Mapping[str, str], within: Launch) -> Launch:
+    """``within``, started by ``srun`` or ``mpirun``, whose processes are the ranks where no other launcher stands."""
+    name = wrapper.names[0]
+    is_launcher = within.launcher in ("", "python")
+    processes = _number(options, _PROCESSES) if is_launcher else within.processes
+    nodes = _number(options, _NODES) or within.nodes
+    launcher = name if is_launcher else within.launcher
+    both = {**options, **within.options}
+    return Launch(launcher, both, within.program, within.arguments, within.words, processes, nodes, outer=name)
+
+
+def _launched(words: list[str]) -> Launch:
+    row, rest = launcher_words(words)
+    if row is None:
+        launcher, options = "python", {}
+    else:
+        found, rest = read_options(row, rest)
+        launcher, options = row.launcher, _named(found)
+    if row is None and _command_name(words) in ("llamafactory-cli", "lmf"):
+        launcher, program, rest = "llamafactory", "llamafactory-cli", words[1:]
+    else:
+        program, rest = _program(rest)
     arguments, loose = _arguments(rest)
     processes, nodes = _number(options, _PROCESSES), _number(options, _NODES)
     if launcher == "accelerate" and processes is not None and nodes:
@@ -86,83 +70,50 @@ def parse_command(command: Sequence[str]) -> Launch:
     return Launch(launcher, options, program, arguments, tuple(loose), processes, nodes)
 
 
-def _without_wrappers(words: list[str]) -> list[str]:
-    while words:
-        name = PurePosixPath(words[0]).name
-        if _ASSIGNMENT.fullmatch(words[0]):
-            words = words[1:]
-        elif name == "unhang" and "--" in words:
-            words = words[words.index("--") + 1 :]
-        elif name in _WRAPPERS:
-            words = words[1:]
-            while words and words[0].startswith("-"):
-                words = words[1:]
-        else:
-            return words
-    return words
+def launcher_words(words: Sequence[str]) -> tuple[LauncherCommand | None, list[str]]:
+    """The launcher that ``words`` name, and the words behind its name; None: what Python starts, or a program."""
+    rest = list(words[1:])
+    if _command_name(words).startswith("python"):
+        rest = behind_python_options(rest)
+        row = launcher_of_module(rest[1]) if rest[:1] == ["-m"] and len(rest) > 1 else None
+        return row, rest[2:] if row is not None else rest
+    for count in (2, 1):
+        row = launcher_of(" ".join([_command_name(words), *words[1:count]]))
+        if row is not None:
+            return row, list(words[count:])
+    return None, list(words)
 
 
-def _launcher(words: list[str]) -> tuple[str, list[str]]:
-    name = PurePosixPath(words[0]).name
-    if name.startswith("python"):
-        rest = _behind_python_options(words[1:])
-        module = _MODULES.get(rest[1], "") if rest[:1] == ["-m"] and len(rest) > 1 else ""
-        return (module, rest[2:]) if module else ("python", rest)
-    launcher, verbs = _LAUNCHERS.get(name, ("", ()))
-    if launcher and (not verbs or (words[1:2] and words[1] in verbs)):
-        return launcher, words[2 if verbs else 1 :]
-    return "python", words
-
-
-def _behind_python_options(words: list[str]) -> list[str]:
+def behind_python_options(words: list[str]) -> list[str]:
     """``-u``, ``-X importtime``, ``-W error`` are the interpreter's own."""
     while words and words[0].startswith("-") and words[0] not in ("-m", "-c", "-"):
         words = words[2:] if words[0] in ("-X", "-W") else words[1:]
     return words
 
 
-def _options(words: list[str], flags: set[str]) -> tuple[dict[str, str], list[str]]:
-    """The leading options, and what follows them."""
-    found: dict[str, str] = {}
-    while words and words[0].startswith("-") and words[0] != "--":
-        name, sign, value = words[0].lstrip("-").partition("=")
-        name, words = _name(name), words[1:]
-        if sign:
-            found[name] = value
-        elif name in flags or not words:
-            found[name] = "true"
-            if name in ("m", "module"):
-                return found, words
-        else:
-            found[name], words = words[0], words[1:]
-    return found, words[1:] if words[:1] == ["--"] else words
+def _command_name(words: Sequence[str]) -> str:
+    return PurePosixPath(words[0]).name
 
 
-def _program(launcher: str, words: list[str]) -> tuple[str, list[str]]:
-    if launcher == "llamafactory":
-        return "llamafactory-cli", words
-    if words[:1] in (["-m"], ["-c"]):
-        return _behind_runner(" ".join(words[:2]), words[2:])
-    return _behind_runner(words[0], words[1:]) if words else ("", [])
+def _named(options: Options) -> dict[str, str]:
+    return {plain_name(name): value for name, value in options}
 
 
-def _behind_runner(program: str, words: list[str]) -> tuple[str, list[str]]:
+def _program(words: list[str]) -> tuple[str, list[str]]:
     """``coverage run --branch train.py``, ``-m cProfile -o out train.py``: what they run is the program."""
+    if not words:
+        return "", []
+    count = 2 if words[0] in ("-m", "-c") else 1
+    program, rest = " ".join(words[:count]), words[count:]
     verbs = _RUNNERS.get(program.removeprefix("-m "))
-    if verbs is None or (verbs and words[:1] != list(verbs)):
-        return program, words
-    rest = words[len(verbs) :]
-    at = next(
-        (at for at, word in enumerate(rest) if word == "-m" or (not word.startswith("-") and word.endswith(".py"))),
-        None,
-    )
-    if at is None:
-        return program, words
-    return (
-        (f"-m {rest[at + 1]}", rest[at + 2 :])
-        if rest[at] == "-m" and at + 1 < len(rest)
-        else (rest[at], rest[at + 1 :])
-    )
+    if verbs is None or (verbs and rest[:1] != list(verbs)):
+        return program, rest
+    for at, word in enumerate(rest[len(verbs) :], len(verbs)):
+        if word == "-m" and at + 1 < len(rest):
+            return f"-m {rest[at + 1]}", rest[at + 2 :]
+        if not word.startswith("-") and word.endswith(".py"):
+            return word, rest[at + 1 :]
+    return program, rest
 
 
 def _arguments(words: list[str]) -> tuple[dict[str, str], list[str]]:
@@ -177,22 +128,18 @@ def _arguments(words: list[str]) -> tuple[dict[str, str], list[str]]:
         if word.startswith("-") and not _is_number(word):
             if not sign and at < len(words) and (not words[at].startswith("-") or _is_number(words[at])):
                 value, at = words[at], at + 1
-            found[_name(name)] = value if sign or value else "true"
+            found[plain_name(name)] = value if sign or value else "true"
         elif sign and re.fullmatch(r"\+{0,2}[A-Za-z_][\w.]*", name):
-            found[_name(name).lstrip("+")] = value
+            found[plain_name(name).lstrip("+")] = value
         else:
             loose.append(word)
     return found, loose
-
-
-def _name(text: str) -> str:
-    return text.replace("-", "_")
 
 
 def _is_number(word: str) -> bool:
     return re.fullmatch(r"-?\d+(\.\d+)?(e-?\d+)?", word) is not None
 
 
-def _number(options: dict[str, str], names: Sequence[str]) -> int | None:
+def _number(options: Mapping[str, str], names: Sequence[str]) -> int | None:
     counts = (numbers.integer(options.get(name, "")) for name in names)
     return next((count for count in counts if count is not None and count >= 0), None)

@@ -9,8 +9,10 @@ from dataclasses import replace
 
 from unhang.findings import Source
 from unhang.knowledge.job.launch_commands import CommandWrapper, wrapper_of
+from unhang.program.launch.command_options import plain_name, unwrap
+from unhang.program.launch.command_words import launcher_words
 from unhang.program.launch.kubernetes_manifests import follow_manifests
-from unhang.program.launch.python_commands import LAUNCHERS, program_words
+from unhang.program.launch.python_commands import program_words
 from unhang.program.launch.shell.partly_known_text import is_known
 from unhang.program.launch.shell.session import MAX_DEPTH, FollowSession, StartedCommand
 from unhang.program.launch.shell.state import OuterLauncher, ShellState
@@ -101,7 +103,7 @@ def _absent(session: FollowSession, path: str) -> Text:
 
 def _starts_training(words: list[str]) -> bool:
     """``torchrun …``, also behind wrappers and variables."""
-    return any(posixpath.basename(word) in LAUNCHERS or word == "torch.distributed.run" for word in words[:6])
+    return any(launcher_words(words[at:6])[0] is not None for at in range(min(len(words), 6)))
 
 
 def _note_remote_run(
@@ -152,10 +154,7 @@ def _unwrapped(
     session: FollowSession, state: ShellState, wrapper: CommandWrapper, words: list[str], source: Source | None
 ) -> list[str]:
     """The words behind ``wrapper``, whose options ``state`` takes in."""
-    name, *rest = words
-    if wrapper.ends:
-        return rest[rest.index(wrapper.ends) + 1 :] if wrapper.ends in rest else []
-    options, rest = _behind_options(wrapper, rest[1:] if rest[:1] and rest[0] in wrapper.verbs else rest)
+    name, (options, rest) = posixpath.basename(words[0]), unwrap(wrapper, words)
     if wrapper.apart and not state.image:
         state.image = f"{wrapper.apart}: {rest[0]}" if wrapper.words and rest else wrapper.apart
     if wrapper.outer and not rest:
@@ -167,12 +166,12 @@ def _unwrapped(
         _assigned(state, [one], source)
     if wrapper.apart:
         _inside(state, folder, [value for option, value in options if option in wrapper.mount])
-        state.trail = (*state.trail, " ".join([posixpath.basename(name), *rest[: wrapper.words]]))
+        state.trail = (*state.trail, " ".join([name, *rest[: wrapper.words]]))
     elif folder:
         state.folder = state.place(folder)
     if wrapper.outer:
-        told = {option.lstrip("-").replace("-", "_"): session.parts.as_written(value) for option, value in options}
-        state.outer = (*state.outer, OuterLauncher(posixpath.basename(name), told))
+        told = {plain_name(option): session.parts.as_written(value) for option, value in options}
+        state.outer = (*state.outer, OuterLauncher(name, told))
     return rest[wrapper.words :]
 
 
@@ -185,31 +184,6 @@ def _inside(state: ShellState, folder: str, mounts: list[str]) -> None:
             state.folder = posixpath.normpath(state.place(ours) + "/" + folder[len(theirs) :].lstrip("/"))
             return
     state.folder = folder or state.folder
-
-
-def _behind_options(wrapper: CommandWrapper, words: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
-    """The options in front, with their values, and the rest."""
-    found: list[tuple[str, str]] = []
-    while words and words[0].startswith("-") and words[0] != "-":
-        word, words = words[0], words[1:]
-        if word == "--":
-            break
-        name, sign, value = word.partition("=")
-        short = word[:2]
-        if sign and name.startswith("--"):
-            found.append((name, value))
-        elif wrapper.values(word):
-            count = wrapper.values(word)
-            found.append((word, " ".join(words[:count])))
-            words = words[count:]
-        elif not word.startswith("--") and len(word) > 2 and wrapper.values(short) and wrapper.takes | wrapper.flags:
-            if word in wrapper.flags or (wrapper.takes and short not in wrapper.takes | wrapper.sets | wrapper.mount):
-                found.append((word, "true"))
-            else:
-                found.append((short, word[2:].lstrip("=")))
-        else:
-            found.append((word, "true"))
-    return found, words
 
 
 _READ_APART: dict[str, Callable[[FollowSession, StartedCommand], None]] = {

@@ -70,7 +70,8 @@ def _followed(session: FollowSession, start: StartedCommand, starts: Sequence[St
         *_of_variables(session, start),
         *_others(session, start, starts),
     ]
-    return FollowedLaunch(environment, unknown, folder, state.trail, start.source, state.image, _fewer(notes))
+    trail = tuple(session.parts.as_written(step) for step in state.trail)
+    return FollowedLaunch(environment, unknown, folder, trail, start.source, state.image, _fewer(notes))
 
 
 def _fewer(notes: Sequence[NotUnderstood]) -> tuple[NotUnderstood, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from unhang.findings import Source
 from unhang.knowledge.job.launch_commands import TrainingCommand, training_command
+from unhang.program.launch.command_words import behind_python_options, launcher_words
 from unhang.program.launch.console_scripts import EntryPoint, entry_point
 from unhang.program.launch.shell.partly_known_text import is_known
 from unhang.program.launch.shell.session import FollowSession
@@ -14,19 +15,6 @@ from unhang.program.launch.shell.state import ShellState
 from unhang.program.launch.subprocess_calls import find_started_command
 from unhang.sentences import say
 
-LAUNCHERS = {
-    "torchrun": (),
-    "accelerate": ("launch",),
-    "accelerate-launch": (),
-    "deepspeed": (),
-    "composer": (),
-    "tune": ("run",),
-    "colossalai": ("run",),
-    "fabric": ("run",),
-    "lightning": ("run",),
-    "horovodrun": (),
-    "ds": (),
-}
 _NO_TRAINING = frozenset(("pip", "venv", "ensurepip", "json.tool", "http.server", "ray.scripts", "build", "compileall"))
 
 
@@ -48,7 +36,7 @@ def program_words(
         return _not_known(session, first, rest, source)
     if name.startswith("python") or name == "py":
         return _python(list(words))
-    if name in LAUNCHERS and (not LAUNCHERS[name] or (rest[:1] and rest[0] in LAUNCHERS[name])):
+    if launcher_words(words)[0] is not None:
         return list(words)
     if name.endswith(".py") or (text is not None and "python" in text.partition("\n")[0]):
         return ["python", *words]
@@ -57,9 +45,7 @@ def program_words(
 
 
 def _python(words: list[str]) -> list[str] | None:
-    rest = words[1:]
-    while rest and rest[0].startswith("-") and rest[0] not in ("-m", "-c", "-"):
-        rest = rest[2:] if rest[0] in ("-X", "-W") else rest[1:]
+    rest = behind_python_options(words[1:])
     if not rest or rest[0] in ("-c", "-") or (rest[0] == "-m" and rest[1:2] and rest[1] in _NO_TRAINING):
         return None
     return words

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from unhang.findings import Source
 from unhang.knowledge import numbers
+from unhang.knowledge.job.launch_commands import wrapper_of
+from unhang.program.launch.command_options import plain_name, read_options
 from unhang.program.launch.shell.partly_known_text import is_known
 from unhang.program.launch.shell.session import FollowSession, StartedCommand
 from unhang.program.launch.shell.state import OuterLauncher, ShellState
@@ -15,16 +17,13 @@ from unhang.program.launch.shell.statements import read_script, read_text
 from unhang.sentences import say
 
 _LINE = re.compile(r"#SBATCH\s+(.*)")
-_SHORT = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task", "G": "gpus", "D": "chdir", "t": "time", "J": "job-name"}
-_FLAGS = frozenset(
-    ("exclusive", "requeue", "no-requeue", "hold", "wait", "parsable", "contiguous", "overcommit", "oversubscribe")
-)
+_SHORT = {"N": "nodes", "n": "ntasks", "c": "cpus_per_task", "G": "gpus", "D": "chdir", "t": "time", "J": "job_name"}
 
 
 def follow_sbatch(session: FollowSession, command: StartedCommand) -> None:
     """Follow ``command``, which begins with ``sbatch``."""
     state, source = command.state, command.source
-    options, rest = _options(list(command.words[1:]))
+    options, rest = _options(command.words[1:])
     if "wrap" in options:
         _as_job(state, {}, options)
         read_text(session, state, options["wrap"], source)
@@ -36,11 +35,11 @@ def follow_sbatch(session: FollowSession, command: StartedCommand) -> None:
         return
     child = state.child(name, rest[1:])
     child.trail = (*state.trail, f"sbatch {name}".strip())
-    _as_job(child, sbatch_options(text), options)
+    _as_job(child, _sbatch_options(text), options)
     read_script(session, child, state.place(name) if name else "sbatch", text)
 
 
-def sbatch_options(text: str) -> dict[str, str]:
+def _sbatch_options(text: str) -> dict[str, str]:
     """Options of the ``#SBATCH`` lines, which end at the first command."""
     found: dict[str, str] = {}
     for line in text.splitlines():
@@ -56,39 +55,32 @@ def sbatch_options(text: str) -> dict[str, str]:
     return found
 
 
-def _options(words: list[str]) -> tuple[dict[str, str], list[str]]:
-    found: dict[str, str] = {}
-    while words and words[0].startswith("-"):
-        word, words = words[0], words[1:]
-        name, sign, value = word.lstrip("-").partition("=")
-        if not word.startswith("--"):
-            name, value, sign = _SHORT.get(word[1:2], word[1:2]), word[2:].lstrip("="), word[2:]
-        if not sign and name not in _FLAGS and words:
-            value, words = words[0], words[1:]
-        found[name] = value
-    return found, words
+def _options(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """By their long names."""
+    row = wrapper_of("sbatch", "")
+    assert row is not None
+    found, rest = read_options(row, words)
+    named = ((plain_name(name), value) for name, value in found)
+    return {_SHORT.get(name, name): value for name, value in named}, rest
 
 
 def _as_job(state: ShellState, lines: Mapping[str, str], typed: Mapping[str, str]) -> None:
     options = {**lines, **typed}
-    state.outer = (
-        *state.outer,
-        OuterLauncher("sbatch", {name.replace("-", "_"): value for name, value in options.items()}),
-    )
+    state.outer = (*state.outer, OuterLauncher("sbatch", options))
     if options.get("chdir"):
         state.folder = state.place(options["chdir"])
     source = Source(state.script or "sbatch")
     nodes = numbers.integer(options.get("nodes", "1").partition("-")[0])
-    tasks = numbers.integer(options.get("ntasks-per-node", ""))
-    gpus = gpus_per_node(options)
+    tasks = numbers.integer(options.get("ntasks_per_node", ""))
+    gpus = _gpus_per_node(options)
     told = {
         "SLURM_NNODES": nodes,
         "SLURM_JOB_NUM_NODES": nodes,
         "SLURM_NTASKS_PER_NODE": tasks,
         "SLURM_NTASKS": numbers.integer(options.get("ntasks", "")) or (tasks * nodes if tasks and nodes else None),
-        "SLURM_CPUS_PER_TASK": numbers.integer(options.get("cpus-per-task", "")),
+        "SLURM_CPUS_PER_TASK": numbers.integer(options.get("cpus_per_task", "")),
         "SLURM_GPUS_ON_NODE": gpus,
-        "SLURM_GPUS_PER_NODE": gpus if "gpus-per-node" in options else None,
+        "SLURM_GPUS_PER_NODE": gpus if "gpus_per_node" in options else None,
     }
     for name, number in told.items():
         if number is not None:
@@ -100,9 +92,9 @@ def _as_job(state: ShellState, lines: Mapping[str, str], typed: Mapping[str, str
             state.assign(name, value, source, export=True)
 
 
-def gpus_per_node(options: Mapping[str, str]) -> int | None:
+def _gpus_per_node(options: Mapping[str, str]) -> int | None:
     """Cards of a node that the job asks for."""
-    for name in ("gpus-per-node", "gres"):
+    for name in ("gpus_per_node", "gres"):
         found = re.search(r"(?:^|gpu:)(?:[\w.-]+:)?(\d+)$", options.get(name, "").partition(",")[0])
         if found:
             return int(found[1])
