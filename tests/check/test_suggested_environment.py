@@ -11,7 +11,7 @@ import pytest
 
 from tests.check.told_machine import MACHINES, Told, card, situation
 from tests.command import unhang
-from unhang.check.devices.topology import AccessControl, CardTopology, Iommu
+from unhang.check.devices.devices import AccessControl, CardTopology, Iommu
 from unhang.check.judge import judge
 from unhang.check.network.rendezvous_endpoint import find_rendezvous_endpoint
 from unhang.findings import RemedyKind, Verdict

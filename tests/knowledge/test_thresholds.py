@@ -24,7 +24,7 @@ NO_JUDGEMENT = {
         "causes/processes/rank_crashed.py: SENT_BY_HAND",
         "causes/work/timeout_too_short.py: DEFAULT_LIMIT_S",
         "facts/endings/crashes.py: _PLAIN_CODES",
-        "check/devices/peer_access.py: GOOD_DRIVER",
+        "check/devices/chosen_cards.py: GOOD_DRIVER",
         "facts/rank_table.py: SIGTERM",
         "facts/machine/shm_segments.py: (NO_SUCH_FILE, NOT_PERMITTED)",
         "facts/laggard/work_spanning_timeout.py: DEFAULT_LIMITS_S",

@@ -89,6 +89,10 @@ class Machine:
         except OSError as error:
             return InspectionResult(because=_refused(path, error))
 
+    def text(self, path: str) -> str:
+        """The text of a file without blanks around it; empty where there is none, or it may not be read."""
+        return (self.read(path).found or "").strip()
+
     def read_named(self, path: str) -> InspectionResult[str]:
         """The text of a file the user named: relative to the folder of the job, unless it is absolute."""
         return self.read(posixpath.join(self.folder, path))

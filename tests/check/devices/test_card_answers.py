@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.check.told_machine import MACHINES, Told, ask
+from unhang.check.devices.collect_topology import parse_nvlinks, parse_peer_access, parse_topology, redirecting_bridges
 from unhang.check.devices.devices import Card, CardProcess
-from unhang.check.devices.nvidia_smi import FIELDS, query_cards
-from unhang.check.devices.nvidia_smi_text import parse_fabric_states, parse_report, parse_table
-from unhang.check.devices.topology_text import parse_nvlinks, parse_peer_access, parse_topology, redirecting_bridges
+from unhang.check.devices.nvidia_smi import FIELDS, parse_fabric_states, parse_report, parse_table, query_cards
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import CommandOutput, StoredMachine
 

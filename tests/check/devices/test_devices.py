@@ -18,15 +18,17 @@ from unhang.check.devices.chosen_cards import better_choice, find_chosen_cards, 
 from unhang.check.devices.devices import (
     CardProcess,
     Cards,
+    CardTopology,
     DeviceSelection,
     NcclLibraries,
     NcclLibrary,
     NvidiaDriver,
+    NvlinkFabric,
+    NvLinks,
     PciCard,
     PciCards,
     TorchCudaBuild,
 )
-from unhang.check.devices.topology import CardTopology, NvlinkFabric, NvLinks
 from unhang.check.judge import judge
 from unhang.findings import Severity
 from unhang.host.inspection_result import InspectionResult, NodeInspection

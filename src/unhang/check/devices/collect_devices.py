@@ -17,8 +17,7 @@ from unhang.check.devices.devices import (
     Xid,
     XidHistory,
 )
-from unhang.check.devices.nvidia_smi import query_cards, query_health
-from unhang.check.devices.nvidia_smi_text import leading_integer
+from unhang.check.devices.nvidia_smi import leading_integer, query_cards, query_health
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.knowledge.hardware.xid import find_xid
@@ -64,16 +63,11 @@ def pci_cards(machine: Machine) -> InspectionResult[PciCards]:
 
 
 def _pci_card(machine: Machine, name: str) -> PciCard | None:
-    kind = _word(machine, f"{BUS}/{name}/class")
-    vendor = VENDORS.get(_word(machine, f"{BUS}/{name}/vendor"))
+    kind = machine.text(f"{BUS}/{name}/class")
+    vendor = VENDORS.get(machine.text(f"{BUS}/{name}/vendor"))
     if vendor is None or not kind.startswith((_DISPLAY, _ACCELERATOR)):
         return None
-    node = _word(machine, f"{BUS}/{name}/numa_node")
-    return PciCard(name, vendor, kind.startswith(_COMPUTE), leading_integer(node))
-
-
-def _word(machine: Machine, path: str) -> str:
-    return (machine.read(path).found or "").strip()
+    return PciCard(name, vendor, kind.startswith(_COMPUTE), leading_integer(machine.text(f"{BUS}/{name}/numa_node")))
 
 
 def _choice(machine: Machine, plan: PlannedJob) -> DeviceSelection:
@@ -113,15 +107,13 @@ def _option(words: tuple[str, ...], name: str) -> str:
 
 def _xids(machine: Machine) -> InspectionResult[XidHistory]:
     """From ``dmesg``; where users may not read it, from the journal."""
-    output = machine.command(("dmesg",))
-    text = output.found.text if output.found is not None and output.found.code == 0 else None
-    if text is None:
-        journal = machine.command(("journalctl", "-k", "-b", "--no-pager", "-q", "-o", "short-iso", "-g", "NVRM: Xid"))
-        text = journal.found.text if journal.found is not None and journal.found.code == 0 else None
-    if text is None:
-        because = output.because or say("the kernel log may not be read")
+    output = result = machine.command(("dmesg",))
+    if output.found is None or output.found.code:
+        output = machine.command(("journalctl", "-k", "-b", "--no-pager", "-q", "-o", "short-iso", "-g", "NVRM: Xid"))
+    if output.found is None or output.found.code:
+        because = result.because or say("the kernel log may not be read")
         return InspectionResult(because=because, how="sudo dmesg -T | grep -i xid")
-    lines = ((line, find_xid(line)) for line in text.splitlines())
+    lines = ((line, find_xid(line)) for line in output.found.text.splitlines())
     found = [Xid(told.bus, told.code, line.strip()) for line, told in lines if told is not None]
     return InspectionResult(XidHistory(tuple(found[-MAX_XIDS:])))
 
@@ -144,7 +136,7 @@ def _others(machine: Machine, pci: PciCards) -> InspectionResult[OtherAccelerato
 def _has_kfd_gpu(machine: Machine) -> bool:
     """KFD's nodes are processors and GPUs; only GPUs have SIMDs."""
     nodes = "/sys/class/kfd/kfd/topology/nodes"
-    texts = [machine.read(f"{nodes}/{name}/properties").found or "" for name in machine.entries(nodes).found or ()]
+    texts = [machine.text(f"{nodes}/{name}/properties") for name in machine.entries(nodes).found or ()]
     return any(re.search(r"^simd_count [1-9]", text, re.MULTILINE) for text in texts)
 
 
@@ -153,8 +145,4 @@ def _tool_answer(machine: Machine, name: str) -> Text:
     output = machine.command(tools[name])
     if output.found is None:
         return output.because or say("there is no {tool}", tool=tools[name][0])
-    return (
-        say("{tool} answers", tool=tools[name][0])
-        if output.found.code == 0
-        else say("{tool} fails", tool=tools[name][0])
-    )
+    return say("{tool} fails", tool=tools[name][0]) if output.found.code else say("{tool} answers", tool=tools[name][0])

@@ -32,7 +32,7 @@ RUNTIME_WHEELS = (
 
 def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
     """The NVIDIA driver, the CUDA version torch was built for, and the NCCL libraries that are installed."""
-    module = _MODULE.search(machine.read("/proc/driver/nvidia/version").found or "")
+    module = _MODULE.search(machine.text("/proc/driver/nvidia/version"))
     yield NvidiaDriver, InspectionResult(NvidiaDriver(module[1], _compat(machine)) if module else None)
     yield TorchCudaBuild, _built_for(machine, plan)
     yield NcclLibraries, InspectionResult(NcclLibraries(tuple(_nccls(machine))))

@@ -6,27 +6,26 @@ One card alone, or none, reaches nobody: then nothing is asked.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from unhang.check.devices.collect_devices import BUS, pci_cards
-from unhang.check.devices.devices import PciCards
-from unhang.check.devices.nvidia_smi import nvidia_smi_command, output_text, run_commands
-from unhang.check.devices.nvidia_smi_text import parse_fabric_states
-from unhang.check.devices.topology import (
+from unhang.check.devices.devices import (
     AccessControl,
     CardTopology,
     Iommu,
     NvlinkFabric,
     NvLinks,
+    Pair,
+    PciCards,
     PeerAccess,
     VirtualMachine,
 )
-from unhang.check.devices.topology_text import parse_nvlinks, parse_peer_access, parse_topology, redirecting_bridges
-from unhang.host.inspection_result import InspectionResult
+from unhang.check.devices.nvidia_smi import nvidia_smi_command, output_text, parse_fabric_states, run_commands
+from unhang.host.inspection_result import Found, InspectionResult
 from unhang.host.machine import CommandOutput, Machine
 from unhang.program.launch.planned_job import PlannedJob
-from unhang.sentences import Text, say
+from unhang.sentences import say
 
 NAME = "topology"
 LIMIT_S = 30.0
@@ -40,6 +39,15 @@ _NVLINK = (
 )
 _MANAGER_LOG = "/var/log/fabricmanager.log"
 _MAKERS = ("QEMU", "KVM", "VMware", "Xen", "Amazon EC2", "Google", "Microsoft", "OpenStack", "Bochs", "Alibaba Cloud")
+MAX_CHARACTERS = 1_000
+"""Characters read of a line of lspci."""
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_NAME = re.compile(r"GPU(\d{1,6})")
+_WAY = re.compile(r"X|SYS|NODE|PHB|PXB|PIX|NV\d{1,4}|OK|C?NS|GNS|TNS|U|SOC")
+_GPU = re.compile(r"^GPU (\d{1,6}):")
+_LINK = re.compile(r"^\s+Link \d+: (.+)$")
+_BELOW = re.compile(r"Bus: primary=[0-9a-f]+, secondary=(?P<first>[0-9a-f]+), subordinate=(?P<last>[0-9a-f]+)")
+_DEVICE = re.compile(r"^(?P<bus>(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (?P<rest>.*)$")
 
 
 def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:  # noqa: ARG001 - every check takes both
@@ -56,25 +64,22 @@ def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, Inspecti
         yield CardTopology, InspectionResult(because=matrix.because, how=matrix.how)
         return
     ways = parse_topology(matrix.found.text) if matrix.found.code == 0 else None
-    yield (
-        CardTopology,
-        InspectionResult(ways, None if ways else _answer_text(matrix.found.text), "" if ways else "nvidia-smi topo -m"),
-    )
+    yield CardTopology, _told(ways, "nvidia-smi topo -m", matrix.found.text)
     if ways is None or not ways.ways:
         return
     peers, bridges, *rest = run_commands(machine, nvidia_smi_command("topo", "-p2p", "r"), _LSPCI, *_NVLINK)
-    states = parse_peer_access(output_text(peers))
-    yield (
-        PeerAccess,
-        InspectionResult(states, None if states else _answer_text(""), "" if states else "nvidia-smi topo -p2p r"),
-    )
+    yield PeerAccess, _told(parse_peer_access(output_text(peers)), "nvidia-smi topo -p2p r")
     yield AccessControl, _access_control(bridges, pci)
     yield from _nvlink(machine, ways, *rest)
 
 
-def _answer_text(text: str) -> Text:
-    first = text.strip().split("\n")[0][:200]
-    return say("nvidia-smi says: {said}", said=first) if first else say("nvidia-smi does not tell")
+def _told(found: Found | None, how: str, said: str = "") -> InspectionResult[Found]:
+    """What nvidia-smi told; else what it said instead."""
+    if found is not None:
+        return InspectionResult(found)
+    first = said.strip().split("\n")[0][:200]
+    because = say("nvidia-smi says: {said}", said=first) if first else say("nvidia-smi does not tell")
+    return InspectionResult(because=because, how=how)
 
 
 def _nvlink(
@@ -88,8 +93,7 @@ def _nvlink(
     switches, states = _switches(machine), parse_fabric_states(output_text(report))
     if not switches and not states and not any(way.startswith("NV") for way in ways.ways.values()):
         return
-    found = parse_nvlinks(output_text(links))
-    yield NvLinks, InspectionResult(found, None if found else _answer_text(""), "" if found else "nvidia-smi nvlink -s")
+    yield NvLinks, _told(parse_nvlinks(output_text(links)), "nvidia-smi nvlink -s")
     if not switches and not states:
         return
     manager = _service(service)
@@ -109,18 +113,17 @@ def _service(answer: InspectionResult[CommandOutput]) -> str:
 
 def _switches(machine: Machine) -> int:
     """NVSwitches on the bus, or those the driver has."""
-    names = machine.entries(BUS).found or ()
-    on_bus = [
+    bridges = [
         name
-        for name in names
-        if (machine.read(f"{BUS}/{name}/class").found or "").startswith(_BRIDGE_CLASS)
-        and (machine.read(f"{BUS}/{name}/vendor").found or "").strip() == "0x10de"
+        for name in machine.entries(BUS).found or ()
+        if machine.text(f"{BUS}/{name}/class").startswith(_BRIDGE_CLASS)
     ]
+    on_bus = [name for name in bridges if machine.text(f"{BUS}/{name}/vendor") == "0x10de"]
     return len(on_bus) or len(machine.entries("/proc/driver/nvidia-nvswitch/devices").found or ())
 
 
 def _last_error(machine: Machine) -> str:
-    lines = (machine.read(_MANAGER_LOG).found or "").splitlines()
+    lines = machine.text(_MANAGER_LOG).splitlines()
     return next((line.strip()[:300] for line in reversed(lines) if "[ERROR]" in line or "fatal error" in line), "")
 
 
@@ -136,9 +139,7 @@ def _access_control(output: InspectionResult[CommandOutput], pci: PciCards) -> I
 
 def _iommu(machine: Machine, pci: PciCards) -> InspectionResult[Iommu]:
     """The kind the kernel gives the groups of the cards; where it tells none, its command line does."""
-    kinds = {(machine.read(f"{BUS}/{card.bus}/iommu_group/type").found or "").strip() for card in pci.of("nvidia")} - {
-        ""
-    }
+    kinds = {machine.text(f"{BUS}/{card.bus}/iommu_group/type") for card in pci.of("nvidia")} - {""}
     if kinds:
         translated = sorted(kind for kind in kinds if kind.startswith("DMA"))
         how = f"{BUS}/*/iommu_group/type: {', '.join(sorted(kinds))}"
@@ -148,16 +149,121 @@ def _iommu(machine: Machine, pci: PciCards) -> InspectionResult[Iommu]:
         return InspectionResult(because=units.because)
     if not units.found:
         return InspectionResult(Iommu("off", "/sys/class/iommu"))
-    line = machine.read("/proc/cmdline").found or ""
+    line = machine.text("/proc/cmdline")
     through = re.search(r"\biommu(?:\.passthrough)?=(?:pt|1)\b", line)
     return InspectionResult(Iommu("passthrough" if through else "translated", "/proc/cmdline"))
 
 
 def _maker(machine: Machine) -> str:
     """Who makes this virtual machine; empty for bare metal. Amazon sells both: the processor's flag decides."""
-    flags = re.search(r"^flags\s*:.*\bhypervisor\b", machine.read("/proc/cpuinfo").found or "", re.MULTILINE)
+    flags = re.search(r"^flags\s*:.*\bhypervisor\b", machine.text("/proc/cpuinfo"), re.MULTILINE)
     if flags is None:
         return ""
-    names = [machine.read(f"/sys/class/dmi/id/{name}").found or "" for name in ("sys_vendor", "product_name")]
-    told = " ".join(name.strip() for name in names).strip()
+    told = " ".join(machine.text(f"/sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name")).strip()
     return next((maker for maker in _MAKERS if maker.lower() in told.lower()), told or "hypervisor")
+
+
+def parse_topology(text: str) -> CardTopology | None:
+    """The matrix of ``nvidia-smi topo -m``; None when there is none in ``text``.
+
+    Columns are told apart by tabs, or by two blanks where a paste has lost them. ``NUMA Affinity`` is a number, a list,
+    or N/A: the first number counts.
+    """
+    states, rows, columns = _matrix(text)
+    if not rows:
+        return None
+    at = columns.index("NUMA Affinity") if "NUMA Affinity" in columns else None
+    numa: dict[int, int] = {}
+    for index, cells in rows.items():
+        cell = cells[at] if at is not None and at < len(cells) else ""
+        number = re.match(r"\d{1,6}", cell)
+        if number is not None:
+            numa[index] = int(number[0])
+    return CardTopology({pair: "SYS" if way == "SOC" else way for pair, way in states.items()}, numa)
+
+
+def parse_peer_access(text: str) -> PeerAccess | None:
+    """The matrix of ``nvidia-smi topo -p2p r``; None when there is none."""
+    states, rows, _ = _matrix(text)
+    return PeerAccess(states) if rows else None
+
+
+def _matrix(text: str) -> tuple[dict[Pair, str], dict[int, list[str]], list[str]]:
+    states: dict[Pair, str] = {}
+    rows: dict[int, list[str]] = {}
+    columns: list[str] = []
+    for line in _COLOUR.sub("", text).splitlines():
+        cells = _cells(line)
+        if not columns:
+            columns = cells if cells and _NAME.fullmatch(cells[0]) and len(cells) > 1 and cells[1] != "X" else []
+            continue
+        name = _NAME.fullmatch(cells[0]) if cells else None
+        if name is None:
+            if rows:
+                break
+            continue
+        row, values = int(name[1]), cells[1:]
+        rows[row] = values
+        for column, value in zip(columns, values, strict=False):
+            other = _NAME.fullmatch(column)
+            if other is not None and int(other[1]) != row and _WAY.fullmatch(value):
+                states[row, int(other[1])] = value
+    return states, rows, columns
+
+
+def _cells(line: str) -> list[str]:
+    parts = line.split("\t") if "\t" in line else re.split(r" {2,}", line)
+    return [part.strip() for part in parts if part.strip()]
+
+
+def parse_nvlinks(text: str) -> NvLinks | None:
+    """Links up and down of each card in ``nvidia-smi nvlink -s``; None when it tells of none."""
+    links: dict[int, Pair] = {}
+    card: int | None = None
+    for line in text.splitlines():
+        start, link = _GPU.match(line), _LINK.match(line)
+        if start is not None:
+            card = int(start[1])
+        elif link is not None and card is not None:
+            up, down = links.get(card, (0, 0))
+            links[card] = (up, down + 1) if "inactive" in link[1] else (up + 1, down)
+    return NvLinks(links) if links else None
+
+
+def redirecting_bridges(text: str, cards: Sequence[str]) -> tuple[tuple[str, ...], bool]:
+    """Bridges above ``cards`` (buses) in ``lspci -D -vvv`` that redirect requests, and whether that could be read.
+
+    ``ACSCtl: SrcValid+ TransBlk- ReqRedir+ CmpltRedir+ …``: ReqRedir sends what one card asks of another up to the
+    processor. ``Bus: primary=15, secondary=16, subordinate=19`` tells what stands below a bridge. Without root, lspci
+    prints ``Capabilities: <access denied>`` instead.
+    """
+    found: list[str] = []
+    readable = True
+    for bus, name, lines in _devices(text):
+        below = next((match for line in lines if (match := _BELOW.search(line)) is not None), None)
+        if "PCI bridge" not in name or (below is not None and not _holds(bus, below, cards)):
+            continue
+        readable = readable and not any("<access denied>" in line for line in lines)
+        if any(re.search(r"ACSCtl:.*ReqRedir\+", line) for line in lines):
+            found.append(bus)
+    return tuple(found), readable
+
+
+def _devices(text: str) -> Iterator[tuple[str, str, list[str]]]:
+    bus, name, lines = "", "", list[str]()
+    for line in text.splitlines():
+        device = _DEVICE.match(line)
+        if device is None:
+            lines.append(line[:MAX_CHARACTERS])
+            continue
+        yield bus, name, lines
+        bus, name, lines = device["bus"], device["rest"], []
+    yield bus, name, lines
+
+
+def _holds(bridge: str, below: re.Match[str], cards: Sequence[str]) -> bool:
+    """Whether one of ``cards`` stands on a bus behind the bridge, in its domain."""
+    domain = bridge.rpartition(":")[0].rpartition(":")[0]
+    first, last = int(below["first"], 16), int(below["last"], 16)
+    places = [card.split(":") for card in cards]
+    return any(place[0] == domain and first <= int(place[1], 16) <= last for place in places if len(place) == 3)

@@ -36,7 +36,7 @@ def interfaces_of(machine: Machine) -> InspectionResult[Interfaces]:
 
 
 def _routes(machine: Machine) -> list[list[str]]:
-    lines = (machine.read("/proc/net/route").found or "").splitlines()[1:]
+    lines = machine.text("/proc/net/route").splitlines()[1:]
     return [fields for line in lines if len(fields := line.split()) >= 8]
 
 
@@ -84,7 +84,7 @@ def _from_files(machine: Machine, default: set[str]) -> Iterator[NetworkInterfac
 
 
 def _file(machine: Machine, name: str, what: str) -> str:
-    return (machine.read(f"/sys/class/net/{name}/{what}").found or "").strip()
+    return machine.text(f"/sys/class/net/{name}/{what}")
 
 
 def _addresses(machine: Machine) -> dict[str, list[Address]]:
@@ -98,14 +98,14 @@ def _read_addresses(machine: Machine, found: dict[str, list[Address]]) -> None:
     nets = [
         (ipaddress.ip_network(f"{_dotted(f[1])}/{_dotted(f[7])}"), f[0]) for f in _routes(machine) if f[2] == "0" * 8
     ]
-    for text in dict.fromkeys(_LOCAL.findall(machine.read("/proc/net/fib_trie").found or "")):
+    for text in dict.fromkeys(_LOCAL.findall(machine.text("/proc/net/fib_trie"))):
         address = ipaddress.ip_address(text)
         nearest = max((one for one in nets if address in one[0]), key=lambda one: one[0].prefixlen, default=None)
         if address.is_loopback:
             found.setdefault("lo", []).append(Address(text, 8))
         elif nearest is not None:
             found.setdefault(nearest[1], []).append(Address(text, nearest[0].prefixlen))
-    for line in (machine.read("/proc/net/if_inet6").found or "").splitlines():
+    for line in machine.text("/proc/net/if_inet6").splitlines():
         fields = line.split()
         if len(fields) == 6:
             text = str(ipaddress.IPv6Address(bytes.fromhex(fields[0])))

@@ -69,7 +69,7 @@ def _plugins(machine: Machine, search: str) -> NetworkPlugins:
     folders = [folder for folder in search.split(":") if folder.startswith("/")]
     folders += [folder for row in present for folder in row.folders]
     for name in machine.entries("/etc/ld.so.conf.d").found or ():
-        lines = (machine.read(f"/etc/ld.so.conf.d/{name}").found or "").splitlines()
+        lines = machine.text(f"/etc/ld.so.conf.d/{name}").splitlines()
         folders += [line.strip() for line in lines if line.strip().startswith("/")]
     folders = list(dict.fromkeys((*folders, *_LIBRARY_FOLDERS)))
     files = [
@@ -83,9 +83,7 @@ def _plugins(machine: Machine, search: str) -> NetworkPlugins:
 
 def _has(machine: Machine, path: str, vendor: str) -> bool:
     devices = machine.entries(path).found or ()
-    return any(
-        not vendor or (machine.read(f"{path}/{one}/device/vendor").found or "").strip() == vendor for one in devices
-    )
+    return any(not vendor or machine.text(f"{path}/{one}/device/vendor") == vendor for one in devices)
 
 
 def _firewall(machine: Machine) -> InspectionResult[Firewall]:
@@ -110,6 +108,6 @@ def _firewall(machine: Machine) -> InspectionResult[Firewall]:
 
 
 def _listening(machine: Machine) -> tuple[int, int]:
-    told = (machine.read("/proc/sys/net/ipv4/ip_local_port_range").found or "").split()
+    told = machine.text("/proc/sys/net/ipv4/ip_local_port_range").split()
     first, last = (*map(numbers.integer, told[:2]), None, None)[:2]
     return (32768, 60999) if first is None or last is None else (first, last)

@@ -60,4 +60,4 @@ def _is_address(text: str) -> bool:
 
 
 def _read(machine: Machine, path: str) -> str:
-    return (machine.read(f"{ROOT}/{path}").found or "").strip()
+    return machine.text(f"{ROOT}/{path}")

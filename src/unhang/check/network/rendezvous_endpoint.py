@@ -76,7 +76,7 @@ def resolve_host(machine: Machine, name: str, limit_s: float = RESOLVE_S) -> Ins
     if result.found is not None:
         lines = result.found.text.splitlines() if result.found.code == 0 else []
         return InspectionResult(tuple(dict.fromkeys(line.split()[0] for line in lines if line.strip())))
-    hosts = (line.partition("#")[0].split() for line in (machine.read("/etc/hosts").found or "").splitlines())
+    hosts = (line.partition("#")[0].split() for line in machine.text("/etc/hosts").splitlines())
     found = tuple(dict.fromkeys(words[0] for words in hosts if name in words[1:]))
     return (
         InspectionResult(found)
@@ -149,7 +149,7 @@ def _number(text: str | None) -> int | None:
 def _listens(machine: Machine, port: int) -> bool:
     """Whether somebody listens on ``port`` of this node, on any address."""
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in (machine.read(table).found or "").splitlines()[1:]:
+        for line in machine.text(table).splitlines()[1:]:
             fields = line.split()
             if len(fields) > 3 and fields[3] == _LISTEN and fields[1].rpartition(":")[2] == f"{port:04X}":
                 return True

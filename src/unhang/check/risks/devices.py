@@ -10,6 +10,7 @@ from unhang.check.devices.devices import (
     Card,
     CardHealth,
     Cards,
+    CardTopology,
     DeviceSelection,
     DriverFailure,
     OtherAccelerators,
@@ -17,7 +18,6 @@ from unhang.check.devices.devices import (
     Xid,
     XidHistory,
 )
-from unhang.check.devices.topology import CardTopology
 from unhang.check.environment.versions import Versions
 from unhang.check.risks.risk import Answer, Risk, RiskRows, asked_of_a_node, asked_of_several
 from unhang.findings import Evidence, Finding, Severity, Source

@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.check.devices.chosen_cards import (
+    barred_pairs,
     better_choice,
     farthest_link,
     find_chosen_cards,
+    has_no_p2p,
+    offers_unsupported_p2p,
     topology_from_numa,
     variable_for,
 )
-from unhang.check.devices.devices import Cards, PciCards
-from unhang.check.devices.peer_access import barred_pairs, has_no_p2p, offers_unsupported_p2p
-from unhang.check.devices.topology import (
+from unhang.check.devices.devices import (
     BETWEEN,
     DISTANCES,
     AccessControl,
+    Cards,
     CardTopology,
     Iommu,
     NvlinkFabric,
     NvLinks,
+    PciCards,
     PeerAccess,
     VirtualMachine,
 )

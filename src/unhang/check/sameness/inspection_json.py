@@ -26,7 +26,7 @@ NOT_SENT = (ProgramSource,)
 """Sources are compared by their hashes and never travel."""
 MAX_CHARACTERS = 16 << 20
 SENT_MODULES = (
-    *(f"unhang.check.devices.{name}" for name in ("chosen_cards", "devices", "peer_access", "topology")),
+    *(f"unhang.check.devices.{name}" for name in ("chosen_cards", "devices")),
     *(f"unhang.check.network.{name}" for name in ("firewall", "interface_choice", "network")),
     *(f"unhang.check.environment.{name}" for name in ("machine_limits", "timers", "versions")),
     *(

@@ -11,8 +11,16 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from unhang.check.devices.nvidia_smi import CSV, MAX_CARDS, PROCESS_FIELDS, nvidia_smi_command, output_text
-from unhang.check.devices.nvidia_smi_text import bytes_of_mib, leading_integer, normal_bus
+from unhang.check.devices.nvidia_smi import (
+    CSV,
+    MAX_CARDS,
+    PROCESS_FIELDS,
+    bytes_of_mib,
+    leading_integer,
+    normal_bus,
+    nvidia_smi_command,
+    output_text,
+)
 from unhang.host.machine import Machine
 from unhang.watch.machine.counters import Counters, rate
 
