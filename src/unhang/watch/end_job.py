@@ -12,8 +12,9 @@ from pathlib import Path
 
 from unhang.sentences import Text, say
 from unhang.watch import private_files
-from unhang.watch.job import job_processes
+from unhang.watch.job.job_processes import processes_with_mark
 from unhang.watch.launch.job_environment import RECORDS_VARIABLE
+from unhang.watch.process_state.proc_processes import state_of
 from unhang.watch.run_folder import RunFolder
 
 GRACE_S = 5.0
@@ -30,8 +31,7 @@ class Abort:
         self._mark = f"{RECORDS_VARIABLE}={records}"
         self._deadline = time.monotonic() + GRACE_S
         for pid in self._mine():
-            sample = job_processes.process_status(pid)
-            if sample is not None and sample.state == "T":
+            if state_of(pid) == "T":
                 _send(pid, signal.SIGKILL)
         for pid in commands:
             _send(pid, signal.SIGTERM)
@@ -48,7 +48,7 @@ class Abort:
 
     def _mine(self) -> tuple[int, ...]:
         # By pid, and only where the environment says that the process is of this run.
-        return tuple(pid for pid in job_processes.processes_with_mark(self._mark) if pid != os.getpid())
+        return tuple(pid for pid in processes_with_mark(self._mark) if pid != os.getpid())
 
 
 def _send(pid: int, number: int) -> None:

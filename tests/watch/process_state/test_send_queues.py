@@ -7,7 +7,7 @@ import socket
 from contextlib import closing
 from pathlib import Path
 
-from unhang.watch.process_state.send_queues import MIN_TIMES, SendQueues
+from unhang.watch.process_state.sockets import MIN_TIMES, SendQueues
 
 _HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 _ROW = "   0: {own}:9C40 {peer}:0050 {state} {unsent:08X}:00000000 00:00000000 00000000  1000        0 {inode} 1\n"

@@ -14,9 +14,9 @@ import pytest
 
 from unhang.evidence.items import Frame, StackDump, ThreadStack
 from unhang.findings import Source
-from unhang.watch.process_state import stack_collection
+from unhang.watch.process_state import py_spy, stack_collection
 from unhang.watch.process_state.progress_between_samples import has_moved
-from unhang.watch.process_state.py_spy_samples import find_py_spy
+from unhang.watch.process_state.py_spy import find_py_spy
 from unhang.watch.process_state.stack_collection import (
     KernelSample,
     ProcessSample,
@@ -99,7 +99,7 @@ def test_a_py_spy_that_fails_leaves_the_kernels_word(
     fake = tmp_path / "py-spy"
     fake.write_text(f"#!/bin/sh\n{program}\n")
     fake.chmod(0o700)
-    monkeypatch.setattr(stack_collection, "find_py_spy", lambda: str(fake))
+    monkeypatch.setattr(py_spy, "find_py_spy", lambda: str(fake))
     limit_s = 0.3 if reason == "too long" else 60.0
     monkeypatch.setattr(stack_collection, "PY_SPY_LIMIT_S", limit_s)
     monkeypatch.setattr(stack_collection, "NONBLOCKING_LIMIT_S", limit_s)

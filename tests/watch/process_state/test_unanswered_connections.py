@@ -11,8 +11,8 @@ from contextlib import ExitStack
 import pytest
 
 from unhang.watch.attach.manifest import always_unanswered
+from unhang.watch.process_state.sockets import _peer, unanswered_addresses
 from unhang.watch.process_state.stack_collection import KernelSample, ProcessSample
-from unhang.watch.process_state.unanswered_connections import _peer, unanswered_addresses
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from unhang.errors import MissingExtra
 from unhang.watch.job import job_processes
+from unhang.watch.process_state.proc_processes import lives
 
 MARK_NAME = "UNHANG_LAB_MEETING"
 
@@ -69,8 +70,7 @@ class TorchrunJob:
         """Remember which ranks' processes are gone, and which processes belong to the job."""
         self.seen.update(job_processes.processes_with_mark(self.mark))
         for rank, member in self.members().items():
-            look = job_processes.process_status(member.pid)
-            if (look is None or look.state in "ZX") and rank not in self.ended_s:
+            if not lives(member.pid) and rank not in self.ended_s:
                 self.ended_s[rank] = time.time()
 
     def launcher_log(self) -> bytes:

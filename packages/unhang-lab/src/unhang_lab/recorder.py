@@ -18,8 +18,8 @@ from typing import Literal
 
 from unhang.errors import UnhangError
 from unhang.watch import private_files
-from unhang.watch.job import job_processes
-from unhang.watch.process_state import py_spy_samples
+from unhang.watch.process_state import py_spy
+from unhang.watch.process_state.proc_processes import children_of, state_of
 from unhang.watch.sampling.bundle_files import write_manifest
 from unhang.wire.documents.bundle import BundleManifest, RankProcess
 from unhang_lab.job import LabRank, TorchrunJob, enqueued_by_group, max_enqueued, run_job
@@ -207,8 +207,7 @@ _FREEZE_AFTER_MOVE_S = 0.9
 
 def _sample_ranks(job: TorchrunJob, bundle: Path, seen: JobObservations, *, twice_dumped: bool) -> None:
     members, before = job.members(), job.positions()
-    states = {rank: job_processes.process_status(member.pid) for rank, member in members.items()}
-    seen.states = {rank: look.state for rank, look in states.items() if look is not None}
+    seen.states = {rank: state for rank, member in members.items() if (state := state_of(member.pid))}
     _ask_for_dumps(job, 1, frozenset(r for r, state in seen.states.items() if state != "T"))
     if twice_dumped:
         _keep_dumps(job, bundle, number=1, folder="dumps/earlier")
@@ -242,18 +241,17 @@ def _stacks(
     job: TorchrunJob, members: Mapping[int, LabRank], seen: JobObservations, *, native: bool
 ) -> dict[Process, str]:
     """One look at every rank and its children (loader workers); ``native``: with C frames where a rank is silent."""
-    among = job_processes.processes_with_mark(job.mark)
     targets: list[Process] = []
     for rank, member in sorted(members.items()):
         targets.append((rank, member.pid))
-        targets += [(rank, child) for child in job_processes.children_of(member.pid, among)]
+        targets += [(rank, child) for child in children_of(member.pid)]
 
     def look(target: Process) -> str | None:
         rank, pid = target
         own = pid == members[rank].pid
         silent = own and not (job.meeting / "dumps" / f"1.{rank}").exists()
         stopped = own and seen.states.get(rank) == "T"
-        return py_spy_samples.stacks_of(pid, stopped=stopped, native=native and silent and not stopped)
+        return py_spy.stacks_of(pid, stopped=stopped, native=native and silent and not stopped)
 
     with ThreadPoolExecutor(max_workers=2) as pool:
         texts = list(pool.map(look, targets))
@@ -266,7 +264,7 @@ def _write_stacks(
     for rank, member in job.members().items():
         own = (rank, member.pid)
         if own in first and own in second:
-            seen.moving[rank] = not py_spy_samples.same_place(first[own], second[own])
+            seen.moving[rank] = not py_spy.same_place(first[own], second[own])
         elif own not in second:
             _write_own_stack(job, bundle, rank)
     for (rank, pid), text in first.items():
@@ -282,7 +280,7 @@ def _write_own_stack(job: TorchrunJob, bundle: Path, rank: int) -> None:
     for name in ("1", "end"):
         own = job.meeting / "stacks" / f"{name}.{rank}"
         if own.exists() and own.stat().st_size:
-            text = py_spy_samples.without_our_thread(own.read_text(errors="replace"))
+            text = py_spy.without_our_thread(own.read_text(errors="replace"))
             private_files.write(bundle / "stacks" / f"rank_{rank}.txt", text.encode())
 
 

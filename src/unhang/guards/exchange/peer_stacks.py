@@ -22,6 +22,7 @@ from pathlib import Path
 from unhang.errors import StoreLost
 from unhang.guards.call_site import stack_of
 from unhang.guards.exchange.store_connection import StoreConnection
+from unhang.watch.process_state.proc_processes import ProcessTable, stat_fields, state_of
 
 ANSWER_LIMIT_S = 1.0
 STACK_BYTES = 1 << 16
@@ -79,7 +80,7 @@ class PeerProcesses:
         """Whether the process of ``rank`` is there and not stopped; None where this rank cannot tell."""
         peer = self._of(rank)
         alive = None if peer is None else peer.is_alive()
-        return alive if peer is None or not alive else _state(peer.pid) not in ("T", "t")
+        return alive if peer is None or not alive else state_of(peer.pid) not in ("T", "t")
 
     def _of(self, rank: int) -> PeerProcess | None:
         peer = self._seen.get(rank) or self.known(rank)
@@ -226,7 +227,6 @@ def _stack_from_outside(pid: int, peer: PeerProcess | None = None) -> str:
 
 def _pid_here(rank: int) -> int | None:
     """The process of ``rank`` of this job on this machine, found by its environment."""
-    from unhang.watch.process_state.proc_processes import ProcessTable
     from unhang.watch.process_state.rank_processes import ranks_of
 
     mine = [os.environ.get(name, "") for name in ("MASTER_ADDR", "MASTER_PORT")]
@@ -238,16 +238,5 @@ def _pid_here(rank: int) -> int | None:
 
 
 def _started(pid: int) -> str:
-    fields = _stat(pid)
+    fields = stat_fields(pid)
     return "" if not fields or fields[0] in "ZX" else fields[19]
-
-
-def _state(pid: int) -> str:
-    fields = _stat(pid)
-    return fields[0] if fields else ""
-
-
-def _stat(pid: int) -> list[str]:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-    return []

@@ -8,35 +8,12 @@ import os
 import signal
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from unhang.watch.process_state.proc_processes import lives
 
 PROC = Path("/proc")
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessStatus:
-    """One process as ``/proc`` shows it. ``state`` is its letter (``R``, ``S``, ``D``, ``T``, ``Z``)."""
-
-    pid: int
-    parent: int
-    state: str
-    cpu_s: float
-    command: str
-
-
-def process_status(pid: int, *, proc: Path = PROC) -> ProcessStatus | None:
-    """The process as it is now, or None when it is gone."""
-    try:
-        stat = (proc / str(pid) / "stat").read_text()
-        command = (proc / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-    except OSError:
-        return None
-    # The command stands in parentheses and may hold spaces and parentheses itself.
-    fields = stat.rpartition(")")[2].split()
-    ticks = os.sysconf("SC_CLK_TCK")
-    return ProcessStatus(pid, int(fields[1]), fields[0], (int(fields[11]) + int(fields[12])) / ticks, command)
 
 
 def processes_with_mark(mark: str, *, proc: Path = PROC) -> tuple[int, ...]:
@@ -52,12 +29,6 @@ def processes_with_mark(mark: str, *, proc: Path = PROC) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def children_of(pid: int, among: tuple[int, ...]) -> tuple[int, ...]:
-    """Direct children of ``pid`` among the given processes."""
-    samples = (process_status(candidate) for candidate in among)
-    return tuple(sample.pid for sample in samples if sample is not None and sample.parent == pid)
-
-
 def kill_marked(mark: str, known: frozenset[int], *, limit_s: float = 5.0) -> tuple[int, ...]:
     """End every marked process, stopped ones too, and reap those that fell to us. Returns the ids left alive.
 
@@ -69,7 +40,7 @@ def kill_marked(mark: str, known: frozenset[int], *, limit_s: float = 5.0) -> tu
     deadline = time.monotonic() + limit_s
     left: tuple[int, ...] = ()
     while time.monotonic() < deadline:
-        left = tuple(pid for pid in processes_with_mark(mark) if _alive(pid))
+        left = tuple(pid for pid in processes_with_mark(mark) if lives(pid))
         for pid in left:
             _send(pid, signal.SIGKILL)
         reap(known | set(left))
@@ -77,11 +48,6 @@ def kill_marked(mark: str, known: frozenset[int], *, limit_s: float = 5.0) -> tu
             return ()
         time.sleep(0.05)
     return left
-
-
-def _alive(pid: int) -> bool:
-    sample = process_status(pid)
-    return sample is not None and sample.state not in "ZX"
 
 
 def _send(pid: int, number: int) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from unhang.watch.job.wait_detection import RankSample
+from unhang.watch.process_state.proc_processes import children_of, stat_fields, state_of
 from unhang.wire.process_registration import ProcessRegistration, read_registrations
 from unhang.wire.record import read_records
 from unhang.wire.record_views import RankIdentity, RecordView
@@ -119,7 +120,7 @@ class JobRanks:
         try:
             member.pidfd = os.pidfd_open(me.pid)
         except (OSError, AttributeError):
-            if not (PROC / str(me.pid)).exists():
+            if not state_of(me.pid):
                 self._note_end(member)
             return
         self._by_fd[member.pidfd] = member
@@ -161,16 +162,9 @@ def output_files(pid: int) -> dict[str, str]:
     return found
 
 
-def _stat_fields(pid: int) -> list[str]:
-    """Fields of ``/proc/PID/stat`` from the state on; the command before them may hold anything."""
-    with suppress(OSError):
-        return (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
-    return []
-
-
 def _zombie_exit_code(pid: int) -> int | None:
     """How an ended process that nobody reaped yet ended; None when it is gone or may not be seen."""
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     if len(fields) < 50 or fields[0] != "Z":
         return None
     return os.waitstatus_to_exitcode(int(fields[49]))
@@ -178,7 +172,7 @@ def _zombie_exit_code(pid: int) -> int | None:
 
 def update_activity(member: JobRank) -> None:
     """Its state, and the share of a processor it used since about a second."""
-    fields = _stat_fields(member.pid)
+    fields = stat_fields(member.pid)
     if not fields:
         return
     member.state = fields[0]
@@ -196,19 +190,9 @@ def update_activity(member: JobRank) -> None:
 def _children_ticks(pid: int) -> int:
     total = 0
     for child in children_of(pid):
-        fields = _stat_fields(child)
+        fields = stat_fields(child)
         total += sum(int(fields[at]) for at in (11, 12)) if len(fields) > 12 else 0
     return total
-
-
-def children_of(pid: int) -> tuple[int, ...]:
-    """Live direct children of every thread of ``pid``."""
-    found: list[int] = []
-    with suppress(OSError):
-        for task in (PROC / str(pid) / "task").iterdir():
-            with suppress(OSError, ValueError):
-                found += [int(word) for word in (task / "children").read_text().split()]
-    return tuple(sorted(found))
 
 
 class AbsentRanks:
@@ -223,7 +207,7 @@ class AbsentRanks:
             self.by_rank.clear()
             return
         attempt = max(member.view.identity.attempt for member in members.by_rank.values())
-        registrations = [p for p in members.registrations.values() if p.attempt == attempt and _lives(p.pid)]
+        registrations = [p for p in members.registrations.values() if p.attempt == attempt and state_of(p.pid)]
         found = {}
         for rank, process in rank_processes(registrations).items():
             if rank not in members.by_rank and rank < (members.world_size or 0):
@@ -252,10 +236,6 @@ def rank_processes(registrations: Iterable[ProcessRegistration]) -> dict[int, Pr
         if process.pid not in launchers and not inherited:
             found[process.rank] = process
     return found
-
-
-def _lives(pid: int) -> bool:
-    return Path(PROC, str(pid)).exists()
 
 
 def _member(process: ProcessRegistration) -> JobRank:

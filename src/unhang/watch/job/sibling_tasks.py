@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from unhang.watch.process_state.proc_processes import stat_fields
+
 PROC = Path("/proc")
 _MPI = (  # (task on this machine, tasks on this machine, tasks in all)
     ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_SIZE"),
@@ -79,8 +81,8 @@ def _common_ancestor(variable: str, proc: Path) -> str:
     for _ in range(64):
         if pid <= 1 or not _has(pid, variable, proc):
             break
-        pid = int(_stat(pid, proc)[1])
-    fields = _stat(pid, proc)
+        pid = int(stat_fields(pid, proc=proc)[1])
+    fields = stat_fields(pid, proc=proc)
     return f"{pid}.{fields[19] if len(fields) > 19 else 0}"
 
 
@@ -90,13 +92,6 @@ def _has(pid: int, variable: str, proc: Path) -> bool:
     except OSError:
         return False  # another user's: a daemon
     return any(word.startswith(variable.encode() + b"=") for word in words)
-
-
-def _stat(pid: int, proc: Path) -> list[str]:
-    try:
-        return (proc / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return ["", "0"]
 
 
 def _namespace() -> str:

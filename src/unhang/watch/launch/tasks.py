@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from unhang.watch import private_files
+from unhang.watch.process_state.proc_processes import lives
 
 STOP_REQUEST_VALID_S = 120.0
 """A command that ends so long after it was asked to has ended for a reason of its own."""
@@ -54,7 +55,7 @@ class Task:
         """Whether it has ended, as its command runner says, or its process where that is gone."""
         if self.status is not None:
             return True
-        return not self.is_runner_alive and (self.job_pid == 0 or not _lives(self.job_pid))
+        return not self.is_runner_alive and (self.job_pid == 0 or not lives(self.job_pid))
 
 
 def read_tasks(records: Path) -> list[Task]:
@@ -127,10 +128,3 @@ class Tasks:
     def are_runners_gone(self) -> bool:
         """Whether nobody is left to clean up."""
         return not any(task.is_runner_alive for task in self.now)
-
-
-def _lives(pid: int) -> bool:
-    fields = []
-    with suppress(OSError):
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-    return bool(fields) and fields[0] not in "ZX"

@@ -14,7 +14,8 @@ from pathlib import Path
 from stat import S_ISREG
 
 from unhang.knowledge.activities import activity_table
-from unhang.watch.process_state.unanswered_connections import PROC, connections_by_inode
+from unhang.watch.process_state.proc_processes import read_process, started_s, stat_fields
+from unhang.watch.process_state.sockets import PROC, connections_by_inode
 from unhang.wire.documents.bundle import EndedChild, ExternalWaits, HeldLock
 
 MAX_TOLD = 8
@@ -113,8 +114,6 @@ def _inodes(pid: int, proc: Path) -> Iterator[str]:
 
 
 def _held(holder: int, inode: str, proc: Path) -> HeldLock:
-    from unhang.watch.process_state.proc_processes import read_process, started_s
-
     process = read_process(holder, proc=proc)
     path = _path_of(holder, inode, proc)
     if process is None:
@@ -145,7 +144,7 @@ def _ended_children(pid: int, proc: Path) -> Iterator[EndedChild]:
     """Children that have ended and that the process has not asked for; with the wait status where we may see it."""
     for task in _folders(proc / str(pid) / "task"):
         for child in _text(task / "children").split():
-            fields = _text(proc / child / "stat").rpartition(")")[2].split()
+            fields = stat_fields(child, proc=proc)
             if fields[:1] == ["Z"] and len(fields) > 49:
                 status = int(fields[49])
                 yield EndedChild(int(child), status & 0x7F, status >> 8)

@@ -87,16 +87,44 @@ class ProcessTable:
         return tuple(sorted(mine, key=lambda p: (p.started_ticks, p.pid)))
 
 
+def stat_fields(pid: int | str, *, proc: Path = PROC) -> list[str]:
+    """Fields of ``/proc/PID/stat`` from the state on (the command before them may hold anything); none where it is
+    gone."""
+    with suppress(OSError):
+        return (proc / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    return []
+
+
+def state_of(pid: int | str, *, proc: Path = PROC) -> str:
+    """Its letter (``R``, ``S``, ``D``, ``T``, ``Z``); empty where it is gone."""
+    return next(iter(stat_fields(pid, proc=proc)), "")
+
+
+def lives(pid: int, *, proc: Path = PROC) -> bool:
+    """It is there, and has not ended."""
+    return state_of(pid, proc=proc) not in ("", "Z", "X")
+
+
+def children_of(pid: int, *, proc: Path = PROC) -> tuple[int, ...]:
+    """Live direct children of every thread of ``pid``."""
+    found: list[int] = []
+    with suppress(OSError):
+        for task in (proc / str(pid) / "task").iterdir():
+            with suppress(OSError, ValueError):
+                found += [int(word) for word in (task / "children").read_text().split()]
+    return tuple(sorted(found))
+
+
 def read_process(pid: int, *, proc: Path = PROC) -> Process | None:
     """One process, or None when it is gone or a zombie."""
     folder = proc / str(pid)
     try:
-        fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
         words = (folder / "cmdline").read_bytes().split(b"\0")
         uid = folder.stat().st_uid
         status = (folder / "status").read_text(errors="replace")
     except OSError:
         return None
+    fields = stat_fields(pid, proc=proc)
     if not fields or fields[0] in "ZX":
         return None
     for line in status.splitlines():
@@ -133,9 +161,7 @@ def pid_in_namespace(pid: int, *, proc: Path = PROC) -> int | None:
 
 def has_ended(pid: int, *, proc: Path = PROC) -> bool:
     """It is a zombie: over, and not yet reaped."""
-    with suppress(OSError):
-        return (proc / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[:1] in (["Z"], ["X"])
-    return False
+    return state_of(pid, proc=proc) in ("Z", "X")
 
 
 def has_mapped(pid: int, library: str, *, proc: Path = PROC) -> bool:
@@ -147,24 +173,24 @@ def has_mapped(pid: int, library: str, *, proc: Path = PROC) -> bool:
 
 def has_group_threads(pid: int, *, proc: Path = PROC) -> bool:
     """Whether a thread of a process group runs in it. Forked loader workers have none, and anybody may see names."""
-    with suppress(OSError):
-        for task in (proc / str(pid) / "task").iterdir():
-            with suppress(OSError):
-                if (task / "comm").read_text(errors="replace").startswith(_GROUP_THREADS):
-                    return True
-    return False
+    return any(name.startswith(_GROUP_THREADS) for name in _thread_names(pid, proc))
 
 
 def backend_of(pid: int, *, proc: Path = PROC) -> str:
     """``nccl`` or ``gloo`` as the names of its threads tell; empty where they do not."""
+    names = _thread_names(pid, proc)
+    if any(name.startswith(("pt_nccl", "nccl")) for name in names):
+        return "nccl"
+    return "gloo" if any(name.startswith(("pt_gloo", "gloo")) for name in names) else ""
+
+
+def _thread_names(pid: int, proc: Path) -> set[str]:
     names = set()
     with suppress(OSError):
         for task in (proc / str(pid) / "task").iterdir():
             with suppress(OSError):
                 names.add((task / "comm").read_text(errors="replace").split("\n")[0])
-    if any(name.startswith(("pt_nccl", "nccl")) for name in names):
-        return "nccl"
-    return "gloo" if any(name.startswith(("pt_gloo", "gloo")) for name in names) else ""
+    return names
 
 
 _VERSION = re.compile(r"__version__ = '([\w.+-]{1,60})'")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,17 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from unhang.evidence.items import StackDump
-from unhang.evidence.stacks import read_stacks
 from unhang.evidence.stacks.torn_stacks import is_torn
-from unhang.watch.process_state.complete_stacks import completeness, retry_until_complete
-from unhang.watch.process_state.py_spy_samples import find_py_spy
-from unhang.watch.process_state.unanswered_connections import unanswered_addresses
+from unhang.watch.process_state.proc_processes import stat_fields, state_of
+from unhang.watch.process_state.py_spy import HOPELESS, TOO_LONG, PySpyDump, dump_nonblocking, run_py_spy
+from unhang.watch.process_state.sockets import unanswered_addresses
 
 PROC = Path("/proc")
 PY_SPY_LIMIT_S = 2.0
 NONBLOCKING_LIMIT_S = 5.0
 """A second try with ``--nonblocking`` on a crowded machine: it stops nobody."""
-STACK_BYTES = 16 << 20
 _OUR_FRAMES = ("unhang/inprocess/session.py", "unhang/lab/worker.py", "unhang_lab/worker.py")
 
 
@@ -77,15 +74,15 @@ def sample_process(pid: int, *, native: bool = False) -> ProcessSample:
     if not kernel.state:
         found.refused = "it is gone"
         return found
-    if native and kernel.state not in "Tt" and _dump_stopping(found, ["--native"], PY_SPY_LIMIT_S):
+    if native and kernel.state not in "Tt" and _dump_native(found):
         found.native = True
         return found
     if _dump_nonblocking(found, PY_SPY_LIMIT_S):
         return found
-    if found.refused == _TOO_LONG and _dump_nonblocking(found, NONBLOCKING_LIMIT_S):
+    if found.refused == TOO_LONG and _dump_nonblocking(found, NONBLOCKING_LIMIT_S):
         return found
-    if kernel.state not in "Tt" and not native and found.refused not in _HOPELESS:
-        found.native = _dump_stopping(found, ["--native"], PY_SPY_LIMIT_S)
+    if kernel.state not in "Tt" and not native and found.refused not in HOPELESS:
+        found.native = _dump_native(found)
     if found.dump is not None:
         found.refused = ""  # a part of it was seen
     return found
@@ -112,25 +109,10 @@ def _progress_key(kernel: KernelSample) -> tuple[object, ...]:
     return kernel.state, kernel.cpu_ticks, kernel.switches, kernel.process_ticks, kernel.system_call
 
 
-_TOO_LONG = "py-spy took too long"
-_NO_PY_SPY = "py-spy is not installed (pip install py-spy)"
-_NO_PERMISSION = "looking into it needs SYS_PTRACE"
-_HOPELESS = (_NO_PY_SPY, _NO_PERMISSION)
-
-
-@dataclass(frozen=True, slots=True)
-class _PySpyResult:
-    """One run of py-spy."""
-
-    stack: bytes = b""
-    dump: StackDump | None = None
-    refused: str = ""
-
-
-def _dump_stopping(found: ProcessSample, options: list[str], limit_s: float) -> bool:
-    """Dump with options that stop the process; resume it afterwards. Whether there is a stack."""
+def _dump_native(found: ProcessSample) -> bool:
+    """Dump with C frames, which stops the process; resume it afterwards. Whether there is a stack."""
     try:
-        taken = _py_spy(found.pid, options, limit_s)
+        taken = run_py_spy(found.pid, PY_SPY_LIMIT_S, "--json", "--native")
     finally:
         resume_if_stopped(found.pid, found.kernel.state)
     return _keep(found, taken)
@@ -138,48 +120,16 @@ def _dump_stopping(found: ProcessSample, options: list[str], limit_s: float) -> 
 
 def _dump_nonblocking(found: ProcessSample, limit_s: float) -> bool:
     """Dump without stopping; False (but kept) where the stack is torn."""
-    taken = retry_until_complete(
-        lambda left_s: _py_spy(found.pid, ["--nonblocking"], left_s),
-        lambda taken: completeness(taken.dump, final=taken.refused in (*_HOPELESS, _TOO_LONG)),
-        limit_s,
-    )
+    taken = dump_nonblocking(found.pid, limit_s, "--json")
     return _keep(found, taken) and not (taken.dump is not None and is_torn(taken.dump))
 
 
-def _keep(found: ProcessSample, taken: _PySpyResult) -> bool:
+def _keep(found: ProcessSample, taken: PySpyDump) -> bool:
     found.refused = taken.refused
     if taken.dump is None:
         return False
     found.stack, found.dump = taken.stack, taken.dump
     return True
-
-
-def _py_spy(pid: int, options: list[str], limit_s: float) -> _PySpyResult:
-    py_spy = find_py_spy()
-    if py_spy is None:
-        return _PySpyResult(refused=_NO_PY_SPY)
-    command = [py_spy, "dump", "--json", "--full-filenames", "--pid", str(pid), *options]
-    try:
-        done = subprocess.run(command, capture_output=True, timeout=limit_s, check=False, stdin=subprocess.DEVNULL)
-    except subprocess.TimeoutExpired:
-        return _PySpyResult(refused=_TOO_LONG)
-    except OSError as error:
-        return _PySpyResult(refused=f"py-spy cannot be started ({error.strerror})")
-    if done.returncode != 0 or len(done.stdout) > STACK_BYTES:
-        return _PySpyResult(refused=_why(done.stderr))
-    dumps = [d for d in read_stacks(done.stdout, source=f"pid {pid}", rank=None) if d.threads]
-    if not dumps:
-        return _PySpyResult(refused="py-spy saw no Python thread in it")
-    return _PySpyResult(done.stdout, dumps[0])
-
-
-def _why(complaint: bytes) -> str:
-    text = complaint.decode(errors="replace")
-    lowered = text.lower()
-    if "permission denied" in lowered or "operation not permitted" in lowered or "eperm" in lowered:
-        return _NO_PERMISSION
-    last = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no reason given")
-    return f"py-spy: {last[:200]}"
 
 
 def resume_if_stopped(pid: int, before: str, *, limit_s: float = 0.5) -> bool:
@@ -203,14 +153,13 @@ def _stopped_threads(pid: int) -> bool:
 def _thread_states(pid: int) -> Iterator[str]:
     with suppress(OSError):
         for task in (PROC / str(pid) / "task").iterdir():
-            with suppress(OSError, IndexError):
-                yield (task / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+            yield state_of(task.name, proc=task.parent)
 
 
 def sample_kernel(pid: int, *, proc: Path = PROC) -> KernelSample:
     """The main thread's state, and where in the kernel it waits, as far as we may know."""
     task = proc / str(pid) / "task" / str(pid)
-    stat = _text(task / "stat").rpartition(")")[2].split()
+    stat = stat_fields(pid, proc=task.parent)
     if len(stat) < 13:
         return KernelSample()
     waits_in = _text(task / "wchan").strip()
@@ -220,14 +169,13 @@ def sample_kernel(pid: int, *, proc: Path = PROC) -> KernelSample:
         system_call=_text(task / "syscall").strip()[:200],
         cpu_ticks=int(stat[11]) + int(stat[12]),
         switches=_switches(_text(task / "status")),
-        process_ticks=_ticks(proc / str(pid) / "stat"),
+        process_ticks=_ticks(stat_fields(pid, proc=proc)),
         file_bytes=_file_bytes(_text(proc / str(pid) / "io")),
         work_wakes=_work_wakes(proc / str(pid) / "task"),
     )
 
 
-def _ticks(path: Path) -> int | None:
-    fields = _text(path).rpartition(")")[2].split()
+def _ticks(fields: list[str]) -> int | None:
     return int(fields[11]) + int(fields[12]) if len(fields) > 12 else None
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from unhang.errors import UnhangError
 from unhang.watch.job.job_ranks import JobRank
 from unhang.watch.nodes.evidence_gathering import EvidenceGathering
-from unhang.watch.process_state.send_queues import SendQueues
+from unhang.watch.process_state.sockets import SendQueues
 from unhang.watch.process_state.stack_collection import KernelSample
 from unhang.wire.documents.bundle import ExternalWaits
 from unhang.wire.record_views import RecordView

@@ -10,15 +10,15 @@ from pathlib import Path
 
 from unhang.watch import private_files
 from unhang.watch.dump_requests import ask_dumps
-from unhang.watch.job.job_ranks import JobRank, children_of
+from unhang.watch.job.job_ranks import JobRank
 from unhang.watch.job.wait_detection import IDLE_SHARE
-from unhang.watch.process_state import py_spy_samples
 from unhang.watch.process_state.external_waits import find_external_waits
+from unhang.watch.process_state.proc_processes import children_of
 from unhang.watch.process_state.progress_between_samples import has_moved, is_idle
+from unhang.watch.process_state.py_spy import dump_stacks, same_place
 from unhang.watch.process_state.recorded_stack import complete_from_record, recorded_stack
-from unhang.watch.process_state.send_queues import SendQueues
+from unhang.watch.process_state.sockets import SendQueues, unanswered_addresses
 from unhang.watch.process_state.stack_collection import KernelSample, ProcessSample, resume_if_stopped, sample_kernel
-from unhang.watch.process_state.unanswered_connections import unanswered_addresses
 from unhang.watch.verdict.evidence_request import DEFAULT_SAMPLES, EvidenceRequest, SampleResult
 from unhang.wire.record import read_record, record_path
 from unhang.wire.record_views import RecordView
@@ -90,7 +90,7 @@ def _compare_stacks(
 ) -> None:
     for rank, member in living.items():
         own = (rank, member.pid)
-        if own in earlier and own in latest and not py_spy_samples.same_place(earlier[own], latest[own]):
+        if own in earlier and own in latest and not same_place(earlier[own], latest[own]):
             taken.moving[rank] = True
         elif own in earlier and own in latest:
             taken.moving.setdefault(rank, False)
@@ -191,11 +191,11 @@ def _stacks(
         own = pid == living[rank].pid
         stopped = taken.states.get(rank) == "T"
         if own and rank in native and not stopped:
-            text = py_spy_samples.stacks_of(pid, native=True, limit_s=PY_SPY_LIMIT_S)
+            text = dump_stacks(pid, native=True, limit_s=PY_SPY_LIMIT_S).text
             resume_if_stopped(pid, taken.states[rank])  # should py-spy have run out of time while it held the process
             if text is not None:
                 return text
-        looked = py_spy_samples.dump_stacks(pid, stopped=True, limit_s=PY_SPY_LIMIT_S)
+        looked = dump_stacks(pid, stopped=True, limit_s=PY_SPY_LIMIT_S)
         if own and looked.text is None:
             taken.not_seen[rank] = looked.refused
         return looked.text

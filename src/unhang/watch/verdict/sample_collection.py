@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from unhang.watch import private_files
-from unhang.watch.job import job_processes
+from unhang.watch.process_state.proc_processes import lives
 from unhang.watch.sampling import exit_evidence, kept_evidence, kept_logs
 from unhang.watch.sampling.bundle_files import write_manifest
 from unhang.watch.sampling.checkpoint_search import STALL_LIMIT_S, CheckpointSearch
@@ -70,17 +70,12 @@ def _sample_keeping_earlier(request: EvidenceRequest, folder: Path, taken: Sampl
     shutil.rmtree(stacks, ignore_errors=True)
     private_files.make_folder(stacks)
     sample_live_ranks(request, folder, stacks, taken)
-    gone = [rank for rank in taken.states if not _lives(request.members[rank].pid)]
+    gone = [rank for rank in taken.states if not lives(request.members[rank].pid)]
     if gone and (folder / "verdict.json").exists():
         kept_evidence.restore(folder)
         raise SamplingInterrupted(f"rank {gone[0]} ended during the look")
     kept_evidence.set_rest_aside(folder)
     stacks.rename(folder / "stacks")
-
-
-def _lives(pid: int) -> bool:
-    seen = job_processes.process_status(pid)
-    return seen is not None and seen.state not in "ZX"
 
 
 def _write_machine_evidence(request: EvidenceRequest, folder: Path) -> None:

@@ -14,9 +14,9 @@ import pytest
 
 from unhang.watch.attach.sources import debug_server, nccl_ras, recorder_files
 from unhang.watch.attach.sources.bounded_requests import http_body, send_request
-from unhang.watch.process_state.listening_sockets import listening_ports
 from unhang.watch.process_state.proc_processes import Process
 from unhang.watch.process_state.rank_processes import LiveRank
+from unhang.watch.process_state.sockets import listening_ports
 
 LIMIT_S = 30.0
 """For whatever does answer, on a busy machine too."""

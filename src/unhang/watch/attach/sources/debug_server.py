@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from unhang.watch.attach.sources.bounded_requests import http_body
-from unhang.watch.process_state.listening_sockets import listening_ports
 from unhang.watch.process_state.rank_processes import LiveRank
+from unhang.watch.process_state.sockets import listening_ports
 
 PORT = 25999
 """Default of ``start_debug_server``; it has no variable of its own."""

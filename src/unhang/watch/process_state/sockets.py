@@ -1,12 +1,15 @@
-"""Connections a process tries to open and nobody answers: what ``/proc`` shows of its sockets (Linux)."""
+"""The TCP sockets of a process, as ``/proc`` shows them (Linux): what nobody answers, what piles up, who listens."""
 
 from __future__ import annotations
 
 import re
 import socket
 import sys
-from collections.abc import Iterator
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +17,15 @@ from typing import NamedTuple
 PROC = Path("/proc")
 _ORDER = sys.byteorder
 MAX_BYTES, MAX_PEERS = 16 << 20, 64
-_OPEN, _SYN_SENT = "01", "02"
+_OPEN, _SYN_SENT, _LISTENS = "01", "02", "0A"
+EVERY_S = 0.1
+MOSTLY = 0.5
+MIN_TIMES = 5
+"""Fewer samples of the queues tell nothing."""
+MAX_WAYS = 64
+
+AddressPair = tuple[str, str]
+"""(own address, the other one's)."""
 _SOCKET = re.compile(r"^socket:\[(\d+)\]$")
 
 
@@ -39,6 +50,17 @@ def unanswered_addresses(pid: int, *, proc: Path = PROC) -> frozenset[tuple[str,
     """
     asked = (one.peer for one in connections(pid, proc=proc) if one.state == _SYN_SENT)
     return frozenset(islice(dict.fromkeys(asked), MAX_PEERS))
+
+
+def listening_ports(pids: Iterable[int], *, proc: Path = PROC) -> dict[int, int]:
+    """Ports on which the given processes listen, and which of them does: ``{port: pid}``. We speak only to servers that
+    belong to the job."""
+    found: dict[int, int] = {}
+    for pid in pids:
+        for one in connections(pid, proc=proc):
+            if one.state == _LISTENS:
+                found.setdefault(one.own[1], pid)
+    return found
 
 
 def connections(pid: int, *, proc: Path = PROC) -> Iterator[Connection]:
@@ -79,3 +101,42 @@ def _peer(text: str) -> tuple[str, int]:
     family = socket.AF_INET if len(raw) == 4 else socket.AF_INET6
     address = socket.inet_ntop(family, raw)
     return address.removeprefix("::ffff:"), int(port, 16)
+
+
+@dataclass(slots=True)
+class SendQueues:
+    """Samples the connections of ``pids`` (by rank) again and again. Addresses of the machine itself do not count."""
+
+    pids: Mapping[int, int]
+    proc: Path = PROC
+    times: int = 0
+    _full: dict[int, Counter[AddressPair]] = field(default_factory=dict)
+    _own: dict[int, set[str]] = field(default_factory=dict)
+
+    def watch(self, seconds: float) -> None:
+        """Sample for so long."""
+        deadline = time.monotonic() + seconds
+        while (left_s := deadline - time.monotonic()) > 0:
+            self.sample()
+            time.sleep(min(EVERY_S, max(0.0, left_s)))
+
+    def sample(self) -> None:
+        """Read the queues of all connections once."""
+        self.times += 1
+        for rank, pid in self.pids.items():
+            found = [one for one in connections(pid, proc=self.proc) if one.open and one.own[0] != one.peer[0]]
+            self._own.setdefault(rank, set()).update(one.own[0] for one in found)
+            self._full.setdefault(rank, Counter()).update(
+                {(one.own[0], one.peer[0]) for one in found if one.unsent > 0}
+            )
+
+    def addresses(self, rank: int) -> list[str]:
+        """Of this rank, towards other machines."""
+        return sorted(self._own.get(rank, ()))[:MAX_WAYS]
+
+    def piled_up(self, rank: int) -> list[str]:
+        """``OWN>OTHER``: where something waited to be sent, or to be taken, at most of the samples."""
+        if self.times < MIN_TIMES:
+            return []
+        counts = self._full.get(rank, Counter[AddressPair]())
+        return sorted(f"{own}>{peer}" for (own, peer), n in counts.items() if n >= MOSTLY * self.times)[:MAX_WAYS]

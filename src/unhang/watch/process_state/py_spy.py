@@ -1,0 +1,162 @@
+"""py-spy's dump of a process; one taken without stopping it may be torn, or none, and is tried again a few times."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from unhang.evidence.items import StackDump
+from unhang.evidence.stacks import read_stacks
+from unhang.evidence.stacks.torn_stacks import is_torn, main_thread_depth
+
+TRIES = 6
+"""Of samples of a rank that generates text one in four is torn or fails (py-spy 0.4); each takes some 12 ms."""
+LIMIT_S = 6.0
+STACK_BYTES = 16 << 20
+NO_PY_SPY = "py-spy is not installed"
+NO_PERMISSION = "looking into it needs SYS_PTRACE"
+TOO_LONG = "py-spy took too long"
+HOPELESS = (NO_PY_SPY, NO_PERMISSION)
+
+Attempt = TypeVar("Attempt")
+
+
+@dataclass(frozen=True, slots=True)
+class PySpyDump:
+    """What py-spy printed, as it is and read; nothing, with the reason in ``refused``."""
+
+    stack: bytes = b""
+    dump: StackDump | None = None
+    refused: str = ""
+
+    @property
+    def text(self) -> str | None:
+        """What it printed; None where it saw nothing."""
+        return self.stack.decode(errors="replace") if self.dump is not None else None
+
+
+def find_py_spy() -> str | None:
+    """Path of py-spy: beside this Python, or on the search path."""
+    beside = Path(sys.executable).with_name("py-spy")
+    return str(beside) if beside.exists() else shutil.which("py-spy")
+
+
+def stacks_of(pid: int, *, stopped: bool = False, native: bool = False) -> str | None:
+    """The text of :func:`dump_stacks`."""
+    return dump_stacks(pid, stopped=stopped, native=native).text
+
+
+def dump_stacks(pid: int, *, stopped: bool = False, native: bool = False, limit_s: float = LIMIT_S) -> PySpyDump:
+    """py-spy's dump of ``pid`` as text. Our own thread is left out.
+
+    Args:
+        stopped: the process is in state ``T``; attaching to it would wait for it to go on.
+        native: also C frames and our own thread, for a process that does not answer.
+    """
+    options = ["--native"] if native else []
+    found = dump_nonblocking(pid, limit_s) if stopped else run_py_spy(pid, limit_s, *options)
+    if native or found.text is None:
+        return found  # in a silent process our thread is evidence: it waits for the lock that another one holds
+    return replace(found, stack=without_our_thread(found.text).encode())
+
+
+def dump_nonblocking(pid: int, limit_s: float, *options: str) -> PySpyDump:
+    """Dump without stopping it: the first dump that is whole, else the one that saw most."""
+    return retry_until_complete(
+        lambda left_s: run_py_spy(pid, left_s, "--nonblocking", *options),
+        lambda found: completeness(found.dump, final=found.refused in (*HOPELESS, TOO_LONG)),
+        limit_s,
+    )
+
+
+def run_py_spy(pid: int, limit_s: float, *options: str) -> PySpyDump:
+    """Run it once."""
+    py_spy = find_py_spy()
+    if py_spy is None:
+        return PySpyDump(refused=NO_PY_SPY)
+    command = [py_spy, "dump", "--full-filenames", "--pid", str(pid), *options]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=limit_s, check=False, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        return PySpyDump(refused=TOO_LONG)
+    except OSError as error:
+        return PySpyDump(refused=f"py-spy cannot be started ({error.strerror})")
+    if done.returncode != 0 or len(done.stdout) > STACK_BYTES:
+        return PySpyDump(refused=_why_not(done.stderr))
+    dumps = [dump for dump in read_stacks(done.stdout, source=f"pid {pid}", rank=None) if dump.threads]
+    if not dumps:
+        return PySpyDump(refused="py-spy saw no Python thread in it")
+    return PySpyDump(done.stdout, dumps[0])
+
+
+def _why_not(complaint: bytes) -> str:
+    text = "".join(c for c in complaint.decode(errors="replace") if c.isprintable() or c == "\n")
+    if any(word in text.lower() for word in ("permission denied", "operation not permitted", "eperm")):
+        return NO_PERMISSION
+    last = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no reason given")
+    return f"py-spy: {last[:200]}"
+
+
+def retry_until_complete(
+    sample: Callable[[float], Attempt], seen_of: Callable[[Attempt], float], limit_s: float
+) -> Attempt:
+    """The first sample that is whole, else the one that saw most.
+
+    Args:
+        sample: one try, in so many seconds at most.
+        seen_of: :func:`completeness` of it; endless ends the tries.
+        limit_s: of all tries together.
+    """
+    deadline = time.monotonic() + limit_s
+    best = sample(limit_s)
+    most = seen_of(best)
+    for _ in range(TRIES - 1):
+        left_s = deadline - time.monotonic()
+        if most == math.inf or left_s <= 0:
+            break
+        again = sample(left_s)
+        if (seen := seen_of(again)) > most:
+            best, most = again, seen
+    return best
+
+
+def completeness(dump: StackDump | None, *, final: bool = False) -> float:
+    """Frames of the main thread; endless when they are whole; below zero without a sample.
+
+    ``final``: another try would end the same way.
+    """
+    if dump is None:
+        return math.inf if final else -1
+    return main_thread_depth(dump) if is_torn(dump) else math.inf
+
+
+def without_our_thread(text: str) -> str:
+    """A dump of py-spy or faulthandler without the threads that are ours: they are not part of the job."""
+    blocks = re.split(r"(?m)^(?=Thread |Current thread )", text)
+    return "".join(block for block in blocks if not _OUR_THREAD.search(block) and not _OUR_FRAME.search(block))
+
+
+_OUR_THREAD = re.compile(r'"unhang(?:-\w+)?"$', re.MULTILINE)
+_OUR_FRAME = re.compile(
+    r'unhang[/_]lab/worker\.py", line \d+ in watch$'
+    r'|unhang/inprocess/session\.py", line \d+ in _run$|^    (?:\w+\.)*_run \(.*unhang/inprocess/session\.py:\d+\)$',
+    re.MULTILINE,
+)
+
+
+def same_place(first: str, second: str) -> bool:
+    """Whether two dumps of one process show every thread in the same Python frames."""
+    return _python_frames(without_our_thread(first)) == _python_frames(without_our_thread(second))
+
+
+def _python_frames(text: str) -> list[str]:
+    # Native frames and threads are in only one of two samples of a silent rank; "(idle)" comes and goes by itself.
+    return re.findall(r"(?m)^    .+\.py:\d+\)$", text)
