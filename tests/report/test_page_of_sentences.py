@@ -1,0 +1,19 @@
+"""``scripts/sentences.py``: the page on which every sentence can be read."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+from unhang.report.language import missing_templates, source_templates
+
+
+def test_the_page_has_every_sentence_beside_its_chinese() -> None:
+    script = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "sentences.py"))
+    said = {
+        (english, chinese) for _, rows in (*script["of_rows"](), *script["of_code"]()) for _, english, chinese in rows
+    }
+
+    assert missing_templates("zh") == ()
+    assert source_templates() <= {english for _, english, chinese in rows if chinese}
+    assert all(part in script["page"]() for part in ("## knowledge/remedies.toml", "| help |", "| raises |"))
