@@ -24,7 +24,7 @@ from unhang.facts.build import build_facts
 from unhang.findings import Source, Unread
 from unhang.history.database import MAX_RUNS, HistoryError, history_path, open_history
 from unhang.history.run import PastRun, RunEnding, RunFinding, run_from_folder
-from unhang.watch.reporting import history_lookup
+from unhang.watch import side_process
 
 CARD = "GPU-01234567-89ab-cdef-0123-456789abcdef"
 
@@ -173,8 +173,10 @@ def test_a_run_without_a_verdict(tmp_path: Path, failed: bool | None, outcome: s
 
 def test_what_one_run_was_told_is_said_in_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    assert history_lookup.add_run(RunEnding(str(run_folder(tmp_path / "run")), True, time.time(), ("h7", "h8")), 30)
-    look = history_lookup.HistoryLookup()
+    assert side_process.add_to_history(
+        RunEnding(str(run_folder(tmp_path / "run")), True, time.time(), ("h7", "h8")), 30
+    )
+    look = side_process.HistoryLookup()
     deadline = time.monotonic() + 30
     while not look.content() and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -283,7 +285,7 @@ def test_a_home_that_does_not_answer_holds_nobody_up(tmp_path: Path, monkeypatch
     holder = sqlite3.connect(tmp_path / "unhang" / "history.sqlite3")
     holder.execute("BEGIN EXCLUSIVE")
 
-    assert not history_lookup.add_run(RunEnding(str(tmp_path), failed=False, ended_s=1.0))
+    assert not side_process.add_to_history(RunEnding(str(tmp_path), failed=False, ended_s=1.0))
     holder.close()
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from unhang.watch import private_files
-from unhang.watch.reporting.metrics_process import MetricsProcess
 from unhang.watch.run_folder import RunFolder, RunPlan
+from unhang.watch.side_process import serve_metrics
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +39,8 @@ def test_a_log_is_private_and_grows(tmp_path: Path) -> None:
 
 def test_so_is_the_log_of_the_process_that_serves_metrics(tmp_path: Path) -> None:
     (tmp_path / ".unhang").mkdir()
-    process = MetricsProcess(tmp_path, tmp_path, "no port")
+    process = serve_metrics(tmp_path, tmp_path, "no port")
+    assert process is not None
     process.end()
 
     assert mode(tmp_path / ".unhang" / "metrics.log") == 0o600

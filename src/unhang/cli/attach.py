@@ -61,12 +61,11 @@ def attach(
     from unhang.report.localizer import Localizer
     from unhang.report.redaction.redact import Redactor
     from unhang.sentences import say
-    from unhang.watch.attach.advice import advice, reread_hint
+    from unhang.watch.attach.advice import advice, reread_hint, stack_group_lines
     from unhang.watch.attach.bundle_folder import create_bundle_folder
     from unhang.watch.attach.evidence_collection import collect_evidence
     from unhang.watch.attach.live_verdict import diagnose_bundle
     from unhang.watch.attach.rank_selection import permission_error, select_ranks
-    from unhang.watch.attach.stack_groups import stack_group_lines
     from unhang.watch.process_state.proc_processes import ProcessTable
 
     output = VerdictOutput.chosen(form.value, lang=lang, redact=redact, color=color, debug=debug)

@@ -84,8 +84,7 @@ def run(
     from unhang.watch.job.sibling_tasks import sibling_tasks
     from unhang.watch.job.unwatched_nodes import unwatched_nodes_line
     from unhang.watch.launch.command_runner import CommandRunner, run_unwatched
-    from unhang.watch.launch.records_folder import join_or_create_run
-    from unhang.watch.launch.run_folder_creation import create_run_folder
+    from unhang.watch.launch.records_folder import create_run_folder, join_or_create_run
     from unhang.watch.nodes.transport.node_discovery import discover_nodes
     from unhang.watch.run_folder import RunPlan
 

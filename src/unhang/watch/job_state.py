@@ -13,15 +13,13 @@ from unhang.watch.launch.run_settings import SettingsCollector
 from unhang.watch.launch.tasks import Tasks
 from unhang.watch.leader_tasks import LeaderTasks
 from unhang.watch.machine.memory_evidence import MemoryWatch
-from unhang.watch.machine.sampler_process import SamplerProcess
 from unhang.watch.moving_job import MovingJob
 from unhang.watch.pace.rank_series import RankSeries
-from unhang.watch.reporting.history_lookup import HistoryLookup
 from unhang.watch.reporting.live_snapshot import LiveFile
-from unhang.watch.reporting.metrics_process import MetricsProcess
 from unhang.watch.reporting.run_totals import RunTotals
 from unhang.watch.reporting.verdict_summary import VerdictSummary
 from unhang.watch.run_folder import RunFolder, RunPlan
+from unhang.watch.side_process import HistoryLookup, MachineSampling, SideProcess
 from unhang.watch.stall_episode import StallEpisode
 from unhang.watch.verdict.diagnosis_child import DiagnosisChild
 
@@ -73,10 +71,10 @@ class JobState:
     memory: MemoryWatch = field(default_factory=MemoryWatch)
     series: RankSeries = field(kw_only=True)
     settings: SettingsCollector = field(kw_only=True)
-    machine: SamplerProcess = field(kw_only=True)
+    machine: MachineSampling = field(kw_only=True)
     history: HistoryLookup = field(default_factory=HistoryLookup)
     live: LiveFile = field(kw_only=True)
-    metrics: MetricsProcess = field(kw_only=True)
+    metrics: SideProcess | None = None
 
     @property
     def everyone(self) -> dict[int, JobRank]:

@@ -10,10 +10,11 @@ from unhang.watch.job_actions import live_state, next_request, report_episode, r
 from unhang.watch.job_state import JobState
 from unhang.watch.launch.records_folder import remove_records
 from unhang.watch.nodes.evidence_gathering import AT_THE_END_S
-from unhang.watch.reporting import announcements, history_lookup
+from unhang.watch.reporting import announcements
 from unhang.watch.reporting.live_snapshot import hosts_of
 from unhang.watch.reporting.verdict_summary import HEALTHY, VerdictLevel, VerdictSummary
 from unhang.watch.sampling import kept_evidence
+from unhang.watch.side_process import add_to_history
 from unhang.watch.stall_episode import StallEpisode
 from unhang.watch.tick import judge_waits, send_to_leader, serve_leader, take_result
 from unhang.watch.verdict.evidence_request import EvidenceRequest
@@ -39,11 +40,12 @@ def close(state: JobState) -> None:
         keep_healthy_evidence(state)
     state.history.end()
     if state.members.by_rank:  # a command without ranks is no run worth keeping
-        history_lookup.add_run(run_ending(state, failed=failed))
+        add_to_history(run_ending(state, failed=failed))
     state.live.write_last(live_state(state, None, ended=True))
-    state.metrics.end()
+    if state.metrics is not None:
+        state.metrics.end()
     state.nodes.leave(state.folder.path, failed=failed)
-    state.machine.end()
+    state.machine.process.end()
     if state.tasks.are_runners_gone():
         remove_records(state.records)
 

@@ -383,7 +383,8 @@ def follow_what_was_started(state: JobState) -> None:
         state.folder.say(announcements.line(trouble))
     if state.abort is not None:
         state.abort.tick()
-    state.metrics.reap()
+    if state.metrics is not None:
+        state.metrics.reap()
     state.history.reap()
 
 

@@ -23,15 +23,14 @@ from unhang.watch.launch.run_settings import SettingsCollector
 from unhang.watch.launch.tasks import Tasks
 from unhang.watch.launch.watcher_process import EXIT_ALREADY_WATCHED
 from unhang.watch.leader_tasks import LeaderTasks
-from unhang.watch.machine.sampler_process import SamplerProcess
 from unhang.watch.moving_job import MovingJob
 from unhang.watch.nodes.cluster_view import ClusterView
 from unhang.watch.pace.rank_series import RankSeries
 from unhang.watch.reporting import announcements
 from unhang.watch.reporting.live_snapshot import LiveFile
-from unhang.watch.reporting.metrics_process import MetricsProcess
 from unhang.watch.run_folder import RunFolder
 from unhang.watch.sampling import kept_evidence
+from unhang.watch.side_process import MachineSampling, serve_metrics
 from unhang.watch.tick import ask_dumps_after_death, tick
 
 TICK_S = 0.25
@@ -60,9 +59,9 @@ def begin(folder: RunFolder) -> JobState:
         moving=MovingJob(records, folder.path),
         series=RankSeries(folder.path),
         settings=SettingsCollector(folder, plan),
-        machine=SamplerProcess(folder.path, records),
+        machine=MachineSampling(folder.path, records),
         live=LiveFile(records, folder.path, always=bool(plan.metrics)),
-        metrics=MetricsProcess(folder.path, records, plan.metrics),
+        metrics=serve_metrics(folder.path, records, plan.metrics),
     )
     kept_evidence.restore(folder.path)
     kept_evidence.restore_judged(folder.path)

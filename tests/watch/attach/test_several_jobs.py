@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from unhang.watch.attach.several_jobs import stuck_jobs
+from unhang.watch.attach.rank_selection import stuck_jobs
 from unhang.watch.process_state.proc_processes import read_process
 from unhang.watch.process_state.rank_processes import LiveRank
 

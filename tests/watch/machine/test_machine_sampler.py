@@ -17,15 +17,13 @@ from unhang.findings import Source
 from unhang.watch.machine import storage as storage_file
 from unhang.watch.machine.control_groups import ControlGroups
 from unhang.watch.machine.counters import KernelPaths
-from unhang.watch.machine.nccl_startup_logs import MAX_BYTES, NcclStartupLogs
 from unhang.watch.machine.network import Network
-from unhang.watch.machine.pressure import Pressure
-from unhang.watch.machine.processor_use import ProcessorUse
-from unhang.watch.machine.sampler import MachineSampler
-from unhang.watch.machine.sampler_process import SamplerProcess
+from unhang.watch.machine.processor_use import Pressure, ProcessorUse
+from unhang.watch.machine.sampler import MAX_BYTES, MachineSampler, NcclStartupLogs
 from unhang.watch.machine.series_file import FILES, SeriesFile, read_tail
 from unhang.watch.machine.storage import Storage
 from unhang.watch.run_folder import RunFolder, RunPlan
+from unhang.watch.side_process import MachineSampling
 
 PID = 4001
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -229,22 +227,22 @@ def test_the_sampler_ends_when_it_is_told_and_when_its_watcher_is_gone(tmp_path:
     folder = RunFolder.create(tmp_path / "run")
     folder.write_plan(RunPlan(job_pid=os.getpid(), cwd=str(tmp_path)))
     series = folder.path / "machine" / "series.jsonl"
-    process = SamplerProcess(folder.path, folder.path / ".unhang")
-    assert process._process is not None
-    running = process._process
+    process = MachineSampling(folder.path, folder.path / ".unhang")
+    running = process.process._process
+    assert running is not None
     wait_for(series.exists)
     before = series.read_bytes().count(b"\n")
     process.ask()
     wait_for(lambda: series.read_bytes().count(b"\n") > before)
-    process.end()
+    process.process.end()
     assert running.poll() is not None
 
     series.unlink()
     code = (
         "import os, sys, time; from pathlib import Path\n"
-        "from unhang.watch.machine.sampler_process import SamplerProcess\n"
-        f"p = SamplerProcess(Path({str(folder.path)!r}), Path({str(folder.path / '.unhang')!r}))\n"
-        "print(p._process.pid, flush=True); time.sleep(60)"
+        "from unhang.watch.side_process import MachineSampling\n"
+        f"p = MachineSampling(Path({str(folder.path)!r}), Path({str(folder.path / '.unhang')!r}))\n"
+        "print(p.process._process.pid, flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as watcher:
         assert watcher.stdout is not None

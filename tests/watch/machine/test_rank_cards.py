@@ -12,7 +12,7 @@ import pytest
 from tests.machine_samples import UUID, card
 from tests.watch.machine.test_machine_cards import NEW, machine
 from unhang.check.devices.devices import DeviceSelection
-from unhang.watch.machine.rank_cards import card_of_rank, device_choice
+from unhang.watch.machine.cards import card_of_rank, device_choice
 from unhang.watch.machine.sampler import MachineSampler
 from unhang.watch.run_folder import RunPlan
 from unhang.wire.record import RecordWriter

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,11 +18,27 @@ from unhang.watch.attach.manifest import write_manifest
 from unhang.watch.attach.rank_selection import RankSelection
 from unhang.watch.attach.sources import debug_server, recorder_files
 from unhang.watch.attach.sources import nccl_ras as ras
-from unhang.watch.attach.sources.gpu_use import nvidia_smi_output
 from unhang.watch.process_state.proc_processes import Process, ProcessTable
 from unhang.watch.process_state.progress_between_samples import has_moved
 from unhang.watch.process_state.rank_processes import LiveRank
 from unhang.watch.process_state.stack_collection import ProcessSample, resample_process, sample_process
+
+LIMIT_S = 5.0
+ANSWER_BYTES = 1 << 20
+
+
+def nvidia_smi_output(*, limit_s: float = LIMIT_S) -> bytes | None:
+    """Cards and the processes on them; None when there is no ``nvidia-smi``, or it does not answer (a card that fell
+    off the bus can hold it up for minutes)."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return None
+    try:
+        done = subprocess.run([program], capture_output=True, timeout=limit_s, check=False, stdin=subprocess.DEVNULL)
+    except (subprocess.TimeoutExpired, OSError):
+        return None
+    return done.stdout[:ANSWER_BYTES] or None
+
 
 SAMPLE_PAUSES_S = (0.4, 0.9)
 """Unequal, so that a job with a steady step is not met twice at the same point."""

@@ -1,4 +1,7 @@
-"""The ranks of the job on this machine: which process each one is, whether it lives, and how it ended."""
+"""The ranks of the job on this machine: which process each one is, whether it lives, and how it ended.
+
+Who exists and has not come to ``init_process_group`` while others wait there is an absent rank.
+"""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from unhang.watch.launch.masked_log import MaskedLog, MaskingProcess
 from unhang.watch.launch.output_capture import OutputCapture, output_targets
 from unhang.watch.launch.output_relay import OutputRelay, printed_so_far
 from unhang.watch.launch.records_folder import JoinedRun, Lock, alive_lock, remove_records
-from unhang.watch.launch.signal_origin import SignalWitness
+from unhang.watch.launch.signals import SignalWitness
 from unhang.watch.launch.tasks import STOP_REQUEST_VALID_S, Task, read_tasks
 from unhang.watch.launch.watcher_process import WatcherProcess
 from unhang.watch.run_folder import RunPlan

@@ -17,8 +17,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from unhang.watch.launch.pipes import close_all_except, new_pipe
-
 _CHUNK = 1 << 16
 _PAUSE_S, _STRETCH_S, _WAIT_S = 0.1, 1.0, 0.02
 _LAST_S = 30.0
@@ -164,3 +162,30 @@ def _overwrite(file: int, at: int, data: bytes) -> None:
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
+
+
+_FIRST_FREE = 10
+"""Numbers below may be standard streams that somebody closed."""
+
+
+def new_pipe() -> tuple[int, int]:
+    """Its reading and its writing end.
+
+    Raises:
+        OSError: there is no room for one.
+    """
+    ends = os.pipe2(os.O_CLOEXEC)
+    if min(ends) >= _FIRST_FREE:
+        return ends
+    moved = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE) for end in ends]
+    for end in ends:
+        os.close(end)
+    return moved[0], moved[1]
+
+
+def close_all_except(kept: Sequence[int]) -> None:
+    """Close all but the standard streams and ``kept``: another stream's pipe must end without us."""
+    at = 3
+    for number in (*sorted(kept), 1 << 16):
+        os.closerange(at, number)
+        at = number + 1

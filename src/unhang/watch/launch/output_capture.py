@@ -23,7 +23,7 @@ from unhang.report.language import translate
 from unhang.report.printable import one_line
 from unhang.sentences import Text, say
 from unhang.watch import private_files
-from unhang.watch.launch.pipes import close_all_except, new_pipe
+from unhang.watch.launch.masked_log import close_all_except, new_pipe
 
 CHUNK = 1 << 16
 PIPE = 1 << 20

@@ -1,9 +1,21 @@
-"""Which signals the command runner takes in place of its command, and what they say about the command's end."""
+"""Which signals the command runner takes in place of its command, and what they say about the command's end.
+
+A signal that was sent to the command runner alone is told from one that its command has got as well: Ctrl-C,
+``kill -TERM -GROUP``, ``pkill -f`` and a batch system reach the command without us; to pass such a signal on would be
+to send it twice. The kernel does not say for whom else a signal was meant, so a process that does nothing stands beside
+us, in our group and under the name of the command, and blocks everything: what is pending there was not for us alone.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import shutil
 import signal
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
 _OURS = (signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD)
 CAUGHT = frozenset(number for number in signal.valid_signals() if number not in _OURS)
@@ -45,3 +57,106 @@ def stop_self(number: int) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, {number})
     else:
         os.kill(os.getpid(), signal.SIGSTOP)
+
+
+SETTLES_S = (0.0, 0.002, 0.008, 0.02, 0.05)
+"""Whoever signals many processes one by one takes a moment to come around."""
+_PR_SET_PDEATHSIG = 1
+_NAME = 4096
+KEPT_S = 1.0
+
+
+class SignalWitness:
+    """One sleeping process; it ends with us. ``pid`` is None where none could be started."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._name = " ".join(command)[:_NAME]
+        self._before, self._until = 0, 0.0
+        self.pid = self._start()
+
+    def heard(self, number: int) -> bool | None:
+        """Whether it got signal ``number`` too; None when there is no witness to ask."""
+        bit = 1 << (number - 1)
+        for pause_s in SETTLES_S:
+            time.sleep(pause_s)
+            pending = _pending_of(self.pid)
+            if pending is None:
+                return None
+            known = self._before & bit and time.monotonic() < self._until
+            self._before &= ~bit
+            if pending & bit:
+                self._renew()
+                self._before &= ~bit
+            if known or pending & bit:
+                return True
+        return False
+
+    def _renew(self) -> None:
+        """A new one, of which nothing is pending; what else the old one had heard until then is kept for a moment."""
+        before, self.pid = self.pid, self._start()
+        self._before |= _pending_of(before) or 0
+        self._until = time.monotonic() + KEPT_S
+        _end(before)
+
+    def reaped(self, pid: int) -> None:
+        """Process ``pid`` has ended; if it was the witness, there is a new one."""
+        if pid == self.pid:
+            self.pid = self._start()
+
+    def end(self) -> None:
+        """End the process."""
+        _end(self.pid)
+        self.pid = None
+
+    def _start(self) -> int | None:
+        program = shutil.which("sleep")
+        if program is None:
+            return None
+        # A box of many programs (busybox) goes by the name it is called.
+        name = self._name if Path(program).resolve().name == "sleep" else program
+        libc, parent = ctypes.CDLL(None), os.getpid()
+        try:
+            pid = os.fork()
+        except OSError:
+            return None
+        if pid == 0:
+            try:
+                signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+                libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+                if os.getppid() == parent:
+                    _detach_streams()
+                    os.execve(program, [name, "infinity"], {})  # noqa: S606 - nothing of it comes from elsewhere
+            finally:
+                os._exit(1)
+        return pid
+
+
+def _detach_streams() -> None:
+    """Whoever reads the command's output waits for its end, not for ours."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nothing, number)
+    os.closerange(3, 256)
+    os.chdir("/")
+
+
+def _end(pid: int | None) -> None:
+    if pid is None:
+        return
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    with suppress(ChildProcessError):
+        os.waitpid(pid, 0)
+
+
+def _pending_of(pid: int | None) -> int | None:
+    """The signals that wait for a process, as bits; None when it is gone."""
+    if pid is None:
+        return None
+    with suppress(OSError, ValueError):
+        for line in Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines():
+            if line.startswith("State:") and line.split()[1] in "ZX":
+                return None
+            if line.startswith("ShdPnd:"):
+                return int(line.split()[1], 16)
+    return None

@@ -19,18 +19,17 @@ from pathlib import Path
 from typing import Any
 
 from unhang.host.machine import Machine
-from unhang.watch.machine.cards import CardSampler
+from unhang.watch import private_files
+from unhang.watch.machine.cards import CardSampler, card_of_rank, device_choice
 from unhang.watch.machine.control_groups import ControlGroups
 from unhang.watch.machine.counters import KernelPaths
-from unhang.watch.machine.nccl_startup_logs import NcclStartupLogs
 from unhang.watch.machine.network import Network
-from unhang.watch.machine.pressure import Pressure
-from unhang.watch.machine.processor_use import ProcessorUse, belongs_to_job
-from unhang.watch.machine.rank_cards import card_of_rank, device_choice
+from unhang.watch.machine.processor_use import Pressure, ProcessorUse, belongs_to_job
 from unhang.watch.machine.series_file import SeriesFile
 from unhang.watch.machine.storage import Storage, paths_of_run
 from unhang.watch.machine.xids import Xids
 from unhang.watch.run_folder import RunFolder, RunPlan
+from unhang.wire.nccl_startup_logs import NCCL_LOG_FOLDER
 from unhang.wire.process_registration import host_name
 from unhang.wire.record import read_records
 from unhang.wire.record_views import RecordView
@@ -39,7 +38,42 @@ EVERY_S = 10.0
 FIRST_S = 2.0
 """Rates need two samples; the second comes early."""
 NICE = 15
+MAX_BYTES, MAX_FILES = 256 << 10, 1_024
+"""Of NCCL's lines."""
 _PR_SET_PDEATHSIG = 1
+
+
+class NcclStartupLogs:
+    """NCCL's lines of the start: the ranks write them beside their records, from where they are kept in the run folder.
+
+    NCCL writes as long as the job runs; what is beyond ``MAX_BYTES`` is cut off here, a few times a minute.
+    """
+
+    def __init__(self, records: Path, folder: Path) -> None:
+        self._records, self._folder = records / NCCL_LOG_FOLDER, folder / NCCL_LOG_FOLDER
+        self._kept: dict[str, int] = {}
+
+    def keep(self) -> None:
+        """Copy what is new; cut what is too long. What cannot be copied is left out."""
+        with suppress(OSError):
+            names = sorted(os.listdir(self._records))[:MAX_FILES]  # noqa: PTH208 - names are all that is wanted
+            for name in names:
+                if name.endswith(".log") and not name.startswith("."):
+                    self._keep(name)
+
+    def _keep(self, name: str) -> None:
+        with suppress(OSError):
+            number = os.open(self._records / name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with os.fdopen(number, "rb") as file:
+                size = os.fstat(number).st_size
+                if size > MAX_BYTES:
+                    os.ftruncate(number, MAX_BYTES)  # what it writes next lies behind a hole, and costs no memory
+                if size == self._kept.get(name) or self._kept.get(name, 0) >= MAX_BYTES:
+                    return
+                content = file.read(MAX_BYTES)
+            self._kept[name] = size
+            if content:
+                private_files.write_atomically(self._folder / name, content)
 
 
 class MachineSampler:
