@@ -16,7 +16,7 @@ from unhang.causes.detector import Detector, DetectorResult
 from unhang.cli.output.verdict_output import exit_code
 from unhang.diagnosis.detectors import ALL_DETECTORS
 from unhang.diagnosis.diagnose import FROM_EVIDENCE, Pass, diagnose, diagnose_from_evidence
-from unhang.diagnosis.ranking import rank
+from unhang.diagnosis.ranking import join_rank_and_explain_away
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.logs.line_reader import LineReader
 from unhang.facts import build
@@ -224,7 +224,7 @@ def test_a_pass_that_fails_is_named(failing: Pass, monkeypatch: pytest.MonkeyPat
     verdict = verdict_of(STALLED)
 
     assert "single-rank-work" in {finding.cause.value for finding in verdict.findings}
-    assert failing.run is rank or verdict.findings[0].cause.value == "single-rank-work"
+    assert failing.run is join_rank_and_explain_away or verdict.findings[0].cause.value == "single-rank-work"
     assert "RuntimeError" in told(verdict)
 
 

@@ -13,12 +13,12 @@ from unhang.diagnosis.gaps import name_gaps, name_gaps_of_lead
 from unhang.diagnosis.grades import cap_by_gaps, cap_misplaced_findings, cap_unverified_claims
 from unhang.diagnosis.internal_failures import join_gaps, withdraw_health
 from unhang.diagnosis.lead_notes import note_late_ends, note_machine_state, note_marks, note_repeats, note_slowdown
-from unhang.diagnosis.ranking import rank
+from unhang.diagnosis.ranking import join_rank_and_explain_away
 from unhang.diagnosis.remaining_rank import name_remaining_rank
 from unhang.diagnosis.restart import advise_restart
 from unhang.diagnosis.ruled_out import rule_out
 from unhang.diagnosis.severity import downgrade_outlived, soften_work
-from unhang.diagnosis.status import date_stall, decide_status, prove_health
+from unhang.diagnosis.status import date_stall, decide_status, doubt_health
 from unhang.facts.fault_isolation import IsolatedSteps
 from unhang.facts.model import Facts
 from unhang.findings import Status, Verdict
@@ -48,9 +48,9 @@ FROM_EVIDENCE = (
     Pass(cap_misplaced_findings, _CERTAIN),
     Pass(cap_unverified_claims, _CERTAIN),
     Pass(cap_by_gaps, _CERTAIN),
-    Pass(rank, say("what explains what")),
+    Pass(join_rank_and_explain_away, say("what explains what")),
     Pass(downgrade_outlived, say("what the job outlived")),
-    Pass(prove_health, _STATE),
+    Pass(doubt_health, _STATE),
     Pass(name_gaps_of_lead, _MISSING),
     Pass(note_repeats, _MACHINES),
     Pass(note_machine_state, _MACHINES),
@@ -95,8 +95,9 @@ def _run(passes: Sequence[Pass], facts: Facts, detectors: Sequence[Detector]) ->
         unread=tuple(dict.fromkeys(facts.unread)),
     )
     verdict = ask_detectors(facts, verdict, detectors)
+    steps = IsolatedSteps()
     for step in passes:
-        steps = IsolatedSteps()
         verdict = steps.made(step.answers, partial(step.run, facts, verdict), verdict)
-        verdict = replace(verdict, not_checked=(*verdict.not_checked, *steps.failed))
+        if steps.failed:
+            verdict = replace(verdict, not_checked=(*verdict.not_checked, steps.failed.pop()))
     return verdict

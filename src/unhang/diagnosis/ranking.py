@@ -14,7 +14,7 @@ MAX_ROOTS = 32
 """So many findings, the strongest, may explain others: a job of a thousand groups has as many findings."""
 
 
-def rank(_: Facts, verdict: Verdict) -> Verdict:
+def join_rank_and_explain_away(_: Facts, verdict: Verdict) -> Verdict:
     """Makes one list of the findings.
 
     - **Answer**: an ``unknown`` is answered by any finding that is *likely* and speaks of the same ranks, one by

@@ -101,8 +101,9 @@ def _with_work(verdict: Verdict, severity: Severity) -> Verdict:
 
 
 def _planned(verdict: Verdict) -> Verdict:
-    """Nothing is wrong as long as the work ends as planned, where all was seen."""
-    if verdict.ranks_missing or verdict.unread:
+    """Nothing is wrong as long as the work ends as planned, where nothing else is wrong and all was seen."""
+    wrong = any(finding.severity is not Severity.NOTE for finding in verdict.findings)
+    if wrong or verdict.ranks_missing or verdict.unread:
         return verdict
     ranks = verdict.findings[0].ranks
     planned = say("what {ranks:who} {ranks:does|do} is planned, by the program's own marks", ranks=ranks)

@@ -49,19 +49,18 @@ class _Health:
     lacks: tuple[Text, ...] = ()
 
 
-def prove_health(facts: Facts, verdict: Verdict) -> Verdict:
-    """Looks for proof that the job is well; where there is none, and nothing stops or slows it, an ``unknown`` note
-    says so.
+def doubt_health(facts: Facts, verdict: Verdict) -> Verdict:
+    """Says in an ``unknown`` note that nothing was found, where nothing shows that the job is well.
 
     Silence is never health: every rank of a known world needs something positive. A rank is well when it ended with 0
     or said that its work was done, when a sample of the living job saw it move, or when its steps advance to the very
     end of what was read, beside those of all others; or when a launcher or a scheduler tells of all that they ended
     well. A job that stalls a minute later shows such steps too, so whatever could not be read leaves the first alone.
     """
+    if any(finding.severity is not Severity.NOTE for finding in verdict.findings):
+        return verdict
     health = _health_of(facts)
     if health.proof:
-        return replace(verdict, checked=tuple(PassedCheck("health", sentence) for sentence in health.proof))
-    if any(finding.severity is not Severity.NOTE for finding in verdict.findings):
         return verdict
     return replace(verdict, findings=place_among_notes(facts, _unproven(facts, health), verdict.findings))
 
@@ -196,30 +195,30 @@ def _lacking(ranks: list[int], facts: Facts) -> Iterable[Text]:
 
 def decide_status(facts: Facts, verdict: Verdict) -> Verdict:
     """Decides the status: ``hang`` where ranks wait or timed out, ``crash`` where a process failed and nobody waits,
-    ``slow`` where nothing stops the job, ``healthy`` where nothing is wrong and the proof of it is there, else
-    ``unknown``. What proves health is kept only where it decides.
+    ``slow`` where nothing stops the job, ``healthy`` where nothing is wrong and something proves it, else ``unknown``.
     """
-    status = _status_of(facts, verdict.findings, well=bool(verdict.checked))
-    return replace(verdict, status=status, checked=verdict.checked if status is Status.HEALTHY else ())
-
-
-def _status_of(facts: Facts, findings: tuple[Finding, ...], *, well: bool) -> Status:
+    findings = verdict.findings
     stopping = [f for f in findings if f.severity is Severity.STOPS]
     slowing = [f for f in findings if f.severity is Severity.SLOWS]
     if slowing and (not stopping or slowing[0] is findings[0]):
-        return Status.SLOW
-    if not stopping:
-        return Status.HEALTHY if well else Status.UNKNOWN
+        return replace(verdict, status=Status.SLOW)
+    if stopping:
+        return replace(verdict, status=_status_of_stop(facts, stopping[0].cause))
+    proof = verdict.checked or tuple(PassedCheck("health", said) for said in _health_of(facts).proof)
+    return replace(verdict, status=Status.HEALTHY if proof else Status.UNKNOWN, checked=proof)
+
+
+def _status_of_stop(facts: Facts, cause: Cause) -> Status:
     crashes = causes_that("crash")
-    ended = _ended_at_once(facts) or (stopping[0].cause in crashes and _all_ended_together(facts))
+    ended = _ended_at_once(facts) or (cause in crashes and _all_ended_together(facts))
     if _waiting(facts) and not ended:
         return Status.HANG
-    if stopping[0].cause is not Cause.UNKNOWN:
+    if cause is not Cause.UNKNOWN:
         crashed = any(r.state is RankState.CRASHED for r in facts.ranks.values()) or primary_crashes(facts)
         seen = [known for known in facts.ranks.values() if known.state is not RankState.MISSING]
         if not crashed and all(known.alive for known in seen) and any(known.stack is not None for known in seen):
             return Status.HANG
-        return Status.CRASH if crashed or stopping[0].cause in crashes else Status.HANG
+        return Status.CRASH if crashed or cause in crashes else Status.HANG
     by_hand = ended_by_user(facts)
     waited = (nobody_moved(facts) and all_wait(facts)) or (by_hand is not None and by_hand.all_joined)
     return Status.HANG if waited else Status.UNKNOWN
