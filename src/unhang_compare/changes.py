@@ -6,10 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from unhang.evidence.own_files.run_settings import RunSettings
 from unhang.knowledge.job.environment_variables import variable
 from unhang.knowledge.job.versions import VersionRow, rows_affecting
 from unhang.sentences import Text, say
+from unhang.wire.documents.run_settings import RunSettings
 from unhang_compare.comparison import Change
 
 KNOWN_BAD, RANKS, TRANSPORT, LIBRARY, CARDS, TUNED, NODES = 100, 90, 80, 75, 70, 60, 55

@@ -5,22 +5,19 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from unhang.evidence.own_files.run_settings import (
-    SCHEMA,
+from unhang.findings import Source, Unread
+from unhang.knowledge.job.environment_variables import is_relevant, varies_by_start
+from unhang.knowledge.job.versions import version_rows
+from unhang.wire.documents.run_settings import (
     GpuDescription,
     NodeDescription,
     RunSettings,
     SettingsFile,
-    is_relevant,
     read_run_settings,
-    varies_by_start,
 )
-from unhang.findings import Source, Unread
-from unhang.knowledge.job.versions import version_rows
 from unhang_compare.changes import find_changes, find_version_changes
 
 HERE = RunSettings(
-    schema=SCHEMA,
     command=("torchrun", "--nproc-per-node", "8", "train.py", "--lr", "1e-4"),
     world_size=8,
     nodes=(NodeDescription("h1", "6.1", 64, 64, 1 << 40),),
@@ -113,4 +110,4 @@ def test_settings_that_are_none_are_unread_in_a_sentence(raw: bytes) -> None:
     found = read_run_settings(raw, source=Source("settings.json"))
 
     assert isinstance(found, Unread)
-    assert "is no record of a run's settings" in found.reason
+    assert "is not a record of a run's settings" in found.reason

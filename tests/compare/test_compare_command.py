@@ -14,8 +14,8 @@ import pytest
 from tests import command
 from tests.trace_samples import training
 from unhang.cli.main import main
-from unhang.evidence.own_files.run_settings import SCHEMA, RunSettings
 from unhang.watch.pace.rank_series import SERIES_PATH
+from unhang.wire.documents.run_settings import RunSettings
 
 
 def traces(
@@ -120,8 +120,8 @@ def test_spans_of_a_folder_of_traces_taken_at_different_steps(tmp_path: Path) ->
 
 
 def test_two_runs_with_what_was_changed(tmp_path: Path) -> None:
-    before = RunSettings(schema=SCHEMA, versions={"torch": "2.7.1"}, environment={"NCCL_DEBUG": "WARN"})
-    after = RunSettings(schema=SCHEMA, versions={"torch": "2.7.1"}, environment={"NCCL_P2P_DISABLE": "1"})
+    before = RunSettings(versions={"torch": "2.7.1"}, environment={"NCCL_DEBUG": "WARN"})
+    after = RunSettings(versions={"torch": "2.7.1"}, environment={"NCCL_P2P_DISABLE": "1"})
     run_folder(tmp_path / "a", settings=before)
     run_folder(tmp_path / "b", slow_from=0, settings=after)
 
@@ -278,7 +278,7 @@ def test_names_from_a_trace_cannot_reach_the_terminal_as_they_are(tmp_path: Path
 
 
 def test_for_sharing_paths_and_hosts_are_renamed(tmp_path: Path) -> None:
-    before = RunSettings(schema=SCHEMA, environment={"LD_LIBRARY_PATH": "/home/alice/lib/one"})
+    before = RunSettings(environment={"LD_LIBRARY_PATH": "/home/alice/lib/one"})
     run_folder(tmp_path / "a", settings=before)
     run_folder(
         tmp_path / "b", settings=msgspec.structs.replace(before, environment={"LD_LIBRARY_PATH": "/home/alice/lib/two"})

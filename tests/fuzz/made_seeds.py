@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.trace_samples import Sample, training
-from unhang.evidence.checkpoints import checkpoint_listing
-from unhang.evidence.own_files import earlier_verdicts, run_settings
 from unhang.evidence.own_files.rank_series_columns import pack_rows
 from unhang_lab.dump_writer import StalledJob, json_like_torch, make_dump, make_entry, pickle_like_torch
 
@@ -214,14 +212,14 @@ def _lines(rows: Iterable[Any]) -> bytes:
 
 def papers() -> dict[str, list[bytes]]:
     """Of which no case holds one."""
-    settings = {"schema": run_settings.SCHEMA, "world_size": 2, "nodes": [], "environment": {"A": "1"}}
+    settings = {"schema": "unhang.settings/1", "world_size": 2, "nodes": [], "environment": {"A": "1"}}
     checkpoint = {"path": "/c/1", "layout": "deepspeed", "saved_s": 1.0, "size": 1, "step": 1, "flaw": "", "detail": ""}
     guilt = {"kind": "host", "name": "h1", "cause": "gpu-oom", "runs": 2, "last_s": 1.0}
     return {
         "settings": [json.dumps(settings).encode(), json.dumps(settings | {"schema": "unhang.settings/9"}).encode()],
         "pace": [b'{"schema": "unhang.pace/9"}'],
-        "checkpoints": [json.dumps({"schema": checkpoint_listing.SCHEMA, "checkpoints": [checkpoint] * 2}).encode()],
-        "earlier": [json.dumps({"schema": earlier_verdicts.SCHEMA, "guilty": [guilt] * 2}).encode()],
+        "checkpoints": [json.dumps({"schema": "unhang.checkpoints/1", "checkpoints": [checkpoint] * 2}).encode()],
+        "earlier": [json.dumps({"schema": "unhang.history/1", "guilty": [guilt] * 2}).encode()],
     }
 
 

@@ -37,15 +37,6 @@ from unhang.evidence.logs.blocks import Blocks
 from unhang.evidence.logs.content.stacks_in_logs import LogStackReader
 from unhang.evidence.logs.scan import hyperscan_search, literal_search
 from unhang.evidence.logs.scan.literal_positions import LiteralFinder, Literals, PlainSearch
-from unhang.evidence.own_files import (
-    bundle,
-    call_comparison,
-    earlier_verdicts,
-    machine_series,
-    other_nodes,
-    pace,
-    run_settings,
-)
 from unhang.evidence.own_files.rank_series import read_rank_series
 from unhang.evidence.own_files.rank_series_columns import ColumnBlock, merge_blocks
 from unhang.evidence.profiler_trace import read_trace_head
@@ -56,6 +47,15 @@ from unhang.evidence.stacks import reading as stack_reading
 from unhang.evidence.stacks.torn_stacks import is_torn_off, main_thread_depth
 from unhang.findings import Source
 from unhang.knowledge.messages import load_messages, match_message
+from unhang.wire.documents import (
+    bundle,
+    call_comparison,
+    earlier_verdicts,
+    machine_series,
+    other_nodes,
+    pace,
+    run_settings,
+)
 from unhang_compare.kineto import columns, event_stream, names, sweep
 from unhang_compare.kineto.reading import read_trace
 from unhang_lab.dump_writer import StalledJob

@@ -19,12 +19,12 @@ from unhang.cli.main import main
 from unhang.diagnosis.lead_notes import note_repeats
 from unhang.diagnosis.restart import advise_restart, restart_after
 from unhang.evidence.inputs import read_evidence
-from unhang.evidence.own_files.earlier_verdicts import EarlierSuspect, gpus_named, read_suspect_listing, suspect_listing
 from unhang.facts.build import build_facts
 from unhang.findings import Source, Unread
 from unhang.history.database import MAX_RUNS, HistoryError, history_path, open_history
 from unhang.history.run import PastRun, RunEnding, RunFinding, run_from_folder
 from unhang.watch import side_process
+from unhang.wire.documents.earlier_verdicts import EarlierSuspect, gpus_named, read_suspect_listing, suspect_listing
 
 CARD = "GPU-01234567-89ab-cdef-0123-456789abcdef"
 

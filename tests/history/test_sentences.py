@@ -12,7 +12,6 @@ import pytest
 from unhang.cli.main import main
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
-from unhang.evidence.own_files.earlier_verdicts import EarlierSuspect
 from unhang.facts.build import build_facts
 from unhang.findings import Verdict
 from unhang.history.database import open_history
@@ -22,6 +21,7 @@ from unhang.report.text import to_text
 from unhang.report.text_serialization import text_to_json
 from unhang.sentences import Text, say
 from unhang.watch.reporting.verdict_summary import VerdictSummary, write_summary
+from unhang.wire.documents.earlier_verdicts import EarlierSuspect
 
 SENTENCE = say("{ranks:who} {ranks:waits|wait} in a call of one number, as a barrier makes it", ranks=(1, 2, 3))
 OTHER = say("the watchers of the nodes have met")

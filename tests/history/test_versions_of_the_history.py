@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from unhang.cli.main import main
-from unhang.evidence.own_files.earlier_verdicts import EarlierSuspect
 from unhang.history.database import SCHEMA_VERSION, HistoryError, open_history
 from unhang.history.run import PastRun, RunFinding
+from unhang.wire.documents.earlier_verdicts import EarlierSuspect
 
 TABLES_1 = """
 CREATE TABLE runs (

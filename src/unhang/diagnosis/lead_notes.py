@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from unhang.causes.wording import machine_reasons
 from unhang.causes.wording.pace_reasons import slowdown_text
-from unhang.evidence.own_files.earlier_verdicts import EarlierSuspect, gpus_named
 from unhang.facts.endings.crashes import Crash, crashes_after_timeout, first_timeouts, signal_name
 from unhang.facts.laggard.user_marked_work import is_overlong, marked_work
 from unhang.facts.machine.machine_state import MachineSign, machine_signs, signs_of_rank, spinning_cards, storage_signs
@@ -19,6 +18,7 @@ from unhang.knowledge.numbers import utc_time
 from unhang.knowledge.reasoning_rows import causes_that
 from unhang.knowledge.remedies import remedy
 from unhang.sentences import Text, say
+from unhang.wire.documents.earlier_verdicts import EarlierSuspect, gpus_named
 
 
 def note_repeats(facts: Facts, verdict: Verdict) -> Verdict:

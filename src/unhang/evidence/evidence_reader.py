@@ -20,7 +20,7 @@ from unhang.findings import Source, Unread
 
 if TYPE_CHECKING:
     from unhang.evidence.flight_recorder.many_dumps import SingleDumpReader
-    from unhang.evidence.own_files.machine_series import MachineSeries
+    from unhang.wire.documents.machine_series import MachineSeries
 
 OwnFile = TypeVar("OwnFile")
 _ATTEMPT = re.compile(r"(?:^|[/!])attempt_(\d{1,6})(?=/|$)")
@@ -213,7 +213,7 @@ class EvidenceReader:
         self._take_own_file(piece, read_manifest, self._evidence.manifests.append)
 
     def _take_pace(self, piece: OpenedFile) -> None:
-        from unhang.evidence.own_files.pace import read_pace
+        from unhang.wire.documents.pace import read_pace
 
         self._take_own_file(piece, read_pace, self._evidence.paces.append)
 
@@ -223,12 +223,12 @@ class EvidenceReader:
         self._take_own_file(piece, read_checkpoint_listing, self._evidence.checkpoints.extend)
 
     def _take_earlier(self, piece: OpenedFile) -> None:
-        from unhang.evidence.own_files.earlier_verdicts import read_suspect_listing
+        from unhang.wire.documents.earlier_verdicts import read_suspect_listing
 
         self._take_own_file(piece, read_suspect_listing, self._evidence.earlier.extend)
 
     def _take_machine(self, piece: OpenedFile) -> None:
-        from unhang.evidence.own_files.machine_series import read_machine_series
+        from unhang.wire.documents.machine_series import read_machine_series
 
         self._take_own_file(piece, read_machine_series, self._keep_machine)
 
@@ -237,12 +237,12 @@ class EvidenceReader:
         self._evidence.unread.extend(found.unread)
 
     def _take_nodes(self, piece: OpenedFile) -> None:
-        from unhang.evidence.own_files.other_nodes import read_nodes
+        from unhang.wire.documents.other_nodes import read_nodes
 
         self._take_own_file(piece, read_nodes, self._evidence.nodes.extend)
 
     def _take_compared(self, piece: OpenedFile) -> None:
-        from unhang.evidence.own_files.call_comparison import read_call_comparisons
+        from unhang.wire.documents.call_comparison import read_call_comparisons
 
         self._take_own_file(piece, read_call_comparisons, self._evidence.comparisons.extend)
 

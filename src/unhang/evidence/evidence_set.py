@@ -11,12 +11,13 @@ from typing import Protocol, TypeVar
 
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
 from unhang.evidence.items import LogReading, RecorderDump, SourceFile, StackDump
-from unhang.evidence.own_files.earlier_verdicts import EarlierSuspect
-from unhang.evidence.own_files.machine_series import MachineSeries
-from unhang.evidence.own_files.other_nodes import ObservedNode
-from unhang.evidence.own_files.run_items import CallComparison, Pace
 from unhang.findings import Source, Unread
 from unhang.wire.documents.bundle import BundleManifest, folder_of, rank_of_file, source_path_of_file
+from unhang.wire.documents.call_comparison import CallComparison
+from unhang.wire.documents.earlier_verdicts import EarlierSuspect
+from unhang.wire.documents.machine_series import MachineSeries
+from unhang.wire.documents.other_nodes import ObservedNode
+from unhang.wire.documents.pace import Pace
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ A reader never raises for bad input: what it could read is in the items, what it
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -28,6 +28,11 @@ class Frame:
     file: str
     line: int | None
     native: bool = False
+
+
+def frames_of(lines: Iterable[tuple[str, int, str]]) -> tuple[Frame, ...]:
+    """Lines (file, number, function) as frames."""
+    return tuple(Frame(function, file, line or None) for file, line, function in lines)
 
 
 # ---------------------------------------------------------------------------------------------------

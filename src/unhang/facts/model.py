@@ -27,13 +27,13 @@ from unhang.evidence.items import (
     StackDump,
     ThreadStack,
 )
-from unhang.evidence.own_files.earlier_verdicts import EarlierSuspect
-from unhang.evidence.own_files.machine_series import MachineSeries
-from unhang.evidence.own_files.other_nodes import ObservedNode
 from unhang.facts.pace_change import StepChange
 from unhang.findings import Evidence, NotChecked, Phase, Unread, Where
 from unhang.knowledge.numbers import TimeForm
 from unhang.wire.documents.bundle import NO_EXTERNAL_WAITS, BundleManifest, ExternalWaits, GuardWait, MarkedPhase
+from unhang.wire.documents.earlier_verdicts import EarlierSuspect
+from unhang.wire.documents.machine_series import MachineSeries
+from unhang.wire.documents.other_nodes import ObservedNode
 
 _Told = TypeVar("_Told")
 

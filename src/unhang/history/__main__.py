@@ -11,9 +11,9 @@ import sys
 import msgspec
 
 from unhang.errors import UnhangError
-from unhang.evidence.own_files.earlier_verdicts import suspect_listing
 from unhang.history.database import history_path, open_history
 from unhang.history.run import RunEnding, run_from_folder
+from unhang.wire.documents.earlier_verdicts import suspect_listing
 
 
 def main(words: list[str]) -> int:

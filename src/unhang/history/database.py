@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from unhang.errors import UnhangError
-from unhang.evidence.own_files.earlier_verdicts import EarlierSuspect
 from unhang.history.run import MACHINE_CAUSES, PastRun, RunFinding
+from unhang.wire.documents.earlier_verdicts import EarlierSuspect
 
 BUSY_S = 2.0
 MAX_RUNS = 5_000

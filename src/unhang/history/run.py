@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from unhang.evidence.own_files.earlier_verdicts import gpus_named
 from unhang.report.printable import printable
 from unhang.report.text_serialization import clean_serialized
 from unhang.secrets import without_secrets
 from unhang.wire.documents.document import DECODE_ERRORS
+from unhang.wire.documents.earlier_verdicts import gpus_named
 
 _Kind = TypeVar("_Kind")
 

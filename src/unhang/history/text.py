@@ -11,7 +11,6 @@ from typing import Any
 
 from rich.table import Table
 
-from unhang.evidence.own_files.earlier_verdicts import EarlierSuspect
 from unhang.findings import Certainty
 from unhang.history.run import ENDED, FAILED, GOOD, SLOW, STALLED, PastRun, RunFinding
 from unhang.knowledge.numbers import utc_time
@@ -21,6 +20,7 @@ from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor
 from unhang.report.text_serialization import text_from_json
 from unhang.sentences import say
+from unhang.wire.documents.earlier_verdicts import EarlierSuspect
 
 SCHEMA = "unhang.history-list/1"
 GUILTY_SHOWN = 8
@@ -147,7 +147,7 @@ def _verdict(told: RunFinding, localizer: Localizer) -> dict[str, Any]:
 
 
 def _named(guilt: EarlierSuspect) -> dict[str, Any]:
-    return {name: getattr(guilt, name) for name in guilt.__slots__}
+    return {name: getattr(guilt, name) for name in guilt.__struct_fields__}
 
 
 def _when(time_s: float) -> str:

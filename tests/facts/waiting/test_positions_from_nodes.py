@@ -12,9 +12,9 @@ import pytest
 
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
-from unhang.evidence.own_files.other_nodes import read_nodes
 from unhang.facts.build import build_facts
 from unhang.findings import Source, Unread
+from unhang.wire.documents.other_nodes import read_nodes
 
 CASE = Path(__file__).resolve().parents[2] / "cases" / "network-fault" / "miss_only_a_watcher_is_silent" / "input"
 WORLD = 10_000

@@ -11,12 +11,12 @@ from tests.machine_samples import card, rank, series
 from unhang.causes.wording.machine_reasons import because
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import LogEvent
-from unhang.evidence.own_files.machine_series import MachineSeries, read_machine_series
 from unhang.facts.build import build_facts
 from unhang.facts.machine.machine_state import MachineSign, machine_signs
 from unhang.facts.machine.xids import KIND, add_sampled_xids
 from unhang.findings import Evidence, Source
 from unhang.wire.documents.bundle import BundleManifest
+from unhang.wire.documents.machine_series import MachineSeries, read_machine_series
 
 LAST_S = 1_760_000_090.0
 AGAIN = {"tcp": {"sent": 40, "sent_again": 20}}

@@ -9,7 +9,6 @@ from tests.knowledge.boundaries.boundary import turns
 from unhang.causes.wording.pace_reasons import slow_rank_signal
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import Frame, LogEvent, LogReading, Progress, StackDump, ThreadStack
-from unhang.evidence.own_files.run_items import Pace, RankPace
 from unhang.facts.build import build_facts
 from unhang.facts.model import RankFacts, Straggler
 from unhang.facts.pace.arrival_order import latest_arriver
@@ -20,6 +19,7 @@ from unhang.facts.pace_change import find_step_change
 from unhang.facts.stacks.activity import activity_of
 from unhang.findings import Cause, Source
 from unhang.sentences import say
+from unhang.wire.documents.pace import Pace, RankPace
 
 START_S = 1_760_000_000.0
 
@@ -72,7 +72,11 @@ def climbs_in_two_steps(share: float) -> object:
 def pace(looks: int, *waits: float, slower: bool = False) -> Pace:
     """Ranks that wait in so much of the looks, in a job whose steps are as they were or slower."""
     steps = tuple((number, 0.8 if slower and number > 40 else 0.4) for number in range(80))
-    return Pace(Source("pace.json"), looks, tuple(RankPace(rank, steps, share, ()) for rank, share in enumerate(waits)))
+    return Pace(
+        source=Source("pace.json"),
+        samples=looks,
+        ranks=tuple(RankPace(rank, steps, share) for rank, share in enumerate(waits)),
+    )
 
 
 @turns("slow_rank_over_time.min_looks")

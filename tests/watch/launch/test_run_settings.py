@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -11,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from unhang.evidence.own_files.run_settings import RunSettings, read_run_settings
 from unhang.findings import Source
 from unhang.watch.job.job_ranks import JobRanks
 from unhang.watch.launch import run_settings
 from unhang.watch.launch.run_settings import SettingsCollector, collect_settings
 from unhang.watch.run_folder import RunFolder, RunPlan
+from unhang.wire.documents.run_settings import RunSettings, read_run_settings
 
 RUN = [sys.executable, "-c", "from unhang.cli.main import main; main()", "run"]
 SECRET = "hf_" + "a1B2" * 8
@@ -28,11 +27,11 @@ def gathered(folder: Path, command: list[str], monkeypatch: pytest.MonkeyPatch, 
     sleeper = subprocess.Popen(["sleep", "60"], env={"PATH": os.environ["PATH"], **environment})
     try:
         time.sleep(0.05)  # until it is sleep, and not yet another copy of us
-        document = collect_settings(RunPlan(command=command, job_pid=sleeper.pid), {}, None)
+        settings = collect_settings(RunPlan(command=command, job_pid=sleeper.pid), {}, None)
     finally:
         sleeper.kill()
         sleeper.wait()
-    found = read_run_settings(json.dumps(document).encode(), source=Source("settings.json"))
+    found = read_run_settings(settings.json(), source=Source("settings.json"))
     assert isinstance(found, RunSettings), found
     return found
 

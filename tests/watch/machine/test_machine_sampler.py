@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import wait_for
-from unhang.evidence.own_files.machine_series import MachineSeries, read_machine_series
 from unhang.findings import Source
 from unhang.watch.machine import storage as storage_file
 from unhang.watch.machine.control_groups import ControlGroups
@@ -24,6 +23,7 @@ from unhang.watch.machine.series_file import FILES, SeriesFile, read_tail
 from unhang.watch.machine.storage import Storage
 from unhang.watch.run_folder import RunFolder, RunPlan
 from unhang.watch.side_process import MachineSampling
+from unhang.wire.documents.machine_series import MachineSeries, read_machine_series
 
 PID = 4001
 TICKS = os.sysconf("SC_CLK_TCK")

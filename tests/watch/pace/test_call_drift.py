@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.case_writer import Job
-from unhang.evidence.own_files.call_comparison import read_call_comparisons
 from unhang.facts.alignment.nonfatal_mismatch import nonfatal_from_comparisons
 from unhang.facts.model import CallMismatch
 from unhang.findings import Source, Unread
@@ -18,6 +17,7 @@ from unhang.watch.pace.call_drift import (
     find_disagreements,
     pause_after,
 )
+from unhang.wire.documents.call_comparison import read_call_comparisons
 
 PROGRAM = """
 import torch.distributed as dist

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import random
 
-from unhang.evidence.own_files.pace import read_pace
-from unhang.evidence.own_files.run_items import Pace
 from unhang.facts.pace.slow_rank_over_time import merged_pace, slow_rank_pace
 from unhang.findings import Source
 from unhang.watch.job.wait_detection import RankSample
 from unhang.watch.pace.pace_record import ENTRIES, MAX_PLACES, MAX_RANKS_TOLD, PaceRecord, StepHistory, pace_sample
 from unhang.watch.pace.straggler_watch import REPEAT_PAUSE_SAMPLES, StragglerWatch
+from unhang.wire.documents.pace import Pace, read_pace
 from unhang.wire.record_views import CodeLine, GroupProgress, RankIdentity, RecordView
 
 MIN_SAMPLES = 60
@@ -94,7 +93,7 @@ def test_work_that_grows_on_one_rank_is_told_with_the_step_since_when() -> None:
     assert abs(slow.change.step - since) <= 40
     assert (round(slow.change.before_s, 2), round(slow.change.since_s, 2)) == (0.05, 0.09)
     assert slow.excess.phase == "log"
-    assert slow.excess.frames[-1].line == 40
+    assert slow.excess.frames[-1][1] == 40
 
 
 def test_the_laggard_of_many_ranks_is_found_although_nobody_looks_at_all_of_them_at_once() -> None:
@@ -119,7 +118,7 @@ def test_what_is_written_down_reads_back_to_the_same() -> None:
     job = Job()
     asked(job, 200, {0: "log", 1: "communication"})
 
-    back = read_pace(job.watch.record.document(), source=Source("pace.json"))
+    back = read_pace(job.watch.record.pace().json(), source=Source("pace.json"))
     assert not hasattr(back, "reason")
     assert slow_rank_pace(back) == job.watch.slow()  # type: ignore[arg-type]
 
@@ -137,7 +136,7 @@ def test_memory_is_bounded_by_the_ranks() -> None:
     assert max(len(rank.places) for rank in record.ranks.values()) <= MAX_PLACES
     many = PaceRecord()
     many.add({rank: pace_sample(RecordView(), waits=rank > 0) for rank in range(10_000)})
-    told = [rank["rank"] for rank in json.loads(many.document())["ranks"]]
+    told = [rank.rank for rank in many.pace().ranks]
     assert len(told) == MAX_RANKS_TOLD
     assert 0 in told
 
@@ -214,5 +213,5 @@ def test_records_of_several_nodes_are_one() -> None:
     assert slow is not None
     assert (slow.rank, slow.others) == (2, 0.8)
     assert slow.excess is not None
-    assert slow.excess.frames[0].function == "augment"
+    assert slow.excess.frames[0][2] == "augment"
     assert merged_pace([]) is None

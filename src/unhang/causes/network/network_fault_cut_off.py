@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.causes.detector import DetectorResult, make_signal
-from unhang.evidence.own_files.other_nodes import ObservedNode
 from unhang.facts.model import Facts, RankState
 from unhang.findings import Cause, Ending, Evidence, Grade, NotChecked
 from unhang.knowledge.remedies import remedy
 from unhang.sentences import Text, say
+from unhang.wire.documents.other_nodes import ObservedNode
 
 CAUSE = Cause.NETWORK_FAULT
 

@@ -4,40 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Annotated
 
 import msgspec
 
 from unhang.evidence.checkpoints.checkpoint import FLAWS, LAYOUTS, Checkpoint
 from unhang.findings import Source, Unread
-from unhang.wire.documents.document import DECODE_ERRORS
+from unhang.wire.documents.document import Document, read_document
 
-SCHEMA = "unhang.checkpoints/1"
 MAX_CHECKPOINTS = 1_024
 
 
-class _Listing(msgspec.Struct, frozen=True):
-    schema: str
-    checkpoints: tuple[Checkpoint, ...] = ()
+class _Listing(Document, frozen=True, kw_only=True, tag="unhang.checkpoints/1"):
+    checkpoints: Annotated[tuple[Checkpoint, ...], msgspec.Meta(max_length=MAX_CHECKPOINTS)] = ()
+
+    def problem(self) -> str:
+        """The first thing that cannot be right, or an empty text."""
+        return "" if all(map(_possible, self.checkpoints)) else "a checkpoint that is none"
 
 
 def checkpoint_listing(found: Iterable[Checkpoint]) -> bytes:
     """What was found, as JSON."""
-    return msgspec.json.encode(_Listing(SCHEMA, tuple(found))) + b"\n"
+    return _Listing(checkpoints=tuple(found)).json()
 
 
 def read_checkpoint_listing(raw: bytes, *, source: Source) -> tuple[Checkpoint, ...] | Unread:
     """The checkpoints in a listing, or why it cannot be believed."""
-    try:
-        listing = msgspec.json.decode(raw, type=_Listing)
-    except DECODE_ERRORS as error:
-        return Unread(source, f"is no listing of checkpoints: {str(error)[:200]}")
-    if (
-        listing.schema != SCHEMA
-        or len(listing.checkpoints) > MAX_CHECKPOINTS
-        or not all(map(_possible, listing.checkpoints))
-    ):
-        return Unread(source, "is a listing of checkpoints that cannot be right")
-    return listing.checkpoints
+    found = read_document(_Listing, raw, "a listing of checkpoints", source)
+    return found if isinstance(found, Unread) else found.checkpoints
 
 
 def _possible(one: Checkpoint) -> bool:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from unhang.evidence.items import STATE_COMPLETED, RecorderDump, RecorderEntries, Signature
-from unhang.evidence.own_files.run_items import CallComparison
+from unhang.evidence.items import STATE_COMPLETED, RecorderDump, RecorderEntries, Signature, frames_of
 from unhang.facts.alignment.entry_slices import select_rows
 from unhang.facts.alignment.position_calls import calls_by_rank, minority
 from unhang.facts.collective_operations import canonical_operation, signature_differences
@@ -18,6 +17,7 @@ from unhang.facts.model import CallMismatch, GroupFacts, PendingCall
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Evidence
 from unhang.knowledge.thresholds import whole_threshold
+from unhang.wire.documents.call_comparison import CallComparison, ComparedCall
 
 TOGETHER_S = whole_threshold("nonfatal_mismatch.together_s")
 
@@ -89,7 +89,7 @@ def nonfatal_from_comparisons(comparisons: list[CallComparison]) -> tuple[CallMi
 def _mismatch(comparison: CallComparison) -> CallMismatch:
     by_call: dict[Signature, list[int]] = {}
     for call in comparison.calls:
-        by_call.setdefault(call.signature, []).append(call.rank)
+        by_call.setdefault(_signature(call), []).append(call.rank)
     calls = dict(sorted(((s, tuple(sorted(r))) for s, r in by_call.items()), key=lambda item: (-len(item[1]), item[1])))
     return CallMismatch(
         group=comparison.group,
@@ -103,9 +103,14 @@ def _mismatch(comparison: CallComparison) -> CallMismatch:
     )
 
 
+def _signature(call: ComparedCall) -> Signature:
+    sizes, dtypes = (call.input_sizes, call.output_sizes), (call.input_dtypes, call.output_dtypes)
+    return Signature(call.operation, None, *sizes, *dtypes)
+
+
 def _pending(comparison: CallComparison, rank: int) -> PendingCall:
     call = next(call for call in comparison.calls if call.rank == rank)
-    signature = call.signature
+    signature, frames = _signature(call), frames_of(call.frames)
     text = f"{signature.operation} #{comparison.position} in group {comparison.group}"
     return PendingCall(
         group=comparison.group,
@@ -114,8 +119,8 @@ def _pending(comparison: CallComparison, rank: int) -> PendingCall:
         operation=canonical_operation(signature.operation),
         elements=signature.input_elements,
         dtype=signature.input_dtypes[0] if signature.input_dtypes else None,
-        where=first_user_frame(call.frames),
-        stack=call.frames,
+        where=first_user_frame(frames),
+        stack=frames,
         since_s=None,
         timeout_ms=None,
         evidence=Evidence(comparison.source, text, rank),

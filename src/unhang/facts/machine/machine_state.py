@@ -13,10 +13,10 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-from unhang.evidence.own_files.machine_series import GpuSample, MachineRow, RankUse
 from unhang.facts.model import Facts
 from unhang.findings import Evidence, Source
 from unhang.knowledge.thresholds import threshold, whole_threshold
+from unhang.wire.documents.machine_series import GpuSample, MachineRow, RankUse
 
 MOVING_S = threshold("machine_state.moving_s")
 """Of a job that moves, so much counts."""

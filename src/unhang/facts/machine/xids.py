@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from unhang.evidence.items import LogEvent
-from unhang.evidence.own_files.machine_series import MachineRow, MachineSeries, ReportedXid
 from unhang.facts.model import Facts
 from unhang.findings import Source
 from unhang.knowledge.thresholds import threshold
+from unhang.wire.documents.machine_series import MachineRow, MachineSeries, ReportedXid
 
 KIND, OFF_THE_BUS = "k.xid", "k.busoff"
 SAME_S = threshold("xids.same_s")

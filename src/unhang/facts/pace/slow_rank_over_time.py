@@ -9,14 +9,16 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from unhang.evidence.items import SourceFile, StackDump, ThreadStack
-from unhang.evidence.own_files.run_items import Pace, PacePlace, RankPace
+from msgspec import structs
+
+from unhang.evidence.items import SourceFile, StackDump, ThreadStack, frames_of
 from unhang.facts.model import Activity, AllWait
 from unhang.facts.pace_change import StepChange, find_step_change
 from unhang.facts.stacks.activity import activity_of
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Phase
 from unhang.knowledge.thresholds import threshold, whole_threshold
+from unhang.wire.documents.pace import Pace, PacePlace, RankPace
 from unhang.wire.record_views import HIDDEN_COLLECTIVES
 
 MIN_LOOKS = whole_threshold("slow_rank_over_time.min_looks")
@@ -99,7 +101,7 @@ def merged_pace(paces: Sequence[Pace]) -> Pace | None:
         known = ranks.get(rank.rank)
         if known is None or (not known.places and rank.places):
             ranks[rank.rank] = rank
-    return replace(main, ranks=tuple(ranks[rank] for rank in sorted(ranks)))
+    return structs.replace(main, ranks=tuple(ranks[rank] for rank in sorted(ranks)))
 
 
 def _excess(laggard: RankPace, others: list[RankPace]) -> PacePlace | None:
@@ -126,16 +128,16 @@ def _waiting(others: list[RankPace]) -> tuple[int, PacePlace] | None:
 
 
 def _in_hidden_collective(place: PacePlace) -> bool:
-    return bool(place.frames) and place.frames[0].function in HIDDEN_COLLECTIVES
+    return bool(place.frames) and place.frames[0][2] in HIDDEN_COLLECTIVES
 
 
 def _key(place: PacePlace) -> object:
-    return (place.phase, first_user_frame(place.frames) or place.frames[:1])
+    return (place.phase, first_user_frame(frames_of(place.frames)) or place.frames[:1])
 
 
 def activity_in(pace: Pace, rank: int, place: PacePlace, sources: Mapping[str, SourceFile]) -> Activity | None:
     """What a rank does at ``place``; only the innermost frames are kept, the phase was told by all of them."""
-    thread = ThreadStack("MainThread", "", place.frames)
+    thread = ThreadStack("MainThread", "", frames_of(place.frames))
     stack = StackDump(pace.source, rank, None, (thread,), "pace")
     activity = activity_of(stack, sources)[0] if place.frames else None
     if activity is None or activity.phase is not Phase.OTHER or place.phase not in _PHASES:

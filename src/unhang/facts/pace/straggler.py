@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from unhang.evidence.items import SourceFile
-from unhang.evidence.own_files.run_items import Pace
 from unhang.facts.model import Activity, GroupFacts, RankFacts, Straggler
 from unhang.facts.pace.arrival_order import latest_arriver
 from unhang.facts.pace.slow_rank_over_time import HALF, SlowRankPace, activity_in, merged_pace, slow_rank_pace
 from unhang.facts.stacks.activity import activity_of
 from unhang.facts.waiting.progress_from_stacks import in_collective
 from unhang.knowledge.thresholds import threshold, whole_threshold
+from unhang.wire.documents.pace import Pace
 
 MIN_LOOKS = whole_threshold("straggler.min_looks")
 MANY_LOOKS = whole_threshold("straggler.many_looks")

@@ -6,9 +6,9 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from unhang.evidence.own_files.other_nodes import ObservedNode
 from unhang.facts.model import GroupFacts, GroupProgress, PendingCall, RankFacts
 from unhang.findings import Evidence
+from unhang.wire.documents.other_nodes import ObservedNode
 
 
 def ranks_of_nodes(

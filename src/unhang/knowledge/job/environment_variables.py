@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +15,29 @@ from unhang.knowledge.tables import read_rows
 OWNER_FILES = ("cluster", "cuda", "gloo", "launchers", "nccl", "nccl_contrib", "nobody", "torch")
 STATUSES = ("current", "deprecated", "renamed", "removed", "unread")
 """``unread``: a name people set and nothing has ever read."""
+
+_FAMILIES = (
+    *("NCCL_", "RCCL_", "GLOO_", "TORCH_", "TORCHINDUCTOR_", "PYTORCH_", "CUDA_", "CUBLAS_", "CUDNN_", "HIP_", "HSA_"),
+    *("ROCR_", "FI_", "UCX_", "OMPI_MCA_", "PMIX_", "OMP_", "MKL_", "KMP_", "OPENBLAS_", "GOMP_", "MALLOC_", "HF_"),
+    *(
+        "TRANSFORMERS_",
+        "TOKENIZERS_",
+        "ACCELERATE_",
+        "FSDP_",
+        "DEEPSPEED_",
+        "DS_",
+        "WANDB_",
+        "TRITON_",
+        "XLA_",
+        "NVTE_",
+    ),
+    *("MASTER_", "LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONUNBUFFERED", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
+    *("SLURM_JOB_PARTITION", "SLURM_JOB_NODELIST", "SLURM_NNODES", "SLURM_NTASKS", "SLURM_CPUS_PER_TASK", "NUMEXPR_"),
+)
+_VARIES_BY_START = re.compile(
+    r"(?:\w+_)?RANK|MASTER_PORT|SLURM_(?:JOB_?ID|JOBID|STEP\w*|PROCID|LOCALID|NODEID|TASK_PID|GTIDS|SRUN_\w+|LAUNCH\w*)"
+    r"|TORCHELASTIC_\w+|GROUP_WORLD_SIZE|ROLE_\w+|PMIX_\w+|OMPI_COMM_\w+|\w*_(?:PID|PORT)|TORCH_FR_DUMP_TEMP_FILE"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +125,13 @@ def _variable(row: Mapping[str, Any]) -> EnvironmentVariable:
         )
     except (TypeError, KeyError) as error:
         raise KnowledgeError(f"environment: {row['name']} has a field that is not known: {error}") from error
+
+
+def is_relevant(name: str) -> bool:
+    """Whether a variable may have to do with how a job trains."""
+    return name.startswith(_FAMILIES) or variable(name) is not None
+
+
+def varies_by_start(name: str) -> bool:
+    """Whether a launcher gives it another value at every start, or to every rank."""
+    return _VARIES_BY_START.fullmatch(name) is not None

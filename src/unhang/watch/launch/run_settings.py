@@ -19,13 +19,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from unhang import __version__
-from unhang.evidence.own_files.run_settings import SCHEMA, is_relevant, varies_by_start
+from unhang.knowledge.job.environment_variables import is_relevant, varies_by_start
 from unhang.watch import private_files
 from unhang.watch.forked_child import ForkedChild
 from unhang.watch.job.job_ranks import JobRanks
 from unhang.watch.launch.job_environment import RECORDS_VARIABLE, RUN_FOLDER_VARIABLE, STARTUP_FOLDER
 from unhang.watch.run_folder import RunFolder, RunPlan
+from unhang.wire.documents.run_settings import GpuDescription, NodeDescription, RunSettings, SettingsFile
 from unhang.wire.process_registration import host_name
 
 SETTINGS_FILE = "settings.json"
@@ -87,11 +90,11 @@ class SettingsCollector:
         with suppress(OSError):
             of = ranks[min(ranks)] if ranks else self.plan.job_pid
             os.chdir((PROC / str(of) / "cwd").readlink())  # its files are named from there
-        content = json.dumps(collect_settings(self.plan, ranks, world_size), indent=1).encode() + b"\n"
-        private_files.write_atomically(self.folder.path / SETTINGS_FILE, content)
+        settings = collect_settings(self.plan, ranks, world_size)
+        private_files.write_atomically(self.folder.path / SETTINGS_FILE, settings.json())
 
 
-def collect_settings(plan: RunPlan, ranks: Mapping[int, int], world_size: int | None) -> dict[str, Any]:
+def collect_settings(plan: RunPlan, ranks: Mapping[int, int], world_size: int | None) -> RunSettings:
     """Everything worth comparing, without secrets."""
     from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
     from unhang.check.devices.devices import Cards, NvidiaDriver
@@ -118,21 +121,20 @@ def collect_settings(plan: RunPlan, ranks: Mapping[int, int], world_size: int | 
         found = dict(configuration_check.collect(machine, PlannedJob(words)))
         configuration, launch = found[Configuration].found, found[Launch].found
     set_here = {name: setting.value for name, setting in settings.in_force.items()} if settings else environment
-    return {
-        "schema": SCHEMA,
-        "unhang": __version__,
-        "written_s": round(time.time(), 1),
-        "command": [word[:MAX_TEXT] for word in words_without_secrets(plan.command)][:MAX_NAMES],
-        "folder": str(Path.cwd()),
-        "world_size": world_size if world_size is not None else (launch.world_size if launch else None),
-        "nodes": [_node()],
-        "versions": {**_versions(versions.of if versions else {}, first), **_driver(driver)},
-        "environment": dict(sorted(_environment(set_here))[:MAX_NAMES]),
-        "cards": [asdict(card) for card in cards.cards][:64] if cards else [],
-        "files": [_file(file.path, file.kind, file.tree) for file in (configuration.files if configuration else ())],
-        "program": _program(launch.program if launch else ""),
-        "not_looked": [f"{gap.what}: {gap.because}" for gap in gaps],
-    }
+    return RunSettings(
+        unhang=__version__,
+        written_s=round(time.time(), 1),
+        command=tuple(word[:MAX_TEXT] for word in words_without_secrets(plan.command)[:MAX_NAMES]),
+        folder=str(Path.cwd()),
+        world_size=world_size if world_size is not None else (launch.world_size if launch else None),
+        nodes=(_node(),),
+        versions={**_versions(versions.of if versions else {}, first), **_driver(driver)},
+        environment=dict(sorted(_environment(set_here))[:MAX_NAMES]),
+        cards=tuple(msgspec.convert(asdict(card), GpuDescription) for card in cards.cards[:64]) if cards else (),
+        files=tuple(_file(one.path, one.kind, one.tree) for one in (configuration.files if configuration else ())),
+        program=_program(launch.program if launch else ""),
+        not_looked=tuple(f"{gap.what}: {gap.because}" for gap in gaps),
+    )
 
 
 def _is_python(program: str) -> bool:
@@ -174,12 +176,12 @@ def _plain(name: str, value: str) -> str:
     return value_without_secrets(name, value)[:MAX_TEXT]
 
 
-def _node() -> dict[str, Any]:
-    found: dict[str, Any] = {"name": host_name(), "kernel": platform.release(), "processors": os.cpu_count()}
+def _node() -> NodeDescription:
+    usable = memory = None
     with suppress(OSError, ValueError):
-        found["memory"] = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        found["usable_processors"] = len(os.sched_getaffinity(0))
-    return found
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        usable = len(os.sched_getaffinity(0))
+    return NodeDescription(host_name(), platform.release(), os.cpu_count(), usable, memory)
 
 
 def _versions(installed: Mapping[str, str], rank: int | None) -> dict[str, str]:
@@ -215,9 +217,8 @@ def _driver(driver: Any) -> dict[str, str]:
     return {"nvidia-driver": driver.module} if driver is not None and driver.module else {}
 
 
-def _file(path: str, kind: str, tree: Mapping[str, Any]) -> dict[str, Any]:
-    keys = dict(sorted(_keys(tree, ""))[:MAX_KEYS])
-    return {"path": path, "kind": kind, "sha256": _hash(Path(path)), "keys": keys}
+def _file(path: str, kind: str, tree: Mapping[str, Any]) -> SettingsFile:
+    return SettingsFile(path, kind, _hash(Path(path)), dict(sorted(_keys(tree, ""))[:MAX_KEYS]))
 
 
 def _keys(tree: Any, above: str, depth: int = 0) -> Iterator[tuple[str, str]]:

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from unhang.evidence.own_files.machine_series import FOLDER, SCHEMA
 from unhang.watch import private_files
+from unhang.wire.documents.machine_series import FOLDER, SCHEMA
 
 MAX_BYTES = 4 << 20
 FILES = 4

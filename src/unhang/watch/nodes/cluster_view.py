@@ -25,7 +25,6 @@ from unhang.watch.job.wait_detection import (
 )
 from unhang.watch.nodes import leader_messages, node_selection, verdict_too_early
 from unhang.watch.nodes import rank_digest as digests
-from unhang.watch.nodes.evidence_gathering import NodeAtSample
 from unhang.watch.nodes.leader_election import Role, elect_role
 from unhang.watch.nodes.leader_messages import LeaderMessage, LeaderVerdict, SampleRequest
 from unhang.watch.nodes.node_roster import QUIET_S, NodeRoster, RemoteNode
@@ -40,6 +39,7 @@ from unhang.watch.pace.call_drift import CallDigest, differing_nodes
 from unhang.watch.pace.pace_over_nodes import NodePace, SlowestRank
 from unhang.watch.reporting.verdict_summary import VerdictSummary
 from unhang.watch.run_folder import RunPlan
+from unhang.wire.documents.other_nodes import ObservedNode
 
 COLUMNS_AFTER_MS = 400
 """A rank that has waited so long is worth telling of each rank."""
@@ -223,12 +223,12 @@ class ClusterView:
         self._tell(time.monotonic_ns())
         return nodes
 
-    def nodes_at_sample(self, asked: Iterable[int]) -> tuple[NodeAtSample, ...]:
+    def nodes_at_sample(self, asked: Iterable[int]) -> tuple[ObservedNode, ...]:
         """Every other node, as it is when a sample begins."""
         now_ns, ours = time.monotonic_ns(), self._hello
         wanted = set(asked)
         return tuple(
-            NodeAtSample(
+            ObservedNode(
                 number=node.number,
                 name=node.name,
                 host=node.hello.host if node.hello is not None else "",

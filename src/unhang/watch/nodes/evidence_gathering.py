@@ -5,17 +5,18 @@ Runs in the short-lived child that takes evidence, after our own was taken.
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from unhang.watch import private_files
 from unhang.watch.nodes.transport.evidence_pack import unpack_evidence
+from unhang.wire.documents.other_nodes import ObservedNode, ObservedNodes
 
-SCHEMA = "unhang.nodes/1"
 POLL_S = 0.05
 AFTER_OURS_S, AFTER_STACKS_S = 2.5, 5.0
 """So much longer than ours the evidence of others may take: the request and the evidence have to travel."""
@@ -23,30 +24,11 @@ AT_THE_END_S = 6.0
 
 
 @dataclass(frozen=True, slots=True)
-class NodeAtSample:
-    """One node at a sample. ``silent_s``: since when it says nothing, None while it speaks; ``answers``: whether its
-    machine does (None: not known), ``answered``: it did earlier; ``asked``: its evidence was;
-    ``ahead_s``: its clock against ours; ``positions``: of its ranks, where its evidence is not asked for."""
-
-    number: int
-    name: str
-    host: str
-    ranks: tuple[int, ...]
-    silent_s: float | None = None
-    answers: bool | None = None
-    answered: bool = False
-    asked: bool = False
-    came: bool = False
-    ahead_s: float = 0.0
-    positions: tuple[dict[str, object], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class EvidenceGathering:
     """What to wait for. ``came``: the folder where ``NODE.zip`` arrives."""
 
     came: Path
-    nodes: tuple[NodeAtSample, ...] = ()
+    nodes: tuple[ObservedNode, ...] = ()
     limit_s: float = AFTER_OURS_S
     compare: bool = False
     """Write ``machine/compared.json`` from the dumps of all, where their calls differ."""
@@ -68,7 +50,7 @@ class EvidenceGathering:
         if self.compare:
             self._compare(folder)
 
-    def _unpack(self, node: NodeAtSample, folder: Path) -> bool:
+    def _unpack(self, node: ObservedNode, folder: Path) -> bool:
         target = folder / node.name
         if target.exists():
             target = target.with_name(f"{node.name}.{node.number}")
@@ -83,7 +65,6 @@ class EvidenceGathering:
                 private_files.write(folder / "machine" / "compared.json", comparison_document(found))
 
     def _note(self, folder: Path, came: set[int]) -> None:
-        told = [asdict(node) | {"came": node.number in came, "ranks": list(node.ranks)} for node in self.nodes]
+        nodes = tuple(replace(node, came=node.number in came) for node in self.nodes)
         with suppress(OSError):
-            content = json.dumps({"schema": SCHEMA, "nodes": told}, indent=1).encode() + b"\n"
-            private_files.write(folder / "machine" / "nodes.json", content)
+            private_files.write(folder / "machine" / "nodes.json", ObservedNodes(nodes=nodes).json())

@@ -11,6 +11,7 @@ from unhang.watch.nodes.leader_messages import read_leader_message
 from unhang.watch.nodes.rank_digest import DigestColumns, NodeDigest, NodeHello, read_digest, read_hello, states_of
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState
 from unhang.watch.pace.pace_over_nodes import NodePace
+from unhang.wire.documents.other_nodes import GroupPositions
 
 SILENT_S = 5.0
 """A watcher that was killed is back before that; digests come every second at least."""
@@ -88,12 +89,12 @@ class RemoteNode:
         """A rank of it waits, or did when it was heard last."""
         return self.digest is not None and self.digest.waits_ms >= 0
 
-    def positions(self) -> tuple[dict[str, object], ...]:
+    def positions(self) -> tuple[GroupPositions, ...]:
         """How far its ranks had come, as its last columns tell."""
         if self.columns is None:
             return ()
         return tuple(
-            {"group": part.name, "rank": part.rank, "enqueued": part.enqueued, "completed": part.completed}
+            GroupPositions(part.name, tuple(part.rank), tuple(part.enqueued), tuple(part.completed))
             for part in self.columns.groups
         )
 

@@ -19,6 +19,7 @@ from unhang.watch import private_files
 from unhang.watch.dump_requests import remove_unchanged, take_dumps
 from unhang.watch.forked_child import ForkedChild
 from unhang.watch.sampling import kept_evidence
+from unhang.wire.documents.call_comparison import CallComparison, CallComparisons, ComparedCall
 
 if TYPE_CHECKING:
     from unhang.evidence.items import RecorderDump, RecorderEntries
@@ -196,17 +197,17 @@ def find_disagreements(*dumps: Path) -> tuple[CallMismatch, ...]:
 
 def comparison_document(found: tuple[CallMismatch, ...]) -> bytes:
     """``machine/compared.json``."""
-    groups = [
-        {
-            "group": one.group,
-            "position": one.position,
-            "times": one.times,
-            "aligned": one.records_align,
-            "calls": [_call(rank, call) for rank, call in _some(one.pending)],
-        }
+    groups = (
+        CallComparison(
+            group=one.group,
+            position=one.position,
+            times=one.times,
+            aligned=one.records_align,
+            calls=tuple(_call(rank, call) for rank, call in _some(one.pending)),
+        )
         for one in found[:MAX_GROUPS]
-    ]
-    return json.dumps({"schema": "unhang.compared/1", "groups": groups}).encode() + b"\n"
+    )
+    return CallComparisons(groups=tuple(groups)).json()
 
 
 def _some(pending: Mapping[int, PendingCall]) -> list[tuple[int, PendingCall]]:
@@ -219,15 +220,15 @@ def _some(pending: Mapping[int, PendingCall]) -> list[tuple[int, PendingCall]]:
     return [(rank, pending[rank]) for rank in sorted(kept)]
 
 
-def _call(rank: int, call: PendingCall) -> dict[str, object]:
+def _call(rank: int, call: PendingCall) -> ComparedCall:
     signature = call.signature
     assert signature is not None
-    return {
-        "rank": rank,
-        "operation": signature.operation,
-        "input_sizes": signature.input_sizes,
-        "output_sizes": signature.output_sizes,
-        "input_dtypes": signature.input_dtypes,
-        "output_dtypes": signature.output_dtypes,
-        "frames": [(frame.file, frame.line or 0, frame.function) for frame in call.stack[:32]],
-    }
+    return ComparedCall(
+        rank,
+        signature.operation,
+        signature.input_sizes,
+        signature.output_sizes,
+        signature.input_dtypes,
+        signature.output_dtypes,
+        tuple((frame.file, frame.line or 0, frame.function) for frame in call.stack[:32]),
+    )

@@ -5,18 +5,14 @@ Old samples count less and less, so that what is told is about the last minutes;
 
 from __future__ import annotations
 
-import json
 import time
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from unhang.watch.job.wait_detection import RankSample
+from unhang.wire.documents.pace import Pace, PacePlace, RankPace
 from unhang.wire.record_views import CodeLine, RecordView
-
-if TYPE_CHECKING:
-    from unhang.evidence.own_files.run_items import Pace
 
 ENTRIES = 128
 """When so many are full, every two become one: 128 × 24 bytes a rank, however long the job runs."""
@@ -188,24 +184,16 @@ class PaceRecord:
         waits = sorted(rank.waits for rank in self.ranks.values())
         return len(waits) > 1 and 2 * waits[0] <= waits[1]
 
-    def document(self, elsewhere: Mapping[int, float] | None = None) -> bytes:
+    def pace(self, elsewhere: Mapping[int, float] | None = None) -> Pace:
         """``machine/pace.json``: of many ranks the ones that wait least, and some others. ``elsewhere``: shares in
         which ranks of other nodes wait."""
         order = sorted(self.ranks, key=lambda rank: (self.ranks[rank].waits, rank))
         told = sorted(order[: MAX_RANKS_TOLD // 2] + order[MAX_RANKS_TOLD // 2 :][-MAX_RANKS_TOLD // 2 :])
         samples = max(self.samples, 1.0)
-        ranks = [_rank_document(rank, self.ranks[rank], samples) for rank in told]
+        ranks = [_rank_pace(rank, self.ranks[rank], samples) for rank in told]
         least = sorted((elsewhere or {}).items(), key=lambda known: known[1])[:MAX_ELSEWHERE]
-        ranks += [{"rank": rank, "waits": share} for rank, share in least if rank not in self.ranks]
-        return json.dumps({"schema": "unhang.pace/1", "looks": round(self.samples), "ranks": ranks}).encode() + b"\n"
-
-    def pace(self) -> Pace | None:
-        """The same as evidence: what ``unhang diagnose`` will read later."""
-        from unhang.evidence.own_files.pace import read_pace
-        from unhang.findings import Source, Unread
-
-        found = read_pace(self.document(), source=Source("pace.json"))
-        return None if isinstance(found, Unread) else found
+        ranks += [RankPace(rank, waits=share) for rank, share in least if rank not in self.ranks]
+        return Pace(samples=round(self.samples), ranks=tuple(ranks))
 
 
 def pace_sample(view: RecordView, *, waits: bool) -> PaceSample:
@@ -225,17 +213,16 @@ def _line(place: CodeLine) -> tuple[str, int, str]:
     return (place.file, place.line, place.function)
 
 
-def _rank_document(number: int, rank: _Rank, samples: float) -> dict[str, object]:
+def _rank_pace(number: int, rank: _Rank, samples: float) -> RankPace:
     places = _top(rank.places, PLACES_TOLD).items()
-    return {
-        "rank": number,
-        "steps": [(step, round(seconds, 6)) for step, seconds in rank.steps.told()],
-        "waits": _share(rank.waits, samples),
-        "places": [
-            {"share": _share(p.weight, samples), "phase": phase, "frames": list(_frames(p.stack, user))}
-            for (phase, user), p in places
-        ],
-    }
+    return RankPace(
+        number,
+        tuple((step, round(seconds, 6)) for step, seconds in rank.steps.told()),
+        _share(rank.waits, samples),
+        tuple(
+            PacePlace(_share(p.weight, samples), phase, tuple(_frames(p.stack, user))) for (phase, user), p in places
+        ),
+    )
 
 
 def _share(weight: float, samples: float) -> float:

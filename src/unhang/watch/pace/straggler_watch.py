@@ -89,8 +89,7 @@ class StragglerWatch:
             return None
         from unhang.facts.pace.slow_rank_over_time import slow_rank_pace
 
-        pace = self.record.pace()
-        return slow_rank_pace(pace) if pace is not None else None
+        return slow_rank_pace(self.record.pace())
 
     def _take(self, samples: Mapping[int, RankSample]) -> None:
         """Samples between two moves of the job count when the job moves again, and did not pause."""

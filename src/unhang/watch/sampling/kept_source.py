@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from unhang.evidence.evidence_set import EvidenceSet
-from unhang.evidence.items import Frame, SourceFile
+from unhang.evidence.items import Frame, SourceFile, frames_of
 from unhang.findings import Source
 from unhang.knowledge.libraries import is_library_file, is_unknown_package
 from unhang.program.imports.import_statements import imported_files
@@ -87,5 +87,6 @@ def _frames(evidence: EvidenceSet) -> Iterator[Frame]:
     yield from (frame for dump in evidence.stacks for thread in dump.threads for frame in thread.frames)
     yield from (frame for known in evidence.recorder_dumps for stack in known.entries.stacks for frame in stack)
     yield from (frame for log in evidence.logs for traceback in log.tracebacks for frame in traceback.frames)
-    yield from (f for pace in evidence.paces for rank in pace.ranks for place in rank.places for f in place.frames)
-    yield from (frame for compared in evidence.comparisons for call in compared.calls for frame in call.frames)
+    lines = [place.frames for pace in evidence.paces for rank in pace.ranks for place in rank.places]
+    lines += [call.frames for compared in evidence.comparisons for call in compared.calls]
+    yield from (frame for one in lines for frame in frames_of(one))

@@ -35,19 +35,24 @@ Line = tuple[Name, Count, Name]
 _NOWHERE = Source("")
 
 
-class Document(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="schema"):
-    """A whole file; its tag is its schema."""
+class Part(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What is quoted by itself."""
 
     source: Source = _NOWHERE
     """Where it was read; set by the reader."""
+
+
+class Document(Part, frozen=True, tag_field="schema"):
+    """A whole file; its tag is its schema."""
 
     def problem(self) -> str:
         """The first thing that cannot be right, or an empty text."""
         return ""
 
     def json(self) -> bytes:
-        """As it is written, in one line."""
-        return msgspec.json.encode(msgspec.structs.replace(self, source=_NOWHERE)) + b"\n"
+        """As it is written."""
+        encoded = msgspec.json.encode(msgspec.structs.replace(self, source=_NOWHERE))
+        return msgspec.json.format(encoded, indent=1) + b"\n"
 
 
 class _Head(msgspec.Struct, frozen=True):

@@ -8,8 +8,8 @@ import pytest
 
 from tests.machine_samples import card, rank, series
 from unhang.evidence.format_detection import FileKind, detect_format
-from unhang.evidence.own_files.machine_series import MAX_LINE, MAX_ROWS, MachineSeries, read_machine_series
 from unhang.findings import Source, Unread
+from unhang.wire.documents.machine_series import MAX_LINE, MAX_ROWS, MachineSeries, read_machine_series
 
 SOURCE = Source("run/machine/series.jsonl")
 ROW = {"cards": [card(0)], "ranks": [rank(0)], "pressure": {"io": {"some": 0.2, "full": 0.1}}}

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import msgspec
 
 from unhang.findings import Cause, Source, Unread
-from unhang.wire.documents.document import DECODE_ERRORS
+from unhang.wire.documents.document import Document, Name, read_document
 
-SCHEMA = "unhang.history/1"
 MAX_SUSPECTS = 10_000
-KINDS = ("host", "card")
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierSuspect:
+class EarlierSuspect(msgspec.Struct, frozen=True):
     """A host or card (``kind``) that verdicts of ``runs`` earlier runs named; ``cause``: the last one's.
 
     A card is called ``GPU-<uuid>`` or ``<host> <PCI address>``. ``last_s``: end of the last such run, since the epoch.
     """
 
-    kind: str
-    name: str
+    kind: Literal["host", "card"]
+    name: Annotated[Name, msgspec.Meta(min_length=1)]
     cause: str
-    runs: int
-    last_s: float
+    runs: Annotated[int, msgspec.Meta(ge=1)]
+    last_s: Annotated[float, msgspec.Meta(ge=-1e11, le=1e11)]
 
 
 _PCI = re.compile(r"\b(?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?\b")
@@ -44,27 +40,21 @@ def gpus_named(text: str, hosts: Iterable[str]) -> set[str]:
     return found
 
 
-class _Listing(msgspec.Struct, frozen=True):
-    schema: str
-    guilty: tuple[EarlierSuspect, ...] = ()
+class _Listing(Document, frozen=True, kw_only=True, tag="unhang.history/1"):
+    guilty: Annotated[tuple[EarlierSuspect, ...], msgspec.Meta(max_length=MAX_SUSPECTS)] = ()
+
+    def problem(self) -> str:
+        """The first thing that cannot be right, or an empty text."""
+        known = {cause.value for cause in Cause}
+        return "" if all(one.cause in known for one in self.guilty) else "a cause that is none"
 
 
 def suspect_listing(guilty: Iterable[EarlierSuspect]) -> bytes:
-    """``machine/history.json``: the listing as a line of JSON."""
-    return msgspec.json.encode(_Listing(SCHEMA, tuple(guilty))) + b"\n"
+    """``machine/history.json``."""
+    return _Listing(guilty=tuple(guilty)).json()
 
 
 def read_suspect_listing(raw: bytes, *, source: Source) -> tuple[EarlierSuspect, ...] | Unread:
     """What a listing holds, or why it cannot be believed."""
-    try:
-        listing = msgspec.json.decode(raw, type=_Listing)
-    except DECODE_ERRORS as error:
-        return Unread(source, f"is no listing of earlier runs: {str(error)[:200]}")
-    if listing.schema != SCHEMA or len(listing.guilty) > MAX_SUSPECTS or not all(map(_possible, listing.guilty)):
-        return Unread(source, "is a listing of earlier runs that cannot be right")
-    return listing.guilty
-
-
-def _possible(one: EarlierSuspect) -> bool:
-    named = one.kind in KINDS and 0 < len(one.name) <= 512 and one.name.isprintable()
-    return named and one.cause in {cause.value for cause in Cause} and one.runs > 0 and math.isfinite(one.last_s)
+    found = read_document(_Listing, raw, "a listing of earlier runs", source)
+    return found if isinstance(found, Unread) else found.guilty
