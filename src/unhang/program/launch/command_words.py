@@ -14,9 +14,9 @@ from unhang.knowledge.job.launch_commands import (
     launcher_of_module,
     wrapper_of,
 )
-from unhang.program.launch.command_options import Options, plain_name, read_options, unwrap
 from unhang.program.launch.launch import Launch
 
+Options = list[tuple[str, str]]
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
 _PROCESSES = ("nproc_per_node", "nproc", "num_processes", "num_gpus", "ntasks_per_node", "np", "devices", "n", "ntasks")
 _NODES = ("nnodes", "num_machines", "num_nodes", "nodes", "N")
@@ -82,6 +82,39 @@ def launcher_words(words: Sequence[str]) -> tuple[LauncherCommand | None, list[s
         if row is not None:
             return row, list(words[count:])
     return None, list(words)
+
+
+def read_options(row: CommandWrapper | LauncherCommand, words: Sequence[str]) -> tuple[Options, list[str]]:
+    """The leading options of ``words`` with their values (``true``: it stands alone), and what follows them."""
+    found: Options = []
+    rest = list(words)
+    while rest and rest[0].startswith("-") and rest[0] != "-":
+        word, *rest = rest
+        if word == "--":
+            break
+        name, sign, value = word.partition("=")
+        if sign and (name.startswith("--") or isinstance(row, LauncherCommand)):
+            found.append((name, value))
+        elif isinstance(row, CommandWrapper) and word not in row.takes and row.takes_glued(word):
+            found.append((word[:2], word[2:].removeprefix("=")))
+        else:
+            count = row.values(word)
+            found.append((word, " ".join(rest[:count]) or "true"))
+            rest = rest[count:]
+    return found, rest
+
+
+def unwrap(row: CommandWrapper, words: Sequence[str]) -> tuple[Options, list[str]]:
+    """The options of the wrapper that ``words`` begin with, and its own further words and the command behind them."""
+    _, *rest = words
+    if row.ends:
+        return [], rest[rest.index(row.ends) + 1 :] if row.ends in rest else []
+    return read_options(row, rest[1:] if rest[:1] and rest[0] in row.verbs else rest)
+
+
+def plain_name(option: str) -> str:
+    """``--nproc-per-node`` as ``nproc_per_node``."""
+    return option.lstrip("-").replace("-", "_")
 
 
 def behind_python_options(words: list[str]) -> list[str]:

@@ -9,8 +9,7 @@ from dataclasses import replace
 
 from unhang.findings import Source
 from unhang.knowledge.job.launch_commands import CommandWrapper, wrapper_of
-from unhang.program.launch.command_options import plain_name, unwrap
-from unhang.program.launch.command_words import launcher_words
+from unhang.program.launch.command_words import launcher_words, plain_name, unwrap
 from unhang.program.launch.kubernetes_manifests import follow_manifests
 from unhang.program.launch.python_commands import program_words
 from unhang.program.launch.shell.partly_known_text import is_known
@@ -58,7 +57,7 @@ def _follow(session: FollowSession, command: StartedCommand) -> StartedCommand |
         if wrapper.python and rest and rest[0].endswith(".py"):
             rest = ["python", *rest]
     is_launched = state.outer != command.state.outer
-    return _last(session, state, rest, source, is_launched=is_launched) if rest else None
+    return _last(session, replace(command, words=tuple(rest), state=state), is_launched=is_launched) if rest else None
 
 
 def _without_unset(session: FollowSession, words: list[str]) -> list[str]:
@@ -70,28 +69,26 @@ def _without_unset(session: FollowSession, words: list[str]) -> list[str]:
     return words
 
 
-def _last(
-    session: FollowSession, state: ShellState, words: list[str], source: Source | None, *, is_launched: bool
-) -> StartedCommand | None:
+def _last(session: FollowSession, command: StartedCommand, *, is_launched: bool) -> StartedCommand | None:
     """What is left: a script of the shell, or the program."""
-    path, name = state.place(words[0]), posixpath.basename(words[0])
-    is_path = "/" in words[0] or words[0].endswith(".sh")
-    text = session.read(path) if is_path and not words[0].endswith(".py") else None
-    if text is not None and _is_shell(words[0], text):
-        read_script(session, state.child(words[0], words[1:]), path, text)
+    state, (first, *rest), source = command.state, command.words, command.source
+    path, name = state.place(first), posixpath.basename(first)
+    text = session.read(path) if ("/" in first or first.endswith(".sh")) and not first.endswith(".py") else None
+    if text is not None and _is_shell(first, text):
+        read_script(session, state.child(first, rest), path, text)
         return None
-    found = program_words(session, state, words, source, text)
-    behind = words[words.index("--") + 1 :] if "--" in words else []
+    found = program_words(session, command, text)
+    behind = rest[rest.index("--") + 1 :] if "--" in rest else []
     if _starts_training(behind) and (found is None or found[0].startswith("python")):
-        _note_remote_run(session, state, words, behind, source)
+        _note_remote_run(session, command, behind)
     elif found is not None:
         if posixpath.basename(found[0]) != name and not name.startswith("python"):
-            state.trail = (*state.trail, words[0])
-        return StartedCommand(tuple(found), state, source)
-    elif text is None and words[0].endswith(".sh"):
+            state.trail = (*state.trail, first)
+        return replace(command, words=tuple(found))
+    elif text is None and first.endswith(".sh"):
         session.note(_absent(session, path), source)
     elif is_launched:
-        session.note(say("{program} is no program of Python", program=session.parts.as_written(words[0])), source)
+        session.note(say("{program} is no program of Python", program=session.parts.as_written(first)), source)
     return None
 
 
@@ -106,14 +103,13 @@ def _starts_training(words: list[str]) -> bool:
     return any(launcher_words(words[at:6])[0] is not None for at in range(min(len(words), 6)))
 
 
-def _note_remote_run(
-    session: FollowSession, state: ShellState, words: list[str], behind: list[str], source: Source | None
-) -> None:
+def _note_remote_run(session: FollowSession, command: StartedCommand, behind: list[str]) -> None:
     """``python submit.py --gpus 8 -- torchrun train.py``: a program that has the command behind it run somewhere."""
-    name = " ".join(words[: 2 if words[0].startswith("python") else 1])
-    session.note(say("{name} has the program run elsewhere; what it sets there is not known", name=name), source)
+    state, name = command.state, " ".join(command.words[: 2 if command.words[0].startswith("python") else 1])
+    note = say("{name} has the program run elsewhere; what it sets there is not known", name=name)
+    session.note(note, command.source)
     state.trail, state.image = (*state.trail, name), name
-    session.commands.append(StartedCommand(tuple(behind), state, source or _TYPED))
+    session.commands.append(StartedCommand(tuple(behind), state, command.source or _TYPED))
 
 
 def _is_shell(name: str, text: str) -> bool:

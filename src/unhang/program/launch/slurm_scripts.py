@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from unhang.findings import Source
 from unhang.knowledge import numbers
 from unhang.knowledge.job.launch_commands import wrapper_of
-from unhang.program.launch.command_options import plain_name, read_options
+from unhang.program.launch.command_words import plain_name, read_options
 from unhang.program.launch.shell.partly_known_text import is_known
 from unhang.program.launch.shell.session import FollowSession, StartedCommand
 from unhang.program.launch.shell.state import OuterLauncher, ShellState

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import ast
-import string
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from unhang.findings import Source
+from unhang.program.launch.command_words import launcher_words
 from unhang.program.launch.console_scripts import EntryPoint
 from unhang.program.launch.shell.partly_known_text import is_known
 from unhang.program.launch.shell.session import FollowSession
 from unhang.program.launch.shell.state import ShellState
+from unhang.program.syntax.syntax_tree import dotted, last_name
 from unhang.sentences import say
 
 _STARTS = frozenset(
     ("run", "Popen", "call", "check_call", "check_output", "system", "execvp", "execvpe", "execv", "execlp", "popen")
 )
-_LAUNCHERS = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "deepspeed")
-MAX_DEPTH = 12
 
 
 def find_started_command(
@@ -29,22 +29,16 @@ def find_started_command(
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    reader = _Reader(session, state, entry, path, list(arguments), text)
-    reader.learn(tree)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and _name(node.func) in _STARTS and node.args:
-            words = reader.words(node.args[-1] if _name(node.func).startswith("exec") else node.args[0])
-            if words and any(_is_launcher(word) for word in words[:4]):
+    reader = _Reader(session, state, entry, path, list(arguments))
+    nodes = list(ast.walk(tree))
+    for node in nodes:
+        reader.learn(node)
+    for node in nodes:
+        if isinstance(node, ast.Call) and last_name(node.func) in _STARTS and node.args:
+            words = reader.words(node.args[-1] if last_name(node.func).startswith("exec") else node.args[0])
+            if words and any(launcher_words(words[at:])[0] is not None for at in range(min(len(words), 4))):
                 return words
     return None
-
-
-def _is_launcher(word: str) -> bool:
-    return any(word == one or word.endswith(f"/{one}") for one in _LAUNCHERS)
-
-
-def _name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 @dataclass(slots=True)
@@ -56,124 +50,94 @@ class _Reader:
     entry: EntryPoint
     path: str
     arguments: list[str]
-    text: str
     assigned: dict[str, ast.expr] = field(default_factory=dict)
     modules: dict[str, str] = field(default_factory=dict)
     popped: bool = False
-    depth: int = 0
+    """Whether the verb is taken off the arguments."""
 
-    def learn(self, tree: ast.Module) -> None:
-        """Names of modules, names assigned once, and whether the verb is taken off the arguments."""
-        package = self.entry.module.rpartition(".")[0]
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom):
-                base = ".".join(one for one in (package if node.level else "", node.module or "") if one)
-                self.modules.update({alias.asname or alias.name: f"{base}.{alias.name}" for alias in node.names})
-            elif isinstance(node, ast.Import):
-                self.modules.update({alias.asname or alias.name: alias.name for alias in node.names})
-            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                self.assigned.setdefault(node.targets[0].id, node.value)
-            elif isinstance(node, ast.Call) and ast.unparse(node).startswith("sys.argv.pop("):
+    def learn(self, node: ast.AST) -> None:
+        """Names of modules, and the first value that a name is given."""
+        match node:
+            case ast.ImportFrom(module=module, names=names, level=level):
+                package = self.entry.module.rpartition(".")[0] if level else ""
+                base = ".".join(one for one in (package, module) if one)
+                self.modules.update({alias.asname or alias.name: f"{base}.{alias.name}" for alias in names})
+            case ast.Import(names=names):
+                self.modules.update({alias.asname or alias.name: alias.name for alias in names})
+            case ast.Assign(targets=[ast.Name(id=name), *_], value=value):
+                self.assigned.setdefault(name, value)
+            case ast.Call(func=function) if dotted(function) == "sys.argv.pop":
                 self.popped = True
 
     def words(self, node: ast.expr) -> list[str] | None:
         """A list of words, or a text that is parted."""
-        if isinstance(node, ast.Name) and node.id in self.assigned and self._deeper():
-            return self.words(self.assigned[node.id])
-        if isinstance(node, ast.List | ast.Tuple):
-            return [word for one in node.elts for word in self._several(one)]
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-            left, right = self.words(node.left), self.words(node.right)
-            return None if left is None else [*left, *(right if right is not None else [self._mark(node.right)])]
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "split":
-            return self.value(node.func.value).split()
-        if isinstance(node, ast.Subscript | ast.Attribute) and "sys.argv" in ast.unparse(node):
-            return self._argv(node)
-        if isinstance(node, ast.Constant | ast.JoinedStr) or (
-            isinstance(node, ast.Call) and "format" in _name(node.func)
-        ):
-            return self.value(node).split()
+        match node:
+            case ast.Name(id=name) if name in self.assigned:
+                value = self.assigned.pop(name)  # a name that is made of itself is not known
+                words = self.words(value)
+                self.assigned[name] = value
+                return words
+            case ast.List(elts=elements) | ast.Tuple(elts=elements):
+                return [word for one in elements for word in self._several(one)]
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                first, rest = self.words(left), self.words(right)
+                return None if first is None else [*first, *([self._mark(right)] if rest is None else rest)]
+            case ast.Call(func=ast.Attribute(value=text, attr="split")):
+                return self.text(text).split()
+            case ast.Attribute() | ast.Subscript() if "sys.argv" in ast.unparse(node):
+                start = ast.unparse(node).partition("sys.argv[")[2].partition(":")[0]
+                given = self.arguments[1:] if self.popped else self.arguments
+                return given[max(0, int(start) - 1) if start.isdigit() else 0 :]
+            case ast.Constant() | ast.JoinedStr() | ast.Call(func=ast.Attribute(attr="format")):
+                return self.text(node).split()
         return None
 
-    def _several(self, node: ast.expr) -> Iterator[str]:
+    def _several(self, node: ast.expr) -> list[str]:
         if isinstance(node, ast.Starred):
-            yield from self.words(node.value) or [self._mark(node.value)]
-        else:
-            yield self.value(node)
+            return self.words(node.value) or [self._mark(node.value)]
+        return [self.text(node)]
 
-    def _argv(self, node: ast.expr) -> list[str]:
-        said = ast.unparse(node)
-        start = said.partition("sys.argv[")[2].partition(":")[0]
-        first = int(start) - 1 if start.isdigit() else 0
-        return (self.arguments[1:] if self.popped else self.arguments)[max(0, first) :]
-
-    def value(self, node: ast.expr) -> str:
-        """A text."""
-        kinds: Mapping[type, Callable[[ast.expr], str | None]] = {
-            ast.Constant: lambda one: str(one.value) if isinstance(one, ast.Constant) else None,
-            ast.JoinedStr: self._joined,
-            ast.Name: self._named,
-            ast.Attribute: self._attribute,
-            ast.Call: self._called,
-        }
-        known = kinds.get(type(node))
-        found = known(node) if known is not None and self._deeper() else None
-        self.depth = max(0, self.depth - 1)
-        return self._mark(node) if found is None else found
-
-    def _deeper(self) -> bool:
-        self.depth += 1
-        return self.depth < MAX_DEPTH
+    def text(self, node: ast.expr) -> str:
+        """A text, with marks for what is not known."""
+        match node:
+            case ast.Constant(value=value):
+                return str(value)
+            case ast.JoinedStr(values=values):
+                return "".join(self.text(one.value if isinstance(one, ast.FormattedValue) else one) for one in values)
+            case ast.Name(id=name) if name in self.assigned:
+                value = self.assigned.pop(name)
+                text = self.text(value)
+                self.assigned[name] = value
+                return text
+            case ast.Attribute(value=ast.Name(id="sys"), attr="executable"):
+                return "python"
+            case ast.Attribute(value=ast.Name(id=name), attr="__file__") if name in self.modules:
+                files = self.entry.files(self.modules[name])
+                return next((path for path in files if self.session.read(path) is not None), self._mark(node))
+            case ast.Call(func=function, args=arguments, keywords=keywords):
+                found = self._called(function, arguments, keywords)
+                return self._mark(node) if found is None else found
+        return self._mark(node)
 
     def _mark(self, node: ast.expr) -> str:
-        because = say("the program computes it when it starts")
-        source = Source(self.path, getattr(node, "lineno", None))
-        return self.session.parts.mark(ast.unparse(node), because, source)
+        source = Source(self.path, node.lineno)
+        return self.session.parts.mark(ast.unparse(node), say("the program computes it when it starts"), source)
 
-    def _joined(self, node: ast.expr) -> str | None:
-        assert isinstance(node, ast.JoinedStr)
-        return "".join(self.value(one.value if isinstance(one, ast.FormattedValue) else one) for one in node.values)
-
-    def _named(self, node: ast.expr) -> str | None:
-        assert isinstance(node, ast.Name)
-        return self.value(self.assigned[node.id]) if node.id in self.assigned else None
-
-    def _attribute(self, node: ast.expr) -> str | None:
-        assert isinstance(node, ast.Attribute)
-        if ast.unparse(node) == "sys.executable":
-            return "python"
-        if node.attr == "__file__" and isinstance(node.value, ast.Name) and node.value.id in self.modules:
-            files = list(self.entry.files(self.modules[node.value.id]))
-            return next((path for path in files if self.session.read(path) is not None), None)
-        return None
-
-    def _called(self, node: ast.expr) -> str | None:
-        assert isinstance(node, ast.Call)
-        said = ast.unparse(node.func)
-        if said in ("os.getenv", "os.environ.get", "getenv", "environ.get") and isinstance(node.args[0], ast.Constant):
-            held = self.state.value(str(node.args[0].value))
-            if isinstance(held, str) and held:
-                return held
-            return self.value(node.args[1]) if len(node.args) > 1 else None
-        if said == "str" and node.args:
-            return self.value(node.args[0])
-        if said.endswith("device_count"):
+    def _called(self, function: ast.expr, arguments: Sequence[ast.expr], keywords: Sequence[ast.keyword]) -> str | None:
+        match dotted(function), arguments:
+            case (("os.getenv" | "os.environ.get" | "getenv" | "environ.get"), [ast.Constant(value=name), *default]):
+                held = self.state.value(str(name))
+                return held if isinstance(held, str) and held else self.text(default[0]) if default else None
+            case "str", [text]:
+                return self.text(text)
+        name = last_name(function)
+        if name.endswith("device_count"):
             return "gpu"  # torchrun's own word for as many as there are
-        if said.endswith(".join") and node.args:
-            words = self.words(node.args[0])
+        if name == "join" and arguments:
+            words = self.words(arguments[0])
             return None if words is None else " ".join(words)
-        if said.endswith(".format") and isinstance(node.func, ast.Attribute):
-            return self._formatted(self.value(node.func.value), node.keywords)
+        if name == "format" and isinstance(function, ast.Attribute):
+            values = {word.arg: self.text(word.value) for word in keywords if word.arg}
+            form = self.text(function.value)
+            return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], ""), form) if is_known(form) else None
         return None
-
-    def _formatted(self, form: str, keywords: Sequence[ast.keyword]) -> str | None:
-        values = {word.arg: self.value(word.value) for word in keywords if word.arg}
-        if not is_known(form):
-            return None
-        said = ""
-        try:
-            for literal, name, _, _ in string.Formatter().parse(form):
-                said += literal + (values.get(name, "") if name else "")
-        except ValueError:
-            return None
-        return said
