@@ -8,9 +8,18 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unhang.check.bisect.bisect import Bisection, BisectResult, BisectTrial, best_trial, judge_trial
+from unhang.check.bisect.bisect import (
+    Bisection,
+    BisectResult,
+    BisectTrial,
+    best_trial,
+    full_combinations,
+    judge_trial,
+    minimal_subset,
+    smallest_together,
+    working_singles,
+)
 from unhang.check.bisect.bisect_verdict import verdict_of
-from unhang.check.bisect.smallest_set import full_combinations, minimal_subset, smallest_together, working_singles
 from unhang.check.probe_results.answer_line import ProbeAnswer
 from unhang.check.probe_results.probe_results import ProbeResult, ProbeStep
 from unhang.findings import Cause, Certainty, RemedyKind, Severity, Status

@@ -21,7 +21,7 @@ ASKS = {"risk": "risk", "fine": "fine", "gap": "gap", "could_not": "gap", "words
 
 def asked_for(family: str) -> Iterator[tuple[str, str]]:
     """(table, name) of every row that a judgement of ``family`` asks for by name."""
-    for path in sorted(RISKS.rglob("*.py")):
+    for path in sorted(RISKS.parent.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         tree = ast.parse(text) if f'RiskRows("{family}")' in text else ast.Module([], [])
         for node in ast.walk(tree):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise, product
+from typing import Protocol, TypeVar
 
-from unhang.check.bisect.smallest_set import minimal_subset, smallest_together, working_singles
 from unhang.check.probe_results.answer_line import ProbeAnswer
 from unhang.check.probe_results.expected_speed import fastest, find_slow_collectives
 from unhang.check.probe_results.probe_results import ProbeResult
@@ -155,3 +156,68 @@ def best_trial(trials: Sequence[BisectTrial]) -> BisectTrial:
     """The fastest; of those about as fast the first, which switches least off."""
     most = max((trial.bus or 0.0 for trial in trials), default=0.0)
     return next(trial for trial in trials if (trial.bus or 0.0) >= EQUAL_SPEED_SHARE * most)
+
+
+class ConflictingSetting(Hashable, Protocol):
+    """Something that can be switched: the variables it sets."""
+
+    @property
+    def set(self) -> Mapping[str, str]:
+        """Variables and values; two settings of one variable exclude each other."""
+
+
+Option = TypeVar("Option", bound=ConflictingSetting)
+MAX_COMBINATIONS = 8
+Works = Callable[[tuple[Option, ...]], bool]
+
+
+def working_singles(options: Sequence[Option], works: Works[Option]) -> tuple[Option, ...]:
+    """Every option that is enough alone, in the order given."""
+    return tuple(option for option in options if works((option,)))
+
+
+def smallest_together(options: Sequence[Option], works: Works[Option]) -> tuple[Option, ...] | None:
+    """A set of which nothing can be left out; None when no combination tried works."""
+    for combination in full_combinations(options):
+        if len(combination) > 1 and works(combination):
+            return minimal_subset(combination, works)
+    return None
+
+
+def full_combinations(options: Sequence[Option]) -> tuple[tuple[Option, ...], ...]:
+    """All options at once; where several set one variable, each of those in turn."""
+    by_names: dict[tuple[str, ...], list[Option]] = {}
+    for option in options:
+        by_names.setdefault(tuple(sorted(option.set)), []).append(option)
+    found: dict[tuple[Option, ...], None] = {}
+    for chosen in product(*by_names.values()):
+        taken: set[str] = set()
+        fitting = []
+        for option in chosen:
+            if not taken & set(option.set):
+                taken |= set(option.set)
+                fitting.append(option)
+        found.setdefault(tuple(fitting))
+        if len(found) == MAX_COMBINATIONS:
+            break
+    return tuple(found)
+
+
+def minimal_subset(whole: tuple[Option, ...], works: Works[Option]) -> tuple[Option, ...]:
+    """``whole``, which works, without everything it works without (delta debugging, Zeller and Hildebrandt 2002)."""
+    pieces = 2
+    while len(whole) > 1:
+        for rest in _without_a_piece(whole, pieces):
+            if rest and works(rest):
+                whole, pieces = rest, max(pieces - 1, 2)
+                break
+        else:
+            if pieces >= len(whole):
+                return whole
+            pieces = min(len(whole), pieces * 2)
+    return whole
+
+
+def _without_a_piece(whole: tuple[Option, ...], pieces: int) -> list[tuple[Option, ...]]:
+    bounds = [len(whole) * number // pieces for number in range(pieces + 1)]
+    return [whole[:start] + whole[stop:] for start, stop in pairwise(bounds)]
