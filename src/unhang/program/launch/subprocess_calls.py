@@ -105,9 +105,9 @@ class _Reader:
             case ast.JoinedStr(values=values):
                 return "".join(self.text(one.value if isinstance(one, ast.FormattedValue) else one) for one in values)
             case ast.Name(id=name) if name in self.assigned:
-                value = self.assigned.pop(name)
-                text = self.text(value)
-                self.assigned[name] = value
+                given = self.assigned.pop(name)
+                text = self.text(given)
+                self.assigned[name] = given
                 return text
             case ast.Attribute(value=ast.Name(id="sys"), attr="executable"):
                 return "python"
