@@ -23,6 +23,7 @@ from unhang.knowledge.known_incidents.similar_incidents import similar_incidents
 from unhang.knowledge.reasoning_rows import cause_rows, feature_rows
 from unhang.knowledge.thresholds import threshold, whole_threshold
 from unhang.knowledge.words import text_of
+from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, unseeded_splits
 from unhang.sentences import Text, say
 
 MAX_CANDIDATES = 3
@@ -31,6 +32,8 @@ MIN_SHARE = threshold("differential.min_share")
 MAX_SHARE = 0.95
 """What nothing shows is never as good as sure, whatever was counted."""
 REASONS = 2
+MAX_PLACES = 2
+"""Of the source, for a cause."""
 MIN_SEEN = whole_threshold("differential.min_seen")
 """A reason is given as a count of at least so many incidents."""
 
@@ -53,7 +56,7 @@ def lead_with_candidates(facts: Facts, verdict: Verdict) -> Verdict:
     if facts.manifests:
         return verdict  # counted were logs: of a job that was sampled, longer sampling tells more
     told = _without(excluded_causes(facts), cause_shares(features_of(facts, verdict.findings)))
-    candidates = _candidates(told, _in_source(facts))
+    candidates = _candidates(told, _source_suspects(facts))
     alike = _alike(facts, verdict.findings[0])
     return replace(
         verdict, differential=candidates, incidents=alike, findings=_lead_with_candidate(candidates, verdict.findings)
@@ -89,24 +92,9 @@ def _lead_with_candidate(candidates: tuple[Candidate, ...], findings: tuple[Find
         first,
         cause=lead.cause,
         grade=Grade.BASE_RATE,
-        summary=say(
-            "{told}; what looks like this was most often {cause}", told=first.summary, cause=cause_phrase(lead.cause)
-        ),
+        summary=say("{told}; what looks like this was most often {cause}", told=first.summary, cause=lead.cause.value),
     )
     return (usual, *findings[1:])
-
-
-def cause_phrase(cause: Cause) -> Text:
-    """A cause inside a sentence."""
-    return say("{cause}", cause=cause.value)
-
-
-def _in_source(facts: Facts) -> Mapping[Cause, tuple[Text, ...]]:
-    if not facts.sources:
-        return {}
-    from unhang.diagnosis.source_suspects import source_suspects
-
-    return source_suspects(facts)
 
 
 def _candidates(told: Sequence[CauseShare], in_source: Mapping[Cause, tuple[Text, ...]]) -> tuple[Candidate, ...]:
@@ -148,3 +136,41 @@ def _alike(facts: Facts, finding: Finding) -> tuple[KnownIncident, ...]:
     words = " ".join([str(finding.summary), *(item.text[:300] for item in finding.evidence[:4])])
     found = similar_incidents(convert(known, StallSituation), words)
     return tuple(KnownIncident(row.cause, row.link, row.happened, row.fixed) for row in found)
+
+
+def _source_suspects(facts: Facts) -> Mapping[Cause, tuple[Text, ...]]:
+    """What the source makes possible where nothing that ran tells the cause: a reason to look, never a finding."""
+    if facts.all_joined_stalls:
+        return {}  # every rank joined: what each does by itself explains nothing
+    drawn = [(file.path, split) for file, split in unseeded_splits(facts.sources.values()) if _cuts(split)]
+    drawn.sort(key=lambda found: not found[1].splits)
+    told = tuple(_split_sentence(path, split) for path, split in drawn[:MAX_PLACES])
+    return {Cause.UNEVEN_DATA: told} if told else {}
+
+
+def _cuts(split: UnseededSplit) -> bool:
+    """A loader or sampler that shuffles only orders what was drawn before."""
+    return split.splits or not split.call.endswith(("DataLoader", "Sampler"))
+
+
+def _split_sentence(path: str, split: UnseededSplit) -> Text:
+    if split.why == "seed-differs":
+        return say(
+            "{call} at {path}:{line} is seeded with the rank: every rank gets another split",
+            call=split.call,
+            path=path,
+            line=split.line,
+        )
+    if split.why == "hash-order":
+        return say(
+            "{call} at {path}:{line} has another order in every process: every rank may get another split",
+            call=split.call,
+            path=path,
+            line=split.line,
+        )
+    return say(
+        "{call} at {path}:{line} has no seed: every rank may get another split",
+        call=split.call,
+        path=path,
+        line=split.line,
+    )

@@ -1,14 +1,13 @@
-"""Which finding leads, and what follows from it."""
+"""Which finding leads, and what follows from it (the table is ``knowledge/reasoning/causes.toml``)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from unhang.diagnosis.explaining_away import explains, leads_despite_certainty
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Certainty, Consequence, Finding, Grade, RemedyKind, Severity, Verdict
-from unhang.knowledge.reasoning_rows import causes_that, precedence, strength
+from unhang.findings import Cause, Certainty, Consequence, Ending, Finding, Grade, RemedyKind, Severity, Verdict
+from unhang.knowledge.reasoning_rows import When, cause_rows, causes_that, precedence, strength
 
 MAX_ROOTS = 32
 """So many findings, the strongest, may explain others: a job of a thousand groups has as many findings."""
@@ -53,9 +52,9 @@ def _behind_their_roots(ordered: list[Finding]) -> list[Finding]:
 
 def _leads_to(root: Finding, other: Finding) -> bool:
     """``other`` follows from ``root``, and is not better known than it unless that changes nothing."""
-    if leads_despite_certainty(root, other):
+    if _leads_despite_certainty(root, other):
         return True
-    return root.cause is not other.cause and root.certainty.order >= other.certainty.order and explains(root, other)
+    return root.cause is not other.cause and root.certainty.order >= other.certainty.order and _explains(root, other)
 
 
 def _most_certain_first(finding: Finding) -> tuple[object, ...]:
@@ -119,7 +118,7 @@ def _nested(ordered: list[Finding]) -> list[Finding]:
     root_of: list[int] = []
     for at, finding in enumerate(ordered):
         before = enumerate(ordered[: min(at, MAX_ROOTS)])
-        explainer = next((i for i, other in before if explains(other, finding)), None)
+        explainer = next((i for i, other in before if _explains(other, finding)), None)
         if explainer is None:
             root_of.append(len(kept))
             kept.append(finding)
@@ -173,3 +172,45 @@ def _join(first: Finding, second: Finding) -> Finding:
         remedies=(*first.remedies, *(remedy for remedy in changes if str(remedy.title) not in told)),
         consequences=tuple(dict.fromkeys((*first.consequences, *second.consequences))),
     )
+
+
+def _explains(root: Finding, other: Finding) -> bool:
+    """``other`` tells what follows from ``root``, which is *likely* at least."""
+    if root.certainty is Certainty.POSSIBLE or root.severity is Severity.NOTE:
+        return False
+    if _leads_despite_certainty(root, other):
+        return True
+    if other.ending is Ending.FROM_OUTSIDE and root.cause in causes_that("kills"):
+        return True
+    if root.ending is Ending.NAMED and other.cause not in causes_that("no-reason"):
+        return False
+    alike = root.cause is other.cause or _follows(root, other, "same-ranks")
+    return alike and bool(other.ranks) and set(other.ranks) <= set(root.ranks)
+
+
+def _leads_despite_certainty(root: Finding, other: Finding) -> bool:
+    """``root`` is why ``other`` is so, also where that is the more certain of the two: a process ended for the reason
+    that ``root`` names, its partners lost their connections, or ranks that it took elsewhere are in other calls."""
+    if root.severity is not other.severity:
+        return False
+    if other.ending is Ending.NAMED:
+        return root.cause not in causes_that("no-reason")
+    if root.certainty is Certainty.POSSIBLE:
+        return False
+    if _follows(root, other, "complaint"):
+        return bool(other.evidence) and other.grade is not Grade.KERNEL
+    if _follows(root, other, "same-group"):
+        return root.group == other.group
+    if _follows(root, other, "among-its-ranks"):
+        return set(root.ranks) <= set(other.ranks)
+    return other.cause is Cause.RANK_CRASHED and root.cause in causes_that("kills") and _of_the_same_lines(root, other)
+
+
+def _follows(root: Finding, other: Finding, when: When) -> bool:
+    return other.cause in cause_rows()[root.cause].explains.get(when, ())
+
+
+def _of_the_same_lines(root: Finding, crash: Finding) -> bool:
+    """The crash was told by a line that also names its reason."""
+    told = {(item.source.path, item.source.line) for item in crash.evidence if item.source.line is not None}
+    return any((item.source.path, item.source.line) in told for item in root.evidence)
