@@ -9,12 +9,11 @@ import ast
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from unhang.program.settings.branch_conditions import COMPARE
-from unhang.program.settings.declared_options import UNKNOWN
 from unhang.program.syntax.assignments import assigned_values
 from unhang.program.syntax.call_graph import CallGraph
 from unhang.program.syntax.definitions import FunctionDefinition
-from unhang.program.syntax.syntax_tree import Function, Scope, own_nodes
+from unhang.program.syntax.evaluation import UNKNOWN, Evaluation
+from unhang.program.syntax.syntax_tree import Function, Scope, own_nodes, parse_expression
 
 Constants = frozenset[tuple[str, object]]
 """Parameters of a function, with the constant each holds."""
@@ -50,52 +49,26 @@ def callee_constants(handed: ConstantArguments, constants: Constants) -> Constan
 
 def evaluate_test(text: str, constants: Constants) -> bool | None:
     """What a test, as the source spells it, says where its names hold ``constants``; None where that is not known."""
-    test = _parsed(text)
+    test = parse_expression(text)
     if test is None:
         return None
-    value = _value(test, dict(constants))
-    return None if value is UNKNOWN else bool(value)
+    return _OfConstants(dict(constants)).truth(test)
 
 
 def _handed(value: ast.expr, here: FunctionDefinition) -> object:
     if isinstance(value, ast.Name):
         plain = value.id in _names_of_parameters(here.node) and not assigned_values(here.node, value.id)
         return value if plain else UNKNOWN
-    return _value(value, {})
+    held = _OfConstants({}).value(value)
+    return tuple(held) if isinstance(held, list) else held
 
 
-def _value(node: ast.expr, names: Mapping[str, object]) -> object:
-    if isinstance(node, ast.Constant):
-        return node.value
-    if isinstance(node, ast.Name):
-        return names.get(node.id, UNKNOWN)
-    if isinstance(node, ast.UnaryOp):
-        inner = _value(node.operand, names)
-        if isinstance(node.op, ast.Not):
-            return inner if inner is UNKNOWN else not inner
-        return -inner if isinstance(node.op, ast.USub) and isinstance(inner, int | float) else UNKNOWN
-    if isinstance(node, ast.Tuple | ast.List | ast.Set):
-        each = [_value(one, names) for one in node.elts]
-        return UNKNOWN if any(one is UNKNOWN for one in each) else tuple(each)
-    if isinstance(node, ast.Compare) and len(node.ops) == 1:
-        left, right = _value(node.left, names), _value(node.comparators[0], names)
-        does = COMPARE.get(type(node.ops[0]))
-        if does is None or left is UNKNOWN or right is UNKNOWN:
-            return UNKNOWN
-        try:
-            answer: object = does(left, right)
-        except TypeError:
-            return UNKNOWN
-        return answer
-    return UNKNOWN
+class _OfConstants(Evaluation):
+    def __init__(self, names: Mapping[str, object]) -> None:
+        self.names = names
 
-
-@lru_cache(maxsize=20_000)
-def _parsed(text: str) -> ast.expr | None:
-    try:
-        return ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+    def held(self, node: ast.expr) -> object:
+        return self.names.get(node.id, UNKNOWN) if isinstance(node, ast.Name) else UNKNOWN
 
 
 @lru_cache(maxsize=20_000)

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from unhang.program.imports.folder_listing import FolderListing
+from unhang.program.settings.declared_options import default_of, targets_of
+from unhang.program.syntax.syntax_tree import parse_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,22 +106,10 @@ def _added_by(folders: FolderListing, site: str, name: str) -> list[str]:
 
 def _mapping(text: str) -> dict[str, str]:
     """``MAPPING`` of the finder that setuptools writes for an editable install."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return {}
-    for node in tree.body:
-        target = (
-            node.target
-            if isinstance(node, ast.AnnAssign)
-            else node.targets[0]
-            if isinstance(node, ast.Assign)
-            else None
-        )
-        if isinstance(target, ast.Name) and target.id == "MAPPING" and isinstance(node, ast.Assign | ast.AnnAssign):
-            try:
-                told = ast.literal_eval(node.value) if node.value is not None else {}
-            except (ValueError, TypeError):
-                return {}
+    program = parse_file(text)
+    for node in () if isinstance(program, str) else program.tree.body:
+        named = any(getattr(target, "id", "") == "MAPPING" for target in targets_of(node))
+        if named and isinstance(node, ast.AnnAssign | ast.Assign):
+            told = default_of(node.value, {}) if node.value is not None else {}
             return {str(name): str(path) for name, path in told.items()} if isinstance(told, dict) else {}
     return {}

@@ -20,6 +20,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from unhang.program.imports.folder_listing import FolderListing
+from unhang.program.syntax.syntax_tree import parse_file
 
 MAX_FILES = 40
 _INSTALLERS = {"pip", "pip3", "conda", "mamba", "micromamba"}
@@ -126,12 +127,10 @@ def _installed_words(line: str) -> Iterator[str]:
 
 def _of_setup(folders: FolderListing, path: str, text: str) -> Iterator[VersionPin]:
     """Texts in lists and tuples that read as requirements; those in a dictionary are extras."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    optional = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.Dict) for inner in ast.walk(node)}
-    for node in ast.walk(tree):
+    program = parse_file(text)
+    nodes = [] if isinstance(program, str) else list(ast.walk(program.tree))
+    optional = {id(inner) for node in nodes if isinstance(node, ast.Dict) for inner in ast.walk(node)}
+    for node in nodes:
         for one in node.elts if isinstance(node, ast.List | ast.Tuple) else ():
             if isinstance(one, ast.Constant) and isinstance(one.value, str):
                 pin = _pin(folders, path, one.value, one.lineno, optional=id(node) in optional)

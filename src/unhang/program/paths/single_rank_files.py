@@ -9,7 +9,7 @@ from unhang.program.rank_dependence.rank_branches import rank_branch_at
 from unhang.program.syntax.assignments import assigned_values
 from unhang.program.syntax.call_graph import CallGraph
 from unhang.program.syntax.definitions import FunctionDefinition
-from unhang.program.syntax.syntax_tree import call_name, expression_text, own_nodes
+from unhang.program.syntax.syntax_tree import call_name, expression_text, own_nodes, parse_expression
 
 WRITES = {
     *("open", "save", "dump", "mkdir", "makedirs", "touch", "write_text", "write_bytes", "to_csv", "symlink", "write"),
@@ -21,11 +21,8 @@ _READS = ("'r'", "'rb'")
 def is_written_by_some_ranks(path: str, here: FunctionDefinition, calls: CallGraph) -> bool:
     """Whether the file that ``path`` spells in ``here`` is written by the program under a test of the rank, and
     nowhere without one."""
-    try:
-        asked = ast.parse(path, mode="eval").body
-    except SyntaxError:
-        return False
-    names = frozenset(_names(asked, here))
+    asked = parse_expression(path)
+    names = frozenset(_names(asked, here) if asked is not None else ())
     found = [_is_lone(one, node) for one in calls.defined for node in own_nodes(one.node) if _writes(node, one, names)]
     return bool(names) and bool(found) and all(found)
 

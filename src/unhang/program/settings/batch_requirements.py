@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import ast
-import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from unhang.evidence.items import SourceFile
 from unhang.host.inspection_result import NodeInspection
 from unhang.program.program_source import ProgramSource
-from unhang.program.settings.branch_conditions import COMPARE
-from unhang.program.settings.declared_options import UNKNOWN
 from unhang.program.settings.job_values import job_value, value_in_force, world_size_of
+from unhang.program.syntax.evaluation import UNKNOWN, Evaluation
 from unhang.program.syntax.syntax_tree import ParsedFile, Scope, call_name, own_nodes, parse_file
 
 _WORLD = {"num_processes", "world_size", "get_world_size", "WORLD_SIZE"}
 _MAX_ROUNDS = 100_000
-_ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = {"int": int, "max": max, "min": min, "len": len, "abs": abs}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +93,7 @@ def _assigned_before(scope: Scope, line: int) -> dict[str, ast.expr]:
     return {target.id: node.value for node in found for target in node.targets if isinstance(target, ast.Name)}
 
 
-class _Arithmetic:
+class _Arithmetic(Evaluation):
     """Works a test out. ``used``: settings that were looked up, and the number of ranks; ``names``: those of the
     program that stand for something, in the order they were needed."""
 
@@ -134,40 +124,15 @@ class _Arithmetic:
         self.rounds += 1
         if self.rounds > _MAX_ROUNDS:
             return UNKNOWN
-        if isinstance(node, ast.Constant):
-            return node.value
+        return super().value(node)
+
+    def held(self, node: ast.expr) -> Any:
+        """What a name or a setting holds; what a comprehension lists."""
         if isinstance(node, ast.Name):
             return self._name(node.id)
         if isinstance(node, ast.Attribute):
             return self._setting(node.attr)
-        if isinstance(node, ast.BinOp):
-            does = _ARITHMETIC.get(type(node.op))
-            return self._apply(does, node.left, node.right) if does is not None else UNKNOWN
-        if isinstance(node, ast.Compare) and len(node.ops) == 1:
-            does = COMPARE.get(type(node.ops[0]))
-            return self._apply(does, node.left, node.comparators[0]) if does is not None else UNKNOWN
-        if isinstance(node, ast.BoolOp):
-            return self._either([self.value(one) for one in node.values], isinstance(node.op, ast.Or))
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            inner = self.value(node.operand)
-            return UNKNOWN if inner is UNKNOWN else not inner
-        if isinstance(node, ast.ListComp):
-            return self._listed(node)
-        return self._called(node) if isinstance(node, ast.Call) else UNKNOWN
-
-    def _either(self, each: Sequence[Any], decides: bool) -> Any:
-        if any(one is not UNKNOWN and bool(one) is decides for one in each):
-            return decides
-        return UNKNOWN if any(one is UNKNOWN for one in each) else not decides
-
-    def _apply(self, does: Callable[..., Any], *nodes: ast.expr) -> Any:
-        each = [self.value(node) for node in nodes]
-        if any(one is UNKNOWN for one in each):
-            return UNKNOWN
-        try:
-            return does(*each)
-        except (TypeError, ValueError, ArithmeticError):
-            return UNKNOWN
+        return self._listed(node) if isinstance(node, ast.ListComp) else super().held(node)
 
     def _name(self, name: str) -> Any:
         if name in self.bound:
@@ -211,12 +176,13 @@ class _Arithmetic:
                 found.append(self.value(node.elt))
         return found
 
-    def _called(self, node: ast.Call) -> Any:
+    def called(self, node: ast.Call) -> Any:
+        """Also the number of ranks, and ranges."""
         name = call_name(node)
         if name in _WORLD:
             return self._setting(name)
-        does = range if name == "range" else _FUNCTIONS.get(name)
-        if does is None or node.keywords or not isinstance(node.func, ast.Name):
-            return UNKNOWN
-        made = self._apply(does, *node.args)
-        return UNKNOWN if isinstance(made, range) and len(made) > _MAX_ROUNDS else made
+        each = [self.value(one) for one in node.args] if name == "range" and not node.keywords else []
+        if not each or not all(isinstance(one, int) for one in each):
+            return super().called(node)
+        made = range(*each)
+        return UNKNOWN if len(made) > _MAX_ROUNDS else made

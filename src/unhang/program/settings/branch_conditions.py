@@ -6,9 +6,8 @@ What is not known stays unknown: a test is decided only where every value that d
 from __future__ import annotations
 
 import ast
-import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
@@ -19,41 +18,21 @@ from unhang.program.program_source import UntakenBranch
 from unhang.program.settings.assigned_settings import only_assignment
 from unhang.program.settings.configuration_names import OPTIONS
 from unhang.program.settings.configuration_tree import configuration_path
-from unhang.program.settings.declared_options import UNKNOWN, constants_of
+from unhang.program.settings.declared_options import constants_of
 from unhang.program.settings.option_values import EffectiveValue, common_value
 from unhang.program.settings.program_settings import ProgramSettings
 from unhang.program.settings.untaken_branches import without_untaken
+from unhang.program.syntax.evaluation import UNKNOWN, Evaluation
 from unhang.program.syntax.syntax_tree import Scope, blocks, call_name, own_nodes, parse_file
 
-COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Is: operator.is_,
-    ast.IsNot: operator.is_not,
-    ast.In: lambda left, right: left in right,
-    ast.NotIn: lambda left, right: left not in right,
-}
-_ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
-_FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {"bool": bool, "len": len, "int": int, "str": str, "float": float}
 _METHODS = {"lower", "upper", "strip", "startswith", "endswith"}
 _MAX_LOOKS = 200
 """Values looked at for one test: names may stand for each other in a circle."""
 _Around = tuple[tuple[ast.If, str], ...]
 
 
-@dataclass(slots=True)
-class TestEvaluation:
+@dataclass
+class TestEvaluation(Evaluation):
     """One test in one file. ``used``: the settings that were looked up on the way."""
 
     settings: ProgramSettings
@@ -74,74 +53,21 @@ class TestEvaluation:
         self.lookups += 1
         return self.lookups <= _MAX_LOOKS
 
-    def truth(self, node: ast.expr) -> bool | None:
-        """Whether ``node`` holds; None where that is not known."""
-        if isinstance(node, ast.BoolOp):
-            each = [self.truth(one) for one in node.values]
-            decides = isinstance(node.op, ast.Or)
-            return decides if decides in each else None if None in each else not decides
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            inner = self.truth(node.operand)
-            return None if inner is None else not inner
-        value = self.value(node)
-        return None if value is UNKNOWN else bool(value)
-
     def value(self, node: ast.expr) -> Any:
         """The value of ``node``, or UNKNOWN."""
         if not self.may_look_up():
             return UNKNOWN
-        if isinstance(node, ast.Constant):
-            return node.value
-        if isinstance(node, ast.List | ast.Tuple | ast.Set):
-            each = [self.value(one) for one in node.elts]
-            return UNKNOWN if any(one is UNKNOWN for one in each) else each
+        return super().value(node)
+
+    def held(self, node: ast.expr) -> Any:
+        """What a name, an option or a setting holds in this launch."""
         if isinstance(node, ast.Name):
             return self._name(node.id)
-        if (held := configuration_value(self, node)) is not None:
-            return self._noted(held)
+        if (told := configuration_value(self, node)) is not None:
+            return self._noted(told)
         if isinstance(node, ast.Attribute):
             return self._attribute(node.value, node.attr)
-        return self._called(node) if isinstance(node, ast.Call) else self._combined(node)
-
-    def _combined(self, node: ast.expr) -> Any:
-        """What operators make of other values."""
-        if isinstance(node, ast.Compare):
-            return self._compared(node)
-        if isinstance(node, ast.BoolOp) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
-            truth = self.truth(node)
-            return UNKNOWN if truth is None else truth
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            inner = self.value(node.operand)
-            return -inner if isinstance(inner, int | float) else UNKNOWN
-        if isinstance(node, ast.IfExp):
-            truth = self.truth(node.test)
-            return UNKNOWN if truth is None else self.value(node.body if truth else node.orelse)
-        return self._calculated(node) if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC else UNKNOWN
-
-    def _compared(self, node: ast.Compare) -> Any:
-        left = self.value(node.left)
-        for does, right_node in zip(node.ops, node.comparators, strict=True):
-            right = self.value(right_node)
-            if left is UNKNOWN or right is UNKNOWN:
-                return UNKNOWN
-            if isinstance(does, ast.Is | ast.IsNot) and not (left is None or right is None or right in (True, False)):
-                return UNKNOWN
-            try:
-                if not COMPARE[type(does)](left, right):
-                    return False
-            except TypeError:
-                return UNKNOWN
-            left = right
-        return True
-
-    def _calculated(self, node: ast.BinOp) -> Any:
-        left, right = self.value(node.left), self.value(node.right)
-        if not all(isinstance(one, int | float | timedelta) for one in (left, right)):
-            return UNKNOWN
-        try:
-            return _ARITHMETIC[type(node.op)](left, right)
-        except (TypeError, ArithmeticError):
-            return UNKNOWN
+        return super().held(node)
 
     def _name(self, name: str) -> Any:
         key = (self.scopes[-1], name)
@@ -220,24 +146,18 @@ class TestEvaluation:
                 return self.kinds(one) if len(values) == 1 and isinstance(one, ast.Attribute) else set()
         return set()
 
-    def _called(self, node: ast.Call) -> Any:
+    def called(self, node: ast.Call) -> Any:
+        """Also what ``getattr``, ``timedelta`` and the methods of texts give."""
         name = call_name(node)
         if name == "getattr" and len(node.args) >= 2 and isinstance(node.args[1], ast.Constant):
             return self._attribute(node.args[0], str(node.args[1].value))
-        each = [self.value(one) for one in node.args]
         if name == "timedelta":
-            return _span(each, {word.arg: self.value(word.value) for word in node.keywords})
-        if node.keywords or any(one is UNKNOWN for one in each):
-            return UNKNOWN
-        if isinstance(node.func, ast.Name) and name in _FUNCTIONS and len(each) == 1:
-            try:
-                return _FUNCTIONS[name](each[0])
-            except (TypeError, ValueError):
-                return UNKNOWN
-        owner = self.value(node.func.value) if isinstance(node.func, ast.Attribute) else UNKNOWN
-        if isinstance(owner, str) and name in _METHODS and all(isinstance(one, str) for one in each):
-            return getattr(owner, name)(*each)
-        return UNKNOWN
+            words = {word.arg: self.value(word.value) for word in node.keywords}
+            return _span([self.value(one) for one in node.args], words)
+        if not isinstance(node.func, ast.Attribute) or name not in _METHODS or node.keywords:
+            return super().called(node)
+        owner, each = self.value(node.func.value), [self.value(one) for one in node.args]
+        return getattr(owner, name)(*each) if all(isinstance(one, str) for one in (owner, *each)) else UNKNOWN
 
     def _noted(self, one: EffectiveValue) -> Any:
         if one.value is not UNKNOWN:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from unhang.evidence.items import SourceFile
-from unhang.program.syntax.syntax_tree import ParsedFile, call_name, dotted, parse_file, statements
+from unhang.program.syntax.evaluation import UNKNOWN
+from unhang.program.syntax.syntax_tree import ParsedFile, call_name, dotted, parse_expression, parse_file, statements
 
 _MAKES_CONFIG = {"dataclass", "define", "frozen", "attrs", "s", "mutable", "chz", "dataclass_transform", "configclass"}
 _CONFIG_BASES = {"BaseModel", "BaseSettings", "BaseConfig", "ScriptArguments"}
@@ -17,16 +18,6 @@ _ADD_OPTION = {"add_argument", "add_arg"}
 _COMMANDS = {"command", "callback", "group"}
 _CALL_WITH_COMMAND = {"Fire", "run", "cli", "CLI"}
 _LIBRARIES_OF_COMMANDS = ("fire", "typer", "tyro", "jsonargparse", "Fire", "CLI")
-
-
-class UnknownValue:
-    """A value that only running tells."""
-
-    def __repr__(self) -> str:
-        return "unknown"
-
-
-UNKNOWN = UnknownValue()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,10 +185,7 @@ def default_of(node: ast.expr, constants: Mapping[str, Any]) -> Any:
 def annotated_class(annotation: ast.expr | None) -> str:
     """``MetricsConfig`` of ``"Optional[configs.MetricsConfig]"``; empty where nothing or too much is said."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-        try:
-            annotation = ast.parse(annotation.value, mode="eval").body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return ""
+        annotation = parse_expression(annotation.value)
     if isinstance(annotation, ast.Subscript) and dotted(annotation.value).rpartition(".")[2] in (
         "Optional",
         "Annotated",

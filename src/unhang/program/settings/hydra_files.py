@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from unhang.program.syntax.syntax_tree import parse_file
+
 MAX_FILES, MAX_DEPTH = 60, 12
 HYDRA_OPTIONS = frozenset(("config_name", "config_path", "config_dir", "cn", "cp", "cd", "multirun", "m"))
 """Arguments of the command that are no overrides."""
@@ -33,11 +35,8 @@ class HydraMain:
 
 def hydra_main(source: str) -> HydraMain | None:
     """What the decorator in ``source`` names; None where there is none."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    for node in ast.walk(tree):
+    program = parse_file(source)
+    for node in () if isinstance(program, str) else ast.walk(program.tree):
         for one in getattr(node, "decorator_list", ()):
             if isinstance(one, ast.Call) and ast.unparse(one.func).endswith(
                 ("hydra.main", "hydra_main", "hydra_runner")

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from unhang.program.launch.launch import Configuration, Launch
-from unhang.program.settings.declared_options import UNKNOWN, DeclaredSetting, DeclaredSettings
+from unhang.program.settings.declared_options import DeclaredSetting, DeclaredSettings
+from unhang.program.syntax.evaluation import UNKNOWN
 
 _OTHERS = ("deepspeed", "accelerate")
 """Kinds of configuration files that a launcher or engine reads, and not the program."""

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from unhang.evidence.items import SourceFile
 from unhang.program.settings.configuration_names import OPTIONS, ConfigNames
-from unhang.program.settings.declared_options import UNKNOWN, DeclaredSetting, DeclaredSettings, find_declared_settings
+from unhang.program.settings.declared_options import DeclaredSetting, DeclaredSettings, find_declared_settings
 from unhang.program.settings.option_values import EffectiveValue, OptionValues, common_value
+from unhang.program.syntax.evaluation import UNKNOWN
 
 
 @dataclass(slots=True)

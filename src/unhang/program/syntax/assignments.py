@@ -6,16 +6,13 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from unhang.program.syntax.syntax_tree import Function, Scope, call_name, dotted, own_nodes
+from unhang.program.syntax.syntax_tree import Function, Scope, call_name, dotted, own_nodes, parse_expression
 
 
 def annotated_types(annotation: ast.expr | None) -> Iterator[ast.expr]:
     """``Trainer`` of ``"Trainer"``, ``Trainer | None`` and ``Optional[Trainer]``."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-        try:
-            annotation = ast.parse(annotation.value, mode="eval").body
-        except (SyntaxError, ValueError):
-            return
+        annotation = parse_expression(annotation.value)
     if isinstance(annotation, ast.BinOp):
         yield from annotated_types(annotation.left)
         yield from annotated_types(annotation.right)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from unhang.evidence.items import SourceFile
 from unhang.findings import Where
 from unhang.knowledge.thresholds import whole_threshold
-from unhang.program.syntax.syntax_tree import parse_file
+from unhang.program.syntax.syntax_tree import call_name, own_nodes, parse_file
 
 # Fewer constant characters than this would match too many lines.
 MIN_CONSTANT = whole_threshold("print_statements.min_constant")
@@ -31,25 +31,13 @@ def _printers(source: SourceFile) -> Iterator[tuple[int, str, re.Pattern[str]]]:
     program = parse_file(source.text)
     if isinstance(program, str):
         return
-    tree = ast.parse(source.text)
-    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or not node.args or _name(node.func) not in _PRINTERS:
-            continue
-        pattern = _pattern(node.args[0])
-        if pattern is not None:
-            yield node.lineno, _function_of(node.lineno, functions), pattern
-
-
-def _function_of(line: int, functions: list[ast.FunctionDef | ast.AsyncFunctionDef]) -> str:
-    around = [f for f in functions if f.lineno <= line <= (f.end_lineno or f.lineno)]
-    return max(around, key=lambda f: f.lineno).name if around else "<module>"
-
-
-def _name(function: ast.expr) -> str:
-    if isinstance(function, ast.Attribute):
-        return function.attr
-    return function.id if isinstance(function, ast.Name) else ""
+    for scope in program.owners:
+        for node in own_nodes(scope):
+            if not isinstance(node, ast.Call) or not node.args or call_name(node) not in _PRINTERS:
+                continue
+            pattern = _pattern(node.args[0])
+            if pattern is not None:
+                yield node.lineno, getattr(scope, "name", "<module>"), pattern
 
 
 def _pattern(argument: ast.expr) -> re.Pattern[str] | None:

@@ -201,6 +201,15 @@ def parse_file(text: str) -> ParsedFile | str:
     return ParsedFile(tree, text.count("\n") + 1)
 
 
+@lru_cache(maxsize=20_000)
+def parse_expression(text: str) -> ast.expr | None:
+    """The expression in ``text``; None where it is none."""
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
 def parsed_files(files: Iterable[SourceFile]) -> Iterator[tuple[SourceFile, ParsedFile]]:
     """Each file with its tree; those that are no Python are left out."""
     for file in files:
