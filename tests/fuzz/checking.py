@@ -17,13 +17,13 @@ import tomli
 
 from tests.fuzz.launches import LAUNCHES
 from tests.fuzz.made_jobs import programs
-from tests.fuzz.mutators import mutated, odd_json
+from tests.fuzz.mutators import mutated, odd_message
 from tests.fuzz.outputs import wrong_with, wrong_with_errors
 from tests.fuzz.seeds import case_seeds, files_of
 from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
 from unhang.check.judge import judge
 from unhang.check.probe_results.probe_results import PairSpeed, ProbeResult, ProbeStep, SuspectRound
-from unhang.check.sameness.inspection_json import decode_inspection, encode_inspection
+from unhang.check.sameness.inspection_message import decode_inspection, encode_inspection
 from unhang.check.sameness.sameness import DryRun, LoaderStart, ModelParameters, RankStart
 from unhang.cli.check import Format, print_check_verdict
 from unhang.errors import UnhangError
@@ -33,7 +33,7 @@ from unhang.program.launch.planned_job import PlannedJob
 from unhang.report.layout.terminal import clean_streams
 
 MACHINES = Path(__file__).parents[1] / "machines"
-COMMAND, SENT = "command.txt", "sent.json"
+COMMAND, SENT = "command.txt", "sent.msgpack"
 """Beside the machine: what is planned, and what another node says of itself (one that has no answer is left out)."""
 
 
@@ -101,9 +101,7 @@ def _sent(number: int) -> bytes:
         ProbeResult: InspectionResult(_probed(number)),
         DryRun: InspectionResult(_dry_run(number)),
     }
-    return encode_inspection(
-        replace(situation, rank=number % 3 or None, results={**situation.results, **tried})
-    ).encode()
+    return encode_inspection(replace(situation, rank=number % 3 or None, results={**situation.results, **tried}))
 
 
 def _probed(number: int) -> ProbeResult:
@@ -157,7 +155,7 @@ def check_input(rng: Random, number: int) -> dict[str, bytes]:
         files["machine.toml"] = mutated(rng, files["machine.toml"], 1).data
     if rng.random() < 0.5:
         other = _sent(rng.choice((number % len(_planned()), rng.randrange(len(_planned())))))
-        files[SENT] = odd_json(rng, other) if rng.random() < 0.7 else other
+        files[SENT] = odd_message(rng, other) if rng.random() < 0.7 else other
     return files
 
 
@@ -191,7 +189,7 @@ def _others(given: Mapping[str, bytes]) -> list[NodeInspection]:
     if SENT not in given:
         return []
     try:
-        return [decode_inspection(given[SENT].decode("utf-8", "replace"))]
+        return [decode_inspection(given[SENT])]
     except UnhangError:
         return []
 

@@ -18,6 +18,8 @@ from functools import cache
 from random import Random
 from typing import Any
 
+import msgspec
+
 from tests.paste_shapes import SHAPES, lines_of
 from unhang.evidence.pickles.safe_unpickle import read_plain
 from unhang.knowledge.messages import load_messages
@@ -260,6 +262,14 @@ def odd_json(rng: Random, data: bytes) -> bytes:
     except (ValueError, RecursionError):
         return flip_bytes(rng, data)
     return b"\n".join(lines)
+
+
+def odd_message(rng: Random, data: bytes) -> bytes:
+    """As :func:`odd_json`, of MessagePack."""
+    try:
+        return msgspec.msgpack.encode(_changed(rng, msgspec.msgpack.decode(data)))
+    except (ValueError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError):
+        return flip_bytes(rng, data)
 
 
 JSON: tuple[Mutator, ...] = (

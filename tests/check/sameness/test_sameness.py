@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import importlib
 import json
 import os
 import subprocess
@@ -14,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+import msgspec
 import pytest
 
 from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
@@ -21,8 +21,8 @@ from unhang.check.judge import judge
 from unhang.check.probe.check_together import gather_inspections
 from unhang.check.probe.gather_answers import GatheredAnswers, exchange_answers
 from unhang.check.probe_results.probe_results import ProbeResult
-from unhang.check.sameness import inspection_json
-from unhang.check.sameness.inspection_json import decode_inspection, encode_inspection
+from unhang.check.sameness import inspection_message
+from unhang.check.sameness.inspection_message import decode_inspection, encode_inspection
 from unhang.check.sameness.sameness import DryRun, LoaderStart, ModelParameters, NodeFingerprint, RankStart
 from unhang.errors import EvidenceError
 from unhang.evidence.items import SourceFile
@@ -30,6 +30,7 @@ from unhang.findings import Finding, Source, Verdict
 from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import Machine, StoredMachine
 from unhang.program.launch.job_environment import JobEnvironment, LauncherTask, VariableSetting, find_task
+from unhang.program.launch.launch import ConfigFile, Configuration
 from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.program_source import ProgramSource
 from unhang.sentences import Text, say
@@ -42,10 +43,9 @@ SAMENESS = [check for check in ALL_INSPECTIONS if check.name == "sameness"]
 
 
 def kinds() -> list[type]:
-    modules = [importlib.import_module(name) for name in inspection_json.SENT_MODULES]
     return [
         kind
-        for module in modules
+        for module in inspection_message.SENT_MODULES
         for kind in vars(module).values()
         if isinstance(kind, type) and dataclasses.is_dataclass(kind) and kind.__module__ == module.__name__
         if kind
@@ -121,53 +121,60 @@ def test_neither_secrets_nor_sources_travel() -> None:
         )
     )
 
-    assert "hunter2" not in sent
+    assert b"hunter2" not in sent
     assert decode_inspection(sent).results[JobEnvironment].found == JobEnvironment(
         {"NCCL_DEBUG": settings["NCCL_DEBUG"]}
     )
 
 
-FINGERPRINT = "sameness.NodeFingerprint"
-
-
-def sent(kind: type, of: Mapping[str, Any]) -> str:
-    """A node's answer with one look at something of ``kind`` that has these fields."""
-    name = f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"
-    result = {"kind": "inspection_result.InspectionResult", "of": {"found": {"kind": name, "of": of}}}
-    return json.dumps({"node": "h", "rank": 0, "looks": [[name, result]]})
+def sent(kind: str, found: Any, **parts: Any) -> bytes:
+    """A node's answer with one result of ``kind`` that has these fields."""
+    results = {kind: {"found": found, **parts}}
+    return msgspec.msgpack.encode({"node": "h", "rank": 0, "results": results})
 
 
 @pytest.mark.parametrize(
-    "text",
+    "message",
     [
-        "", "{", "[]", "7", '{"node": "h", "rank": 0, "looks": [["os.system", {"kind": "os.system", "of": {}}]]}',
-        json.dumps({"node": "h", "rank": 0, "looks": [[FINGERPRINT, {"kind": FINGERPRINT, "of": {}}]]}),
-        '{"node": "h", "rank": {}, "looks": []}', "[" * 100000,
-        *(sent(NodeFingerprint, of) for of in (
-            {"program": 7}, {"versions": {"map": [["torch", 2.13]]}}, {"others": 1},
-            {"environment": {"map": [[1, "x"]]}},
+        b"", b"{", b"[]", b"\x07", sent("os.system", {}), sent("NodeFingerprint", 7), b"\x91" * 100000,
+        msgspec.msgpack.encode({"node": "h", "rank": {}, "results": {}}),
+        msgspec.msgpack.encode({"node": "h", "rank": 0, "results": {"NodeFingerprint": {}}, "more": 1}),
+        *(sent("NodeFingerprint", of) for of in (
+            {"program": 7}, {"versions": {"torch": 2.13}}, {"others": 1}, {"environment": {1: "x"}},
         )),
-        sent(ProbeResult, {
-            "backend": "nccl", "nodes": {"tuple": []}, "steps": {"tuple": []}, "limit_s": 1.0, "pairs": {"tuple": [
-                {"kind": "probe.Pair", "of": {"ranks": {"tuple": [0, 1]}, "latency_s": 1.0, "bandwidth": 1.0}}]},
+        sent("ProbeResult", {
+            "backend": "nccl", "nodes": [], "steps": [], "limit_s": 1.0,
+            "pairs": [{"ranks": [0, 1], "latency_s": "1", "bandwidth": 1.0}],
         }),
-        sent(NodeFingerprint, {}).replace('["sameness.NodeFingerprint",', '["sameness.DryRun",'),
-        *(sent(DryRun, {"because": {"kind": "sentences.Text", "of": {"template": template, "values": values}}})
-          for template, values in (
-            ("{a}", {"map": []}), ("{a.__class__}", {"map": [["a", "x"]]}), ("{a:>99999999}", {"map": [["a", "x"]]}),
-            ("{a:d}", {"map": [["a", "x"]]}), ("{", {"map": []}), (7, {"map": []}), ("x", 7),
+        sent("Timers", {"timers": [{"kind": "heartbeat", "seconds": float("nan"), "name": "x"}]}),
+        sent("DryRun", {"ranks": 1}),
+        *(sent("DryRun", {"because": {"template": template, "values": values}}) for template, values in (
+            ("{a}", {}), ("{a.__class__}", {"a": "x"}), ("{a:>99999999}", {"a": "x"}), ("{a:d}", {"a": "x"}),
+            ("{", {}), (7, {}), ("x", 7), ("{a}", {"a": {"template": "{b}", "values": {}}}), ("{a}", {"a": {}}),
         )),
     ],
 )  # fmt: skip
-def test_an_answer_that_is_none_is_refused_in_one_sentence(text: str) -> None:
+def test_an_answer_that_is_none_is_refused_in_one_sentence(message: bytes) -> None:
     with pytest.raises(EvidenceError, match="the answer of a rank"):
-        decode_inspection(text)
+        decode_inspection(message)
 
 
 def test_an_answer_with_the_fields_of_its_kind_is_taken() -> None:
-    of = {"because": {"kind": "sentences.Text", "of": {"template": "{a}", "values": {"map": [["a", "x"]]}}}}
+    because = {"template": "{a}, {b}", "values": {"a": "x", "b": {"template": "{c}", "values": {"c": [1, 2, 3]}}}}
 
-    assert decode_inspection(sent(DryRun, of)).found(DryRun) == DryRun(because=say("{a}", a="x"))
+    back = decode_inspection(sent("DryRun", {"because": because}))
+
+    assert back.found(DryRun) == DryRun(because=say("{a}, {b}", a="x", b=say("{c}", c=(1, 2, 3))))
+
+
+def test_a_number_that_is_too_large_to_be_sent_is_a_gap() -> None:
+    tree = {"train_batch_size": 10**40}
+    here = NodeInspection("h", 0, {Configuration: InspectionResult(Configuration((ConfigFile("ds.json", "x", tree),)))})
+
+    back = decode_inspection(encode_inspection(here)).result(Configuration)
+
+    assert back.found is None
+    assert "too large" in str(back.because)
 
 
 # --- nodes beside each other ----------------------------------------------------------------------------------------
@@ -394,7 +401,7 @@ def test_tasks_meet_in_a_folder_where_others_left_their_questions(tmp_path: Path
     met: dict[int, GatheredAnswers | None] = {}
 
     def take_part(rank: int) -> None:
-        met[rank] = exchange_answers(LauncherTask(rank, 3), f"answer of {rank}", tmp_path, 10)
+        met[rank] = exchange_answers(LauncherTask(rank, 3), f"answer of {rank}".encode(), tmp_path, 10)
 
     threads = [threading.Thread(target=take_part, args=(rank,)) for rank in (1, 2, 0)]
     for thread in threads:
@@ -403,7 +410,7 @@ def test_tasks_meet_in_a_folder_where_others_left_their_questions(tmp_path: Path
         thread.join(20)
 
     assert met[0] is not None
-    assert met[0].answers == {0: "answer of 0", 1: "answer of 1", 2: "answer of 2"}
+    assert met[0].answers == {0: b"answer of 0", 1: b"answer of 1", 2: b"answer of 2"}
     assert (met[1], met[2]) == (None, None)
     assert [path.name for path in tmp_path.iterdir()] == ["unhang-asked-0123"]
 
@@ -440,7 +447,7 @@ def test_a_rank_that_nobody_asks_judges_for_itself(tmp_path: Path) -> None:
 
 
 def test_a_torn_answer_is_a_gap(tmp_path: Path) -> None:
-    thread = threading.Thread(target=exchange_answers, args=(LauncherTask(1, 2), "{torn", tmp_path, 10))
+    thread = threading.Thread(target=exchange_answers, args=(LauncherTask(1, 2), b"{torn", tmp_path, 10))
     thread.start()
     together = gather_inspections(LauncherTask(0, 2), NodeInspection("h1"), tmp_path, 10)
     thread.join(20)

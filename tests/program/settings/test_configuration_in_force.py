@@ -12,7 +12,7 @@ import pytest
 from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
 from unhang.check.environment.timers import Timers
 from unhang.check.judge import judge
-from unhang.check.sameness.inspection_json import decode_inspection, encode_inspection
+from unhang.check.sameness.inspection_message import decode_inspection, encode_inspection
 from unhang.host.machine import Machine
 from unhang.program.launch.job_environment import JobEnvironment
 from unhang.program.launch.launch import Configuration, Launch
@@ -155,7 +155,7 @@ def test_what_scripts_export_is_seen_by_every_check_and_a_secret_stays_here(tmp_
 
     assert here.found(JobEnvironment).value("HF_TOKEN") == "hf_abcdef"
     sent = encode_inspection(here)
-    assert "hf_abcdef" not in sent
+    assert b"hf_abcdef" not in sent
     assert decode_inspection(sent).found(Launch).followed.environment["NCCL_P2P_DISABLE"].line == 2
     shown = io.StringIO()
     print_check(judge([here], ["environment"]), file=shown)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from unhang.check.probe.gather_answers import LIMIT_S, exchange_answers
-from unhang.check.sameness.inspection_json import decode_inspection, encode_inspection
+from unhang.check.sameness.inspection_message import decode_inspection, encode_inspection
 from unhang.errors import EvidenceError
 from unhang.findings import NotChecked
 from unhang.host.inspection_result import NodeInspection
@@ -29,10 +29,10 @@ def gather_inspections(
     if met is None or (met.because is not None and task.local_rank > 0):
         return None
     found, gaps = {task.rank: here}, []
-    for rank, text in met.answers.items():
+    for rank, message in met.answers.items():
         if rank != task.rank:
             try:
-                found[rank] = replace(decode_inspection(text), rank=rank)
+                found[rank] = replace(decode_inspection(message), rank=rank)
             except EvidenceError as error:
                 gaps.append(_gap(say("Rank {rank}", rank=rank), say("{reason}", reason=str(error))))
     missing = [rank for rank in range(task.count) if rank not in met.answers]

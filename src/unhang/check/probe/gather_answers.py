@@ -27,12 +27,12 @@ MAX_BYTES = 16 << 20
 class GatheredAnswers:
     """Answers by rank, of those that came; ``because``: why nobody could meet, where that is so."""
 
-    answers: Mapping[int, str]
+    answers: Mapping[int, bytes]
     because: Text | None = None
 
 
 def exchange_answers(
-    task: LauncherTask, answer: str, folder: Path | None, limit_s: float = LIMIT_S
+    task: LauncherTask, answer: bytes, folder: Path | None, limit_s: float = LIMIT_S
 ) -> GatheredAnswers | None:
     """Hand ``answer`` over. Rank 0 gets every answer that came within ``limit_s``; the others get None, or their own
     answer back where nobody took it.
@@ -45,7 +45,7 @@ def exchange_answers(
     return _through_store(task, answer, limit_s)
 
 
-def _through_folder(task: LauncherTask, answer: str, folder: Path, limit_s: float) -> GatheredAnswers | None:
+def _through_folder(task: LauncherTask, answer: bytes, folder: Path, limit_s: float) -> GatheredAnswers | None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if task.rank == 0:
@@ -58,16 +58,16 @@ def _through_folder(task: LauncherTask, answer: str, folder: Path, limit_s: floa
         return GatheredAnswers({task.rank: answer}, because)
 
 
-def _ask(task: LauncherTask, answer: str, folder: Path, limit_s: float) -> dict[int, str]:
+def _ask(task: LauncherTask, answer: bytes, folder: Path, limit_s: float) -> dict[int, bytes]:
     word = secrets.token_hex(8)
     question, found = folder / f"unhang-asked-{word}", {0: answer}
-    _write_atomically(question, "")
+    _write_atomically(question, b"")
     try:
         for rank in _until(limit_s, lambda: [r for r in range(1, task.count) if r not in found]):
             with suppress(FileNotFoundError):
                 path = folder / f"unhang-answer-{word}-{rank}"
                 if path.stat().st_size <= MAX_BYTES:
-                    found[rank] = path.read_text(encoding="utf-8", errors="replace")
+                    found[rank] = path.read_bytes()
     finally:
         question.unlink(missing_ok=True)
         for path in folder.glob(f"unhang-answer-{word}-*"):
@@ -75,7 +75,7 @@ def _ask(task: LauncherTask, answer: str, folder: Path, limit_s: float) -> dict[
     return found
 
 
-def _answer(task: LauncherTask, answer: str, folder: Path, limit_s: float) -> bool:
+def _answer(task: LauncherTask, answer: bytes, folder: Path, limit_s: float) -> bool:
     """Answer every open question; True when one that was answered is gone, False when the time is over before."""
     answered: set[str] = set()
     open_words: set[str] = set()
@@ -94,7 +94,7 @@ def _answer(task: LauncherTask, answer: str, folder: Path, limit_s: float) -> bo
     return bool(answered - open_words)
 
 
-def _through_store(task: LauncherTask, answer: str, limit_s: float) -> GatheredAnswers | None:
+def _through_store(task: LauncherTask, answer: bytes, limit_s: float) -> GatheredAnswers | None:
     try:
         from unhang.check.probe.rendezvous import LauncherRank, ProbeStore
     except ImportError:
@@ -109,12 +109,12 @@ def _through_store(task: LauncherTask, answer: str, limit_s: float) -> GatheredA
             LauncherRank(task.rank, task.count, task.local_rank, address, port, hosted), limit_s=limit_s
         )
         if task.rank != 0:
-            meeting.put(f"check-{task.rank}", answer.encode())
+            meeting.put(f"check-{task.rank}", answer)
             return None
         for rank in range(1, task.count):
             said = meeting.take(f"check-{rank}", limit_s=max(0.05, deadline - time.monotonic()))
             if said is not None:
-                found[rank] = said.decode("utf-8", "replace")
+                found[rank] = said
     except (RuntimeError, OSError, ValueError) as error:  # torch's DistStoreError and its kin are RuntimeErrors
         reason = str(error).split("\n", maxsplit=1)[0][:200]
         because = say("{address} does not answer: {reason}", address=f"{address}:{port}", reason=reason)
@@ -132,10 +132,10 @@ def _until(limit_s: float, missing: Callable[[], list[int]]) -> Iterator[int]:
         time.sleep(POLL_S)
 
 
-def _write_atomically(path: Path, text: str) -> None:
+def _write_atomically(path: Path, data: bytes) -> None:
     """Write aside and move in place. Private to the user."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     number = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(number, "w", encoding="utf-8") as file:
-        file.write(text)
+    with os.fdopen(number, "wb") as file:
+        file.write(data)
     aside.replace(path)
