@@ -62,8 +62,7 @@ def attach(
     from unhang.report.redaction.redact import Redactor
     from unhang.sentences import say
     from unhang.watch.attach.advice import advice, reread_hint, stack_group_lines
-    from unhang.watch.attach.bundle_folder import create_bundle_folder
-    from unhang.watch.attach.evidence_collection import collect_evidence
+    from unhang.watch.attach.evidence_collection import collect_evidence, create_bundle_folder
     from unhang.watch.attach.live_verdict import diagnose_bundle
     from unhang.watch.attach.rank_selection import permission_error, select_ranks
     from unhang.watch.process_state.proc_processes import ProcessTable

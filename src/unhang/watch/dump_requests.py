@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from unhang.watch import private_files
 from unhang.wire.control import CONTROL_SIZE, Control, ControlWriter
 from unhang.wire.record import read_records
 
@@ -78,3 +79,11 @@ def remove_unchanged(read: Mapping[Path, int]) -> None:
         with suppress(OSError):
             if path.stat().st_mtime_ns == written_ns:
                 path.unlink()
+
+
+def keep_as_earlier_dumps(folder: Path) -> None:
+    """The first dumps of a job that moves are its earlier ones: two of them show who comes last."""
+    for path in sorted((folder / "dumps").glob("rank_*")):
+        private_files.make_folder(folder / "dumps" / "earlier")
+        with suppress(OSError):
+            path.replace(folder / "dumps" / "earlier" / path.name)

@@ -26,8 +26,8 @@ from unhang.watch.job_actions import (
     wait_is_over,
 )
 from unhang.watch.job_state import JobState
-from unhang.watch.moving_job import DRIFT_SAMPLES, LONG_STEP_S, STRAGGLER_SAMPLES
 from unhang.watch.nodes.node_announcements import leader_verdict_line
+from unhang.watch.pace.moving_job import DRIFT_SAMPLES, LONG_STEP_S, STRAGGLER_SAMPLES
 from unhang.watch.pace.pace_over_nodes import SlowestRank
 from unhang.watch.reporting import announcements
 from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
@@ -379,8 +379,9 @@ def compare_calls(state: JobState, completed: int) -> None:
 
 def follow_what_was_started(state: JobState) -> None:
     """The user's command, the end of the job, and processes of ours."""
-    for trouble in end_job.failed_command_lines(state.folder):
-        state.folder.say(announcements.line(trouble))
+    if state.plan.on_hang_exec:
+        for trouble in end_job.failed_command_lines(state.folder):
+            state.folder.say(announcements.line(trouble))
     if state.abort is not None:
         state.abort.tick()
     if state.metrics is not None:

@@ -12,8 +12,8 @@ import pytest
 
 from unhang.errors import UsageError
 from unhang.watch.attach import rank_selection
-from unhang.watch.attach.bundle_folder import create_bundle_folder
-from unhang.watch.attach.manifest import settings_of
+from unhang.watch.attach.collected_evidence import settings_of
+from unhang.watch.attach.evidence_collection import create_bundle_folder
 from unhang.watch.attach.rank_selection import select_ranks
 from unhang.watch.process_state import rank_processes as ranks
 from unhang.watch.process_state.proc_processes import Process, ProcessTable, read_process

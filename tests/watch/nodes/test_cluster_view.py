@@ -18,11 +18,11 @@ from unhang.watch.nodes import leader_election
 from unhang.watch.nodes.cluster_view import ClusterView
 from unhang.watch.nodes.leader_election import Role, elect_role
 from unhang.watch.nodes.node_announcements import NodeAnnouncements
+from unhang.watch.nodes.node_roster import newly_quiet
 from unhang.watch.nodes.rank_digest import NodeRanks, digest_of, read_digest
 from unhang.watch.nodes.transport import transport_process
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState
 from unhang.watch.nodes.transport.node_discovery import JobNodes
-from unhang.watch.nodes.verdict_too_early import newly_quiet
 from unhang.watch.reporting.verdict_summary import VerdictSummary
 
 pytestmark = pytest.mark.timeout(300)

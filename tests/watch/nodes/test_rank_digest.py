@@ -98,7 +98,7 @@ def test_marked_work_on_another_node_is_known() -> None:
     roster = NodeRoster()
     roster.take(TransportState(now_ns, True, 0, seat=0, digests=[ReceivedValue(1, 1, now_ns, encode_digest(digest))]))
 
-    from unhang.watch.nodes.remote_samples import remote_sample
+    from unhang.watch.nodes.node_roster import remote_sample
 
     seen = remote_sample(roster.nodes[1], 2)
     assert seen is not None

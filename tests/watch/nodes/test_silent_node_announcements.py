@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from unhang.watch.job.wait_detection import RankActivity, RankSample, RankState
-from unhang.watch.nodes import silent_node_announcements
+from unhang.watch.nodes import node_announcements
 from unhang.watch.nodes.cluster_view import ClusterView
+from unhang.watch.nodes.node_announcements import SilentNodeAnnouncements
 from unhang.watch.nodes.rank_digest import NodeHello, NodeRanks, digest_of, encode_digest
-from unhang.watch.nodes.silent_node_announcements import SilentNodeAnnouncements
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState
 from unhang.watch.nodes.transport.node_discovery import JobNodes
 from unhang.wire.record_views import RankIdentity, RecordView
@@ -101,6 +101,6 @@ def test_hundreds_are_one_line_and_the_next_ones_are_kept_together(
     hear(cluster, range(1, 300))
     assert said(lines, cluster) == []  # enough lines came just now
 
-    monkeypatch.setattr(silent_node_announcements, "BETWEEN_S", 0.0)
+    monkeypatch.setattr(node_announcements, "BETWEEN_S", 0.0)
     lines._next_at = 0.0
     assert said(lines, cluster) == ["299 nodes are heard again (h1, h2, h3, …)"]

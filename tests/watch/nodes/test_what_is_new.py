@@ -8,7 +8,7 @@ import pytest
 
 from unhang.watch.job.wait_detection import RankActivity, RankSample, RankState, WaitSnapshot
 from unhang.watch.nodes.cluster_view import ClusterView
-from unhang.watch.nodes.node_selection import MAX_ASKED, WITNESSES, nodes_for_stall
+from unhang.watch.nodes.node_roster import MAX_ASKED, WITNESSES, nodes_for_stall
 from unhang.watch.nodes.rank_digest import NodeDigest, NodeHello, NodeRanks, change_key, digest_of, encode_digest
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState
 from unhang.watch.nodes.transport.node_discovery import JobNodes

@@ -12,8 +12,14 @@ import pytest
 
 from unhang.evidence.stacks import read_stacks
 from unhang.evidence.stacks.torn_stacks import is_torn
-from unhang.watch.process_state.py_spy import TRIES, completeness, dump_stacks, find_py_spy, retry_until_complete
-from unhang.watch.process_state.recorded_stack import complete_from_record
+from unhang.watch.process_state.py_spy import (
+    TRIES,
+    complete_from_record,
+    completeness,
+    dump_stacks,
+    find_py_spy,
+    retry_until_complete,
+)
 from unhang.watch.process_state.stack_collection import sample_process as look_from_outside
 from unhang.wire.record_views import RecordView
 

@@ -15,11 +15,11 @@ import pytest
 from unhang.evidence.items import Frame, StackDump, ThreadStack
 from unhang.findings import Source
 from unhang.watch.process_state import py_spy, stack_collection
-from unhang.watch.process_state.progress_between_samples import has_moved
 from unhang.watch.process_state.py_spy import find_py_spy
 from unhang.watch.process_state.stack_collection import (
     KernelSample,
     ProcessSample,
+    has_moved,
     resume_if_stopped,
     sample_kernel,
     sample_process,

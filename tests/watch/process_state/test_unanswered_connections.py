@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from unhang.watch.attach.manifest import always_unanswered
+from unhang.watch.attach.collected_evidence import always_unanswered
 from unhang.watch.process_state.sockets import _peer, unanswered_addresses
 from unhang.watch.process_state.stack_collection import KernelSample, ProcessSample
 

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from unhang.errors import UsageError
 from unhang.evidence.items import StackDump
 from unhang.watch import private_files
-from unhang.watch.attach.collected_evidence import CollectedEvidence
+from unhang.watch.attach.collected_evidence import CollectedEvidence, write_manifest
 from unhang.watch.attach.job_logs import keep_logs
-from unhang.watch.attach.manifest import write_manifest
 from unhang.watch.attach.rank_selection import RankSelection
 from unhang.watch.attach.sources import debug_server, recorder_files
 from unhang.watch.attach.sources import nccl_ras as ras
+from unhang.watch.dump_requests import keep_as_earlier_dumps
 from unhang.watch.process_state.proc_processes import Process, ProcessTable
-from unhang.watch.process_state.progress_between_samples import has_moved
 from unhang.watch.process_state.rank_processes import LiveRank
-from unhang.watch.process_state.stack_collection import ProcessSample, resample_process, sample_process
+from unhang.watch.process_state.stack_collection import ProcessSample, has_moved, resample_process, sample_process
 
 LIMIT_S = 5.0
 ANSWER_BYTES = 1 << 20
@@ -78,7 +80,8 @@ def collect_evidence(
         for pull in pulls:
             pull.result()
         if for_s >= SAMPLE_INTERVAL_S and taken.dumps:
-            _keep_as_earlier_dumps(taken)
+            keep_as_earlier_dumps(taken.folder)
+            taken.dumps.clear()
             _pull_recorders(taken, machine)
         answer = cards.result()
     if answer is not None:
@@ -168,14 +171,6 @@ def _pull_recorders(taken: CollectedEvidence, machine: ProcessTable) -> None:
             taken.dumps.add(rank.rank)
 
 
-def _keep_as_earlier_dumps(taken: CollectedEvidence) -> None:
-    """The first dumps of a slow job are its earlier ones: two of them show who comes last."""
-    for path in sorted((taken.folder / "dumps").glob("rank_*")):
-        private_files.make_folder(taken.folder / "dumps" / "earlier")
-        path.replace(taken.folder / "dumps" / "earlier" / path.name)
-    taken.dumps.clear()
-
-
 def _pull_ras(taken: CollectedEvidence, for_s: float) -> None:
     """Asked twice: counts that differ mean a stall only when they stand still."""
     address = ras.ras_address(taken.chosen.ranks)
@@ -204,3 +199,41 @@ def _write_stacks(taken: CollectedEvidence) -> None:
             if seen:
                 name = f"rank_{rank.rank}.worker_{worker.pid}.json"
                 private_files.write_text(taken.folder / "stacks" / name, seen[-1].stack or b"")
+
+
+def create_bundle_folder(named: Path | None, *, host: str, several_hosts: bool) -> Path:
+    """A new private folder: ``named``, ``named/HOST`` where the job has ranks on other hosts, or ``unhang-runs/TIME``.
+
+    Raises:
+        UsageError: it holds something already, or cannot be made.
+    """
+    try:
+        if named is None:
+            return _default()
+        path = named.absolute()
+        if several_hosts:
+            path = path / (re.sub(r"[^\w.-]", "_", host) or "host")
+        if path.is_dir() and any(path.iterdir()):
+            raise UsageError(f"{path} already holds something; name another folder with --dir")
+        return _private(path)
+    except OSError as error:
+        raise UsageError(f"{named or 'unhang-runs'} cannot be used for the evidence ({error.strerror})") from error
+
+
+def _default() -> Path:
+    stem = Path("unhang-runs") / f"attach-{time.strftime('%Y%m%d-%H%M%S')}"
+    for number in range(1, 100):
+        path = stem if number == 1 else stem.with_name(f"{stem.name}-{number}")
+        try:
+            if not path.exists():
+                return _private(path)
+        except OSError:
+            break
+    # the folder we stand in takes no files; the evidence must not be lost for that
+    return Path(tempfile.mkdtemp(prefix="unhang-attach-"))
+
+
+def _private(path: Path) -> Path:
+    private_files.make_folder(path)
+    path.chmod(0o700)
+    return path

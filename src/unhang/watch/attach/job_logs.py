@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from unhang.watch import private_files
 from unhang.watch.process_state.proc_processes import ProcessTable, path_in_container
 from unhang.watch.process_state.rank_processes import LiveRank
+from unhang.watch.sampling.kept_logs import copy_tail
 
 PROC = Path("/proc")
-LOG_BYTES = 4 << 20
 STREAMS = ((1, "stdout"), (2, "stderr"))
 
 
@@ -63,19 +61,9 @@ def _option(command: Sequence[str], names: tuple[str, ...]) -> str:
 
 
 def _keep(source: Path, target: Path, kept: set[tuple[int, int]]) -> None:
-    """Opening a pipe or a terminal could take input away from the job: only regular files, looked at first."""
+    """Each file once, however many write to it."""
     with suppress(OSError):
         seen = source.stat()
-        if not stat.S_ISREG(seen.st_mode) or (seen.st_dev, seen.st_ino) in kept or not seen.st_size:
-            return
-        kept.add((seen.st_dev, seen.st_ino))
-        descriptor = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return
-            file.seek(max(0, seen.st_size - LOG_BYTES))
-            data = file.read(LOG_BYTES)
-        if seen.st_size > LOG_BYTES:
-            data = data.partition(b"\n")[2]
-        private_files.write_text(target, data)
-        os.utime(target, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+        if stat.S_ISREG(seen.st_mode) and (seen.st_dev, seen.st_ino) not in kept and seen.st_size:
+            kept.add((seen.st_dev, seen.st_ino))
+            copy_tail(source, target)

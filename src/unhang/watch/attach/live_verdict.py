@@ -17,8 +17,7 @@ from unhang.findings import Certainty, NotChecked, Phase, Restart, Status, Stop,
 from unhang.report.json import to_json
 from unhang.sentences import Text, say
 from unhang.watch import private_files
-from unhang.watch.attach.collected_evidence import CollectedEvidence
-from unhang.watch.attach.manifest import write_manifest
+from unhang.watch.attach.collected_evidence import CollectedEvidence, write_manifest
 from unhang.watch.attach.rank_selection import permission_command
 from unhang.watch.process_state.proc_processes import path_in_container
 from unhang.watch.sampling.kept_source import keep_source

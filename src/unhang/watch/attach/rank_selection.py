@@ -11,9 +11,8 @@ from typing import TypeAlias
 
 from unhang.errors import UsageError
 from unhang.watch.process_state.proc_processes import Process, ProcessTable, backend_of, has_ended, pid_in_namespace
-from unhang.watch.process_state.progress_between_samples import has_moved
 from unhang.watch.process_state.rank_processes import LiveRank, guessed_ranks, is_launcher, ranks_of, spawned_ranks
-from unhang.watch.process_state.stack_collection import ProcessSample, sample_process
+from unhang.watch.process_state.stack_collection import ProcessSample, has_moved, sample_process
 
 SAMPLE_PAUSE_S = 1.0
 MAX_RANKS = 4

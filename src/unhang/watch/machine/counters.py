@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 MAX_BYTES = 1 << 20
+MAX_RECORDS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,21 @@ def read_small_file(path: Path) -> str:
     with suppress(OSError), path.open("rb") as file:
         return file.read(MAX_BYTES).decode("utf-8", "replace")
     return ""
+
+
+def kernel_records(number: int) -> Iterator[str]:
+    """Records of ``/dev/kmsg``, which is open under ``number``, from where it stands; a read never waits for new
+    ones."""
+    for _ in range(MAX_RECORDS):
+        try:
+            record = os.read(number, 8192)
+        except BrokenPipeError:  # overwritten while we read: go on with the oldest one left
+            continue
+        except OSError:  # nothing more for now
+            return
+        if not record:
+            return
+        yield record.decode("utf-8", "replace")
 
 
 def read_number(path: Path) -> int | None:

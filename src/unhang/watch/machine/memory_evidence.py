@@ -17,6 +17,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from unhang.watch.job.job_ranks import JobRank
+from unhang.watch.machine.counters import kernel_records
 
 TOGETHER_S = 3.0
 """A process that ended so shortly before or after the counter grew was the one."""
@@ -189,25 +190,15 @@ def _limit(counter: Path) -> int | None:
 
 
 def _ring(path: Path) -> list[str]:
-    """Records of ``/dev/kmsg``; none where nobody may read it. A read never waits for new ones."""
-    parts: list[bytes] = []
+    """Lines of ``/dev/kmsg``; none where nobody may read it."""
     with suppress(OSError):
         number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            while sum(map(len, parts[-1:])) <= KERNEL_BYTES and len(parts) < 100_000:
-                try:
-                    part = os.read(number, 8192)
-                except BrokenPipeError:  # overwritten while we read: go on with the oldest one left
-                    continue
-                if not part:
-                    break
-                parts.append(part)
-        except OSError:  # nothing more for now
-            pass
+            lines = "".join(kernel_records(number)).splitlines()
         finally:
             os.close(number)
-    lines = b"".join(parts).decode("utf-8", "replace").splitlines()
-    return [line for line in lines if not line.startswith(" ")]
+        return [line for line in lines if not line.startswith(" ")]
+    return []
 
 
 def _size(path: Path) -> int:

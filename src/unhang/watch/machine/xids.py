@@ -7,9 +7,8 @@ from contextlib import suppress
 from typing import Any
 
 from unhang.knowledge.hardware.xid import find_xid
-from unhang.watch.machine.counters import KernelPaths
+from unhang.watch.machine.counters import KernelPaths, kernel_records
 
-MAX_RECORDS = 10_000
 MAX_XIDS = 16
 
 
@@ -25,15 +24,7 @@ class Xids:
     def sample(self) -> dict[str, Any]:
         """``xids``: code and bus of each, and the process where the driver names one."""
         found = []
-        for _ in range(MAX_RECORDS if self._number >= 0 else 0):
-            try:
-                record = os.read(self._number, 8192).decode("utf-8", "replace")
-            except BrokenPipeError:  # overwritten while we read
-                continue
-            except OSError:  # nothing more for now
-                break
-            if not record:
-                break
+        for record in kernel_records(self._number) if self._number >= 0 else ():
             told = find_xid(record)
             if told is not None:
                 of = {"pid": told.pid} if told.pid is not None else {}

@@ -23,13 +23,12 @@ from unhang.watch.job.wait_detection import (
     WaitDetector,
     WaitSnapshot,
 )
-from unhang.watch.nodes import leader_messages, node_selection, verdict_too_early
+from unhang.watch.nodes import leader_messages, node_roster
 from unhang.watch.nodes import rank_digest as digests
 from unhang.watch.nodes.leader_election import Role, elect_role
 from unhang.watch.nodes.leader_messages import LeaderMessage, LeaderVerdict, SampleRequest
-from unhang.watch.nodes.node_roster import QUIET_S, NodeRoster, RemoteNode
+from unhang.watch.nodes.node_roster import QUIET_S, NodeRoster, RemoteNode, remote_sample
 from unhang.watch.nodes.rank_digest import NodeHello, NodeRanks, clock_ahead_s, digest_of
-from unhang.watch.nodes.remote_samples import remote_sample
 from unhang.watch.nodes.transport import mailbox
 from unhang.watch.nodes.transport.exchange_opener import TransportConfig
 from unhang.watch.nodes.transport.node_discovery import JobNodes, discover_nodes, node_name
@@ -142,11 +141,9 @@ class ClusterView:
     def _is_too_early(self, now_ns: int, every: Mapping[int, RankState]) -> bool:
         """Nodes that just fell quiet, or did not tell of their ranks just now, may hold whoever is to blame."""
         nodes = self.roster.met()
-        quiet = verdict_too_early.newly_quiet(nodes, self.answers, now_ns)
-        self.in_doubt = verdict_too_early.could_change_blame(quiet, nodes, every)
-        return self.in_doubt or verdict_too_early.could_change_blame(
-            self.roster.without_fresh_columns(now_ns), nodes, every
-        )
+        quiet = node_roster.newly_quiet(nodes, self.answers, now_ns)
+        self.in_doubt = node_roster.could_change_blame(quiet, nodes, every)
+        return self.in_doubt or node_roster.could_change_blame(self.roster.without_fresh_columns(now_ns), nodes, every)
 
     def _held_snapshot(self, now_ns: int, every: Mapping[int, RankState]) -> WaitSnapshot | None:
         """The last snapshot, continued while a node that fell quiet leaves open who is late; None where its wait
@@ -183,7 +180,7 @@ class ClusterView:
     def request_pace(self, number: int, slow: SlowestRank, *, samples: int) -> list[int]:
         """Ask for evidence of a job that moves."""
         now_ns = time.monotonic_ns()
-        nodes = node_selection.nodes_for_pace(self.roster, slow, now_ns)
+        nodes = node_roster.nodes_for_pace(self.roster, slow, now_ns)
         self._word = structs.replace(
             self._word, request=SampleRequest(number, -1, nodes=nodes or [-1], samples=samples)
         )
@@ -215,7 +212,7 @@ class ClusterView:
         self, number: int, snapshot: WaitSnapshot | None, *, with_stacks: bool, live: bool = True
     ) -> list[int]:
         """Ask for evidence; returns the nodes it will come from."""
-        nodes = node_selection.nodes_for_stall(self.roster, snapshot, time.monotonic_ns())
+        nodes = node_roster.nodes_for_stall(self.roster, snapshot, time.monotonic_ns())
         since_ns = snapshot.since_ns if snapshot is not None else -1
         few = nodes if len(nodes) < len(self.roster.met()) else []
         self._word = structs.replace(self._word, request=SampleRequest(number, since_ns, with_stacks, live, few))
@@ -365,7 +362,7 @@ class ClusterView:
                 wanted_nodes=self._wanted[1],
                 arrival_path=str(self.arrival_path),
                 probe=[node.number for node in self.roster.met() if node.quiet_s(now_ns) > QUIET_S][
-                    : node_selection.MAX_ASKED
+                    : node_roster.MAX_ASKED
                 ],
                 leave=self._leaving,
             )

@@ -1,8 +1,9 @@
-"""The lines that come of there being other nodes."""
+"""The lines that come of there being other nodes; of many that fall silent one line tells."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from unhang.findings import Certainty
@@ -13,7 +14,8 @@ from unhang.sentences import Text, say
 from unhang.watch.nodes.cluster_view import ClusterView
 from unhang.watch.nodes.leader_election import Role
 from unhang.watch.nodes.leader_messages import LeaderVerdict
-from unhang.watch.nodes.silent_node_announcements import SilentNodeAnnouncements
+from unhang.watch.nodes.node_roster import RemoteNode
+from unhang.watch.nodes.transport.mailbox import seconds_since
 from unhang.watch.reporting.verdict_summary import VerdictSummary
 
 MAX_NAME = 100
@@ -75,3 +77,89 @@ def _certainty(summary: VerdictSummary) -> Text | str:
     with suppress(ValueError):
         return CERTAINTY[Certainty(summary.certainty)]
     return ""
+
+
+FEW = 3
+"""So many nodes get a line each; of more, so many are named."""
+BETWEEN_S = 10.0
+"""After as many lines the next ones are kept together for so long: of a thousand nodes some are always late."""
+ANSWER_S = 9.0
+"""No longer is waited for whether the machine of a silent node answers."""
+
+
+class SilentNodeAnnouncements:
+    """A node's silence is said once, and again after it was heard between."""
+
+    def __init__(self) -> None:
+        self._said: set[int] = set()
+        self._lines = 0
+        self._next_at = 0.0
+
+    def due(self, cluster: ClusterView) -> Iterator[Text]:
+        """What is to be said now."""
+        if time.monotonic() < self._next_at:
+            return
+        silent = cluster.silent()
+        before = self._lines
+        new = [node for node in silent if node.number not in self._said]
+        for answers in (True, False, None):
+            yield from self._fell_silent([n for n in new if _is_known(cluster, n, answers)], answers)
+        yield from self._came_back(cluster, {node.number for node in silent})
+        if self._lines > before and self._lines > FEW:
+            self._next_at = time.monotonic() + BETWEEN_S
+
+    def _fell_silent(self, nodes: Sequence[RemoteNode], answers: bool | None) -> Iterator[Text]:
+        self._said.update(node.number for node in nodes)
+        if len(nodes) > FEW:
+            self._lines += 1
+            yield _many(nodes, answers)
+            return
+        for node in nodes:
+            self._lines += 1
+            yield _one(node.name, seconds_since(node.heard_ns), answers)
+
+    def _came_back(self, cluster: ClusterView, silent: set[int]) -> Iterator[Text]:
+        back = sorted(self._said - silent)
+        self._said.difference_update(back)
+        known = [cluster.roster.nodes[number] for number in back if number in cluster.roster.nodes]
+        there = [node for node in known if not node.over]
+        if len(there) > FEW:
+            self._lines += 1
+            yield say("{count} nodes are heard again ({nodes})", count=len(there), nodes=_names(there))
+            return
+        for node in there:
+            self._lines += 1
+            yield say("node {node} is heard again", node=node.name)
+
+
+def _is_known(cluster: ClusterView, node: RemoteNode, answers: bool | None) -> bool:
+    """Said when it is known whether its machine answers, or that takes too long."""
+    found = cluster.answers(node.number)
+    return found is answers and (found is not None or seconds_since(node.heard_ns) >= ANSWER_S)
+
+
+def _names(nodes: Sequence[RemoteNode]) -> str:
+    return ", ".join([*(node.name for node in nodes[:FEW]), *(["…"] if len(nodes) > FEW else [])])
+
+
+def _many(nodes: Sequence[RemoteNode], answers: bool | None) -> Text:
+    count, names = len(nodes), _names(nodes)
+    if answers:
+        return say(
+            "the watchers of {count} nodes are silent ({nodes}); their machines answer", count=count, nodes=names
+        )
+    if answers is False:
+        return say("{count} nodes are silent ({nodes}), and their machines do not answer", count=count, nodes=names)
+    return say("{count} nodes are silent ({nodes})", count=count, nodes=names)
+
+
+def _one(name: str, seconds: float, answers: bool | None) -> Text:
+    if answers:
+        return say(
+            "the watcher of node {node} is silent for {seconds:.0f} s; its machine answers", node=name, seconds=seconds
+        )
+    if answers is False:
+        return say(
+            "node {node} is silent for {seconds:.0f} s, and its machine does not answer", node=name, seconds=seconds
+        )
+    return say("node {node} is silent for {seconds:.0f} s", node=name, seconds=seconds)

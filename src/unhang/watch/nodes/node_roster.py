@@ -1,17 +1,29 @@
-"""What the leader knows of every node: who it is, what it said last, and since when it is silent."""
+"""What the leader knows of every node: who it is, what it said last, since when it is silent, what its ranks do.
+
+And what follows from that: which nodes are asked for evidence, and whether a verdict would be early.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from unhang.watch.job.wait_detection import RankActivity, RankState
+from unhang.watch.job.wait_detection import RankActivity, RankSample, RankState, WaitSnapshot
 from unhang.watch.nodes.leader_messages import read_leader_message
-from unhang.watch.nodes.rank_digest import DigestColumns, NodeDigest, NodeHello, read_digest, read_hello, states_of
+from unhang.watch.nodes.rank_digest import (
+    ACTIVITIES,
+    DigestColumns,
+    NodeDigest,
+    NodeHello,
+    read_digest,
+    read_hello,
+    states_of,
+)
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState
-from unhang.watch.pace.pace_over_nodes import NodePace
+from unhang.watch.pace.pace_over_nodes import NodePace, SlowestRank
 from unhang.wire.documents.other_nodes import GroupPositions
+from unhang.wire.record_views import PHASES, CodeLine, MarkedPhase, RankIdentity, RecordView
 
 SILENT_S = 5.0
 """A watcher that was killed is back before that; digests come every second at least."""
@@ -204,3 +216,101 @@ class NodeRoster:
     def by_rank(self) -> dict[int, RemoteNode]:
         """Where every rank is that another node reported."""
         return {rank: node for node in self.all() for rank in (*node.ranks, *node.states)}
+
+
+_LETTERS = {RankActivity.STOPPED: "T", RankActivity.DEAD: ""}
+
+
+def remote_sample(node: RemoteNode, rank: int) -> RankSample | None:
+    """None where the node never reported it."""
+    columns, ahead_ns = node.columns, node.ahead_ns or 0
+    if columns is None or rank not in columns.rank:
+        return None
+    at = columns.rank.index(rank)
+    view = RecordView(
+        RankIdentity(rank=rank),
+        beat_ns=_by_our_clock(columns.beat_ns[at], ahead_ns),
+        since_ns=_by_our_clock(columns.still_ns[at], ahead_ns),
+        phase=PHASES[columns.phase[at]],
+        steps=max(0, columns.step[at]),
+        step_source="guards" if columns.step[at] >= 0 else "none",
+        user=_place(columns.places[columns.place[at]]) if columns.place[at] >= 0 else CodeLine(),
+    )
+    label = columns.labels[columns.label[at]] if columns.label[at] >= 0 else ""
+    for marked, since_ns, at_most_ns in columns.marks:
+        if marked == rank and label:
+            view.mark = MarkedPhase(label, view.phase, _by_our_clock(since_ns, ahead_ns), at_most_ns)
+    return RankSample(view, _LETTERS.get(ACTIVITIES[columns.doing[at]], "S"))
+
+
+def _by_our_clock(at_ns: int, ahead_ns: int) -> int:
+    return at_ns - ahead_ns if at_ns > 0 else -1
+
+
+def _place(text: str) -> CodeLine:
+    file, _, line = text.rpartition(":")
+    return CodeLine(file, int(line) if line.isdecimal() else 0)
+
+
+MAX_ASKED = 16
+"""Nodes whose evidence is asked for, those of laggards first."""
+WITNESSES = 6
+"""So many others speak for thousands that wait; the verdict waits for all that is asked for."""
+_FIRST = 64
+
+
+def nodes_for_stall(roster: NodeRoster, snapshot: WaitSnapshot | None, now_ns: int) -> list[int]:
+    """Nodes to ask because ranks wait, or (None) because the job has ended."""
+    # Who left in order has nothing to tell; who failed left its evidence behind.
+    there = [node for node in roster.met() if node.silent_s(now_ns) is None and not node.exited_cleanly]
+    if len(there) <= MAX_ASKED or snapshot is None:
+        return [node.number for node in there[:MAX_ASKED]]
+    late, first = set(snapshot.laggards), set(snapshot.waiters[:_FIRST])
+
+    def worth(ranks: Iterable[int]) -> int:
+        return 2 if not late.isdisjoint(ranks) else 1 if not first.isdisjoint(ranks) else 0
+
+    worths = {node.number: worth(node.states) for node in there}
+    guilty = sum(value == 2 for value in worths.values())
+    most = min(MAX_ASKED, guilty + WITNESSES) if guilty else MAX_ASKED
+    return sorted(sorted(worths, key=lambda number: (-worths[number], number))[:most])
+
+
+def nodes_for_pace(roster: NodeRoster, slow: SlowestRank, now_ns: int) -> list[int]:
+    """The node with the slow rank, or another one to compare ours with; all where no rank is slow."""
+    there = [known.number for known in roster.met() if not known.over and known.quiet_s(now_ns) < QUIET_S]
+    return [known for known in there if slow.node in (None, known)][: MAX_ASKED if slow.rank is None else 1]
+
+
+FEW_SHARE = 0.02
+"""Of thousands of nodes so many are always late: they hold nothing up when their ranks cannot be to blame."""
+
+
+def newly_quiet(nodes: Sequence[RemoteNode], answers: Callable[[int], bool | None], now_ns: int) -> list[RemoteNode]:
+    """Nodes that have just fallen quiet: soon they are heard again, or known to be gone.
+
+    ``answers``: whether the machine of a node answers since then; None where that is not known.
+    """
+    quiet = [node for node in nodes if QUIET_S < node.quiet_s(now_ns) < DOUBT_S]
+    return [
+        node for node in quiet if node.silent_s(now_ns) is None or (node.reachable and answers(node.number) is None)
+    ]
+
+
+def could_change_blame(
+    unsure: Sequence[RemoteNode], nodes: Sequence[RemoteNode], states: Mapping[int, RankState]
+) -> bool:
+    """Whether what ``unsure`` nodes do now may change who is to blame. ``states``: of all ranks, as last heard.
+
+    It cannot where they are few, all their ranks waited when they were last heard, and a rank of another node stands
+    where it makes the others wait.
+    """
+    if not unsure:
+        return False
+    if len(unsure) > FEW_SHARE * len(nodes) or not all(node.states for node in unsure):
+        return True
+    ranks = {rank for node in unsure for rank in (*node.ranks, *node.states)}
+    waited = {rank for node in unsure for rank, state in node.states.items() if state.waits}
+    if ranks != waited:
+        return True
+    return not any(state.stuck and not state.waits for rank, state in states.items() if rank not in ranks)

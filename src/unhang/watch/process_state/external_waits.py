@@ -14,7 +14,7 @@ from pathlib import Path
 from stat import S_ISREG
 
 from unhang.knowledge.activities import activity_table
-from unhang.watch.process_state.proc_processes import read_process, started_s, stat_fields
+from unhang.watch.process_state.proc_processes import read_process, started_s, stat_fields, text_of
 from unhang.watch.process_state.sockets import PROC, connections_by_inode
 from unhang.wire.documents.bundle import EndedChild, ExternalWaits, HeldLock
 
@@ -52,7 +52,7 @@ def _peers(pid: int, proc: Path) -> list[str]:
 
 def _descriptors(pid: int, proc: Path) -> Iterator[int]:
     """Descriptors of the system call of the main thread: its first argument, or those of the list it polls."""
-    words = _text(proc / str(pid) / "syscall").split()
+    words = text_of(proc / str(pid) / "syscall").split()
     if len(words) < 4 or not words[0].isdigit():
         return
     first, second = int(words[1], 16), int(words[2], 16)
@@ -84,7 +84,7 @@ def _locks(pid: int, proc: Path, *, asks_again: bool) -> Iterator[HeldLock]:
     """The lock that the kernel lets the process wait for; else those of others to write a file that it has open itself,
     and lock files that others hold."""
     held: list[tuple[str, int, str, bool]] = []
-    for line in _text(proc / "locks").splitlines():
+    for line in text_of(proc / "locks").splitlines():
         words = line.replace("-> ", "").split()
         if len(words) < 6 or not words[4].isdigit():
             continue
@@ -143,7 +143,7 @@ def _path_of(pid: int, inode: str, proc: Path) -> str:
 def _ended_children(pid: int, proc: Path) -> Iterator[EndedChild]:
     """Children that have ended and that the process has not asked for; with the wait status where we may see it."""
     for task in _folders(proc / str(pid) / "task"):
-        for child in _text(task / "children").split():
+        for child in text_of(task / "children").split():
             fields = stat_fields(child, proc=proc)
             if fields[:1] == ["Z"] and len(fields) > 49:
                 status = int(fields[49])
@@ -154,9 +154,3 @@ def _folders(folder: Path) -> list[Path]:
     with suppress(OSError):
         return list(folder.iterdir())
     return []
-
-
-def _text(path: Path) -> str:
-    with suppress(OSError):
-        return path.read_text(errors="replace")
-    return ""

@@ -90,9 +90,14 @@ class ProcessTable:
 def stat_fields(pid: int | str, *, proc: Path = PROC) -> list[str]:
     """Fields of ``/proc/PID/stat`` from the state on (the command before them may hold anything); none where it is
     gone."""
+    return text_of(proc / str(pid) / "stat").rpartition(")")[2].split()
+
+
+def text_of(path: Path) -> str:
+    """What a file of ``/proc`` holds; empty where it is gone, or may not be read."""
     with suppress(OSError):
-        return (proc / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
-    return []
+        return path.read_text(errors="replace")
+    return ""
 
 
 def state_of(pid: int | str, *, proc: Path = PROC) -> str:
@@ -110,8 +115,7 @@ def children_of(pid: int, *, proc: Path = PROC) -> tuple[int, ...]:
     found: list[int] = []
     with suppress(OSError):
         for task in (proc / str(pid) / "task").iterdir():
-            with suppress(OSError, ValueError):
-                found += [int(word) for word in (task / "children").read_text().split()]
+            found += [int(word) for word in text_of(task / "children").split() if word.isdigit()]
     return tuple(sorted(found))
 
 
@@ -151,11 +155,10 @@ def read_environment(pid: int, *, proc: Path = PROC) -> Mapping[str, str] | None
 
 def pid_in_namespace(pid: int, *, proc: Path = PROC) -> int | None:
     """The number the process has in its own namespace, where that is not ours."""
-    with suppress(OSError):
-        for line in (proc / str(pid) / "status").read_text(errors="replace").splitlines():
-            if line.startswith("NSpid:"):
-                numbers = line.split()[1:]
-                return int(numbers[-1]) if len(numbers) > 1 else None
+    for line in text_of(proc / str(pid) / "status").splitlines():
+        if line.startswith("NSpid:"):
+            numbers = line.split()[1:]
+            return int(numbers[-1]) if len(numbers) > 1 else None
     return None
 
 
@@ -188,8 +191,7 @@ def _thread_names(pid: int, proc: Path) -> set[str]:
     names = set()
     with suppress(OSError):
         for task in (proc / str(pid) / "task").iterdir():
-            with suppress(OSError):
-                names.add((task / "comm").read_text(errors="replace").split("\n")[0])
+            names.add(text_of(task / "comm").split("\n")[0])
     return names
 
 
@@ -219,8 +221,7 @@ def path_in_container(pid: int, path: str | Path, *, proc: Path = PROC) -> Path:
 
 def started_s(process: Process, *, proc: Path = PROC) -> float | None:
     """When the process started, seconds since the epoch."""
-    with suppress(OSError, ValueError, IndexError):
-        for line in (proc / "stat").read_text().splitlines():
-            if line.startswith("btime "):
-                return int(line.split()[1]) + process.started_ticks / os.sysconf("SC_CLK_TCK")
+    for line in text_of(proc / "stat").splitlines():
+        if line.startswith("btime "):
+            return int(line.split()[1]) + process.started_ticks / os.sysconf("SC_CLK_TCK")
     return None

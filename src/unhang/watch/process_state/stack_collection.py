@@ -1,4 +1,5 @@
-"""One sample of a process, from the gentlest means to the last: py-spy, py-spy with C frames, ``/proc`` alone.
+"""One sample of a process, from the gentlest means to the last (py-spy, py-spy with C frames, ``/proc`` alone), and
+whether it got on between samples.
 
 ``--nonblocking`` reads the memory of a running process and never stops it. ``--native`` stops it for a moment; should
 py-spy die meanwhile, the process is set going again.
@@ -9,15 +10,17 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from unhang.evidence.items import StackDump
+from unhang.evidence.items import Frame, StackDump, ThreadStack
 from unhang.evidence.stacks.torn_stacks import is_torn
-from unhang.watch.process_state.proc_processes import stat_fields, state_of
+from unhang.facts.stacks.activity import activity_of
+from unhang.watch.process_state.proc_processes import stat_fields, state_of, text_of
 from unhang.watch.process_state.py_spy import HOPELESS, TOO_LONG, PySpyDump, dump_nonblocking, run_py_spy
 from unhang.watch.process_state.sockets import unanswered_addresses
 
@@ -162,15 +165,15 @@ def sample_kernel(pid: int, *, proc: Path = PROC) -> KernelSample:
     stat = stat_fields(pid, proc=task.parent)
     if len(stat) < 13:
         return KernelSample()
-    waits_in = _text(task / "wchan").strip()
+    waits_in = text_of(task / "wchan").strip()
     return KernelSample(
         state=stat[0],
         waits_in="" if waits_in == "0" else waits_in,
-        system_call=_text(task / "syscall").strip()[:200],
+        system_call=text_of(task / "syscall").strip()[:200],
         cpu_ticks=int(stat[11]) + int(stat[12]),
-        switches=_switches(_text(task / "status")),
+        switches=_switches(text_of(task / "status")),
         process_ticks=_ticks(stat_fields(pid, proc=proc)),
-        file_bytes=_file_bytes(_text(proc / str(pid) / "io")),
+        file_bytes=_file_bytes(text_of(proc / str(pid) / "io")),
         work_wakes=_work_wakes(proc / str(pid) / "task"),
     )
 
@@ -189,8 +192,8 @@ _WORKING_THREADS = ("pt_autograd", "pt_gloo_runloop")
 
 def _work_wakes(tasks: Path) -> int | None:
     with suppress(OSError):
-        threads = [task for task in tasks.iterdir() if _text(task / "comm").startswith(_WORKING_THREADS)]
-        return sum(_switches(_text(task / "status")) or 0 for task in threads) if threads else None
+        threads = [task for task in tasks.iterdir() if text_of(task / "comm").startswith(_WORKING_THREADS)]
+        return sum(_switches(text_of(task / "status")) or 0 for task in threads) if threads else None
     return None
 
 
@@ -202,13 +205,95 @@ def _switches(status: str) -> int | None:
     return None
 
 
-def _text(path: Path) -> str:
-    with suppress(OSError):
-        return path.read_text(errors="replace")
-    return ""
-
-
 def is_unhang_thread(dump: StackDump, thread: int) -> bool:
     """Whether a thread of ``dump`` is one of unhang's own."""
     found = dump.threads[thread]
     return found.name.startswith("unhang") or any(f.file.endswith(_OUR_FRAMES) for f in found.frames)
+
+
+BUSY_TICKS = 3
+BUSY_SHARE = 0.05
+"""Of one processor: who computes on one line uses more even on a crowded machine, who polls uses less."""
+FILE_BYTES = 1 << 16
+TICKS_A_SECOND = 100
+
+
+def has_moved(samples: Sequence[ProcessSample], *, waits_asleep: bool) -> bool | None:
+    """True: some sample differs from the one before. False: nothing differs. None: not sampled twice, or it stands on
+    one line and uses the processor, as waiting for a GPU does and computing too.
+
+    Args:
+        waits_asleep: a collective of this job waits without using the processor (no GPU): a thread that woke up in
+            between has come back to the same line, and one that is busy computes.
+    """
+    seen = [sample for sample in samples if sample.kernel.state]
+    if len(seen) < 2:
+        return None
+    answers = {_differs(a, b, waits_asleep=waits_asleep) for a, b in pairwise(seen)}
+    return True if True in answers else None if None in answers else False
+
+
+def is_idle(samples: Sequence[ProcessSample]) -> bool:
+    """Neither the processor nor files were used between the first sample and the last, as far as the kernel tells."""
+    seen = [sample for sample in samples if sample.kernel.state]
+    if len(seen) < 2:
+        return False
+    first, last = seen[0].kernel, seen[-1].kernel
+    busy = _more(first.process_ticks, last.process_ticks, BUSY_TICKS)
+    return not busy and not _more(first.file_bytes, last.file_bytes, FILE_BYTES)
+
+
+def _differs(first: ProcessSample, second: ProcessSample, *, waits_asleep: bool) -> bool | None:
+    if first.kernel.state in "Tt" and second.kernel.state in "Tt":
+        return False
+    if first.dump is None or second.dump is None:
+        worked = _more(first.kernel.cpu_ticks, second.kernel.cpu_ticks, BUSY_TICKS)
+        return worked or first.kernel.system_call != second.kernel.system_call
+    before, after = _training(first.dump), _training(second.dump)
+    if before is None or after is None or _place(before) != _place(after):
+        return True
+    if _more(first.kernel.work_wakes, second.kernel.work_wakes, 1):
+        return True
+    if after.name != "MainThread":
+        return False  # what the kernel counted is the main thread's
+    if waits_asleep and _inside_torch(after) and _woke(first, second):
+        return True
+    if _computes(first, second):
+        return True if waits_asleep else None
+    return False
+
+
+def _training(dump: StackDump) -> ThreadStack | None:
+    """The thread that issues collectives: others (a progress bar, a thread that reports) go on while it waits."""
+    own = tuple(thread for number, thread in enumerate(dump.threads) if not is_unhang_thread(dump, number))
+    activity, _ = activity_of(replace(dump, threads=own), {})
+    return activity.thread if activity is not None else None
+
+
+def _place(thread: ThreadStack) -> tuple[str, tuple[Frame, ...]]:
+    """Its Python frames; C frames are in only some of the samples."""
+    return thread.thread_id, tuple(frame for frame in thread.frames if not frame.native and frame.line is not None)
+
+
+def _inside_torch(thread: ThreadStack) -> bool:
+    """It waits in torch, not in a loop of the user's own that looks again every so often."""
+    frames = [frame for frame in thread.frames if not frame.native]
+    return bool(frames) and "/torch/" in frames[0].file
+
+
+def _woke(first: ProcessSample, second: ProcessSample) -> bool:
+    before, after = first.kernel.switches, second.kernel.switches
+    if before is None or after is None:
+        return False
+    # a loader's queue is looked at again every five seconds, which is no progress
+    return after - before >= max(2.0, second.at_s - first.at_s)
+
+
+def _computes(first: ProcessSample, second: ProcessSample) -> bool:
+    """The main thread used a good part of a processor."""
+    wanted = BUSY_SHARE * (second.at_s - first.at_s) * TICKS_A_SECOND
+    return _more(first.kernel.cpu_ticks, second.kernel.cpu_ticks, max(BUSY_TICKS, wanted))
+
+
+def _more(before: int | None, after: int | None, least: float) -> bool:
+    return before is not None and after is not None and after - before >= least

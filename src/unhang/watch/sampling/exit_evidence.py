@@ -10,7 +10,7 @@ from pathlib import Path
 
 from unhang.watch import private_files
 from unhang.watch.job.job_ranks import JobRank
-from unhang.watch.process_state.recorded_stack import recorded_stack
+from unhang.watch.process_state.py_spy import recorded_stack
 
 MAX_BYTES = 4 << 20
 

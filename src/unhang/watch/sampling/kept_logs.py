@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -20,14 +21,14 @@ def keep_logs(job_outputs: Mapping[str, str], members: Mapping[int, JobRank], fo
     for stream, path in job_outputs.items():
         name = "launcher.log" if stream == "stderr" else "launcher.stdout.log"
         if path not in kept:
-            _copy_tail(Path(path), folder / "logs" / name)
+            copy_tail(Path(path), folder / "logs" / name)
         kept.add(path)
     for _, member in sorted(members.items()):
         me = member.view.identity
         local = me.local_rank if me.local_rank >= 0 else me.rank
         for stream, path in member.outputs.items():
             if path not in kept:
-                _copy_tail(Path(path), folder / "logs" / f"attempt_{me.attempt}" / str(local) / f"{stream}.log")
+                copy_tail(Path(path), folder / "logs" / f"attempt_{me.attempt}" / str(local) / f"{stream}.log")
             kept.add(path)
 
 
@@ -51,16 +52,20 @@ def cut_logs(records: Path) -> list[str]:
     return sorted(path.name.removesuffix(_CUT).replace("!", "/") for path in records.glob(f"*{_CUT}"))
 
 
-def _copy_tail(source: Path, target: Path) -> None:
+def copy_tail(source: Path, target: Path) -> None:
+    """Keep the end of a log, without secrets. Opening a pipe or a terminal could take input away from the job: only
+    regular files, looked at first."""
     with suppress(OSError):
-        if source.resolve() == target.resolve():
+        seen = source.stat()
+        if not stat.S_ISREG(seen.st_mode) or source.resolve() == target.resolve():
             return
-        with source.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - LOG_BYTES))
+        descriptor = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return
+            file.seek(max(0, seen.st_size - LOG_BYTES))
             data = file.read(LOG_BYTES)
-        if size > LOG_BYTES:
+        if seen.st_size > LOG_BYTES:
             data = data.partition(b"\n")[2]
         private_files.write_text(target, data)
-        times = source.stat()
-        os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))
+        os.utime(target, ns=(seen.st_atime_ns, seen.st_mtime_ns))

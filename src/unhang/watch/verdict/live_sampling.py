@@ -5,20 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 from unhang.watch import private_files
-from unhang.watch.dump_requests import ask_dumps
+from unhang.watch.dump_requests import ask_dumps, keep_as_earlier_dumps
 from unhang.watch.job.job_ranks import JobRank
 from unhang.watch.job.wait_detection import IDLE_SHARE
 from unhang.watch.process_state.external_waits import find_external_waits
 from unhang.watch.process_state.proc_processes import children_of
-from unhang.watch.process_state.progress_between_samples import has_moved, is_idle
-from unhang.watch.process_state.py_spy import dump_stacks, same_place
-from unhang.watch.process_state.recorded_stack import complete_from_record, recorded_stack
+from unhang.watch.process_state.py_spy import complete_from_record, dump_stacks, recorded_stack, same_place
 from unhang.watch.process_state.sockets import SendQueues, unanswered_addresses
-from unhang.watch.process_state.stack_collection import KernelSample, ProcessSample, resume_if_stopped, sample_kernel
+from unhang.watch.process_state.stack_collection import (
+    KernelSample,
+    ProcessSample,
+    has_moved,
+    is_idle,
+    resume_if_stopped,
+    sample_kernel,
+)
 from unhang.watch.verdict.evidence_request import DEFAULT_SAMPLES, EvidenceRequest, SampleResult
 from unhang.wire.record import read_record, record_path
 from unhang.wire.record_views import RecordView
@@ -54,7 +58,7 @@ def sample_live_ranks(request: EvidenceRequest, folder: Path, stacks: Path, take
         _write_stacks(stacks, earlier, living, sample=number)
         asked.wait(STACKS_LIMIT_S if request.with_stacks else DUMP_LIMIT_S)
         if request.earlier_dumps and number == 1:
-            _keep_as_earlier_dumps(folder)
+            keep_as_earlier_dumps(folder)
             asked = _DumpRequest(request, living, taken)
         if taken.queues is not None:
             taken.queues.watch(request.sample_pause_s)
@@ -168,13 +172,6 @@ class _DumpRequest:
 
     def _served(self, view: RecordView) -> int:
         return view.stacks_served if self._order.with_stacks else view.dump_served
-
-
-def _keep_as_earlier_dumps(folder: Path) -> None:
-    for path in sorted((folder / "dumps").glob("rank_*")):
-        private_files.make_folder(folder / "dumps" / "earlier")
-        with suppress(OSError):
-            path.replace(folder / "dumps" / "earlier" / path.name)
 
 
 def _stacks(

@@ -1,4 +1,7 @@
-"""Whether another machine answers at all: a connection, or a refusal. Nothing is sent."""
+"""Whether another machine answers at all (a connection, or a refusal), and at which of our addresses it sees us.
+
+Nothing is sent.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 
 PORTS = (9, 22)
 """Usually closed or open; both are an answer."""
@@ -73,3 +77,13 @@ class ReachabilityProbe:
                 self.ever_answered.add(node)
         finally:
             self._running -= 1
+
+
+def own_address(address: str, port: int) -> str:
+    """Empty where there is no way there, or no address."""
+    with suppress(OSError):
+        family, kind, *_, target = socket.getaddrinfo(address or "192.0.2.1", port or 9, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as asking:
+            asking.connect(target)
+            return str(asking.getsockname()[0])
+    return ""

@@ -32,8 +32,7 @@ from unhang.watch.nodes.transport.mailbox import (
     request_mailbox,
     state_mailbox,
 )
-from unhang.watch.nodes.transport.own_address import own_address
-from unhang.watch.nodes.transport.reachability import ReachabilityProbe
+from unhang.watch.nodes.transport.reachability import ReachabilityProbe, own_address
 from unhang.watch.nodes.transport.signed_values import SignedValues
 
 POLL_S = 0.05
