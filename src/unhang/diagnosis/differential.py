@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from msgspec import convert
 
@@ -17,14 +17,14 @@ from unhang.diagnosis.ruled_out import excluded_causes
 from unhang.facts.incident_features import incident_features
 from unhang.facts.model import Facts
 from unhang.findings import Candidate, Cause, Certainty, Finding, Grade, KnownIncident, Severity, Status, Verdict
-from unhang.knowledge.known_incidents.incident_counts import CauseShare, cause_shares
-from unhang.knowledge.known_incidents.incidents import Operation, StallSituation
-from unhang.knowledge.known_incidents.similar_incidents import similar_incidents
 from unhang.knowledge.reasoning_rows import cause_rows, feature_rows
 from unhang.knowledge.thresholds import threshold, whole_threshold
 from unhang.knowledge.words import text_of
 from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, unseeded_splits
 from unhang.sentences import Text, say
+
+if TYPE_CHECKING:
+    from unhang.knowledge.known_incidents.incident_counts import CauseShare
 
 MAX_CANDIDATES = 3
 MIN_SHARE = threshold("differential.min_share")
@@ -55,6 +55,8 @@ def lead_with_candidates(facts: Facts, verdict: Verdict) -> Verdict:
         return verdict  # counted were stalls and crashes: of a job that only slows down they say nothing
     if facts.manifests:
         return verdict  # counted were logs: of a job that was sampled, longer sampling tells more
+    from unhang.knowledge.known_incidents.incident_counts import cause_shares  # most verdicts do without
+
     told = _without(excluded_causes(facts), cause_shares(features_of(facts, verdict.findings)))
     candidates = _candidates(told, _source_suspects(facts))
     alike = _alike(facts, verdict.findings[0])
@@ -119,7 +121,7 @@ def _reasons(share: CauseShare) -> Iterator[Text]:
 
 def feature_text(feature: str) -> Text | None:
     """``feature`` in words; None for one that only counts."""
-    rows = feature_rows()
+    rows = feature_rows().said
     kind, _, value = feature.partition(":")
     phrase = rows.get(feature) or rows.get(f"{kind}:")
     return None if phrase is None else text_of(phrase, {"value": value})
@@ -127,6 +129,9 @@ def feature_text(feature: str) -> Text | None:
 
 def _alike(facts: Facts, finding: Finding) -> tuple[KnownIncident, ...]:
     """Of the incident library, by the words of the finding and of what it quotes."""
+    from unhang.knowledge.known_incidents.incidents import Operation, StallSituation
+    from unhang.knowledge.known_incidents.similar_incidents import similar_incidents
+
     shown = incident_features(facts)
     operation = next((name.removeprefix("op:") for name in sorted(shown) if name.startswith("op:")), "unknown")
     known = {

@@ -17,8 +17,8 @@ from unhang.facts.laggard.work_spanning_timeout import DEFAULT_LIMITS_S, absent_
 from unhang.facts.logs.waits_in_logs import LoggedWaits, logged_waits
 from unhang.facts.model import Facts
 from unhang.knowledge import numbers
-from unhang.knowledge.known_incidents.incident_counts import STACKS, WORK_WORDS
 from unhang.knowledge.messages import message_row
+from unhang.knowledge.reasoning_rows import feature_rows
 from unhang.knowledge.thresholds import whole_threshold
 from unhang.late_pattern import late_pattern
 
@@ -100,7 +100,7 @@ def _features_of_lines(facts: Facts) -> Iterator[str]:
 
 def _works_in(line: LastLine) -> tuple[str, ...]:
     text = line.text[:500]
-    return tuple(work for work, pattern in _patterns(WORK_WORDS) if pattern.search(text))
+    return tuple(work for work, pattern in _work() if pattern.search(text))
 
 
 def _features_of_messages(facts: Facts) -> Iterator[str]:
@@ -135,9 +135,15 @@ def _features_of_environment(facts: Facts) -> Iterator[str]:
         )
     )
     low = texts.lower()
-    yield from (f"with:{name}" for name, pattern in _patterns(STACKS) if name in low and pattern.search(texts))
+    yield from (f"with:{name}" for name, pattern in _programs() if name in low and pattern.search(texts))
 
 
 @cache
-def _patterns(words: tuple[tuple[str, str], ...]) -> tuple[tuple[str, re.Pattern[str]], ...]:
-    return tuple((name, late_pattern(expression, re.IGNORECASE)) for name, expression in words)
+def _work() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple((name, late_pattern(words, re.IGNORECASE)) for name, words in feature_rows().work.items())
+
+
+@cache
+def _programs() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    names = feature_rows().programs
+    return tuple((name, late_pattern(rf"(?<![a-z]){name}(?![a-z])", re.IGNORECASE)) for name in names)

@@ -56,6 +56,15 @@ class GradeRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     not_whole: Certainty
 
 
+class FeatureRows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``programs``: names of programs, ways and cards. ``work``: expressions by the work that they tell of. ``said``: a
+    feature in words, by its name or, with a colon at the end, by how its name begins."""
+
+    programs: tuple[str, ...]
+    work: Mapping[str, str]
+    said: Mapping[str, Phrase]
+
+
 @cache
 def cause_rows() -> Mapping[Cause, CauseRow]:
     """Every cause, in the order of precedence.
@@ -79,9 +88,9 @@ def grade_rows() -> Mapping[Grade, GradeRow]:
 
 
 @cache
-def feature_rows() -> Mapping[str, Phrase]:
-    """What a feature is in words, by its name or, with a colon at the end, by how its name begins."""
-    return read_typed("reasoning/features.toml", dict[str, Phrase])
+def feature_rows() -> FeatureRows:
+    """What features are made of, and how they are said."""
+    return read_typed("reasoning/features.toml", FeatureRows)
 
 
 @cache

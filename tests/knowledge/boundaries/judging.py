@@ -9,6 +9,7 @@ from tests.knowledge.boundaries.logs import facts_of, timeout
 from unhang.diagnosis import differential
 from unhang.diagnosis.diagnose import diagnose
 from unhang.findings import Candidate
+from unhang.knowledge.known_incidents import incident_counts
 from unhang.knowledge.known_incidents.incident_counts import CauseShare
 
 
@@ -16,7 +17,7 @@ def candidates(*shares: CauseShare) -> tuple[Candidate, ...]:
     """The candidates of a stall that nothing explains, where known incidents had these shares."""
     facts = facts_of(timeout(1))
     verdict = diagnose(facts)
-    with patch.object(differential, "cause_shares", lambda _features: shares):
+    with patch.object(incident_counts, "cause_shares", lambda _features: shares):
         return differential.lead_with_candidates(facts, verdict).differential
 
 

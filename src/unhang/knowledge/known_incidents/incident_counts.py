@@ -18,36 +18,6 @@ from unhang.findings import Cause
 from unhang.knowledge.known_incidents.base_rates import library_shares
 from unhang.knowledge.tables import read_text
 
-WORK_WORDS: tuple[tuple[str, str], ...] = (
-    ("save", r"\bsav(?:e|ing|ed)\b|checkpoint.{0,20}(?:to|writ)|state.?dict|保存"),
-    ("eval", r"evaluat|validat|\beval\b|\bval\b|predict|\btest(?:ing)?\b|inference|generat|评估|验证"),
-    (
-        "data",
-        r"token|preproc|\bmap\b|dataset|loading data|shard|filter|pack|cache|download|fetch|parquet|\.tar|cluster|数据",
-    ),
-    ("end", r"training (?:is )?(?:complete|finish|done|end)|finished|\bdone\b|stopping|train_runtime|max_\w+s|完成"),
-    ("step", r"\b(?:step|iter|iteration|epoch|batch)\b|it/s|s/it|loss"),
-    ("compile", r"compil|inductor|dynamo|graph captur|cuda graph|warm.?up"),
-    (
-        "model",
-        r"load(?:ing|ed) (?:checkpoint|model|weights|pipeline|text)|checkpoint shards|from_pretrained|weights|加载模型",
-    ),
-    ("start", r"init|rendezvous|nccl version|bootstrap|world.?size|master|backend|connect|launch|start|启动"),
-    ("stand", r"\b(?:hangs?|stuck|freezes|stops) (?:here|forever|at this)|^\^C|no (?:further|more) output|卡住|卡在"),
-    ("serve", r"request|prompt|throughput|kv cache|engine|/v1/|server"),
-)
-"""Words by which an ordinary line speaks of some work; looked for in this order."""
-STACKS: tuple[tuple[str, str], ...] = tuple(
-    (name, rf"(?<![a-z]){name}(?![a-z])")
-    for name in (
-        "deepspeed", "accelerate", "lightning", "transformers", "trl", "megatron", "nemo", "fsdp", "ray", "verl",
-        "vllm", "sglang", "horovod", "jax", "kubectl", "slurm", "srun", "mpirun", "torchrun", "hccl", "ascend", "gloo",
-        "rccl", "xla", "docker", "pod", "grpo", "zero", "moe", "expert", "pipeline", "infiniband", "roce", "efa",
-        "nvlink", "4090", "3090", "a6000", "h100", "a100", "fused", "webdataset", "streaming", "sampler",
-    )
-)  # fmt: skip
-"""Programs, ways and cards, by the word that names them."""
-
 MAX_FEATURES = 10
 """So many features of a log are weighed: those that change the odds most. More repeat each other."""
 FEATURE_WEIGHT = 0.5
