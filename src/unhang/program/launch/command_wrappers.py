@@ -15,7 +15,7 @@ from unhang.program.launch.python_commands import program_words
 from unhang.program.launch.shell.partly_known_text import is_known
 from unhang.program.launch.shell.session import MAX_DEPTH, FollowSession, StartedCommand
 from unhang.program.launch.shell.state import OuterLauncher, ShellState
-from unhang.program.launch.shell.statements import read_script, read_text
+from unhang.program.launch.shell.statements import read_script
 from unhang.program.launch.slurm_scripts import follow_sbatch
 from unhang.sentences import Text, say
 
@@ -52,7 +52,7 @@ def _follow(session: FollowSession, command: StartedCommand) -> StartedCommand |
             break
         rest = _unwrapped(session, state, wrapper, rest, source)
         if wrapper.joined:
-            read_text(session, state, " ".join(rest), source)
+            read_script(session, state, " ".join(rest), source or _TYPED)
             return None
         if wrapper.python and rest and rest[0].endswith(".py"):
             rest = ["python", *rest]
@@ -75,7 +75,7 @@ def _last(session: FollowSession, command: StartedCommand, *, is_launched: bool)
     path, name = state.place(first), posixpath.basename(first)
     text = session.read(path) if ("/" in first or first.endswith(".sh")) and not first.endswith(".py") else None
     if text is not None and _is_shell(first, text):
-        read_script(session, state.child(first, rest), path, text)
+        read_script(session, state.child(first, rest), text, Source(path))
         return None
     found = program_words(session, command, text)
     behind = rest[rest.index("--") + 1 :] if "--" in rest else []
@@ -128,22 +128,22 @@ def _assigned(state: ShellState, words: list[str], source: Source | None) -> lis
 
 def _follow_shell(session: FollowSession, command: StartedCommand) -> None:
     """``bash -x run.sh ARGS``, ``sh -c TEXT``, ``bash < job.sh``."""
-    state, source, (shell, *rest) = command.state, command.source, command.words
+    state, source, (shell, *rest) = command.state, command.source or _TYPED, command.words
     while rest and rest[0].startswith(("-", "+")) and not rest[0].endswith("c"):
         rest = rest[2 if rest[0] in ("-o", "-O", "--rcfile", "--init-file") else 1 :]
     if rest and rest[0].startswith("-"):
         inner = state.child("", rest[3:])
         inner.script = rest[2] if len(rest) > 2 else posixpath.basename(shell)
-        read_text(session, inner, rest[1] if len(rest) > 1 else "", source)
+        read_script(session, inner, rest[1] if len(rest) > 1 else "", source)
     elif rest:
         path = state.place(rest[0])
         text = session.read(path)
         if text is None:
-            session.note(_absent(session, path), source)
+            session.note(_absent(session, path), command.source)
         else:
-            read_script(session, state.child(rest[0], rest[1:]), path, text)
+            read_script(session, state.child(rest[0], rest[1:]), text, Source(path))
     elif command.stdin is not None:
-        read_text(session, state.child("", []), command.stdin, source)
+        read_script(session, state.child("", []), command.stdin, source)
 
 
 def _unwrapped(

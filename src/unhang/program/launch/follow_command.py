@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from unhang.host.machine import Machine
@@ -19,7 +19,7 @@ from unhang.sentences import say
 
 MAX_NOTES, MAX_OTHERS, MAX_NAMES = 12, 3, 4
 _WEIGHT = {"torchrun": 3, "accelerate": 3, "deepspeed": 3, "llamafactory": 3, "composer": 3, "tune": 3, "colossalai": 3}
-_RENDEZVOUS_VARIABLES = ("MASTER_", "WORLD_SIZE", "RANK", "NODE_RANK", "PYTHONPATH", "CUDA_", "NPROC")
+_RENDEZVOUS = ("MASTER_", "WORLD_SIZE", "RANK", "NODE_RANK", "PYTHONPATH", "CUDA_", "NPROC")
 
 
 def follow_command(machine: Machine, plan: PlannedJob) -> tuple[Machine, PlannedJob]:
@@ -28,50 +28,56 @@ def follow_command(machine: Machine, plan: PlannedJob) -> tuple[Machine, Planned
         return machine, plan
     session = FollowSession(machine)
     inherited = {name: ShellVariable(value, INHERITED, exported=True) for name, value in machine.environment.items()}
-    starts = find_starts(session, StartedCommand(plan.command, ShellState(inherited), None))
-    start = choose_training_start(session, starts)
-    if start is None:
+    starts = [
+        (start, parse_command(_written(session, (*_outer(start), *start.words))))
+        for start in find_starts(session, StartedCommand(plan.command, ShellState(inherited), None))
+    ]
+    if not starts:
         ends = (NotUnderstood(say("the script ends itself here, as it is started"), one) for one in session.exits[-1:])
         none = NotUnderstood(say("no program of Python was found that it starts"))
         return machine, replace(plan, followed=FollowedLaunch(not_understood=_fewer([*session.notes, *ends, none])))
-    told = _followed(session, start, starts)
+    start, launch = max(starts, key=lambda one: _weight(one[1]))  # of several alike, the first
+    told = _followed(session, start, _others(launch, starts))
     kept = {name: one.value for name, one in start.state.variables.items() if one.source == INHERITED}
     environment = {name: value for name, value in kept.items() if isinstance(value, str)}
     environment.update({name: setting.value for name, setting in told.environment.items()})
-    words = tuple(session.parts.as_written(word) for word in (*_outer(start), *_with_files(session, start)))
+    words = _written(session, (*_outer(start), *_with_files(session, start)))
     return machine.for_job(told.folder, environment), replace(plan, command=words, followed=told)
 
 
-def choose_training_start(session: FollowSession, starts: Sequence[StartedCommand]) -> StartedCommand | None:
-    """The start that trains: a launcher of several processes before a program alone, the first of its kind."""
-    return max(starts, key=lambda start: _weight(session, start), default=None)
+def _written(session: FollowSession, words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(map(session.parts.as_written, words))
 
 
-def _weight(session: FollowSession, start: StartedCommand) -> int:
-    launch = parse_command([session.parts.as_written(word) for word in (*_outer(start), *start.words)])
+def _weight(launch: Launch) -> int:
+    """A launcher of several processes trains, rather than a program alone."""
     return _WEIGHT.get(launch.launcher, 2 if launch.outer else 1)
 
 
-def _followed(session: FollowSession, start: StartedCommand, starts: Sequence[StartedCommand]) -> FollowedLaunch:
+def _followed(session: FollowSession, start: StartedCommand, others: Iterable[NotUnderstood]) -> FollowedLaunch:
     state = start.state
     environment, unknown = {}, {}
-    for name, one in state.variables.items():
-        if not one.exported or not isinstance(one.value, str) or one.source == INHERITED:
-            continue
-        if is_known(one.value):
-            path = one.source.path
-            environment[name] = VariableSetting(name, one.value, path, one.source.line)
+    set_here = {name: one for name, one in state.variables.items() if one.exported and one.source != INHERITED}
+    values = {name: one.value for name, one in set_here.items() if isinstance(one.value, str)}
+    for name, value in values.items():
+        source = set_here[name].source
+        if is_known(value):
+            environment[name] = VariableSetting(name, value, source.path, source.line)
         else:
-            unknown[name] = one.source
+            unknown[name] = source
+    asked = [one for one in values.items() if comparable_variables({one[0]: ""}) or one[0].startswith(_RENDEZVOUS)]
+    conditions = (
+        NotUnderstood(
+            say("whether the program is started as told here depends on a condition that only running tells"), source
+        )
+        for source in dict.fromkeys(state.conditions)
+    )
+    named, variables = _unknown(session, _by_name(start.words)), _unknown(session, asked)
+    notes = _fewer([*session.notes, *named, *conditions, *variables, *others])
     folder = state.folder if is_known(state.folder) else ""
-    notes = [
-        *session.notes,
-        *_of_start(session, start),
-        *_of_variables(session, start),
-        *_others(session, start, starts),
-    ]
-    trail = tuple(session.parts.as_written(step) for step in state.trail)
-    return FollowedLaunch(environment, unknown, folder, trail, start.source, state.image, _fewer(notes))
+    return FollowedLaunch(
+        environment, unknown, folder, _written(session, state.trail), start.source, state.image, notes
+    )
 
 
 def _fewer(notes: Sequence[NotUnderstood]) -> tuple[NotUnderstood, ...]:
@@ -98,62 +104,43 @@ def _outer(start: StartedCommand) -> list[str]:
     outers = [one for one in start.state.outer if one.name not in ("sbatch", "salloc")]
     if not outers:
         return []
-    options: dict[str, str] = {}
-    for one in start.state.outer:
-        options.update(one.options)
+    options = {name: value for one in start.state.outer for name, value in one.options.items()}
     kept = [f"--{name}={value}" for name, value in options.items() if " " not in name]
     return [outers[-1].name, *kept, "--"] if kept else [outers[-1].name]
 
 
-def _of_start(session: FollowSession, start: StartedCommand) -> Iterator[NotUnderstood]:
-    """Words of the command that only running tells, each reason once, and conditions it depends on."""
-    words = start.words
+def _by_name(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Words of the command, by the option they belong to; without a name where there is none."""
+    for before, word in zip(("", *words), words, strict=False):
+        name, sign, _ = word.partition("=")
+        option = before if before.startswith("-") and is_known(before) else ""
+        yield name if sign and is_known(name) else option, word
+
+
+def _unknown(session: FollowSession, texts: Iterable[tuple[str, str]]) -> Iterator[NotUnderstood]:
+    """``--nnodes, --node_rank $NODES: …``: what only running tells of ``texts``; the same reason is told once."""
     named: dict[UnknownPart, list[str]] = {}
-    for at, word in enumerate(words):
-        for part in session.parts.inside(word):
-            name, sign, _ = word.partition("=")
-            before = words[at - 1] if at and words[at - 1].startswith("-") and is_known(words[at - 1]) else ""
-            named.setdefault(part, []).append(name if sign and is_known(name) else before or part.text)
-    yield from _joined(named)
-    for source in dict.fromkeys(start.state.conditions):
-        because = say("whether the program is started as told here depends on a condition that only running tells")
-        yield NotUnderstood(because, source)
-
-
-def _of_variables(session: FollowSession, start: StartedCommand) -> Iterator[NotUnderstood]:
-    named: dict[UnknownPart, list[str]] = {}
-    for name, one in start.state.variables.items():
-        told = isinstance(one.value, str) and (
-            comparable_variables({name: ""}) or name.startswith(_RENDEZVOUS_VARIABLES)
-        )
-        if one.exported and told and isinstance(one.value, str):
-            for part in session.parts.inside(one.value):
-                named.setdefault(part, []).append(name)
-    yield from _joined(named)
-
-
-def _joined(named: Mapping[UnknownPart, Sequence[str]]) -> Iterator[NotUnderstood]:
-    """``--nnodes, --node_rank $NODES: …``; the same reason is told once."""
+    for name, text in texts:
+        for part in session.parts.inside(text):
+            named.setdefault(part, []).append(name)
     for part, names in named.items():
-        once = list(dict.fromkeys(name for name in names if name != part.text))
+        once = list(dict.fromkeys(name for name in names if name not in ("", part.text)))
         more = f" (+{len(once) - MAX_NAMES})" if len(once) > MAX_NAMES else ""
         what = " ".join([*([", ".join(once[:MAX_NAMES]) + more] if once else []), part.text])
         yield NotUnderstood(say("{what}: {because}", what=what, because=part.because), part.source)
 
 
-def _others(session: FollowSession, start: StartedCommand, starts: Sequence[StartedCommand]) -> Iterator[NotUnderstood]:
+def _others(launch: Launch, starts: Sequence[tuple[StartedCommand, Launch]]) -> Iterator[NotUnderstood]:
     """Programs of the same kind that the scripts start as well."""
-    weight = _weight(session, start)
-    seen = {_program(session, start)}
-    for other in starts:
-        program = _program(session, other)
-        if _weight(session, other) == weight and program not in seen and len(seen) <= MAX_OTHERS:
+    seen = {_program(launch)}
+    for other, of_other in starts:
+        program = _program(of_other)
+        if _weight(of_other) == _weight(launch) and program not in seen and len(seen) <= MAX_OTHERS:
             seen.add(program)
             yield NotUnderstood(
                 say("it starts {program} as well, which was not looked at", program=program), other.source
             )
 
 
-def _program(session: FollowSession, start: StartedCommand) -> str:
-    launch: Launch = parse_command([session.parts.as_written(word) for word in start.words])
+def _program(launch: Launch) -> str:
     return posixpath.normpath(launch.program) if launch.program.endswith(".py") else launch.program

@@ -13,7 +13,7 @@ from unhang.program.launch.command_words import plain_name, read_options
 from unhang.program.launch.shell.partly_known_text import is_known
 from unhang.program.launch.shell.session import FollowSession, StartedCommand
 from unhang.program.launch.shell.state import OuterLauncher, ShellState
-from unhang.program.launch.shell.statements import read_script, read_text
+from unhang.program.launch.shell.statements import read_script
 from unhang.sentences import say
 
 _LINE = re.compile(r"#SBATCH\s+(.*)")
@@ -26,7 +26,7 @@ def follow_sbatch(session: FollowSession, command: StartedCommand) -> None:
     options, rest = _options(command.words[1:])
     if "wrap" in options:
         _as_job(state, {}, options)
-        read_text(session, state, options["wrap"], source)
+        read_script(session, state, options["wrap"], source or Source("command"))
         return
     text = session.read(state.place(rest[0])) if rest and is_known(rest[0]) else command.stdin
     name = rest[0] if rest else ""
@@ -36,7 +36,7 @@ def follow_sbatch(session: FollowSession, command: StartedCommand) -> None:
     child = state.child(name, rest[1:])
     child.trail = (*state.trail, f"sbatch {name}".strip())
     _as_job(child, _sbatch_options(text), options)
-    read_script(session, child, state.place(name) if name else "sbatch", text)
+    read_script(session, child, text, Source(state.place(name) if name else "sbatch"))
 
 
 def _sbatch_options(text: str) -> dict[str, str]:

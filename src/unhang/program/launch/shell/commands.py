@@ -9,7 +9,7 @@ from typing import Any
 from unhang.findings import Source
 from unhang.program.launch.shell.builtins import builtin
 from unhang.program.launch.shell.partly_known_text import is_known
-from unhang.program.launch.shell.session import MAX_DEPTH, FollowSession, ScriptFrame, StartedCommand
+from unhang.program.launch.shell.session import MAX_DEPTH, FollowSession, Run, ScriptFrame, StartedCommand
 from unhang.program.launch.shell.state import ShellState
 from unhang.program.launch.shell.syntax import first_error, parse_script
 from unhang.program.launch.shell.words import expand_heredoc, expand_text, expand_words
@@ -19,8 +19,9 @@ _OF_ITS_OWN = ("variable_assignment", "herestring_redirect", "file_redirect")
 _BEHIND = ("pipeline", "compound_statement", "subshell", "list", "command")
 
 
-def run_script(session: FollowSession, state: ShellState, run: Any, path: str, script: str, line: int | None) -> Any:
-    """Go through ``script``, which is the file at ``path``, or stands in its ``line``."""
+def run_script(session: FollowSession, state: ShellState, run: Run, script: str, source: Source) -> bool | None:
+    """Go through ``script``, which is the file of ``source``, or a text in its line."""
+    path = source.path
     tree, code, trouble = parse_script(script.encode("utf-8", "replace"))
     if trouble is not None:
         session.note(trouble, Source(path))
@@ -28,7 +29,7 @@ def run_script(session: FollowSession, state: ShellState, run: Any, path: str, s
     if state.depth >= MAX_DEPTH:
         session.note(say("scripts that start each other, more than {count} deep", count=MAX_DEPTH), Source(path))
         return None
-    frame = ScriptFrame(session, state, path, code, run, line=line)
+    frame = ScriptFrame(session, state, path, code, run, line=source.line)
     torn = first_error(tree)
     if torn is not None:
         session.note(say("this could not be read as shell, so what follows may be wrong"), frame.source(torn))
@@ -181,8 +182,7 @@ def _eval(frame: ScriptFrame, text: str, source: Source) -> bool | None:
     if not is_known(text.partition(" ")[0]):
         written = frame.session.parts.as_written(text)
         frame.session.note(say("eval of a text that only running tells: {text}", text=written), source)
-    done: bool | None = run_script(frame.session, frame.state, frame.run, source.path, text, source.line)
-    return done
+    return run_script(frame.session, frame.state, frame.run, text, source)
 
 
 def _source(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
@@ -196,7 +196,7 @@ def _source(frame: ScriptFrame, words: list[str], source: Source) -> bool | None
         return None
     kept = frame.state.arguments
     frame.state.arguments = words[1:] or kept
-    done: bool | None = run_script(frame.session, frame.state, frame.run, path, text, None)
+    done = run_script(frame.session, frame.state, frame.run, text, Source(path))
     _returned(frame, kept)
     return done
 

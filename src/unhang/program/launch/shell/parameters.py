@@ -16,7 +16,7 @@ from unhang.sentences import say
 
 Text = Callable[[ScriptFrame, Any], str]
 _OF_SCHEDULER = (("SLURM_", ("srun", "sbatch", "salloc")), ("OMPI_", ("mpirun",)), ("PMI_", ("mpirun",)))
-_CHANGES_ITSELF = frozenset(("$", "!", "RANDOM", "SECONDS", "LINENO", "-", "_"))
+_CHANGES_ITSELF = frozenset(("$", "!", "RANDOM", "SECONDS", "LINENO", "OLDPWD", "-", "_"))
 _DEFAULT = {"-", "=", "+", "?"}
 _CHANGING = {"#", "##", "%", "%%", "/", "//", "^", "^^", ",", ",,", ":"}
 MAX_MATCHED = 4096
@@ -95,7 +95,6 @@ _SPECIAL: dict[str, Callable[[ScriptFrame], ShellValue]] = {
     "?": lambda frame: "0",  # noqa: ARG005 - programs are taken to succeed
     "BASH_SOURCE": lambda frame: frame.file,
     "PWD": printed_folder,
-    "OLDPWD": printed_folder,
 }
 
 

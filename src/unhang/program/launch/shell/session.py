@@ -92,6 +92,10 @@ class FollowSession:
         return self.steps < MAX_STEPS
 
 
+Run = Callable[["ScriptFrame", Any], bool | None]
+"""Go through one statement: whether it succeeds; None where that is not known."""
+
+
 @dataclass(slots=True)
 class ScriptFrame:
     """One script, function or substitution while it is gone through."""
@@ -100,8 +104,7 @@ class ScriptFrame:
     state: ShellState
     file: str
     code: bytes
-    run: Callable[[ScriptFrame, Any], bool | None]
-    """One statement: whether it succeeds; None where that is not known."""
+    run: Run
     stdin: str | None = None
     output: list[str | None] | None = None
     """What is printed, None in it for what a program prints; None where nobody reads it."""

@@ -26,14 +26,9 @@ MAX_ROUNDS = 64
 _COUNTED = re.compile(r"(\w+)\s*(\+\+|--|[-+*/]?=)\s*(.*)", re.DOTALL)
 
 
-def read_script(session: FollowSession, state: ShellState, path: str, script: str, line: int | None = None) -> None:
-    """Go through ``script``, the file at ``path`` or a text in its ``line``; what it starts waits in the session."""
-    run_script(session, state, run, path, script, line)
-
-
-def read_text(session: FollowSession, state: ShellState, script: str, source: Source | None) -> None:
-    """``sh -c``, ``ssh``: a script inside a script, or inside what the user types."""
-    read_script(session, state, *(("command", script) if source is None else (source.path, script, source.line)))
+def read_script(session: FollowSession, state: ShellState, script: str, source: Source) -> None:
+    """Go through ``script``, the file of ``source`` or a text in its line; what it starts waits in the session."""
+    run_script(session, state, run, script, source)
 
 
 def run(frame: ScriptFrame, node: Any) -> bool | None:
