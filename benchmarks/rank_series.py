@@ -14,13 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from unhang.evidence.own_files.rank_series import read_rank_series
-from unhang.evidence.own_files.rank_times import RankTimes
 from unhang.findings import Source
 from unhang.watch import private_files
 from unhang.watch.job.wait_detection import RankSample
 from unhang.watch.pace.rank_series import MANY, SERIES_PATH, RankSeries
 from unhang.wire.record_views import CodeLine, GroupProgress, RankIdentity, RecordView
+from unhang_compare.rank_times import RankTimes, read_rank_series
 
 SECONDS = 3600
 LOOKS_A_S = 4

@@ -6,11 +6,11 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from unhang.evidence.own_files.rank_times import Activity, RankTimes
 from unhang.findings import Where
+from unhang_compare.rank_times import Activity, RankTimes
 
 if TYPE_CHECKING:
-    from unhang.evidence.own_files.rank_times import FloatColumn
+    from unhang_compare.rank_times import FloatColumn
 
 
 def align_places(before: RankTimes, after: RankTimes) -> tuple[RankTimes, RankTimes]:

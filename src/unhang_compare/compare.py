@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from unhang.evidence.own_files.rank_times import OWN, RankTimes
 from unhang.findings import NotChecked
 from unhang.sentences import say
 from unhang_compare import noise
@@ -30,6 +29,7 @@ from unhang_compare.comparison import (
 )
 from unhang_compare.comparison_side import TRACE, ComparisonSide
 from unhang_compare.conclusion import ConclusionInput, draw_conclusion
+from unhang_compare.rank_times import OWN, RankTimes
 from unhang_compare.time_growth import compare_parts, compare_rank, pool_ranks, step_times
 
 _LARGE_SHARE = 0.25

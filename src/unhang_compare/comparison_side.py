@@ -15,15 +15,14 @@ import numpy as np
 
 from unhang.errors import EvidenceError, UsageError
 from unhang.evidence.found_files import links_outside
-from unhang.evidence.own_files.rank_series import SERIES_PATH as SERIES
-from unhang.evidence.own_files.rank_series import read_rank_series
-from unhang.evidence.own_files.rank_times import RankTimes
 from unhang.evidence.profiler_trace import looks_like_trace, read_trace_head
 from unhang.findings import NotChecked, Source, Unread
 from unhang.sentences import say
 from unhang.wire.documents.pace import read_pace
+from unhang.wire.documents.rank_series import SERIES_PATH as SERIES
 from unhang.wire.documents.run_settings import RunSettings, read_run_settings
 from unhang_compare.kineto.reading import read_trace
+from unhang_compare.rank_times import RankTimes, read_rank_series
 from unhang_compare.time_growth import pool_ranks
 
 TRACE, RUN = "trace", "run"

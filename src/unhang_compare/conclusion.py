@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from unhang.evidence.own_files.rank_times import CARD, DEVICE, MAIN, OWN, WAITING
 from unhang.sentences import Text, say
 from unhang_compare.comparison import GREW, RANKS, SAME, UNDECIDED, RankPair, StepPart
 from unhang_compare.noise import ENOUGH_SAMPLES, FEW_SAMPLES, MIN_STEP_SHARE
+from unhang_compare.rank_times import CARD, DEVICE, MAIN, OWN, WAITING
 
 UNRECORDED = "code between recorded operations"
 EXPLAINED_SHARE = 0.25

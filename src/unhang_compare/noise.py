@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from unhang.evidence.own_files.rank_times import FloatColumn, RankTimes
+    from unhang_compare.rank_times import FloatColumn, RankTimes
 
 MIN_SAMPLES = 3
 """Samples on each side below which nothing is told from noise."""

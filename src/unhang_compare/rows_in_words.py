@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from unhang.evidence.own_files.rank_times import CARD, DEVICE, OWN, THREAD, WAITING
 from unhang.sentences import Text, say
 from unhang_compare.comparison import RANKS, Change, RunComparison, SideSummary, StepPart
 from unhang_compare.conclusion import duration_text, part_place_text
+from unhang_compare.rank_times import CARD, DEVICE, OWN, THREAD, WAITING
 
 PARTS_SHOWN, CHANGES_SHOWN = 8, 20
 

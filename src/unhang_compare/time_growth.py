@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unhang.evidence.own_files.rank_times import MAIN, OWN, THREAD, WAITING, Activity, RankTimes
 from unhang.findings import Phase
 from unhang_compare import noise
 from unhang_compare.comparison import RankPair, StepPart
 from unhang_compare.noise import StepTimes, TimeDifference
+from unhang_compare.rank_times import MAIN, OWN, THREAD, WAITING, Activity, RankTimes
 
 if TYPE_CHECKING:
-    from unhang.evidence.own_files.rank_times import FloatColumn
+    from unhang_compare.rank_times import FloatColumn
 
 MAX_PARTS = 300
 """Parts of a step that are judged: those that differ most."""

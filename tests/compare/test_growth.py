@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from unhang.evidence.own_files.rank_times import CARD, DEVICE, MAIN, OWN, THREAD, WAITING, Activity, RankTimes
 from unhang.findings import Phase, Source, Where
 from unhang_compare.compare import compare_ranks, compare_sides, compare_spans
 from unhang_compare.comparison import GREW, SAME, SHRANK, UNDECIDED, RunComparison
 from unhang_compare.comparison_side import TRACE, ComparisonSide
+from unhang_compare.rank_times import CARD, DEVICE, MAIN, OWN, THREAD, WAITING, Activity, RankTimes
 
 COMPUTE = Activity(Where("train.py", 5, "step"), "", "", Phase.COMPUTE)
 WRITE = Activity(Where("train.py", 9, "log"), "writer.add_scalar", "flush", Phase.LOG)

@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.trace_samples import Sample, training
-from unhang.evidence.own_files.rank_times import CARD, DEVICE, MAIN, OWN, THREAD, WAITING, RankTimes
 from unhang.evidence.profiler_trace import looks_like_trace
 from unhang.findings import Phase, Unread
 from unhang_compare.kineto import columns, event_stream
 from unhang_compare.kineto.reading import read_trace
+from unhang_compare.rank_times import CARD, DEVICE, MAIN, OWN, THREAD, WAITING, RankTimes
 
 
 def read(path: Path) -> RankTimes:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.trace_samples import Sample, training
-from unhang.evidence.own_files.rank_series_columns import pack_rows
+from unhang.wire.documents.rank_series import pack_rows
 from unhang_lab.dump_writer import StalledJob, json_like_torch, make_dump, make_entry, pickle_like_torch
 
 SAVED = Path(__file__).with_name("saved")

@@ -37,8 +37,6 @@ from unhang.evidence.logs.blocks import Blocks
 from unhang.evidence.logs.content.stacks_in_logs import LogStackReader
 from unhang.evidence.logs.scan import hyperscan_search, literal_search
 from unhang.evidence.logs.scan.literal_positions import LiteralFinder, Literals, PlainSearch
-from unhang.evidence.own_files.rank_series import read_rank_series
-from unhang.evidence.own_files.rank_series_columns import ColumnBlock, merge_blocks
 from unhang.evidence.profiler_trace import read_trace_head
 from unhang.evidence.read_limits import DEFAULT_LIMITS, ReadLimits
 from unhang.evidence.recorder_dump_json import recorder_dump_as_json
@@ -56,8 +54,10 @@ from unhang.wire.documents import (
     pace,
     run_settings,
 )
+from unhang.wire.documents.rank_series import ColumnBlock, merge_blocks
 from unhang_compare.kineto import columns, event_stream, names, sweep
 from unhang_compare.kineto.reading import read_trace
+from unhang_compare.rank_times import read_rank_series
 from unhang_lab.dump_writer import StalledJob
 
 Reader = Callable[[bytes, Path], Any]

@@ -8,13 +8,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 
-from unhang.evidence.evidence_set import EvidenceSet, apply_manifests
+from unhang.evidence.evidence_set import EvidenceSet, apply_manifests, unavailable_files
 from unhang.evidence.file_names import rank_from_name
 from unhang.evidence.format_detection import FileKind
 from unhang.evidence.found_files import FileIdentity
 from unhang.evidence.items import RecorderDump, SourceFile
 from unhang.evidence.opened_files import OpenedFile
-from unhang.evidence.own_files.listed_files import unavailable_files
 from unhang.evidence.read_limits import ReadLimits
 from unhang.findings import Source, Unread
 

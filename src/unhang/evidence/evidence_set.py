@@ -5,11 +5,13 @@ Manifests are applied after reading, because one may be the last member of its a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
+from unhang.evidence.file_names import rank_from_name
 from unhang.evidence.items import LogReading, RecorderDump, SourceFile, StackDump
 from unhang.findings import Source, Unread
 from unhang.wire.documents.bundle import BundleManifest, folder_of, rank_of_file, source_path_of_file
@@ -110,3 +112,29 @@ def _source(evidence: EvidenceSet, file: SourceFile) -> SourceFile:
     found = manifest_of(evidence, file.source)
     path = source_path_of_file(*found) if found is not None else None
     return file if path is None else replace(file, path=path)
+
+
+MAX_NAMED = 100
+"""Of a torn archive of thousands of ranks; the others are counted."""
+
+
+def unavailable_files(manifest: BundleManifest, seen: Container[str]) -> Iterator[Unread]:
+    """Files of the bundle that were lost or cut. ``seen``: the names of all that was opened, or could not be."""
+    folder = folder_of(manifest)
+    gone = [name for name in manifest.files if not _is_there(folder + name, seen)]
+    for name in gone[:MAX_NAMED]:
+        yield _unavailable(manifest, name, "is listed in bundle.json and is not there")
+    if len(gone) > MAX_NAMED:
+        yield Unread(manifest.source, f"lists {len(gone) - MAX_NAMED:,} more files that are not there", lost=True)
+    for name in manifest.cut:
+        yield _unavailable(manifest, name, "is cut: what was printed later could not be kept")
+
+
+def _is_there(name: str, seen: Container[str]) -> bool:
+    """Of several links to one file, only the first is opened; and who names single files leaves the others out."""
+    return name in seen or ("!" not in name and os.path.lexists(name))
+
+
+def _unavailable(manifest: BundleManifest, name: str, reason: str) -> Unread:
+    rank = rank_of_file(manifest, name)
+    return Unread(Source(folder_of(manifest) + name), reason, rank_from_name(name) if rank is None else rank, lost=True)

@@ -12,11 +12,10 @@ from pathlib import Path
 
 import msgspec
 
-from unhang.evidence.own_files.rank_series_columns import ColumnBlock, unpack_rows
 from unhang.view.regular_files import open_regular
+from unhang.wire.documents.rank_series import SERIES_PATH, Line, read_lines
 from unhang.wire.record_views import PHASES
 
-SERIES_PATH = Path("series") / "ranks.jsonl"
 MAX_BYTES = 64 << 20
 MAX_ROWS = 400_000
 MAX_SITES = 1 << 14
@@ -47,23 +46,6 @@ class SeriesRow(msgspec.Struct, array_like=True, frozen=True):
         return max(pairs)[1] if pairs else -1
 
 
-class _Line(msgspec.Struct):
-    schema: str = ""
-    width_s: float = 1.0
-    site: int = -1
-    place: tuple[str, int, str] = ("", 0, "")
-    rank: int = -1
-    at_s: float = 0.0
-    for_s: float = 0.0
-    step: int = 0
-    looks: int = 0
-    doing: tuple[tuple[int, str, bool, int], ...] = ()
-    stretch: ColumnBlock | None = None
-
-
-_OF_ROW = [name for name in _Line.__struct_fields__ if name in ColumnBlock.__struct_fields__]
-
-
 class RankRows:
     """The rows of a run's ranks; :meth:`read` takes in what is new. One thread at a time."""
 
@@ -71,7 +53,6 @@ class RankRows:
         self._path = folder / SERIES_PATH
         self._file = (0, 0)
         self._offset = 0
-        self._decoder = msgspec.json.Decoder(_Line)
         self._sites: dict[int, int] = {}
         self._ends: dict[int, float] = {}
         self._width_s = 1.0
@@ -95,35 +76,30 @@ class RankRows:
             return
         whole = data.rpartition(b"\n")[0]
         self._offset += len(whole) + 1 if whole else 0
-        for line in whole.splitlines():
+        for line in read_lines(whole.splitlines()):
             self._take(line)
 
     def _begin(self, file: tuple[int, int]) -> None:
         self._file, self._offset, self.generation = file, 0, self.generation + 1
         self.rows, self.sites, self._sites, self._ends = [], [], {}, {}
 
-    def _take(self, line: bytes) -> None:
-        try:
-            found = self._decoder.decode(line)
-            rows = [] if found.stretch is None else list(unpack_rows(found.stretch))
-        except (ValueError, RecursionError):
-            return  # a torn line costs only itself
-        for row in rows:
-            self._add(_Line(**{name: row[name] for name in _OF_ROW}))
-        if found.schema and 0 < found.width_s < 1e9:
-            self._width_s = found.width_s
-        elif found.site >= 0 and len(self.sites) < MAX_SITES:
-            self._sites[found.site] = len(self.sites)
-            file, number, function = found.place
+    def _take(self, line: Line | None) -> None:
+        if line is None:
+            return
+        if line.schema and 0 < line.width_s < 1e9:
+            self._width_s = line.width_s
+        elif line.site >= 0 and len(self.sites) < MAX_SITES:
+            self._sites[line.site] = len(self.sites)
+            file, number, function = line.place
             self.sites.append(f"{file[:1024]}:{number} {function[:256]}".rstrip())
-        elif found.stretch is None:
-            self._add(found)
+        else:
+            self._add(line)
 
-    def _add(self, line: _Line) -> None:
+    def _add(self, line: Line) -> None:
         if _can_be(line) and len(self.rows) < MAX_ROWS:
             self.rows.append(self._row(line))
 
-    def _row(self, line: _Line) -> SeriesRow:
+    def _row(self, line: Line) -> SeriesRow:
         mix, site = _mix(line.doing)
         # never into the row before; the first one of a rank may begin before its clock was set
         room_s = line.at_s - self._ends[line.rank] if line.rank in self._ends else max(5.0, 2 * self._width_s)
@@ -154,5 +130,5 @@ def _mix(doing: tuple[tuple[int, str, bool, int], ...]) -> tuple[list[int], int]
     return mix, max(sites, key=lambda site: sites[site])
 
 
-def _can_be(line: _Line) -> bool:
+def _can_be(line: Line) -> bool:
     return 0 <= line.rank < 1 << 24 and 0 < line.at_s < 1e11 and 0 <= line.for_s < 1e9

@@ -14,13 +14,13 @@ import numpy as np
 
 from unhang.evidence.bounded_streams import STREAM_ERRORS
 from unhang.evidence.file_names import rank_from_name
-from unhang.evidence.own_files.rank_times import RankTimes
 from unhang.evidence.profiler_trace import open_trace
 from unhang.findings import Source, Unread
 from unhang_compare.kineto.columns import EVENT, EventColumns, Events
 from unhang_compare.kineto.event_stream import StreamState, TraceEvent, read_events
 from unhang_compare.kineto.names import IGNORED_CATEGORIES, EventNames
 from unhang_compare.kineto.sweep import TimeAttribution
+from unhang_compare.rank_times import RankTimes
 
 MAX_SAMPLES = 1024
 """Of more steps several make one sample."""

@@ -7,10 +7,10 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from unhang.evidence.own_files.rank_times import CARD, DEVICE, MAIN, OWN, THREAD, WAITING, Activity
 from unhang.findings import Phase
 from unhang_compare.kineto.columns import Events
 from unhang_compare.kineto.names import BACKWARD_NAME, EventName
+from unhang_compare.rank_times import CARD, DEVICE, MAIN, OWN, THREAD, WAITING, Activity
 
 MAX_CELLS = 8 << 20
 """Activities times samples: 64 MiB."""

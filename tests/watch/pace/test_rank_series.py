@@ -9,14 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from unhang.evidence.own_files.rank_series import read_rank_series
-from unhang.evidence.own_files.rank_times import OWN, WAITING, RankTimes
 from unhang.findings import Phase, Source, Unread
 from unhang.view.series_reading import RankRows
 from unhang.watch.job.wait_detection import RankSample
 from unhang.watch.pace import rank_series
 from unhang.watch.pace.rank_series import SERIES_PATH, RankSeries
 from unhang.wire.record_views import CodeLine, GroupProgress, RankIdentity, RecordView
+from unhang_compare.rank_times import OWN, WAITING, RankTimes, read_rank_series
 
 TICK_S = 0.25
 

@@ -18,14 +18,20 @@ from typing import Any
 
 import msgspec
 
-from unhang.evidence.own_files.rank_series_columns import MAX_ROWS, ColumnBlock, merge_blocks, pack_rows, unpack_rows
 from unhang.watch import private_files
 from unhang.watch.job.wait_detection import RankSample
 from unhang.watch.pace.straggler_watch import is_in_communication
+from unhang.wire.documents.rank_series import (
+    MAX_ROWS,
+    SCHEMA,
+    SERIES_PATH,
+    ColumnBlock,
+    merge_blocks,
+    pack_rows,
+    unpack_rows,
+)
 from unhang.wire.record_views import RecordView
 
-SCHEMA = "unhang.series/1"
-SERIES_PATH = Path("series") / "ranks.jsonl"
 MAX_BYTES = 4 << 20
 FIRST_WIDTH_S = 1.0
 FLUSH_S = 5.0

@@ -13,8 +13,8 @@ from tests import leavings
 from tests.fuzz.diagnosing import verdict_on
 from tests.fuzz.seeds import CASES, files_of, listed
 from unhang.diagnosis.grades import certainty_limit
+from unhang.evidence.evidence_set import MAX_NAMED
 from unhang.evidence.inputs import read_evidence
-from unhang.evidence.own_files.listed_files import MAX_NAMED
 from unhang.findings import Certainty, Status, Unread
 from unhang.wire.documents.bundle import read_manifest
 

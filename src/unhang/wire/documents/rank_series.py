@@ -1,5 +1,7 @@
-"""Rows of thousands of ranks in one line of ``series/ranks.jsonl``, by column: ranks of one job are mostly alike.
+"""``series/ranks.jsonl``: how every rank of a run went, a line of JSON for some seconds of a rank.
 
+The first line is ``{"schema": …, "width_s": …}``; a place is written once, ``{"site": N, "place": [FILE, LINE,
+FUNCTION]}``, and named by its number. Rows of thousands of ranks are one line, by column: most ranks are alike.
 ``{"stretch": {"rows": N, "rank": …, "step": …, …, "mixes": […]}}``. A column is one number where all rows have the
 same, else the least one and what each row has more. Ranks are counted from the place of their row, times are whole
 parts of a second (``SCALES``), and ``doing`` is a place in ``mixes``.
@@ -9,13 +11,14 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from unhang.knowledge import numbers
-
+SCHEMA = "unhang.series/1"
+SERIES_PATH = Path("series") / "ranks.jsonl"
 MAX_ROWS = 1 << 14
 """Of one line."""
 Column = int | list[int]
@@ -36,11 +39,12 @@ SCALES = {
 }
 
 
+MAX_INTEGER = 1 << 53
 _SUMS = ("steps", "took_s", "for_s", "looks", "waits")
 
 
 class ColumnBlock(msgspec.Struct):
-    """One line of the file: a block of rows, by column."""
+    """A line that is a block of rows, by column."""
 
     rows: int
     rank: Column
@@ -57,6 +61,44 @@ class ColumnBlock(msgspec.Struct):
     waits: Column
     doing: Column
     mixes: list[tuple[ActivityCount, ...]]
+
+
+class Line(msgspec.Struct):
+    """A line: the head, the number of a place, or a row. ``looks``: samples in the row, ``waits``: those in which the
+    rank stood in communication; ``doing``: (site, phase, whether it waited, samples)."""
+
+    schema: str = ""
+    width_s: float = 1.0
+    site: int = -1
+    place: tuple[str, int, str] = ("", 0, "")
+    rank: int = -1
+    attempt: int = 0
+    at_s: float = 0.0
+    step: int = 0
+    steps: float = 0.0
+    took_s: float = 0.0
+    longest_s: float = 0.0
+    for_s: float = 0.0
+    calls: int = 0
+    calls_a_step: int = 0
+    looks: int = 0
+    waits: int = 0
+    doing: tuple[ActivityCount, ...] = ()
+    stretch: ColumnBlock | None = None
+
+
+def read_lines(lines: Iterable[bytes]) -> Iterator[Line | None]:
+    """The lines, and those of a block one by one; None where one is torn."""
+    decoder = msgspec.json.Decoder(Line)
+    for line in lines:
+        try:
+            found = decoder.decode(line)
+            if found.stretch is None:
+                yield found
+            else:
+                yield from [Line(**row) for row in unpack_rows(found.stretch)]
+        except (ValueError, RecursionError):  # noqa: PERF203 - a torn line costs only itself
+            yield None
 
 
 def pack_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -130,7 +172,7 @@ def _values(column: Column, count: int) -> list[int]:
     if not 0 <= count <= MAX_ROWS:
         raise ValueError(f"{count} rows in one line")
     told = [column] if isinstance(column, int) else column
-    if told and not -numbers.MAX_INTEGER <= min(told) <= max(told) <= numbers.MAX_INTEGER:
+    if told and not -MAX_INTEGER <= min(told) <= max(told) <= MAX_INTEGER:
         raise ValueError("a number that no rank has")
     if isinstance(column, int):
         return told * count

@@ -1,53 +1,95 @@
-"""Read ``series/ranks.jsonl``, what a watcher noted of every rank from start to end, as samples that can be compared.
+"""Time per step and activity of one rank: the form in which profiler traces and a watcher's samples are compared.
 
-A rank's time is known from samples of it a few times a second: what was seen in a third of the samples took a third of
-the step.
+In ``series/ranks.jsonl`` a rank's time is known from samples a few times a second: what was seen in a third of them
+took a third of the step.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-import msgspec
-
-from unhang.evidence.own_files.rank_series_columns import ColumnBlock, unpack_rows
-from unhang.evidence.own_files.rank_times import MAIN, OWN, WAITING, Activity, RankTimes
 from unhang.findings import Phase, Source, Unread, Where
+from unhang.wire.documents.rank_series import SCHEMA, Line, read_lines
 
 if TYPE_CHECKING:
     import numpy as np
+    import numpy.typing as npt
 
-SCHEMA = "unhang.series/1"
-SERIES_PATH = Path("series") / "ranks.jsonl"
+    FloatColumn: TypeAlias = npt.NDArray[np.float64]
+    IntColumn: TypeAlias = npt.NDArray[np.int64]
+
+OWN, WAITING, DEVICE = "own", "waiting", "device"
+"""A rank works itself; it waits for other ranks in a collective; its processor waits for its card."""
+MAIN, THREAD, CARD = "main", "thread", "card"
+"""The thread the steps run on, whose time adds up to the step; another thread beside it; the card."""
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What a rank did somewhere. ``where``: the user's own line or function, None where none was recorded.
+
+    ``called``: what that line called (a library's function, empty = nothing), ``operation``: the innermost of it.
+    """
+
+    where: Where | None
+    called: str
+    operation: str
+    phase: Phase
+    kind: str = OWN
+    on: str = MAIN
+
+
+@dataclass(slots=True)
+class RankTimes:
+    """Samples of one rank, oldest first; every column has one value a sample.
+
+    A sample is a step of a trace, or some seconds of a watched run (then means over its steps).
+    """
+
+    source: Source
+    rank: int | None
+    last_step: IntColumn
+    """The number of the last step in the sample."""
+    steps: FloatColumn
+    """How many steps the sample holds: its weight."""
+    step_s: FloatColumn
+    """Seconds a step took."""
+    spent: dict[Activity, FloatColumn] = field(default_factory=dict)
+    """Seconds a step spent there."""
+    longest_s: FloatColumn | None = None
+    """The longest step of each sample, where that is known."""
+    with_stacks: bool = True
+    world_size: int | None = None
+    told: Mapping[str, str] = field(default_factory=dict)
+    """What the source says of versions and cards."""
+    unread: tuple[Unread, ...] = ()
+
+    def cut(self, keep: npt.NDArray[np.bool_]) -> RankTimes:
+        """Only the samples marked in ``keep``."""
+        return RankTimes(
+            self.source,
+            self.rank,
+            self.last_step[keep],
+            self.steps[keep],
+            self.step_s[keep],
+            {activity: seconds[keep] for activity, seconds in self.spent.items()},
+            self.longest_s[keep] if self.longest_s is not None else None,
+            self.with_stacks,
+            self.world_size,
+            self.told,
+            self.unread,
+        )
+
+
 MAX_BYTES = 256 << 20
 MAX_RANKS = 1 << 14
 MAX_ROWS = 1 << 20
 _PHASES = {phase.value: phase for phase in Phase}
-
-
-class _Line(msgspec.Struct):
-    schema: str = ""
-    site: int = -1
-    place: tuple[str, int, str] = ("", 0, "")
-    rank: int = -1
-    attempt: int = 0
-    step: int = 0
-    steps: float = 0.0
-    took_s: float = 0.0
-    longest_s: float = 0.0
-    for_s: float = 0.0
-    calls: int = 0
-    calls_a_step: int = 0
-    looks: int = 0
-    doing: tuple[tuple[int, str, bool, int], ...] = ()
-    stretch: ColumnBlock | None = None
-
-
-_OF_ROW = [name for name in _Line.__struct_fields__ if name in ColumnBlock.__struct_fields__]
 
 
 def read_rank_series(path: Path, *, source: Source) -> tuple[RankTimes, ...] | Unread:
@@ -59,10 +101,10 @@ def read_rank_series(path: Path, *, source: Source) -> tuple[RankTimes, ...] | U
     except OSError as error:
         return Unread(source, f"cannot be read ({error.strerror or type(error).__name__})")
     sites: dict[int, Where | None] = {0: None}
-    rows: dict[int, list[_Line]] = defaultdict(list)
+    rows: dict[int, list[Line]] = defaultdict(list)
     bad = 0
     head = ""
-    for line in islice(_decoded(lines), MAX_ROWS):
+    for line in islice(read_lines(lines), MAX_ROWS):
         if line is None:
             bad += 1
         elif line.schema:
@@ -80,20 +122,7 @@ def read_rank_series(path: Path, *, source: Source) -> tuple[RankTimes, ...] | U
     return tuple(times for times in found if len(times.step_s))
 
 
-def _decoded(lines: list[bytes]) -> Iterator[_Line | None]:
-    decoder = msgspec.json.Decoder(_Line)
-    for line in lines:
-        try:
-            found = decoder.decode(line)
-            if found.stretch is None:
-                yield found
-            else:
-                yield from [_Line(**{name: row[name] for name in _OF_ROW}) for row in unpack_rows(found.stretch)]
-        except (ValueError, RecursionError):  # noqa: PERF203 - a torn line costs only itself
-            yield None
-
-
-def _can_be(line: _Line) -> bool:
+def _can_be(line: Line) -> bool:
     own = (line.rank, line.step, line.steps, line.looks, line.calls, line.calls_a_step)
     counts = (*own, *(count for *_, count in line.doing))
     times_s = (line.took_s, line.longest_s, line.for_s)
@@ -107,7 +136,7 @@ def _where(place: tuple[str, int, str]) -> Where | None:
     return Where(file, line if line > 0 else None, function)
 
 
-def _collectives_only_rows(rows: list[_Line]) -> list[_Line]:
+def _collectives_only_rows(rows: list[Line]) -> list[Line]:
     """Before the watcher knew how many collectives make a step it counted collectives only; now it is known."""
     a_step = next((row.calls_a_step for row in reversed(rows) if row.calls_a_step > 0), 0)
     first = next((at for at, row in enumerate(rows) if row.step > 0), len(rows))
@@ -120,10 +149,10 @@ def _collectives_only_rows(rows: list[_Line]) -> list[_Line]:
     return rows
 
 
-def _whole_steps(rows: list[_Line]) -> list[_Line]:
+def _whole_steps(rows: list[Line]) -> list[Line]:
     """A step longer than a row ends in a later one: what was seen meanwhile belongs to it."""
-    kept: list[_Line] = []
-    waiting: list[_Line] = []
+    kept: list[Line] = []
+    waiting: list[Line] = []
     for row in rows:
         if row.steps > 0 and row.took_s > 0:
             row.looks += sum(one.looks for one in waiting)
@@ -137,7 +166,7 @@ def _whole_steps(rows: list[_Line]) -> list[_Line]:
 
 
 def _rank(
-    rank: int, rows: list[_Line], sites: Mapping[int, Where | None], source: Source, unread: tuple[Unread, ...]
+    rank: int, rows: list[Line], sites: Mapping[int, Where | None], source: Source, unread: tuple[Unread, ...]
 ) -> RankTimes:
     import numpy as np
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unhang.evidence.own_files.rank_series_columns import MAX_ROWS, ColumnBlock, merge_blocks, pack_rows, unpack_rows
+from unhang.wire.documents.rank_series import MAX_ROWS, ColumnBlock, merge_blocks, pack_rows, unpack_rows
 
 small, times = st.integers(0, 1 << 40), st.integers(0, 10**9)
 seen = st.tuples(st.integers(0, 9), st.sampled_from(["data", "compute"]), st.booleans(), st.integers(1, 99))

@@ -1,1 +1,0 @@
-"""Files that unhang itself wrote beside a job: the bundle's manifest, the series of ranks and machines, settings."""
