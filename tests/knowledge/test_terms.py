@@ -2,14 +2,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from unhang.findings import Cause
-from unhang.knowledge.hardware.xid import KINDS
+from unhang.knowledge.hardware.xid import Kind
 from unhang.knowledge.job.versions import version_rows
 from unhang.knowledge.messages import load_messages
-from unhang.knowledge.terms import JUDGEMENTS, advice, normalize_term, term, terms, terms_within
+from unhang.knowledge.terms import Judgement, advice, normalize_term, term, terms, terms_within
 from unhang.report.explain.search import explain
 
 
@@ -22,7 +23,7 @@ def test_every_term_names_causes_that_exist_and_a_source() -> None:
 
 
 def test_every_kind_of_message_has_its_advice() -> None:
-    said = {row.says for row in load_messages()} | {f"xid-{kind}" for kind in KINDS}
+    said = {row.says for row in load_messages()} | {f"xid-{kind}" for kind in get_args(Kind)}
     assert sorted(kind for kind in said if advice(kind) is None) == []
 
 
@@ -57,7 +58,7 @@ def test_what_articles_on_stalls_speak_of_is_explained_in_both_languages(words: 
 def test_advice_that_is_passed_on_is_judged_and_says_where_it_holds() -> None:
     judged = {text: (row.names[0], judgement) for row in terms() for judgement, text in row.judged}
 
-    assert {judgement for _, judgement in judged.values()} == set(JUDGEMENTS)
+    assert {judgement for _, judgement in judged.values()} == set(get_args(Judgement))
     assert len(judged) > 60
     bare = [row.names[0] for row in terms() if row.kind == "subject" and not (row.causes and row.source)]
     assert bare == []

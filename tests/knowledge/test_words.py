@@ -10,6 +10,7 @@ import pytest
 import tomli
 
 from unhang.knowledge.tables import read_rows, read_table, read_text, toml_files
+from unhang.knowledge.terms import Term
 from unhang.knowledge.words import translations
 
 
@@ -47,4 +48,4 @@ def test_rows_are_read_in_english() -> None:
     text = '[[row]]\nname = "x"\nmeaning.en = "well"\nmeaning.zh = "好"\ndo = [{ en = "look", zh = "看" }]\n'
 
     assert read_table("rows", text)["row"] == [{"name": "x", "meaning": "well", "do": ["look"]}]
-    assert all(isinstance(row["meaning"], str) for row in read_rows("terms.toml", "term", ("meaning",)))
+    assert all(isinstance(row.meaning, str) for row in read_rows("terms.toml", "term", Term))

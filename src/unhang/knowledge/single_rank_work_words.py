@@ -12,7 +12,9 @@ from unhang.knowledge.tables import read_rows
 class SingleRankWorkWords:
     """How one kind of single-rank work is spoken of (``said``), and what is known of it."""
 
-    said: str
+    what: str = ""
+    """Its activity (``activities.toml``)."""
+    said: str = ""
     result: bool = False
     """What it makes can be kept, and loaded by the next run."""
     files: bool = False
@@ -26,5 +28,4 @@ class SingleRankWorkWords:
 @cache
 def single_rank_work_words() -> dict[str, SingleRankWorkWords]:
     """All kinds, by the activity's ``what``."""
-    rows = [dict(row) for row in read_rows("own_work.toml", "work", ("what", "said"))]
-    return {row.pop("what"): SingleRankWorkWords(**row) for row in rows}
+    return {row.what: row for row in read_rows("own_work.toml", "work", SingleRankWorkWords)}

@@ -1,11 +1,13 @@
 """Read a TOML file of this room: rows that hold what they must, or a sentence that says which one does not.
 
-:func:`read_rows` reads plain rows, :func:`read_typed` a file whose rows have a type that says what they may hold.
+:func:`read_rows` reads rows that are alike, :func:`read_typed` a file of several kinds of rows; both by types that say
+what they may hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, fields
+from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,7 +25,7 @@ def read_typed(path: str, kind: type[_Type], text: str | None = None) -> _Type:
     Raises:
         KnowledgeError: it is no TOML, or does not hold what ``kind`` says; the sentence names the place.
     """
-    import msgspec  # most tables are read without it
+    import msgspec  # some tables are read without it
 
     try:
         return msgspec.convert(tomli.loads(read_text(path) if text is None else text), kind)
@@ -45,10 +47,12 @@ def read_table(path: str, text: str | None = None) -> dict[str, Any]:
 
 
 def _in_english(value: Any) -> Any:
-    """Of a sentence in every language (``knowledge/words.py``) the English one."""
+    """Of a sentence in every language (``knowledge/words.py``) the English one; a date as it is written."""
     if isinstance(value, dict):
         return value["en"] if "en" in value else {key: _in_english(inner) for key, inner in value.items()}
-    return [_in_english(inner) for inner in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_in_english(inner) for inner in value]
+    return value.isoformat() if isinstance(value, date) else value
 
 
 def read_text(path: str) -> str:
@@ -66,19 +70,30 @@ def toml_files() -> list[str]:
     return sorted(place.relative_to(_ROOM).as_posix() for place in _ROOM.rglob("*.toml"))
 
 
-def read_rows(path: str, name: str, required: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
-    """The rows ``[[name]]`` of ``path`` (below ``knowledge/``); top-level values are defaults of every row.
+def read_rows(path: str, name: str, kind: type[_Type]) -> tuple[_Type, ...]:
+    """The rows ``[[name]]`` of ``path`` (below ``knowledge/``), each a dataclass of ``kind``; top-level values are
+    defaults of every row. ``source`` and ``checked`` are for who corrects a row, and need no field.
 
     Raises:
-        KnowledgeError: the file is no TOML, has other tables, or a row lacks one of ``required``.
+        KnowledgeError: the file is no TOML, has other tables, or a row does not hold what ``kind`` says.
     """
     table = read_table(path)
     rows = table.pop(name, None)
     if not isinstance(rows, list) or any(isinstance(value, dict | list) for value in table.values()):
         raise KnowledgeError(f"{path} must hold rows [[{name}]] and plain values above them")
-    for number, row in enumerate(rows, 1):
-        whole = {**table, **row}
-        lacking = [key for key in required if whole.get(key) in (None, "")]
-        if lacking:
-            raise KnowledgeError(f"{path}: row {number} ({next(iter(row.values()), '')}) has no {', '.join(lacking)}")
-        yield whole
+    return tuple(_typed({**table, **row}, kind, f"{path}: row {number}") for number, row in enumerate(rows, 1))
+
+
+def _typed(row: dict[str, Any], kind: type[_Type], place: str) -> _Type:
+    import msgspec  # as above
+
+    known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
+    place = f"{place} ({next(iter(row.values()), '')})"
+    strange = set(row) - set(known) - {"source", "checked"}
+    lacking = [key for key, field in known.items() if row.get(key, MISSING) == "" and field.default is MISSING]
+    if strange or lacking:
+        raise KnowledgeError(f"{place}: not known: {', '.join(sorted(strange))}; empty: {', '.join(lacking)}")
+    try:
+        return msgspec.convert(row, kind)
+    except msgspec.ValidationError as error:
+        raise KnowledgeError(f"{place}: {error}") from error

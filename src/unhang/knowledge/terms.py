@@ -7,16 +7,16 @@ And what to do about a kind of message (``advice.toml``), for messages say only 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal
 
 from unhang.errors import KnowledgeError
 from unhang.knowledge.tables import read_rows
 
 _ENDING = re.compile(r"(?:ing|ed|s|e)$")
-KINDS = ("nccl-error", "status", "exit", "operation", "word", "subject")
-JUDGEMENTS = ("right", "depends", "costs", "no-effect", "harmful")
+Kind = Literal["nccl-error", "status", "exit", "operation", "word", "subject"]
+Judgement = Literal["right", "depends", "costs", "no-effect", "harmful"]
 _FILES = ("terms.toml", "subjects.toml")
 
 
@@ -24,7 +24,7 @@ _FILES = ("terms.toml", "subjects.toml")
 class Term:
     """One word with its meaning. ``names[0]`` is its title, all of them are what people type."""
 
-    kind: str
+    kind: Kind
     names: tuple[str, ...]
     meaning: str
     source: str
@@ -34,8 +34,8 @@ class Term:
     do: tuple[str, ...] = ()
     look: tuple[str, ...] = ()
     """Commands that show more."""
-    judged: tuple[tuple[str, str], ...] = ()
-    """Advice that is passed on: one of :data:`JUDGEMENTS`, and for which version or machine it holds."""
+    judged: tuple[tuple[Judgement, str], ...] = ()
+    """Advice that is passed on: what it is worth, and for which version or machine it holds."""
     causes: tuple[str, ...] = ()
     alone: bool = False
     """A word so broad that it is explained only where nothing else is asked about."""
@@ -47,7 +47,7 @@ class Advice:
 
     says: str
     do: str
-    causes: tuple[str, ...]
+    causes: tuple[str, ...] = ()
 
 
 def terms() -> tuple[Term, ...]:
@@ -107,7 +107,7 @@ def _occurs_in(name: str, text: str) -> bool:
 @cache
 def _by_name() -> dict[str, Term]:
     found: dict[str, Term] = {}
-    for one in _read_terms():
+    for one in (row for file in _FILES for row in read_rows(file, "term", Term)):
         for name in {normalize_term(name) for name in one.names}:
             if name in found:
                 raise KnowledgeError(f"{name!r} stands in {found[name].names[0]} and in {one.names[0]}")
@@ -115,30 +115,6 @@ def _by_name() -> dict[str, Term]:
     return found
 
 
-def _read_terms() -> Iterator[Term]:
-    rows = (
-        row for file in _FILES for row in read_rows(file, "term", ("kind", "names", "meaning", "source", "checked"))
-    )
-    for row in rows:
-        judged = tuple((judgement, text) for judgement, text in row.get("judged", ()))
-        if any(judgement not in JUDGEMENTS for judgement, _ in judged):
-            raise KnowledgeError(f"{row['names'][0]} is judged by a word that is none of {JUDGEMENTS}")
-        lists = {key: tuple(row.get(key, ())) for key in ("names", "do", "look", "causes")}
-        if row["kind"] not in KINDS:
-            raise KnowledgeError(f"{row['names'][0]} has no known kind")
-        yield Term(
-            kind=row["kind"],
-            meaning=row["meaning"],
-            source=row["source"],
-            checked=str(row["checked"]),
-            harmless=row.get("harmless", ""),
-            judged=judged,
-            alone=row.get("alone", False),
-            **lists,
-        )
-
-
 @cache
 def _advice() -> dict[str, Advice]:
-    rows = read_rows("advice.toml", "advice", ("says", "do", "source", "checked"))
-    return {row["says"]: Advice(row["says"], row["do"], tuple(row.get("causes", ()))) for row in rows}
+    return {row.says: row for row in read_rows("advice.toml", "advice", Advice)}

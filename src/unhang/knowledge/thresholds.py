@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from unhang.errors import KnowledgeError
 from unhang.knowledge.tables import read_rows, read_text
@@ -19,7 +17,7 @@ class Threshold:
     """One number and why it is what it is; ``file`` (below ``src/unhang/``) is the one that asks for it."""
 
     name: str
-    value: float
+    value: int | float
     unit: str
     why: str
     file: str
@@ -63,16 +61,8 @@ def _values() -> dict[str, float]:
 
 @cache
 def _by_name() -> dict[str, Threshold]:
-    needed = ("name", "value", "unit", "why", "file")
-    found = [_row(table) for table in read_rows("thresholds.toml", "threshold", needed)]
+    found = read_rows("thresholds.toml", "threshold", Threshold)
     names = {row.name: row for row in found}
     if len(names) < len(found):
         raise KnowledgeError("thresholds.toml: a name stands there twice")
     return names
-
-
-def _row(table: Mapping[str, Any]) -> Threshold:
-    try:
-        return Threshold(**table)
-    except TypeError as error:
-        raise KnowledgeError(f"thresholds.toml: {table['name']}: {error}") from error

@@ -82,8 +82,10 @@ def test_a_row_that_contradicts_itself_is_our_mistake(
     table: dict[str, str], contradicts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = {"package": "p", "kind": "bad", "symptom": "s", "confirmed_by": "c", "source": "s", "checked": "today"}
-    monkeypatch.setattr("unhang.knowledge.job.versions.read_rows", lambda *_: iter([{**row, **table}]))
-    load = versions._rows.__wrapped__
+    monkeypatch.setattr(
+        "unhang.knowledge.job.versions.read_rows", lambda *_: (versions.VersionRow(**{**row, **table}),)
+    )
+    load = versions.version_rows.__wrapped__
 
     if contradicts:
         with pytest.raises(KnowledgeError, match=r"contradict|no condition"):

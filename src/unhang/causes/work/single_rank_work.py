@@ -177,7 +177,7 @@ def _work_between_steps(what: str, phase: Phase | None) -> str | Text:
 
 
 def _own_work_kind(what: str) -> SingleRankWorkWords:
-    return single_rank_work_words().get(what, SingleRankWorkWords(""))
+    return single_rank_work_words().get(what, SingleRankWorkWords())
 
 
 def _guard_gave_up(facts: Facts) -> Iterator[DetectorResult]:

@@ -14,7 +14,7 @@ from unhang.check.storage.storage import JobPath, Storage, StorageMeasurement
 from unhang.findings import Cause, Evidence, Phase, Severity
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.hardware.file_systems import file_system_row
-from unhang.knowledge.job.job_paths import path_names
+from unhang.knowledge.job.job_paths import names_of_paths
 from unhang.knowledge.thresholds import threshold, whole_threshold
 from unhang.program.settings.job_values import job_value, job_values
 
@@ -47,7 +47,7 @@ _UNFIT = {"shared": ("logs",), "memory": ("checkpoints",), "container": ("checkp
 
 def log_on_object_store(here: NodeInspection) -> Iterator[Answer]:
     """TensorBoard keeps the whole log and uploads it again at each flush: the rank that logs is late, ever more so."""
-    logs = tuple(name.name for name in path_names() if name.use == "logs" and name.where == "argument")
+    logs = tuple(name for name, _ in names_of_paths("argument", "logs"))
     switch = job_value(here, *_LOG_SWITCHES)
     names = (*logs, *_LOG_BASES) if switch is not None and switch.truth else logs
     for value in job_values(here, *names):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from unhang.check.storage.storage import JobPath
 from unhang.findings import Evidence, Source
 from unhang.host.machine import Machine
-from unhang.knowledge.job.job_paths import PathName, path_names
+from unhang.knowledge.job.job_paths import PathRow, names_of_paths
 from unhang.knowledge.job.versions import version_numbers
 from unhang.program.launch.command_words import parse_command
 from unhang.program.launch.launch import ConfigFile, Launch
@@ -42,21 +42,21 @@ def find_job_paths(machine: Machine, plan: PlannedJob) -> tuple[JobPath, ...]:
 
 
 def _of_command(launch: Launch) -> Iterator[JobPath]:
-    for name in path_names():
-        if name.where == "argument" and name.name in launch.arguments:
-            value = launch.arguments[name.name]
-            yield from _place(name, value, Evidence(Source("command"), f"--{name.name} {value}"))
+    for name, row in names_of_paths("argument"):
+        if name in launch.arguments:
+            value = launch.arguments[name]
+            yield from _place(row, value, Evidence(Source("command"), f"--{name} {value}"))
     if "log_dir" in launch.options:
         value = launch.options["log_dir"]
         yield JobPath(value, "logs", Evidence(Source("command"), f"--log_dir {value}"))
 
 
 def _of_file(file: ConfigFile) -> Iterator[JobPath]:
-    for name in path_names():
-        value = file.get(name.name) if name.where == "argument" else None
+    for name, row in names_of_paths("argument"):
+        value = file.get(name)
         for one in value if isinstance(value, list) else [value]:
             if isinstance(one, str):
-                yield from _place(name, one, Evidence(Source(file.path), f"{name.name}: {one}"))
+                yield from _place(row, one, Evidence(Source(file.path), f"{name}: {one}"))
 
 
 def _inside_the_dump_folder(file: ConfigFile) -> Iterator[JobPath]:
@@ -69,17 +69,16 @@ def _inside_the_dump_folder(file: ConfigFile) -> Iterator[JobPath]:
 
 
 def _of_environment(environment: Mapping[str, str], plan: PlannedJob) -> Iterator[JobPath]:
-    for name in path_names():
-        value = environment.get(name.name, "") if name.where == "environment" else ""
-        if value:
-            yield from _place(name, value, Evidence(plan.set_at(name.name), f"{name.name}={value}"))
+    for name, row in names_of_paths("environment"):
+        if value := environment.get(name, ""):
+            yield from _place(row, value, Evidence(plan.set_at(name), f"{name}={value}"))
 
 
 def _default_dumps(machine: Machine, plan: PlannedJob) -> Iterator[JobPath]:
     """Where torch writes its dumps when nobody says: ``/tmp`` up to 2.6, then its folder of the user's cache."""
     environment = machine.environment
     version = version_numbers(plan.assume.get("torch") or machine.installed("torch"))
-    if version is None or any(environment.get(one.name) for one in path_names() if one.use == "dumps"):
+    if version is None or any(environment.get(name) for name, _ in names_of_paths("environment", "dumps")):
         return
     home = environment.get("HOME", "")
     cache = environment.get("XDG_CACHE_HOME") or (f"{home}/.cache" if home else "")
@@ -88,11 +87,11 @@ def _default_dumps(machine: Machine, plan: PlannedJob) -> Iterator[JobPath]:
         yield JobPath(folder, "dumps")
 
 
-def _place(name: PathName, value: str, evidence: Evidence) -> Iterator[JobPath]:
+def _place(row: PathRow, value: str, evidence: Evidence) -> Iterator[JobPath]:
     """Nothing for addresses (``s3://…``) and, of data, for what may as well be the name of a data set on a hub."""
-    if "://" in value or value in ("", "true") or (name.use == "data" and not value.startswith(("/", ".", "~"))):
+    if "://" in value or value in ("", "true") or (row.use == "data" and not value.startswith(("/", ".", "~"))):
         return
-    yield JobPath(posixpath.dirname(value) or "." if name.stem else value, name.use, evidence)
+    yield JobPath(posixpath.dirname(value) or "." if row.stem else value, row.use, evidence)
 
 
 def _absolute(machine: Machine, path: str) -> str:

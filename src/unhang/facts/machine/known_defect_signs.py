@@ -1,4 +1,4 @@
-"""What a known defect of a version needs, looked for in what a job printed (``SIGNS``, ``knowledge.job.versions``)."""
+"""What a known defect of a version needs, looked for in what a job printed (``Sign``, ``knowledge.job.versions``)."""
 
 from __future__ import annotations
 

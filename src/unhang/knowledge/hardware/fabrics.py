@@ -24,15 +24,4 @@ class PluginFabric:
 @cache
 def plugin_fabrics() -> tuple[PluginFabric, ...]:
     """Fabrics that need a plug-in of NCCL (``fabrics.toml``)."""
-    return tuple(
-        PluginFabric(
-            row["name"],
-            row["path"],
-            row.get("vendor", ""),
-            row["plugin"],
-            row["suffix"],
-            tuple(row["folders"]),
-            row["source"],
-        )
-        for row in read_rows("fabrics.toml", "fabric", ("name", "path", "plugin", "suffix", "source"))
-    )
+    return read_rows("fabrics.toml", "fabric", PluginFabric)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal
 
-from unhang.errors import KnowledgeError
 from unhang.knowledge.tables import read_rows
-
-KINDS = ("shared", "memory", "container")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +16,7 @@ class FileSystemRow:
 
     types: tuple[str, ...]
     name: str
-    kind: str
+    kind: Literal["shared", "memory", "container"]
     effect: str
     source: str
     rewrites: bool = False
@@ -37,11 +35,5 @@ def file_system_rows() -> tuple[FileSystemRow, ...]:
 
 @cache
 def _by_type() -> Mapping[str, FileSystemRow]:
-    found: dict[str, FileSystemRow] = {}
-    for row in read_rows("file_systems.toml", "file_system", ("types", "name", "kind", "effect", "source")):
-        parts = (tuple(row["types"]), row["name"], row["kind"], row["effect"], row["source"])
-        one = FileSystemRow(*parts, rewrites=row.get("rewrites", False))
-        if one.kind not in KINDS:
-            raise KnowledgeError(f"file_systems.toml: {one.name} has no known kind")
-        found.update(dict.fromkeys(one.types, one))
-    return found
+    rows = read_rows("file_systems.toml", "file_system", FileSystemRow)
+    return {kind: row for row in rows for kind in row.types}

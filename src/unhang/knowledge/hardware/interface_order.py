@@ -34,7 +34,4 @@ def interface_order(nccl: str | None) -> InterfaceOrder:
 @cache
 def _rows() -> tuple[InterfaceOrder, ...]:
     """Oldest first."""
-    return tuple(
-        InterfaceOrder(tuple(row["steps"]), row["running"], row["since"], row["until"], row["source"])
-        for row in read_rows("interface_order.toml", "order", ("steps", "source"))
-    )
+    return read_rows("interface_order.toml", "order", InterfaceOrder)

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 
 from unhang.knowledge.tables import read_rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    prefixes: tuple[str, ...]
+    what: str
 
 
 def node_local_interface(name: str) -> str:
@@ -16,5 +23,5 @@ def node_local_interface(name: str) -> str:
 @cache
 def node_local_prefixes() -> Mapping[str, str]:
     """What it is, by the beginning of the name."""
-    rows = read_rows("inner_interfaces.toml", "inner", ("prefixes", "what", "source"))
-    return {prefix: row["what"] for row in rows for prefix in row["prefixes"]}
+    rows = read_rows("inner_interfaces.toml", "inner", _Row)
+    return {prefix: row.what for row in rows for prefix in row.prefixes}

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal
 
 from unhang.errors import KnowledgeError
 from unhang.knowledge.tables import read_rows
 
-KINDS = ("gpu", "link", "program", "echo", "note")
+Kind = Literal["gpu", "link", "program", "echo", "note"]
 _LINE = re.compile(r"NVRM: Xid \(PCI:(?P<bus>[0-9a-fA-F:.]+)\): (?P<code>\d{1,6})(?:, pid='?(?P<pid>\d{1,9}))?")
 
 
@@ -19,7 +20,7 @@ class XidRow:
 
     code: int
     name: str
-    kind: str
+    kind: Kind
     """``gpu`` (card or firmware), ``link`` (NVLink, PCIe), ``program`` (the job's kernel), ``echo`` (a consequence),
     ``note`` (stops nothing by itself)."""
     meaning: str
@@ -61,10 +62,8 @@ def xid_rows() -> tuple[XidRow, ...]:
 
 @cache
 def _rows() -> dict[int, XidRow]:
-    rows: dict[int, XidRow] = {}
-    for table in read_rows("xid.toml", "xid", ("code", "name", "kind", "meaning", "example", "source", "checked")):
-        row = XidRow(**{**table, "checked": str(table["checked"])})
-        if row.kind not in KINDS or row.code in rows:
-            raise KnowledgeError(f"xid.toml: code {row.code} has no known kind or stands twice")
-        rows[row.code] = row
+    found = read_rows("xid.toml", "xid", XidRow)
+    rows = {row.code: row for row in found}
+    if len(rows) < len(found):
+        raise KnowledgeError("xid.toml: a code stands twice")
     return rows

@@ -36,11 +36,4 @@ def costly_settings() -> tuple[CostlySetting, ...]:
 
 @cache
 def _by_name() -> Mapping[str, CostlySetting]:
-    fields = ("names", "values", "cause", "effect", "unless", "source")
-    rows = [
-        CostlySetting(
-            tuple(row["names"]), tuple(row["values"]), row["cause"], row["effect"], row["unless"], row["source"]
-        )
-        for row in read_rows("costly.toml", "costly", fields)
-    ]
-    return {name: row for row in rows for name in row.names}
+    return {name: row for row in read_rows("costly.toml", "costly", CostlySetting) for name in row.names}

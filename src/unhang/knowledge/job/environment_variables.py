@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Literal
 
 from unhang.errors import KnowledgeError
 from unhang.knowledge.tables import read_rows
 
 OWNER_FILES = ("cluster", "cuda", "gloo", "launchers", "nccl", "nccl_contrib", "nobody", "torch")
-STATUSES = ("current", "deprecated", "renamed", "removed", "unread")
+Status = Literal["current", "deprecated", "renamed", "removed", "unread"]
 """``unread``: a name people set and nothing has ever read."""
 
 _FAMILIES = (
@@ -63,7 +62,7 @@ class EnvironmentVariable:
     name: str
     owner: str
     """The program that reads it; ``nobody`` for names nothing reads."""
-    status: str
+    status: Status
     effect: str
     source: str
     checked: str
@@ -104,27 +103,11 @@ def similar_names(name: str, count: int = 3) -> tuple[str, ...]:
 def _by_name() -> dict[str, EnvironmentVariable]:
     found: dict[str, EnvironmentVariable] = {}
     for file in OWNER_FILES:
-        for row in read_rows(
-            f"environment/{file}.toml", "variable", ("name", "owner", "status", "effect", "source", "checked")
-        ):
-            one = _variable(row)
-            if one.name.upper() in found or one.status not in STATUSES:
-                raise KnowledgeError(f"environment/{file}.toml: {one.name} stands twice or has no known status")
+        for one in read_rows(f"environment/{file}.toml", "variable", EnvironmentVariable):
+            if one.name.upper() in found:
+                raise KnowledgeError(f"environment/{file}.toml: {one.name} stands twice")
             found[one.name.upper()] = one
     return found
-
-
-def _variable(row: Mapping[str, Any]) -> EnvironmentVariable:
-    plain = {key: value for key, value in row.items() if key not in ("defaults", "conflicts", "checked")}
-    try:
-        return EnvironmentVariable(
-            **plain,
-            checked=str(row["checked"]),
-            defaults=tuple(VariableDefault(item["since"], item["value"]) for item in row.get("defaults", ())),
-            conflicts=tuple(VariableConflict(item["with"], item["why"]) for item in row.get("conflicts", ())),
-        )
-    except (TypeError, KeyError) as error:
-        raise KnowledgeError(f"environment: {row['name']} has a field that is not known: {error}") from error
 
 
 def is_relevant(name: str) -> bool:

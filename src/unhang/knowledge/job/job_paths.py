@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal
 
-from unhang.errors import KnowledgeError
 from unhang.knowledge.tables import read_rows
-
-PATH_USES = ("checkpoints", "logs", "dumps", "data")
-NAME_PLACES = ("argument", "environment")
 
 
 @dataclass(frozen=True, slots=True)
-class PathName:
-    """A name whose value is a path of the job. ``where``: ``argument`` (of the program, or a dotted key of a file) or
+class PathRow:
+    """Names whose values are paths of the job. ``where``: ``argument`` (of the program, or a dotted key of a file) or
     ``environment``."""
 
-    name: str
-    where: str
-    use: str
+    names: tuple[str, ...]
+    where: Literal["argument", "environment"]
+    use: Literal["checkpoints", "logs", "dumps", "data"]
     stem: bool = False
     """The value begins the names of files; the folder is the one they lie in."""
 
 
 @cache
-def path_names() -> tuple[PathName, ...]:
-    """All names of ``job_paths.toml``."""
-    found = []
-    for row in read_rows("job_paths.toml", "path", ("names", "where", "use", "source")):
-        if row["where"] not in NAME_PLACES or row["use"] not in PATH_USES:
-            raise KnowledgeError(f"job_paths.toml: {row['names'][0]} has no known use or place")
-        found += [PathName(name, row["where"], row["use"], bool(row.get("stem"))) for name in row["names"]]
-    return tuple(found)
+def _rows() -> tuple[PathRow, ...]:
+    return read_rows("job_paths.toml", "path", PathRow)
+
+
+def names_of_paths(where: str, use: str = "") -> Iterator[tuple[str, PathRow]]:
+    """Each name with its row; only those used for ``use``, where that is given."""
+    return ((name, row) for row in _rows() if row.where == where and use in ("", row.use) for name in row.names)

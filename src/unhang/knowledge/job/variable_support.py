@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 
 from unhang.knowledge.job.environment_variables import EnvironmentVariable
@@ -77,6 +78,12 @@ def _nccl2_reads(variable: EnvironmentVariable) -> bool:
     return variable.name in _nccl2() or variable.replacement in _nccl2()
 
 
+@dataclass(frozen=True, slots=True)
+class _Nccl2Row:
+    name: str
+    effect: str
+
+
 @cache
 def _nccl2() -> Mapping[str, str]:
-    return {row["name"]: row["effect"] for row in read_rows("nccl2.toml", "variable", ("name", "effect", "source"))}
+    return {row.name: row.effect for row in read_rows("nccl2.toml", "variable", _Nccl2Row)}

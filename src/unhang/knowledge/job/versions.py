@@ -10,19 +10,27 @@ Versions are compared as tuples of numbers; what follows the numbers (``+cu128``
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Literal
 
 from unhang.errors import KnowledgeError
 from unhang.knowledge.tables import read_rows
 
-KINDS = ("fact", "bad", "trap", "unverified")
-SIGNS = (
-    *("stalled", "at-start", "all-to-all", "nvls", "sockets", "non-blocking", "more-than-80-ranks"),
-    *("unequal-nodes", "aarch64", "all-joined"),
-)
+Kind = Literal["fact", "bad", "trap", "unverified"]
+"""``fact``: what a release ships; ``bad``: a defect; ``trap``: a surprise; ``unverified``: a claim."""
+Sign = Literal[
+    "stalled",
+    "at-start",
+    "all-to-all",
+    "nvls",
+    "sockets",
+    "non-blocking",
+    "more-than-80-ranks",
+    "unequal-nodes",
+    "aarch64",
+    "all-joined",
+]
 """What may be seen of a job that a defect needs; ``facts/machine/known_defect_signs.py`` looks for each."""
 _CONDITION = re.compile(r"(>=|<=|==|<|>) ?(\d+(?:\.\d+)*)(\.\*)?")
 _NUMBERS = re.compile(r"v?(\d+(?:\.\d+)*)")
@@ -33,13 +41,12 @@ class VersionRow:
     """One thing known of some versions of a package."""
 
     package: str
-    kind: str
-    """``fact``: what a release ships; ``bad``: a defect; ``trap``: a surprise; ``unverified``: a claim."""
+    kind: Kind
     symptom: str
     source: str
     checked: str
     affects: str = ""
-    """Conditions; empty = every version."""
+    """Conditions; empty = what lies between ``introduced`` and ``fixed``, and without these every version."""
     introduced: str = ""
     """The first release that has it; empty = as far back as anybody looked."""
     fixed: str = ""
@@ -55,10 +62,15 @@ class VersionRow:
     cuda: str = ""
     nccl: str = ""
     confirmed_by: str = ""
-    signs: tuple[str, ...] = ()
-    """Among ``SIGNS``: all must be seen before the defect is suspected; none = it is never suspected from a log."""
-    telling: tuple[str, ...] = ()
+    signs: tuple[Sign, ...] = ()
+    """All must be seen before the defect is suspected; none = it is never suspected from a log."""
+    telling: tuple[Sign, ...] = ()
     """With these too it is more than a possibility."""
+
+    def __post_init__(self) -> None:
+        bounds = ((">=", self.introduced), ("<", self.fixed))
+        between = ", ".join(f"{sign}{release}" for sign, release in bounds if release)
+        object.__setattr__(self, "affects", self.affects or between)
 
     @property
     def single(self) -> bool:
@@ -66,19 +78,27 @@ class VersionRow:
         return self.affects.startswith("==") and not self.affects.endswith("*")
 
 
+@cache
 def version_rows() -> tuple[VersionRow, ...]:
     """All rows of ``versions.toml``."""
-    return _rows()
+    rows = read_rows("versions.toml", "version", VersionRow)
+    for row in rows:
+        version_matches(row.affects, (0,))
+        if not _is_in_order(row):
+            raise KnowledgeError(f"versions.toml: {row.symptom}: introduced, fixed and affects contradict each other")
+    return rows
 
 
-def rows_affecting(package: str, version: str, kinds: tuple[str, ...] = KINDS) -> tuple[VersionRow, ...]:
-    """Rows of ``package`` that affect ``version``; none when ``version`` has no number."""
+def rows_affecting(package: str, version: str, kinds: tuple[Kind, ...] = ()) -> tuple[VersionRow, ...]:
+    """Rows of ``package`` that affect ``version``; of every kind where ``kinds`` is empty. A version has a number."""
     numbers = version_numbers(version)
     if numbers is None:
         return ()
     name = package.lower()
     return tuple(
-        row for row in _rows() if row.package == name and row.kind in kinds and version_matches(row.affects, numbers)
+        row
+        for row in version_rows()
+        if row.package == name and (not kinds or row.kind in kinds) and version_matches(row.affects, numbers)
     )
 
 
@@ -87,7 +107,7 @@ def rows_fixed_in(package: str, version: str) -> tuple[VersionRow, ...]:
     numbers = version_numbers(version)
     return tuple(
         row
-        for row in _rows()
+        for row in version_rows()
         if row.package == package.lower()
         and numbers is not None
         and any(_compared("==", numbers, limit) for limit in map(version_numbers, (row.fixed, row.last_good)) if limit)
@@ -121,33 +141,6 @@ def _compared(sign: str, version: tuple[int, ...], limit: tuple[int, ...]) -> bo
     return {"<": mine < theirs, "<=": mine <= theirs, "==": mine == theirs, ">=": mine >= theirs, ">": mine > theirs}[
         sign
     ]
-
-
-@cache
-def _rows() -> tuple[VersionRow, ...]:
-    needed = ("package", "kind", "symptom", "confirmed_by", "source", "checked")
-    rows = []
-    for table in read_rows("versions.toml", "version", needed):
-        try:
-            lists = {key: tuple(table.get(key, ())) for key in ("signs", "telling")}
-            told = {"affects": _between(table), **table, **lists, "checked": str(table["checked"])}
-            row = VersionRow(**told)
-        except TypeError as error:
-            raise KnowledgeError(f"versions.toml: {table['symptom']}: {error}") from error
-        if row.kind not in KINDS:
-            raise KnowledgeError(f"versions.toml: {row.symptom} has no known kind")
-        if not set(row.signs) | set(row.telling) <= set(SIGNS):
-            raise KnowledgeError(f"versions.toml: {row.symptom} needs a sign that nothing looks for")
-        version_matches(row.affects, (0,))
-        if not _is_in_order(row):
-            raise KnowledgeError(f"versions.toml: {row.symptom}: introduced, fixed and affects contradict each other")
-        rows.append(row)
-    return tuple(rows)
-
-
-def _between(table: Mapping[str, Any]) -> str:
-    bounds = ((">=", table.get("introduced")), ("<", table.get("fixed")))
-    return ", ".join(f"{sign}{release}" for sign, release in bounds if release)
 
 
 def _is_in_order(row: VersionRow) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 
 from unhang.knowledge.tables import read_rows
 
 NETWORK_PLACEHOLDER = "@"
-_FIELDS = ("id", "backend", "where", "set", "switches_off", "reason", "repair", "cause", "source", "checked")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,10 @@ class Workaround:
         return hash((self.id, *self.set.items()))
 
 
+@cache
 def workarounds() -> tuple[Workaround, ...]:
     """All rows, in order of what they cost."""
-    names = ("id", "backend", "where", "set", "switches_off", "reason", "repair", "cause")
-    return tuple(
-        Workaround(**{name: row[name] for name in names})
-        for row in read_rows("workarounds.toml", "workaround", _FIELDS)
-    )
+    return read_rows("workarounds.toml", "workaround", Workaround)
 
 
 def workarounds_to_unset(backend: str, environment: Mapping[str, str]) -> tuple[Workaround, ...]:

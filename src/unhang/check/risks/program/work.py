@@ -13,7 +13,7 @@ from unhang.check.risks.program.collectives import about, paths_of, place, quote
 from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
 from unhang.findings import Grade, Phase, Severity, Where
 from unhang.host.inspection_result import NodeInspection
-from unhang.knowledge.job.job_paths import path_names
+from unhang.knowledge.job.job_paths import names_of_paths
 from unhang.program.launch.launch import Launch
 from unhang.program.paths.divergent_paths import SourceLine
 from unhang.program.patterns.data_loaders import LoaderInSource, gives_webdataset_a_length, loaders_in
@@ -151,7 +151,7 @@ def _in_loop(here: NodeInspection, program: ProgramSource, works: Sequence[Singl
         ROWS.words("in-loop", place=place(one.loop)),
     ]
     if one.kind == LOG:
-        logs = tuple(name.name for name in path_names() if name.use == "logs" and name.where == "argument")
+        logs = tuple(name for name, _ in names_of_paths("argument", "logs"))
         folder = next(job_values(here, *logs, *_BASES), None)
         because += [ROWS.words("log-folder", folder=folder.value)] if folder is not None else []
     parts = {
