@@ -94,14 +94,14 @@ def load(monkeypatch: pytest.MonkeyPatch, path: str, **known: Any) -> ModuleType
 
 
 def test_the_detector_of_the_page_sees_its_case(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    detector = load(monkeypatch, "src/unhang/causes/machine/host_memory_descriptors.py")
+    detector = load(monkeypatch, "src/unhang/causes/machine/host_memory.py")
     log = re.search(r"^\$ cat \S+/hit_\S+/job.log\n((?:(?!\$ ).*\n)+)", ADDING, re.MULTILINE)
     assert log is not None
     (tmp_path / "job.log").write_text(log[1])
     # In place of the row for its message, which the page tells in words.
     monkeypatch.setattr(detector, "events_stating", lambda facts, _: facts.events_of("py.error"))
 
-    (signal,) = detector.detect(build_facts(read_evidence([str(tmp_path)])))
+    (signal,) = detector.detect_descriptors(build_facts(read_evidence([str(tmp_path)])))
 
     assert (signal.finding.cause, signal.finding.ranks, signal.whole) == (Cause.HOST_MEMORY, (1,), True)
 

@@ -1,1 +1,1 @@
-"""Detectors: one part of a cause a file; each docstring is the page of its detector."""
+"""Detectors: one cause a file, whose docstring is its page; one function a way to see it."""

@@ -30,13 +30,13 @@ DetectorFunction = Callable[[Facts], Iterator[DetectorResult]]
 
 @dataclass(frozen=True, slots=True)
 class Detector:
-    """One detector: its name (the file's), the cause it recognises, and its check."""
+    """One detector: its name, the cause it recognises, and its check."""
 
     name: str
     cause: Cause
     check: DetectorFunction
     page: str
-    """The module's docstring: the documentation page of the detector."""
+    """The module's docstring: the documentation page of the cause."""
 
 
 def make_signal(cause: Cause, grade: Grade, summary: Text, *, whole: bool = True, **parts: Any) -> Signal:

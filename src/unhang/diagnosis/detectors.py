@@ -1,4 +1,4 @@
-"""Every detector: the modules of ``causes`` that name a cause, in the order of their names; and what they answer."""
+"""Every detector: the functions ``detect…`` of the modules of ``causes``, by name; and what they answer."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ from unhang.findings import Certainty, Finding, NotChecked, Verdict
 from unhang.sentences import say
 
 
-def _detector(module: ModuleType) -> Detector:
-    return Detector(module.__name__.rsplit(".", 1)[-1], module.CAUSE, module.detect, module.__doc__ or "")
+def _detectors(module: ModuleType) -> Iterator[Detector]:
+    """``detect`` bears the name of its cause, ``detect_printed`` that name and its own."""
+    cause = module.__name__.rsplit(".", 1)[-1]
+    for name, function in vars(module).items():
+        if name.startswith("detect"):
+            yield Detector(cause + name.removeprefix("detect"), module.CAUSE, function, module.__doc__ or "")
 
 
-def _names() -> Iterator[str]:
-    """Modules in the folders of ``causes``; ``wording`` holds what they say alike."""
+def _modules() -> Iterator[str]:
+    """In the folders of ``causes``, one a cause; ``wording`` holds what they say alike."""
     for folder in pkgutil.iter_modules(causes.__path__, f"{causes.__name__}."):
         if folder.ispkg and not folder.name.endswith(".wording"):
             inside = import_module(folder.name).__path__
@@ -30,7 +34,7 @@ def _names() -> Iterator[str]:
 
 
 ALL_DETECTORS: tuple[Detector, ...] = tuple(
-    _detector(import_module(name)) for name in sorted(_names(), key=lambda name: name.rsplit(".", 1)[-1])
+    sorted((found for name in _modules() for found in _detectors(import_module(name))), key=lambda found: found.name)
 )
 
 

@@ -1,7 +1,6 @@
 """What detectors reason over: ranks, groups, progress, calls, the wait-for graph.
 
-Built by :func:`unhang.facts.build.build_facts` from an :class:`~unhang.evidence.evidence_set.EvidenceSet`; nothing in
-here depends on the order in which files were read.
+Built by :func:`unhang.facts.build.build_facts`; nothing in here depends on the order in which files were read.
 """
 
 from __future__ import annotations
@@ -158,16 +157,6 @@ class GroupFacts:
         return replace(self, progress=progress, silent=tuple(r for r in self.members if r not in progress))
 
 
-def revise_progress(
-    groups: Mapping[str, GroupFacts], revised: Callable[[GroupFacts, GroupProgress], GroupProgress]
-) -> dict[str, GroupFacts]:
-    """``groups`` with the progress of each rank as ``revised`` has it."""
-    return {
-        name: replace(group, progress={rank: revised(group, known) for rank, known in group.progress.items()})
-        for name, group in groups.items()
-    }
-
-
 @dataclass(frozen=True, slots=True)
 class RankFacts:
     """Everything known of one rank."""
@@ -178,7 +167,6 @@ class RankFacts:
     local_rank: int | None = None
     state: RankState = RankState.UNKNOWN
     exit: ProcessExit | None = None
-    """Its own end (victims of the launcher keep ``terminated_by_launcher``)."""
     ended_by_recorder: bool = False
     process_state: str = ""
     moving: bool | None = None
@@ -240,7 +228,7 @@ class WaitEdge:
     group: str
     position: int | None
     reason: str
-    """``not-entered``, ``device-behind``, ``p2p-partner``, ``dead``, ``store``."""
+    """``not-entered``, ``device-behind``, ``p2p-partner``, ``dead``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,19 +373,15 @@ class Facts:
     @property
     def ranks_missing(self) -> tuple[int, ...]:
         """Ranks that exist but left nothing to read."""
-        if self.world_size is None:
-            return tuple(sorted(r for r, facts in self.ranks.items() if facts.state is RankState.MISSING))
-        return tuple(sorted(set(range(self.world_size)) - set(self.ranks_seen)))
+        everybody = self.ranks if self.world_size is None else range(self.world_size)
+        return tuple(sorted(set(everybody) - set(self.ranks_seen)))
 
     def stalled_groups(self) -> tuple[GroupFacts, ...]:
         """Groups in which somebody has a pending call, in order of name."""
         return tuple(g for _, g in sorted(self.groups.items()) if any(p.pending for p in g.progress.values()))
 
     def cached(self, ask: Callable[[Facts], _Told]) -> _Told:
-        """``ask(self)``, computed once per facts.
-
-        Only for what depends on nothing that the building of the facts still changes.
-        """
+        """``ask(self)``, computed once per facts."""
         if ask not in self._told:
             self._told[ask] = ask(self)
         told: _Told = self._told[ask]

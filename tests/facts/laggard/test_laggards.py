@@ -24,6 +24,7 @@ DOING = {
     "rank-crashed/hit_stands_in_its_handler": "HandlesException",
     "rank-crashed/hit_actor_idle_after_its_method_raised": "IdleActor",
     "uneven-data/hit_ended_with_zero": "EarlyLoopExit",
+    "collective-mismatch/hit_one_group_more": "MadeFewerGroups",
     "timeout-too-short/hit_one_ranks_answers_are_longer": "LongerGeneration",
     "slow-data-loading/hit_loader_waits": "AwaitsBatch",
     "single-rank-work/hit_rank_0_saves": "OwnWork",

@@ -43,13 +43,13 @@ def barrier(rank: int, position: int) -> str:
     return timeout(rank, position).replace("NumelIn=12, NumelOut=12", "NumelIn=1, NumelOut=1")
 
 
-@turns("single_rank_work_printed.first_positions", 3, 4)
+@turns("work_in_lines.first_positions", 3, 4)
 def everybody_but_rank_0_waits_in_a_barrier(position: int) -> object:
     steps = ("step 1 loss 2.0", "step 2 loss 1.9")
     return found(facts_of(*steps, *(barrier(rank, position) for rank in (1, 2, 3))))
 
 
-@turns("single_rank_work_printed.same_moment_s")
+@turns("work_in_lines.same_moment_s")
 def spoke_of_saving(after_s: float) -> object:
     words = said(0, "Saving model checkpoint to /out/checkpoint-40", -600 - after_s)
     return found(facts_of(words, *(f"2026-10-09T12:00:00.000Z {timeout(rank, 400)}" for rank in (1, 2, 3))))

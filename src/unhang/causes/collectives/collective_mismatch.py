@@ -15,20 +15,42 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.causes.detector import DetectorResult, make_signal
-from unhang.causes.evidence_lines import calls_of_mismatch, group_label, hosts_of, quote_mismatch, waiters_call
-from unhang.causes.wording.cohort_signal import cohort_parts, grade_of_group
+from unhang.causes.evidence_lines import (
+    calls_of_mismatch,
+    group_label,
+    hosts_of,
+    place_of,
+    quote_mismatch,
+    waiters_call,
+)
+from unhang.causes.wording.gone_on_reasons import unmatched_parts, unmatched_summary
+from unhang.causes.wording.mismatch_reasons import (
+    fingerprint_reasons,
+    mismatch_reasons,
+    mismatch_remedies,
+    mismatch_summary,
+    thread_name,
+    thread_reasons,
+)
+from unhang.causes.wording.signals import cohort_parts, grade_of_group
+from unhang.facts.alignment.broadcast_roots import DifferingRoots, differing_roots
+from unhang.facts.alignment.collective_fingerprints import FingerprintMismatch, fingerprint_mismatch
 from unhang.facts.divergence.aborted_in_call import gloo_sizes_differ, laggards_wait_elsewhere
-from unhang.facts.model import AllJoinedStall, CallMismatch, CodeContext, Facts, Stall
+from unhang.facts.divergence.unmatched_p2p import unmatched_p2p
+from unhang.facts.laggard.laggards import Laggards, MadeFewerGroups, laggards_doing, laggards_of
+from unhang.facts.logs.log_statements import first_attempt, quote_events
+from unhang.facts.logs.logged_parameter_counts import outlier_models, parameter_counts
+from unhang.facts.model import AllJoinedStall, CallMismatch, Facts
 from unhang.facts.stacks.rank_cohorts import (
     RankCohort,
     cohort_outside_library,
     cohort_past_shared_call,
     cohorts_of_mismatch,
-    cohorts_of_stall,
+    is_path_unknown,
 )
 from unhang.facts.waiting.concurrent_collectives import concurrent_collectives
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
-from unhang.findings import Cause, Grade, Phase, Remedy, Severity
+from unhang.findings import Call, Cause, Evidence, Grade, Phase, Severity
 from unhang.knowledge.remedies import remedy
 from unhang.sentences import Text, say
 
@@ -45,23 +67,17 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
     for mismatch in facts.nonfatal_mismatches:
         if mismatch.differs_in:
             yield _found(facts, mismatch, went_on=True)
-    for symmetric in facts.all_joined_stalls:
-        yield from _split_sizes(facts, symmetric)
-    for stall in facts.stalls:
-        yield from _of_stall(facts, stall)
+    yield from (found for joined in facts.all_joined_stalls for found in _split_sizes(facts, joined))
+    yield from (_one_group_more(facts, at) for at, _ in laggards_doing(facts, MadeFewerGroups))
+    for at in laggards_of(facts) if gloo_sizes_differ(facts) and not facts.mismatches else ():
+        # at one line only sizes differ, and nothing tells whose is wrong
+        if at.cohort.where != at.waiters.where and laggards_wait_elsewhere(facts, at.stall):
+            yield _other_place(facts, at)
 
 
-def _of_stall(facts: Facts, stall: Stall) -> Iterator[DetectorResult]:
-    if stall.call is not None and stall.call.operation == "new_group":
-        yield from _one_group_more(facts, stall)
-    if not facts.mismatches and gloo_sizes_differ(facts) and laggards_wait_elsewhere(facts, stall):
-        laggards, waiters = cohorts_of_stall(facts, stall)
-        if laggards.where != waiters.where:  # at one line only sizes differ, and nothing tells whose is wrong
-            yield _other_place(facts, stall, laggards, waiters)
-
-
-def _other_place(facts: Facts, stall: Stall, laggards: RankCohort, waiters: RankCohort) -> DetectorResult:
+def _other_place(facts: Facts, at: Laggards) -> DetectorResult:
     """Gloo ended a rank because sizes did not fit; those without a record stand in another call than the others."""
+    stall, laggards, waiters = at.stall, at.cohort, at.waiters
     return make_signal(
         CAUSE,
         Grade.STACK,
@@ -118,13 +134,11 @@ def _split_sizes(facts: Facts, stall: AllJoinedStall) -> Iterator[DetectorResult
     )
 
 
-def _one_group_more(facts: Facts, stall: Stall) -> Iterator[DetectorResult]:
+def _one_group_more(facts: Facts, at: Laggards) -> DetectorResult:
     """Every rank of the job must come to each new_group; those awaited are in a collective already."""
-    laggards, waiters = cohorts_of_stall(facts, stall)
-    if laggards.phase is not Phase.COMMUNICATION or waiters.context is CodeContext.RANK_BRANCH:
-        return
+    stall, laggards, waiters = at.stall, at.cohort, at.waiters
     more, fewer = (waiters, laggards) if len(waiters.ranks) <= len(laggards.ranks) else (laggards, waiters)
-    yield make_signal(
+    return make_signal(
         CAUSE,
         Grade.STACK,
         say(
@@ -156,7 +170,7 @@ def _found(facts: Facts, mismatch: CallMismatch, *, went_on: bool = False) -> De
     )
     odd = next((c for c in cohorts if set(c.ranks) & set(ranks)), cohorts[0])
     other = next((c for c in cohorts if c is not odd), None)
-    aligned, summary = mismatch.records_align, _summary(mismatch, ranks)
+    aligned, summary = mismatch.records_align, mismatch_summary(mismatch, ranks)
     parts = cohort_parts(facts, odd, other, mismatch.group) | {
         "ranks": ranks,
         "nodes": hosts_of(facts, ranks),
@@ -171,11 +185,10 @@ def _found(facts: Facts, mismatch: CallMismatch, *, went_on: bool = False) -> De
         severity=Severity.SLOWS if went_on else Severity.STOPS,
         **parts,
         calls=calls_of_mismatch(mismatch),
-        because=(
-            *_because(facts, mismatch, cohorts, went_on=went_on),
-            *(_passed_call(below[0], below[1]) if below is not None else ()),
+        because=tuple(
+            mismatch_reasons(mismatch, cohorts, below, went_on=went_on, path_unknown=is_path_unknown(facts, cohorts))
         ),
-        remedies=(remedy("stop-and-equalize-calls"),) if went_on else _remedies(mismatch),
+        remedies=(remedy("stop-and-equalize-calls"),) if went_on else mismatch_remedies(mismatch),
     )
 
 
@@ -185,105 +198,195 @@ def _is_whole(facts: Facts, mismatch: CallMismatch, cohorts: tuple[RankCohort, .
         # Where somebody is in no call at all, others may wait for it in different groups, which stacks do not name.
         progress = group.progress.values() if group is not None else ()
         return mismatch.group != STACK_GROUP or all(p.pending is not None for p in progress)
-    if not mismatch.records_align or mismatch.aborted or _is_path_unknown(facts, cohorts):
+    if not mismatch.records_align or mismatch.aborted or is_path_unknown(facts, cohorts):
         return False
     heard = {rank for ranks in mismatch.calls.values() for rank in ranks}
     # With as many on one side as on the other, the record that is missing would decide.
     return bool(mismatch.outliers) or group is None or not set(group.members) - heard
 
 
-def _is_path_unknown(facts: Facts, cohorts: tuple[RankCohort, ...]) -> bool:
-    """Calls at different places, and of some rank no source: a loop that ended early or a branch may lead there."""
-    places = {cohort.where for cohort in cohorts}
-    activities = (facts.ranks[rank].activity for cohort in cohorts for rank in cohort.ranks if rank in facts.ranks)
-    contexts = (*(cohort.context for cohort in cohorts), *(known.context for known in activities if known is not None))
-    return len(places) > 1 and CodeContext.NO_SOURCE in contexts
+# ---------------------------------------------------------------------------------------------------
+# sends and receives
 
 
-def _summary(mismatch: CallMismatch, ranks: tuple[int, ...]) -> Text:
-    kinds = " and ".join(kind.replace("call-site", "line") for kind in mismatch.differs_in)
-    if mismatch.group != STACK_GROUP and mismatch.outliers and mismatch.differs_in == ("call-site",):
-        return say(
-            "from position {position} on {ranks:who} called from another line than the others, "
-            "and then another operation",
-            ranks=ranks,
-            position=mismatch.position,
-        )
-    if mismatch.group == STACK_GROUP:
-        return say(
-            "{ranks:who} {ranks:stands|stand} in another call than the others, in the same group as far as can be told",
-            ranks=ranks,
-        )
-    if mismatch.differs_in == ("bytes",):
-        return say(
-            "{ranks:who} called with fewer bytes than the others at position {position}: another size or dtype",
-            ranks=ranks,
-            position=mismatch.position,
-        )
-    if mismatch.outliers or len(ranks) < sum(map(len, mismatch.calls.values())):
-        return say(
+def detect_partners(facts: Facts) -> Iterator[DetectorResult]:
+    """Of sends and receives: partners that went on, where no loop makes the numbers of rounds differ: `dist.recv(scale,
+    src=0)` on rank 1 for which rank 0 has no `dist.send`. Never certain: Gloo counts no sends."""
+    for found in unmatched_p2p(facts):
+        if not found.in_a_loop:
+            yield make_signal(CAUSE, Grade.SOURCE, unmatched_summary(found), **unmatched_parts(facts, found))
+
+
+# ---------------------------------------------------------------------------------------------------
+# lines alone
+
+
+def detect_printed(facts: Facts) -> Iterator[DetectorResult]:
+    """From lines alone: printed fingerprints (rank 0 gathers `[41, 256]` where rank 1 gathers `[40, 256]`, both at
+    sequence number 0), then what torch's own checks, DDP and Gloo say. NCCL's truncated message alone is left to
+    `unknown`: versions and strangers cause it too."""
+    printed = fingerprint_mismatch(facts)
+    if printed is not None and printed.differs_in and not any(call.nothing_posted for call in printed.calls.values()):
+        yield _found_printed(facts, printed)
+    named = first_attempt(facts.events_of("fr.culprit", "fsdp.order"))
+    if named:
+        ranks = tuple(sorted({r for e in named if isinstance(r := e.values.get("rank"), int)}))
+        summary = say("{ranks:who} issued other collectives than the others, says torch's own check", ranks=ranks)
+        yield _plain(summary, quote_events(named), ranks)
+    counts = parameter_counts(facts)
+    sizes = first_attempt(facts.events_of("ddp.shape", "gloo.enforce"))
+    if odd := outlier_models(counts):
+        yield _other_model(facts, counts, odd)
+    elif sizes and not facts.mismatches:
+        yield _plain(say("ranks brought tensors of different sizes to one call"), quote_events(sizes))
+
+
+def _other_model(facts: Facts, counts: dict[int, int], odd: tuple[int, ...]) -> DetectorResult:
+    """DDP counts the parameters of all ranks before the first step."""
+    events = first_attempt(facts.events_of("ddp.shape"))
+    tied = len(odd) == len(counts)
+    return make_signal(
+        CAUSE,
+        Grade.STATED,
+        say("ranks have built models with different numbers of parameters")
+        if tied
+        else say("{ranks:who} built another model than the others: DDP counts other parameters", ranks=odd),
+        whole=False,
+        ranks=odd,
+        phase=Phase.INIT,
+        where=place_of(facts, odd[0]),
+        because=tuple(
+            say("rank {rank}'s model has {count} parameters", rank=rank, count=count)
+            for rank, count in sorted(counts.items())[:4]
+        ),
+        evidence=quote_events(events),
+        remedies=(remedy("build-same-model"),),
+    )
+
+
+def _found_printed(facts: Facts, printed: FingerprintMismatch) -> DetectorResult:
+    ranks = printed.outliers or tuple(sorted(printed.calls))
+    kinds = " and ".join(printed.differs_in)
+    return make_signal(
+        CAUSE,
+        Grade.RECORD,
+        say(
             "{ranks:who} called another {kinds} than the others at position {position}",
             ranks=ranks,
             kinds=kinds,
-            position=mismatch.position,
+            position=printed.position,
         )
-    return say(
-        "{ranks:who} disagree in {kinds} at position {position}; which side is wrong cannot be told",
-        ranks=ranks,
-        kinds=kinds,
-        position=mismatch.position,
-    )
-
-
-def _because(facts: Facts, mismatch: CallMismatch, cohorts: tuple[RankCohort, ...], *, went_on: bool) -> Iterator[Text]:
-    for signature, ranks in mismatch.calls.items():
-        if not signature.input_elements and not signature.input_dtypes:  # a barrier, or a place in a log
-            yield say("{ranks:who}: {operation}", ranks=ranks, operation=signature.operation)
-            continue
-        if not signature.input_dtypes:  # lines of logs name no dtype
-            yield say(
-                "{ranks:who}: {operation} of {elements} elements",
-                ranks=ranks,
-                operation=signature.operation,
-                elements=signature.input_elements,
-            )
-            continue
-        yield say(
-            "{ranks:who}: {operation} of {elements} elements, {dtype}",
+        if printed.outliers
+        else say(
+            "{ranks:who} disagree in {kinds} at position {position}",
             ranks=ranks,
-            operation=signature.operation,
-            elements=signature.input_elements,
-            dtype="/".join(dict.fromkeys(signature.input_dtypes)),
-        )
-    if mismatch.aborted:
-        yield say(
-            "{ranks:who} left no record: Gloo ended the process because more arrived than this call had asked for",
-            ranks=mismatch.aborted,
-        )
-    if went_on:
-        if mismatch.times > 1:
-            yield say("so far it happened at {times} recorded positions", times=mismatch.times)
-        yield say("nothing stops there: the library moves bytes, and these fit or nearly fit")
-    elif len({cohort.where for cohort in cohorts if cohort.where is not None}) == 1:
-        yield say("all ranks are at the same line: what they pass to it differs")
-    if not went_on and _is_path_unknown(facts, cohorts):
-        yield say("the source was not in the evidence: a branch or the end of a loop may explain the other call")
-    if not mismatch.records_align:
-        yield say("some records start later than others, so positions may be shifted against each other")
-
-
-def _passed_call(cohort: RankCohort, line: int) -> Iterator[Text]:
-    yield say(
-        "{ranks:who} {ranks:has|have} come through the call at line {line}, in which the others still are",
-        ranks=cohort.ranks,
-        line=line,
+            kinds=kinds,
+            position=printed.position,
+        ),
+        whole=len(printed.outliers) == 1 and len(printed.calls) == facts.world_size,
+        ranks=ranks,
+        phase=printed.phase,
+        where=printed.where,
+        calls=printed.as_calls(),
+        because=tuple(fingerprint_reasons(printed)),
+        evidence=printed.evidence,
+        remedies=(remedy("issue-same-call"),),
     )
 
 
-def _remedies(mismatch: CallMismatch) -> tuple[Remedy, ...]:
-    if {"operation", "call-site"} & set(mismatch.differs_in):
-        return (remedy("issue-same-collectives"),)
-    sizes, dtypes = remedy("equalize-sizes"), remedy("cast-to-one-dtype")
-    if "dtype" in mismatch.differs_in:
-        return (dtypes,)
-    return (sizes, dtypes) if "bytes" in mismatch.differs_in else (sizes,)
+def _plain(summary: Text, evidence: tuple[Evidence, ...], ranks: tuple[int, ...] = ()) -> DetectorResult:
+    return make_signal(
+        CAUSE,
+        Grade.STATED,
+        summary,
+        whole=False,
+        ranks=ranks,
+        evidence=evidence,
+        because=(say("TORCH_DISTRIBUTED_DEBUG=DETAIL names the ranks, the operation and the shapes"),),
+        remedies=(remedy("issue-same-call"),),
+    )
+
+
+# ---------------------------------------------------------------------------------------------------
+# roots
+
+
+def detect_roots(facts: Facts) -> Iterator[DetectorResult]:
+    """All are in one broadcast, and each names another sender (`src=best`, where `best` is the rank with the best score
+    that this rank knows of), which does not know that it is one. Never certain: the roots are not recorded."""
+    for found in differing_roots(facts):
+        progress, call = facts.groups[found.group].progress, found.call
+        pending = [progress[rank].pending for rank in found.ranks[:2] if rank in progress]
+        yield make_signal(
+            CAUSE,
+            Grade.SOURCE if found.depends_on_rank else Grade.STACK,
+            _roots_summary(found),
+            whole=not found.depends_on_rank,
+            ranks=found.ranks,
+            group=group_label(facts, found.group),
+            phase=Phase.COMMUNICATION,
+            where=call.where,
+            waiter_where=call.where,
+            calls=waiters_call(found.ranks, call),
+            because=_roots_reasons(found),
+            evidence=tuple(one.evidence for one in pending if one is not None),
+            remedies=(remedy("use-one-root"),),
+        )
+
+
+def _roots_summary(found: DifferingRoots) -> Text:
+    if found.depends_on_rank:
+        return say("ranks name different roots in {operation}: {root}", operation=found.call.operation, root=found.root)
+    return say(
+        "all ranks are in {operation} and none finished it: they may name different roots ({root})",
+        operation=found.call.operation,
+        root=found.root,
+    )
+
+
+def _roots_reasons(found: DifferingRoots) -> tuple[Text, Text]:
+    if not found.depends_on_rank:
+        return (
+            say("every rank works the root out by itself, and nothing shows that all come to the same"),
+            say("nothing between the ranks can fail on the way: they are on one machine, and use Gloo"),
+        )
+    return (
+        say("{ranks:who} {ranks:is|are} in the call still, and others have finished it", ranks=found.ranks)
+        if found.some_finished
+        else say("all ranks joined the call and none finished it"),
+        say("{root} depends on the rank, and all ranks must name the same one", root=found.root),
+    )
+
+
+# ---------------------------------------------------------------------------------------------------
+# threads
+
+
+def detect_threads(facts: Facts) -> Iterator[DetectorResult]:
+    """Two threads of a rank are in collectives of one group, and which comes first is chance: a thread that saves calls
+    `dist.barrier()` while the main thread trains. Certain where records of one group show both lines."""
+    found = concurrent_collectives(facts)
+    if found is None:
+        return
+    differ = any(one.group == found.group for one in facts.mismatches)
+    yield make_signal(
+        CAUSE,
+        Grade.RECORD if found.group is not None else Grade.STACK,
+        say(
+            "two threads of {ranks:who} call collectives of one group at the same time: {main} and {other}",
+            ranks=found.ranks,
+            main=found.main.operation,
+            other=found.other.operation,
+        ),
+        whole=differ or found.group is None,
+        ranks=found.ranks,
+        nodes=hosts_of(facts, found.ranks),
+        group=group_label(facts, found.group),
+        phase=Phase.COMMUNICATION,
+        where=found.other.where,
+        waiter_where=found.main.where,
+        calls=tuple(Call(found.ranks, one.operation or "") for one in (found.other, found.main)),
+        because=tuple(thread_reasons(found, differ=differ)),
+        evidence=(found.other.evidence, found.main.evidence),
+        remedies=(remedy("use-group-per-thread", thread=thread_name(found.other)),),
+    )

@@ -19,13 +19,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from unhang.causes.detector import DetectorResult, make_signal
-from unhang.causes.evidence_lines import group_label, place_of, quote_rank
+from unhang.causes.evidence_lines import group_label, operation_of, place_of, quote_rank
+from unhang.causes.wording.signals import stall_signal, waiters_line
 from unhang.evidence.items import LogEvent
 from unhang.facts.alignment.swapped_group_order import swapped_groups
 from unhang.facts.collective_operations import POINT_TO_POINT
 from unhang.facts.divergence.unmatched_p2p import unmatched_in_cycle, unmatched_unnamed_partners
+from unhang.facts.laggard.actor_waits import ActorWait
+from unhang.facts.laggard.file_lock_cycle import FileLockCycle
+from unhang.facts.laggard.laggards import laggards_doing
 from unhang.facts.logs.log_statements import first_attempt, quote_events
-from unhang.facts.model import Facts, PendingCall
+from unhang.facts.model import Facts, PendingCall, Stall
 from unhang.facts.stacks.stack_divergence import diverge_in_library, first_differing_frames
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
 from unhang.findings import Call, Cause, Evidence, Grade, Phase, Where
@@ -250,3 +254,92 @@ def _evidence(facts: Facts, ranks: tuple[int, ...], calls: dict[int, PendingCall
         if rank in calls:
             quotes.append(calls[rank].evidence)
     return tuple(dict.fromkeys(quotes))
+
+
+# ---------------------------------------------------------------------------------------------------
+# an actor that cannot answer
+
+
+def detect_actors(facts: Facts) -> Iterator[DetectorResult]:
+    """A rank waits in `ray.get` for a method of an actor that is a rank too, and stands in a collective of both: it
+    answers one call after the other. Likely at most: which object of the class is asked, no source tells.
+    """
+    for at, asked in laggards_doing(facts, ActorWait):
+        stall = at.stall
+        yield stall_signal(
+            CAUSE,
+            Grade.SOURCE,
+            _summary(stall, asked),
+            facts,
+            stall,
+            whole=False,
+            phase=Phase.COMMUNICATION,
+            because=(
+                *waiters_line(stall),
+                say(
+                    "rank {busy} is in `{inside}` of the actor class {actor}, which has `{method}` too: an actor "
+                    "answers one call after the other",
+                    busy=asked.busy,
+                    inside=asked.inside,
+                    actor=asked.actor,
+                    method=asked.method,
+                ),
+            ),
+            remedies=(remedy("avoid-circular-actor-call", method=asked.method),),
+        )
+
+
+def _summary(stall: Stall, asked: ActorWait) -> Text:
+    if asked.through:
+        return say(
+            "{ranks:who} {ranks:waits|wait} for an answer of `{through}`, which asks for `{method}` of an actor that "
+            "cannot answer meanwhile",
+            ranks=stall.laggards,
+            through=asked.through,
+            method=asked.method,
+        )
+    return say(
+        "{ranks:who} {ranks:waits|wait} for an answer of `{method}` from an actor that stands in a collective "
+        "with {ranks:it|them}",
+        ranks=stall.laggards,
+        method=asked.method,
+    )
+
+
+# ---------------------------------------------------------------------------------------------------
+# a lock file
+
+
+def detect_locks(facts: Facts) -> Iterator[DetectorResult]:
+    """A rank waits for a lock file that another one holds, which waits for it in a collective: `with
+    FileLock("results.json.lock"): worst = all_reduce(loss)`. Not whole where they may wait for another lock as well.
+    """
+    for at, found in laggards_doing(facts, FileLockCycle):
+        stall = at.stall
+        ranks = tuple(sorted((*stall.laggards, found.holder)))
+        yield stall_signal(
+            CAUSE,
+            Grade.RECORD,
+            say(
+                "{ranks:who} {ranks:waits|wait} for the file lock that rank {holder} holds, which waits for "
+                "{ranks:it|them} in {operation}",
+                ranks=stall.laggards,
+                holder=found.holder,
+                operation=operation_of(stall.call),
+            ),
+            facts,
+            stall,
+            ranks=ranks,
+            whole=found.only,
+            phase=Phase.COMMUNICATION,
+            because=(
+                *waiters_line(stall),
+                say(
+                    "{path} is locked by process {pid}, which is rank {holder}",
+                    path=found.lock.path,
+                    pid=found.lock.pid,
+                    holder=found.holder,
+                ),
+            ),
+            remedies=(remedy("avoid-collective-under-lock"),),
+        )

@@ -14,22 +14,28 @@ Possible when: no source tells which step a rank skipped; likely where it shows 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from unhang.causes.detector import DetectorResult, make_signal
-from unhang.causes.evidence_lines import operation_of, place_of
+from unhang.causes.evidence_lines import group_label, hosts_of, operation_of, place_of, waiters_call
 from unhang.causes.wording import path_reasons
-from unhang.causes.wording.cohort_signal import calls_of_cohorts, cohort_parts
-from unhang.facts.divergence.branch_division import BranchDivision, Division
+from unhang.causes.wording.gone_on_reasons import skipped_call_parts
+from unhang.causes.wording.guard_signals import took_another_way
+from unhang.causes.wording.signals import calls_of_cohorts, cohort_parts, stall_signal
+from unhang.facts.alignment.collective_fingerprints import FingerprintMismatch, fingerprint_mismatch
+from unhang.facts.alignment.sequence_offset import SequenceOffset, find_sequence_offset, minority_and_majority
+from unhang.facts.divergence.branch_division import BranchDivision
 from unhang.facts.divergence.bypass_paths import BypassPaths
 from unhang.facts.divergence.early_loop_exit import EarlyLoopExit, ExitReason
-from unhang.facts.laggard.laggards import branch_divisions, early_loop_exits
+from unhang.facts.divergence.skipped_collective import SkippedCollective, skipped_collective
+from unhang.facts.endings.guard_errors import guard_errors
+from unhang.facts.laggard.laggards import InGuard, Laggards, branch_divisions, early_loop_exits, laggards_doing
+from unhang.facts.logs.last_log_lines import last_line_phases
 from unhang.facts.logs.log_statements import first_attempt, quote_events, ranks_of_events
-from unhang.facts.model import Facts, Stall
-from unhang.facts.stacks.rank_cohorts import (
-    RankCohort,
-)
-from unhang.findings import Cause, Grade
+from unhang.facts.logs.waits_in_logs import LoggedWaits, LogWait, logged_waits
+from unhang.facts.model import CodeContext, Facts, Stall
+from unhang.facts.stacks.store_key_setters import UnsetKey
+from unhang.findings import Call, Cause, Grade, Phase
 from unhang.knowledge.remedies import remedy
 from unhang.sentences import Text, say
 
@@ -80,33 +86,12 @@ def _divided(facts: Facts, division: BranchDivision) -> DetectorResult:
     return make_signal(
         CAUSE,
         Grade.SOURCE,
-        _summary(division),
+        path_reasons.division_summary(division),
         whole=division.whole,
         **cohort_parts(facts, odd, others, division.divided_by.group),
         calls=() if group_setup else calls_of_cohorts(division.divided_by),
-        because=_because(division.inside, division.outside),
+        because=tuple(path_reasons.branch_reasons(division.inside, division.outside)),
         remedies=(mended,),
-    )
-
-
-def _summary(division: BranchDivision) -> Text:
-    inside, outside = division.inside, division.outside
-    if division.bound is not None:
-        return say(
-            "{ranks:who} left the loop at line {line} under a test of the rank; the others are still in it",
-            ranks=outside.ranks,
-            line=division.bound[1].line,
-        )
-    if division.kind is Division.ENTERED_ALONE:
-        return say(
-            "{ranks:who} {ranks:calls|call} {operation} inside a branch on the rank; the others never do",
-            ranks=inside.ranks,
-            operation="new_group" if inside.what == "group-setup" else operation_of(inside.call),
-        )
-    return say(
-        "{ranks:who} never {ranks:reaches|reach} {operation}: a branch on the rank leads around it",
-        ranks=outside.ranks,
-        operation=operation_of(inside.call),
     )
 
 
@@ -155,26 +140,257 @@ def _skipped_iteration(facts: Facts, left: EarlyLoopExit, around: BypassPaths) -
     )
 
 
-def _because(inside: RankCohort, outside: RankCohort) -> tuple[Text, ...]:
-    lines: list[Text] = []
-    if inside.where is not None:
-        lines.append(
-            say(
-                "{file}:{line} is reached only through the branch on the rank at line {branch}",
-                file=inside.where.file,
-                line=inside.where.line,
-                branch=inside.branch_line,
-            )
+# ---------------------------------------------------------------------------------------------------
+# a call of a small group
+
+
+def detect_circle(facts: Facts) -> Iterator[DetectorResult]:
+    """A rank went around a call of its group, and waits further down, in another group, for those who wait for it
+    there: `if mask.any(): dist.all_reduce(y, group=tp)` with an empty mask on one rank, then the all-reduce of all.
+    Never certain: a call that was queued and not waited for may be behind the line that is seen."""
+    for cycle in facts.graph.cycles:
+        found = skipped_collective(facts, cycle)
+        if found is not None:
+            yield _skipped_call(facts, found)
+
+
+def _skipped_call(facts: Facts, found: SkippedCollective) -> DetectorResult:
+    return make_signal(
+        CAUSE,
+        Grade.SOURCE,
+        say(
+            "{gone:who} went around {operation} in group {group}, which {waiting:who} {waiting:waits|wait} in",
+            gone=found.gone,
+            operation=found.left.operation,
+            group=group_label(facts, found.left.group),
+            waiting=found.waiting,
+        ),
+        **skipped_call_parts(facts, found),
+    )
+
+
+# ---------------------------------------------------------------------------------------------------
+# a guard
+
+
+def detect_guard(facts: Facts) -> Iterator[DetectorResult]:
+    """Laggards in a guard while those who wait for them stand in a collective: `unhang.together` behind a branch, a
+    barrier inside the block of `rank_zero_first`. Errors of guards to which some did not come (`RanksMissing:
+    together('evaluation') …: rank 1 did not come`), unless the guard itself says that they died."""
+    for at, inside in laggards_doing(facts, InGuard):
+        yield (_inside if inside.others_work_in_it else _alone_in_guard)(facts, at, inside.guard)
+    errors = (error for error in guard_errors(facts.tracebacks) if error.said.kind in ("missing", "apart"))
+    yield from (took_another_way(CAUSE, error) for error in errors if not error.said.partner_died)
+
+
+def _inside(facts: Facts, at: Laggards, guard: str) -> DetectorResult:
+    """The few inside are the odd ones: they call what the others cannot join."""
+    stall, laggards, waiters = at.stall, at.cohort, at.waiters
+    return make_signal(
+        CAUSE,
+        Grade.STACK,
+        say(
+            "{ranks:who} {ranks:calls|call} {operation} inside {guard}; the others wait for the end of that block",
+            ranks=waiters.ranks,
+            operation=operation_of(stall.call),
+            guard=guard,
+        ),
+        **cohort_parts(facts, waiters, laggards, stall.group),
+        calls=waiters_call(stall.direct_waiters, stall.call),
+        because=(say("{ranks:who} {ranks:waits|wait} in {guard} and cannot join", ranks=laggards.ranks, guard=guard),),
+        remedies=(remedy("move-collective-from-guard"),),
+    )
+
+
+def _alone_in_guard(facts: Facts, at: Laggards, guard: str) -> DetectorResult:
+    stall, laggards, waiters = at.stall, at.cohort, at.waiters
+    in_branch = laggards.context is CodeContext.RANK_BRANCH
+    because = [say("only {ranks:who} {ranks:calls|call} {guard} here", ranks=laggards.ranks, guard=guard)]
+    if in_branch and laggards.branch_line is not None:
+        because.append(
+            say("the way to it leads through the branch on the rank at line {line}", line=laggards.branch_line)
         )
-    if outside.where is not None:
-        lines.append(
+    return make_signal(
+        CAUSE,
+        Grade.SOURCE,
+        say(
+            "{ranks:who} {ranks:waits|wait} in {guard} for ranks that are in {operation} and wait for it there",
+            ranks=laggards.ranks,
+            guard=guard,
+            operation=operation_of(stall.call),
+        ),
+        whole=in_branch,
+        **cohort_parts(facts, laggards, waiters, stall.group),
+        calls=waiters_call(stall.direct_waiters, stall.call),
+        because=tuple(because),
+        remedies=(remedy("call-guard-unconditionally", guard=guard),),
+    )
+
+
+# ---------------------------------------------------------------------------------------------------
+# lines alone
+
+
+def detect_printed(facts: Facts) -> Iterator[DetectorResult]:
+    """From lines alone: printed calls of different work (at sequence 485 rank 0 broadcasts inside save_checkpoint, rank
+    1 all-reduces gradients), shifted calls, rank 0 alone in the last barrier. Never certain."""
+    printed = fingerprint_mismatch(facts)
+    if printed is not None and "operation" in printed.differs_in and printed.side_work:
+        yield _other_work(printed)
+    shift = find_sequence_offset(facts)
+    if shift is not None:
+        yield _sequence_offset(shift)
+    logged = logged_waits(facts)
+    if logged is not None and _alone_at_the_end(facts, logged):
+        yield _last_barrier(facts, logged)
+
+
+def _other_work(printed: FingerprintMismatch) -> DetectorResult:
+    doing = printed.phase.value if printed.phase is not None else "other"
+    return make_signal(
+        CAUSE,
+        Grade.RECORD,
+        say(
+            "{ranks:who} {ranks:calls|call} a collective in its {doing} part; the others are elsewhere",
+            ranks=printed.side_work,
+            doing=doing,
+        ),
+        whole=False,
+        ranks=printed.side_work,
+        phase=printed.phase,
+        where=printed.where,
+        calls=printed.as_calls(),
+        because=(
             say(
-                "{ranks:who} {ranks:stands|stand} at {file}:{line} instead",
-                ranks=outside.ranks,
-                file=outside.where.file,
-                line=outside.where.line,
-            )
+                "different operations at position {position}: the ranks are in different parts of the program",
+                position=printed.position,
+            ),
+        ),
+        evidence=printed.evidence,
+        remedies=(remedy("call-everywhere-write-once"),),
+    )
+
+
+def _sequence_offset(shift: SequenceOffset) -> DetectorResult:
+    behind, ahead = _ranks_of(shift.behind), _ranks_of(shift.ahead)
+    few, many = map(_ranks_of, minority_and_majority(shift))
+    return make_signal(
+        CAUSE,
+        Grade.ORDER,
+        say(
+            "{behind:who} {behind:is|are} {by} calls off against {ahead:who}, "
+            "although nobody can pass such a call alone",
+            behind=few,
+            by=shift.by,
+            ahead=many,
+        ),
+        whole=all(w.group != "0" for w in (*shift.behind, *shift.ahead)),
+        ranks=few,
+        calls=tuple(
+            Call(ranks, waits[0].operation, waits[0].position, waits[0].elements)
+            for ranks, waits in ((behind, shift.behind), (ahead, shift.ahead))
+        ),
+        because=(
+            say(
+                "{operation} ends on no rank before it has begun on all, so rank "
+                "{ahead} was in another call at position "
+                "{position}",
+                operation=shift.behind[0].operation,
+                ahead=ahead,
+                position=shift.behind[0].position,
+            ),
+            say("one side made {by} calls that the other did not: look for a branch on the rank", by=shift.by),
+        ),
+        evidence=(shift.behind[0].evidence, shift.ahead[0].evidence),
+        remedies=(remedy("call-everywhere-write-once"),),
+    )
+
+
+def _ranks_of(waits: Iterable[LogWait]) -> tuple[int, ...]:
+    return tuple(sorted({wait.rank for wait in waits if wait.rank is not None}))
+
+
+def _alone_at_the_end(facts: Facts, logged: LoggedWaits) -> bool:
+    """Only rank 0 gives up, in a barrier, after the log said that training is over."""
+    if logged.ranks != (0,) or not all(w.barrier and w.operation for w in logged.waits):
+        return False
+    return any(words.phase is Phase.SHUTDOWN for words in last_line_phases(facts))
+
+
+def _last_barrier(facts: Facts, logged: LoggedWaits) -> DetectorResult:
+    return make_signal(
+        CAUSE,
+        Grade.ORDER,
+        say("possible: rank 0 entered a barrier after the training that no other rank enters"),
+        whole=False,
+        ranks=(0,),
+        nodes=hosts_of(facts, (0,)),
+        phase=Phase.SHUTDOWN,
+        because=(
+            say("an all-reduce of one element is a barrier"),
+            say("training was over and no other rank waits: they have gone around it, or left"),
+        ),
+        evidence=(
+            *(w.evidence for w in logged.waits[:2]),
+            *(words.evidence for words in last_line_phases(facts) if words.phase is Phase.SHUTDOWN),
+        ),
+        remedies=(remedy("call-everywhere-write-once"),),
+    )
+
+
+# ---------------------------------------------------------------------------------------------------
+# a key in the store
+
+
+def detect_store(facts: Facts) -> Iterator[DetectorResult]:
+    """Laggards at the store, and a line of the program at which those who wait for them set such a key: `if noise is
+    None: return last` on rank 0 above `store.set(key, noise)`, `store.get(key)` on the others. Likely at most: a key
+    may be set in a thread, or by another program."""
+    yield from (_never_set(facts, at.stall, key) for at, key in laggards_doing(facts, UnsetKey))
+
+
+def _never_set(facts: Facts, stall: Stall, found: UnsetKey) -> DetectorResult:
+    """Where most ranks are with the setters, it is who waits at the store that left the common way."""
+    here = place_of(facts, stall.laggards[0])
+    alone = len(found.setters) > len(stall.laggards)
+    return stall_signal(
+        CAUSE,
+        Grade.SOURCE,
+        _summary_store(stall, found, alone=alone),
+        facts,
+        stall,
+        ranks=stall.laggards if alone else found.setters,
+        whole=False,
+        phase=Phase.COMMUNICATION,
+        where=here if alone else found.where,
+        waiter_where=place_of(facts, found.setters[0]) if alone else here,
+        because=tuple(_because_store(stall, found)),
+        remedies=(remedy("always-set-store-key", line=found.where.line),),
+    )
+
+
+def _summary_store(stall: Stall, found: UnsetKey, *, alone: bool) -> Text:
+    who = {"ranks": found.setters, "waiting": stall.laggards}
+    if alone:
+        return say("{waiting:who} {waiting:waits|wait} for a key that {ranks:who} {ranks:has|have} not set", **who)
+    return say(
+        "{ranks:who} went on without setting the key that {waiting:who} {waiting:waits|wait} for at the store", **who
+    )
+
+
+def _because_store(stall: Stall, found: UnsetKey) -> Iterator[Text]:
+    yield say(
+        "{waiting:who} {waiting:waits|wait} for the key {key}, which the program sets at line {line}",
+        waiting=stall.laggards,
+        key=found.key,
+        line=found.where.line,
+    )
+    if found.branch is not None:
+        yield say(
+            "only some ranks come to that line: `{test}` at line {line}", test=found.branch.test, line=found.branch.line
         )
-    elif outside.ended:
-        lines.append(say("{ranks:who} {ranks:has|have} ended with exit code 0", ranks=outside.ranks))
-    return tuple(lines)
+    yield say(
+        "{ranks:who} {ranks:is|are} in {operation} with those who wait: neither side can go on",
+        ranks=found.setters,
+        operation=operation_of(stall.call),
+    )

@@ -15,8 +15,7 @@ from collections.abc import Iterator
 
 from unhang.causes.detector import DetectorResult
 from unhang.causes.evidence_lines import hosts_of
-from unhang.causes.wording.effect_on_waiters import timeouts_after
-from unhang.causes.wording.log_signal import log_signal
+from unhang.causes.wording.signals import log_signal, timeouts_after
 from unhang.evidence.items import LogEvent
 from unhang.facts.logs.log_statements import events_stating, first_attempt, ranks_of_events
 from unhang.facts.logs.waits_in_logs import logged_waits

@@ -14,16 +14,14 @@ from collections.abc import Iterator
 
 from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import group_label, hosts_of, quote_stall
-from unhang.causes.wording.effect_on_waiters import timeouts_after
-from unhang.causes.wording.log_signal import log_signal
+from unhang.causes.wording.signals import log_signal, timeouts_after
 from unhang.evidence.items import LogEvent
 from unhang.facts.logs.log_statements import events_stating, field_text, first_attempt, hosts_of_events, ranks_of_events
 from unhang.facts.logs.waits_in_logs import logged_waits
-from unhang.facts.machine.xids import KIND, is_of_another_job, may_be_of_another_job, ranks_on_card
+from unhang.facts.machine.xids import KIND, is_of_another_job, may_be_of_another_job, ranks_on_card, row_of_xid
 from unhang.facts.model import Facts, Stall
 from unhang.facts.waiting.stalls import is_device_behind
 from unhang.findings import Cause, Grade, Severity, shortened
-from unhang.knowledge.hardware.xid import XidRow, xid_row
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.thresholds import threshold
 from unhang.sentences import Text, say
@@ -80,10 +78,10 @@ def _vague_summary(event: LogEvent) -> Text:
 def _noted(facts: Facts) -> Iterator[DetectorResult]:
     """Codes that stop nothing by themselves are a note."""
     told = [e for e in events_stating(facts, "gpu-fault") if not is_of_another_job(facts, e)]
-    events = [e for e in told if (row := _xid_of(e)) is not None and row.kind == "note"]
+    events = [e for e in told if (row := row_of_xid(e)) is not None and row.kind == "note"]
     if not events:
         return
-    row = _xid_of(events[0])
+    row = row_of_xid(events[0])
     assert row is not None
     told_of = say(
         "the driver noted Xid {code}, which stops nothing by itself: {meaning}", code=row.code, meaning=row.meaning
@@ -98,14 +96,9 @@ def _doubtful(facts: Facts, faults: list[LogEvent]) -> bool:
 
 
 def _is_doubtful(facts: Facts, event: LogEvent) -> bool:
-    row = _xid_of(event)
+    row = row_of_xid(event)
     an_effect = event.kind in ("cuda.noninit", "k.busoff_load") or (row is not None and row.doubt)
     return an_effect or may_be_of_another_job(facts, event)
-
-
-def _xid_of(event: LogEvent) -> XidRow | None:
-    code = event.values.get("xid")
-    return xid_row(code) if event.kind == "k.xid" and isinstance(code, int) else None
 
 
 def _long_before(facts: Facts, faults: list[LogEvent]) -> bool:
@@ -121,7 +114,7 @@ def _is_fault(event: LogEvent) -> bool:
     if event.kind in _ELSEWHERE:
         return False
     if event.kind == "k.xid":
-        row = _xid_of(event)
+        row = row_of_xid(event)
         return row is not None and row.kind in ("gpu", "link")
     if event.kind == "k.aer":
         return "Corrected" not in field_text(event, "severity")
@@ -145,7 +138,7 @@ def _other_exception(facts: Facts) -> bool:
 
 def _summary(faults: list[LogEvent]) -> Text:
     first = min(faults, key=_severity)
-    row = _xid_of(first)
+    row = row_of_xid(first)
     if row is not None:
         return say(
             "the driver reports Xid {code} on the GPU at {bus}: {meaning}",

@@ -17,8 +17,7 @@ from dataclasses import replace
 
 from unhang.causes.detector import DetectorResult, Signal, make_signal
 from unhang.causes.evidence_lines import hosts_of
-from unhang.causes.wording.effect_on_waiters import timeouts_after
-from unhang.causes.wording.log_signal import log_signal, ranks_if_few
+from unhang.causes.wording.signals import log_signal, ranks_if_few, timeouts_after
 from unhang.evidence.items import LogEvent
 from unhang.facts.endings.crashes import primary_crashes
 from unhang.facts.logs.log_statements import events_stating, field_text, first_attempt, hosts_of_events, ranks_of_events

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 
 from unhang.causes.detector import DetectorResult
-from unhang.causes.wording.log_signal import log_signal, ranks_if_few
+from unhang.causes.wording.signals import log_signal, ranks_if_few
 from unhang.evidence.items import LogEvent
 from unhang.facts.logs.log_statements import field_text, first_attempt, ranks_of_events
 from unhang.facts.logs.waits_in_logs import logged_waits

@@ -14,15 +14,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from unhang.causes.detector import DetectorResult
-from unhang.causes.wording.log_signal import log_signal, ranks_if_few
+from unhang.causes.detector import DetectorResult, make_signal
+from unhang.causes.wording.signals import log_signal, ranks_if_few
 from unhang.evidence.items import LogEvent
+from unhang.facts.endings.crashes import primary_crashes
 from unhang.facts.logs.log_statements import field_text, first_attempt, quote_events, ranks_of_events
 from unhang.facts.logs.logged_settings import logged_settings
+from unhang.facts.logs.logged_versions import LoggedVersion, logged_versions
+from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.machine.host_identity import shared_host_identity
+from unhang.facts.machine.known_defect_signs import defect_signs
 from unhang.facts.machine.shm_segments import SegmentFailure, segment_failure
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Grade
+from unhang.findings import Cause, Evidence, Grade, Remedy, Severity
+from unhang.knowledge.job.versions import VersionRow, rows_affecting
+from unhang.knowledge.remedies import remedy
 from unhang.sentences import Text, say
 
 CAUSE = Cause.VERSION_MISMATCH
@@ -138,3 +144,78 @@ def _blocking_launch(facts: Facts) -> DetectorResult | None:
 
 def _found(events: Sequence[LogEvent], grade: Grade, summary: Text, mended_by: str, **parts: Any) -> DetectorResult:
     return log_signal(CAUSE, grade, summary, events, mended_by, ranks=ranks_if_few(ranks_of_events(events)), **parts)
+
+
+# ---------------------------------------------------------------------------------------------------
+# known defects of a version
+
+
+def detect_known(facts: Facts) -> Iterator[DetectorResult]:
+    """Known defects of the versions printed, where the job shows what the defect needs and nothing failed by itself:
+    `NCCL version 2.19.3`, and all ranks wait in an all-to-all. Never certain, for other causes look the same; a version
+    alone is a note.
+    """
+    signs = defect_signs(facts)
+    if "stalled" not in signs or primary_crashes(facts):
+        return
+    for used in logged_versions(facts):
+        rows = [row for row in rows_affecting(used.package, used.version, ("bad",)) if row.signs]
+        fitting = [row for row in rows if signs.issuperset(row.signs)]
+        if fitting:
+            yield _suspected(facts, used, max(fitting, key=lambda row: len(row.signs)), signs)
+        elif narrow := [row for row in rows if row.introduced]:
+            yield _noted(used, narrow[0])
+
+
+def _suspected(facts: Facts, used: LoggedVersion, row: VersionRow, signs: frozenset[str]) -> DetectorResult:
+    return make_signal(
+        CAUSE,
+        Grade.ORDER,
+        say(
+            "{package} {version} has a known defect that fits: {defect}",
+            package=used.package,
+            version=used.version,
+            defect=row.symptom,
+        ),
+        whole=bool(row.telling) and signs.issuperset(row.telling),
+        because=(
+            say("it is known from {source}", source=row.source),
+            say("nothing that was read tells of another reason; the same waiting has other causes too"),
+        ),
+        evidence=(used.evidence, *_waits(facts)),
+        remedies=(*_newer(used, row), *_around(row)),
+    )
+
+
+def _noted(used: LoggedVersion, row: VersionRow) -> DetectorResult:
+    return make_signal(
+        CAUSE,
+        Grade.BASE_RATE,
+        say(
+            "{package} {version} has a known defect; nothing that was read shows it here: {defect}",
+            package=used.package,
+            version=used.version,
+            defect=row.symptom,
+        ),
+        severity=Severity.NOTE,
+        because=(say("it is known from {source}", source=row.source),),
+        evidence=(used.evidence,),
+        remedies=(*_newer(used, row), *_around(row)),
+    )
+
+
+def _waits(facts: Facts) -> tuple[Evidence, ...]:
+    logged = logged_waits(facts)
+    return tuple(w.evidence for w in logged.waits[:2]) if logged is not None else ()
+
+
+def _newer(used: LoggedVersion, row: VersionRow) -> Iterator[Remedy]:
+    if not row.fixed:
+        return
+    yield remedy("use-fixed-version", package=used.package, version=row.fixed, source=row.source)
+
+
+def _around(row: VersionRow) -> Iterator[Remedy]:
+    if not row.workaround:
+        return
+    yield remedy("apply-known-workaround", way=row.workaround)

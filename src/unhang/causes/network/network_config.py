@@ -18,8 +18,7 @@ from typing import Any
 
 from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import hosts_of, place_of, quote_rank
-from unhang.causes.wording.interface_remedies import bisect_setting_remedy, name_interface_remedy
-from unhang.causes.wording.log_signal import log_signal, ranks_if_few
+from unhang.causes.wording.signals import log_signal, ranks_if_few
 from unhang.evidence.items import LogEvent
 from unhang.facts.logs.event_timing import EventTiming
 from unhang.facts.logs.log_statements import field_text, first_attempt, ranks_of_events
@@ -56,7 +55,7 @@ def _no_interface(facts: Facts) -> DetectorResult | None:
         if setting is not None
         else say("no usable network interface was found (see {name})", name=name),
         because=(say("every rank that prints this leaves before the first collective"),),
-        remedies=(name_interface_remedy(),),
+        remedies=(remedy("set-network-interface"),),
         more_evidence=(setting.evidence,) if setting is not None else (),
     )
 
@@ -84,7 +83,11 @@ def _gloo(facts: Facts) -> DetectorResult | None:
         Grade.STATED,
         say("Gloo could not connect the ranks with each other"),
         because=(say("it failed while connecting, before any collective: address, interface or firewall"),),
-        remedies=(name_interface_remedy(), bisect_setting_remedy(), remedy("fix-host-name-resolution")),
+        remedies=(
+            remedy("set-network-interface"),
+            remedy("bisect-network-setting"),
+            remedy("fix-host-name-resolution"),
+        ),
         ranks=ranks,
         whole=False,
     )
@@ -102,7 +105,7 @@ def _loopback_socket(facts: Facts) -> DetectorResult | None:
         Grade.STATED,
         say("NCCL took the loopback interface on one machine, and the others cannot reach it"),
         because=(say("{address} is only reachable from the machine itself", address=field_text(chosen[0], "address")),),
-        remedies=(name_interface_remedy(),),
+        remedies=(remedy("set-network-interface"),),
         whole=False,
     )
 
@@ -152,7 +155,7 @@ def _first_use(facts: Facts) -> DetectorResult | None:
         Grade.ORDER,
         _first_use_summary(trouble.events[0]),
         because=tuple(because),
-        remedies=(remedy("use-active-ports") if _is_verbs(trouble.events[0]) else name_interface_remedy(),),
+        remedies=(remedy("use-active-ports") if _is_verbs(trouble.events[0]) else remedy("set-network-interface"),),
         more_evidence=tuple(library.evidence for _, library in overrides[:2]),
         whole=first,
     )
@@ -224,7 +227,7 @@ def _unanswered(facts: Facts) -> DetectorResult | None:
             *((say("addresses without an answer: {peers}", peers=", ".join(peers[:4])),) if len(peers) > 1 else ()),
         ),
         evidence=tuple(quote for rank in ranks[:3] for quote in quote_rank(facts.ranks[rank])),
-        remedies=(bisect_setting_remedy(), name_interface_remedy()),
+        remedies=(remedy("bisect-network-setting"), remedy("set-network-interface")),
     )
 
 

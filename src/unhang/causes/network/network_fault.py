@@ -18,17 +18,19 @@ from collections.abc import Iterator
 
 from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import group_label
-from unhang.causes.wording import machine_reasons, transport_reasons
-from unhang.causes.wording.log_signal import log_signal, ranks_if_few
+from unhang.causes.wording import machine_reasons
+from unhang.causes.wording.signals import log_signal, ranks_if_few
+from unhang.causes.wording.transport_suspects import chosen_transport_reason
 from unhang.facts.logs.event_timing import EventTiming
 from unhang.facts.logs.log_statements import ranks_of_events
 from unhang.facts.machine.machine_state import MachineSign, network_signs
 from unhang.facts.machine.transport_errors import TransportErrors, transport_errors
-from unhang.facts.model import AllWait, Facts
+from unhang.facts.model import AllWait, Facts, RankState
 from unhang.facts.pace.slow_links import SlowLink, slow_link
-from unhang.findings import Cause, Evidence, Grade, Severity
+from unhang.findings import Cause, Ending, Evidence, Grade, NotChecked, Severity
 from unhang.knowledge.remedies import remedy
 from unhang.sentences import Text, say
+from unhang.wire.documents.other_nodes import ObservedNode
 
 CAUSE = Cause.NETWORK_FAULT
 _LINK = ("n.ibasync", "n.ibresil", "k.mlx5")
@@ -107,7 +109,7 @@ def _counted(facts: Facts) -> Iterator[DetectorResult]:
         group=group_label(facts, stall.group),
         because=(
             *machine_reasons.because(signs),
-            *transport_reasons.chosen_transport_reason(facts),
+            *chosen_transport_reason(facts),
             say(
                 "every member of the group issued the same call with the same shape: no line of the program explains it"
             ),
@@ -180,3 +182,79 @@ def _queues(facts: Facts, link: SlowLink) -> Iterator[Evidence]:
         known = facts.ranks[rank]
         if known.stack is not None:
             yield Evidence(known.stack.source, ", ".join(known.piled_up[:4]), rank)
+
+
+# ---------------------------------------------------------------------------------------------------
+# a node that is cut off
+
+
+def detect_cut_off(facts: Facts) -> Iterator[DetectorResult]:
+    """Silent nodes that the others wait for, and whose machine does not answer either; a silent watcher whose machine
+    answers could only not be asked. Never certain: a machine that lost power does not answer either.
+    """
+    silent = [node for node in facts.nodes if node.silent_s is not None and not node.came]
+    gone = [node for node in silent if node.answers is False]
+    for node in silent:
+        if node not in gone:
+            yield _not_sampled(node)
+    if gone and _waited_for(facts, {rank for node in gone for rank in node.ranks}):
+        yield _cut_off(facts, gone)
+
+
+def _waited_for(facts: Facts, ranks: set[int]) -> bool:
+    """Ranks of other nodes wait, and for nobody else as far as is known."""
+    waiting = [rank for rank, known in facts.ranks.items() if rank not in ranks and known.state is RankState.WAITING]
+    late = {rank for stall in facts.stalls for rank in stall.laggards}
+    return bool(waiting) and late <= ranks and not any(facts.ranks[rank].exit for rank in facts.ranks)
+
+
+def _cut_off(facts: Facts, gone: list[ObservedNode]) -> DetectorResult:
+    ranks = tuple(sorted(rank for node in gone for rank in node.ranks))
+    all_others = len(gone) > 1 and len(gone) == len(facts.nodes)
+    names = ", ".join(node.name for node in gone[:4])
+    summary = (
+        say("this node is cut off from all others ({nodes})", nodes=names)
+        if all_others
+        else say("{nodes} is cut off: {ranks:who} on it cannot be reached", nodes=names, ranks=ranks)
+    )
+    return make_signal(
+        CAUSE,
+        Grade.ORDER,
+        summary,
+        whole=any(node.answered for node in gone),
+        ending=Ending.CUT_OFF,
+        ranks=() if all_others else ranks,
+        nodes=tuple(node.name for node in gone) if not all_others else (),
+        because=tuple(_because_cut_off(gone)),
+        evidence=tuple(
+            Evidence(node.source, f"{node.name}: silent for {node.silent_s:.0f} s, its machine does not answer")
+            for node in gone[:4]
+        ),
+        remedies=(remedy("exclude-unreachable-node", node=gone[0].name),),
+    )
+
+
+def _because_cut_off(gone: list[ObservedNode]) -> Iterator[Text]:
+    for node in gone[:4]:
+        seconds = node.silent_s or 0.0
+        if node.answered:
+            yield say(
+                "{node}: its watcher is silent for {seconds:.0f} s; its machine had answered and does not now",
+                node=node.name,
+                seconds=seconds,
+            )
+        else:
+            yield say(
+                "{node}: its watcher is silent for {seconds:.0f} s; whether its machine lives is not known",
+                node=node.name,
+                seconds=seconds,
+            )
+    yield say("no rank on the nodes that are heard is late")
+
+
+def _not_sampled(node: ObservedNode) -> NotChecked:
+    return NotChecked(
+        what=say("ranks of node {node}", node=node.name),
+        because=say("its watcher is silent for {seconds:.0f} s", seconds=node.silent_s or 0.0),
+        how="unhang attach",
+    )

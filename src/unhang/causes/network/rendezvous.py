@@ -14,15 +14,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from unhang.causes.detector import DetectorResult
-from unhang.causes.wording.log_signal import log_signal
+from unhang.causes.detector import DetectorResult, make_signal
+from unhang.causes.evidence_lines import hosts_of, place_of
+from unhang.causes.wording.signals import log_signal
 from unhang.evidence.items import LogEvent
 from unhang.facts.endings.failure_kinds import is_store_port
 from unhang.facts.logs.log_statements import field_text, first_attempt
-from unhang.facts.model import Facts
-from unhang.findings import Cause, Grade
+from unhang.facts.model import Facts, RankFacts
+from unhang.facts.waiting.progress_from_stacks import GROUP_CREATION_CALLS, is_creating_group
+from unhang.findings import Cause, Grade, Phase, Remedy
 from unhang.knowledge import numbers
-from unhang.sentences import say
+from unhang.knowledge.remedies import remedy
+from unhang.sentences import Text, say
 
 CAUSE = Cause.RENDEZVOUS
 LOOPBACK = re.compile(r"^(127\.|localhost$|::1$)")
@@ -137,3 +140,80 @@ def _group_number(events: tuple[LogEvent, ...]) -> int | None:
     """How many groups had been made: the number at the end of the barrier's key."""
     told = [numbers.integer(m[1]) for e in events if (m := _KEY_NUMBER.search(field_text(e, "key")))]
     return min((number for number in told if number is not None), default=None)
+
+
+# ---------------------------------------------------------------------------------------------------
+# stacks: all make a group
+
+
+def detect_stacks(facts: Facts) -> Iterator[DetectorResult]:
+    """Everybody alive makes a group, at one kind of call, and nobody moves: one is missing, or ranks make groups in
+    different number or order (`new_group` inside `if rank in members:` and again outside). Never certain: who is
+    missing is not in these stacks.
+    """
+    alive = [known for known in facts.ranks.values() if known.alive and known.stack is not None]
+    if not alive or facts.graph.edges or not all(is_creating_group(known.activity) for known in alive):
+        return
+    if any(known.unanswered for known in alive):  # they have met: nobody is missing
+        return
+    calls = {GROUP_CREATION_CALLS[known.activity.what] for known in alive if known.activity is not None}
+    if len(calls) != 1:
+        return
+    (call,) = calls
+    ranks = tuple(known.rank for known in alive)
+    still = all(known.moving is False or _was_idle_before(known) for known in alive)
+    # A rank that exists and was not sampled may simply be on its way.
+    everyone = len(alive) == len(facts.ranks)
+    late = tuple(rank for rank in facts.ranks if rank not in ranks) if call == "init_process_group" else ()
+    yield make_signal(
+        CAUSE,
+        Grade.STACK,
+        say("{ranks:who} {ranks:waits|wait} in {call} for {late:who}", ranks=ranks, call=call, late=late)
+        if late
+        else say("{ranks:who} {ranks:waits|wait} in {call} for others that do not come", ranks=ranks, call=call),
+        whole=still and everyone,
+        ranks=late,
+        nodes=hosts_of(facts, ranks),
+        phase=Phase.INIT,
+        where=None if late else place_of(facts, ranks[0]),
+        waiter_where=place_of(facts, ranks[0]),
+        because=(
+            say("every rank whose stack was read stands there, and none moves")
+            if still
+            else say("every rank whose stack was read stands there; there was only one look"),
+            _why_late(facts, late)
+            if late
+            else say(
+                "the store waits for as many processes as the program announced: one is missing, or looks elsewhere"
+            )
+            if call == "init_process_group"
+            else say("all ranks have come, so they make different groups: some made one more, or in other order"),
+        ),
+        evidence=tuple(known.activity.evidence for known in alive[:3] if known.activity is not None),
+        remedies=tuple(_remedies(call, alive)),
+    )
+
+
+def _remedies(call: str, alive: list[RankFacts]) -> Iterator[Remedy]:
+    if call != "init_process_group":
+        yield remedy("create-groups-everywhere")
+        return
+    yield remedy("check-launch-environment")
+    if all(_past_the_store(known) for known in alive):
+        # The group itself is being made: who is awaited may have come, and not be able to connect to here.
+        yield remedy("bisect-network-setting")
+
+
+def _past_the_store(known: RankFacts) -> bool:
+    threads = known.stack.threads if known.stack is not None else ()
+    return any(frame.function == "_new_process_group_helper" for thread in threads for frame in thread.frames)
+
+
+def _why_late(facts: Facts, late: tuple[int, ...]) -> Text:
+    if set(late) <= set(facts.ranks_missing):
+        return say("nothing was seen of {late:who}: not started, on its way, or on another machine", late=late)
+    return say("{late:who} {late:lives|live}; where {late:it stands|they stand} could not be seen", late=late)
+
+
+def _was_idle_before(known: RankFacts) -> bool:
+    return known.moving is None and bool(known.earlier_stacks)

@@ -15,14 +15,20 @@ from collections.abc import Iterator
 
 from unhang.causes.detector import DetectorResult, Signal, make_signal
 from unhang.causes.evidence_lines import group_label, operation_of, place_of, quote_rank, waiters_call
-from unhang.causes.wording.stall_signal import stall_signal
-from unhang.facts.endings.crashes import Crash, first_timeouts, primary_crashes, signal_name
+from unhang.causes.wording.signals import log_signal, stall_signal, waiters_line
+from unhang.evidence.items import LogEvent
+from unhang.facts.endings.crash_order import bare_exceptions, may_follow_from_others
+from unhang.facts.endings.crashes import Crash, primary_crashes, signal_name
+from unhang.facts.endings.ended_by_user import is_interrupt
 from unhang.facts.endings.failure_kinds import cause_of_messages, cause_of_text, is_store_port
 from unhang.facts.endings.first_timeouts import TimeoutOrder
 from unhang.facts.endings.stated_failures import defers_to_other_failure
 from unhang.facts.endings.traceback_echoes import is_echo
-from unhang.facts.laggard.laggards import HandlesException, laggards_doing
+from unhang.facts.laggard.laggards import HandlesException, IdleActor, laggards_doing
 from unhang.facts.logs.event_timing import is_preparing
+from unhang.facts.logs.log_statements import field_text, first_attempt, hosts_of_events, ranks_of_events, short_message
+from unhang.facts.logs.waits_in_logs import logged_waits
+from unhang.facts.machine.xids import program_xids
 from unhang.facts.model import Facts, Stall
 from unhang.findings import Cause, Consequence, Ending, Evidence, Grade, Remedy, shortened
 from unhang.knowledge.remedies import remedy
@@ -82,7 +88,7 @@ def _crash(facts: Facts, crash: Crash, same: list[Crash]) -> Signal:
         CAUSE,
         _grade(facts, crash, ranks),
         _summary(crash, ranks),
-        whole=bool(ranks) and not _may_follow_from_others(facts, crash, stall),
+        whole=bool(ranks) and not may_follow_from_others(facts, crash, awaited=stall is not None),
         ranks=ranks,
         group=group_label(facts, stall.group) if stall is not None else None,
         where=where,
@@ -106,47 +112,12 @@ def _grade(facts: Facts, crash: Crash, ranks: tuple[int, ...]) -> Grade:
     return Grade.BASE_RATE if not ranks and _killed_while_loading(facts, crash) else Grade.KERNEL
 
 
-def _may_follow_from_others(facts: Facts, crash: Crash, stall: Stall | None) -> bool:
-    """What would tell that another process failed first is missing."""
-    if crash.signal is None and (not crash.exception or _is_cut(crash.message)):
-        return True  # what it died of, or the rest of what it said, stands in no line that was read
-    if crash.signal is None and first_timeouts(facts).reported_by(crash.rank, crash.attempt):
-        return True  # its process was there when the limit passed, and may have caught what it raised before
-    if crash.signal is None and crash.exit_code is None and _has_lost_its_frames(facts, crash):
-        return True  # where it was raised would tell whether it is one that is handled again and again
-    if crash.when is TimeoutOrder.UNKNOWN or _in_a_line_with_others(facts, crash):
-        return True
-    alone = len(facts.ranks) == 1 and (facts.world_size or 1) > 1
-    return alone and stall is None and crash.signal is None
-
-
-def _has_lost_its_frames(facts: Facts, crash: Crash) -> bool:
-    """A traceback of which no frame could be read."""
-    told = (crash.rank, crash.attempt, crash.exception, crash.message)
-    raised = [
-        trace for trace in facts.tracebacks if (trace.rank, trace.attempt, trace.exception, trace.message) == told
-    ]
-    return bool(raised) and not any(trace.frames for trace in raised)
-
-
 def _killed_while_loading(facts: Facts, crash: Crash) -> bool:
     """SIGKILL before any step was counted: models and their optimizer states are made in the memory of the host, once
     for every process of a machine, and mostly it is its OOM killer that sends it."""
     if crash.signal != SIGKILL:
         return False
     return all(is_preparing(progress) for log in facts.logs for progress in log.progress)
-
-
-def _is_cut(message: str) -> bool:
-    return not message.strip() or message.count("[") > message.count("]")
-
-
-def _in_a_line_with_others(facts: Facts, crash: Crash) -> bool:
-    """Line breaks were lost: what stands in one line with a timeout may have come before it or after it."""
-    place = crash.evidence.source
-    events = (event.source for event in facts.events_of("wd.", "hb.", "gloo.to", "te."))
-    others = (trace.source for trace in facts.tracebacks if trace.message != crash.message)
-    return any((one.path, one.line) == (place.path, place.line) for one in (*events, *others))
 
 
 def _summary(crash: Crash, ranks: tuple[int, ...]) -> Text:
@@ -255,3 +226,165 @@ def _swallowed_exception(facts: Facts, stall: Stall, ranks: tuple[int, ...]) -> 
         evidence=tuple(quote for rank in ranks for quote in quote_rank(facts.ranks[rank])),
         remedies=(remedy("reraise-handled-exception"),),
     )
+
+
+# ---------------------------------------------------------------------------------------------------
+# an actor without a call
+
+
+def detect_actor(facts: Facts) -> Iterator[DetectorResult]:
+    """An actor that is a rank has left its method, most likely by an exception, and waits for the next call: its
+    exception goes to whoever asks for the result, and nobody asks before the others are done (`ray.get(runs[0])`).
+    """
+    for at, _ in laggards_doing(facts, IdleActor):
+        stall = at.stall
+        yield stall_signal(
+            CAUSE,
+            Grade.STACK,
+            say(
+                "{ranks:who} {ranks:has|have} left the method of the actor, most likely by an exception; the others "
+                "are still in it",
+                ranks=stall.laggards,
+            ),
+            facts,
+            stall,
+            because=(
+                say("{ranks:who} {ranks:waits|wait} for the next call of an actor", ranks=stall.laggards),
+                *waiters_line(stall),
+                say("what an actor raises is told to whoever asks for its result, and to nobody before"),
+            ),
+            remedies=(remedy("await-all-actors-together"),),
+        )
+
+
+# ---------------------------------------------------------------------------------------------------
+# ended from outside
+
+
+def detect_from_outside(facts: Facts) -> Iterator[DetectorResult]:
+    """The first line that names who ended the job, when nobody failed by itself: `*** JOB 418211 ON node1 CANCELLED …
+    DUE TO TIME LIMIT ***`, an evicted pod, a signal to torchrun. Never certain: a job that hangs is ended alike.
+    """
+    events = first_attempt(facts.events_of("slurm.cancel", "slurm.nodefail", "k8s.evicted", "te.signal", "te.sigexc"))
+    # Ranks that had waited in vain before were in a stall already: its end is a consequence.
+    if not events or primary_crashes(facts) or logged_waits(facts) is not None:
+        return
+    by_hand = is_interrupt(events[0])
+    yield log_signal(
+        CAUSE,
+        Grade.ORDER,  # nobody failed before it: the line itself would end a job that hangs just as well
+        _summary_from_outside(events[0]),
+        events,
+        "attach-before-ending" if by_hand else "end-before-time-limit",
+        whole=not by_hand,
+        ending=Ending.FROM_OUTSIDE,
+        nodes=tuple(dict.fromkeys((*(h for e in events if (h := field_text(e, "host"))), *hosts_of_events(events)))),
+        because=(
+            say("no rank failed or timed out before it; whether the job was stuck then, the log does not say")
+            if by_hand
+            else say("no rank failed or timed out before it"),
+        ),
+        ranks=(),
+    )
+
+
+def _summary_from_outside(event: LogEvent) -> Text:
+    if event.kind == "slurm.cancel":
+        reason = field_text(event, "reason")
+        if reason:
+            return say("Slurm ended the job: {reason}", reason=reason)
+        return say("Slurm ended the job because somebody cancelled it")
+    if event.kind == "slurm.nodefail":
+        return say("node {host} was lost", host=field_text(event, "host"))
+    if event.kind == "k8s.evicted":
+        return say("Kubernetes evicted the pod")
+    if is_interrupt(event):
+        return say("somebody ended the job with Ctrl-C (signal 2)")
+    return say("somebody outside sent signal {signal} to the launcher", signal=field_text(event, "signal"))
+
+
+# ---------------------------------------------------------------------------------------------------
+# in lines alone: a rank that is gone
+
+
+def detect_gone(facts: Facts) -> Iterator[DetectorResult]:
+    """In lines alone, the first that is there: a device error that only a kernel of the program causes, the last line
+    of a traceback, a launcher that lost a worker, a partner that closed the connection (`store->get('0') got error:
+    Connection reset by peer`). Never certain: how it ended is not in these lines.
+    """
+    if primary_crashes(facts):
+        return
+    kernel = first_attempt(facts.events_of("cuda.assert", "cuda.illegal", "cuda.fork")) or program_xids(facts)
+    if kernel:
+        ranks = ranks_of_events(kernel)
+        yield log_signal(
+            CAUSE,
+            Grade.STATED,
+            say("a kernel of the program failed on {ranks:who}: {error}", ranks=ranks, error=short_message(kernel[0]))
+            if ranks
+            else say("a kernel of the program failed: {error}", error=short_message(kernel[0])),
+            kernel,
+            "find-failing-kernel-launch",
+            whole=False,  # the exception that ended the process was not read
+            because=(say("such an error comes from an index or address of the program; the others' timeouts follow"),),
+        )
+        return
+    bare = bare_exceptions(facts)
+    if bare:
+        yield _bare(bare)
+        return
+    died = first_attempt(facts.events_of("ray.died"))
+    if died:
+        yield _reported_dead(died)
+        return
+    logged = logged_waits(facts)
+    gone = [w for w in logged.waits if w.partner_gone and w.awaited is not None] if logged is not None else []
+    if gone:
+        awaited = tuple(sorted({w.awaited for w in gone if w.awaited is not None}))
+        yield make_signal(
+            CAUSE,
+            Grade.ORDER,
+            say("{awaited:who} had ended when the others asked it for the first collective", awaited=awaited),
+            ranks=awaited,
+            because=(
+                say("the connection was closed; a rank that is only slow lets the wait time out"),
+                say("its own log holds the exception; it was not given")
+                if not _was_read(facts, awaited)
+                else say("its own log does not show why"),
+            ),
+            evidence=tuple(w.evidence for w in gone[:3]),
+            remedies=(remedy("read-rank-logs", ranks=awaited),),
+        )
+
+
+def _reported_dead(died: tuple[LogEvent, ...]) -> DetectorResult:
+    return log_signal(
+        CAUSE,
+        Grade.STATED,
+        say("the launcher says that a worker process died; what it lists as reasons are guesses of its own"),
+        died,
+        "find-worker-exit-reason",
+        whole=False,
+        because=(say("no exception of the program was read; what other ranks report follows from it"),),
+    )
+
+
+def _bare(events: tuple[LogEvent, ...]) -> DetectorResult:
+    ranks = ranks_of_events(events[:1])
+    exception, message = field_text(events[0], "exception"), shortened(field_text(events[0], "error"), 100)
+    return log_signal(
+        CAUSE,
+        Grade.STATED,
+        say("{ranks:who} ended with {exception}: {message}", ranks=ranks, exception=exception, message=message)
+        if ranks
+        else say("a process ended with {exception}: {message}", exception=exception, message=message),
+        events,
+        whole=False,
+        ranks=ranks,
+        because=(say("it is the last line of a traceback; the lines above it name the place"),),
+        remedies=(remedy("read-rank-logs", ranks=ranks),) if ranks else (),
+    )
+
+
+def _was_read(facts: Facts, ranks: tuple[int, ...]) -> bool:
+    return any(log.rank in ranks for log in facts.logs)

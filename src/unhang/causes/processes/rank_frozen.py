@@ -22,8 +22,7 @@ from collections.abc import Iterator, Sequence
 from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import place_of
 from unhang.causes.wording import external_wait_reasons
-from unhang.causes.wording.log_signal import log_signal
-from unhang.causes.wording.stall_signal import stall_signal, waiters_line
+from unhang.causes.wording.signals import log_signal, stall_signal, waiters_line
 from unhang.evidence.items import ThreadStack
 from unhang.facts.laggard.laggards import HoldsInterpreter, Stopped, laggards_doing
 from unhang.facts.laggard.own_work import AsleepAtLine

@@ -18,9 +18,8 @@ from typing import Any
 
 from unhang.causes.detector import DetectorResult, Signal, make_signal
 from unhang.causes.evidence_lines import group_label, hosts_of, operation_of, waiters_call
-from unhang.causes.wording import transport_reasons
-from unhang.causes.wording.stall_signal import stall_signal
-from unhang.causes.wording.transport_suspects import transport_suspects
+from unhang.causes.wording.signals import stall_signal
+from unhang.causes.wording.transport_suspects import chosen_transport_reason, transport_evidence, transport_suspects
 from unhang.evidence.items import LogEvent, PythonTraceback
 from unhang.facts.endings.stated_failures import last_exception
 from unhang.facts.evidence_quotes import exception_line, exception_source
@@ -68,9 +67,9 @@ def _all_joined(facts: Facts, stall: AllJoinedStall) -> DetectorResult:
         because=(
             say("every member of the group issued the same call with the same shape"),
             say("no rank is behind, so no line of the program explains it"),
-            *transport_reasons.chosen_transport_reason(facts),
+            *chosen_transport_reason(facts),
         ),
-        evidence=(*(stall.pending[rank].evidence for rank in stall.ranks[:2]), *transport_reasons.evidence(facts)),
+        evidence=(*(stall.pending[rank].evidence for rank in stall.ranks[:2]), *transport_evidence(facts)),
         remedies=(remedy("check-kernel-nccl-logs"),),
     )
 

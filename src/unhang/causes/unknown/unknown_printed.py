@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.causes.detector import DetectorResult, Signal, make_signal
-from unhang.causes.wording.log_signal import log_signal
 from unhang.causes.wording.pace_reasons import slowdown_text
+from unhang.causes.wording.signals import log_signal
 from unhang.causes.wording.transport_suspects import transport_suspects
 from unhang.evidence.items import LogEvent
 from unhang.facts.endings.ended_by_user import EndedByUser, ended_by_user

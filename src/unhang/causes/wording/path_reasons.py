@@ -1,9 +1,11 @@
-"""Sentences on the jumps and handlers that take one rank out of a loop, or around a step, by itself."""
+"""Sentences on the branches, jumps and handlers that take one rank out of a loop, or around a step, by itself."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from unhang.causes.evidence_lines import operation_of
+from unhang.facts.divergence.branch_division import BranchDivision, Division
 from unhang.facts.divergence.bypass_paths import BypassPath, BypassPaths
 from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.findings import Remedy, RemedyKind, Where
@@ -27,6 +29,48 @@ def cohort_places(past: RankCohort, inside: RankCohort, loop: int | None, where:
             line=where.line,
             loop=loop,
         )
+
+
+def division_summary(division: BranchDivision) -> Text:
+    """Who took another way than the others."""
+    inside, outside = division.inside, division.outside
+    if division.bound is not None:
+        return say(
+            "{ranks:who} left the loop at line {line} under a test of the rank; the others are still in it",
+            ranks=outside.ranks,
+            line=division.bound[1].line,
+        )
+    if division.kind is Division.ENTERED_ALONE:
+        return say(
+            "{ranks:who} {ranks:calls|call} {operation} inside a branch on the rank; the others never do",
+            ranks=inside.ranks,
+            operation="new_group" if inside.what == "group-setup" else operation_of(inside.call),
+        )
+    return say(
+        "{ranks:who} never {ranks:reaches|reach} {operation}: a branch on the rank leads around it",
+        ranks=outside.ranks,
+        operation=operation_of(inside.call),
+    )
+
+
+def branch_reasons(inside: RankCohort, outside: RankCohort) -> Iterator[Text]:
+    """Where each cohort is, with the branch on the rank between them."""
+    if inside.where is not None:
+        yield say(
+            "{file}:{line} is reached only through the branch on the rank at line {branch}",
+            file=inside.where.file,
+            line=inside.where.line,
+            branch=inside.branch_line,
+        )
+    if outside.where is not None:
+        yield say(
+            "{ranks:who} {ranks:stands|stand} at {file}:{line} instead",
+            ranks=outside.ranks,
+            file=outside.where.file,
+            line=outside.where.line,
+        )
+    elif outside.ended:
+        yield say("{ranks:who} {ranks:has|have} ended with exit code 0", ranks=outside.ranks)
 
 
 def equal_iterations_reason(around: BypassPaths) -> Text:

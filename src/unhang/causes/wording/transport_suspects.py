@@ -1,4 +1,4 @@
-"""What may carry a collective that all joined and none finished: suspects without evidence, each with its test."""
+"""What may carry a collective that all joined and none finished: what NCCL chose, and suspects, each with its test."""
 
 from __future__ import annotations
 
@@ -8,9 +8,28 @@ from unhang.causes.detector import Signal, make_signal
 from unhang.causes.evidence_lines import group_label
 from unhang.facts.machine.chosen_transports import chosen_transports
 from unhang.facts.model import AllJoinedStall, Facts
-from unhang.findings import Cause, Grade, Remedy
+from unhang.findings import Cause, Evidence, Grade, Remedy
 from unhang.knowledge.remedies import remedy
-from unhang.sentences import say
+from unhang.sentences import Text, say
+
+
+def chosen_transport_reason(facts: Facts) -> Iterator[Text]:
+    """One sentence, where NCCL told."""
+    chosen = chosen_transports(facts)
+    if chosen is None or not chosen.ways:
+        return
+    names = ", ".join(chosen.ways)
+    if chosen.multicast:
+        yield say("NCCL chose these ways between the cards: {ways}, and the switch's multicast (NVLS)", ways=names)
+    else:
+        yield say("NCCL chose these ways between the cards: {ways}", ways=names)
+
+
+def transport_evidence(facts: Facts) -> tuple[Evidence, ...]:
+    """One line of each way."""
+    chosen = chosen_transports(facts)
+    return chosen.evidence[:2] if chosen is not None else ()
+
 
 SUSPECTS = (Cause.NETWORK_FAULT, Cause.GPU_HARDWARE, Cause.P2P_BROKEN)
 # Groups that never touch a GPU.

@@ -14,33 +14,43 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.causes.detector import DetectorResult, make_signal
+from unhang.causes.detector import DetectorResult, Signal, make_signal
 from unhang.causes.wording import external_wait_reasons, machine_reasons, pace_reasons
-from unhang.causes.wording.log_writing_remedies import log_remedies
-from unhang.causes.wording.stall_signal import stall_signal, waiters_line
-from unhang.causes.wording.store_wait_remedy import store_wait_remedy
+from unhang.causes.wording.guard_signals import still_at_work
+from unhang.causes.wording.remedies import store_wait_remedy
+from unhang.causes.wording.signals import stall_signal, waiters_line
+from unhang.evidence.items import Progress
 from unhang.evidence.stacks.torn_stacks import is_torn
 from unhang.facts.collective_operations import is_barrier
+from unhang.facts.endings.ended_by_user import ended_by_user
 from unhang.facts.endings.guard_errors import guard_errors
+from unhang.facts.laggard.active_during_wait import ActiveDuringWait
 from unhang.facts.laggard.laggards import laggards_doing
-from unhang.facts.laggard.main_process_first import main_first_of_stall
+from unhang.facts.laggard.main_process_first import MainProcessWait, main_first_of_stall
 from unhang.facts.laggard.own_work import OWN_LOOP, OwnWork
+from unhang.facts.laggard.work_in_lines import FirstBarrier, work_in_lines
+from unhang.facts.laggard.work_spanning_timeout import SpanningWork, unfinished_work
+from unhang.facts.logs.last_log_lines import LastLinePhase
+from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.machine.machine_state import storage_signs
 from unhang.facts.model import CodeContext, Facts, Stall
 from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.facts.waiting.guard_waits import is_guard_call
-from unhang.findings import Cause, Grade, Phase, Remedy
+from unhang.findings import Cause, Evidence, Grade, Phase, Remedy, Source
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.single_rank_work_words import SingleRankWorkWords, single_rank_work_words
 from unhang.sentences import Text, say
 
 CAUSE = Cause.SINGLE_RANK_WORK
+_LOG_REMEDIES = ("reduce-logging", "log-to-local-disk", "log-from-background-thread", "log-to-tracking-server")
+"""The cheapest first."""
 
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
     """A laggard that is busy with its own work; a straggler; what a guard's error tells."""
     yield from _slows(facts)
-    yield from _guard_gave_up(facts)
+    errors = [error for error in guard_errors(facts.tracebacks) if error.said.kind == "slow"]
+    yield from (still_at_work(CAUSE, error) for error in errors[:1])
     for at, work in laggards_doing(facts, OwnWork):
         yield _found(facts, at.stall, work)
 
@@ -141,7 +151,7 @@ def _remedies(facts: Facts, stall: Stall, laggards: RankCohort) -> Iterator[Reme
     if context_manager is not None:
         yield store_wait_remedy(context_manager, waiter)
     if laggards.phase is Phase.LOG:
-        yield from log_remedies()
+        yield from map(remedy, _LOG_REMEDIES)
     elif laggards.phase is Phase.SAVE:
         yield remedy("write-from-background-thread")
     else:
@@ -166,8 +176,8 @@ def _slows(facts: Facts) -> Iterator[DetectorResult]:
         doing=_work_between_steps(activity.what, activity.phase),
     )
     signs = storage_signs(facts, (straggler.rank,)) if writes_or_reads(activity.phase, activity.what) else ()
-    remedies = log_remedies() if activity.phase is Phase.LOG else (remedy("move-work-off-loop"),)
-    yield pace_reasons.slow_rank_signal(CAUSE, facts, straggler, summary, signs, *remedies)
+    names = _LOG_REMEDIES if activity.phase is Phase.LOG else ("move-work-off-loop",)
+    yield pace_reasons.slow_rank_signal(CAUSE, facts, straggler, summary, signs, *map(remedy, names))
 
 
 def _work_between_steps(what: str, phase: Phase | None) -> str | Text:
@@ -180,24 +190,194 @@ def _own_work_kind(what: str) -> SingleRankWorkWords:
     return single_rank_work_words().get(what, SingleRankWorkWords())
 
 
-def _guard_gave_up(facts: Facts) -> Iterator[DetectorResult]:
-    """Ranks waited in `rank_zero_first`, and the first rank was still at work when the time given was over."""
-    error = next((error for error in guard_errors(facts.tracebacks) if error.said.kind == "slow"), None)
-    if error is None:
-        return
-    yield make_signal(
+# ---------------------------------------------------------------------------------------------------
+# lines alone
+
+
+def detect_printed(facts: Facts) -> Iterator[DetectorResult]:
+    """From lines alone, where no stack or record shows the rank: `Running tokenizer … 9% [29:55<4:48:08]`, then ranks
+    1-3 time out in an all-reduce of one element. Never certain; only suspected where a barrier at the start is all that
+    is known, or lines that count nothing."""
+    match work_in_lines(facts):
+        case SpanningWork() as bar:
+            yield _bar(facts, bar)
+        case MainProcessWait() as wait:
+            yield _main_process_wait(facts, wait)
+        case ActiveDuringWait() as active:
+            yield _active_during_wait(facts, active)
+        case LastLinePhase() as words:
+            yield _last_line_phase(facts, words)
+        case FirstBarrier():
+            yield _first_barrier(facts)
+
+
+def _waits(facts: Facts) -> tuple[Evidence, ...]:
+    logged = logged_waits(facts)
+    return tuple(wait.evidence for wait in logged.waits[:2]) if logged is not None else ()
+
+
+def _bar(facts: Facts, work: SpanningWork) -> Signal:
+    """A bar's own clock stands at the others' limit, and it is not done."""
+    logged = logged_waits(facts)
+    ranks = () if work.rank is None else (work.rank,)
+    minutes = work.elapsed_s / 60
+    at_barrier = logged is not None and any(wait.barrier for wait in logged.waits)
+    return make_signal(
         CAUSE,
-        Grade.STATED,
+        Grade.ORDER,
         say(
-            "{ranks:who} {ranks:was|were} still at work after {waited:.0f} s, and the others in {guard} gave up",
-            ranks=error.said.ranks,
-            waited=error.said.waited_s,
-            guard=error.said.what,
+            "{who} had worked on '{label}' for {minutes:.0f} minutes, as long as the others may wait, and was at "
+            "{done} of {total}",
+            who=say("{ranks:who}", ranks=ranks) if ranks else say("one process"),
+            label=work.label,
+            minutes=minutes,
+            done=work.done,
+            total=work.total,
         ),
-        whole=error.seen_at is not None,  # the line at which it was last seen, working
-        ranks=error.said.ranks,
-        where=error.seen_at,
-        waiter_where=error.raised_at,
-        evidence=(error.evidence,),
-        remedies=(remedy("extend-guard-timeout", guard=error.said.what),),
+        ranks=ranks,
+        phase=Phase.DATA,
+        because=(
+            say("the limit in force is {limit:g} s", limit=work.limit_s)
+            if work.limit_seen
+            else say("torch's own limit is {limit:g} s, and the bar stands there", limit=work.limit_s),
+            say("the bar was moving: the work is slow, not stuck"),
+        ),
+        evidence=(work.evidence, *_waits(facts)),
+        remedies=(
+            remedy("prepare-data-before-job"),
+            *((store_wait_remedy("", None),) if at_barrier else ()),
+            remedy("raise-main-process-timeout"),
+        ),
+    )
+
+
+def _main_process_wait(facts: Facts, wait: MainProcessWait) -> Signal:
+    """A waiter's traceback ends in a barrier that lets the main process go first."""
+    ranks = () if wait.local and wait.waiter is None else (wait.first,)
+    bar, by_hand = unfinished_work(facts), ended_by_user(facts)
+    return make_signal(
+        CAUSE,
+        Grade.STACK,
+        say("the main process ({ranks:who}) was still preparing; the others wait for it to go first", ranks=ranks),
+        whole=by_hand is None or bar is not None,
+        ranks=ranks,
+        phase=Phase.DATA,
+        waiter_where=wait.where,
+        because=(
+            say(
+                "the stack of rank {rank} ends in a barrier that lets the main process go first",
+                rank=wait.waiter,
+            )
+            if wait.waiter is not None
+            else say("a waiter's stack ends in a barrier that lets the main process go first"),
+            say("it gave up by its limit; the connection was not closed, so the main process lived")
+            if by_hand is None
+            else say("somebody interrupted it by hand while it waited; no line tells that the main process had come"),
+            *(
+                (
+                    say(
+                        "'{label}' stood at {done} of {total} and counted on",
+                        label=bar.label,
+                        done=bar.last_step,
+                        total=bar.total,
+                    ),
+                )
+                if bar is not None
+                else ()
+            ),
+        ),
+        evidence=(wait.evidence, *((_quote_bar(bar),) if bar is not None else ())),
+        remedies=(
+            store_wait_remedy(wait.context_manager, wait.where),
+            remedy("prepare-data-before-job"),
+            remedy("raise-main-process-timeout"),
+        ),
+    )
+
+
+def _quote_bar(bar: Progress) -> Evidence:
+    return Evidence(Source(bar.source.path, bar.last_line), bar.last_text, bar.rank)
+
+
+def _active_during_wait(facts: Facts, work: ActiveDuringWait) -> Signal:
+    """The one rank that did not give up went on writing lines while all others waited."""
+    return make_signal(
+        CAUSE,
+        Grade.ORDER,
+        say(
+            "rank {rank} was still writing lines {after:.0f} s after the others had begun to wait, "
+            "and did not time out",
+            rank=work.rank,
+            after=work.after_s,
+        ),
+        whole=work.counts,  # else another thread may have written them
+        ranks=(work.rank,),
+        phase=work.phase,
+        because=(
+            say("a rank that waits in a collective writes nothing: it was busy with work of its own"),
+            say("the others waited {wait:.0f} s, their whole limit", wait=work.wait_s),
+        ),
+        evidence=(work.evidence, *_waits(facts)),
+        remedies=(remedy("spread-or-move-work", rank=work.rank), remedy("raise-main-process-timeout")),
+    )
+
+
+def _last_line_phase(facts: Facts, words: LastLinePhase) -> Signal:
+    doing = "saving" if words.phase is Phase.SAVE else "evaluating"
+    return make_signal(
+        CAUSE,
+        Grade.ORDER,
+        say(
+            "possible: rank {rank} was still {doing} when the others had waited for their whole limit",
+            rank=words.rank,
+            doing=doing,
+        )
+        if words.counting
+        else say(
+            "possible: rank {rank} was {doing} when the others began to wait, and said nothing since",
+            rank=words.rank,
+            doing=doing,
+        ),
+        whole=False,  # whether it worked, waited or had failed is not in the log
+        ranks=(words.rank,),
+        phase=words.phase,
+        because=(
+            say("(time of the timeout - limit) is the moment of its last line")
+            if words.time_s is not None
+            else say(
+                "its last words stand right before the timeouts, and {rank} is the one that did not time out",
+                rank=words.rank,
+            ),
+            say("its bar had not come to its end")
+            if words.counting
+            else say("whether it worked, waited for storage or had failed is not in the log"),
+        ),
+        evidence=(words.evidence, *_waits(facts)),
+        remedies=(remedy("inspect-awaited-rank", rank=words.rank), remedy("raise-main-process-timeout")),
+    )
+
+
+def _first_barrier(facts: Facts) -> Signal:
+    logged = logged_waits(facts)
+    return make_signal(
+        CAUSE,
+        Grade.BASE_RATE,
+        say(
+            "possible: rank 0 was still preparing when the others had waited at the first barrier for their whole limit"
+        ),
+        ranks=(0,),
+        phase=Phase.INIT,
+        because=(
+            say(
+                "{ranks:who} {ranks:waits|wait} in one of the first collectives of the job: a barrier",
+                ranks=logged.ranks if logged is not None else (),
+            ),
+            say("rank 0 did not time out in it, so it had not come there; its own log would say why"),
+        ),
+        evidence=tuple(w.evidence for w in logged.waits[:3]) if logged is not None else (),
+        remedies=(
+            remedy("inspect-awaited-rank", rank=0),
+            remedy("prepare-data-before-job"),
+            remedy("raise-main-process-timeout"),
+        ),
     )

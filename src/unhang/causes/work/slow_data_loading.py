@@ -18,8 +18,7 @@ from collections.abc import Iterator
 
 from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.wording import machine_reasons, pace_reasons
-from unhang.causes.wording.log_signal import log_signal
-from unhang.causes.wording.stall_signal import stall_signal, waiters_line
+from unhang.causes.wording.signals import log_signal, stall_signal, waiters_line
 from unhang.facts.laggard.laggards import AwaitsBatch, laggards_doing
 from unhang.facts.logs.last_log_lines import last_line_phases
 from unhang.facts.logs.log_statements import first_attempt

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.causes.detector import DetectorResult, Signal, make_signal
-from unhang.causes.wording.stall_signal import stall_signal
+from unhang.causes.wording.signals import stall_signal
 from unhang.facts.evidence_quotes import quote_traceback
 from unhang.facts.laggard.bounded_work import BoundedWork, bounded_work
 from unhang.facts.laggard.laggards import laggards_doing

@@ -22,27 +22,28 @@ from dataclasses import replace
 
 from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import quote_rank
-from unhang.causes.wording.cohort_signal import calls_of_cohorts, cohort_parts
-from unhang.causes.wording.even_data_remedies import equal_batches_remedy, equal_shards_remedy, leave_together_remedy
+from unhang.causes.wording.gone_on_reasons import unmatched_parts, unmatched_summary
+from unhang.causes.wording.guard_signals import hold_other_data
 from unhang.causes.wording.path_reasons import (
     cohort_places,
     decide_together_remedies,
     equal_iterations_reason,
     path_sentences,
 )
+from unhang.causes.wording.remedies import equal_shards_remedy, leave_together_remedy
+from unhang.causes.wording.signals import calls_of_cohorts, cohort_parts
 from unhang.facts.divergence.bypass_paths import BypassPaths
 from unhang.facts.divergence.early_loop_exit import EarlyLoopExit, ExitReason
 from unhang.facts.divergence.loop_exit_from_stacks import StackLoopExit
-from unhang.facts.divergence.rank_dependent_loop_exit import (
-    RankDependentExit,
-    rank_dependent_exits,
-)
+from unhang.facts.divergence.rank_dependent_loop_exit import RankDependentExit, rank_dependent_exits
+from unhang.facts.divergence.unmatched_p2p import unmatched_p2p
+from unhang.facts.endings.guard_errors import guard_errors
 from unhang.facts.laggard.laggards import early_loop_exits
 from unhang.facts.logs.per_rank_counts import UnequalCounts, unequal_counts
 from unhang.facts.logs.step_counts import StepCounts, step_counts
 from unhang.facts.model import CodeContext, Facts
 from unhang.facts.stacks.rank_cohorts import RankCohort
-from unhang.findings import Cause, Evidence, Grade, Remedy, RemedyKind, Where
+from unhang.findings import Cause, Evidence, Grade, Phase, Remedy, RemedyKind, Where
 from unhang.knowledge.remedies import remedy
 from unhang.program.rank_dependence.agreed_rounds import agreeing_call
 from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, unseeded_splits
@@ -100,7 +101,7 @@ def _remedies_of_bound(facts: Facts, left: RankDependentExit) -> Iterator[Remedy
     bound = left.bound
     yield remedy("equalize-steps", file=left.loop.file, line=bound.line, test=bound.test)
     if bound.kind == "loop":
-        yield equal_batches_remedy()
+        yield remedy("equalize-batches-with-sampler")
     elif not bound.alone:
         yield leave_together_remedy(facts, left.loop)
 
@@ -249,7 +250,7 @@ def _remedies(
     if split is None and shards is None and parted is not None:
         yield remedy("seed-data-splits")  # without source nobody knows what was drawn
     yield from (shards, together) if shards is not None else ()
-    yield equal_batches_remedy()
+    yield remedy("equalize-batches-with-sampler")
     yield from (together,) if shards is None else ()
 
 
@@ -257,3 +258,56 @@ def _loop(waiters: RankCohort) -> Where | None:
     """Where the header of the loop around the waiters stands."""
     where, line = waiters.stack_context.where, waiters.loop_line
     return Where(where.file, line, where.function) if where is not None and line is not None else None
+
+
+# ---------------------------------------------------------------------------------------------------
+# sends and receives
+
+
+def detect_partners(facts: Facts) -> Iterator[DetectorResult]:
+    """Of sends and receives: partners that went on while the others go through more rounds, as where one stage of a
+    pipeline has three micro-batches and the others four. Never certain: Gloo counts no sends.
+    """
+    for found in unmatched_p2p(facts):
+        if found.in_a_loop:
+            yield make_signal(CAUSE, Grade.SOURCE, unmatched_summary(found), **unmatched_parts(facts, found))
+
+
+# ---------------------------------------------------------------------------------------------------
+# counts in lines
+
+
+def detect_printed(facts: Facts) -> Iterator[DetectorResult]:
+    """Counts in lines that must be equal on all ranks and differ (`Ran 327 validation batches`, `Ran 338 validation
+    batches`), and errors of guards that compare data or count batches (`RanksDiffer: even_batches at train.py:40`).
+    """
+    counts = unequal_counts(facts)
+    if counts is not None:
+        yield _found_printed(facts, counts)
+    yield from (
+        hold_other_data(CAUSE, error) for error in guard_errors(facts.tracebacks) if error.said.kind == "differ"
+    )
+
+
+def _found_printed(facts: Facts, counts: UnequalCounts) -> DetectorResult:
+    shards = equal_shards_remedy(facts, counts.evidence)
+    return make_signal(
+        CAUSE,
+        Grade.ORDER,
+        say("ranks do not run the same number of steps: {what}: {told}", what=counts.what, told=counts.told),
+        whole=counts.announced and bool(counts.short) and not counts.went_on,
+        ranks=counts.short,
+        phase=Phase.EVAL if "val" in counts.what.lower() else Phase.DATA,
+        because=(
+            say("each rank must print the same number, for each step holds a collective")
+            if counts.announced
+            else say("ranks that share a collective in each step stop at most one step apart"),
+            *((say("all of them went on after they had printed it"),) if counts.went_on else ()),
+        ),
+        evidence=counts.evidence,
+        remedies=(
+            *((shards,) if shards is not None else ()),
+            remedy("equalize-batches-before-sharding"),
+            leave_together_remedy(facts),
+        ),
+    )

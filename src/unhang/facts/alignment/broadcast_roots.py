@@ -35,6 +35,42 @@ _ROOT_ARGUMENT_INDEX = {
 """Which argument is the root where it is not named, as torch.distributed declares them."""
 
 
+@dataclass(frozen=True, slots=True)
+class DifferingRoots:
+    """``ranks`` are in ``call`` and name different roots: ``root``, as the source spells it."""
+
+    ranks: tuple[int, ...]
+    group: str
+    call: PendingCall
+    root: str
+    depends_on_rank: bool
+    """It does by the source; else every rank works it out by itself."""
+    some_finished: bool = False
+
+
+def differing_roots(facts: Facts) -> Iterator[DifferingRoots]:
+    """Calls that all joined, and calls that some have finished and others are in still."""
+    for joined in () if facts.graph.edges else facts.all_joined_stalls:
+        call = joined.pending[joined.ranks[0]]
+        root = rank_dependent_root(call.where, facts.sources)
+        if root is not None:
+            yield DifferingRoots(joined.ranks, joined.group, call, root, depends_on_rank=True)
+        elif _carried_inside_one_machine(facts) and (root := computed_root(call.where, facts.sources)) is not None:
+            yield DifferingRoots(joined.ranks, joined.group, call, root, depends_on_rank=False)
+    for stall in facts.stalls:
+        passed = partly_finished_call(facts, stall)
+        root = rank_dependent_root(passed.where, facts.sources) if passed is not None else None
+        if passed is not None and root is not None:
+            yield DifferingRoots(stall.laggards, stall.group, passed, root, depends_on_rank=True, some_finished=True)
+
+
+def _carried_inside_one_machine(facts: Facts) -> bool:
+    """By Gloo, whose connections inside a machine do not fail by themselves."""
+    recordings = [known.recording for known in facts.ranks.values()]
+    hosts = {known.host for known in facts.ranks.values()}
+    return len(hosts) == 1 and all(one is not None and one.backend == "gloo" for one in recordings)
+
+
 def rank_dependent_root(where: Where | None, sources: Mapping[str, SourceFile]) -> str | None:
     """``src=int(rank == 0)`` where the call on that line gives each rank another root, as the source spells it."""
     told = _rooted_call(where, sources)

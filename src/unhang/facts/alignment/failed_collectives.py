@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from unhang.evidence.items import PythonTraceback, RecorderEntries
 from unhang.facts.alignment.entry_slices import select_rows
-from unhang.facts.alignment.group_table import pending_from_row
+from unhang.facts.alignment.group_table import pending_from_row, revise_progress
 from unhang.facts.collective_operations import canonical_operation
 from unhang.facts.endings.traceback_echoes import is_echo
-from unhang.facts.model import GroupFacts, GroupProgress, RankFacts, revise_progress
+from unhang.facts.model import GroupFacts, GroupProgress, RankFacts
 from unhang.facts.stacks.user_frames import first_user_frame
 
 

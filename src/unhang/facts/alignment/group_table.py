@@ -7,7 +7,7 @@ only that a call was made, so there the group status decides and the stack may c
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 
 from unhang.evidence.items import Frame, GroupStatus, RecorderDump, RecorderEntries
@@ -77,6 +77,16 @@ def groups_from_recordings(
         }
         found[name] = _correct_gloo_progress(group.with_progress(progress), recordings, alive)
     return found
+
+
+def revise_progress(
+    groups: Mapping[str, GroupFacts], revised: Callable[[GroupFacts, GroupProgress], GroupProgress]
+) -> dict[str, GroupFacts]:
+    """``groups`` with the progress of each rank as ``revised`` has it."""
+    return {
+        name: replace(group, progress={rank: revised(group, known) for rank, known in group.progress.items()})
+        for name, group in groups.items()
+    }
 
 
 def _with_silent_members(group: GroupFacts, size: int, members: frozenset[int], world: tuple[int, ...]) -> GroupFacts:

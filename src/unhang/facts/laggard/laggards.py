@@ -21,7 +21,7 @@ from unhang.facts.stacks.gil_holders import GilHold, gil_hold
 from unhang.facts.stacks.rank_cohorts import RankCohort, cohorts_of_stall, has_left_loop
 from unhang.facts.stacks.store_key_setters import UnsetKey, unset_key
 from unhang.facts.waiting.guard_waits import GUARD_WAIT, awaited_guard
-from unhang.findings import Phase
+from unhang.findings import Phase, Where
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,13 @@ class InGuard:
     """They wait in ``guard``, on the store, for ranks that are in a collective."""
 
     guard: str
+    others_work_in_it: bool
+    """Those in the collective are the ones that work in the block of the guard."""
+
+
+@dataclass(frozen=True, slots=True)
+class MadeFewerGroups:
+    """They are in a collective already, and the others make one group more, which needs every rank of the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +80,7 @@ Doing = (
     | InGuard
     | BranchDivision
     | EarlyLoopExit
+    | MadeFewerGroups
     | LongerGeneration
     | AwaitsBatch
     | OwnWork
@@ -138,6 +146,7 @@ def _doing(facts: Facts, stall: Stall, cohort: RankCohort, waiters: RankCohort) 
         or _in_guard(facts, cohort, waiters)
         or division_of_stall(facts, stall, cohort, waiters)
         or exit_of_stall(facts, stall, cohort, waiters)
+        or _made_fewer_groups(stall, cohort)
         # it is on its way to the others
         or longer_generation(facts, stall)
         or _awaits_batch(facts, cohort, waiters)
@@ -169,7 +178,22 @@ def _idle_actor(facts: Facts, stall: Stall) -> IdleActor | None:
 def _in_guard(facts: Facts, cohort: RankCohort, waiters: RankCohort) -> InGuard | None:
     if cohort.what != GUARD_WAIT or has_left_loop(cohort, waiters):
         return None
-    return InGuard(awaited_guard(facts.ranks[cohort.ranks[0]]))
+    guard = awaited_guard(facts.ranks[cohort.ranks[0]])
+    marked = any(facts.ranks[rank].marked is not None for rank in waiters.ranks)
+    return InGuard(
+        guard, guard.startswith("unhang.rank_zero_first") and (marked or _is_below(cohort.where, waiters.where))
+    )
+
+
+def _is_below(above: Where | None, below: Where | None) -> bool:
+    if above is None or below is None or above.line is None or below.line is None:
+        return False
+    return above.file == below.file and below.line > above.line
+
+
+def _made_fewer_groups(stall: Stall, cohort: RankCohort) -> MadeFewerGroups | None:
+    making = stall.call is not None and stall.call.operation == "new_group"
+    return MadeFewerGroups() if making and cohort.phase is Phase.COMMUNICATION else None
 
 
 def _awaits_batch(facts: Facts, cohort: RankCohort, waiters: RankCohort) -> AwaitsBatch | None:

@@ -31,6 +31,8 @@ class MainProcessWait:
     local: bool
     """The first of each node goes first, not rank 0 of the job."""
     evidence: Evidence
+    first: int
+    """Who goes first: rank 0; where each node has its own first process, the first rank seen on the waiter's node."""
 
 
 def main_process_wait(facts: Facts) -> MainProcessWait | None:
@@ -41,14 +43,21 @@ def main_process_wait(facts: Facts) -> MainProcessWait | None:
             continue
         found = re.match(r"\[(\d+)\] is setting up NCCL communicator", traceback.message)
         waiter = traceback.rank if traceback.rank is not None else numbers.rank(found[1]) if found else None
+        local = bool(_LOCAL.search(name))
         return MainProcessWait(
             waiter,
             first_user_frame(traceback.frames),
             name,
-            bool(_LOCAL.search(name)),
+            local,
             replace(quote_traceback(traceback), rank=waiter),
+            _first_of_node(facts, waiter) if local and waiter is not None else 0,
         )
     return None
+
+
+def _first_of_node(facts: Facts, waiter: int) -> int:
+    host = facts.ranks[waiter].host if waiter in facts.ranks else None
+    return min((r for r, known in facts.ranks.items() if host is not None and known.host == host), default=0)
 
 
 def main_first_of_stall(facts: Facts, stall: Stall) -> str | None:

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from unhang.evidence.items import LogEvent
+from unhang.facts.logs.log_statements import first_attempt
 from unhang.facts.model import Facts
 from unhang.findings import Source
+from unhang.knowledge.hardware.xid import XidRow, xid_row
 from unhang.knowledge.thresholds import threshold
 from unhang.wire.documents.machine_series import MachineRow, MachineSeries, ReportedXid
 
@@ -134,3 +136,18 @@ def _is_same(event: LogEvent, row: MachineRow, seen: ReportedXid) -> bool:
 def _bus(bus: str) -> str:
     """``0000:18:00`` of ``0000:18:00.0``: the kernel leaves the function out."""
     return bus.lower().partition(".")[0]
+
+
+def row_of_xid(event: LogEvent) -> XidRow | None:
+    """What is known of its code."""
+    code = event.values.get("xid")
+    return xid_row(code) if event.kind == KIND and isinstance(code, int) else None
+
+
+def program_xids(facts: Facts) -> tuple[LogEvent, ...]:
+    """Driver events that a kernel of the program causes, when the driver reports no fault of the card."""
+    events = first_attempt(e for e in facts.events_of(KIND) if not is_of_another_job(facts, e))
+    kinds = [row.kind if (row := row_of_xid(event)) is not None else "" for event in events]
+    if {"gpu", "link"} & set(kinds):
+        return ()
+    return tuple(event for event, kind in zip(events, kinds, strict=True) if kind == "program")

@@ -100,6 +100,14 @@ def cohort_past_shared_call(facts: Facts, cohorts: tuple[RankCohort, ...]) -> tu
     return None
 
 
+def is_path_unknown(facts: Facts, cohorts: tuple[RankCohort, ...]) -> bool:
+    """Calls at different places, and of some rank no source: a loop that ended early or a branch may lead there."""
+    places = {cohort.where for cohort in cohorts}
+    activities = (facts.ranks[rank].activity for cohort in cohorts for rank in cohort.ranks if rank in facts.ranks)
+    contexts = (*(cohort.context for cohort in cohorts), *(known.context for known in activities if known is not None))
+    return len(places) > 1 and CodeContext.NO_SOURCE in contexts
+
+
 def _line_passed(facts: Facts, cohort: RankCohort, other: RankCohort) -> int | None:
     """The line of ``other`` that ``cohort`` stands below; None in a loop, where ``other`` may be an iteration ahead."""
     parted = first_differing_frames(cohort.frames, other.frames)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from unhang.facts.alignment.group_table import revise_progress
 from unhang.facts.collective_operations import canonical_operation
-from unhang.facts.model import GroupFacts, GroupProgress, RankFacts, revise_progress
+from unhang.facts.model import GroupFacts, GroupProgress, RankFacts
 from unhang.facts.waiting.progress_from_stacks import waiting_activity
 
 

@@ -12,10 +12,10 @@ from dataclasses import replace
 
 from unhang.evidence.items import Frame, Signature, SourceFile
 from unhang.facts.alignment.entry_slices import select_rows
-from unhang.facts.alignment.group_table import pending_from_row
+from unhang.facts.alignment.group_table import pending_from_row, revise_progress
 from unhang.facts.collective_operations import POINT_TO_POINT, canonical_operation, may_be_recorded_as
 from unhang.facts.endings.crashes import is_collateral_exit
-from unhang.facts.model import Activity, GroupFacts, GroupProgress, PendingCall, RankFacts, revise_progress
+from unhang.facts.model import Activity, GroupFacts, GroupProgress, PendingCall, RankFacts
 from unhang.facts.waiting.guard_waits import in_guard
 from unhang.facts.waiting.named_groups import groups_by_name
 from unhang.facts.waiting.p2p_partner import partner_on_line

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from unhang.causes.wording.store_wait_remedy import store_wait_remedy
+from unhang.causes.wording.remedies import store_wait_remedy
 from unhang.check.environment.machine_limits import Cores
 from unhang.check.environment.timers import Timer, Timers
 from unhang.check.main_process_first_blocks import main_process_first_blocks

@@ -1,9 +1,10 @@
-"""What to change when ranks run different numbers of steps: equal data, and a loop that they leave together."""
+"""Remedies that several detectors give alike."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import PurePath
 
 from unhang.facts.model import Facts
 from unhang.findings import Evidence, Remedy, RemedyKind, Where
@@ -11,6 +12,17 @@ from unhang.knowledge.remedies import remedy
 from unhang.program.rank_dependence.data_loading_code import guarded_loop, reads_tables_or_shards
 from unhang.program.syntax.syntax_tree import find_source
 from unhang.sentences import say
+
+
+def store_wait_remedy(context_manager: str, waiter: Where | None) -> Remedy:
+    """``context_manager``: the one that lets the main process go first; empty where it is a branch and a barrier.
+    ``waiter``: the line of the program at which the others wait in it."""
+    if not context_manager:
+        return remedy("wait-on-store")
+    if waiter is None:
+        return remedy("wait-on-store-in-place", turnstile=context_manager)
+    return remedy("wait-on-store-at", turnstile=context_manager, place=f"{PurePath(waiter.file).name}:{waiter.line}")
+
 
 _TABLE = re.compile(r"[\w./{}-]*\w\.(?:csv|tsv|jsonl|parquet|tar)\b")
 
@@ -21,11 +33,6 @@ def equal_shards_remedy(facts: Facts, said: Sequence[Evidence] = ()) -> Remedy |
     if not names and not reads_tables_or_shards(facts.sources.values()):
         return None
     return remedy("reshard-data", data=names[0] if names else "DATA", ranks=facts.world_size or "N")
-
-
-def equal_batches_remedy() -> Remedy:
-    """Nobody's data ends before that of the others."""
-    return remedy("equalize-batches-with-sampler")
 
 
 def leave_together_remedy(facts: Facts, loop: Where | None = None) -> Remedy:
