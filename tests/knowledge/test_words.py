@@ -31,6 +31,13 @@ def test_a_sentence_has_every_language_and_its_languages_stand_side_by_side(path
     assert {(one["en"], one["zh"]) for one in found} <= seen, "en on one line, zh on the next"
 
 
+def test_a_sentence_is_said_in_one_way() -> None:
+    """A report looks a sentence up by its English: with two translations, the row that is read last would win."""
+    pairs = set(translations("zh"))
+
+    assert len({english for english, _ in pairs}) == len(pairs)
+
+
 def test_languages_have_the_same_places() -> None:
     for english, other in translations("zh"):
         assert places(english) == places(other), english

@@ -14,11 +14,11 @@ class PluginFabric:
 
     name: str
     path: str
-    vendor: str
     plugin: str
     suffix: str
-    folders: tuple[str, ...]
     source: str
+    vendor: str = ""
+    folders: tuple[str, ...] = ()
 
 
 @cache

@@ -16,10 +16,10 @@ class InterfaceOrder:
     steps: tuple[str, ...]
     running: bool
     """Interfaces that are down are passed over."""
-    since: str
-    until: str
-    """The first release of another order; empty for none."""
     source: str
+    since: str = ""
+    until: str = ""
+    """The first release of another order; empty for none."""
 
 
 def interface_order(nccl: str | None) -> InterfaceOrder:
