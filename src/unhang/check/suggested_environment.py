@@ -32,7 +32,9 @@ def suggest_environment(
     added = {name: value for remedy in reversed(wishes) for name, value in remedy.set.items() if name not in unset}
     kept = {**_of_families(here, unset), **added}
     form = form or _form_of(here)
-    return SuggestedEnvironment(kept, unset, form, FORMS[form](kept, unset))
+    without = f"# without: {', '.join(unset)}" if form == "kubernetes" else f"unset {' '.join(unset)}"
+    text = "\n".join([*([without] if unset else []), *FORMS[form](kept)])
+    return SuggestedEnvironment(kept, unset, form, text)
 
 
 def _form_of(here: NodeInspection) -> str:
@@ -53,38 +55,34 @@ def _of_families(here: NodeInspection, unset: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _export(kept: Mapping[str, str], unset: Sequence[str]) -> str:
-    lines = ["unset " + " ".join(unset)] if unset else []
-    return "\n".join([*lines, *(f"export {name}={shlex.quote(value)}" for name, value in kept.items())])
+def _export(kept: Mapping[str, str]) -> list[str]:
+    return [f"export {name}={shlex.quote(value)}" for name, value in kept.items()]
 
 
-def _srun(kept: Mapping[str, str], unset: Sequence[str]) -> str:
-    lines = ["unset " + " ".join(unset)] if unset else []
+def _srun(kept: Mapping[str, str]) -> list[str]:
     pairs = ",".join(["ALL", *(f"{name}={shlex.quote(value)}" for name, value in kept.items())])
-    return "\n".join([*lines, f"srun --export={pairs} …"])
+    return [f"srun --export={pairs} …"]
 
 
-def _mpirun(kept: Mapping[str, str], unset: Sequence[str]) -> str:
-    lines = ["unset " + " ".join(unset)] if unset else []
-    return "\n".join([*lines, " ".join(["mpirun", *(f"-x {n}={shlex.quote(v)}" for n, v in kept.items()), "…"])])
+def _mpirun(kept: Mapping[str, str]) -> list[str]:
+    return [" ".join(["mpirun", *(f"-x {name}={shlex.quote(value)}" for name, value in kept.items()), "…"])]
 
 
-def _deepspeed(kept: Mapping[str, str], unset: Sequence[str]) -> str:
+def _deepspeed(kept: Mapping[str, str]) -> list[str]:
     """DeepSpeed forwards NCCL* and PYTHON* by itself; ``.deepspeed_env`` brings the rest to the other nodes."""
-    lines = ["unset " + " ".join(unset)] if unset else []
-    return "\n".join([*lines, "cat > ~/.deepspeed_env <<EOF", *(f"{n}={v}" for n, v in kept.items()), "EOF"])
+    return ["cat > ~/.deepspeed_env <<EOF", *(f"{name}={value}" for name, value in kept.items()), "EOF"]
 
 
-def _kubernetes(kept: Mapping[str, str], unset: Sequence[str]) -> str:
-    lines = [f"# without: {', '.join(unset)}"] if unset else []
+def _kubernetes(kept: Mapping[str, str]) -> list[str]:
     entries = [f'  - {{name: {name}, value: "{value}"}}' for name, value in kept.items()]
-    return "\n".join([*lines, "env:" if entries else "env: []", *entries])
+    return ["env:" if entries else "env: []", *entries]
 
 
-FORMS: Mapping[str, Callable[[Mapping[str, str], Sequence[str]], str]] = {
+FORMS: Mapping[str, Callable[[Mapping[str, str]], list[str]]] = {
     "export": _export,
     "srun": _srun,
     "mpirun": _mpirun,
     "deepspeed": _deepspeed,
     "kubernetes": _kubernetes,
 }
+"""Lines that set variables, by the launcher that takes them."""

@@ -1,1 +1,1 @@
-"""What ``unhang check`` warns of: one question per file, each says what stall it would lead to."""
+"""What `unhang check` warns of, a function a question, a file a family; each says what stall it would lead to."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from unhang.causes.wording.remedies import store_wait_remedy
 from unhang.check.environment.machine_limits import Cores
 from unhang.check.environment.timers import Timer, Timers
-from unhang.check.main_process_first_blocks import main_process_first_blocks
 from unhang.check.risks.program.collectives import about, paths_of, place, quoted
 from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
+from unhang.evidence.items import SourceFile
+from unhang.facts.laggard.main_process_first import is_main_first_name
+from unhang.facts.logs.event_timing import is_preparation_function
 from unhang.findings import Grade, Phase, Severity, Where
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.job.job_paths import names_of_paths
@@ -25,9 +28,11 @@ from unhang.program.program_source import ProgramSource
 from unhang.program.rank_dependence.data_loading_code import skipped_rows
 from unhang.program.rank_dependence.unseeded_splits import unseeded_splits
 from unhang.program.settings.job_values import job_values, world_size_of
+from unhang.program.syntax.syntax_tree import ParsedFile, call_name, dotted, own_nodes, parse_file
 from unhang.sentences import Text
 
 ROWS = RiskRows("program_work")
+_OURS = "unhang"
 SHORT_S = 600.0
 """A limit below torch's own for NCCL was chosen by somebody, and not for a tokenisation."""
 _BASES = ("job.dump_folder", "dump_folder")
@@ -115,18 +120,51 @@ def program_single_rank(here: NodeInspection) -> Iterator[Answer]:
 
 def _main_process_first(program: ProgramSource, limit: Timer) -> Iterator[Answer]:
     """About the last such place: the work of the earlier ones is mostly short (downloads, loading)."""
-    found = [one for source in program.files for one in main_process_first_blocks(source)]
+    found = [one for source in program.files for one in _main_process_first_blocks(source)]
     if found:
-        last = found[-1]
-        at = SourceLine(last.path, last.line, last.function, last.work)
+        name, at = found[-1]
         yield ROWS.risk(
             "main-process-first",
-            {"work": last.work, "seconds": limit.seconds},
+            {"work": at.text, "seconds": limit.seconds},
             severity=_severity(limit),
             because=tuple(_limit(limit, len(found) - 1)),
-            remedies=(store_wait_remedy(last.name, Where(at.path, at.line, at.function)),),
+            remedies=(store_wait_remedy(name, Where(at.path, at.line, at.function)),),
             **_with_limit(program, limit, at),
         )
+
+
+def _main_process_first_blocks(source: SourceFile) -> Iterator[tuple[str, SourceLine]]:
+    """``with NAME():`` around a call that prepares data; not our own guard, which waits on the store."""
+    program = parse_file(source.text) if "_first" in source.text else ""
+    if isinstance(program, str):
+        return
+    for scope in program.owners:
+        blocks = [node for node in own_nodes(scope) if isinstance(node, ast.With)]
+        for node in sorted(blocks, key=lambda block: block.lineno):
+            if (found := _block_of(node, program)) is not None:
+                name, work = found
+                yield name, SourceLine(source.path, node.lineno, getattr(scope, "name", "<module>"), work)
+
+
+def _block_of(node: ast.With, program: ParsedFile) -> tuple[str, str] | None:
+    calls = [item.context_expr for item in node.items if isinstance(item.context_expr, ast.Call)]
+    name = next(
+        (call_name(call) for call in calls if is_main_first_name(call_name(call)) and not _is_ours(call, program)), ""
+    )
+    inside = [inner for part in node.body for inner in ast.walk(part) if isinstance(inner, ast.Call)]
+    work = next((call_name(call) for call in inside if is_preparation_function(call_name(call))), "")
+    return (name, work) if name and work else None
+
+
+def _is_ours(call: ast.Call, program: ParsedFile) -> bool:
+    if dotted(call.func).startswith(f"{_OURS}."):
+        return True
+    imported = (node for node in ast.walk(program.tree) if isinstance(node, ast.ImportFrom))
+    return any(
+        (node.module or "").split(".")[0] == _OURS
+        and call_name(call) in {alias.asname or alias.name for alias in node.names}
+        for node in imported
+    )
 
 
 def _before_wait(program: ProgramSource, works: Sequence[WorkBeforeWait], limit: Timer) -> Answer:
