@@ -109,7 +109,7 @@ def check(
     situation, gaps = inspect_node(place, plan, checks)
     situations: Sequence[NodeInspection] = [_after_dry_run(situation, plan, dry_run_limit) if dry_run else situation]
     if task is not None:
-        from unhang.check.probe.check_together import gather_inspections
+        from unhang.check.probe.gather_answers import gather_inspections
 
         together = gather_inspections(task, situations[0], folder, wait + (dry_run_limit if dry_run else 0.0))
         if together is None:

@@ -20,8 +20,7 @@ from unhang.check.bisect.bisect import (
     working_singles,
 )
 from unhang.check.bisect.bisect_verdict import verdict_of
-from unhang.check.probe_results.answer_line import ProbeAnswer
-from unhang.check.probe_results.probe_results import ProbeResult, ProbeStep
+from unhang.check.probe_results.probe_results import ProbeAnswer, ProbeResult, ProbeStep
 from unhang.findings import Cause, Certainty, RemedyKind, Severity, Status
 from unhang.knowledge.job.workarounds import Workaround, applicable_workarounds, workarounds, workarounds_to_unset
 

@@ -14,8 +14,8 @@ from tests.check.network.network_facts import (
     interface,
     settings,
 )
-from unhang.check.network.interface_choice import gloo_choice, interface_matches, nccl_choice
 from unhang.check.network.network import Address, HostName, Interfaces, NetworkInterface, planned_node_count
+from unhang.check.network.transport_choice import gloo_choice, interface_matches, nccl_choice
 from unhang.program.launch.job_environment import JobEnvironment
 from unhang.program.launch.launch import Launch
 

@@ -18,7 +18,7 @@ from tests.check.network.network_facts import (
 )
 from unhang.check.network.firewall import firewall_decision
 from unhang.check.network.network import Firewall, Gid, HostName, Interfaces, PlannedNodes, RdmaPort, RdmaPorts
-from unhang.check.network.rdma_choice import chosen_gid
+from unhang.check.network.transport_choice import chosen_gid
 from unhang.findings import Severity
 from unhang.host.inspection_result import InspectionResult
 

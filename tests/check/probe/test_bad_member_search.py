@@ -7,7 +7,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unhang.check.probe.bad_member_search import all_pairs_rounds, first_round, neighbour_rounds, second_round
+from unhang.check.probe.probe_jobs import all_pairs_rounds, first_round, neighbour_rounds, second_round
 from unhang.check.probe_results.probe_results import ProbeResult, SuspectRound
 
 

@@ -13,8 +13,7 @@ import pytest
 
 from unhang.check.probe import forked_ranks
 from unhang.check.probe.forked_ranks import run_ranks
-from unhang.check.probe.probe_jobs import ProbeJob, StepReport, connect_step
-from unhang.check.probe.step_outcomes import JobOutcome
+from unhang.check.probe.probe_jobs import JobOutcome, ProbeJob, StepReport, connect_step
 from unhang.check.probe_results.probe_results import ProbeStep
 
 Report = Callable[[StepReport], None]

@@ -9,9 +9,8 @@ import pytest
 
 from unhang.check.judge import judge
 from unhang.check.probe.probe import ProbeRun
-from unhang.check.probe.probe_jobs import ProbeJob, StepReport
+from unhang.check.probe.probe_jobs import JobOutcome, ProbeJob, StepReport
 from unhang.check.probe.process_location import ProcessLocation, locate_process
-from unhang.check.probe.step_outcomes import JobOutcome
 from unhang.check.probe_results.probe_results import ProbeResult
 from unhang.host.inspection_result import InspectionResult, NodeInspection
 

@@ -18,8 +18,7 @@ import pytest
 
 from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
 from unhang.check.judge import judge
-from unhang.check.probe.check_together import gather_inspections
-from unhang.check.probe.gather_answers import GatheredAnswers, exchange_answers
+from unhang.check.probe.gather_answers import GatheredAnswers, exchange_answers, gather_inspections
 from unhang.check.probe_results.probe_results import ProbeResult
 from unhang.check.sameness import inspection_message
 from unhang.check.sameness.inspection_message import decode_inspection, encode_inspection

@@ -5,9 +5,8 @@ from __future__ import annotations
 from tests.knowledge.boundaries.boundary import turns
 from unhang.check.devices.chosen_cards import is_crowded
 from unhang.check.devices.devices import Card, CardProcess, Cards
-from unhang.check.probe_results.expected_speed import find_slow_collectives
 from unhang.check.probe_results.probe_results import PairSpeed, ProbeResult, ProbeStep
-from unhang.check.probe_results.slow_pairs import find_slow_pairs
+from unhang.check.probe_results.speeds import find_slow_collectives, find_slow_pairs
 
 GB = 1_000_000_000
 
@@ -45,43 +44,43 @@ def crawls(bus: float, backend: str, link: float | None = None, nodes: int = 1, 
     return find_slow_collectives(ProbeResult(backend, names, (step,), 60.0, link=link)) is not None
 
 
-@turns("expected_speed.link_share")
+@turns("speeds.link_share")
 def share_of_the_link(share: float) -> object:
     return crawls(share * GB, "nccl", link=GB, nodes=2)
 
 
-@turns("expected_speed.gloo_single_stream", 39_900_000, 40_100_000)
+@turns("speeds.gloo_single_stream", 39_900_000, 40_100_000)
 def gloo_on_a_fast_link(bus: float) -> object:
     return crawls(bus, "gloo", link=10 * GB, nodes=2)
 
 
-@turns("expected_speed.gloo_floor", 9_990_000, 10_010_000)
+@turns("speeds.gloo_floor", 9_990_000, 10_010_000)
 def gloo_on_an_unknown_link(bus: float) -> object:
     return crawls(bus, "gloo")
 
 
-@turns("expected_speed.nccl_inside_floor", 499_000_000, 501_000_000)
+@turns("speeds.nccl_inside_floor", 499_000_000, 501_000_000)
 def nccl_inside_a_machine(bus: float) -> object:
     return crawls(bus, "nccl")
 
 
-@turns("expected_speed.nccl_between_floor", 99_900_000, 100_100_000)
+@turns("speeds.nccl_between_floor", 99_900_000, 100_100_000)
 def nccl_between_machines(bus: float) -> object:
     return crawls(bus, "nccl", nodes=2)
 
 
-@turns("expected_speed.smallest")
+@turns("speeds.smallest")
 def a_small_message(size: int) -> object:
     return crawls(1000, "gloo", size=size)
 
 
-@turns("slow_pairs.factor")
+@turns("speeds.pair_factor")
 def slower_than_the_others(factor: float) -> object:
     ranks = [(0, 1), (2, 3), (4, 5), (6, 7), (8, 9)]
     return bool(find_slow_pairs(PairSpeed(pair, 1e-5, 1.0 if pair == (0, 1) else factor) for pair in ranks))
 
 
-@turns("slow_pairs.min_pairs")
+@turns("speeds.min_pairs")
 def pairs_of_other_ranks(count: int) -> object:
     """Rank 0 is slow with all of six partners; so many pairs have nothing to do with it."""
     star = [PairSpeed((0, other), 1e-5, 1.0) for other in range(1, 7)]
@@ -92,7 +91,7 @@ def pairs_of_other_ranks(count: int) -> object:
     )
 
 
-@turns("slow_pairs.max_slow_share")
+@turns("speeds.max_slow_share")
 def many_slow_pairs(share: float) -> object:
     ranks = [(2 * number, 2 * number + 1) for number in range(100)]
     return bool(

@@ -1,4 +1,8 @@
-"""The search for the smallest workaround: trials one after another until what is needed is known."""
+"""The search for the smallest workaround: trials one after another until what is needed is known.
+
+Singles first, then all together, cut down. Nothing is known about how settings act together: one may need another, or
+undo it. Whatever is given back was seen to work, and nothing can be left out of it without it failing.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise, product
 from typing import Protocol, TypeVar
 
-from unhang.check.probe_results.answer_line import ProbeAnswer
-from unhang.check.probe_results.expected_speed import fastest, find_slow_collectives
-from unhang.check.probe_results.probe_results import ProbeResult
+from unhang.check.probe_results.probe_results import ProbeAnswer, ProbeResult
+from unhang.check.probe_results.speeds import fastest, find_slow_collectives
 from unhang.knowledge.job.workarounds import Workaround
 
 RunProbe = Callable[[Mapping[str, str]], ProbeAnswer]

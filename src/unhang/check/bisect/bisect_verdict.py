@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from unhang.check.bisect.bisect import BisectResult, BisectTrial
 from unhang.check.judge import judge
-from unhang.check.probe_results.expected_speed import MB, fastest
 from unhang.check.probe_results.probe_results import ProbeResult
+from unhang.check.probe_results.speeds import MB, fastest
 from unhang.check.risks.risk import RiskRows
 from unhang.findings import Cause, Finding, PassedCheck, Remedy, Severity, Status, Verdict
 from unhang.host.inspection_result import InspectionResult, NodeInspection

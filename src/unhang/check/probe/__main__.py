@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 
-from unhang.check.probe_results.answer_line import refusal_line
+from unhang.check.probe_results.probe_results import refusal_line
 from unhang.errors import UnhangError
 
 _PR_SET_PDEATHSIG = 1

@@ -9,18 +9,23 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from unhang.check.sameness.inspection_message import decode_inspection, encode_inspection
+from unhang.errors import EvidenceError
+from unhang.findings import NotChecked
+from unhang.host.inspection_result import NodeInspection
 from unhang.program.launch.job_environment import LauncherTask
-from unhang.sentences import Text, say
+from unhang.sentences import Text, rank_ranges, say
 
 LIMIT_S = 60.0
 POLL_S = 0.1
 SETTLE_S = 2.0
 MAX_BYTES = 16 << 20
+HOW = "srun --ntasks-per-node=1 unhang check --dir SHARED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +105,11 @@ def _through_store(task: LauncherTask, answer: bytes, limit_s: float) -> Gathere
     except ImportError:
         because = say("torch is not installed beside unhang, so that ranks meet in a folder only (--dir)")
         return GatheredAnswers({task.rank: answer}, because)
-    hosted = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    seat = LauncherRank.of(task, os.environ)
     found = {task.rank: answer}
     deadline = time.monotonic() + limit_s
     try:
-        meeting = ProbeStore(
-            LauncherRank(task.rank, task.count, task.local_rank, address, port, hosted), limit_s=limit_s
-        )
+        meeting = ProbeStore(seat, limit_s=limit_s)
         if task.rank != 0:
             meeting.put(f"check-{task.rank}", answer)
             return None
@@ -117,7 +119,7 @@ def _through_store(task: LauncherTask, answer: bytes, limit_s: float) -> Gathere
                 found[rank] = said
     except (RuntimeError, OSError, ValueError) as error:  # torch's DistStoreError and its kin are RuntimeErrors
         reason = str(error).split("\n", maxsplit=1)[0][:200]
-        because = say("{address} does not answer: {reason}", address=f"{address}:{port}", reason=reason)
+        because = say("{address} does not answer: {reason}", address=f"{seat.address}:{seat.port}", reason=reason)
         return GatheredAnswers(found, because)
     return GatheredAnswers(found)
 
@@ -139,3 +141,43 @@ def _write_atomically(path: Path, data: bytes) -> None:
     with os.fdopen(number, "wb") as file:
         file.write(data)
     aside.replace(path)
+
+
+def gather_inspections(
+    task: LauncherTask, here: NodeInspection, folder: Path | None, limit_s: float = LIMIT_S
+) -> tuple[Sequence[NodeInspection], tuple[NotChecked, ...]] | None:
+    """What every rank saw, and who is missing; None in every rank whose answer the first one took, which alone judges.
+
+    ``folder`` is shared by all; without one they meet at torch's store.
+    """
+    here = replace(here, rank=task.rank)
+    met = exchange_answers(task, encode_inspection(here), folder, limit_s)
+    if met is None or (met.because is not None and task.local_rank > 0):
+        return None
+    found, gaps = {task.rank: here}, []
+    for rank, message in met.answers.items():
+        if rank != task.rank:
+            try:
+                found[rank] = replace(decode_inspection(message), rank=rank)
+            except EvidenceError as error:
+                gaps.append(_gap(say("Rank {rank}", rank=rank), say("{reason}", reason=str(error))))
+    missing = [rank for rank in range(task.count) if rank not in met.answers]
+    if missing:
+        because = met.because or say("they did not come in {seconds:.0f} s", seconds=limit_s)
+        what = say("The nodes of ranks {ranks}", ranks=rank_ranges(missing))
+        gaps.append(_gap(what, because))
+    return _share_node_answers([found[rank] for rank in sorted(found)]), tuple(gaps)
+
+
+def _gap(what: Text, because: Text) -> NotChecked:
+    return NotChecked(what, because, HOW, check="sameness")
+
+
+def _share_node_answers(situations: Sequence[NodeInspection]) -> list[NodeInspection]:
+    """Only one rank of a node asks everything; the others know what it knows."""
+    first: dict[str, NodeInspection] = {}
+    for situation in situations:
+        known = first.get(situation.node)
+        if known is None or len(situation.results) > len(known.results):
+            first[situation.node] = situation
+    return [replace(s, results={**first[s.node].results, **s.results}) for s in situations]

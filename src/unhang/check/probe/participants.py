@@ -10,11 +10,10 @@ from typing import Any, Protocol
 import msgspec
 
 from unhang.check.probe.forked_ranks import GRACE_S, run_ranks
-from unhang.check.probe.probe_jobs import ProbeJob, StepReport
+from unhang.check.probe.probe_jobs import JobOutcome, ProbeJob, StepReport
 from unhang.check.probe.probe_rank import ProbeRank
 from unhang.check.probe.process_location import ProcessLocation, interfaces_by_network, locate_process
 from unhang.check.probe.rendezvous import ProbeStore, island_store, local_store
-from unhang.check.probe.step_outcomes import JobOutcome
 from unhang.knowledge.job.workarounds import NETWORK_PLACEHOLDER
 
 RENDEZVOUS_LIMIT_S = 30.0

@@ -6,23 +6,26 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from unhang.check.probe.bad_member_search import all_pairs_rounds, first_round, second_round
 from unhang.check.probe.participants import Participants
 from unhang.check.probe.probe_jobs import (
     CPU_SIZES,
     GPU_SIZES,
     Groups,
+    JobOutcome,
     ProbeJob,
+    all_pairs_rounds,
     connect_step,
+    first_round,
     pairs_alone,
+    pairs_of,
     quick_steps,
+    second_round,
     small_steps,
     world_steps,
 )
 from unhang.check.probe.process_location import node_names
-from unhang.check.probe.step_outcomes import JobOutcome, pairs_of
 from unhang.check.probe_results.probe_results import PairSpeed, ProbeResult, ProbeStep, SuspectRound
-from unhang.check.probe_results.slow_pairs import slow_pairs
+from unhang.check.probe_results.speeds import slow_pairs
 
 LIMITS_S = {"gloo": 5.0, "nccl": 30.0}
 """Of one step, where the user names none; making NCCL's communicators takes seconds on many nodes."""

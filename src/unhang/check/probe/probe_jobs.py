@@ -1,18 +1,22 @@
-"""What the ranks of a probe do, as data: steps in order, each on groups that work at the same time."""
+"""What the ranks of a probe do and say, as data: steps in order, each on groups that work at the same time.
+
+One bad member of many is found in two rounds. Every member meets a partner; a group that fails has at least one bad
+member. Then each of its members stands beside one that passed, and whoever fails again is bad.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from unhang.check.probe.bad_member_search import all_pairs_rounds, neighbour_rounds
-from unhang.check.probe_results.probe_results import ProbeStep
+from unhang.check.probe_results.probe_results import PairSpeed, ProbeStep
 
 Groups = tuple[tuple[int, ...], ...]
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast")
 CPU_SIZES = (4 << 10, 256 << 10, 4 << 20)
 GPU_SIZES = (4 << 10, 1 << 20, 64 << 20)
 MAX_RANKS_ALL_PAIRS = 16
+Group = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +112,131 @@ def quick_steps(world: int, sizes: Sequence[int]) -> tuple[ProbeStep, ...]:
     everyone: Groups = (tuple(range(world)),)
     others = [ProbeStep(name, "world", everyone, sizes[1]) for name in COLLECTIVES if name != "all-reduce"]
     return (*small_steps(everyone, sizes), *others, *pair_steps(world, sizes[:2])[:2])
+
+
+def first_round(members: Sequence[int]) -> tuple[Group, ...]:
+    """Pairs of neighbours; the last group takes the odd one."""
+    if len(members) < 2:
+        return ()
+    pairs = [tuple(members[start : start + 2]) for start in range(0, len(members) - 1, 2)]
+    if len(members) % 2:
+        pairs[-1] = (*pairs[-1], members[-1])
+    return tuple(pairs)
+
+
+def second_round(groups: Sequence[Group], failed: Collection[Group]) -> tuple[Group, ...]:
+    """Every member of a failed group beside members that passed, which are dealt out as far as they go.
+
+    Where there are more suspects than members that passed, the rest is left for another round and not in the answer.
+    """
+    suspects = [member for group in groups if group in failed for member in group]
+    fine = [member for group in groups if group not in failed for member in group]
+    return tuple((suspect, partner) for suspect, partner in zip(suspects, fine, strict=False))
+
+
+def all_pairs_rounds(members: Sequence[int]) -> tuple[tuple[tuple[int, int], ...], ...]:
+    """Every pair once, in rounds of pairs that share nobody (the circle method)."""
+    around: list[int | None] = list(members)
+    if len(around) % 2:
+        around.append(None)
+    rounds = []
+    for _ in range(len(around) - 1):
+        half = len(around) // 2
+        met = zip(around[:half], reversed(around[half:]), strict=True)
+        rounds.append(tuple((a, b) for a, b in met if a is not None and b is not None))
+        around = [around[0], around[-1], *around[1:-1]]
+    return tuple(rounds)
+
+
+def neighbour_rounds(members: Sequence[int]) -> tuple[tuple[tuple[int, int], ...], ...]:
+    """Two rounds in which every member meets two others: enough to tell a slow member from a slow pair of many."""
+    even = tuple((members[i], members[i + 1]) for i in range(0, len(members) - 1, 2))
+    odd = tuple((members[i], members[(i + 1) % len(members)]) for i in range(1, len(members), 2))
+    return tuple(pairs for pairs in (even, odd) if pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutcome:
+    """A job that ended: its steps as they went, up to the one at which it broke, and the ranks nobody heard of."""
+
+    job: ProbeJob
+    lines: tuple[StepReport, ...]
+    silent: tuple[int, ...] = ()
+
+    @property
+    def steps(self) -> tuple[ProbeStep, ...]:
+        """The steps that some rank began."""
+        by_step: dict[int, list[StepReport]] = {}
+        for line in self.lines:
+            by_step.setdefault(line.step, []).append(line)
+        broken = {line.rank for line in self.lines if line.error} | self._unfinished_ranks()
+        return tuple(
+            _filled(step, by_step[number], broken, self.silent)
+            for number, step in enumerate(self.job.steps)
+            if number in by_step
+        )
+
+    @property
+    def left(self) -> int:
+        """Steps that nobody began."""
+        return len(self.job.steps) - len({line.step for line in self.lines})
+
+    @property
+    def failed_islands(self) -> Groups:
+        """Islands in which a rank did not come to the end."""
+        done = {line.rank for line in self.lines if line.step == len(self.job.steps) - 1 and _is_end(line)}
+        return tuple(island for island in self.job.islands if not set(island) <= done)
+
+    def _unfinished_ranks(self) -> set[int]:
+        """Ranks that began a step and said nothing more."""
+        begun = {(line.rank, line.step) for line in self.lines if line.begun}
+        ended = {(line.rank, line.step) for line in self.lines if not line.begun}
+        return {rank for rank, _ in begun - ended}
+
+
+def _is_end(line: StepReport) -> bool:
+    return not line.begun and not line.error
+
+
+def _filled(step: ProbeStep, lines: Sequence[StepReport], broken: set[int], silent: Iterable[int]) -> ProbeStep:
+    members = {rank for group in step.groups for rank in group}
+    ended = {line.rank: line for line in lines if not line.begun}
+    finished = {rank for rank, line in ended.items() if not line.error}
+    begun = {line.rank for line in lines}
+    stuck = begun - finished
+    # Who stands in no step is absent only where somebody waits: a rank that broke earlier is named there.
+    absent = members - begun if stuck else members & set(silent)
+    times = [line.call_s for line in ended.values() if line.call_s is not None]
+    return replace(
+        step,
+        call_s=max(times) if times and finished >= members else None,
+        finished=tuple(sorted(finished)),
+        stuck=tuple(sorted(stuck)),
+        absent=tuple(sorted(absent)),
+        wrong=tuple(sorted(rank for rank, line in ended.items() if line.wrong)),
+        error=next((line.error for line in _by_blame(ended.values(), broken)), ""),
+        unsupported=next((line.unsupported for line in ended.values() if line.unsupported), ""),
+        left_out=any(line.left_out for line in ended.values()),
+    )
+
+
+def _by_blame(lines: Iterable[StepReport], broken: set[int]) -> Iterator[StepReport]:
+    """Errors, the ones that are not the mere end of a neighbour first."""
+    said = [line for line in lines if line.error and line.rank in broken]
+    return iter(sorted(said, key=lambda line: ("closed by peer" in line.error, line.rank)))
+
+
+def pairs_of(steps: Iterable[ProbeStep], lines: Iterable[StepReport]) -> Iterator[PairSpeed]:
+    """Every pair that was measured; in steps on several pairs each has its own time."""
+    steps = list(steps)
+    times = {(line.step, line.rank): line.call_s for line in lines if line.call_s}
+    found: dict[tuple[int, int], list[tuple[int, float]]] = {}
+    for number, step in enumerate(steps):
+        for a, b in step.groups if step.operation == "pair" else ():
+            own = [times[number, rank] for rank in (a, b) if (number, rank) in times]
+            if len(own) == 2:
+                found.setdefault((a, b), []).append((step.size, max(filter(None, own))))
+    for ranks, measured in found.items():
+        measured.sort()
+        size, seconds = measured[-1]
+        yield PairSpeed(ranks, measured[0][1], size / seconds)

@@ -20,8 +20,7 @@ from unhang.check.probe.participants import (
 )
 from unhang.check.probe.probe import LIMITS_S, ProbeRun
 from unhang.check.probe.rendezvous import LauncherRank, ProbeStore
-from unhang.check.probe_results.answer_line import answer_line, refusal_line
-from unhang.check.probe_results.probe_results import ProbeResult
+from unhang.check.probe_results.probe_results import ProbeResult, answer_line, refusal_line
 
 SILENCE_S = {"probe": 180.0, "serve": 600.0}
 """How long a rank waits for the next word of rank 0."""

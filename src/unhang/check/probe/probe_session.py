@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from unhang.check.probe_results.answer_line import LINE_MARK, ProbeAnswer, find_answer
+from unhang.check.probe_results.probe_results import LINE_MARK, ProbeAnswer, find_answer
 
 ANSWER_S = 100.0
 """The process ends every trial long before; this is for the process itself."""

@@ -15,7 +15,7 @@ from typing import Any
 from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]  # torch hides them from type checkers
 
 from unhang.errors import UsageError
-from unhang.program.launch.job_environment import find_task
+from unhang.program.launch.job_environment import LauncherTask, find_task
 
 _PIECE_S = 1.0
 _NAME = "unhang/probe"
@@ -43,8 +43,15 @@ class LauncherRank:
             UsageError: nothing says where the processes meet.
         """
         task = find_task(environment)
-        if task is None:
-            return None
+        return None if task is None else cls.of(task, environment)
+
+    @classmethod
+    def of(cls, task: LauncherTask, environment: Mapping[str, str]) -> LauncherRank:
+        """The place of ``task``.
+
+        Raises:
+            UsageError: nothing says where the processes meet.
+        """
         address, port = environment.get("MASTER_ADDR", ""), environment.get("MASTER_PORT", "29500")
         if not address or not port.isdecimal():
             raise UsageError(

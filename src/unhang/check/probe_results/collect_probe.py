@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from unhang.check.environment import collect_environment
-from unhang.check.probe_results.answer_line import find_answer
-from unhang.check.probe_results.probe_results import ProbeResult
+from unhang.check.probe_results.probe_results import ProbeResult, find_answer
 from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import Machine
 from unhang.program.launch.job_environment import JobEnvironment

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import msgspec
+
 BUS_FACTORS: dict[str, Callable[[int], float]] = {
     "all-reduce": lambda n: 2 * (n - 1) / n,
     "all-gather": lambda n: (n - 1) / n,
@@ -19,6 +21,7 @@ BUS_FACTORS: dict[str, Callable[[int], float]] = {
 """From bytes a second to bus bandwidth, for n ranks (NVIDIA/nccl-tests doc/PERFORMANCE.md, 2024-11; the size of
 all-gather, reduce-scatter and all-to-all is that of the larger of their two buffers).
 """
+LINE_MARK = "unhang-probe "
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,3 +161,32 @@ class ProbeResult:
     def best(self, operation: str, scope: str = "world") -> float | None:
         """The highest bus bandwidth of ``operation``; None when nothing was measured."""
         return max((step.bus for step in self.measured(operation, scope) if step.bus is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeAnswer:
+    """What was probed, or why nothing could be."""
+
+    probed: ProbeResult | None = None
+    refused: str = ""
+
+
+def answer_line(probed: ProbeResult) -> str:
+    """The line for ``probed``, on a line of its own whatever was printed before."""
+    return f"\n{LINE_MARK}{msgspec.json.encode(ProbeAnswer(probed)).decode()}\n"
+
+
+def refusal_line(reason: str) -> str:
+    """The line that says why there is no probe."""
+    return f"\n{LINE_MARK}{msgspec.json.encode(ProbeAnswer(refused=reason)).decode()}\n"
+
+
+def find_answer(text: str) -> ProbeAnswer | None:
+    """The last answer in what a probe process printed; None when there is none, or one of another version."""
+    lines = [line for line in text.splitlines() if line.startswith(LINE_MARK)]
+    if not lines:
+        return None
+    try:
+        return msgspec.json.decode(lines[-1].removeprefix(LINE_MARK), type=ProbeAnswer)
+    except msgspec.MsgspecError:
+        return None

@@ -7,7 +7,6 @@ from typing import Any
 
 from unhang.check.environment.versions import Versions
 from unhang.check.network.firewall import firewall_decision
-from unhang.check.network.interface_choice import InterfaceChoice, gloo_choice, nccl_choice
 from unhang.check.network.network import (
     Firewall,
     Gid,
@@ -20,7 +19,15 @@ from unhang.check.network.network import (
     is_loopback,
     nodes_of,
 )
-from unhang.check.network.rdma_choice import forced_index, gid_in_force, is_link_local, used_ports
+from unhang.check.network.transport_choice import (
+    InterfaceChoice,
+    forced_index,
+    gid_in_force,
+    gloo_choice,
+    is_link_local,
+    nccl_choice,
+    used_ports,
+)
 from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node, asked_of_several
 from unhang.findings import Evidence, Finding, Grade, Severity, Source
 from unhang.host.inspection_result import NOT_INSPECTED, NodeInspection

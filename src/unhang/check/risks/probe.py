@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from unhang.check.probe_results.expected_speed import MB, SlowCollectives, fastest, find_slow_collectives
 from unhang.check.probe_results.probe_results import ProbeResult, ProbeStep
-from unhang.check.probe_results.slow_pairs import SlowPairs, slow_pairs
+from unhang.check.probe_results.speeds import MB, SlowCollectives, SlowPairs, fastest, find_slow_collectives, slow_pairs
 from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
 from unhang.findings import Cause, Evidence, Finding, Grade, PassedCheck, Remedy, Source
 from unhang.host.inspection_result import NodeInspection

@@ -9,11 +9,18 @@ from pathlib import Path
 import pytest
 
 from unhang.check.judge import judge
-from unhang.check.probe_results.answer_line import ProbeAnswer, answer_line, find_answer, refusal_line
 from unhang.check.probe_results.collect_probe import collect, probe_arguments
-from unhang.check.probe_results.expected_speed import find_slow_collectives
-from unhang.check.probe_results.probe_results import PairSpeed, ProbeResult, ProbeStep, SuspectRound
-from unhang.check.probe_results.slow_pairs import find_slow_pairs, slow_pairs
+from unhang.check.probe_results.probe_results import (
+    PairSpeed,
+    ProbeAnswer,
+    ProbeResult,
+    ProbeStep,
+    SuspectRound,
+    answer_line,
+    find_answer,
+    refusal_line,
+)
+from unhang.check.probe_results.speeds import find_slow_collectives, find_slow_pairs, slow_pairs
 from unhang.findings import Cause, Certainty, Finding, Severity, Status, Verdict
 from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import StoredMachine
