@@ -11,6 +11,7 @@ from unhang.program.data_flow.function_steps import CollectiveStep, ForwardStep,
 from unhang.program.data_flow.model_parts import called_model_parts, has_parameters
 from unhang.program.data_flow.value_origins import ProgramKnowledge
 from unhang.program.data_flow.wrapped_models import WrappedModels
+from unhang.program.syntax.assignments import assigned_values
 from unhang.program.syntax.definitions import FunctionDefinition
 from unhang.program.syntax.syntax_tree import call_name, dotted, expression_text, last_name
 
@@ -114,8 +115,7 @@ class CallClassifier:
             if not given or (isinstance(given[0], ast.Constant) and not given[0].value):
                 return None
         if row.outside and not row.of:
-            made = self._made_by(node.func)
-            return True if made and made.startswith(row.outside) else None
+            return True if self._is_of(node.func, row.outside) else None
         if row.outside and not any(one in self.around.packages for one in row.outside):
             return None
         owner = _owner(node)
@@ -139,18 +139,10 @@ class CallClassifier:
             return True
         return False if owner == "model" else None
 
-    def _made_by(self, func: ast.expr) -> str:
-        """The library's function whose result ``func`` is a method of."""
-        value = func.value if isinstance(func, ast.Attribute) else None
-        if isinstance(value, ast.Name):
-            for scope in reversed(self.here.scopes):
-                for one in _given(scope, value.id):
-                    return self.calls.outside(one.func, self.here) if isinstance(one, ast.Call) else ""
-        if isinstance(value, ast.Attribute) and self.here.owner is not None:
-            for method in self.here.owner.methods.values():
-                for one in _given(method.node, f"self.{value.attr}"):
-                    return self.calls.outside(one.func, method) if isinstance(one, ast.Call) else ""
-        return ""
+    def _is_of(self, func: ast.expr, libraries: tuple[str, ...]) -> bool:
+        """``func`` is a method of what a function of these libraries made."""
+        made = self.calls.makers(func.value, self.here) if isinstance(func, ast.Attribute) else ()
+        return any(self.calls.outside(call.func, there).startswith(libraries) for call, there in made)
 
     def _group(self, node: ast.Call) -> str:
         given = next((word.value for word in node.keywords if word.arg in _GROUPS), None)
@@ -170,8 +162,8 @@ def _texts(node: ast.AST, here: FunctionDefinition, deep: int = 2) -> Iterable[s
         if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
             yield inner.value
         elif isinstance(inner, ast.Name) and deep:
-            for value in _given(here.node, inner.id):
-                yield from _texts(value, here, deep - 1)
+            for value in assigned_values(here.node, inner.id):
+                yield from _texts(value, here, deep - 1) if value is not None else ()
 
 
 def _owner(node: ast.Call) -> str:
@@ -179,9 +171,3 @@ def _owner(node: ast.Call) -> str:
     if not isinstance(node.func, ast.Attribute):
         return ""
     return last_name(node.func.value).strip("_")
-
-
-def _given(scope: ast.AST, name: str) -> Iterable[ast.expr]:
-    for node in ast.walk(scope):
-        if isinstance(node, ast.Assign) and any(dotted(target) == name for target in node.targets):
-            yield node.value

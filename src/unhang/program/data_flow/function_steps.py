@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from unhang.program.data_flow.constant_arguments import ConstantArguments
-from unhang.program.syntax.definitions import FunctionDefinition
+from unhang.program.syntax.definitions import FunctionDefinition, SourceLine
 
 RANK, NAMED, LOCAL, DATA, TIME, FILES = "rank", "named rank", "local rank", "data", "time", "files"
 ERRORS = "errors"
@@ -39,6 +39,11 @@ class CollectiveStep:
     group: str = ""
     sure: bool = True
 
+    @property
+    def at(self) -> SourceLine:
+        """Where it stands."""
+        return self.here.at(self.line, self.text)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CallStep:
@@ -62,6 +67,11 @@ class WorkStep:
     text: str
     line: int
     here: FunctionDefinition
+
+    @property
+    def at(self) -> SourceLine:
+        """Where it stands."""
+        return self.here.at(self.line, self.text)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,6 +172,11 @@ class ForwardStep:
     text: str
     line: int
     here: FunctionDefinition
+
+    @property
+    def at(self) -> SourceLine:
+        """Where it stands."""
+        return self.here.at(self.line, self.text)
 
 
 Step: TypeAlias = (

@@ -33,10 +33,10 @@ from unhang.program.data_flow.function_steps import (
     test_terms,
 )
 from unhang.program.paths.collective_traces import BREAK, NEXT, RAISE, RETURN, PathAssumptions
-from unhang.program.paths.divergent_paths import PathDivergence, ProgramPaths, SourceLine
+from unhang.program.paths.divergent_paths import PathDivergence, ProgramPaths
 from unhang.program.paths.next_collective import NextCollective, ReachedCollective, paths_to_steps
 from unhang.program.paths.single_rank_files import WRITES, is_written_by_some_ranks
-from unhang.program.syntax.definitions import FunctionDefinition
+from unhang.program.syntax.definitions import FunctionDefinition, SourceLine
 from unhang.program.syntax.syntax_tree import call_name, expression_text, own_nodes
 
 _OTHER = "rank of a group"
@@ -263,13 +263,13 @@ class DivergenceSearch:
         sure: bool,
     ) -> PathDivergence:
         return PathDivergence(
-            SourceLine(one.file.path, step.line, one.full_name, "try" if isinstance(step, TryStep) else step.text),
+            one.at(step.line, "try" if isinstance(step, TryStep) else step.text),
             kind,
             why,
-            _at(met.op),
-            tuple(SourceLine(f.file.path, line, f.full_name, text) for f, line, text in met.chain),
+            met.op.at,
+            tuple(f.at(line, text) for f, line, text in met.chain),
             self.ways.launch[one],
-            _at(others.op) if others is not None else None,
+            others.op.at if others is not None else None,
             sure,
         )
 
@@ -294,10 +294,6 @@ class DivergenceSearch:
         )
         met = (self.next.met(step, one, PathAssumptions(), 12) for step in between)
         return any(found is not None and found.certain for found in met)
-
-
-def _at(op: CollectiveStep) -> SourceLine:
-    return SourceLine(op.here.file.path, op.line, op.here.full_name, op.text)
 
 
 def _asked(step: BranchStep, key: str, asked: Sequence[str]) -> TestTerm | None:

@@ -10,17 +10,7 @@ from unhang.program.data_flow.program_flow import ProgramFlow
 from unhang.program.paths.collective_traces import CollectiveTraces, PathAssumptions
 from unhang.program.paths.next_collective import NextCollective
 from unhang.program.syntax.call_graph import CallGraph
-from unhang.program.syntax.definitions import FunctionDefinition
-
-
-@dataclass(frozen=True, slots=True)
-class SourceLine:
-    """A line of the program: ``text`` is the call or loop that stands there."""
-
-    path: str
-    line: int
-    function: str
-    text: str
+from unhang.program.syntax.definitions import FunctionDefinition, SourceLine
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from unhang.late_pattern import late_pattern
 from unhang.program.data_flow.program_flow import ProgramFlow
 from unhang.program.paths.collective_traces import CollectiveTraces
 from unhang.program.paths.divergence_search import DivergenceSearch
-from unhang.program.paths.divergent_paths import ProgramPaths, SourceLine
+from unhang.program.paths.divergent_paths import ProgramPaths
 from unhang.program.paths.reachable_functions import reachable_functions
 from unhang.program.rank_dependence.unseeded_splits import GENERATORS, seeded_alike
 from unhang.program.syntax.call_graph import CallGraph
@@ -48,10 +48,7 @@ def _find_program_paths(
     calls = CallGraph(parsed_files(files))
     launch = reachable_functions(calls, entered or tuple(file.path for file in files[:1]))
     flow = ProgramFlow(calls, list(launch), seeds=_seeded_alike(files, calls), sharded=sharded, until=until)
-    told = {
-        one: tuple(SourceLine(w.file.path, line, w.full_name, text) for w, line, text in way)
-        for one, way in launch.items()
-    }
+    told = {one: tuple(w.at(line, text) for w, line, text in way) for one, way in launch.items()}
     traces = CollectiveTraces(flow.reads)
     ways = ProgramPaths(flow, told, traces, partly=len(flow.reads) < len(launch))
     ways.partings = tuple(DivergenceSearch(ways, until).found())

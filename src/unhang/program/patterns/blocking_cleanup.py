@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from unhang.program.paths.divergent_paths import ProgramPaths, SourceLine
-from unhang.program.syntax.definitions import FunctionDefinition
+from unhang.program.paths.divergent_paths import ProgramPaths
+from unhang.program.syntax.definitions import FunctionDefinition, SourceLine
 from unhang.program.syntax.syntax_tree import Function, call_name, dotted, own_nodes
 
 _WAITS = "destroy_process_group"
@@ -31,7 +31,7 @@ def blocking_cleanups(ways: ProgramPaths) -> Iterator[BlockingCleanup]:
     for one in ways.launch:
         for node in own_nodes(one.node):
             for line, how, text in _run_late(ways, one, node, waiting):
-                yield BlockingCleanup(SourceLine(one.file.path, line, one.full_name, text), how, text)
+                yield BlockingCleanup(one.at(line, text), how, text)
 
 
 def _run_late(

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from unhang.program.data_flow.function_steps import ORDER, LoopStep, steps_of
 from unhang.program.paths.collective_traces import PathAssumptions
-from unhang.program.paths.divergent_paths import ProgramPaths, SourceLine
+from unhang.program.paths.divergent_paths import ProgramPaths
 from unhang.program.paths.next_collective import NextCollective
-from unhang.program.syntax.definitions import FunctionDefinition
+from unhang.program.syntax.definitions import FunctionDefinition, SourceLine
 from unhang.program.syntax.syntax_tree import expression_text
 
 _MAX_CALLS = 6
@@ -37,11 +37,9 @@ def loops_in_set_order(ways: ProgramPaths) -> Iterator[SetIteration]:
                 continue
             met = after.first(step.body, one, PathAssumptions())
             if met is not None and met.op.name not in _CARRIES_NOTHING:
-                op = met.op
-                chain = tuple(SourceLine(f.file.path, line, f.full_name, text) for f, line, text in met.chain)
-                loop = SourceLine(one.file.path, step.line, one.full_name, step.text)
-                call = SourceLine(op.here.file.path, op.line, op.here.full_name, op.text)
-                yield SetIteration(loop, call, chain, tuple(_handed_over(ways, one, step.over)))
+                chain = tuple(f.at(line, text) for f, line, text in met.chain)
+                loop = one.at(step.line, step.text)
+                yield SetIteration(loop, met.op.at, chain, tuple(_handed_over(ways, one, step.over)))
 
 
 def _handed_over(ways: ProgramPaths, here: FunctionDefinition, over: ast.expr) -> Iterator[SourceLine]:
@@ -52,4 +50,4 @@ def _handed_over(ways: ProgramPaths, here: FunctionDefinition, over: ast.expr) -
         if found is None:
             return
         here, over = found
-        yield SourceLine(here.file.path, over.lineno, here.full_name, expression_text(over))
+        yield here.at(over.lineno, expression_text(over))

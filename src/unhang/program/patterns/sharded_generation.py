@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from unhang.program.paths.divergent_paths import ProgramPaths, SourceLine
+from unhang.program.paths.divergent_paths import ProgramPaths
+from unhang.program.syntax.definitions import SourceLine
 from unhang.program.syntax.syntax_tree import call_name, expression_text
 
 _SYNC_ARGUMENT = "synced_gpus"
@@ -18,7 +19,7 @@ def unsynced_generations(ways: ProgramPaths) -> Iterator[SourceLine]:
             if call_name(call) != "generate" or not isinstance(call.func, ast.Attribute):
                 continue
             if ways.flow.around.wrapped.holds(_outer(call.func.value), one) == "sharded" and not _together(call):
-                yield SourceLine(one.file.path, call.lineno, one.full_name, expression_text(call.func))
+                yield one.at(call.lineno, expression_text(call.func))
 
 
 def _outer(model: ast.expr) -> ast.expr:

@@ -23,9 +23,9 @@ from unhang.program.data_flow.function_steps import (
     steps_of,
     test_terms,
 )
-from unhang.program.paths.divergent_paths import ProgramPaths, SourceLine
+from unhang.program.paths.divergent_paths import ProgramPaths
 from unhang.program.paths.next_collective import paths_to_steps
-from unhang.program.syntax.definitions import FunctionDefinition
+from unhang.program.syntax.definitions import FunctionDefinition, SourceLine
 
 _MAX_DEPTH = 8
 
@@ -65,8 +65,8 @@ def work_before_waits(ways: ProgramPaths) -> Iterator[WorkBeforeWait]:
             waits = search.next_wait(path)
             if waits is not None:
                 work, chain = found
-                at = SourceLine(one.file.path, step.line, one.full_name, step.text)
-                yield WorkBeforeWait(at, _at(work), chain, _at(waits))
+                at = one.at(step.line, step.text)
+                yield WorkBeforeWait(at, work.at, chain, waits.at)
 
 
 def unentered_contexts(ways: ProgramPaths) -> Iterator[UnenteredContext]:
@@ -81,11 +81,7 @@ def unentered_contexts(ways: ProgramPaths) -> Iterator[UnenteredContext]:
             )
             if waits and isinstance(waits[0], CollectiveStep | WorkStep):
                 text = f"{target.name}()"
-                yield UnenteredContext(SourceLine(one.file.path, call.lineno, one.full_name, text), _at(waits[0]))
-
-
-def _at(step: CollectiveStep | WorkStep) -> SourceLine:
-    return SourceLine(step.here.file.path, step.line, step.here.full_name, step.text)
+                yield UnenteredContext(one.at(call.lineno, text), waits[0].at)
 
 
 def _ends_search(step: Step) -> TypeGuard[CollectiveStep | WorkStep | ExitStep]:
@@ -124,7 +120,7 @@ class _Search:
                 self._works[target] = self.work(read.steps, target, deep - 1) if read is not None else None
             found = self._works[target]
             if found is not None:
-                return found[0], (SourceLine(here.file.path, step.line, here.full_name, step.text), *found[1])
+                return found[0], (here.at(step.line, step.text), *found[1])
         return None
 
     def next_wait(self, path: list[tuple[Block, int]]) -> CollectiveStep | None:

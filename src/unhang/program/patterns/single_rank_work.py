@@ -9,11 +9,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 from unhang.program.data_flow.function_steps import CollectiveStep, steps_of
-from unhang.program.paths.divergent_paths import ProgramPaths, SourceLine
+from unhang.program.paths.divergent_paths import ProgramPaths
 from unhang.program.rank_dependence.rank_branches import RankBranch, rank_branch_at
 from unhang.program.rank_dependence.rank_values import RankValues
 from unhang.program.rank_dependence.step_loops import step_loops
-from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition
+from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition, SourceLine
 from unhang.program.syntax.syntax_tree import Loop, call_name, dotted, last_line, own_nodes
 
 DATA, LOG, SAVE = "data", "log", "save"

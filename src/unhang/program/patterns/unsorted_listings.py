@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from unhang.program.paths.divergent_paths import ProgramPaths, SourceLine
-from unhang.program.syntax.definitions import FunctionDefinition
+from unhang.program.paths.divergent_paths import ProgramPaths
+from unhang.program.syntax.definitions import FunctionDefinition, SourceLine
 from unhang.program.syntax.syntax_tree import call_name, dotted, own_nodes
 
 _LISTS = {"listdir", "walk", "scandir", "iglob", "glob", "rglob", "iterdir"}
@@ -35,7 +35,7 @@ def unsorted_listings(ways: ProgramPaths) -> Iterator[UnsortedListing]:
             continue
         used = _used_here(one, listed) or _used_by_callers(ways, one)
         if used is not None:
-            yield UnsortedListing(SourceLine(one.file.path, listed.lineno, one.full_name, dotted(listed.func)), used)
+            yield UnsortedListing(one.at(listed.lineno, dotted(listed.func)), used)
 
 
 def _lists(call: ast.Call) -> bool:
@@ -55,11 +55,11 @@ def _used_here(one: FunctionDefinition, listed: ast.Call) -> SourceLine | None:
     held = _made_of(one, listed)
     for node in own_nodes(one.node):
         if isinstance(node, ast.Call) and _becomes_data(node) and held & _names(node):
-            return SourceLine(one.file.path, node.lineno, one.full_name, dotted(node.func))
+            return one.at(node.lineno, dotted(node.func))
         if isinstance(node, ast.Assign) and one.owner is not None and one.owner.name.lower().endswith("dataset"):
             kept = any(isinstance(target, ast.Attribute) for target in node.targets)
             if kept and (held & _names(node.value) or listed in ast.walk(node.value)):
-                return SourceLine(one.file.path, node.lineno, one.full_name, dotted(node.targets[0]))
+                return one.at(node.lineno, dotted(node.targets[0]))
     return None
 
 
@@ -78,7 +78,7 @@ def _used_by_callers(ways: ProgramPaths, one: FunctionDefinition) -> SourceLine 
             if isinstance(node, ast.Call) and _becomes_data(node) and node is not call:
                 inside = any(inner is call for given in node.args for inner in ast.walk(given))
                 if inside or names & _names(node):
-                    return SourceLine(caller.file.path, node.lineno, caller.full_name, dotted(node.func))
+                    return caller.at(node.lineno, dotted(node.func))
     return None
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from unhang.evidence.items import SourceFile
 from unhang.program.rank_dependence.rank_values import RankValues, rank_values
-from unhang.program.syntax.syntax_tree import Scope, call_name, dotted, own_nodes, parse_file
+from unhang.program.syntax.syntax_tree import Scope, call_name, dotted, own_nodes, parse_file, parsed_files
 
 _TABLES = {"csv.reader", "csv.DictReader", "DictReader"}
 _READS = {"read_csv", "read_table", "read_parquet", "ParquetFile", "WebDataset", "WebLoader", "CsvDataset"}
@@ -31,8 +31,7 @@ def reads_tables_or_shards(sources: Iterable[SourceFile]) -> bool:
     """Whether the program reads CSV, Parquet or WebDataset shards: what ``unhang reshard`` can write anew."""
     return any(
         call_name(node) in _READS or dotted(node.func) in _TABLES
-        for source in sources
-        if not isinstance(program := parse_file(source.text), str)
+        for _, program in parsed_files(sources)
         for node in ast.walk(program.tree)
         if isinstance(node, ast.Call)
     )

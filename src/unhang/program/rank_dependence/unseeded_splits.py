@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from unhang.evidence.items import SourceFile
 from unhang.program.rank_dependence.random_draws import NameMeanings, RandomDraw, find_random_draws
 from unhang.program.rank_dependence.rank_values import RankValues, rank_values
-from unhang.program.syntax.syntax_tree import ParsedFile, Scope, call_name, dotted, own_nodes, parse_file
+from unhang.program.syntax.syntax_tree import ParsedFile, Scope, call_name, dotted, own_nodes, parsed_files
 
 _SEEDS_ALL = {"set_seed", "seed_everything", "seed_all", "enable_full_determinism"}
 _SEEDS_TORCH = ("torch.manual_seed", "manual_seed", "torch.random.manual_seed")
@@ -69,7 +69,7 @@ def seeded_alike(files: Iterable[SourceFile]) -> frozenset[str]:
 
 
 def _read(files: Iterable[SourceFile]) -> list[tuple[SourceFile, ParsedFile]]:
-    return [(file, program) for file in files if not isinstance(program := parse_file(file.text), str)]
+    return list(parsed_files(files))
 
 
 def _seeds_of(programs: Sequence[ParsedFile], reached: Container[Scope] | None = None) -> _Seeds:

@@ -23,7 +23,7 @@ from unhang.program.settings.option_values import EffectiveValue, common_value
 from unhang.program.settings.program_settings import ProgramSettings
 from unhang.program.settings.untaken_branches import without_untaken
 from unhang.program.syntax.evaluation import UNKNOWN, Evaluation
-from unhang.program.syntax.syntax_tree import Scope, blocks, call_name, own_nodes, parse_file
+from unhang.program.syntax.syntax_tree import Scope, blocks, call_name, own_nodes, parse_file, parsed_files
 
 _METHODS = {"lower", "upper", "strip", "startswith", "endswith"}
 _MAX_LOOKS = 200
@@ -276,10 +276,7 @@ def without_untaken_branches(
 def modules_named_by_settings(files: Iterable[SourceFile], settings: ProgramSettings) -> tuple[str, ...]:
     """Names of modules that settings hold: ``import_module(args.plugin)``."""
     found: dict[str, None] = {}
-    for file in files:
-        program = parse_file(file.text)
-        if isinstance(program, str) or "import_module" not in file.text:
-            continue
+    for file, program in parsed_files(file for file in files if "import_module" in file.text):
         constants = dict(constants_of(program.tree))
         for scope, outer in program.owners.items():
             one = TestEvaluation(settings, constants, file.path, (*outer, scope))

@@ -18,7 +18,7 @@ from unhang.program.syntax.syntax_tree import (
     call_name,
     dotted,
     own_nodes,
-    parse_file,
+    parsed_files,
     statements,
 )
 
@@ -163,7 +163,7 @@ class ConfigNames:
 
     def read(self, files: Iterable[SourceFile]) -> None:
         """Learn the names of all ``files``: twice, because some stand for others."""
-        told = [(file, p) for file in files if not isinstance(p := parse_file(file.text), str)]
+        told = list(parsed_files(files))
         read = [(file.text, program) for file, program in told]
         programs = [program for _, program in read]
         for file, program in told:

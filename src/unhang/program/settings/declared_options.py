@@ -9,7 +9,7 @@ from typing import Any
 
 from unhang.evidence.items import SourceFile
 from unhang.program.syntax.evaluation import UNKNOWN
-from unhang.program.syntax.syntax_tree import ParsedFile, call_name, dotted, parse_expression, parse_file, statements
+from unhang.program.syntax.syntax_tree import ParsedFile, call_name, dotted, parse_expression, parsed_files, statements
 
 _MAKES_CONFIG = {"dataclass", "define", "frozen", "attrs", "s", "mutable", "chz", "dataclass_transform", "configclass"}
 _CONFIG_BASES = {"BaseModel", "BaseSettings", "BaseConfig", "ScriptArguments"}
@@ -81,10 +81,8 @@ class DeclaredSettings:
 def find_declared_settings(files: Iterable[SourceFile]) -> DeclaredSettings:
     """What all ``files`` declare. A class or option that two of them declare differently has no known default."""
     found = DeclaredSettings()
-    for file in files:
-        program = parse_file(file.text)
-        if not isinstance(program, str):
-            _add(found, file.path, program, file.text)
+    for file, program in parsed_files(files):
+        _add(found, file.path, program, file.text)
     _inherit(found)
     return found
 

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from unhang.program.program_source import ProgramSource
-from unhang.program.syntax.syntax_tree import call_name, dotted, parse_file
+from unhang.program.syntax.syntax_tree import call_name, dotted, parsed_files
 
 _ASKING = {"get", "getenv", "pop", "setdefault"}
 
@@ -22,12 +22,8 @@ class EnvironmentRead:
 
 def first_read(program: ProgramSource, name: str) -> EnvironmentRead | None:
     """The first place in the user's files, then in libraries they call, that reads ``name``; None where none does."""
-    for file in (*(program.whole or program.files), *program.libraries):
-        if name not in file.text:
-            continue
-        parsed = parse_file(file.text)
-        if isinstance(parsed, str):
-            continue
+    every = (*(program.whole or program.files), *program.libraries)
+    for file, parsed in parsed_files(file for file in every if name in file.text):
         for node in ast.walk(parsed.tree):
             if _reads(node, name):
                 return EnvironmentRead(name, file.path, getattr(node, "lineno", 1))

@@ -12,7 +12,7 @@ from unhang.program.program_source import ProcessGroupTimeout
 from unhang.program.settings.branch_conditions import TestEvaluation
 from unhang.program.settings.declared_options import constants_of
 from unhang.program.settings.program_settings import ProgramSettings
-from unhang.program.syntax.syntax_tree import ParsedFile, call_name, own_nodes, parse_file
+from unhang.program.syntax.syntax_tree import ParsedFile, call_name, own_nodes, parsed_files
 
 FIRST_GROUP_CALLS = {"init_process_group": 2, "InitProcessGroupKwargs": 2, "init_distributed": 4, "PartialState": None}
 GROUP_CALLS = {"new_group": 1, "init_device_mesh": None, "split_group": 2, "new_subgroups": 2}
@@ -23,10 +23,8 @@ TRAINER_ARGUMENT = "ddp_timeout"
 
 def find_group_timeouts(files: Iterable[SourceFile], settings: ProgramSettings) -> Iterator[ProcessGroupTimeout]:
     """Calls that make process groups, and arguments that hold the Trainer's limit; none where a file is no Python."""
-    for file in files:
-        program = parse_file(file.text)
-        if not isinstance(program, str):
-            yield from sorted(_of_file(file, program, settings), key=lambda one: one.source.line or 0)
+    for file, program in parsed_files(files):
+        yield from sorted(_of_file(file, program, settings), key=lambda one: one.source.line or 0)
 
 
 def _of_file(file: SourceFile, program: ParsedFile, settings: ProgramSettings) -> Iterator[ProcessGroupTimeout]:

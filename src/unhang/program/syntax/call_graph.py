@@ -14,7 +14,7 @@ from unhang.program.syntax.assignments import assigned_values, bind_arguments
 from unhang.program.syntax.definition_table import DefinitionTable
 from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition
 from unhang.program.syntax.syntax_tree import ParsedFile, call_name
-from unhang.program.syntax.value_resolution import ValueResolver
+from unhang.program.syntax.value_resolution import MakingCall, ValueResolver
 
 _MAX_HANDED = 6
 _STARTERS = {"spawn", "start_processes", "Process", "Thread", "submit", "partial", "map", "run_in_executor", "launch"}
@@ -107,6 +107,10 @@ class CallGraph:
     def kinds_of(self, node: ast.expr | None, here: FunctionDefinition) -> Sequence[ClassDefinition]:
         """Classes of the program that ``node`` may be an instance of."""
         return self._following.instances(node, here)
+
+    def makers(self, node: ast.expr, here: FunctionDefinition) -> Sequence[MakingCall]:
+        """Calls that lead to no function of the program and whose result ``node`` may hold."""
+        return self._following.makers(node, here)
 
     def property_of(self, node: ast.Attribute, here: FunctionDefinition) -> list[FunctionDefinition]:
         """The functions that are run where ``node`` is read."""

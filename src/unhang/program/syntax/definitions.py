@@ -11,6 +11,16 @@ from unhang.evidence.items import SourceFile
 from unhang.program.syntax.syntax_tree import ParsedFile, Scope, own_nodes
 
 
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """A line of the program: ``text`` is the call or loop that stands there."""
+
+    path: str
+    line: int
+    function: str
+    text: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class FunctionDefinition:
     """A function of the program, or the top level of a file (``node`` is then the Module)."""
@@ -35,6 +45,10 @@ class FunctionDefinition:
     def scopes(self) -> tuple[Scope, ...]:
         """The scopes around its statements, its own last."""
         return (*self.program.owners[self.node], self.node)
+
+    def at(self, line: int, text: str) -> SourceLine:
+        """One of its lines."""
+        return SourceLine(self.file.path, line, self.full_name, text)
 
     @property
     def is_context_manager(self) -> bool:

@@ -12,7 +12,15 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import PurePosixPath
 
 from unhang.evidence.items import SourceFile
-from unhang.program.syntax.syntax_tree import Function, ParsedFile, call_name, first_line, last_line, parse_file
+from unhang.program.syntax.syntax_tree import (
+    Function,
+    ParsedFile,
+    call_name,
+    first_line,
+    last_line,
+    parse_file,
+    parsed_files,
+)
 
 _CALLS_ANYTHING = {"eval", "exec", "globals", "__import__", "getmembers"}
 _CALLS_NOTHING = {"setattr", "isinstance", "print", "len", "str", "repr", "int", "float", "bool", "type"}
@@ -42,7 +50,7 @@ def without_unreached_functions(
 
     ``keep``: paths of files that something else calls into: the script, and code that an argument names.
     """
-    programs = [(file, p) for file in files if not isinstance(p := parse_file(file.text), str)]
+    programs = list(parsed_files(files))
     if len(programs) != len(files):
         return tuple(files), 0
     whole = [program for file, program in programs if file.path in keep]

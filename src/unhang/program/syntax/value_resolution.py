@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
-from typing import TypeAlias, TypeVar, cast
+from typing import NamedTuple, TypeAlias, TypeVar, cast
 
 from unhang.program.syntax.assignments import (
     annotated_types,
@@ -33,7 +33,17 @@ _MAX_FOUND = 24
 _KEEP_MEMBERS = {"enumerate", "list", "tuple", "sorted", "reversed", "values", "items", "copy", "get", "next", "iter"}
 _OF_CONTAINERS = frozenset(name for kind in (str, list, dict, set, tuple) for name in dir(kind))
 
-_Found = TypeVar("_Found", FunctionDefinition, ClassDefinition)
+_SAME_ITEMS = {"enumerate", "tqdm", "iter", "track", "auto"}
+
+
+class MakingCall(NamedTuple):
+    """``call``, which stands in ``here``, makes a value."""
+
+    call: ast.Call
+    here: FunctionDefinition
+
+
+_Found = TypeVar("_Found", FunctionDefinition, ClassDefinition, MakingCall)
 _Asked = TypeVar("_Asked")
 _Question: TypeAlias = "Callable[[ValueResolver, _Asked, FunctionDefinition], Iterable[_Found]]"
 
@@ -252,6 +262,43 @@ class ValueResolver:
                 value = dict(bind_arguments(one.parameters, call.args, call.keywords)).get(name)
                 if value is not None:
                     yield value, caller
+
+    # -- makers
+
+    @_once
+    def makers(self, node: ast.expr, here: FunctionDefinition) -> Iterable[MakingCall]:
+        """Calls that lead to no function of the program, or make an instance, and whose result ``node`` may hold."""
+        if isinstance(node, ast.Call):
+            return self._makers_called(node, here)
+        if isinstance(node, ast.Name):
+            return (made for value, there in self._values(node.id, here) for made in self.makers(value, there))
+        if isinstance(node, ast.Attribute):
+            return (made for value, method in self._kept(node, here) for made in self.makers(value, method))
+        return (made for one in possible_members(node) for made in self.makers(one, here))
+
+    def _makers_called(self, node: ast.Call, here: FunctionDefinition) -> Iterable[MakingCall]:
+        if call_name(node) in _SAME_ITEMS and node.args:
+            return self.makers(node.args[0], here)
+        leads_to = self.functions(node.func, here)
+        if self.held(node.func, here) or not leads_to:
+            return [MakingCall(node, here)]
+        return (made for one in leads_to for value in returned_by(one.node) for made in self.makers(value, one))
+
+    def _values(self, name: str, here: FunctionDefinition) -> Iterator[tuple[ast.expr, FunctionDefinition]]:
+        for scope in reversed(here.scopes):
+            around = self.table.of_node[scope]
+            values = [(value, around) for value in assigned_values(scope, name) if value is not None]
+            if values or name in around.parameters:
+                yield from values or self._given_for(name, around)
+                return
+
+    def _kept(self, node: ast.Attribute, here: FunctionDefinition) -> Iterator[tuple[ast.expr, FunctionDefinition]]:
+        """What ``self.x`` is given by the methods of its class."""
+        owner = here.owner if getattr(node.value, "id", "") == "self" else None
+        for kind in self.table.lineage(owner) if owner is not None else ():
+            for method in kind.methods.values():
+                values = assigned_values(method.node, f"self.{node.attr}")
+                yield from ((value, method) for value in values if value is not None)
 
     # -- classes
 

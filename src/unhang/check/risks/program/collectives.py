@@ -14,7 +14,7 @@ from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.collectives import collectives_by_name
 from unhang.program.data_flow.function_steps import CHANCE, DATA, ERRORS, FILES, LOCAL, NAMED, RANK, TIME
 from unhang.program.launch.launch import Configuration, Launch
-from unhang.program.paths.divergent_paths import PathDivergence, ProgramPaths, SourceLine
+from unhang.program.paths.divergent_paths import PathDivergence, ProgramPaths
 from unhang.program.paths.whole_program import find_program_paths
 from unhang.program.patterns.blocking_cleanup import blocking_cleanups
 from unhang.program.patterns.group_creation import per_rank_groups
@@ -23,6 +23,7 @@ from unhang.program.patterns.sharded_generation import unsynced_generations
 from unhang.program.patterns.uneven_loops import uneven_loops
 from unhang.program.program_source import ProgramSource
 from unhang.program.settings.job_values import job_value
+from unhang.program.syntax.definitions import SourceLine
 from unhang.sentences import Text
 
 ROWS = RiskRows("program_collectives")
@@ -148,7 +149,7 @@ def program_rank_given(here: NodeInspection) -> Iterator[Answer]:
     for one, read in paths.reads.items():
         for call, given, kinds in read.ranks_given:
             if LOCAL in kinds and not kinds & {RANK, NAMED}:
-                at = SourceLine(one.file.path, call.lineno, one.full_name, ast.unparse(given))
+                at = one.at(call.lineno, ast.unparse(given))
                 value = SourceLine(at.path, given.lineno, at.function, at.text)
                 yield ROWS.risk("rank-given", {"value": at.text, "nodes": nodes}, **about(program, at, value))
 
@@ -222,7 +223,7 @@ def program_group_made(here: NodeInspection) -> Iterator[Answer]:
     if program is None or paths is None:
         return
     for one in per_rank_groups(paths.reads):
-        at = SourceLine(one.call.here.file.path, one.call.line, one.call.here.full_name, one.call.text)
+        at = one.call.at
         test = SourceLine(at.path, one.line, at.function, one.test) if one.test else None
         values = {"call": at.text, "test": one.test, "line": one.line, "ranks": one.ranks}
         parts = {**about(program, at), "evidence": tuple(quoted(program, (test, at)))}

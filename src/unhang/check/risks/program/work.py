@@ -18,7 +18,6 @@ from unhang.findings import Grade, Phase, Severity, Where
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.job.job_paths import names_of_paths
 from unhang.program.launch.launch import Launch
-from unhang.program.paths.divergent_paths import SourceLine
 from unhang.program.patterns.data_loaders import LoaderInSource, gives_webdataset_a_length, loaders_in
 from unhang.program.patterns.log_flushes import log_flushes
 from unhang.program.patterns.single_rank_waits import WorkBeforeWait, unentered_contexts, work_before_waits
@@ -28,6 +27,7 @@ from unhang.program.program_source import ProgramSource
 from unhang.program.rank_dependence.data_loading_code import skipped_rows
 from unhang.program.rank_dependence.unseeded_splits import unseeded_splits
 from unhang.program.settings.job_values import job_values, world_size_of
+from unhang.program.syntax.definitions import SourceLine
 from unhang.program.syntax.syntax_tree import ParsedFile, call_name, dotted, own_nodes, parse_file
 from unhang.sentences import Text
 
