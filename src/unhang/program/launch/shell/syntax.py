@@ -15,7 +15,9 @@ MAX_BYTES, MAX_PIPES = 1 << 17, 2000
 """The time and the memory of the parser (0.26.1) grow with the square of a pipeline's length: 7 s for 16,000."""
 _LAST_CONTINUATION = re.compile(rb"\\\s*\Z")
 """A backslash at the end of the file, which bash takes and the grammar does not."""
+_NAME = re.compile(rb"[A-Za-z_]\w*")
 _NOT_SHELL = "[(ERROR) (MISSING)] @found"
+_BARE_DOLLAR = '(concatenation "$" @found)'
 _ASSIGNED_BEFORE = "(command (variable_assignment) @found . name: (_) @name)"
 
 
@@ -47,7 +49,7 @@ def parse_script(code: bytes) -> tuple[Any, bytes, Text | None]:
 
 
 def _parsed(code: bytes) -> tuple[Any, bytes, Text | None]:
-    """The grammar (0.25.1) takes `A=1 B=2` and the line below for one command: a semicolon parts them."""
+    """The tree of ``code``, mended where the grammar (0.25.1) reads it otherwise than bash does."""
     import tree_sitter
 
     until = time.monotonic() + LIMIT_S
@@ -56,11 +58,10 @@ def _parsed(code: bytes) -> tuple[Any, bytes, Text | None]:
         tree = tree_sitter.Parser(_language()).parse(partial(_piece, code, until)).root_node
         if time.monotonic() > until:
             return None, code, say("the script was not parsed in {seconds:.0f} s", seconds=LIMIT_S)
-        ends = sorted(_swallowed(tree, code), reverse=True)
-        if not ends:
+        mended = _mended(tree, code)
+        if mended == code:
             break
-        for end in ends:
-            code = code[:end] + b";" + code[end:]
+        code = mended
     return tree, code, None
 
 
@@ -75,10 +76,16 @@ def _matches(tree: Any, query: str) -> list[dict[str, list[Any]]]:
     return [found for _, found in tree_sitter.QueryCursor(_query(query)).matches(tree)]
 
 
-def _swallowed(tree: Any, code: bytes) -> list[int]:
-    """Where the assignments of a line end that were taken together with the next line."""
-    ends = [(one["found"][-1].end_byte, one["name"][0].start_byte) for one in _matches(tree, _ASSIGNED_BEFORE)]
-    return [end for end, name in ends if b"\n" in code[end:name] and b"\\\n" not in code[end:name]]
+def _mended(tree: Any, code: bytes) -> bytes:
+    """`A=1 B=2` and the line below are taken for one command, and `$A--$B` for `$A--$` before a word `B`."""
+    assigned = [(one["found"][-1].end_byte, one["name"][0].start_byte) for one in _matches(tree, _ASSIGNED_BEFORE)]
+    ends = [end for end, name in assigned if b"\n" in code[end:name] and b"\\\n" not in code[end:name]]
+    bare = [one["found"][0].end_byte for one in _matches(tree, _BARE_DOLLAR)]
+    names = [name for at in bare if (name := _NAME.match(code, at))]
+    places = [*((end, end, b";") for end in ends), *((*name.span(), b"{" + name[0] + b"}") for name in names)]
+    for start, end, text in sorted(places, reverse=True):
+        code = code[:start] + text + code[end:]
+    return code
 
 
 def first_error(tree: Any) -> Any:
