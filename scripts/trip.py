@@ -17,8 +17,8 @@ process is traced by a ``sitecustomize`` on PYTHONPATH. Counted is what ran from
 asleep until the verdict had been printed:
 
 - in the *ranks* (both as one), in the *look* (the forked process that ran the most files) and in the *watcher*
-  (the process it was forked from): files of ours of which a function was called, and *doors* as above. A file that
-  several of them ran counts once in the sum.
+  (the process it was forked from; of it also what it ran *until the look began*): files of ours of which a function
+  was called, and *doors* as above. A file that several of them ran counts once in the sum.
 - *beside the trip*: what other processes of ours (the launcher, samplers, further looks) ran meanwhile; not in the sum.
 
 Which ticks fall into that time is chance, so these figures may differ by one or two files from run to run. Tracing
@@ -350,6 +350,7 @@ def trip_of_a_heartbeat(checkout: Path, folder: Path) -> None:
     print("The trip of a heartbeat (two ranks, one falls asleep, until the verdict is printed)")
     print(f"  ranks                  {ranks}")
     print(f"  watcher                {watcher}")
+    print(f"  until the look began   {_read_log(logs / str(look.parent), began, look.first_s)}")
     print(f"  look                   {look}")
     print(f"  together               {joined((ranks, watcher, look))}")
     print(f"  beside the trip        {joined(beside)}, in {len(beside)} processes")
@@ -362,6 +363,7 @@ class Traced:
     parent: int
     is_rank: bool
     calls: frozenset[Call]
+    first_s: float = 0.0
 
     @property
     def files(self) -> set[str]:
@@ -386,7 +388,7 @@ def _read_log(path: Path, began: float, over: float) -> Traced:
     rows: list[Any] = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     (_, parent, is_rank), *_ = (row for row in rows if row[0] == "process")
     calls = frozenset(tuple(row[1:]) for row in rows if row[0] != "process" and began <= row[0] <= over)
-    return Traced(parent, is_rank, calls)
+    return Traced(parent, is_rank, calls, min((row[0] for row in rows if row[0] != "process"), default=0.0))
 
 
 def _stalled(checkout: Path, job: list[str], hook: Path, run: Path, asleep: Path) -> tuple[float, float]:

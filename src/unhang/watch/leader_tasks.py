@@ -22,8 +22,8 @@ from unhang.watch.nodes.leader_election import Role
 from unhang.watch.nodes.leader_messages import LeaderVerdict, SampleRequest
 from unhang.watch.nodes.live_columns import with_remote_ranks
 from unhang.watch.nodes.transport.evidence_parts import EXIT_EVIDENCE_NUMBER
+from unhang.watch.pace.moving_job import StragglerWatch
 from unhang.watch.pace.pace_over_nodes import SlowestRank
-from unhang.watch.pace.straggler_watch import StragglerWatch
 from unhang.watch.reporting.live_snapshot import LiveState
 from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
 from unhang.watch.verdict.evidence_request import EvidenceRequest

@@ -23,6 +23,9 @@ MAX_SAMPLE_INTERVAL_S = 60.0
 NEAR_S, NEAR_SHARE = 10.5, 0.205
 """A little earlier than diagnosis.levels, which judges the sample that comes of it."""
 STALL_SAMPLE_INTERVAL_S = 60.0
+QUIET_LINE_AFTER_S = 6.0
+QUIET_LINE_IN_INIT_AFTER_S = 10.0
+"""Processes of one job may take that long to start one after the other."""
 COUNTDOWN_S = (600.0, 300.0, 60.0, 30.0, 10.0)
 SLOW_AFTER_S, CLEAR_AFTER_S = 30.0, 7.0
 """Without ``--slow-after``: so long work of one rank is borne; the second where it is clearly no usual pause."""
@@ -154,6 +157,12 @@ class StallEpisode:
     def steady(self) -> bool:
         """The last samples came to the same: one more than verdicts were printed, so that none swings to and fro."""
         return self._same_in_a_row > self._times_printed
+
+    def is_quiet_line_due(self) -> bool:
+        """They have waited long enough for the quiet line, which is said once."""
+        after_s = QUIET_LINE_IN_INIT_AFTER_S if self.snapshot.in_init else QUIET_LINE_AFTER_S
+        due = self.snapshot.due and self.snapshot.waited_s >= after_s
+        return due and not self.is_quiet_line_printed and self.said is None
 
     def heard(self, summary: VerdictSummary, text: str = "") -> None:
         """A sample came to ``summary``."""

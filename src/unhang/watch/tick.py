@@ -303,7 +303,7 @@ def follow_episode(state: JobState, samples: Mapping[int, RankSample]) -> None:
 
 def say_lines_of_wait(state: JobState, episode: StallEpisode, snapshot: WaitSnapshot, work: PlannedWait | None) -> None:
     """The quiet line, once; when the job's own limit comes near, how long is left."""
-    if not episode.is_quiet_line_printed and announcements.is_worth_a_line(snapshot) and episode.said is None:
+    if episode.is_quiet_line_due():
         episode.is_quiet_line_printed = True
         members = state.nodes.members(state.members, snapshot)
         state.folder.say(announcements.waiting_line(snapshot, members, episode.last, work))

@@ -252,6 +252,11 @@ def has_done_steps(view: RecordView) -> bool:
     return view.steps >= STEADY_STEPS or any(group.completed >= STEADY_COLLECTIVES for group in view.groups)
 
 
+def is_in_communication(view: RecordView) -> bool:
+    """Whether a rank was seen where ranks wait for each other; backward is where gradients are exchanged."""
+    return view.phase == "communication" or view.top.function in HIDDEN_COLLECTIVES
+
+
 def _in_hidden_collective(view: RecordView) -> bool:
     return view.top.function in HIDDEN_COLLECTIVES and any(group.enqueued > group.completed for group in view.groups)
 

@@ -19,8 +19,7 @@ from typing import Any
 import msgspec
 
 from unhang.watch import private_files
-from unhang.watch.job.wait_detection import RankSample
-from unhang.watch.pace.straggler_watch import is_in_communication
+from unhang.watch.job.wait_detection import RankSample, is_in_communication
 from unhang.wire.documents.rank_series import (
     MAX_ROWS,
     SCHEMA,

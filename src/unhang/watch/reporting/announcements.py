@@ -18,9 +18,6 @@ from unhang.watch.reporting.run_totals import RunTotals
 from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
 from unhang.wire.record import read_foreign_pids
 
-QUIET_LINE_AFTER_S = 6.0
-QUIET_LINE_IN_INIT_AFTER_S = 10.0
-"""Processes of one job may take that long to start one after the other."""
 _ACTIVITY_TEXTS = {
     RankActivity.IDLE: say("it does not move"),
     RankActivity.BUSY: say("it is busy"),
@@ -42,13 +39,6 @@ _language = ["en"]
 def set_language(lang: str) -> None:
     """The language of every line from now on."""
     _language[0] = lang
-
-
-def is_worth_a_line(snapshot: WaitSnapshot) -> bool:
-    """They have waited long enough for the quiet line."""
-    return snapshot.due and snapshot.waited_s >= (
-        QUIET_LINE_IN_INIT_AFTER_S if snapshot.in_init else QUIET_LINE_AFTER_S
-    )
 
 
 def waiting_line(
