@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import group_label, hosts_of, quote_stall
 from unhang.causes.wording.signals import log_signal, timeouts_after
+from unhang.causes.wording.transport_suspects import transport_suspect
 from unhang.evidence.items import LogEvent
 from unhang.facts.logs.log_statements import events_stating, field_text, first_attempt, hosts_of_events, ranks_of_events
 from unhang.facts.logs.waits_in_logs import logged_waits
@@ -36,8 +37,9 @@ _VAGUE = ("unknown error", "hardware", "misaligned", "stack error", "unspecified
 
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
-    """Events of the driver first, then CUDA's own words, then an unknown error that nothing explains; and whose queued
-    work was never run."""
+    """Events of the driver first, then CUDA's own words, then an unknown error that nothing explains; beside them what
+    is only possible: cards that carry what all joined, or never ran what was queued."""
+    yield from transport_suspect(CAUSE, facts, "check-gpu-health")
     yield from (
         _never_run(facts, stall) for stall in facts.stalls if is_device_behind(facts.groups, facts.ranks, stall)
     )

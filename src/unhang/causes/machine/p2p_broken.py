@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 from unhang.causes.detector import DetectorResult
 from unhang.causes.wording.signals import log_signal, ranks_if_few
+from unhang.causes.wording.transport_suspects import transport_suspect
 from unhang.evidence.items import LogEvent
 from unhang.facts.logs.log_statements import field_text, first_attempt, ranks_of_events
 from unhang.facts.logs.waits_in_logs import logged_waits
@@ -36,6 +37,7 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
     """NVSwitch multicast, GPUDirect RDMA, then P2P over PCIe."""
     looks = (_multicast, _p2p_refused, _gpudirect, _silent_p2p)
     yield from (answer for look in looks if (answer := look(facts)) is not None)
+    yield from transport_suspect(CAUSE, facts, "test-without-p2p", "P2P")
 
 
 def _multicast(facts: Facts) -> DetectorResult | None:

@@ -20,7 +20,7 @@ from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import group_label
 from unhang.causes.wording import machine_reasons
 from unhang.causes.wording.signals import log_signal, ranks_if_few
-from unhang.causes.wording.transport_suspects import chosen_transport_reason
+from unhang.causes.wording.transport_suspects import chosen_transport_reason, transport_suspect
 from unhang.facts.logs.event_timing import EventTiming
 from unhang.facts.logs.log_statements import ranks_of_events
 from unhang.facts.machine.machine_state import MachineSign, network_signs
@@ -42,6 +42,7 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
     yield from _complaints(facts)
     yield from _counted(facts)
     yield from _slow(facts)
+    yield from transport_suspect(CAUSE, facts, "test-node-network", "NET")
 
 
 def _complaints(facts: Facts) -> Iterator[DetectorResult]:

@@ -19,7 +19,7 @@ from typing import Any
 from unhang.causes.detector import DetectorResult, Signal, make_signal
 from unhang.causes.evidence_lines import group_label, hosts_of, operation_of, waiters_call
 from unhang.causes.wording.signals import stall_signal
-from unhang.causes.wording.transport_suspects import chosen_transport_reason, transport_evidence, transport_suspects
+from unhang.causes.wording.transport_suspects import chosen_transport_reason, transport_evidence
 from unhang.evidence.items import LogEvent, PythonTraceback
 from unhang.facts.endings.stated_failures import last_exception
 from unhang.facts.evidence_quotes import exception_line, exception_source
@@ -42,7 +42,6 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
     # Where somebody is behind, groups that look symmetric only wait behind the others.
     for symmetric in () if facts.graph.edges else facts.all_joined_stalls:
         yield _all_joined(facts, symmetric)
-        yield from transport_suspects(facts, symmetric)
     for stall in facts.stalls:
         yield _laggard(facts, stall)
     yield from _nothing_else(facts)

@@ -22,7 +22,6 @@ from collections.abc import Iterator
 from unhang.causes.detector import DetectorResult, Signal, make_signal
 from unhang.causes.wording.pace_reasons import slowdown_text
 from unhang.causes.wording.signals import log_signal
-from unhang.causes.wording.transport_suspects import transport_suspects
 from unhang.evidence.items import LogEvent
 from unhang.facts.endings.ended_by_user import EndedByUser, ended_by_user
 from unhang.facts.logs.log_statements import events_stating, first_attempt, ranks_of_events
@@ -202,8 +201,6 @@ def _ended_by_hand(facts: Facts) -> Iterator[Signal]:
         evidence=ended.evidence,
         remedies=(*((remedy("check-kernel-nccl-logs"),) if ended.all_joined else ()), remedy("attach-before-ending")),
     )
-    if ended.all_joined:
-        yield from transport_suspects(facts)
 
 
 def _summary_of_hand(ended: EndedByUser) -> Text:

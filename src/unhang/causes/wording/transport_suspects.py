@@ -1,4 +1,4 @@
-"""What may carry a collective that all joined and none finished: what NCCL chose, and suspects, each with its test."""
+"""What may carry a collective that all joined and none finished: what NCCL chose, and suspects without evidence."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from unhang.causes.detector import Signal, make_signal
 from unhang.causes.evidence_lines import group_label
+from unhang.facts.endings.ended_by_user import ended_by_user
 from unhang.facts.machine.chosen_transports import chosen_transports
-from unhang.facts.model import AllJoinedStall, Facts
-from unhang.findings import Cause, Evidence, Grade, Remedy
+from unhang.facts.model import Facts
+from unhang.findings import Cause, Evidence, Grade
 from unhang.knowledge.remedies import remedy
 from unhang.sentences import Text, say
 
@@ -31,40 +32,40 @@ def transport_evidence(facts: Facts) -> tuple[Evidence, ...]:
     return chosen.evidence[:2] if chosen is not None else ()
 
 
-SUSPECTS = (Cause.NETWORK_FAULT, Cause.GPU_HARDWARE, Cause.P2P_BROKEN)
 # Groups that never touch a GPU.
 CPU_BACKENDS = {"gloo", "mpi", "ucc"}
 
 
-def transport_suspects(facts: Facts, stall: AllJoinedStall | None = None) -> Iterator[Signal]:
-    """One *possible* finding each, without ``stall`` of no known group; where no GPU takes part only the network."""
-    cpu = any(r.recording is not None and r.recording.backend in CPU_BACKENDS for r in facts.ranks.values())
-    for cause in SUSPECTS[:1] if cpu else SUSPECTS:
-        if not _may_carry(facts, cause):
-            continue
+def transport_suspect(cause: Cause, facts: Facts, test: str, way: str | None = None) -> Iterator[Signal]:
+    """A *possible* finding for each call that all joined and none finished, if ``way`` (``NET``, ``P2P``) may carry it,
+    or without one the GPUs themselves. ``test``: the remedy that tells more.
+    """
+    if not _may_carry(facts, way):
+        return
+    for group in _all_joined(facts):
         yield make_signal(
             cause,
             Grade.BASE_RATE,
             say("possible, since all ranks joined and none finished; no direct evidence of it was given"),
-            group=group_label(facts, stall.group) if stall is not None else None,
-            remedies=(_test_of(cause),),
+            group=group,
+            remedies=(remedy(test),),
         )
 
 
-def _may_carry(facts: Facts, cause: Cause) -> bool:
-    """False for a way that NCCL, as every rank's lines of the start tell, does not use."""
+def _all_joined(facts: Facts) -> Iterator[str | None]:
+    """The groups; none is known of a call in which somebody ended the job."""
+    # Where somebody is behind, groups that look symmetric only wait behind the others.
+    yield from (group_label(facts, stall.group) for stall in (() if facts.graph.edges else facts.all_joined_stalls))
+    by_hand = ended_by_user(facts)
+    if by_hand is not None and by_hand.all_joined:
+        yield None
+
+
+def _may_carry(facts: Facts, way: str | None) -> bool:
+    """False for a way that NCCL does not use, as every rank's first lines tell, and for GPUs of a CPU backend."""
+    if any(r.recording is not None and r.recording.backend in CPU_BACKENDS for r in facts.ranks.values()):
+        return way == "NET"
     chosen = chosen_transports(facts)
-    if chosen is None or not chosen.all_told:
+    if chosen is None or not chosen.all_told or way is None or chosen.uses(way):
         return True
-    if cause is Cause.P2P_BROKEN:
-        return chosen.uses("P2P")
-    one_node = len({known.host for known in facts.ranks.values()}) == 1
-    return cause is not Cause.NETWORK_FAULT or chosen.uses("NET") or not one_node
-
-
-def _test_of(cause: Cause) -> Remedy:
-    if cause is Cause.NETWORK_FAULT:
-        return remedy("test-node-network")
-    if cause is Cause.GPU_HARDWARE:
-        return remedy("check-gpu-health")
-    return remedy("test-without-p2p")
+    return way == "NET" and len({known.host for known in facts.ranks.values()}) > 1
