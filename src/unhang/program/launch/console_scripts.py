@@ -14,6 +14,7 @@ import tomli
 
 from unhang.program.launch.shell.session import FollowSession
 from unhang.program.launch.shell.state import ShellState
+from unhang.program.syntax.syntax_tree import parse_file
 
 _ENTRY = re.compile(r"\s*([\w.-]+)\s*=\s*([A-Za-z_][\w.]*)\s*:\s*([A-Za-z_][\w.]*)\s*(?:\[.*\])?\s*")
 _SOURCES = ("", "src", "python", "lib")
@@ -22,10 +23,9 @@ MAX_ABOVE = 4
 
 @dataclass(frozen=True, slots=True)
 class EntryPoint:
-    """``module:function``; ``roots``: folders in which the module may lie."""
+    """The module whose function is called; ``roots``: folders in which it may lie."""
 
     module: str
-    function: str
     roots: tuple[str, ...]
 
     def files(self, module: str = "") -> Iterator[str]:
@@ -43,12 +43,12 @@ def entry_point(session: FollowSession, state: ShellState, name: str) -> EntryPo
         found = _of_project(session, folder).get(name)
         if found is not None:
             roots = tuple(posixpath.join(folder, source) for source in _SOURCES)
-            return EntryPoint(*found, roots)
+            return EntryPoint(found, roots)
         folder = posixpath.join(folder, "..")
     return _installed(session, state, name)
 
 
-def _of_project(session: FollowSession, folder: str) -> Mapping[str, tuple[str, str]]:
+def _of_project(session: FollowSession, folder: str) -> Mapping[str, str]:
     texts = {name: session.read(posixpath.join(folder, name)) for name in ("pyproject.toml", "setup.cfg", "setup.py")}
     told = [
         *_in_pyproject(texts["pyproject.toml"] or ""),
@@ -56,7 +56,7 @@ def _of_project(session: FollowSession, folder: str) -> Mapping[str, tuple[str, 
         *_in_setup_py(texts["setup.py"] or ""),
     ]
     found = (_ENTRY.fullmatch(one) for one in told)
-    return {one[1]: (one[2], one[3]) for one in found if one is not None}
+    return {one[1]: one[2] for one in found if one is not None}
 
 
 def _in_pyproject(text: str) -> Iterator[str]:
@@ -82,38 +82,33 @@ def _in_setup_cfg(text: str) -> Iterator[str]:
 
 def _in_setup_py(text: str) -> Iterator[str]:
     """Every text in it that is written as an entry point: lists of them are made in many ways."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    for node in ast.walk(tree):
+    for node in python_nodes(text):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from node.value.splitlines()
+
+
+def python_nodes(text: str) -> list[ast.AST]:
+    """Every node of a source; none where it is no Python."""
+    parsed = parse_file(text)
+    return [] if isinstance(parsed, str) else list(ast.walk(parsed.tree))
 
 
 def _installed(session: FollowSession, state: ShellState, name: str) -> EntryPoint | None:
     """The file that an installer wrote: ``from pkg.cli import main`` behind the first line with its Python."""
     path = state.value("PATH")
-    for folder in (path if isinstance(path, str) else "").split(":"):
-        if not folder.startswith("/") or "/" in name:
-            continue
-        text = session.machine.read(f"{folder}/{name}").found
-        if text is None:
-            continue
-        if "python" not in text.partition("\n")[0] or len(text) > 1 << 16:
-            return None
-        return _of_script(session, text, posixpath.dirname(folder))
+    folders = path.split(":") if isinstance(path, str) and "/" not in name else []
+    for folder in folders:
+        text = session.machine.read(f"{folder}/{name}").found if folder.startswith("/") else None
+        if text is not None:
+            is_python = "python" in text.partition("\n")[0] and len(text) <= 1 << 16
+            return _of_script(session, text, posixpath.dirname(folder)) if is_python else None
     return None
 
 
 def _of_script(session: FollowSession, text: str, prefix: str) -> EntryPoint | None:
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    taken = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module not in (None, "sys"))
-    found = next(taken, None)
-    if found is None or not found.module:
+    imports = [node for node in python_nodes(text) if isinstance(node, ast.ImportFrom)]
+    module = next((node.module for node in imports if node.module not in (None, "sys")), None)
+    if not module:
         return None
     lib = f"{prefix}/lib"
     roots = [
@@ -122,4 +117,4 @@ def _of_script(session: FollowSession, text: str, prefix: str) -> EntryPoint | N
         if name.startswith("python3")
         for kind in ("site-packages", "dist-packages")
     ]
-    return EntryPoint(found.module, found.names[0].name, tuple(roots))
+    return EntryPoint(module, tuple(roots))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from unhang.findings import Source
 from unhang.program.launch.command_words import launcher_words
-from unhang.program.launch.console_scripts import EntryPoint
+from unhang.program.launch.console_scripts import EntryPoint, python_nodes
 from unhang.program.launch.shell.partly_known_text import is_known
 from unhang.program.launch.shell.session import FollowSession
 from unhang.program.launch.shell.state import ShellState
@@ -25,12 +25,8 @@ def find_started_command(
     session: FollowSession, state: ShellState, entry: EntryPoint, path: str, text: str, arguments: Sequence[str]
 ) -> list[str] | None:
     """The command that the source at ``path`` starts with ``arguments``; None where it starts no launcher."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
     reader = _Reader(session, state, entry, path, list(arguments))
-    nodes = list(ast.walk(tree))
+    nodes = python_nodes(text)
     for node in nodes:
         reader.learn(node)
     for node in nodes:
