@@ -32,10 +32,16 @@ RUNTIME_WHEELS = (
 
 def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
     """The NVIDIA driver, the CUDA version torch was built for, and the NCCL libraries that are installed."""
-    module = _MODULE.search(machine.text("/proc/driver/nvidia/version"))
-    yield NvidiaDriver, InspectionResult(NvidiaDriver(module[1], _compat(machine)) if module else None)
+    release = driver_release(machine)
+    yield NvidiaDriver, InspectionResult(NvidiaDriver(release, _compat(machine)) if release else None)
     yield TorchCudaBuild, _built_for(machine, plan)
     yield NcclLibraries, InspectionResult(NcclLibraries(tuple(_nccls(machine))))
+
+
+def driver_release(machine: Machine) -> str:
+    """The release of the kernel module that is loaded; empty where none is."""
+    module = _MODULE.search(machine.text("/proc/driver/nvidia/version"))
+    return module[1] if module else ""
 
 
 def _built_for(machine: Machine, plan: PlannedJob) -> InspectionResult[TorchCudaBuild]:

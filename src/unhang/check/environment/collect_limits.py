@@ -63,15 +63,15 @@ def _amount(word: str | None) -> int | None:
 
 def _memory(machine: Machine) -> InspectionResult[MemoryLimit]:
     """The tightest of the machine and of every memory group above us (cgroup v2, then v1)."""
-    known = dict(re.findall(r"^(\w+):\s+(\d+) kB", machine.read("/proc/meminfo").found or "", re.MULTILINE))
+    known = dict(re.findall(r"^(\w+):\s+(\d+) kB", machine.text("/proc/meminfo"), re.MULTILINE))
     total, free = _amount(known.get("MemTotal")), _amount(known.get("MemAvailable")) or 0
     if total is None:
         return InspectionResult()
     limits = [MemoryLimit(total * 1024, (total - free) * 1024, "")]
-    own = machine.read("/proc/self/cgroup").found or ""
+    own = machine.text("/proc/self/cgroup")
     for folder, limit_file, used_file in _group_folders(own):
-        limit = _amount(machine.read(f"{folder}/{limit_file}").found)
-        used = _amount(machine.read(f"{folder}/{used_file}").found)
+        limit = _amount(machine.text(f"{folder}/{limit_file}"))
+        used = _amount(machine.text(f"{folder}/{used_file}"))
         if limit is not None and limit < _NO_LIMIT:
             limits.append(MemoryLimit(limit, used or 0, folder))
     return InspectionResult(min(limits, key=lambda one: one.limit))
@@ -95,10 +95,10 @@ def _group_folders(own: str) -> Iterator[tuple[str, str, str]]:
 
 def _cores(machine: Machine) -> InspectionResult[Cores]:
     """Cores in ``/proc/cpuinfo``, less where ``cpu.max`` (cgroup v2) allows less."""
-    count = len(re.findall(r"^processor\s*:", machine.read("/proc/cpuinfo").found or "", re.MULTILINE))
-    for line in (machine.read("/proc/self/cgroup").found or "").splitlines():
+    count = len(re.findall(r"^processor\s*:", machine.text("/proc/cpuinfo"), re.MULTILINE))
+    for line in machine.text("/proc/self/cgroup").splitlines():
         if line.startswith("0::"):
-            quota = (machine.read(f"{_GROUPS}{line[3:].rstrip('/')}/cpu.max").found or "").split()
+            quota = machine.text(f"{_GROUPS}{line[3:].rstrip('/')}/cpu.max").split()
             allowed, period = (*map(_amount, quota), None, None)[:2]
             if allowed is not None and period:
                 count = min(count, max(1, allowed // period))
@@ -107,7 +107,7 @@ def _cores(machine: Machine) -> InspectionResult[Cores]:
 
 def _tracing(machine: Machine) -> InspectionResult[Tracing]:
     scope = machine.read("/proc/sys/kernel/yama/ptrace_scope")
-    status = re.search(r"^CapEff:\s+([0-9a-f]+)", machine.read("/proc/self/status").found or "", re.MULTILINE)
+    status = re.search(r"^CapEff:\s+([0-9a-f]+)", machine.text("/proc/self/status"), re.MULTILINE)
     if scope.because is not None:
         return InspectionResult(because=scope.because)
     may = status is not None and bool(int(status[1], 16) >> _CAP_SYS_PTRACE & 1)

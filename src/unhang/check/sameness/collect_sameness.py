@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import platform
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from unhang.check.devices.collect_driver import driver_release
 from unhang.check.environment import collect_environment as environment
 from unhang.check.environment import collect_versions
 from unhang.check.environment.versions import Versions
@@ -29,8 +29,6 @@ from unhang.program.settings import configuration_files
 NAME = "sameness"
 LIMIT_S = 20.0
 NEEDS = ("program", "configuration")
-DRIVER = "/proc/driver/nvidia/version"
-_RELEASE = re.compile(r"\s(\d{3,}\.\d+(?:\.\d+)*)\s")
 
 
 def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
@@ -75,5 +73,5 @@ def _hashes(machine: Machine, paths: Iterable[str]) -> dict[str, str]:
 
 
 def _own_versions(machine: Machine) -> dict[str, str]:
-    driver = _RELEASE.search(machine.read(DRIVER).found or "")
-    return {"python": platform.python_version(), **({"driver": driver[1]} if driver else {})}
+    driver = driver_release(machine)
+    return {"python": platform.python_version(), **({"driver": driver} if driver else {})}

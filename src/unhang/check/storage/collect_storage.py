@@ -19,7 +19,7 @@ from unhang.check.storage.storage_paths import find_job_paths
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.program.launch.planned_job import PlannedJob
-from unhang.sentences import Text, say
+from unhang.sentences import say
 
 NAME = "storage"
 LIMIT_S = 30.0
@@ -60,7 +60,7 @@ def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, Inspecti
 def _mounts(machine: Machine) -> dict[str, str]:
     """Type of file system by mount point; a later mount hides an earlier one."""
     found = {}
-    for line in (machine.read("/proc/self/mountinfo").found or "").splitlines():
+    for line in machine.text("/proc/self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")
         fields, kinds = before.split(), after.split()
         if len(fields) > 4 and kinds:
@@ -78,9 +78,9 @@ def _looked_at(machine: Machine, place: JobPath, mounts: dict[str, str], dead: l
     guessed = replace(place, mount=mount, type=mounts.get(mount, ""), folder=place.path)
     if mount and mount in dead:
         return replace(guessed, hung=True)
-    answer, because, hung = _tried(machine, "inspect", place.path, limit_s=INSPECT_S)
-    if hung or because is not None or "trouble" in answer:
-        return replace(guessed, hung=hung, trouble=str(because or answer.get("trouble", "")))
+    answer, trouble, hung = _tried(machine, "inspect", place.path, limit_s=INSPECT_S)
+    if hung or trouble:
+        return replace(guessed, hung=hung, trouble=trouble)
     if not answer:
         return None
     mount = _mount_of(answer["folder"], mounts)
@@ -116,28 +116,24 @@ def _measured(
         if most < storage_trial.CHUNK:
             return ()
         words.append(str(most))
-    answer, because, hung = _tried(machine, step, *words, limit_s=STEP_S)
+    answer, trouble, hung = _tried(machine, step, *words, limit_s=STEP_S)
     if hung and step == "files":
         _tried(machine, "clean", folder, limit_s=1.0)
-    if hung or because is not None or "trouble" in answer:
-        trouble = str(because or answer.get("trouble", ""))
+    if hung or trouble:
         return (StorageMeasurement(step, folder, device, trouble=trouble, hung=hung, limit_s=STEP_S),)
     seconds = tuple(float(one) for one in answer.get("seconds", ()))
     return (StorageMeasurement(step, folder, device, seconds, int(answer.get("bytes", 0))),) if seconds else ()
 
 
-def _tried(machine: Machine, *words: str, limit_s: float) -> tuple[dict[str, Any], Text | None, bool]:
+def _tried(machine: Machine, *words: str, limit_s: float) -> tuple[dict[str, Any], str, bool]:
     """What a step answered, why it did not, and whether it was cut off at its limit."""
     started = time.monotonic()
     result = machine.program(_TRIAL, words, limit_s)
     if result.found is None:
-        return {}, result.because, result.because is not None and time.monotonic() - started >= limit_s
+        because = str(result.because or "")
+        return {}, because, bool(because) and time.monotonic() - started >= limit_s
     try:
         answer = json.loads(result.found.text)
     except ValueError:
-        return (
-            {"trouble": result.found.text.strip().rsplit("\n", 1)[-1] or f"exit code {result.found.code}"},
-            None,
-            False,
-        )
-    return answer if isinstance(answer, dict) else {}, None, False
+        return {}, result.found.text.strip().rsplit("\n", 1)[-1] or f"exit code {result.found.code}", False
+    return (answer, str(answer.get("trouble", "")), False) if isinstance(answer, dict) else ({}, "", False)
