@@ -17,8 +17,7 @@ from tests.check.network.network_facts import (
     subjects,
 )
 from unhang.check.judge import judge
-from unhang.check.network.collect_interfaces import _from_files, interfaces_of
-from unhang.check.network.collect_network import collect
+from unhang.check.network.collect_network import _from_files, collect, interfaces_of
 from unhang.check.network.network import RendezvousEndpoint
 from unhang.check.network.rendezvous_endpoint import resolve_host
 from unhang.host.inspection_result import InspectionResult, NodeInspection

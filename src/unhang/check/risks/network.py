@@ -67,13 +67,12 @@ def network_host_name(here: NodeInspection) -> Iterator[Answer]:
     real = nccl_choice(interfaces, JobEnvironment({}), None)
     address = real.address.text if real.address is not None else "10.0.0.1"
     values = {"name": host.name, "addresses": ", ".join(host.addresses) or "-", "address": address}
-    several = severity is Severity.STOPS
     interface = real.interfaces[0].name if real.interfaces else "eth0"
     yield ROWS.risk(
         "host-name",
         values,
         severity=severity,
-        because=(ROWS.words("reach-themselves" if several else "nodes-not-known"),),
+        because=(ROWS.words("reach-themselves" if severity is Severity.STOPS else "nodes-not-known"),),
         remedies=(ROWS.remedy("name-gloo-interface", values, set=_named(severity, interface, "GLOO_SOCKET_IFNAME")),),
     )
 
@@ -343,10 +342,8 @@ def _wrong_gid(gid: Gid | None, forced: int | None) -> str:
 
 def _no_plugin(fabric: PluginFabric, plugins: NetworkPlugins, wish: str, severity: Severity) -> Finding:
     other = next((path for path in plugins.files if f"-{fabric.suffix}." in path), None)
-    because, remedy = (
-        ROWS.words("no-plugin", count=len(plugins.folders)),
-        ROWS.remedy("install-plugin", {"plugin": fabric.plugin}),
-    )
+    because = ROWS.words("no-plugin", count=len(plugins.folders))
+    remedy = ROWS.remedy("install-plugin", {"plugin": fabric.plugin})
     if other is not None:
         because = ROWS.words("plugin-by-other-name", path=other)
         remedy = ROWS.remedy("name-plugin", set={"NCCL_NET_PLUGIN": fabric.suffix})
