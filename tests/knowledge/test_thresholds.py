@@ -47,7 +47,7 @@ NO_JUDGEMENT = {
         "check/risks/timers.py: (DAY_S, YEAR_S)",
     },
     "bounds work, or how much is read and shown": {
-        "program/settings/configuration_tree.py: _DEEP",
+        "program/settings/branch_conditions.py: _DEEP",
         "diagnosis/differential.py: REASONS",
         "facts/stacks/activity.py: _EVIDENCE_FRAMES",
         "facts/alignment/group_table.py: _FARTHEST_LIFT",

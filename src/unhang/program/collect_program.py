@@ -11,12 +11,11 @@ from unhang.evidence.items import SourceFile
 from unhang.findings import Source
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
-from unhang.program.imports.code_in_arguments import NamedCode, named_code
+from unhang.program.imports.code_in_arguments import NamedCode, modules_started, named_code
 from unhang.program.imports.folder_listing import FolderListing
 from unhang.program.imports.import_graph import FollowedImports, ImportFollower
 from unhang.program.imports.launch_entry import LaunchEntry, find_launch_entry
 from unhang.program.imports.library_entry_files import reached_library_files
-from unhang.program.imports.started_modules import modules_started
 from unhang.program.launch.command_words import parse_command
 from unhang.program.launch.launch import Configuration, Launch
 from unhang.program.launch.planned_job import PlannedJob

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unhang.evidence.items import SourceFile
 from unhang.findings import Source
-from unhang.program.rank_dependence.agreed_rounds import agreeing_call
+from unhang.program.rank_dependence.same_on_all_ranks import agreeing_call
 
 
 def test_without_source_or_loop_nothing_is_known() -> None:

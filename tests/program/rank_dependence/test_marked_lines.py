@@ -17,10 +17,10 @@ from unhang.evidence.items import SourceFile
 from unhang.facts.model import CodeContext
 from unhang.facts.stacks.source_context import is_rank_conditional, line_context
 from unhang.findings import Source
-from unhang.program.rank_dependence.agreed_rounds import agreeing_call
 from unhang.program.rank_dependence.data_loading_code import skipped_rows
 from unhang.program.rank_dependence.rank_branches import RankBranch
 from unhang.program.rank_dependence.rank_dependent_rounds import LOOPS, rank_bounds
+from unhang.program.rank_dependence.same_on_all_ranks import agreeing_call
 from unhang.program.rank_dependence.unseeded_splits import unseeded_splits
 from unhang.program.syntax.syntax_tree import ParsedFile, parse_file
 

@@ -45,7 +45,7 @@ from unhang.facts.model import CodeContext, Facts
 from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.findings import Cause, Evidence, Grade, Phase, Remedy, RemedyKind, Where
 from unhang.knowledge.remedies import remedy
-from unhang.program.rank_dependence.agreed_rounds import agreeing_call
+from unhang.program.rank_dependence.same_on_all_ranks import agreeing_call
 from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, unseeded_splits
 from unhang.program.syntax.syntax_tree import find_source
 from unhang.sentences import Text, say

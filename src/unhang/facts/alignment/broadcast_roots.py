@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from unhang.evidence.items import SourceFile
 from unhang.facts.model import Facts, PendingCall, Stall
 from unhang.findings import Where
-from unhang.program.rank_dependence.rank_invariant_values import may_differ_by_rank
 from unhang.program.rank_dependence.rank_values import rank_values
+from unhang.program.rank_dependence.same_on_all_ranks import may_differ_by_rank
 from unhang.program.syntax.syntax_tree import LinePosition, ParsedFile, call_name, expression_text, find_parsed_file
 
 ROOTED_OPERATIONS = {

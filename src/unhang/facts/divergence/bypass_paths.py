@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from unhang.evidence.items import SourceFile
 from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.findings import Where
-from unhang.program.rank_dependence.rank_invariant_values import has_equal_rounds, may_differ_by_rank
+from unhang.program.rank_dependence.same_on_all_ranks import has_equal_rounds, may_differ_by_rank
 from unhang.program.rank_dependence.step_loops import COLLECTIVE_CALLS, TRAINING_CALLS, step_loops
 from unhang.program.rank_dependence.value_for_rank import test_value
 from unhang.program.syntax.syntax_tree import (

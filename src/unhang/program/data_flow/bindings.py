@@ -8,7 +8,7 @@ from unhang.knowledge.collectives import collectives_by_name
 from unhang.program.data_flow.call_kinds import CallClassifier
 from unhang.program.data_flow.function_steps import BATCH, CHANCE, DATA, ORDER, PARTLY, RANK
 from unhang.program.data_flow.library_vocabulary import PROGRESS_WRAPPERS
-from unhang.program.data_flow.model_parts import batch_parameters
+from unhang.program.data_flow.models import batch_parameters
 from unhang.program.data_flow.rank_dependent_values import RankDependentValues
 from unhang.program.data_flow.value_origins import (
     EQUAL,

@@ -24,7 +24,7 @@ from unhang.program.data_flow.library_vocabulary import (
     STRUCTURE_QUESTIONS,
     WORLD_SIZES,
 )
-from unhang.program.data_flow.model_parts import is_optional_input
+from unhang.program.data_flow.models import is_optional_input
 from unhang.program.data_flow.rank_names import rank_zero_key
 from unhang.program.data_flow.value_origins import GROUP_RANK, LOOP, NO_ORIGINS, RANK_ORIGINS, ValueOrigin
 from unhang.program.syntax.syntax_tree import call_name, expression_text

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 
 from unhang.knowledge.collectives import Collective, collective_attributes, collectives_by_name, long_work_by_name
 from unhang.program.data_flow.function_steps import CollectiveStep, ForwardStep, ModelPartStep, WorkStep
-from unhang.program.data_flow.model_parts import called_model_parts, has_parameters
+from unhang.program.data_flow.models import WrappedModels, called_model_parts, has_parameters
 from unhang.program.data_flow.value_origins import ProgramKnowledge
-from unhang.program.data_flow.wrapped_models import WrappedModels
 from unhang.program.syntax.assignments import assigned_values
 from unhang.program.syntax.definitions import FunctionDefinition
 from unhang.program.syntax.syntax_tree import call_name, dotted, expression_text, last_name

@@ -13,9 +13,9 @@ from unhang.findings import Source
 from unhang.program.data_flow.call_kinds import ProgramContext
 from unhang.program.data_flow.function_reader import FunctionReader
 from unhang.program.data_flow.function_steps import FunctionReading
+from unhang.program.data_flow.models import find_wrapped_models
 from unhang.program.data_flow.rank_dependent_values import RankDependentValues
 from unhang.program.data_flow.value_origins import ProgramKnowledge, ValueOrigin
-from unhang.program.data_flow.wrapped_models import find_wrapped_models
 from unhang.program.syntax.call_graph import CallGraph
 from unhang.program.syntax.definitions import FunctionDefinition
 from unhang.program.syntax.syntax_tree import ParsedFile, own_nodes

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from unhang.program.imports.folder_listing import FolderListing
 from unhang.program.imports.module_finder import ModuleFinder
 from unhang.program.launch.launch import Configuration, Launch
+from unhang.program.syntax.syntax_tree import parse_file
 
 _FILE = re.compile(r"[^\s:]+\.py(?=$|:)")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
@@ -88,3 +90,23 @@ def _model_code(folders: FolderListing, name: str, text: str) -> Iterator[NamedC
         yield NamedCode(name, text, files)
     elif "path" in name or "name" in name or text.count("/") == 1:
         yield NamedCode(name, text, (), "trust_remote_code: its code is on a hub")
+
+
+def modules_started(texts: Mapping[str, str], words: Collection[str]) -> Iterator[str]:
+    """``pkg.train`` of ``{"train": "pkg.train"}`` where ``train`` is among ``words``, and ``-m`` starts modules."""
+    if not words or not any('"-m"' in text or "'-m'" in text for text in texts.values()):
+        return
+    for text in texts.values():
+        program = parse_file(text) if any(word in text for word in words) else ""
+        if isinstance(program, str):
+            continue
+        for node in ast.walk(program.tree):
+            if isinstance(node, ast.Dict):
+                for key, value in zip(node.keys, node.values, strict=True):
+                    told = value.value if isinstance(value, ast.Constant) else None
+                    if isinstance(key, ast.Constant) and key.value in words and _is_module(told):
+                        yield str(told)
+
+
+def _is_module(text: object) -> bool:
+    return isinstance(text, str) and "." in text and all(part.isidentifier() for part in text.split("."))

@@ -11,13 +11,12 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from unhang.program.rank_dependence.rank_invariant_values import has_equal_rounds, may_differ_by_rank
 from unhang.program.rank_dependence.rank_values import SURE, rank_values
+from unhang.program.rank_dependence.same_on_all_ranks import gone_through, has_equal_rounds, may_differ_by_rank
 from unhang.program.syntax.syntax_tree import Loop, ParsedFile, Scope, blocks, call_name, expression_text
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _COUNTING = {"range", "trange", "count"}
-_AROUND = {"tqdm", "track", "list", "reversed"}
 _ARITHMETIC = {"int", "len", "min", "max", "round", "abs", "divmod", "range", "trange", "islice", "bool"}
 _EXITS = {"exit", "_exit", "quit"}
 
@@ -172,9 +171,7 @@ def _counters(loop: Loop) -> Iterator[str]:
 
 
 def _counted_target(loop: ast.For | ast.AsyncFor) -> str | None:
-    over = loop.iter
-    while isinstance(over, ast.Call) and call_name(over) in _AROUND and over.args:
-        over = over.args[0]
+    over = gone_through(loop)
     name = call_name(over) if isinstance(over, ast.Call) else ""
     target = loop.target
     if name == "enumerate" and isinstance(target, ast.Tuple) and target.elts:

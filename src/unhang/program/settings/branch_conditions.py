@@ -16,19 +16,21 @@ from typing import Any
 from unhang.evidence.items import SourceFile
 from unhang.program.program_source import UntakenBranch
 from unhang.program.settings.assigned_settings import only_assignment
-from unhang.program.settings.configuration_names import OPTIONS
-from unhang.program.settings.configuration_tree import configuration_path
+from unhang.program.settings.configuration_names import OPTIONS, ConfigNames
 from unhang.program.settings.declared_options import constants_of
 from unhang.program.settings.option_values import EffectiveValue, common_value
 from unhang.program.settings.program_settings import ProgramSettings
 from unhang.program.settings.untaken_branches import without_untaken
 from unhang.program.syntax.evaluation import UNKNOWN, Evaluation
-from unhang.program.syntax.syntax_tree import Scope, blocks, call_name, own_nodes, parse_file, parsed_files
+from unhang.program.syntax.syntax_tree import Scope, blocks, call_name, dotted, own_nodes, parse_file, parsed_files
 
 _METHODS = {"lower", "upper", "strip", "startswith", "endswith"}
 _MAX_LOOKS = 200
 """Values looked at for one test: names may stand for each other in a circle."""
 _Around = tuple[tuple[ast.If, str], ...]
+_MAIN = ("hydra.main", "hydra_main", "hydra_runner")
+_MAKES_TREE = {"OmegaConf.load", "OmegaConf.merge"}
+_DEEP = 8
 
 
 @dataclass
@@ -305,3 +307,55 @@ def _stores(scope: ast.FunctionDef | ast.AsyncFunctionDef) -> Counter[str]:
         node.id for node in ast.walk(scope) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
     )
     return stored + Counter(node.arg for node in ast.walk(scope.args) if isinstance(node, ast.arg))
+
+
+def configuration_path(names: ConfigNames, scopes: Sequence[Scope], node: ast.expr, deep: int = _DEEP) -> str | None:
+    """``a.b`` of ``cfg.a.b``; empty for the tree itself, None for what does not stand in it."""
+    if deep <= 0:
+        return None
+    if isinstance(node, ast.Name):
+        return _of_name(names, scopes, node.id, deep)
+    key: str | None = None
+    owner: ast.expr | None = None
+    if isinstance(node, ast.Attribute):
+        key, owner = node.attr, node.value
+    elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        key, owner = str(node.slice.value), node.value
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args:
+        first = node.args[0]
+        key, owner = (str(first.value) if isinstance(first, ast.Constant) else None), node.func.value
+    above = configuration_path(names, scopes, owner, deep - 1) if key is not None and owner is not None else None
+    return None if above is None else f"{above}.{key}".lstrip(".")
+
+
+def _of_name(names: ConfigNames, scopes: Sequence[Scope], name: str, deep: int) -> str | None:
+    for at in range(len(scopes) - 1, -1, -1):
+        scope = scopes[at]
+        values = names.assigned(scope).get(name, ())
+        if len(values) == 1 and values[0] is not None:
+            made = values[0]
+            if isinstance(made, ast.Call) and dotted(made.func) in _MAKES_TREE:
+                return ""
+            return None if _is(made, name) else configuration_path(names, scopes, made, deep - 1)
+        if values:
+            return None
+        if not isinstance(scope, ast.Module) and name in [
+            arg.arg for arg in (*scope.args.args, *scope.args.kwonlyargs)
+        ]:
+            return "" if _is_main(scope) else _handed_down(names, scope, name, deep)
+    return None
+
+
+def _handed_down(names: ConfigNames, scope: Scope, name: str, deep: int) -> str | None:
+    given = names.given(scope, name) or ()
+    found = {configuration_path(names, scopes, value, deep - 1) for value, _, scopes in given}
+    return found.pop() if len(found) == 1 else None
+
+
+def _is_main(scope: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    called = (one for one in scope.decorator_list if isinstance(one, ast.Call))
+    return any(dotted(one.func).endswith(_MAIN) or call_name(one) in _MAIN for one in called)
+
+
+def _is(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name

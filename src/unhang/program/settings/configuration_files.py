@@ -21,8 +21,7 @@ from unhang.program.launch.command_words import parse_command
 from unhang.program.launch.job_environment import comparable_variables
 from unhang.program.launch.launch import ConfigFile, Configuration, FollowedLaunch, Launch
 from unhang.program.launch.planned_job import PlannedJob
-from unhang.program.settings.hydra_files import HYDRA_OPTIONS, HydraComposer, hydra_main, scalar
-from unhang.program.settings.omegaconf_interpolation import interpolate
+from unhang.program.settings.hydra_files import HYDRA_OPTIONS, HydraComposer, hydra_main, interpolate, scalar
 from unhang.sentences import Text, say
 
 NAME = "configuration"

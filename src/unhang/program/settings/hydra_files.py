@@ -2,7 +2,7 @@
 
 As of Hydra 1.1 (``hydra/_internal/defaults_list.py``): a file comes after what its defaults list names, unless
 ``_self_`` stands somewhere else in that list; a file of the group ``a/b`` fills ``a.b``, unless its header says another
-package.
+package. What refers to other values (``${a.b}``, ``${oc.env:NAME,default}``) is replaced as OmegaConf does.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ _PACKAGE = re.compile(r"^#\s*@package\s+(\S+)", re.MULTILINE)
 _OVERRIDE = re.compile(r"(\+{0,2}|~)([A-Za-z_][\w./@-]*)(?:=(.*))?", re.DOTALL)
 Reader = Callable[[str], Mapping[str, Any] | None]
 """What a file holds; None where it cannot be read."""
+_INNER = re.compile(r"\$\{([^${}]*)\}")
+MAX_ROUNDS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,3 +184,51 @@ def _delete(tree: dict[str, Any], path: Sequence[str]) -> None:
             return
         tree = inner
     tree.pop(path[-1], None)
+
+
+def interpolate(tree: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+    """``tree`` with every reference that can be followed replaced by its value; the others stay as they are written."""
+    return {key: _value(value, tree, environment) for key, value in tree.items()}
+
+
+def _value(value: Any, tree: Mapping[str, Any], environment: Mapping[str, str]) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _value(held, tree, environment) for key, held in value.items()}
+    if isinstance(value, list):
+        return [_value(held, tree, environment) for held in value]
+    return _text(value, tree, environment) if isinstance(value, str) and "${" in value else value
+
+
+def _text(text: str, tree: Mapping[str, Any], environment: Mapping[str, str]) -> Any:
+    for _ in range(MAX_ROUNDS):
+        whole = _INNER.fullmatch(text)
+        if whole:
+            found = _referred(whole[1], tree, environment)
+            if not isinstance(found, str) or "${" not in found:
+                return text if found is None else found
+            text = found
+            continue
+        replaced = _INNER.sub(lambda one: _as_text(_referred(one[1], tree, environment), one[0]), text)
+        if replaced == text:
+            break
+        text = replaced
+    return text
+
+
+def _as_text(value: Any, written: str) -> str:
+    return written if value is None or isinstance(value, Mapping | list) else str(value)
+
+
+def _referred(name: str, tree: Mapping[str, Any], environment: Mapping[str, str]) -> Any:
+    if name.startswith(("oc.env:", "env:")):
+        variable, sign, default = name.partition(":")[2].partition(",")
+        return environment.get(variable.strip(), default.strip() if sign else None)
+    node: Any = tree
+    for part in name.strip().replace("[", ".").replace("]", "").split("."):
+        if isinstance(node, list) and part.isdigit() and int(part) < len(node):
+            node = node[int(part)]
+        elif isinstance(node, Mapping) and part in node:
+            node = node[part]
+        else:
+            return None
+    return node

@@ -1,4 +1,8 @@
-"""Whether the source lets a value differ between ranks: literals, settings and step counters are the same on all."""
+"""Whether the source lets a value differ between ranks: literals, settings and step counters are the same on all, and
+so is what a collective went into.
+
+After ``steps = int(all_reduce(counts, MIN))``, ``for step in range(steps)`` cannot differ by the data alone.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,18 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from unhang.program.rank_dependence.agreed_rounds import agreed_value
-from unhang.program.syntax.syntax_tree import Loop, ParsedFile, Scope, blocks, call_name, own_nodes
+from unhang.evidence.items import SourceFile
+from unhang.program.rank_dependence.step_loops import COLLECTIVE_CALLS
+from unhang.program.syntax.syntax_tree import (
+    Function,
+    Loop,
+    ParsedFile,
+    Scope,
+    blocks,
+    call_name,
+    own_nodes,
+    parse_file,
+)
 
 _SETTINGS = re.compile(r"^(?:args?|cfg|conf|config|configs|opts?|options|hparams|hp|flags|FLAGS|params|settings)$")
 _NUMBERS = re.compile(r"^(?:[A-Z][A-Z0-9_]*|world_size|n?gpus)$")
@@ -17,18 +31,25 @@ _RANGES = {"range", "trange"}
 _AROUND = {"tqdm", "track", "list", "reversed"}
 _ARITHMETIC = {"int", "min", "max", "round", "abs", "get_world_size", "range", "divmod"}
 MAX_NAMES = 50
+_AGREEING = COLLECTIVE_CALLS - {"barrier", "monitored_barrier", "send", "isend", "wait_for_everyone"}
 
 
 def has_equal_rounds(program: ParsedFile, loop: Loop, scopes: Sequence[Scope]) -> bool:
     """The loop is a range over numbers that are the same on all ranks."""
     if not isinstance(loop, ast.For):
         return False
-    over: ast.expr = loop.iter
-    while isinstance(over, ast.Call) and call_name(over) in _AROUND and over.args:
-        over = over.args[0]
+    over = gone_through(loop)
     if not isinstance(over, ast.Call) or call_name(over) not in _RANGES or not over.args:
         return False
     return _Asked(program, scopes, loop.lineno).all_same(over.args)
+
+
+def gone_through(loop: ast.For | ast.AsyncFor) -> ast.expr:
+    """What the loop goes through, without progress bars around it."""
+    over = loop.iter
+    while isinstance(over, ast.Call) and call_name(over) in _AROUND and over.args:
+        over = over.args[0]
+    return over
 
 
 def may_differ_by_rank(program: ParsedFile, test: ast.expr, scopes: Sequence[Scope], line: int) -> bool:
@@ -122,9 +143,7 @@ def _given(scope: Scope) -> Iterator[tuple[str, ast.expr | None]]:
 
 def _targets(loop: ast.For | ast.AsyncFor) -> Iterator[tuple[str, ast.expr | None]]:
     """The number of a round is the same on all ranks in the same round; what the round is about is not."""
-    over = loop.iter
-    while isinstance(over, ast.Call) and call_name(over) in _AROUND and over.args:
-        over = over.args[0]
+    over = gone_through(loop)
     name = call_name(over) if isinstance(over, ast.Call) else ""
     counted = loop.target if name in _RANGES else None
     if name == "enumerate" and isinstance(loop.target, ast.Tuple) and loop.target.elts:
@@ -152,3 +171,58 @@ def _names(target: ast.expr) -> Iterator[str]:
     for node in ast.walk(target):
         if isinstance(node, ast.Name):
             yield node.id
+
+
+
+
+def agreeing_call(source: SourceFile | None, loop_line: int | None) -> int | None:
+    """Line of the collective whose result decides how often the loop at ``loop_line`` runs; None where none does."""
+    program = parse_file(source.text) if source is not None else ""
+    if isinstance(program, str) or loop_line is None:
+        return None
+    place = program.place(loop_line)
+    loop = place.levels[-1].statement if place is not None and place.levels else None
+    if place is None or not isinstance(loop, ast.For | ast.While) or loop.lineno != loop_line:
+        return None
+    decides = loop.iter if isinstance(loop, ast.For) else loop.test
+    return agreed_value(program, place.function, decides, before=loop_line)
+
+
+def agreed_value(program: ParsedFile, scope: Scope, decides: ast.expr, *, before: int) -> int | None:
+    """Line of the collective above line ``before`` whose result goes into ``decides``; None where none does."""
+    waiting, seen = [decides], set[str]()
+    while waiting and len(seen) < MAX_NAMES:
+        node = waiting.pop()
+        for call in (n for n in ast.walk(node) if isinstance(n, ast.Call)):
+            if (line := _collective_in(program, call_name(call))) is not None:
+                return line
+        for name in {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - seen:
+            seen.add(name)
+            for call in _calls_with(scope, name, before):
+                return call.lineno
+            waiting.extend(_values_of(scope, name, before))
+    return None
+
+
+def _collective_in(program: ParsedFile, function: str) -> int | None:
+    """The collective in the only function of that name, whose result it may give back."""
+    named = [f for f in program.owners if isinstance(f, Function) and f.name == function]
+    if len(named) != 1 or not any(isinstance(n, ast.Return) and n.value is not None for n in own_nodes(named[0])):
+        return None
+    calls = (n for n in own_nodes(named[0]) if isinstance(n, ast.Call) and call_name(n) in _AGREEING)
+    return min((call.lineno for call in calls), default=None)
+
+
+def _calls_with(scope: Scope, name: str, before: int) -> Iterator[ast.Call]:
+    """Collectives that take ``name`` as an argument."""
+    calls = (n for n in own_nodes(scope) if isinstance(n, ast.Call) and call_name(n) in _AGREEING)
+    for call in calls:
+        if call.lineno < before and any(isinstance(arg, ast.Name) and arg.id == name for arg in call.args):
+            yield call
+
+
+def _values_of(scope: Scope, name: str, before: int) -> Iterator[ast.expr]:
+    settings = (n for n in own_nodes(scope) if isinstance(n, ast.Assign) and n.lineno < before)
+    for setting in settings:
+        if any(isinstance(n, ast.Name) and n.id == name for t in setting.targets for n in ast.walk(t)):
+            yield setting.value

@@ -1,4 +1,5 @@
-"""Which names hold a model that is spread over ranks: calling it, or asking for its state, is a collective."""
+"""Which names hold a model that is spread over ranks: calling it, or asking for its state, is a collective; and
+the parts of models: attributes that hold modules with parameters, and what their forward is given."""
 
 from __future__ import annotations
 
@@ -7,13 +8,17 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from unhang.knowledge.collectives import model_wrappers
+from unhang.knowledge.collectives import layers, model_wrappers, optional_inputs
+from unhang.program.syntax.assignments import assigned_values
 from unhang.program.syntax.call_graph import CallGraph
-from unhang.program.syntax.definitions import FunctionDefinition
+from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition
 from unhang.program.syntax.syntax_tree import Function, Scope, call_name, dotted, own_nodes
 
 _LIBRARIES = {"accelerate", "deepspeed", "lightning", "pytorch_lightning"}
 _SAME = {"compile", "cast", "to", "cuda", "train", "eval", "requires_grad_"}
+_MODULES = frozenset({"Module", "PreTrainedModel", "LightningModule", "Sequential", "ModuleList"})
+_FORWARDS = {"forward", "training_step"}
+_SETTINGS = ("use_", "output_", "return_", "is_", "do_")
 
 
 @dataclass(slots=True)
@@ -165,3 +170,58 @@ def _spread(start: set[Hashable], flows: dict[Hashable, set[Hashable]]) -> set[H
                 seen.add(key)
                 waiting.append(key)
     return seen
+
+
+
+
+def has_parameters(owner: ClassDefinition, attribute: str, calls: CallGraph) -> bool:
+    """Whether an attribute of a model holds a layer, or a module of the program, that learns."""
+    return _has_parameters(owner, attribute, calls)
+
+
+@lru_cache(maxsize=4096)
+def _has_parameters(owner: ClassDefinition, attribute: str, calls: CallGraph) -> bool:
+    for kind in calls.table.lineage(owner):
+        for method in kind.methods.values():
+            for value in assigned_values(method.node, f"self.{attribute}"):
+                if not isinstance(value, ast.Call):
+                    continue
+                made = calls.made(value, method)
+                if made is not None:
+                    return calls.table.derives_from(made, _MODULES) and not made.name.endswith("Loss")
+                return call_name(value) in layers()
+    return False
+
+
+def called_model_parts(
+    node: ast.Call, here: FunctionDefinition, calls: CallGraph
+) -> Iterator[tuple[str, ClassDefinition]]:
+    """Attributes of models that ``node`` may call: ``self.x(...)``, or a parameter that a caller gave ``self.x``."""
+    func = node.func
+    if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "self":
+        if here.owner is not None and is_model(here.owner, calls):
+            yield func.attr, here.owner
+    elif isinstance(func, ast.Name) and func.id in here.parameters:
+        for caller, call in calls.callers.get(here, ()):
+            for target, given in calls.arguments(call, caller):
+                value = given.get(func.id) if target is here else None
+                if isinstance(value, ast.Attribute) and getattr(value.value, "id", "") == "self" and caller.owner:
+                    yield value.attr, caller.owner
+
+
+@lru_cache(maxsize=4096)
+def is_model(kind: ClassDefinition, calls: CallGraph) -> bool:
+    """Whether it is a module of torch."""
+    return calls.table.derives_from(kind, _MODULES)
+
+
+def batch_parameters(here: FunctionDefinition, calls: CallGraph) -> frozenset[str]:
+    """Parameters of a model's forward that hold what its rank's batch holds."""
+    if here.owner is None or here.name not in _FORWARDS or not is_model(here.owner, calls):
+        return frozenset()
+    return frozenset(name for name in here.parameters if not name.startswith(_SETTINGS))
+
+
+def is_optional_input(name: str) -> bool:
+    """Whether only some samples have it, as they have images: then whole batches may lack it."""
+    return any(word in name.lower() for word in optional_inputs())
