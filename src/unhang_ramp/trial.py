@@ -14,12 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from unhang.check.environment import collect_limits
 from unhang.check.environment.machine_limits import MemoryLimit
 from unhang.check.sameness.sameness import RankStart
 from unhang.host.machine import Machine
 from unhang.program.launch.planned_job import PlannedJob
 from unhang.watch.launch.dry_run import dry_run_environment, kill_job, last_output_lines, read_starts, start_job
+from unhang.wire.documents.run_plan import RunPlan
 from unhang.wire.record import read_records
 
 TICK_S, MEMORY_S = 0.2, 1.0
@@ -157,7 +160,7 @@ def _memory() -> MemoryLimit | None:
 
 def _records(run: Path) -> Path | None:
     with suppress(OSError, ValueError, KeyError):
-        return Path(json.loads((run / "run.json").read_bytes())["records"])
+        return Path(msgspec.json.decode((run / "run.json").read_bytes(), type=RunPlan).records)
     return None
 
 

@@ -45,7 +45,7 @@ from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportRequest
 from unhang.watch.nodes.transport.signed_values import SignedValues
 from unhang.watch.pace.pace_over_nodes import find_slowest_rank
 from unhang.watch.reporting.live_snapshot import LIVE_FILE_NAME as LIVE_FILE
-from unhang.watch.reporting.verdict_summary import VerdictSummary
+from unhang.wire.documents.verdict_summary import VerdictSummary
 
 Files = dict[str, bytes]
 
@@ -306,7 +306,7 @@ def wire(given: Files, place: Path, number: int) -> Iterator[str]:
     if digest is not None:
         find_slowest_rank(digest.pace, {1: digest.pace})
     for said in filter(None, (read_leader_verdict(data),)):
-        summary = said.to_summary()
+        summary = said.summary
         if summary is not None:
             from unhang.report.language import translate
             from unhang.watch.nodes.node_announcements import leader_verdict_line

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,9 @@ from unhang.report.language import translate
 from unhang.report.text import to_text
 from unhang.report.text_serialization import text_to_json
 from unhang.sentences import Text, say
-from unhang.watch.reporting.verdict_summary import VerdictSummary, write_summary
+from unhang.watch import private_files
 from unhang.wire.documents.earlier_verdicts import EarlierSuspect
+from unhang.wire.documents.verdict_summary import VerdictSummary
 
 SENTENCE = say("{ranks:who} {ranks:waits|wait} in a call of one number, as a barrier makes it", ranks=(1, 2, 3))
 OTHER = say("the watchers of the nodes have met")
@@ -52,7 +53,7 @@ def look(folder: Path, number: int, sentence: Text, place: Path) -> None:
     finding = {"cause": "slow-rank", "certainty": "likely", "ranks": [0], "summary": str(sentence)}
     place.mkdir(parents=True, exist_ok=True)
     (place / "verdict.json").write_text(json.dumps({"status": "hang", "findings": [finding]}))
-    write_summary(folder / ".unhang" / f"summary-{number}.json", summary(number, sentence))
+    private_files.write_json(folder / ".unhang" / f"summary-{number}.json", asdict(summary(number, sentence)))
 
 
 def kept(folder: Path) -> PastRun:

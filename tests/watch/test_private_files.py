@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from unhang.watch import private_files
-from unhang.watch.run_folder import RunFolder, RunPlan
+from unhang.watch.run_folder import RunFolder
 from unhang.watch.side_process import serve_metrics
+from unhang.wire.documents.run_plan import RunPlan
 
 
 @pytest.fixture(autouse=True)

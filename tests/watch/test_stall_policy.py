@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from unhang.watch.job.wait_detection import WaitSnapshot
-from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
-from unhang.watch.run_folder import RunPlan
 from unhang.watch.stall_episode import StallEpisode, idle_limit_s, patience_limits_s, should_abort, should_report
+from unhang.wire.documents.run_plan import RunPlan
+from unhang.wire.documents.verdict_summary import VerdictLevel, VerdictSummary
 
 
 def waited(seconds: float, *, rhythm: bool = True, planned_s: float = 0.0) -> StallEpisode:

@@ -86,7 +86,7 @@ def run(
     from unhang.watch.launch.command_runner import CommandRunner, run_unwatched
     from unhang.watch.launch.records_folder import create_run_folder, join_or_create_run
     from unhang.watch.nodes.transport.node_discovery import discover_nodes
-    from unhang.watch.run_folder import RunPlan
+    from unhang.wire.documents.run_plan import RunPlan
 
     if metrics and metrics != "otlp":
         check_address(metrics, with_token=not metrics_open)

@@ -8,18 +8,20 @@ from __future__ import annotations
 import os
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
 from unhang.evidence.file_names import rank_from_name
 from unhang.evidence.items import LogReading, RecorderDump, SourceFile, StackDump
 from unhang.findings import Source, Unread
 from unhang.wire.documents.bundle import BundleManifest, folder_of, rank_of_file, source_path_of_file
-from unhang.wire.documents.call_comparison import CallComparison
-from unhang.wire.documents.earlier_verdicts import EarlierSuspect
-from unhang.wire.documents.machine_series import MachineSeries
-from unhang.wire.documents.other_nodes import ObservedNode
-from unhang.wire.documents.pace import Pace
+
+if TYPE_CHECKING:
+    from unhang.wire.documents.call_comparison import CallComparison
+    from unhang.wire.documents.earlier_verdicts import EarlierSuspect
+    from unhang.wire.documents.machine_series import MachineSeries
+    from unhang.wire.documents.other_nodes import ObservedNode
+    from unhang.wire.documents.pace import Pace
 
 
 @dataclass(slots=True)

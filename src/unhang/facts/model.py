@@ -9,7 +9,7 @@ import enum
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
 from unhang.evidence.items import (
@@ -30,9 +30,11 @@ from unhang.facts.pace_change import StepChange
 from unhang.findings import Evidence, NotChecked, Phase, Unread, Where
 from unhang.knowledge.numbers import TimeForm
 from unhang.wire.documents.bundle import NO_EXTERNAL_WAITS, BundleManifest, ExternalWaits, GuardWait, MarkedPhase
-from unhang.wire.documents.earlier_verdicts import EarlierSuspect
-from unhang.wire.documents.machine_series import MachineSeries
-from unhang.wire.documents.other_nodes import ObservedNode
+
+if TYPE_CHECKING:
+    from unhang.wire.documents.earlier_verdicts import EarlierSuspect
+    from unhang.wire.documents.machine_series import MachineSeries
+    from unhang.wire.documents.other_nodes import ObservedNode
 
 _Told = TypeVar("_Told")
 

@@ -15,6 +15,8 @@ from unhang.report.text_serialization import clean_serialized
 from unhang.secrets import without_secrets
 from unhang.wire.documents.document import DECODE_ERRORS
 from unhang.wire.documents.earlier_verdicts import gpus_named
+from unhang.wire.documents.run_plan import RunPlan
+from unhang.wire.documents.verdict_summary import VerdictSummary
 
 _Kind = TypeVar("_Kind")
 
@@ -88,7 +90,7 @@ class RunEnding:
 def run_from_folder(ending: RunEnding) -> PastRun:
     """The run that left ``ending.folder``; what cannot be read of it is left out."""
     folder = Path(ending.folder)
-    plan = _decoded(folder / "run.json", MAX_SETTINGS, _Plan) or _Plan()
+    plan = _decoded(folder / "run.json", MAX_SETTINGS, RunPlan) or RunPlan()
     sentences = _sentences(folder / ".unhang")
     verdicts = tuple(_run_finding(document, ending.hosts, sentences) for document in _verdicts(folder))
     return PastRun(
@@ -105,12 +107,6 @@ def run_from_folder(ending: RunEnding) -> PastRun:
         settings=_text(folder / "settings.json"),
         verdicts=verdicts,
     )
-
-
-class _Plan(msgspec.Struct, frozen=True):
-    command: tuple[str, ...] = ()
-    cwd: str = ""
-    started_s: float | None = None
 
 
 class _Where(msgspec.Struct, frozen=True):
@@ -137,11 +133,6 @@ class _Verdict(msgspec.Struct, frozen=True):
     status: str = "unknown"
 
 
-class _Summary(msgspec.Struct, frozen=True):
-    sentence: str = ""
-    sentence_parts: dict[str, Any] | None = None
-
-
 def _outcome(ending: RunEnding, verdicts: tuple[RunFinding, ...]) -> str:
     statuses = {told.status for told in verdicts}
     if "hang" in statuses:
@@ -166,7 +157,7 @@ def _sentences(own: Path) -> dict[str, dict[str, Any]]:
     """How each sentence that was said is carried: every sample leaves a summary, of the verdict it came to."""
     found = {}
     for path in sorted(own.glob("summary-*.json"), key=_number)[-MAX_SUMMARIES:]:
-        summary = _decoded(path, MAX_SUMMARY, _Summary)
+        summary = _decoded(path, MAX_SUMMARY, VerdictSummary)
         if summary is not None and summary.sentence_parts is not None:
             found[_clean(summary.sentence)] = clean_serialized(summary.sentence_parts, _clean)
     return found

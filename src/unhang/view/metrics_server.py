@@ -22,7 +22,8 @@ from unhang.view.listening import ListenAddress, listening_on
 from unhang.view.metrics import RunMetric, collect_metrics
 from unhang.view.prometheus import TEXT_TYPE, exposition, require_library
 from unhang.view.reading import read_run
-from unhang.watch.run_folder import RunFolder, RunPlan
+from unhang.watch.run_folder import RunFolder
+from unhang.wire.documents.run_plan import RunPlan
 
 OTLP = "otlp"
 MAX_AT_ONCE = 8

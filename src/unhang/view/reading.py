@@ -6,7 +6,6 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -15,8 +14,8 @@ from unhang.sentences import Text, say
 from unhang.view.regular_files import read_limited
 from unhang.watch.nodes.transport.node_discovery import node_name
 from unhang.watch.reporting.live_snapshot import LIVE_FILE_NAME, REQUEST_FILE, SCHEMA, STATES, LiveState
-from unhang.watch.run_folder import RUN_SCHEMA
-from unhang.wire.documents.document import DECODE_ERRORS
+from unhang.wire.documents.document import DECODE_ERRORS, schema_of
+from unhang.wire.documents.run_plan import RUN_SCHEMA, RunPlan
 from unhang.wire.record_views import PHASES
 
 MAX_BYTES = 64 << 20
@@ -74,7 +73,7 @@ def read_run(folder: Path) -> RunReading:
         UsageError: it is not the folder of a run.
     """
     plan = _plan(folder)
-    records = Path(str(plan.get("records") or folder))
+    records = Path(plan.records or folder)
     _ask(records)
     live = _state(records / LIVE_FILE_NAME)
     if live is not None and not live.ended:
@@ -87,18 +86,19 @@ def read_run(folder: Path) -> RunReading:
     return RunReading(folder, False, None, NO_LAST_STATE)
 
 
-def _plan(folder: Path) -> dict[str, Any]:
+def _plan(folder: Path) -> RunPlan:
     try:
-        found = msgspec.json.decode(read_limited(folder / "run.json", MAX_PLAN))
+        raw = read_limited(folder / "run.json", MAX_PLAN)
+        kind, plan = schema_of(raw).partition("/")[0], msgspec.json.decode(raw, type=RunPlan)
     except OSError as error:
         raise UsageError(
             f"{folder} is not the folder of a run ({error.strerror})", next_step="unhang diagnose reads other evidence"
         ) from error
     except DECODE_ERRORS as error:
         raise UsageError(f"{folder}/run.json is torn or something else") from error
-    if not isinstance(found, dict) or str(found.get("schema")).partition("/")[0] != _KIND:
+    if kind != _KIND:
         raise UsageError(f"{folder}/run.json is torn or something else")
-    return found
+    return plan
 
 
 def _ask(records: Path) -> None:

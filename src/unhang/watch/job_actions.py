@@ -7,11 +7,11 @@ from unhang.watch.job.wait_detection import WaitSnapshot
 from unhang.watch.job_state import JobState
 from unhang.watch.reporting import announcements
 from unhang.watch.reporting.live_snapshot import LiveState, SnapshotBuilder, hosts_of, with_failed_exits
-from unhang.watch.reporting.verdict_summary import VerdictSummary
 from unhang.watch.sampling import kept_evidence
 from unhang.watch.stall_episode import StallEpisode
 from unhang.watch.verdict.diagnosis_child import DiagnosisChild
 from unhang.watch.verdict.evidence_request import EvidenceRequest
+from unhang.wire.documents.verdict_summary import VerdictSummary
 
 
 def next_request(state: JobState, since_s: float | None, *, with_stacks: bool, live: bool = True) -> EvidenceRequest:

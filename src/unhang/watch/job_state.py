@@ -17,11 +17,12 @@ from unhang.watch.pace.moving_job import MovingJob
 from unhang.watch.pace.rank_series import RankSeries
 from unhang.watch.reporting.live_snapshot import LiveFile
 from unhang.watch.reporting.run_totals import RunTotals
-from unhang.watch.reporting.verdict_summary import VerdictSummary
-from unhang.watch.run_folder import RunFolder, RunPlan
+from unhang.watch.run_folder import RunFolder
 from unhang.watch.side_process import HistoryLookup, MachineSampling, SideProcess
 from unhang.watch.stall_episode import StallEpisode
 from unhang.watch.verdict.diagnosis_child import DiagnosisChild
+from unhang.wire.documents.run_plan import RunPlan
+from unhang.wire.documents.verdict_summary import VerdictSummary
 
 
 @dataclass(slots=True)

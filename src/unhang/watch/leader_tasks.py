@@ -25,8 +25,8 @@ from unhang.watch.nodes.transport.evidence_parts import EXIT_EVIDENCE_NUMBER
 from unhang.watch.pace.moving_job import StragglerWatch
 from unhang.watch.pace.pace_over_nodes import SlowestRank
 from unhang.watch.reporting.live_snapshot import LiveState
-from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
 from unhang.watch.verdict.evidence_request import EvidenceRequest
+from unhang.wire.documents.verdict_summary import VerdictLevel, VerdictSummary
 from unhang.wire.record_views import RankIdentity, RecordView
 
 MAX_REMOTE_SAMPLES = 256
@@ -81,7 +81,7 @@ class LeaderTasks:
     @property
     def heard_summary(self) -> VerdictSummary | None:
         """The leader's last verdict, while its wait goes on."""
-        return self.heard.to_summary() if self.heard is not None else None
+        return self.heard.summary if self.heard is not None else None
 
     @property
     def leader_explained_failure(self) -> bool:

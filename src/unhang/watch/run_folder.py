@@ -4,47 +4,17 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from unhang.errors import UsageError
 from unhang.report.printable import printable
 from unhang.watch import private_files
-
-RUN_SCHEMA = "unhang.run/1"
-
-
-@dataclass(slots=True)
-class RunPlan:
-    """What the user asked for and what was started; ``run.json`` in the run folder.
-
-    ``slow_after_s``: how long one rank may work alone while others wait before that is said (None: as
-    ``stall_episode.patience_limits_s`` thinks); ``abort_slow_after_s``:
-    when ``on_hang`` is ``abort``, after so long even a laggard that works is ended (None: never).
-    """
-
-    schema: str = RUN_SCHEMA
-    command: list[str] = field(default_factory=list)
-    records: str = ""
-    on_hang: str = "report"
-    on_hang_exec: str = ""
-    slow_after_s: float | None = None
-    abort_slow_after_s: float | None = None
-    capture: bool = False
-    metrics: str = ""
-    """Where to serve measures; empty: nowhere."""
-    metrics_open: bool = False
-    """Serve them, on loopback, to whoever asks."""
-    nodes_via: str = ""
-    """Where the watchers of several nodes meet; empty: where the launcher's settings tell."""
-    started_s: float = 0.0
-    front_pid: int = 0
-    job_pid: int = 0
-    cwd: str = ""
-    """Where the command was started."""
-    width: int = 80
-    lang: str = "en"
+from unhang.wire.documents.run_plan import RunPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +68,11 @@ class RunFolder:
         """Write ``run.json``, and beside the records with what to run on a stall; where there is no room, neither."""
         from unhang.secrets import words_without_secrets
 
-        whole = asdict(plan) | {"command": words_without_secrets(plan.command)}
-        kept = dict(whole)
-        del kept["on_hang_exec"]  # an address to post at, perhaps with its key: of no use to who reads the run
+        whole = replace(plan, command=words_without_secrets(plan.command))
+        kept = replace(whole, on_hang_exec="")  # an address to post at, perhaps with its key: of no use to who reads it
         for path, told in ((self._plan_copy, whole), (self.plan_file, kept)):
             with suppress(OSError):
-                private_files.write_atomically(path, json.dumps(told, indent=1).encode() + b"\n")
+                private_files.write_atomically(path, told.json())
 
     @property
     def _plan_copy(self) -> Path:
@@ -112,9 +81,7 @@ class RunFolder:
     def read_plan(self) -> RunPlan:
         """Read ``run.json``. Raises OSError or ValueError when it is missing or torn."""
         path = self._plan_copy if self._plan_copy.exists() else self.plan_file
-        found = json.loads(path.read_bytes())
-        known = {name: found[name] for name in RunPlan.__slots__ if name in found}
-        return RunPlan(**known)
+        return msgspec.json.decode(path.read_bytes(), type=RunPlan)
 
     def read_json(self, name: str) -> dict[str, Any] | None:
         """A small JSON file of the folder; None when it is not there (yet) or is none."""

@@ -12,12 +12,12 @@ from unhang.watch.launch.records_folder import remove_records
 from unhang.watch.nodes.evidence_gathering import AT_THE_END_S
 from unhang.watch.reporting import announcements
 from unhang.watch.reporting.live_snapshot import hosts_of
-from unhang.watch.reporting.verdict_summary import HEALTHY, VerdictLevel, VerdictSummary
 from unhang.watch.sampling import kept_evidence
 from unhang.watch.side_process import add_to_history
 from unhang.watch.stall_episode import StallEpisode
 from unhang.watch.tick import judge_waits, send_to_leader, serve_leader, take_result
 from unhang.watch.verdict.evidence_request import EvidenceRequest
+from unhang.wire.documents.verdict_summary import HEALTHY, VerdictLevel, VerdictSummary
 from unhang.wire.process_registration import read_internal_errors
 
 EXIT_STATUS_LIMIT_S = 2.0

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from unhang.watch.job.wait_detection import WORKING_LAGGARD_S, PlannedWait, RankSample, WaitSnapshot
 from unhang.watch.reporting import announcements
-from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
-from unhang.watch.run_folder import RunPlan
+from unhang.wire.documents.run_plan import RunPlan
+from unhang.wire.documents.verdict_summary import VerdictLevel, VerdictSummary
 
 RESAMPLE_FACTOR = 2.0
 """After a sample that settled nothing the next one comes when the wait has become so many times longer."""

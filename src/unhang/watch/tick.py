@@ -30,10 +30,10 @@ from unhang.watch.nodes.node_announcements import leader_verdict_line
 from unhang.watch.pace.moving_job import DRIFT_SAMPLES, LONG_STEP_S, STRAGGLER_SAMPLES
 from unhang.watch.pace.pace_over_nodes import SlowestRank
 from unhang.watch.reporting import announcements
-from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
 from unhang.watch.sampling import exit_evidence, kept_evidence
 from unhang.watch.stall_episode import StallEpisode, idle_limit_s, patience_limits_s, should_abort, should_report
 from unhang.watch.verdict.diagnosis_child import DiagnosisChild
+from unhang.wire.documents.verdict_summary import VerdictLevel, VerdictSummary
 
 CRASH_GRACE_S = 1.2
 """A launcher ends the other ranks within moments after one died; before that there is no stall."""
@@ -212,7 +212,7 @@ def serve_leader(state: JobState) -> None:
         pack_for = state.nodes.cluster.pack_path
         start(state, replace(request, leader_number=asked.number, pack_for=pack_for))
     said = state.nodes.leader_verdict()
-    summary = said.to_summary() if said is not None else None
+    summary = said.summary if said is not None else None
     if said is None or summary is None:
         return
     before = state.nodes.heard_summary

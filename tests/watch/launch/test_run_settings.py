@@ -14,7 +14,8 @@ from unhang.findings import Source
 from unhang.watch.job.job_ranks import JobRanks
 from unhang.watch.launch import run_settings
 from unhang.watch.launch.run_settings import SettingsCollector, collect_settings
-from unhang.watch.run_folder import RunFolder, RunPlan
+from unhang.watch.run_folder import RunFolder
+from unhang.wire.documents.run_plan import RunPlan
 from unhang.wire.documents.run_settings import RunSettings, read_run_settings
 
 RUN = [sys.executable, "-c", "from unhang.cli.main import main; main()", "run"]

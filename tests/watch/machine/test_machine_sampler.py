@@ -21,9 +21,10 @@ from unhang.watch.machine.processor_use import Pressure, ProcessorUse
 from unhang.watch.machine.sampler import MAX_BYTES, MachineSampler, NcclStartupLogs
 from unhang.watch.machine.series_file import FILES, SeriesFile, read_tail
 from unhang.watch.machine.storage import Storage
-from unhang.watch.run_folder import RunFolder, RunPlan
+from unhang.watch.run_folder import RunFolder
 from unhang.watch.side_process import MachineSampling
 from unhang.wire.documents.machine_series import MachineSeries, read_machine_series
+from unhang.wire.documents.run_plan import RunPlan
 
 PID = 4001
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -14,7 +14,7 @@ from tests.watch.machine.test_machine_cards import NEW, machine
 from unhang.check.devices.devices import DeviceSelection
 from unhang.watch.machine.cards import card_of_rank, device_choice
 from unhang.watch.machine.sampler import MachineSampler
-from unhang.watch.run_folder import RunPlan
+from unhang.wire.documents.run_plan import RunPlan
 from unhang.wire.record import RecordWriter
 from unhang.wire.record_views import RankIdentity
 

@@ -23,7 +23,7 @@ from unhang.watch.nodes.rank_digest import NodeRanks, digest_of, read_digest
 from unhang.watch.nodes.transport import transport_process
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState
 from unhang.watch.nodes.transport.node_discovery import JobNodes
-from unhang.watch.reporting.verdict_summary import VerdictSummary
+from unhang.wire.documents.verdict_summary import VerdictSummary
 
 pytestmark = pytest.mark.timeout(300)
 LIMIT_S = 90.0
@@ -133,7 +133,7 @@ def _asked(node: Node) -> dict[int, int]:
 
 def _told(node: Node) -> list[str]:
     said = node.cluster.take_leader_verdict()
-    return [said.summary["cause"]] if said is not None else []
+    return [said.summary.cause] if said is not None else []
 
 
 @pytest.mark.live

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from unhang.report.language import translate
 from unhang.report.text_serialization import text_to_json
 from unhang.sentences import say
 from unhang.watch.nodes.leader_messages import LeaderVerdict, build_leader_verdict
 from unhang.watch.nodes.node_announcements import leader_verdict_line
-from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
+from unhang.wire.documents.verdict_summary import VerdictLevel, VerdictSummary
 
 SENTENCE = say("{ranks:who} {ranks:is|are} stopped (state T); the others wait for it", ranks=(3,))
 
 
-def said(**changed: object) -> LeaderVerdict:
+def said(**changed: Any) -> LeaderVerdict:
     summary = VerdictSummary(
         number=1,
         level=VerdictLevel.STALL.value,
@@ -30,15 +33,11 @@ def said(**changed: object) -> LeaderVerdict:
         needs_lines=False,
         sentence_parts=text_to_json(SENTENCE),
     )
-    heard = build_leader_verdict(1, "h0", "/runs/7", summary, b"", abort=False)
-    heard.summary.update(changed)
-    return heard
+    return build_leader_verdict(1, "h0", "/runs/7", replace(summary, **changed), b"", abort=False)
 
 
 def line(heard: LeaderVerdict, lang: str) -> str:
-    summary = heard.to_summary()
-    assert summary is not None
-    return translate(leader_verdict_line(heard, summary, lang), lang)
+    return translate(leader_verdict_line(heard, heard.summary, lang), lang)
 
 
 def test_english() -> None:

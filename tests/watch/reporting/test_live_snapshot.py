@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import msgspec
@@ -15,6 +15,7 @@ from unhang.errors import UsageError
 from unhang.report.text_serialization import text_to_json
 from unhang.sentences import say
 from unhang.view.reading import JUST_BEGUN, latest_run, read_run, run_in
+from unhang.watch import private_files
 from unhang.watch.job.job_ranks import JobRank
 from unhang.watch.job.wait_detection import RankActivity, RankSample, WaitDetector
 from unhang.watch.nodes.transport.node_discovery import node_name
@@ -28,8 +29,8 @@ from unhang.watch.reporting.live_snapshot import (
     with_failed_exits,
 )
 from unhang.watch.reporting.run_totals import RunTotals
-from unhang.watch.reporting.verdict_summary import VerdictSummary, read_summary, write_summary
-from unhang.watch.run_folder import RUN_SCHEMA, RunPlan
+from unhang.wire.documents.run_plan import RUN_SCHEMA, RunPlan
+from unhang.wire.documents.verdict_summary import VerdictSummary, read_summary
 from unhang.wire.record_views import CodeLine, GroupProgress, MarkedPhase, RankIdentity, RecordView
 
 
@@ -59,7 +60,7 @@ def snapshot(folder: Path, ranks: int = 2) -> LiveState:
     said = VerdictSummary(
         1, "stall", "hang", "uneven-data", "likely", (0,), "train.py:12", "…", 1.0, time.time() + 60, *[False] * 4
     )
-    write_summary(folder / "summary.json", replace(said, sentence_parts=text_to_json(say("moves"))))
+    private_files.write_json(folder / "summary.json", asdict(replace(said, sentence_parts=text_to_json(say("moves")))))
     said = read_summary(folder / "summary.json")
     return SnapshotBuilder(
         RunPlan(command=["torchrun", "train.py", "--hub_token", "a-secret-word"], started_s=1.0),

@@ -13,11 +13,11 @@ import pytest
 from unhang.report.localizer import Localizer
 from unhang.report.text_serialization import text_from_json
 from unhang.watch import end_job
-from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
 from unhang.watch.run_folder import RunFolder
 from unhang.watch.sampling import kept_evidence
 from unhang.watch.verdict.evidence_request import EvidenceRequest, SampleResult, SamplingInterrupted
 from unhang.watch.verdict.verdicts import diagnose_run_folder
+from unhang.wire.documents.verdict_summary import VerdictLevel, VerdictSummary
 
 IN_INIT = """\
 Process {pid}: python train.py

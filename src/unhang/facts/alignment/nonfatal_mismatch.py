@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from unhang.evidence.items import STATE_COMPLETED, RecorderDump, RecorderEntries, Signature, frames_of
 from unhang.facts.alignment.entry_slices import select_rows
@@ -17,7 +18,9 @@ from unhang.facts.model import CallMismatch, GroupFacts, PendingCall
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Evidence
 from unhang.knowledge.thresholds import whole_threshold
-from unhang.wire.documents.call_comparison import CallComparison, ComparedCall
+
+if TYPE_CHECKING:
+    from unhang.wire.documents.call_comparison import CallComparison, ComparedCall
 
 TOGETHER_S = whole_threshold("nonfatal_mismatch.together_s")
 

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unhang.facts.model import Facts
 from unhang.findings import Evidence, Source
 from unhang.knowledge.thresholds import threshold, whole_threshold
-from unhang.wire.documents.machine_series import GpuSample, MachineRow, RankUse
+
+if TYPE_CHECKING:
+    from unhang.wire.documents.machine_series import GpuSample, MachineRow, RankUse
 
 MOVING_S = threshold("machine_state.moving_s")
 """Of a job that moves, so much counts."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from unhang.evidence.items import LogEvent
 from unhang.facts.logs.log_statements import first_attempt
@@ -11,7 +12,9 @@ from unhang.facts.model import Facts
 from unhang.findings import Source
 from unhang.knowledge.hardware.xid import XidRow, xid_row
 from unhang.knowledge.thresholds import threshold
-from unhang.wire.documents.machine_series import MachineRow, MachineSeries, ReportedXid
+
+if TYPE_CHECKING:
+    from unhang.wire.documents.machine_series import MachineRow, MachineSeries, ReportedXid
 
 KIND, OFF_THE_BUS = "k.xid", "k.busoff"
 SAME_S = threshold("xids.same_s")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -18,8 +19,10 @@ from unhang.facts.stacks.activity import activity_of
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Phase
 from unhang.knowledge.thresholds import threshold, whole_threshold
-from unhang.wire.documents.pace import Pace, PacePlace, RankPace
 from unhang.wire.record_views import HIDDEN_COLLECTIVES
+
+if TYPE_CHECKING:
+    from unhang.wire.documents.pace import Pace, PacePlace, RankPace
 
 MIN_LOOKS = whole_threshold("slow_rank_over_time.min_looks")
 LESS = threshold("slow_rank_over_time.less")

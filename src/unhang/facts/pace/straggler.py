@@ -6,6 +6,7 @@ A straggler shows in repeated samples: it is busy while all others stand in a co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from unhang.evidence.items import SourceFile
 from unhang.facts.model import Activity, GroupFacts, RankFacts, Straggler
@@ -14,7 +15,9 @@ from unhang.facts.pace.slow_rank_over_time import HALF, SlowRankPace, activity_i
 from unhang.facts.stacks.activity import activity_of
 from unhang.facts.waiting.progress_from_stacks import in_collective
 from unhang.knowledge.thresholds import threshold, whole_threshold
-from unhang.wire.documents.pace import Pace
+
+if TYPE_CHECKING:
+    from unhang.wire.documents.pace import Pace
 
 MIN_LOOKS = whole_threshold("straggler.min_looks")
 MANY_LOOKS = whole_threshold("straggler.many_looks")

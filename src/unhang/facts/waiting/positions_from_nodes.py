@@ -5,10 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from unhang.facts.model import GroupFacts, GroupProgress, PendingCall, RankFacts
 from unhang.findings import Evidence
-from unhang.wire.documents.other_nodes import ObservedNode
+
+if TYPE_CHECKING:
+    from unhang.wire.documents.other_nodes import ObservedNode
 
 
 def ranks_of_nodes(

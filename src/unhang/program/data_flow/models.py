@@ -172,8 +172,6 @@ def _spread(start: set[Hashable], flows: dict[Hashable, set[Hashable]]) -> set[H
     return seen
 
 
-
-
 def has_parameters(owner: ClassDefinition, attribute: str, calls: CallGraph) -> bool:
     """Whether an attribute of a model holds a layer, or a module of the program, that learns."""
     return _has_parameters(owner, attribute, calls)

@@ -173,8 +173,6 @@ def _names(target: ast.expr) -> Iterator[str]:
             yield node.id
 
 
-
-
 def agreeing_call(source: SourceFile | None, loop_line: int | None) -> int | None:
     """Line of the collective whose result decides how often the loop at ``loop_line`` runs; None where none does."""
     program = parse_file(source.text) if source is not None else ""

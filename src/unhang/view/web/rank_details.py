@@ -11,6 +11,7 @@ from unhang.report.localizer import Localizer
 from unhang.view.episodes import read_json_as
 from unhang.view.reading import RunReading
 from unhang.wire.documents.bundle import BundleManifest, rank_of_file, read_manifest
+from unhang.wire.documents.run_plan import RunPlan
 from unhang.wire.record import find_record
 from unhang.wire.record_views import RecordView
 
@@ -40,9 +41,8 @@ def rank_details(reading: RunReading, rank: int, localizer: Localizer) -> dict[s
 
 
 def _record(reading: RunReading, rank: int) -> RecordView | None:
-    plan = read_json_as(reading.folder / "run.json", dict) if reading.live else None
-    records = str(plan.get("records") or "") if plan else ""
-    return find_record(Path(records), rank) if records else None
+    plan = read_json_as(reading.folder / "run.json", RunPlan) if reading.live else None
+    return find_record(Path(plan.records), rank) if plan is not None and plan.records else None
 
 
 def _frames(record: RecordView, localizer: Localizer) -> list[dict[str, Any]]:

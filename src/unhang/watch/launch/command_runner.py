@@ -29,7 +29,7 @@ from unhang.watch.launch.records_folder import JoinedRun, Lock, alive_lock, remo
 from unhang.watch.launch.signals import SignalWitness
 from unhang.watch.launch.tasks import STOP_REQUEST_VALID_S, Task, read_tasks
 from unhang.watch.launch.watcher_process import WatcherProcess
-from unhang.watch.run_folder import RunPlan
+from unhang.wire.documents.run_plan import RunPlan
 
 TICK_S = 0.25
 FINAL_LINES_LIMIT_S = 3.0

@@ -27,7 +27,8 @@ from unhang.watch import private_files
 from unhang.watch.forked_child import ForkedChild
 from unhang.watch.job.job_ranks import JobRanks
 from unhang.watch.launch.job_environment import RECORDS_VARIABLE, RUN_FOLDER_VARIABLE, STARTUP_FOLDER
-from unhang.watch.run_folder import RunFolder, RunPlan
+from unhang.watch.run_folder import RunFolder
+from unhang.wire.documents.run_plan import RunPlan
 from unhang.wire.documents.run_settings import GpuDescription, NodeDescription, RunSettings, SettingsFile
 from unhang.wire.process_registration import host_name
 

@@ -28,7 +28,8 @@ from unhang.watch.machine.processor_use import Pressure, ProcessorUse, belongs_t
 from unhang.watch.machine.series_file import SeriesFile
 from unhang.watch.machine.storage import Storage, paths_of_run
 from unhang.watch.machine.xids import Xids
-from unhang.watch.run_folder import RunFolder, RunPlan
+from unhang.watch.run_folder import RunFolder
+from unhang.wire.documents.run_plan import RunPlan
 from unhang.wire.nccl_startup_logs import NCCL_LOG_FOLDER
 from unhang.wire.process_registration import host_name
 from unhang.wire.record import read_records

@@ -36,9 +36,9 @@ from unhang.watch.nodes.transport.transport_main import write_config
 from unhang.watch.nodes.transport.transport_process import TransportProcess
 from unhang.watch.pace.call_drift import CallDigest, differing_nodes
 from unhang.watch.pace.pace_over_nodes import NodePace, SlowestRank
-from unhang.watch.reporting.verdict_summary import VerdictSummary
-from unhang.watch.run_folder import RunPlan
 from unhang.wire.documents.other_nodes import ObservedNode
+from unhang.wire.documents.run_plan import RunPlan
+from unhang.wire.documents.verdict_summary import VerdictSummary
 
 COLUMNS_AFTER_MS = 400
 """A rank that has waited so long is worth telling of each rank."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
-
 import msgspec
 
-from unhang.watch.reporting.verdict_summary import VerdictSummary
 from unhang.wire.documents.document import DECODE_ERRORS
+from unhang.wire.documents.verdict_summary import VerdictSummary
 
 MAX_TEXT = 200_000
 
@@ -43,26 +40,17 @@ class LeaderVerdict(msgspec.Struct, array_like=True, frozen=True):
     number: int
     node: str
     folder: str
-    summary: dict[str, Any]
+    summary: VerdictSummary
     verdict: bytes = b""
     ended: bool = False
     abort: bool = False
-
-    def to_summary(self) -> VerdictSummary | None:
-        """None where it is none."""
-        try:
-            return VerdictSummary(**{**self.summary, "ranks": tuple(int(rank) for rank in self.summary["ranks"])})
-        except (TypeError, KeyError, ValueError):
-            return None
 
 
 def build_leader_verdict(
     number: int, node: str, folder: str, summary: VerdictSummary, verdict: bytes, *, abort: bool
 ) -> LeaderVerdict:
     """Drops the verdict's file where it is longer than :data:`MAX_TEXT` bytes."""
-    return LeaderVerdict(
-        number, node, folder, asdict(summary), verdict if len(verdict) <= MAX_TEXT else b"", abort=abort
-    )
+    return LeaderVerdict(number, node, folder, summary, verdict if len(verdict) <= MAX_TEXT else b"", abort=abort)
 
 
 def encode_message(value: LeaderMessage | LeaderVerdict) -> bytes:

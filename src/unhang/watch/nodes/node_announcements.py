@@ -16,7 +16,7 @@ from unhang.watch.nodes.leader_election import Role
 from unhang.watch.nodes.leader_messages import LeaderVerdict
 from unhang.watch.nodes.node_roster import RemoteNode
 from unhang.watch.nodes.transport.mailbox import seconds_since
-from unhang.watch.reporting.verdict_summary import VerdictSummary
+from unhang.wire.documents.verdict_summary import VerdictSummary
 
 MAX_NAME = 100
 

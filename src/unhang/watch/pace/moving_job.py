@@ -20,9 +20,9 @@ from unhang.watch.job.wait_detection import RankSample, has_done_steps, is_in_co
 from unhang.watch.pace.call_drift import CallDriftWatch
 from unhang.watch.pace.pace_over_nodes import NodePace, SlowestRank, find_slowest_rank, node_pace
 from unhang.watch.pace.pace_record import PaceRecord, PaceSample, pace_sample
-from unhang.watch.reporting.verdict_summary import VerdictSummary
 from unhang.watch.verdict.evidence_request import SAMPLE_PAUSE_S, EvidenceRequest
 from unhang.wire.control import Control
+from unhang.wire.documents.verdict_summary import VerdictSummary
 
 if TYPE_CHECKING:
     import numpy as np

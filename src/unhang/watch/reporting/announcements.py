@@ -15,7 +15,7 @@ from unhang.sentences import Text, say
 from unhang.watch.job.job_ranks import JobRanks
 from unhang.watch.job.wait_detection import PlannedWait, RankActivity, WaitSnapshot
 from unhang.watch.reporting.run_totals import RunTotals
-from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
+from unhang.wire.documents.verdict_summary import VerdictLevel, VerdictSummary
 from unhang.wire.record import read_foreign_pids
 
 _ACTIVITY_TEXTS = {

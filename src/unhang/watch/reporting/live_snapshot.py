@@ -19,8 +19,8 @@ from unhang.secrets import tree_without_secrets, without_secrets, words_without_
 from unhang.watch import private_files
 from unhang.watch.job.job_ranks import JobRank
 from unhang.watch.job.wait_detection import RankActivity, RankSample, WaitSnapshot
-from unhang.watch.reporting.verdict_summary import VerdictSummary
-from unhang.watch.run_folder import RunPlan
+from unhang.wire.documents.run_plan import RunPlan
+from unhang.wire.documents.verdict_summary import VerdictSummary
 from unhang.wire.record_views import PHASES, RecordView
 
 if TYPE_CHECKING:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from unhang.watch import private_files
 from unhang.watch.forked_child import ForkedChild
 from unhang.watch.nodes.transport.evidence_pack import pack_evidence
 from unhang.watch.process_state.stack_collection import resume_if_stopped
-from unhang.watch.reporting.verdict_summary import VerdictSummary, read_summary, write_summary
 from unhang.watch.run_folder import RunFolder
 from unhang.watch.sampling import kept_evidence
 from unhang.watch.verdict.evidence_request import EvidenceRequest, SamplingInterrupted
 from unhang.watch.verdict.sample_collection import collect_evidence
+from unhang.wire.documents.verdict_summary import VerdictSummary, read_summary
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ def _diagnose(request: EvidenceRequest, folder: RunFolder) -> None:
     summary, text = diagnose_run_folder(request, taken, folder.path)
     summary_path, text_path = _answer_paths(folder, request)
     private_files.write_text(text_path, text)
-    write_summary(summary_path, summary)
+    private_files.write_json(summary_path, asdict(summary), indent=None)
 
 
 def _answer_paths(folder: RunFolder, request: EvidenceRequest) -> tuple[Path, Path]:

@@ -23,13 +23,13 @@ from unhang.report.json import to_json
 from unhang.report.text import to_text
 from unhang.report.text_serialization import text_to_json
 from unhang.watch import private_files
-from unhang.watch.reporting.verdict_summary import VerdictLevel, VerdictSummary
 from unhang.watch.run_folder import RunFolder
 from unhang.watch.sampling import kept_evidence
 from unhang.watch.sampling.bundle_files import write_manifest
 from unhang.watch.sampling.kept_source import keep_source
 from unhang.watch.verdict.evidence_request import EvidenceRequest, SampleResult, SamplingInterrupted
 from unhang.watch.verdict.sample_manifest import manifest_of
+from unhang.wire.documents.verdict_summary import VerdictLevel, VerdictSummary
 
 ARRIVAL_S = 30.0
 """So long the processes of one job may be apart when they start."""

@@ -59,6 +59,11 @@ class _Head(msgspec.Struct, frozen=True):
     schema: str
 
 
+def schema_of(raw: bytes) -> str:
+    """The schema that a document names. Raises one of ``DECODE_ERRORS`` where it names none."""
+    return msgspec.json.decode(raw, type=_Head).schema
+
+
 _Document = TypeVar("_Document", bound=Document)
 
 
@@ -66,7 +71,7 @@ def read_document(kind: type[_Document], raw: bytes, called: str, source: Source
     """What ``raw`` holds, or why it cannot be believed. ``called``: what such a document is called."""
     schema: Any = kind.__struct_config__.tag
     try:
-        told = msgspec.json.decode(raw, type=_Head).schema
+        told = schema_of(raw)
         if told != schema:
             return Unread(source, f"is not {called}: its schema is {told[:60]!r}, not {schema!r}")
         found = msgspec.json.decode(raw, type=kind)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from unhang.sentences import Text, say
-from unhang.watch.reporting.verdict_summary import HEALTHY
+from unhang.wire.documents.verdict_summary import HEALTHY
 from unhang_lab.recorder import Tell
 from unhang_lab.stories.judging import find_mistakes
 from unhang_lab.stories.story import Story

@@ -1,15 +1,16 @@
-"""What the watcher needs to know of a verdict: small, and free of everything that takes long to import."""
+"""``summary-N.json``: what the watcher needs to know of a verdict; free of everything that takes long to import."""
 
 from __future__ import annotations
 
 import enum
-import json
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from unhang.watch import private_files
+import msgspec
+
+from unhang.wire.documents.document import DECODE_ERRORS
 
 HEALTHY = "healthy"
 """The status of a verdict that shows every rank to be well."""
@@ -77,14 +78,8 @@ class VerdictSummary:
         return (self.cause, self.ranks, self.where)
 
 
-def write_summary(path: Path, summary: VerdictSummary) -> None:
-    """For the watcher, which waits for it."""
-    private_files.write_json(path, asdict(summary), indent=None)
-
-
 def read_summary(path: Path) -> VerdictSummary | None:
-    """What :func:`write_summary` wrote; None when it is not there or torn."""
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        found: dict[str, Any] = json.loads(path.read_bytes())
-        return VerdictSummary(**{**found, "ranks": tuple(found["ranks"])})
+    """The summary in ``path``; None when it is not there or torn."""
+    with suppress(OSError, *DECODE_ERRORS):
+        return msgspec.json.decode(path.read_bytes(), type=VerdictSummary)
     return None
