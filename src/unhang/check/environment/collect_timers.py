@@ -8,11 +8,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from unhang.check.environment.timers import Timer, Timers
 from unhang.findings import Evidence, Source
-from unhang.host.inspection_result import InspectionResult
+from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import Machine
 from unhang.knowledge import numbers
 from unhang.program.collect_program import LIMIT_S as READING_LIMIT_S
@@ -22,6 +23,7 @@ from unhang.program.launch.launch import Configuration, Launch
 from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.program_source import ProcessGroupTimeout
 from unhang.program.settings.configuration_files import configuration_of
+from unhang.program.settings.job_values import job_values
 from unhang.program.settings.process_group_timeouts import GROUP_CALLS, TRAINER_ARGUMENT
 from unhang.sentences import Text, say
 
@@ -54,7 +56,7 @@ def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, Inspecti
     """Every limit of the job's waits: of the command, its files, the environment, the program and defaults."""
     launch = parse_command(plan.command)
     configuration, _ = configuration_of(machine, launch)
-    timers = [*_of_command(launch), *_of_files(configuration, launch), *_of_environment(machine, plan)]
+    timers = [*_of_settings(launch, configuration), *_of_environment(machine, plan)]
     program = _of_program(machine, plan, launch)
     ignored = [timer for timer in timers if timer.name == "DEEPSPEED_TIMEOUT" and _trainer(launch, configuration)]
     if program.makes_first:
@@ -64,20 +66,14 @@ def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, Inspecti
     yield Timers, InspectionResult(Timers(tuple(timers), program.groups_without, tuple(ignored)), program.because)
 
 
-def _of_command(launch: Launch) -> Iterator[Timer]:
+def _of_settings(launch: Launch, configuration: Configuration) -> Iterator[Timer]:
+    """Of the command, and of the files for what the command does not set."""
+    here = NodeInspection(results={Launch: InspectionResult(launch), Configuration: InspectionResult(configuration)})
     for name, (kind, unit) in _KEYS.items():
-        seconds = _amount(launch.arguments.get(name, launch.arguments.get(f"__{name}")), unit)
-        if seconds is not None:
-            text = f"--{name} {launch.arguments[name]}"
-            yield Timer(kind, seconds, name, Evidence(Source("command"), text))
-
-
-def _of_files(configuration: Configuration, launch: Launch) -> Iterator[Timer]:
-    for file in configuration.files:
-        for name, (kind, unit) in _KEYS.items():
-            seconds = _amount(file.get(name), unit)
-            if seconds is not None and name not in launch.arguments:
-                yield Timer(kind, seconds, name, Evidence(Source(file.path), f"{name}: {file.get(name)}"))
+        for value in islice(job_values(here, name), 1 if name in launch.arguments else None):
+            seconds = _amount(value.value, unit)
+            if seconds is not None:
+                yield Timer(kind, seconds, name, value.evidence)
 
 
 def _of_environment(machine: Machine, plan: PlannedJob) -> Iterator[Timer]:
