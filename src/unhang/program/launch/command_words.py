@@ -17,7 +17,7 @@ from unhang.knowledge.job.launch_commands import (
 from unhang.program.launch.launch import Launch
 
 Options = list[tuple[str, str]]
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
+ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _PROCESSES = ("nproc_per_node", "nproc", "num_processes", "num_gpus", "ntasks_per_node", "np", "devices", "n", "ntasks")
 _NODES = ("nnodes", "num_machines", "num_nodes", "nodes", "N")
 # Modules that run the script behind their own options.
@@ -29,7 +29,7 @@ def parse_command(command: Sequence[str]) -> Launch:
     words = list(command)
     while words:
         wrapper = wrapper_of(_command_name(words), words[1] if len(words) > 1 else "")
-        if _ASSIGNMENT.fullmatch(words[0]):
+        if ASSIGNMENT.fullmatch(words[0]):
             words = words[1:]
         elif wrapper is None or wrapper.apart:
             return _launched(words)

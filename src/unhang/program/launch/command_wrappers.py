@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from unhang.findings import Source
 from unhang.knowledge.job.launch_commands import CommandWrapper, wrapper_of
-from unhang.program.launch.command_words import launcher_words, plain_name, unwrap
+from unhang.program.launch.command_words import ASSIGNMENT, launcher_words, plain_name, unwrap
 from unhang.program.launch.kubernetes_manifests import follow_manifests
 from unhang.program.launch.python_commands import program_words
 from unhang.program.launch.shell.partly_known_text import is_known
@@ -20,7 +20,6 @@ from unhang.program.launch.slurm_scripts import follow_sbatch
 from unhang.sentences import Text, say
 
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh", "ash"})
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _TYPED = Source("command")
 
 
@@ -120,7 +119,7 @@ def _is_shell(name: str, text: str) -> bool:
 
 def _assigned(state: ShellState, words: list[str], source: Source | None) -> list[str]:
     """Words before the command set variables: ``A=b torchrun …``."""
-    while words and (found := _ASSIGNMENT.fullmatch(words[0])):
+    while words and (found := ASSIGNMENT.fullmatch(words[0])):
         state.assign(found[1], found[2], source or _TYPED, export=True)
         words = words[1:]
     return words

@@ -83,17 +83,19 @@ def export_words(frame: ScriptFrame, words: list[str], source: Source) -> bool |
 
 
 def _read(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
-    """``read -r a b <<< "x y"``, ``IFS=, read -ra LIST``, ``mapfile``."""
-    names = [word for word in words if _NAME.fullmatch(word)]
+    """``read -r a b <<< "x y"``, ``IFS=, read -ra LIST``; each takes one line."""
+    names = [word for word in words if _NAME.fullmatch(word)] or ["REPLY"]
     if frame.stdin is None or not is_known(frame.stdin):
         return _unknown_variables(frame, names, source)
-    held, line = frame.state.value("IFS"), frame.stdin.partition("\n")[0]
+    if not frame.stdin:
+        return False
+    line, _, frame.stdin = frame.stdin.partition("\n")
+    held = frame.state.value("IFS")
     apart = held if isinstance(held, str) and len(held) == 1 else None
     if any(re.fullmatch(r"-\w*a", word) for word in words):
-        frame.state.assign(names[0] if names else "REPLY", line.split(apart), source)
+        frame.state.assign(names[0], line.split(apart), source)
         return True
-    told = line.split(apart, len(names) - 1)
-    for name, value in zip_longest(names, told, fillvalue=""):
+    for name, value in zip_longest(names, line.split(apart, len(names) - 1), fillvalue=""):
         frame.state.assign(name, value, source)
     return True
 

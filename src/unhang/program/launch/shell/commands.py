@@ -106,15 +106,16 @@ def run_command(frame: ScriptFrame, node: Any, redirects: Sequence[Any] = ()) ->
     rest = [child for child in parts if child.type not in _OF_ITS_OWN]
     words = [word for child in rest for word in expand_words(frame, child)] + _behind_redirects(frame, files)
     before, stdin = dict(frame.state.variables), frame.stdin
-    for child in parts:
-        if child.type == "herestring_redirect":
-            frame.stdin = expand_text(frame, child.named_children[0]) + "\n"
+    told = next((child for child in parts if child.type == "herestring_redirect"), None)
+    if told is not None:
+        frame.stdin = expand_text(frame, told.named_children[0]) + "\n"
     for one in given:
         assign(frame, one, export=bool(words))
     if not words:
         return True
     status = _called(frame, words, frame.source(rest[0]) if rest else frame.source(node))
-    frame.stdin = stdin
+    if told is not None:
+        frame.stdin = stdin
     for one in given:  # `A=1 read B` leaves B
         name = frame.text(one.child_by_field_name("name"))
         frame.state.variables.pop(name, None)
