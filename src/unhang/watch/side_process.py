@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -33,22 +33,24 @@ SAMPLE_AGAIN_S = 5.0
 class SideProcess:
     """One that is started once for a run and ended with it; nothing where it cannot be started, or has ended."""
 
-    def __init__(self, words: Sequence[str], log: Path, *, last_s: float) -> None:
+    def __init__(
+        self, words: Sequence[str], log: Path, *, last_s: float = 0.0, environment: Mapping[str, str] | None = None
+    ) -> None:
         """``log``: where its troubles go; ``last_s``: so long it may take to end by itself."""
         self._process: subprocess.Popen[bytes] | None = None
         self._last_s = last_s
         with suppress(OSError), private_files.open_log(log) as file:
-            self._process = _popen(words, subprocess.DEVNULL, file, file)
+            self._process = _popen(words, subprocess.DEVNULL, file, file, environment)
 
-    def reap(self) -> None:
-        """It may have ended by itself."""
+    def reap(self) -> bool:
+        """It may have ended by itself. Whether it runs."""
         if self._process is not None and self._process.poll() is not None:
             self._process = None
+        return self._process is not None
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""
-        self.reap()
-        if self._process is not None:
+        if self.reap() and self._process is not None:
             self._process.send_signal(number)
 
     def end(self) -> None:
@@ -154,8 +156,15 @@ def _wait(process: subprocess.Popen[bytes], limit_s: float) -> None:
         time.sleep(0.01)
 
 
-def _popen(words: Sequence[str], stdin: int, out: int | IO[bytes], err: int | IO[bytes]) -> subprocess.Popen[bytes]:
+def _popen(
+    words: Sequence[str],
+    stdin: int,
+    out: int | IO[bytes],
+    err: int | IO[bytes],
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
     """Away from the folder of the job, where a module of the user's could take the place of one of ours."""
+    command = [sys.executable, "-m", *words]
     return subprocess.Popen(
-        [sys.executable, "-m", *words], stdin=stdin, stdout=out, stderr=err, cwd="/", start_new_session=True
+        command, stdin=stdin, stdout=out, stderr=err, cwd="/", start_new_session=True, env=environment
     )

@@ -212,7 +212,9 @@ def test_a_carrier_that_hangs_is_started_again_and_holds_nobody_up(
     two.until(two.met)
     running = two.every[1].cluster._process._running
     assert running is not None
-    os.kill(running.pid, signal.SIGSTOP)
+    assert running._process is not None
+    pid = running._process.pid
+    os.kill(pid, signal.SIGSTOP)
 
     ticks = 0
 
@@ -225,7 +227,7 @@ def test_a_carrier_that_hangs_is_started_again_and_holds_nobody_up(
     two.until(again)
     assert ticks > 3  # it did not wait for it
     with suppress(ProcessLookupError):
-        os.kill(running.pid, 0)
+        os.kill(pid, 0)
         pytest.fail("the old one is still there")
 
 

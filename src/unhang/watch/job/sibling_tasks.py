@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from unhang.watch.process_state.proc_processes import stat_fields
+from unhang.watch.process_state.proc_processes import read_environment, stat_fields
 
 PROC = Path("/proc")
 _MPI = (  # (task on this machine, tasks on this machine, tasks in all)
@@ -79,19 +79,11 @@ def _common_ancestor(variable: str, proc: Path) -> str:
     """The nearest ancestor that is not itself such a task: what started all of them. Its pid and start time."""
     pid = os.getppid()
     for _ in range(64):
-        if pid <= 1 or not _has(pid, variable, proc):
+        if pid <= 1 or variable not in (read_environment(pid, proc=proc) or {}):
             break
         pid = int(stat_fields(pid, proc=proc)[1])
     fields = stat_fields(pid, proc=proc)
     return f"{pid}.{fields[19] if len(fields) > 19 else 0}"
-
-
-def _has(pid: int, variable: str, proc: Path) -> bool:
-    try:
-        words = (proc / str(pid) / "environ").read_bytes().split(b"\0")
-    except OSError:
-        return False  # another user's: a daemon
-    return any(word.startswith(variable.encode() + b"=") for word in words)
 
 
 def _namespace() -> str:

@@ -27,6 +27,7 @@ from unhang.watch import private_files
 from unhang.watch.forked_child import ForkedChild
 from unhang.watch.job.job_ranks import JobRanks
 from unhang.watch.launch.job_environment import RECORDS_VARIABLE, RUN_FOLDER_VARIABLE, STARTUP_FOLDER
+from unhang.watch.process_state.proc_processes import read_environment, text_of
 from unhang.watch.run_folder import RunFolder
 from unhang.wire.documents.run_plan import RunPlan
 from unhang.wire.documents.run_settings import GpuDescription, NodeDescription, RunSettings, SettingsFile
@@ -118,7 +119,7 @@ def collect_settings(plan: RunPlan, ranks: Mapping[int, int], world_size: int | 
     settings, versions, cards = here.found(JobEnvironment), here.found(Versions), here.found(Cards)
     driver, configuration, launch = here.found(NvidiaDriver), here.found(Configuration), here.found(Launch)
     if first is not None and not (launch and _is_python(launch.program)):  # a script of the user's starts the program
-        words = _words_of(first)
+        words = tuple(text_of(PROC / str(first) / "cmdline").split("\0")[:-1])
         found = dict(configuration_check.collect(machine, PlannedJob(words)))
         configuration, launch = found[Configuration].found, found[Launch].found
     set_here = {name: setting.value for name, setting in settings.in_force.items()} if settings else environment
@@ -144,19 +145,9 @@ def _is_python(program: str) -> bool:
 
 def _environment_of(pid: int) -> dict[str, str]:
     """What a process was started with; empty where it is gone or may not be read."""
-    with suppress(OSError):
-        parts = (PROC / str(pid) / "environ").read_bytes().decode("utf-8", "replace").split("\0")
-        found = dict(part.split("=", 1) for part in parts if "=" in part)
-        own = [part for part in found.get("PYTHONPATH", "").split(os.pathsep) if part and part != str(STARTUP_FOLDER)]
-        return {**found, "PYTHONPATH": os.pathsep.join(own)} if found else {}
-    return {}
-
-
-def _words_of(pid: int) -> tuple[str, ...]:
-    """A process's command line; empty where it is gone."""
-    with suppress(OSError):
-        return tuple((PROC / str(pid) / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")[:-1])
-    return ()
+    found = read_environment(pid) or {}
+    own = [part for part in found.get("PYTHONPATH", "").split(os.pathsep) if part and part != str(STARTUP_FOLDER)]
+    return {**found, "PYTHONPATH": os.pathsep.join(own)} if found else {}
 
 
 def _environment(found: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -208,10 +199,8 @@ def _versions(installed: Mapping[str, str], rank: int | None) -> dict[str, str]:
 
 
 def _site_of(pid: int) -> Path | None:
-    with suppress(OSError):
-        found = _SITE.search((PROC / str(pid) / "maps").read_text(errors="replace"))
-        return Path(found[1]) if found else None
-    return None
+    found = _SITE.search(text_of(PROC / str(pid) / "maps"))
+    return Path(found[1]) if found else None
 
 
 def _driver(driver: Any) -> dict[str, str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from unhang.watch.machine.counters import Counters, KernelPaths, read_small_file
+from unhang.watch.process_state.proc_processes import read_environment
 
 MUCH_CPUS = 0.25
 """So many processors in use are worth a line."""
@@ -151,10 +152,7 @@ def _tree(seen: Mapping[int, ProcessTimes], roots: set[int]) -> set[int]:
 
 def belongs_to_job(pid: int, records: Path, *, proc: Path = Path("/proc")) -> bool:
     """A process that lost its parent still belongs to the job whose records its environment names."""
-    with suppress(OSError):
-        environment = (proc / str(pid) / "environ").read_bytes().split(b"\0")
-        return f"UNHANG_RUN={records}".encode() in environment
-    return False
+    return (read_environment(pid, proc=proc) or {}).get("UNHANG_RUN") == str(records)
 
 
 _TOTAL = re.compile(r"^(some|full) .*\btotal=(\d+)", re.MULTILINE)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PROC = Path("/proc")
-ENVIRONMENT_BYTES = 1 << 20
+ENVIRONMENT_BYTES = 4 << 20
 MAPS_BYTES = 8 << 20
 _PYTHONS = ("python", "pypy")
 _GROUP_THREADS = ("pt_gloo", "gloo_", "pt_nccl", "nccl")
