@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,6 +63,12 @@ def rank_ranges(ranks: Iterable[int]) -> str:
             parts.extend(str(rank) for rank in ordered[start : stop + 1])
         start = stop + 1
     return ", ".join(parts)
+
+
+def first_names(names: Sequence[str], most: int) -> str:
+    """The first ``most`` of ``names``, and how many more: ``h1, h2 (+6)``."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" (+{more})" if more > 0 else "")
 
 
 def fill_template(template: str, values: Mapping[str, Any]) -> str:

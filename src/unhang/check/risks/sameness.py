@@ -17,6 +17,7 @@ from unhang.check.sameness.sameness import (
 )
 from unhang.findings import Cause, Evidence, Grade, Severity, Source
 from unhang.host.inspection_result import NodeInspection
+from unhang.sentences import first_names
 
 ROWS = RiskRows("sameness")
 PLACES_TOLD = 4
@@ -82,7 +83,7 @@ def same_nodes(situations: Sequence[NodeInspection]) -> Iterator[Answer]:
 
 
 def _names(difference: NodeDifference) -> Mapping[str, str]:
-    return {"name": difference.name, "places": few(difference.outliers)}
+    return {"name": difference.name, "places": first_names(difference.outliers, PLACES_TOLD)}
 
 
 def _seen(difference: NodeDifference) -> Mapping[str, Any]:
@@ -91,19 +92,13 @@ def _seen(difference: NodeDifference) -> Mapping[str, Any]:
     return {
         "nodes": difference.outliers,
         "because": tuple(
-            ROWS.words("value-on-places", value=value or ROWS.words("nothing"), places=few(places))
+            ROWS.words("value-on-places", value=value or ROWS.words("nothing"), places=first_names(places, PLACES_TOLD))
             for value, places in values
         ),
         "evidence": tuple(
             Evidence(Source(places[0]), f"{difference.name}: {value}") for value, places in difference.places.items()
         ),
     }
-
-
-def few(places: tuple[str, ...]) -> str:
-    """Names of places, the first four and how many more."""
-    more = len(places) - PLACES_TOLD
-    return ", ".join(places[:PLACES_TOLD]) + (f" (+{more})" if more > 0 else "")
 
 
 RISKS = asked_of_several("sameness", same_versions, same_files, same_environment, same_nodes)

@@ -15,7 +15,7 @@ from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.launch.shell.partly_known_text import UnknownPart, is_known
 from unhang.program.launch.shell.session import FollowSession, StartedCommand
 from unhang.program.launch.shell.state import INHERITED, ShellState, ShellVariable
-from unhang.sentences import say
+from unhang.sentences import first_names, say
 
 MAX_NOTES, MAX_OTHERS, MAX_NAMES = 12, 3, 4
 _WEIGHT = {"torchrun": 3, "accelerate": 3, "deepspeed": 3, "llamafactory": 3, "composer": 3, "tune": 3, "colossalai": 3}
@@ -125,8 +125,7 @@ def _unknown(session: FollowSession, texts: Iterable[tuple[str, str]]) -> Iterat
             named.setdefault(part, []).append(name)
     for part, names in named.items():
         once = list(dict.fromkeys(name for name in names if name not in ("", part.text)))
-        more = f" (+{len(once) - MAX_NAMES})" if len(once) > MAX_NAMES else ""
-        what = " ".join([*([", ".join(once[:MAX_NAMES]) + more] if once else []), part.text])
+        what = " ".join([*([first_names(once, MAX_NAMES)] if once else []), part.text])
         yield NotUnderstood(say("{what}: {because}", what=what, because=part.because), part.source)
 
 

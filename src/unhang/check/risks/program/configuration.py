@@ -14,7 +14,7 @@ from unhang.program.launch.launch import Launch
 from unhang.program.program_source import ProgramSource, UntakenBranch
 from unhang.program.settings.batch_requirements import batch_requirements
 from unhang.program.settings.job_values import JobValue, job_value, value_in_force, world_size_of
-from unhang.sentences import Text
+from unhang.sentences import Text, first_names
 
 ROWS = RiskRows("configuration")
 DEEPSPEED = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
@@ -237,15 +237,17 @@ def program_followed(here: NodeInspection) -> Iterator[Answer]:
 def _unread(program: ProgramSource) -> Iterator[NotChecked]:
     how = "unhang check -- CMD, from the folder and in the environment the job runs in"
     if program.absent:
-        yield ROWS.could_not("source", ROWS.words("absent", names=_named(program.absent)), how)
+        yield ROWS.could_not("source", ROWS.words("absent", names=first_names(program.absent, MAX_NAMED)), how)
     if program.libraries_absent:
-        yield ROWS.could_not("source", ROWS.words("libraries-absent", names=_named(program.libraries_absent)), how)
+        yield ROWS.could_not(
+            "source", ROWS.words("libraries-absent", names=first_names(program.libraries_absent, MAX_NAMED)), how
+        )
     if program.computed:
-        yield ROWS.could_not("source", ROWS.words("computed", names=_named(program.computed)))
+        yield ROWS.could_not("source", ROWS.words("computed", names=first_names(program.computed, MAX_NAMED)))
     if program.unreadable:
-        yield ROWS.could_not("source", ROWS.words("no-python", names=_named(program.unreadable)))
+        yield ROWS.could_not("source", ROWS.words("no-python", names=first_names(program.unreadable, MAX_NAMED)))
     if program.not_understood:
-        yield ROWS.could_not("source", ROWS.words("arguments", names=_named(program.not_understood)))
+        yield ROWS.could_not("source", ROWS.words("arguments", names=first_names(program.not_understood, MAX_NAMED)))
     if program.partly:
         yield ROWS.could_not("source", ROWS.words("too-many", count=len(program.files)))
 
@@ -253,12 +255,7 @@ def _unread(program: ProgramSource) -> Iterator[NotChecked]:
 def _why_untaken(branches: tuple[UntakenBranch, ...]) -> str:
     """The first reasons: the reader checks whether that is the launch that was meant."""
     why = dict.fromkeys(f"{name}={value} ({place})" for one in branches for name, value, place in one.settings)
-    return _named(tuple(why), MAX_BRANCHES)
-
-
-def _named(names: tuple[str, ...], most: int = MAX_NAMED) -> str:
-    rest = len(names) - most
-    return ", ".join(names[:most]) + (f" (+{rest})" if rest > 0 else "")
+    return first_names(tuple(why), MAX_BRANCHES)
 
 
 def program_batch_requirement(here: NodeInspection) -> Iterator[Answer]:
