@@ -18,9 +18,11 @@ from unhang.check.devices.devices import (
     XidHistory,
 )
 from unhang.check.devices.nvidia_smi import leading_integer, query_cards, query_health
+from unhang.check.environment.collect_environment import job_variables
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.knowledge.hardware.xid import find_xid
+from unhang.program.launch.command_words import parse_command
 from unhang.program.launch.planned_job import PlannedJob
 from unhang.sentences import Text, say
 
@@ -31,7 +33,7 @@ BUS = "/sys/bus/pci/devices"
 VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel", "0x1da3": "habana"}
 _DISPLAY, _ACCELERATOR = "0x03", "0x12"  # PCI classes: display controller, processing accelerator
 _COMPUTE = ("0x0302", "0x0380", "0x12")  # no monitor outlet
-_WORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_CARD_OPTIONS = {"accelerate": "gpu_ids", "deepspeed": "include"}
 _SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
 _LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
 MAX_XIDS = 1_000
@@ -71,38 +73,16 @@ def _pci_card(machine: Machine, name: str) -> PciCard | None:
 
 
 def _choice(machine: Machine, plan: PlannedJob) -> DeviceSelection:
-    told = {**machine.environment, **_of_command(plan)}
+    """By the environment of the job; ``deepspeed --include localhost:0,1`` names cards as well."""
+    told, launch = dict(job_variables(machine, plan)), parse_command(plan.command)
+    numbers = launch.options.get(_CARD_OPTIONS.get(launch.launcher, ""), "").rpartition(":")[2]
+    if re.fullmatch(r"\d+(,\d+)*", numbers):
+        told["CUDA_VISIBLE_DEVICES"] = numbers
     text = told.get("CUDA_VISIBLE_DEVICES")
     words = None if text is None else tuple(word.strip() for word in text.split(",") if word.strip())
     rank = next((told[name] for name in _LOCAL_RANKS if told.get(name)), "")
     scheduler = next((name for name in _SCHEDULERS if told.get(name)), "")
     return DeviceSelection(words, told.get("CUDA_DEVICE_ORDER", "FASTEST_FIRST"), leading_integer(rank), scheduler)
-
-
-def _of_command(plan: PlannedJob) -> dict[str, str]:
-    """``CUDA_VISIBLE_DEVICES=0,1 torchrun …``; DeepSpeed's ``--include localhost:0,1`` names cards as well."""
-    found: dict[str, str] = {}
-    words = plan.command[1:] if plan.command[:1] == ("env",) else plan.command
-    for word in words:
-        match = _WORD.fullmatch(word)
-        if match is None:
-            break
-        found[match[1]] = match[2]
-    for name, option in (("--gpu_ids", "accelerate"), ("--include", "deepspeed")):
-        value = _option(plan.command, name) if option in plan.command[:3] else ""
-        numbers = value.rpartition(":")[2]
-        if re.fullmatch(r"\d+(,\d+)*", numbers):
-            found["CUDA_VISIBLE_DEVICES"] = numbers
-    return found
-
-
-def _option(words: tuple[str, ...], name: str) -> str:
-    for at, word in enumerate(words):
-        if word == name and at + 1 < len(words):
-            return words[at + 1]
-        if word.startswith(f"{name}="):
-            return word.partition("=")[2]
-    return ""
 
 
 def _xids(machine: Machine) -> InspectionResult[XidHistory]:
