@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
 
-from unhang.findings import Source
 from unhang.knowledge import numbers
 from unhang.program.launch.shell.arithmetic import evaluate_arithmetic
 from unhang.program.launch.shell.conditions import evaluate_test
@@ -18,30 +17,30 @@ from unhang.program.launch.shell.partly_known_text import is_known, with_marks_e
 from unhang.program.launch.shell.session import ScriptFrame
 from unhang.sentences import say
 
-Builtin = Callable[[ScriptFrame, list[str], Source], bool | None]
+Builtin = Callable[[ScriptFrame, list[str]], bool | None]
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
-def _change_folder(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
+def _change_folder(frame: ScriptFrame, words: list[str]) -> bool | None:
     paths = [word for word in words if word not in ("-P", "-L", "--")]
     target = paths[0] if paths else str(frame.state.value("HOME") or "~")
     if target == "-":
-        frame.session.note(say("the folder before is not remembered (cd -)"), source)
+        frame.session.note(say("the folder before is not remembered (cd -)"), frame.at)
         return None
     if not is_known(target):
         written = frame.session.parts.as_written(target)
-        frame.session.note(say("which folder cd {path} leads to is not known", path=written), source)
+        frame.session.note(say("which folder cd {path} leads to is not known", path=written), frame.at)
         frame.state.folder = target
         return True
     place = frame.state.place(target)
     if frame.session.is_folder(place) is False and not frame.state.image and not frame.session.may_be_made(place):
-        _stay(frame, place, source)
+        _stay(frame, place)
         return None
     frame.state.folder = "" if place == "." else place
     return True
 
 
-def _stay(frame: ScriptFrame, place: str, source: Source) -> None:
+def _stay(frame: ScriptFrame, place: str) -> None:
     """The shell says that there is no such folder, and goes on where it is."""
     above = frame.session.find_folder_with(place)
     if above:
@@ -52,10 +51,10 @@ def _stay(frame: ScriptFrame, place: str, source: Source) -> None:
         )
     else:
         told = say("cd {path}: {path} is not there, and the shell stays in the folder it is in", path=place)
-    frame.session.note(told, source)
+    frame.session.note(told, frame.at)
 
 
-def _set(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:  # noqa: ARG001 - all are called alike
+def _set(frame: ScriptFrame, words: list[str]) -> bool | None:
     if "--" in words:
         frame.state.arguments = words[words.index("--") + 1 :]
     elif words and not words[0].startswith(("-", "+")):
@@ -63,123 +62,119 @@ def _set(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:  
     return True
 
 
-def _shift(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
+def _shift(frame: ScriptFrame, words: list[str]) -> bool | None:
     count = numbers.integer(words[0]) if words else 1
     if frame.state.arguments:
-        kept = [frame.unknown_variable("@", source)] if count is None else frame.state.arguments[count:]
+        kept = [frame.unknown_variable("@", frame.at)] if count is None else frame.state.arguments[count:]
         frame.state.arguments = kept
     return True
 
 
-def export_words(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
+def export_words(frame: ScriptFrame, words: list[str]) -> bool | None:
     """``export A=b C``."""
     for word in words:
         name, sign, value = word.partition("=")
         if sign and _NAME.fullmatch(name):
-            frame.state.assign(name, value, source, export=True)
+            frame.state.assign(name, value, frame.at, export=True)
         else:
             frame.state.export(name)
     return True
 
 
-def _read(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
+def _read(frame: ScriptFrame, words: list[str]) -> bool | None:
     """``read -r a b <<< "x y"``, ``IFS=, read -ra LIST``; each takes one line."""
     names = [word for word in words if _NAME.fullmatch(word)] or ["REPLY"]
     if frame.stdin is None or not is_known(frame.stdin):
-        return _unknown_variables(frame, names, source)
+        return _unknown_variables(frame, names)
     if not frame.stdin:
         return False
     line, _, frame.stdin = frame.stdin.partition("\n")
     held = frame.state.value("IFS")
     apart = held if isinstance(held, str) and len(held) == 1 else None
     if any(re.fullmatch(r"-\w*a", word) for word in words):
-        frame.state.assign(names[0], line.split(apart), source)
+        frame.state.assign(names[0], line.split(apart), frame.at)
         return True
     for name, value in zip_longest(names, line.split(apart, len(names) - 1), fillvalue=""):
-        frame.state.assign(name, value, source)
+        frame.state.assign(name, value, frame.at)
     return True
 
 
-def _options(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
+def _options(frame: ScriptFrame, words: list[str]) -> bool | None:
     """``getopts``: nothing is there where there are no arguments; the rest is left to running."""
-    return _unknown_variables(frame, [*words[1:2], "OPTARG", "OPTIND"], source) if frame.state.arguments else False
+    return _unknown_variables(frame, [*words[1:2], "OPTARG", "OPTIND"]) if frame.state.arguments else False
 
 
-def _lines(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
-    return _unknown_variables(frame, [word for word in words if _NAME.fullmatch(word)], source)
+def _lines(frame: ScriptFrame, words: list[str]) -> bool | None:
+    return _unknown_variables(frame, [word for word in words if _NAME.fullmatch(word)])
 
 
-def _unknown_variables(frame: ScriptFrame, names: Sequence[str], source: Source) -> bool | None:
+def _unknown_variables(frame: ScriptFrame, names: Sequence[str]) -> bool | None:
     for name in names:
-        frame.state.assign(name, frame.unknown_variable(name, source), source)
+        frame.state.assign(name, frame.unknown_variable(name, frame.at), frame.at)
     return None
 
 
 def _ending(how: str) -> Builtin:
-    def end(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:
+    def end(frame: ScriptFrame, words: list[str]) -> bool | None:
         frame.state.ended = how
         if how == "exit":
-            frame.session.exits.append(source)
+            frame.session.exits.append(frame.at)
         return with_marks_empty(words[0]) in ("", "0") if words else True
 
     return end
 
 
-def _test(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:  # noqa: ARG001
+def _test(frame: ScriptFrame, words: list[str]) -> bool | None:
     return evaluate_test(frame, words[:-1] if words[-1:] == ["]"] else words)
 
 
 def _status(status: bool | None, output: str | None = "") -> Builtin:
-    def done(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:  # noqa: ARG001
+    def done(frame: ScriptFrame, words: list[str]) -> bool | None:  # noqa: ARG001
         frame.say_output(output)
         return status
 
     return done
 
 
-def _printing(printed: Callable[[ScriptFrame, list[str]], str | None]) -> Builtin:
-    def print_it(frame: ScriptFrame, words: list[str], source: Source) -> bool | None:  # noqa: ARG001
-        frame.say_output(printed(frame, words))
-        return True
-
-    return print_it
-
-
-def _echo(frame: ScriptFrame, words: list[str]) -> str:  # noqa: ARG001
+def _echo(frame: ScriptFrame, words: list[str]) -> bool:
     end = "\n"
     while words and re.fullmatch(r"-[neE]+", words[0]):
         end = "" if "n" in words[0] else end
         words = words[1:]
-    return " ".join(words) + end
+    return frame.say_output(" ".join(words) + end)
 
 
-def _cat(frame: ScriptFrame, words: list[str]) -> str | None:
-    if not words:
-        return frame.stdin
-    texts = [frame.session.read(frame.state.place(word)) for word in words]
-    return None if None in texts else "".join(text or "" for text in texts)
+def _cat(frame: ScriptFrame, words: list[str]) -> bool:
+    for text in [frame.session.read(frame.state.place(word)) for word in words] or [frame.stdin]:
+        frame.say_output(text)
+    return True
 
 
-def _dirname(frame: ScriptFrame, words: list[str]) -> str | None:  # noqa: ARG001
-    return f"{posixpath.dirname(words[-1]) or '.'}\n" if words and is_known(words[-1]) else None
+def _pwd(frame: ScriptFrame, words: list[str]) -> bool:  # noqa: ARG001
+    return frame.say_output(f"{printed_folder(frame)}\n")
 
 
-def _basename(frame: ScriptFrame, words: list[str]) -> str | None:  # noqa: ARG001
+def _dirname(frame: ScriptFrame, words: list[str]) -> bool:
+    known = words and is_known(words[-1])
+    return frame.say_output(f"{posixpath.dirname(words[-1]) or '.'}\n" if known else None)
+
+
+def _basename(frame: ScriptFrame, words: list[str]) -> bool:
     if not words or not all(map(is_known, words)):
-        return None
+        return frame.say_output(None)
     name = posixpath.basename(words[0].rstrip("/"))
-    return f"{name.removesuffix(words[1]) if len(words) > 1 else name}\n"
+    return frame.say_output(f"{name.removesuffix(words[1]) if len(words) > 1 else name}\n")
 
 
-def _realpath(frame: ScriptFrame, words: list[str]) -> str | None:
+def _realpath(frame: ScriptFrame, words: list[str]) -> bool:
     paths = [word for word in words if not word.startswith("-")]
     known = len(paths) == 1 and is_known(paths[0])
-    return f"{frame.session.absolute(frame.state.place(paths[0]))}\n" if known else None
+    return frame.say_output(f"{frame.session.absolute(frame.state.place(paths[0]))}\n" if known else None)
 
 
-def _expr(frame: ScriptFrame, words: list[str]) -> str | None:
+def _expr(frame: ScriptFrame, words: list[str]) -> bool:
     number = evaluate_arithmetic(" ".join(words), frame.state) if all(map(is_known, words)) else None
-    return None if number is None else f"{number}\n"
+    return frame.say_output(None if number is None else f"{number}\n")
 
 
 _ASKED = ("command", "type", "which", "hash", "grep")
@@ -198,13 +193,13 @@ _BY_NAME: dict[str, Builtin] = {
     "false": _status(False),
     **dict.fromkeys(("test", "["), _test),
     **dict.fromkeys(_ASKED, _status(None, None)),
-    "echo": _printing(_echo),
-    "pwd": _printing(lambda frame, words: f"{printed_folder(frame)}\n"),  # noqa: ARG005
-    "cat": _printing(_cat),
-    "dirname": _printing(_dirname),
-    "basename": _printing(_basename),
-    **dict.fromkeys(("realpath", "readlink"), _printing(_realpath)),
-    "expr": _printing(_expr),
+    "echo": _echo,
+    "pwd": _pwd,
+    "cat": _cat,
+    "dirname": _dirname,
+    "basename": _basename,
+    **dict.fromkeys(("realpath", "readlink"), _realpath),
+    "expr": _expr,
 }
 
 

@@ -152,7 +152,8 @@ def _called(frame: ScriptFrame, words: list[str], source: Source) -> bool | None
         return _source(frame, words[1:], source)
     own = builtin(words)
     if own is not None:
-        return own(frame, words[1:], source)
+        frame.at = source
+        return own(frame, words[1:])
     frame.say_output(None)
     frame.session.touched.update(frame.state.place(word) for word in words[1:] if is_known(word) and word[:1] != "-")
     frame.session.commands.append(StartedCommand(tuple(words), frame.state.copy(), source, frame.stdin))

@@ -11,7 +11,7 @@ from unhang.findings import Source
 from unhang.host.machine import Machine
 from unhang.program.launch.launch import NotUnderstood
 from unhang.program.launch.shell.partly_known_text import UnknownParts, is_known, without_marks
-from unhang.program.launch.shell.state import ShellState
+from unhang.program.launch.shell.state import INHERITED, ShellState
 from unhang.sentences import Text, say
 
 MAX_STEPS, MAX_DEPTH = 20_000, 24
@@ -110,6 +110,8 @@ class ScriptFrame:
     """What is printed, None in it for what a program prints; None where nobody reads it."""
     line: int | None = None
     """Of the file, where the code is a text inside it."""
+    at: Source = INHERITED
+    """Of the command that is gone through."""
     assigning: str = ""
     """The variable whose new value is being read."""
 
@@ -131,10 +133,11 @@ class ScriptFrame:
         """A mark for what the variable ``name`` holds from ``source`` on."""
         return self.session.parts.mark(f"${name}", say("only running it tells"), source)
 
-    def say_output(self, text: str | None) -> None:
-        """Print ``text`` where output is read; None: something that only running tells."""
+    def say_output(self, text: str | None) -> bool:
+        """Print ``text`` where output is read; None: something that only running tells. It succeeds."""
         if self.output is not None:
             self.output.append(text)
+        return True
 
     def printed(self) -> str | None:
         """All of the output; None where a part of it is not known."""

@@ -241,7 +241,8 @@ def _declaration(frame: ScriptFrame, node: Any) -> bool | None:
         if child.type == "variable_assignment":
             assign(frame, child, export=export)
         elif export and child.type != "comment":
-            export_words(frame, expand_words(frame, child), frame.source(child))
+            frame.at = frame.source(child)
+            export_words(frame, expand_words(frame, child))
     return True
 
 
