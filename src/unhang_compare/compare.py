@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unhang.findings import NotChecked
+from unhang.findings import NotChecked, Where
 from unhang.sentences import say
 from unhang_compare import noise
-from unhang_compare.alignment import align_places
 from unhang_compare.changes import find_changes, find_version_changes
 from unhang_compare.comparison import (
     GREW,
@@ -29,8 +30,11 @@ from unhang_compare.comparison import (
 )
 from unhang_compare.comparison_side import TRACE, ComparisonSide
 from unhang_compare.conclusion import ConclusionInput, draw_conclusion
-from unhang_compare.rank_times import OWN, RankTimes
+from unhang_compare.rank_times import OWN, Activity, RankTimes
 from unhang_compare.time_growth import compare_parts, compare_rank, pool_ranks, step_times
+
+if TYPE_CHECKING:
+    from unhang_compare.rank_times import FloatColumn
 
 _LARGE_SHARE = 0.25
 """Of a step: a difference that somebody would want to hear of, however few samples there are."""
@@ -213,3 +217,36 @@ def _side(side: ComparisonSide) -> SideSummary:
     kept = [times for times in side.ranks if len(times.step_s)]
     ranks = tuple(sorted(times.rank for times in side.ranks if times.rank is not None))
     return SideSummary(side.name, ranks, step_times(pool_ranks(kept)) if kept else None)
+
+
+def align_places(before: RankTimes, after: RankTimes) -> tuple[RankTimes, RankTimes]:
+    """``before`` with the places of ``after``, as far as a place of the same function answers to only one.
+
+    A file that moved to another folder is the same file.
+    """
+    new = _by_function(after)
+    old = _by_function(before)
+    places: dict[Where, Where] = {}
+    for function, wheres in old.items():
+        there = new.get(function, set())
+        gone, come = wheres - there, there - wheres
+        if len(gone) == len(come) and there:
+            order = (sorted(side, key=lambda where: (where.line or 0, where.file)) for side in (gone, come))
+            places.update(zip(*order, strict=True))
+    if not places:
+        return before, after
+    spent: dict[Activity, FloatColumn] = {}
+    for activity, seconds in before.spent.items():
+        where = places.get(activity.where, activity.where) if activity.where is not None else None
+        moved = replace(activity, where=where)
+        spent[moved] = spent[moved] + seconds if moved in spent else seconds
+    return replace(before, spent=spent), after
+
+
+def _by_function(times: RankTimes) -> dict[tuple[str, str], set[Where]]:
+    found: dict[tuple[str, str], set[Where]] = defaultdict(set)
+    for activity in times.spent:
+        if activity.where is not None:
+            name = activity.where.file.replace("\\", "/").rpartition("/")[2]
+            found[name, activity.where.function].add(activity.where)
+    return found

@@ -26,7 +26,7 @@ from unhang.evidence.file_names import host_from_name, rank_from_name
 from unhang.evidence.flight_recorder import json_text, many_dumps, workers
 from unhang.evidence.flight_recorder import reading as recording_reading
 from unhang.evidence.flight_recorder.columns import SharedTables
-from unhang.evidence.flight_recorder.interning import intern_dumps
+from unhang.evidence.flight_recorder.many_dumps import intern_dumps
 from unhang.evidence.flight_recorder.reading import read_recorder_dump
 from unhang.evidence.format_detection import detect_format
 from unhang.evidence.inputs import read_evidence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unhang.watch.process_state.py_spy import same_place, without_our_thread
-from unhang_lab.launcher_exits import ProcessEnding, read_endings
+from unhang_lab.recorder import ProcessEnding, read_endings
 
 PY_SPY = """Process 41: /usr/bin/python3 -u train.py
 Python v3.11.7 (/usr/bin/python3.11)

@@ -23,7 +23,7 @@ from unhang.evidence.flight_recorder.dump_detection import looks_like_flight_rec
 from unhang.evidence.flight_recorder.many_dumps import read_recorder_dumps
 from unhang.evidence.flight_recorder.process_limits import limited_process, memory_limit_works
 from unhang.evidence.flight_recorder.reading import read_recorder_dump
-from unhang.evidence.flight_recorder.sandboxed_unpickle import read_sandboxed, unpickled
+from unhang.evidence.flight_recorder.workers import read_sandboxed, unpickled
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.items import RecorderDump, RecorderEntries
 from unhang.findings import Unread

@@ -16,8 +16,7 @@ from unhang.evidence.items import Signature
 from unhang.facts.model import AllJoinedStall, CallMismatch
 from unhang.findings import Status, Verdict
 from unhang.report.html.late_ranks import late_ranks
-from unhang.report.html.page import to_html, write_html
-from unhang.report.html.stuck_collectives import stuck_collectives
+from unhang.report.html.page import stuck_collectives, to_html, write_html
 from unhang.report.html.timeline import timelines
 from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor

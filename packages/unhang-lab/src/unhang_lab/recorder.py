@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -23,7 +24,6 @@ from unhang.watch.process_state.proc_processes import children_of, state_of
 from unhang.watch.sampling.bundle_files import write_manifest
 from unhang.wire.documents.bundle import BundleManifest, RankProcess
 from unhang_lab.job import LabRank, TorchrunJob, enqueued_by_group, max_enqueued, run_job
-from unhang_lab.launcher_exits import read_endings
 from unhang_lab.worker import BEAT_INTERVAL_S
 
 POLL_S = 0.1
@@ -343,3 +343,29 @@ def _torch_version() -> str:
     with suppress(importlib.metadata.PackageNotFoundError):
         return importlib.metadata.version("torch")
     return ""
+
+
+# As torch 2.13 says it first: "failed (exitcode: -9) local_rank: 1 (pid: 8127) of binary: /usr/bin/python3".
+_FIRST = re.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: \d+ \(pid: (?P<pid>\d+)\)")
+# In the table at the end: "  exitcode  : -15 (pid: 8108)  (SIGTERM)".
+_TABLE = re.compile(r"^\s+exitcode\s+: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)", re.MULTILINE)
+# To survivors: "Sending process 8108 closing signal SIGTERM".
+_CLOSED = re.compile(r"Sending process (?P<pid>\d+) closing signal SIG(?P<name>[A-Z]+)")
+_SIGTERM = -15
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessEnding:
+    """Exit code of one process (a signal is negative), and whether torchrun itself ended it."""
+
+    exit_code: int
+    by_launcher: bool
+
+
+def read_endings(launcher_log: str) -> dict[int, ProcessEnding]:
+    """Endings by process id."""
+    closed = {int(match["pid"]) for match in _CLOSED.finditer(launcher_log)}
+    codes = dict.fromkeys(closed, _SIGTERM)
+    for pattern in (_TABLE, _FIRST):
+        codes |= {int(match["pid"]): int(match["code"]) for match in pattern.finditer(launcher_log)}
+    return {pid: ProcessEnding(code, pid in closed) for pid, code in codes.items()}

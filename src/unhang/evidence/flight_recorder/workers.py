@@ -20,11 +20,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, cast
 
+from unhang.errors import DumpError
 from unhang.evidence.file_names import rank_from_name
 from unhang.evidence.flight_recorder.columns import SharedTables
-from unhang.evidence.flight_recorder.process_limits import cpu_seconds, disable_core_files, memory_limit_works
+from unhang.evidence.flight_recorder.json_text import looks_like_json, read_json
+from unhang.evidence.flight_recorder.nonstandard_pickle import check_root, read_nonstandard_pickle
+from unhang.evidence.flight_recorder.parsed_dump import ParsedDump
+from unhang.evidence.flight_recorder.process_limits import (
+    MEMORY_BYTES,
+    cpu_seconds,
+    disable_core_files,
+    limited_process,
+    memory_limit_works,
+)
 from unhang.evidence.flight_recorder.reading import FallbackReader, read_fallback, read_recorder_dump
-from unhang.evidence.flight_recorder.sandboxed_unpickle import read_sandboxed
+from unhang.evidence.flight_recorder.ring_window import dump_of_objects
 from unhang.evidence.found_files import FileIdentity
 from unhang.evidence.items import RecorderDump
 from unhang.findings import Source, Unread
@@ -189,3 +199,44 @@ def serve_requests(questions: BinaryIO, answers: BinaryIO, *, whole: bool) -> No
         body = pickle.dumps(items, protocol=pickle.HIGHEST_PROTOCOL)
         answers.write(len(body).to_bytes(8, "little") + body)
         answers.flush()
+
+
+def read_sandboxed(data: bytes, shared: SharedTables, *, whole: bool) -> ParsedDump:
+    """The dump ``data`` in any layout, within bounds that hold; in a process that may be lost.
+
+    Raises :class:`DumpError` when it is none, is refused, or needs more memory than any dump does.
+    """
+    with limited_process(len(data)):
+        try:
+            return _read(data, shared, whole=whole)
+        except (MemoryError, RecursionError):
+            raise DumpError(
+                f"refused: it unpacks to far more than a dump holds (at most {MEMORY_BYTES >> 20} MiB)"
+            ) from None
+
+
+def _read(data: bytes, shared: SharedTables, *, whole: bool) -> ParsedDump:
+    if looks_like_json(data):
+        return read_json(data, shared, whole=whole)
+    root = None if whole else unpickled(data)  # our own machine tells where each entry stands
+    if root is None:
+        return read_nonstandard_pickle(data, shared, whole=whole)  # torn, or refused with a reason
+    check_root(root)
+    return dump_of_objects(root, shared, whole=whole)
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    def find_class(self, module_name: str, global_name: str, /) -> Any:
+        raise pickle.UnpicklingError(f"asks for {module_name}.{global_name}")
+
+    def persistent_load(self, pid: Any, /) -> Any:
+        raise pickle.UnpicklingError(f"asks for an object outside of it, {type(pid).__name__}")
+
+
+def unpickled(data: bytes) -> Any:
+    """The plain value of the pickle ``data``; None when it is torn, asks for more, or needs too much memory."""
+    try:
+        # buffered: the unpickler then looks ahead instead of asking for each opcode
+        return _PlainUnpickler(io.BufferedReader(io.BytesIO(data)), fix_imports=False).load()
+    except Exception:  # noqa: BLE001 - a broken pickle may raise anything; our own machine then says what is wrong
+        return None

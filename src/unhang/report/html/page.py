@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -17,16 +18,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from unhang import __version__
-from unhang.facts.model import Facts
+from unhang.facts.model import CallMismatch, Facts
 from unhang.findings import Evidence, Finding, NotChecked, Verdict, Where
 from unhang.report import labels
 from unhang.report.html.cited_lines import CitedLines
 from unhang.report.html.embedding import data_block, policy_hash
-from unhang.report.html.late_ranks import late_ranks
-from unhang.report.html.page_words import SCRIPT_WORDS, WORDS
+from unhang.report.html.late_ranks import group_label, late_ranks
 from unhang.report.html.stack_groups import StackGroup, stack_groups
-from unhang.report.html.stuck_collectives import stuck_collectives
-from unhang.report.html.timeline import timelines
+from unhang.report.html.timeline import call_label, timelines
 from unhang.report.html.wait_graph import EMPTY, wait_graph
 from unhang.report.layout.sections import build_or_default
 from unhang.report.layout.source_lines import source_lines
@@ -36,7 +35,7 @@ from unhang.report.redaction.redact import Redactor
 from unhang.report.redaction.shown_paths import without_library_roots
 from unhang.report.text import consequence_line, evidence_folder, source_label
 from unhang.report.verdict_document import verdict_document
-from unhang.sentences import say
+from unhang.sentences import Text, say
 
 ASSETS = Path(__file__).parent
 NOBODY: frozenset[int] = frozenset()
@@ -200,3 +199,109 @@ def _evidence(item: Evidence, cited: CitedLines, folder: str, localizer: Localiz
         "rank": item.rank,
         "time": localizer.line(item.time) if item.time else "",
     }
+
+
+WORDS: Mapping[str, Text] = {
+    "skip": say("Skip to the verdict"),
+    "theme": say("Dark or light"),
+    "why": say("Why"),
+    "costs": say("Costs"),
+    "check": say("Check"),
+    "or": say("Or"),
+    "cause": say("cause"),
+    "certainty": say("certainty"),
+    "ranks": say("ranks"),
+    "node": say("node"),
+    "group": say("group"),
+    "phase": say("phase"),
+    "since": say("stalled since"),
+    "timeline": say("Who stands where"),
+    "timeline_note": say("Each row is a rank (or ranks that stand alike), each column a position in the group."),
+    "timeline_help": say("Arrow keys move, Home and End jump, Enter shows the stack of the row."),
+    "timeline_script": say("The timeline needs JavaScript; everything else on this page does not."),
+    "timeline_empty": say("No record of collectives was read."),
+    "process_group": say("Process group"),
+    "alike": say("Fold ranks that stand alike"),
+    "find_rank": say("Find rank"),
+    "done": say("finished"),
+    "pending": say("entered, not finished"),
+    "behind": say("entered behind an unfinished one"),
+    "never": say("never entered"),
+    "unknown": say("no word from the rank"),
+    "graph": say("Who waits for whom"),
+    "graph_empty": say("Nobody was seen waiting for another rank."),
+    "left_out": say("more not shown"),
+    "stacks": say("Stacks"),
+    "stacks_note": say(
+        "Ranks with equal Python frames stand together; innermost frame first; the user's own code is marked."
+    ),
+    "stacks_empty": say("No stacks were read."),
+    "frames_cut": say("more frames"),
+    "laggard": say("laggard"),
+    "thread": say("thread"),
+    "evidence": say("Evidence"),
+    "rank": say("rank"),
+    "cited": say("Cited lines"),
+    "followed": say("What followed from it"),
+    "others": say("Also found"),
+    "shown": say("What shows that the job is well"),
+    "differential": say("What it may be, by what known incidents that looked like this were"),
+    "settles": say("To settle it"),
+    "incidents": say("Known incidents that look like this"),
+    "ended": say("What ended it"),
+    "ruled_out": say("Ruled out"),
+    "not_checked": say("Could not be checked"),
+    "unread": say("Could not be read"),
+    "restart": say("Restart"),
+    "top": say("Back to the verdict"),
+}
+
+SCRIPT_WORDS: Mapping[str, Text] = {
+    "rank": say("rank"),
+    "ranks": say("ranks"),
+    "position": say("position"),
+    "done": say("finished"),
+    "pending": say("entered, not finished"),
+    "behind": say("entered behind an unfinished one"),
+    "never": say("never entered"),
+    "unknown": say("no word from the rank"),
+    "laggard": say("laggard"),
+    "stalled": say("stalled"),
+    "different": say("a different call"),
+}
+
+
+MAX_SHOWN = 8
+
+
+def stuck_collectives(facts: Facts, localizer: Localizer) -> list[str]:
+    """One sentence for each of the first disagreements and symmetric stalls."""
+    spoken = [localizer.line(localizer.say(_mismatch(facts, item, localizer))) for item in facts.mismatches[:MAX_SHOWN]]
+    for stall in facts.all_joined_stalls[:MAX_SHOWN]:
+        sentence = say(
+            "All of {ranks} joined {operation} at position {position} of {group}, and none finished it.",
+            ranks=labels.ranks_label(stall.ranks),
+            operation=stall.operation,
+            position=stall.position,
+            group=_group(facts, stall.group),
+        )
+        spoken.append(localizer.line(localizer.say(sentence)))
+    return spoken
+
+
+def _mismatch(facts: Facts, item: CallMismatch, localizer: Localizer) -> Text:
+    sides = sorted(item.calls.items(), key=lambda side: (len(side[1]), side[1]))
+    calls = "; ".join(
+        f"{localizer.say(labels.ranks_label(ranks))}: {call_label(signature)}" for signature, ranks in sides
+    )
+    return say(
+        "Different calls at position {position} of {group}: {calls}.",
+        position=item.position,
+        group=_group(facts, item.group),
+        calls=calls,
+    )
+
+
+def _group(facts: Facts, name: str) -> str:
+    group = facts.groups.get(name)
+    return name if group is None else group_label(group)
