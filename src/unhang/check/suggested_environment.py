@@ -38,16 +38,14 @@ def suggest_environment(
 
 
 def _form_of(here: NodeInspection) -> str:
-    launch, settings = here.found(Launch) or Launch(), here.found(JobEnvironment)
-    if settings is not None and settings.value("KUBERNETES_SERVICE_HOST"):
+    launch, settings = here.found(Launch) or Launch(), here.found(JobEnvironment) or JobEnvironment({})
+    if settings.value("KUBERNETES_SERVICE_HOST"):
         return "kubernetes"
     return next((name for name in (launch.outer, launch.launcher) if name in FORMS), "export")
 
 
 def _of_families(here: NodeInspection, unset: Sequence[str]) -> dict[str, str]:
-    settings = here.found(JobEnvironment)
-    if settings is None:
-        return {}
+    settings = here.found(JobEnvironment) or JobEnvironment({})
     return {
         name: setting.value
         for name, setting in sorted(settings.in_force.items())

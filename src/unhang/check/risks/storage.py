@@ -251,8 +251,7 @@ def storage_checkpoint(here: NodeInspection) -> Iterator[Answer]:
 
 
 def _limit_s(here: NodeInspection) -> float:
-    timers = here.found(Timers)
-    limits = timers.of("collective", "later steps", "first steps") if timers is not None else ()
+    limits = (here.found(Timers) or Timers()).of("collective", "later steps", "first steps")
     return limits[0].seconds if limits else DEFAULT_LIMIT_S
 
 

@@ -29,8 +29,8 @@ _TRUE = ("y", "yes", "1", "t", "true")
 
 def limit_far_away(here: NodeInspection) -> Iterator[Answer]:
     """A limit of days was set so that long work does not end the job; no real stall is ended either, nor dumped."""
-    timers = here.found(Timers)
-    for timer in timers.of("collective", "first steps", "later steps") if timers is not None else ():
+    timers = here.found(Timers) or Timers()
+    for timer in timers.of("collective", "first steps", "later steps"):
         if timer.seconds < FAR_S or timer.evidence is None:
             continue
         values = {"name": timer.name, "days": timer.seconds / DAY_S, "years": timer.seconds / YEAR_S}
@@ -40,9 +40,7 @@ def limit_far_away(here: NodeInspection) -> Iterator[Answer]:
 
 def limit_of_subgroups(here: NodeInspection) -> Iterator[Answer]:
     """``new_group``, a device mesh and a split get the default of their class, not the limit of the first group."""
-    timers = here.found(Timers)
-    if timers is None:
-        return
+    timers = here.found(Timers) or Timers()
     raised = next((t for t in timers.of("collective") if t.evidence is not None and t.seconds > GROUP_DEFAULT_S), None)
     if raised is None or raised.evidence is None:
         return
@@ -57,9 +55,9 @@ def limit_of_subgroups(here: NodeInspection) -> Iterator[Answer]:
 
 def limit_not_in_force(here: NodeInspection) -> Iterator[Answer]:
     """Whoever makes the first group sets its limit: the Trainer before DeepSpeed, the program before the Trainer."""
-    timers = here.found(Timers)
-    limits = timers.of("collective", "first steps") if timers is not None else ()
-    for timer in timers.ignored if timers is not None and limits else ():
+    timers = here.found(Timers) or Timers()
+    limits = timers.of("collective", "first steps")
+    for timer in timers.ignored if limits else ():
         if timer.evidence is not None:
             yield _not_in_force(timer, limits[0])
 

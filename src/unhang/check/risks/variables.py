@@ -67,9 +67,7 @@ class Judged:
 
 def judged(here: NodeInspection) -> Iterator[Judged]:
     """Every variable that is set and that a row knows, by name."""
-    settings, versions = here.found(JobEnvironment), here.found(Versions) or Versions({})
-    if settings is None:
-        return
+    settings, versions = here.found(JobEnvironment) or JobEnvironment({}), here.found(Versions) or Versions({})
     rewritten = versions.nccl2(settings)
     for name, setting in sorted(settings.in_force.items()):
         row = variable(name)
@@ -168,13 +166,12 @@ def variable_dead(here: NodeInspection) -> Iterator[Answer]:
 
     A program may read such a name itself (``int(os.environ["NCCL_TIMEOUT"])``): taken out, it would break.
     """
-    program = here.found(ProgramSource)
-    looked = program is not None and not program.partly
-    because = () if looked else (ROWS.words("program-not-looked-at"),)
+    program = here.found(ProgramSource) or ProgramSource(partly=True)
+    because = (ROWS.words("program-not-looked-at"),) if program.partly else ()
     for one in judged(here):
         if one.standing not in (VariableSupport.NOBODY, VariableSupport.GONE, VariableSupport.NOT_YET):
             continue
-        read = first_read(program, one.name) if program is not None else None
+        read = first_read(program, one.name)
         if read is not None:
             yield ROWS.fine("dead", name=read.name, place=f"{read.path}:{read.line}")
             continue

@@ -43,12 +43,12 @@ class JobValue:
 
 def job_values(here: NodeInspection, *names: str, kind: str = "") -> Iterator[JobValue]:
     """Every place that sets one of ``names`` (dotted in files), the command first; files of ``kind`` only, if given."""
-    launch, configuration = here.found(Launch), here.found(Configuration)
+    launch, configuration = here.found(Launch) or Launch(), here.found(Configuration) or Configuration()
     for name in names:
-        if launch is not None and not kind and name in launch.arguments:
+        if not kind and name in launch.arguments:
             text = launch.arguments[name]
             yield JobValue(name, text, Evidence(Source("command"), f"--{name} {text}"))
-    for file in configuration.files if configuration is not None else ():
+    for file in configuration.files:
         for name in names:
             value = None if kind and file.kind != kind else file.get(name)
             if value is not None:
@@ -62,8 +62,8 @@ def job_value(here: NodeInspection, *names: str, kind: str = "") -> JobValue | N
 
 def value_in_force(here: NodeInspection, name: str) -> JobValue | None:
     """What the command or a file sets, else what the program's source says holds where nobody does."""
-    told, program = job_value(here, name), here.found(ProgramSource)
-    if told is not None or program is None or name not in program.defaults:
+    told, program = job_value(here, name), here.found(ProgramSource) or ProgramSource()
+    if told is not None or name not in program.defaults:
         return told
     value, place = program.defaults[name]
     path, _, line = place.rpartition(":")
@@ -72,5 +72,4 @@ def value_in_force(here: NodeInspection, name: str) -> JobValue | None:
 
 def world_size_of(here: NodeInspection) -> int | None:
     """Processes the command would start on all nodes; None when it does not say."""
-    launch = here.found(Launch)
-    return None if launch is None else launch.world_size
+    return (here.found(Launch) or Launch()).world_size

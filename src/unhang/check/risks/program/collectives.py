@@ -40,12 +40,9 @@ def paths_of(here: NodeInspection) -> ProgramPaths | None:
 
 def _spreads_model(here: NodeInspection) -> bool:
     """Whether command or configuration spread the parameters of the model over ranks."""
-    launch, configuration = here.found(Launch), here.found(Configuration)
-    files = configuration.files if configuration is not None else ()
+    launch, files = here.found(Launch) or Launch(), (here.found(Configuration) or Configuration()).files
     kinds = {str(file.get("distributed_type", "")).upper() for file in files}
-    by_command = launch is not None and bool(
-        {"fsdp", "deepspeed"} & launch.arguments.keys() or launch.launcher == "deepspeed"
-    )
+    by_command = bool({"fsdp", "deepspeed"} & launch.arguments.keys()) or launch.launcher == "deepspeed"
     return by_command or bool(kinds & {"FSDP", "DEEPSPEED"}) or any(file.kind == "deepspeed" for file in files)
 
 
@@ -141,8 +138,7 @@ def _needs_sharding(one: PathDivergence) -> bool:
 
 def program_rank_given(here: NodeInspection) -> Iterator[Answer]:
     """``init_process_group(rank=local_rank)`` on several nodes: some ranks are claimed twice, the others never come."""
-    program, launch = here.found(ProgramSource), here.found(Launch)
-    nodes = nodes_of(here) or (launch.nodes if launch is not None else None)
+    program, nodes = here.found(ProgramSource), nodes_of(here) or (here.found(Launch) or Launch()).nodes
     paths = paths_of(here) if nodes is not None and nodes > 1 else None
     if program is None or paths is None:
         return
@@ -210,8 +206,7 @@ def _stages(here: NodeInspection) -> Iterator[int]:
     stage = job_value(here, "zero_optimization.stage", "deepspeed_config.zero_stage")
     if stage is not None and stage.whole is not None:
         yield stage.whole
-    launch = here.found(Launch)
-    for name, value in launch.arguments.items() if launch is not None else ():
+    for name, value in (here.found(Launch) or Launch()).arguments.items():
         words = name.replace("-", "_").split("_")
         if words[-1] == "stage" and OF_DEEPSPEED.intersection(words) and str(value).isdecimal():
             yield int(value)

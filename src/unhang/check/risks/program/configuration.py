@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 
-from unhang.check.environment.timers import Timers
+from unhang.check.environment.timers import Timer, Timers
 from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
 from unhang.findings import Evidence, NotChecked, PassedCheck, Source, Where
 from unhang.host.inspection_result import NodeInspection
@@ -134,8 +134,7 @@ def grpo_generations(here: NodeInspection) -> Iterator[Answer]:
 def generation_time(here: NodeInspection) -> Iterator[Answer]:
     """Ranks that are done wait in a collective for the longest answer, which may take longer than their limit."""
     length = job_value(here, "max_completion_length", "max_new_tokens") or value_in_force(here, "max_completion_length")
-    engine, timers = value_in_force(here, "use_vllm"), here.found(Timers)
-    limits = timers.of("collective", "later steps") if timers is not None else ()
+    engine, limits = value_in_force(here, "use_vllm"), _limits(here)
     generates = job_value(here, "num_generations", "predict_with_generate")
     if length is None or length.whole is None or generates is None or not limits:
         return
@@ -159,6 +158,11 @@ def generation_time(here: NodeInspection) -> Iterator[Answer]:
     )
 
 
+def _limits(here: NodeInspection) -> Sequence[Timer]:
+    """Of collectives once the job trains, the shortest first."""
+    return (here.found(Timers) or Timers()).of("collective", "later steps")
+
+
 def dispatched_batches(here: NodeInspection) -> Iterator[Answer]:
     """Without ``even_batches`` one rank may get a batch more, and waits in a collective that the others never enter."""
     even = job_value(here, "even_batches", "accelerator_config.even_batches", "dataloader_config.even_batches")
@@ -168,8 +172,7 @@ def dispatched_batches(here: NodeInspection) -> Iterator[Answer]:
 
 def full_state_dict(here: NodeInspection) -> Iterator[Answer]:
     """Rank 0 gathers and writes the whole model while the others wait: some 10 billion parameters take long."""
-    timers = here.found(Timers)
-    limits = timers.of("collective", "later steps") if timers is not None else ()
+    limits = _limits(here)
     limit_s = limits[0].seconds if limits else DEFAULT_LIMIT_S
     if limit_s > LONG_S:
         return
@@ -186,8 +189,8 @@ def full_state_dict(here: NodeInspection) -> Iterator[Answer]:
 
 def launch_followed(here: NodeInspection) -> Iterator[Answer]:
     """What scripts, wrappers and launchers decide only when they run may set a limit, a variable, another program."""
-    launch = here.found(Launch)
-    if launch is None or not launch.program:
+    launch = here.found(Launch) or Launch()
+    if not launch.program:
         return
     followed = launch.followed
     for one in followed.not_understood:

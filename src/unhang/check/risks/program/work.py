@@ -26,7 +26,7 @@ from unhang.program.patterns.unsorted_listings import unsorted_listings
 from unhang.program.program_source import ProgramSource
 from unhang.program.rank_dependence.data_loading_code import skipped_rows
 from unhang.program.rank_dependence.unseeded_splits import unseeded_splits
-from unhang.program.settings.job_values import job_values, world_size_of
+from unhang.program.settings.job_values import job_values
 from unhang.program.syntax.definitions import SourceLine
 from unhang.program.syntax.syntax_tree import ParsedFile, call_name, dotted, own_nodes, parse_file
 from unhang.sentences import Text
@@ -51,20 +51,14 @@ def program_listing(here: NodeInspection) -> Iterator[Answer]:
 
 def program_skipped_rows(here: NodeInspection) -> Iterator[Answer]:
     """Broken rows are not spread evenly: the rank with the fewest batches leaves the loop first, and others wait."""
-    program = here.found(ProgramSource)
-    if program is None or any("even_batches(" in source.text for source in program.files):
+    program, ranks = here.found(ProgramSource) or ProgramSource(), (here.found(Launch) or Launch()).processes
+    if any("even_batches(" in source.text for source in program.files):
         return
     for one in (found for source in program.files for found in skipped_rows(source)):
         at, dealt = (SourceLine(one.path, line, one.function, "") for line in (one.line, one.dealt_line))
         values = {"function": one.function, "dealt": one.dealt_line, "line": one.line}
         parts = {**about(program, at), "evidence": tuple(quoted(program, (dealt, at)))}
-        yield ROWS.risk("skipped-rows", {**values, "ranks": _processes(here) or "N"}, **parts)
-
-
-def _processes(here: NodeInspection) -> int | None:
-    """Ranks that share a machine; all of the job where the launch does not say."""
-    launch = here.found(Launch)
-    return (launch.processes if launch is not None else None) or world_size_of(here)
+        yield ROWS.risk("skipped-rows", {**values, "ranks": ranks or "N"}, **parts)
 
 
 def program_split(here: NodeInspection) -> Iterator[Answer]:
@@ -239,7 +233,7 @@ def _data_loader(here: NodeInspection, loader: LoaderInSource, parts: dict[str, 
         return
     if not loader.arguments.get("timeout") and "timeout" not in loader.names:
         yield ROWS.risk("no-timeout", **parts)
-    cores, processes = here.found(Cores), _processes(here)
+    cores, processes = here.found(Cores), (here.found(Launch) or Launch()).processes
     if cores is not None and processes and workers * processes > 2 * cores.count:
         values = {"workers": workers, "processes": processes, "all": workers * processes, "cores": cores.count}
         yield ROWS.risk("many-workers", {**values, "fits": max(1, cores.count // processes)}, **parts)
