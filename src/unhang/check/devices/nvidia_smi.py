@@ -11,14 +11,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TypeVar
 
 from unhang.check.devices.devices import Card, CardHealth, CardProcess, Cards, DriverFailure
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import CommandOutput, Machine
 from unhang.sentences import say
 
-Found = TypeVar("Found")
 MAX_CARDS = 64
 """Of one machine; a longer list is no answer of nvidia-smi's."""
 CSV = "--format=csv,noheader,nounits"

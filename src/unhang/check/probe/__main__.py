@@ -31,7 +31,7 @@ def main() -> int:
         return _refused(f"PyTorch cannot be imported here ({error})")
     if not dist.is_available():
         return _refused("this PyTorch was built without torch.distributed")
-    from unhang.check.probe.probe_process import run
+    from unhang.check.probe.probe import run
 
     try:
         return run(chosen)
