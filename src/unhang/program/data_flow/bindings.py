@@ -24,7 +24,7 @@ from unhang.program.data_flow.value_origins import (
     either_value,
 )
 from unhang.program.syntax.definitions import FunctionDefinition
-from unhang.program.syntax.syntax_tree import call_name
+from unhang.program.syntax.syntax_tree import call_name, parameters_of
 
 _ONE_HOLDS = {"reduce", "scatter", "gather_object", "scatter_object_list", "reduce_scatter", "reduce_scatter_tensor"}
 
@@ -41,9 +41,8 @@ class NameBindings:
 
     def bind_parameters(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         """What callers give, what names say, and which parameter is a batch."""
-        every = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
         batch = batch_parameters(self.here, self.calls)
-        for one in every:
+        for one, _ in parameters_of(node).values():
             told = self.values.known.parameters.get((self.here, one.arg))
             named = self.values.of(ast.Name(id=one.arg, ctx=ast.Load())) if one.arg != "self" else PLAIN_VALUE
             kinds = (

@@ -27,7 +27,7 @@ from unhang.program.data_flow.library_vocabulary import (
 from unhang.program.data_flow.models import is_optional_input
 from unhang.program.data_flow.rank_names import rank_zero_key
 from unhang.program.data_flow.value_origins import GROUP_RANK, LOOP, NO_ORIGINS, RANK_ORIGINS, ValueOrigin
-from unhang.program.syntax.syntax_tree import call_name, expression_text
+from unhang.program.syntax.syntax_tree import call_name, expression_text, names_in
 
 _FLIPPED = {ast.NotEq: "==", ast.NotIn: "in", ast.IsNot: "is"}
 _SAME = {ast.Eq: "==", ast.In: "in", ast.Is: "is"}
@@ -129,8 +129,7 @@ def _setting_of(node: ast.expr) -> str:
     if not all(call_name(call) in STRUCTURE_QUESTIONS | {"getattr", "get", "len", "bool"} for call in calls):
         return ""
     asked = isinstance(node, ast.Call) and call_name(node) == "hasattr"
-    names = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
-    return "own" if asked or names == {"self"} else "given"
+    return "own" if asked or names_in(node) == {"self"} else "given"
 
 
 def _rank_test_result(operator: ast.cmpop, right: ast.expr, number: int | None) -> bool | None:

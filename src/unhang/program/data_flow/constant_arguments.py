@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 
 from unhang.program.syntax.assignments import assigned_values
 from unhang.program.syntax.call_graph import CallGraph
 from unhang.program.syntax.definitions import FunctionDefinition
 from unhang.program.syntax.evaluation import UNKNOWN, Evaluation
-from unhang.program.syntax.syntax_tree import Function, Scope, own_nodes, parse_expression
+from unhang.program.syntax.syntax_tree import Scope, names_in, own_nodes, parameters_of, parse_expression
 
 Constants = frozenset[tuple[str, object]]
 """Parameters of a function, with the constant each holds."""
@@ -31,7 +31,8 @@ def constant_arguments(
         asked = _deciding(target.node)
         if asked:
             open_ended = any(isinstance(one, ast.Starred) for one in node.args) or any(not w.arg for w in node.keywords)
-            defaults = {} if open_ended else dict(_defaults(target.node))
+            told = {} if open_ended else parameters_of(target.node)
+            defaults = {name: value for name, (_, value) in told.items() if value is not None}
             every = {**defaults, **given}
             handed = ((name, _handed(every[name], here)) for name in asked if name in every)
             found[target] = tuple(pair for pair in handed if pair[1] is not UNKNOWN)
@@ -57,7 +58,7 @@ def evaluate_test(text: str, constants: Constants) -> bool | None:
 
 def _handed(value: ast.expr, here: FunctionDefinition) -> object:
     if isinstance(value, ast.Name):
-        plain = value.id in _names_of_parameters(here.node) and not assigned_values(here.node, value.id)
+        plain = value.id in parameters_of(here.node) and not assigned_values(here.node, value.id)
         return value if plain else UNKNOWN
     held = _OfConstants({}).value(value)
     return tuple(held) if isinstance(held, list) else held
@@ -74,29 +75,12 @@ class _OfConstants(Evaluation):
 @lru_cache(maxsize=20_000)
 def _deciding(scope: Scope) -> frozenset[str]:
     """Parameters that a test asks for, or that are handed on, and that nothing else is assigned to."""
-    parameters = _names_of_parameters(scope)
+    parameters = parameters_of(scope).keys()
     found: set[str] = set()
     for node in own_nodes(scope) if parameters else ():
         if isinstance(node, ast.If | ast.IfExp | ast.While):
-            found |= {inner.id for inner in ast.walk(node.test) if isinstance(inner, ast.Name)}
+            found |= names_in(node.test)
         elif isinstance(node, ast.Call):
             given = (*node.args, *(word.value for word in node.keywords))
             found |= {one.id for one in given if isinstance(one, ast.Name)}
     return frozenset(name for name in found & parameters if not assigned_values(scope, name))
-
-
-@lru_cache(maxsize=20_000)
-def _names_of_parameters(scope: Scope) -> frozenset[str]:
-    if not isinstance(scope, Function):
-        return frozenset()
-    return frozenset(one.arg for one in (*scope.args.posonlyargs, *scope.args.args, *scope.args.kwonlyargs))
-
-
-def _defaults(scope: Scope) -> Iterator[tuple[str, ast.expr]]:
-    if not isinstance(scope, Function):
-        return
-    plain = (*scope.args.posonlyargs, *scope.args.args)
-    with_default = plain[len(plain) - len(scope.args.defaults) :]
-    yield from ((one.arg, value) for one, value in zip(with_default, scope.args.defaults, strict=True))
-    pairs = zip(scope.args.kwonlyargs, scope.args.kw_defaults, strict=True)
-    yield from ((one.arg, value) for one, value in pairs if value is not None)

@@ -34,7 +34,7 @@ from unhang.program.data_flow.function_steps import (
 )
 from unhang.program.paths.collective_traces import BREAK, NEXT, RAISE, RETURN, PathAssumptions
 from unhang.program.paths.divergent_paths import PathDivergence, ProgramPaths
-from unhang.program.paths.next_collective import NextCollective, ReachedCollective, paths_to_steps
+from unhang.program.paths.next_collective import ReachedCollective, paths_to_steps
 from unhang.program.rank_dependence.rank_branches import rank_branch_at
 from unhang.program.syntax.assignments import assigned_values
 from unhang.program.syntax.call_graph import CallGraph
@@ -59,7 +59,7 @@ class DivergenceSearch:
         self.ways, self.until, self.parts = ways, until, parts
         self.asked = _ASKED_OF_PARTS if parts else _ASKED
         self.traces = ways.traces
-        self.next = NextCollective(ways.reads, ways.launch, ways.traces)
+        self.next = ways.next
 
     def found(self) -> Iterator[PathDivergence]:
         """Every place, function by function."""
@@ -143,8 +143,7 @@ class DivergenceSearch:
     def _explained(
         self, one: FunctionDefinition, read: FunctionReading, leaf: TestTerm, yes: PathAssumptions, no: PathAssumptions
     ) -> PathDivergence | None:
-        for path in paths_to_steps(read.steps):
-            step = path[-1][0][path[-1][1]]
+        for step, path in paths_to_steps(read.steps):
             if not isinstance(step, BranchStep) or _asked(step, leaf.key, self.asked) is None:
                 continue
             here = (step,)

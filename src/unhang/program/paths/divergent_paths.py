@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from unhang.program.data_flow.function_steps import Block, CollectiveStep, FunctionReading
 from unhang.program.data_flow.program_flow import ProgramFlow
@@ -32,7 +33,7 @@ class PathDivergence:
     sure: bool
 
 
-@dataclass(slots=True)
+@dataclass
 class ProgramPaths:
     """What was found in one program: the values and steps of its functions, their paths and where they diverge."""
 
@@ -54,7 +55,12 @@ class ProgramPaths:
         """The steps of each function."""
         return self.flow.reads
 
+    @cached_property
+    def next(self) -> NextCollective:
+        """The collective that ranks meet next."""
+        return NextCollective(self.reads, self.launch, self.traces)
+
     def first(self, block: Block, here: FunctionDefinition, *, groups: bool) -> CollectiveStep | None:
         """The first collective that a block certainly meets, through calls too."""
-        met = NextCollective(self.reads, self.launch, self.traces).first(block, here, PathAssumptions(groups=groups))
+        met = self.next.first(block, here, PathAssumptions(groups=groups))
         return met.op if met is not None and met.certain else None

@@ -77,8 +77,7 @@ class NextCollective:
         for caller, line in callers:
             if caller not in self.launch:
                 continue
-            for outer in paths_to_steps(self.reads[caller].steps):
-                step = outer[-1][0][outer[-1][1]]
+            for step, outer in paths_to_steps(self.reads[caller].steps):
                 if isinstance(step, CallStep) and step.line == line:
                     return self.after(caller, outer, assumed.above(), deep - 1)
         return None
@@ -164,10 +163,12 @@ def _known_side(step: BranchStep, assumed: PathAssumptions) -> Block | None:
     return step.then if truth != negated else step.other
 
 
-def paths_to_steps(block: Block, above: tuple[tuple[Block, int], ...] = ()) -> Iterator[list[tuple[Block, int]]]:
-    """The way to every step: the blocks around it and its place in each, outermost first."""
+def paths_to_steps(
+    block: Block, above: tuple[tuple[Block, int], ...] = ()
+) -> Iterator[tuple[Step, list[tuple[Block, int]]]]:
+    """Every step, with the way to it: the blocks around it and its place in each, outermost first."""
     for at, step in enumerate(block):
         here = (*above, (block, at))
-        yield list(here)
+        yield step, list(here)
         for inner in inner_blocks(step):
             yield from paths_to_steps(inner, here)

@@ -27,8 +27,7 @@ def per_rank_groups(reads: Mapping[FunctionDefinition, FunctionReading]) -> Iter
         own = {op for op, _ in read.own_groups}
         for op, ranks in read.own_groups:
             yield PerRankGroup(op, ranks)
-        for path in paths_to_steps(read.steps):
-            step = path[-1][0][path[-1][1]]
+        for step, path in paths_to_steps(read.steps):
             if not isinstance(step, CollectiveStep) or step.name != "new_group" or step in own:
                 continue
             around = (block[at] for block, at in path[:-1])

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from unhang.program.data_flow.function_steps import ORDER, LoopStep, steps_of
 from unhang.program.paths.collective_traces import PathAssumptions
 from unhang.program.paths.divergent_paths import ProgramPaths
-from unhang.program.paths.next_collective import NextCollective
 from unhang.program.syntax.definitions import FunctionDefinition, SourceLine
-from unhang.program.syntax.syntax_tree import expression_text
+from unhang.program.syntax.syntax_tree import expression_text, names_in
 
 _MAX_CALLS = 6
 _CARRIES_NOTHING = {"barrier", "monitored_barrier", "wait_for_everyone"}
@@ -30,12 +29,11 @@ class SetIteration:
 
 def loops_in_set_order(ways: ProgramPaths) -> Iterator[SetIteration]:
     """Such loops of what the launch comes to."""
-    after = NextCollective(ways.reads, ways.launch, ways.traces)
     for one, read in ways.reads.items():
         for step in steps_of(read.steps):
             if not isinstance(step, LoopStep) or ORDER not in step.kinds:
                 continue
-            met = after.first(step.body, one, PathAssumptions())
+            met = ways.next.first(step.body, one, PathAssumptions())
             if met is not None and met.op.name not in _CARRIES_NOTHING:
                 chain = tuple(f.at(line, text) for f, line, text in met.chain)
                 loop = one.at(step.line, step.text)
@@ -45,8 +43,9 @@ def loops_in_set_order(ways: ProgramPaths) -> Iterator[SetIteration]:
 def _handed_over(ways: ProgramPaths, here: FunctionDefinition, over: ast.expr) -> Iterator[SourceLine]:
     """The calls that gave the set to the function of the loop."""
     for _ in range(_MAX_CALLS):
-        names = (inner.id for inner in ast.walk(over) if isinstance(inner, ast.Name))
-        found = next((given for name in names if (given := ways.flow.around.known.sets.get((here, name)))), None)
+        found = next(
+            (given for name in names_in(over) if (given := ways.flow.around.known.sets.get((here, name)))), None
+        )
         if found is None:
             return
         here, over = found

@@ -52,8 +52,7 @@ def work_before_waits(ways: ProgramPaths) -> Iterator[WorkBeforeWait]:
     """Downloads and copies of one rank, outside loops of steps too."""
     search = _Search(ways)
     for one, read in ways.reads.items():
-        for path in paths_to_steps(read.steps):
-            step = path[-1][0][path[-1][1]]
+        for step, path in paths_to_steps(read.steps):
             if not isinstance(step, BranchStep) or not any(
                 x.key in (RANK_ZERO, LOCAL_ZERO) for x in test_terms(step.test)
             ):

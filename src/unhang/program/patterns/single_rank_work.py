@@ -14,7 +14,7 @@ from unhang.program.rank_dependence.rank_branches import RankBranch, rank_branch
 from unhang.program.rank_dependence.rank_values import RankValues
 from unhang.program.rank_dependence.step_loops import step_loops
 from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition, SourceLine
-from unhang.program.syntax.syntax_tree import Loop, call_name, dotted, last_line, own_nodes
+from unhang.program.syntax.syntax_tree import Loop, call_name, dotted, last_line, names_in, own_nodes
 
 DATA, LOG, SAVE = "data", "log", "save"
 _LOG_CALLS = {"add_scalar", "add_scalars", "add_histogram", "add_image", "add_images", "add_figure", "log_metrics"}
@@ -227,10 +227,8 @@ def _calls_in(loop: Loop) -> Iterator[ast.Call]:
 
 def _calls_a_model(loop: ast.For | ast.AsyncFor) -> bool:
     """Something is computed from what the loop gives; a loop that only counts or prints is short."""
-    names = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
-    return any(names & {n.id for n in ast.walk(part) if isinstance(n, ast.Name)} for part in loop.body) and any(
-        True for _ in _calls_in(loop)
-    )
+    names = names_in(loop.target)
+    return any(names & names_in(part) for part in loop.body) and any(True for _ in _calls_in(loop))
 
 
 def _writes(call: ast.Call) -> str:

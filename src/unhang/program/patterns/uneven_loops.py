@@ -31,8 +31,7 @@ class UnevenLoop:
 def uneven_loops(ways: ProgramPaths) -> Iterator[UnevenLoop]:
     """Loops over a loader of an iterable data set, without an exit on a count that all ranks share."""
     for one, read in ways.reads.items():
-        for path in paths_to_steps(read.steps):
-            loop = path[-1][0][path[-1][1]]
+        for loop, path in paths_to_steps(read.steps):
             if not isinstance(loop, LoopStep) or loop.endless or any(_leaves(step) for step in steps_of(loop.body)):
                 continue
             if _is_joined(one, loop.line):

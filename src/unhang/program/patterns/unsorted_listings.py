@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from unhang.program.paths.divergent_paths import ProgramPaths
 from unhang.program.syntax.definitions import FunctionDefinition, SourceLine
-from unhang.program.syntax.syntax_tree import call_name, dotted, own_nodes
+from unhang.program.syntax.syntax_tree import call_name, dotted, names_in, own_nodes
 
 _LISTS = {"listdir", "walk", "scandir", "iglob", "glob", "rglob", "iterdir"}
 _ORDERS = {"sorted", "sort", "natsorted", "set", "frozenset", "argsort"}
@@ -54,11 +54,11 @@ def _used_here(one: FunctionDefinition, listed: ast.Call) -> SourceLine | None:
     """What is made of the listing goes into a data set in the same function, or is kept by one."""
     held = _made_of(one, listed)
     for node in own_nodes(one.node):
-        if isinstance(node, ast.Call) and _becomes_data(node) and held & _names(node):
+        if isinstance(node, ast.Call) and _becomes_data(node) and held & names_in(node):
             return one.at(node.lineno, dotted(node.func))
         if isinstance(node, ast.Assign) and one.owner is not None and one.owner.name.lower().endswith("dataset"):
             kept = any(isinstance(target, ast.Attribute) for target in node.targets)
-            if kept and (held & _names(node.value) or listed in ast.walk(node.value)):
+            if kept and (held & names_in(node.value) or listed in ast.walk(node.value)):
                 return one.at(node.lineno, dotted(node.targets[0]))
     return None
 
@@ -68,7 +68,7 @@ def _used_by_callers(ways: ProgramPaths, one: FunctionDefinition) -> SourceLine 
     listed = next(node for node in own_nodes(one.node) if isinstance(node, ast.Call) and _lists(node))
     held = _made_of(one, listed)
     back = [n.value for n in own_nodes(one.node) if isinstance(n, ast.Return) and n.value is not None]
-    if not any(held & _names(value) for value in back):
+    if not any(held & names_in(value) for value in back):
         return None
     for caller, call in ways.calls.callers.get(one, ()):
         if caller not in ways.launch:
@@ -77,7 +77,7 @@ def _used_by_callers(ways: ProgramPaths, one: FunctionDefinition) -> SourceLine 
         for node in own_nodes(caller.node):
             if isinstance(node, ast.Call) and _becomes_data(node) and node is not call:
                 inside = any(inner is call for given in node.args for inner in ast.walk(given))
-                if inside or names & _names(node):
+                if inside or names & names_in(node):
                     return caller.at(node.lineno, dotted(node.func))
     return None
 
@@ -94,7 +94,7 @@ def _made_of(one: FunctionDefinition, listed: ast.Call) -> set[str]:
                     held.add(dotted(inner.func).partition(".")[0])
     for _ in range(2):
         for node in own_nodes(one.node):
-            if isinstance(node, ast.Assign) and held & _names(node.value):
+            if isinstance(node, ast.Assign) and held & names_in(node.value):
                 held |= {target.id for target in node.targets if isinstance(target, ast.Name)}
     return held
 
@@ -107,7 +107,3 @@ def _assigned_from(one: FunctionDefinition, call: ast.Call) -> set[str]:
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}

@@ -20,7 +20,9 @@ from unhang.program.syntax.syntax_tree import (
     Scope,
     blocks,
     call_name,
+    names_in,
     own_nodes,
+    parameters_of,
     parse_file,
 )
 
@@ -93,7 +95,7 @@ class _Asked:
             values = list(_values(scope).get(name, ()))
             if values:
                 return all(value is not None and self._same(value) for value in values)
-            if name in _parameters(scope):
+            if name in parameters_of(scope):
                 return bool(_LIMITS.search(name))
         return False
 
@@ -106,13 +108,6 @@ def _is_setting(value: ast.Attribute) -> bool:
             return True
         node = node.value
     return isinstance(node, ast.Name) and bool(_SETTINGS.match(node.id))
-
-
-def _parameters(scope: Scope) -> set[str]:
-    if isinstance(scope, ast.Module):
-        return set()
-    arguments = scope.args
-    return {argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
 
 
 @lru_cache(maxsize=20_000)
@@ -130,7 +125,7 @@ def _given(scope: Scope) -> Iterator[tuple[str, ast.expr | None]]:
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             for target in targets:
-                for name in _names(target):
+                for name in names_in(target):
                     plain = isinstance(target, ast.Name) and id(node) not in at_times
                     yield name, node.value if plain else None
         elif isinstance(node, ast.For | ast.AsyncFor):
@@ -138,7 +133,7 @@ def _given(scope: Scope) -> Iterator[tuple[str, ast.expr | None]]:
         elif isinstance(node, ast.With | ast.AsyncWith):
             for item in node.items:
                 if item.optional_vars is not None:
-                    yield from ((name, None) for name in _names(item.optional_vars))
+                    yield from ((name, None) for name in names_in(item.optional_vars))
 
 
 def _targets(loop: ast.For | ast.AsyncFor) -> Iterator[tuple[str, ast.expr | None]]:
@@ -148,7 +143,7 @@ def _targets(loop: ast.For | ast.AsyncFor) -> Iterator[tuple[str, ast.expr | Non
     counted = loop.target if name in _RANGES else None
     if name == "enumerate" and isinstance(loop.target, ast.Tuple) and loop.target.elts:
         counted = loop.target.elts[0]
-    for target in _names(loop.target):
+    for target in names_in(loop.target):
         number = isinstance(counted, ast.Name) and counted.id == target
         yield target, ast.Constant(0) if number else None
 
@@ -165,12 +160,6 @@ def _in_branches(scope: Scope) -> Iterator[ast.AST]:
                     yield statement
                 if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                     waiting.append((statement, inner))
-
-
-def _names(target: ast.expr) -> Iterator[str]:
-    for node in ast.walk(target):
-        if isinstance(node, ast.Name):
-            yield node.id
 
 
 def agreeing_call(source: SourceFile | None, loop_line: int | None) -> int | None:
@@ -194,7 +183,7 @@ def agreed_value(program: ParsedFile, scope: Scope, decides: ast.expr, *, before
         for call in (n for n in ast.walk(node) if isinstance(n, ast.Call)):
             if (line := _collective_in(program, call_name(call))) is not None:
                 return line
-        for name in {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - seen:
+        for name in names_in(node) - seen:
             seen.add(name)
             for call in _calls_with(scope, name, before):
                 return call.lineno

@@ -22,7 +22,16 @@ from unhang.program.settings.option_values import EffectiveValue, common_value
 from unhang.program.settings.program_settings import ProgramSettings
 from unhang.program.settings.untaken_branches import without_untaken
 from unhang.program.syntax.evaluation import UNKNOWN, Evaluation
-from unhang.program.syntax.syntax_tree import Scope, blocks, call_name, dotted, own_nodes, parse_file, parsed_files
+from unhang.program.syntax.syntax_tree import (
+    Scope,
+    blocks,
+    call_name,
+    dotted,
+    own_nodes,
+    parameters_of,
+    parse_file,
+    parsed_files,
+)
 
 _METHODS = {"lower", "upper", "strip", "startswith", "endswith"}
 _MAX_LOOKS = 200
@@ -339,9 +348,7 @@ def _of_name(names: ConfigNames, scopes: Sequence[Scope], name: str, deep: int) 
             return None if _is(made, name) else configuration_path(names, scopes, made, deep - 1)
         if values:
             return None
-        if not isinstance(scope, ast.Module) and name in [
-            arg.arg for arg in (*scope.args.args, *scope.args.kwonlyargs)
-        ]:
+        if not isinstance(scope, ast.Module) and name in parameters_of(scope):
             return "" if _is_main(scope) else _handed_down(names, scope, name, deep)
     return None
 

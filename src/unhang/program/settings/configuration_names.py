@@ -18,6 +18,7 @@ from unhang.program.syntax.syntax_tree import (
     call_name,
     dotted,
     own_nodes,
+    parameters_of,
     parsed_files,
     statements,
 )
@@ -61,7 +62,7 @@ class ConfigNames:
         """What ``name`` holds where it is read; empty where that is no configuration, or not known."""
         for scope in reversed(scopes):
             if not isinstance(scope, ast.Module):
-                annotated = _parameters(scope)
+                annotated = {one: arg.annotation for one, (arg, _) in parameters_of(scope).items()}
                 if name in annotated:
                     kind = self.real(annotated_class(annotated[name]))
                     return {kind} if kind in self.declared.classes else self._anywhere(name, annotated[name])
@@ -292,8 +293,8 @@ class ConfigNames:
                     self.everywhere.setdefault(name, set()).update(kinds)
             if isinstance(scope, ast.Module):
                 continue
-            for name, annotation in _parameters(scope).items():
-                if (kind := self.real(annotated_class(annotation))) in self.declared.classes:
+            for name, (arg, _) in parameters_of(scope).items():
+                if (kind := self.real(annotated_class(arg.annotation))) in self.declared.classes:
                     self.everywhere.setdefault(name, set()).add(kind)
             if kinds_back := self._returns(scope):
                 self.returned[scope.name] = kinds_back
@@ -341,21 +342,6 @@ def _own_statements(scope: Scope) -> Iterator[ast.stmt]:
             waiting += [one for one in block if not isinstance(one, _OWN_NAMES)]
 
 
-def _parameters(scope: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, ast.expr | None]:
-    arguments = scope.args
-    return {one.arg: one.annotation for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
-
-
-def _targets(node: ast.AST) -> list[ast.expr]:
-    return (
-        list(node.targets)
-        if isinstance(node, ast.Assign)
-        else [node.target]
-        if isinstance(node, ast.AugAssign | ast.AnnAssign)
-        else []
-    )
-
-
 def _bindings(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, ast.expr | None]]:
     """``name = value`` and ``self.name = value``; one that is emptied says nothing."""
     for node in nodes:
@@ -364,7 +350,7 @@ def _bindings(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, ast.expr | None]]
         value = getattr(node, "value", None)
         if not isinstance(node, ast.Assign | ast.AnnAssign) or value is None:
             continue
-        for target in _targets(node):
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             if isinstance(target, ast.Tuple):
                 continue  # learnt from what is unpacked, see ConfigNames
             name = (

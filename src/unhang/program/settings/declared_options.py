@@ -9,7 +9,15 @@ from typing import Any
 
 from unhang.evidence.items import SourceFile
 from unhang.program.syntax.evaluation import UNKNOWN
-from unhang.program.syntax.syntax_tree import ParsedFile, call_name, dotted, parse_expression, parsed_files, statements
+from unhang.program.syntax.syntax_tree import (
+    ParsedFile,
+    call_name,
+    dotted,
+    parameters_of,
+    parse_expression,
+    parsed_files,
+    statements,
+)
 
 _MAKES_CONFIG = {"dataclass", "define", "frozen", "attrs", "s", "mutable", "chz", "dataclass_transform", "configclass"}
 _CONFIG_BASES = {"BaseModel", "BaseSettings", "BaseConfig", "ScriptArguments"}
@@ -272,10 +280,7 @@ def _parameters(
     node: ast.FunctionDef, path: str, constants: Mapping[str, Any]
 ) -> Iterator[tuple[str, DeclaredSetting]]:
     """Parameters with their defaults, or with those of ``@click.option`` above them."""
-    arguments = [*node.args.posonlyargs, *node.args.args]
-    defaults = [None] * (len(arguments) - len(node.args.defaults)) + list(node.args.defaults)
-    pairs = [*zip(arguments, defaults, strict=True), *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]
-    for one, value in pairs:
+    for one, value in parameters_of(node).values():
         default = UNKNOWN if value is None else default_of(value, constants)
         yield one.arg, DeclaredSetting(one.arg, default, path, one.lineno, annotated_class(one.annotation))
     for decorator in node.decorator_list:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from unhang.program.syntax.syntax_tree import Scope, blocks, first_line, last_line, parse_file
+from unhang.program.syntax.syntax_tree import Scope, blanked, blocks, first_line, last_line, parse_file
 
 Decide: TypeAlias = Callable[[ast.expr, Sequence[Scope]], "bool | None"]
 """What a test always says, in these scopes; None where it may say either."""
@@ -26,17 +26,10 @@ class UntakenLines:
 
 
 @dataclass(slots=True)
-class _Cut:
-    """Statements to take away; ``whole``: they are all of their block, so that something must stand in their place."""
-
-    statements: list[ast.stmt]
-    whole: bool
-
-
-@dataclass(slots=True)
 class _Walk:
     decide: Decide
-    cuts: list[_Cut] = field(default_factory=list)
+    cuts: list[tuple[list[ast.stmt], bool]] = field(default_factory=list)
+    """Statements to take away; True: they are all of their block."""
     untaken: list[UntakenLines] = field(default_factory=list)
 
     def block(self, block: list[ast.stmt], scopes: tuple[Scope, ...]) -> None:
@@ -67,7 +60,7 @@ class _Walk:
         return bool(taken) and isinstance(node, ast.If) and isinstance(taken[-1], _EXITS)
 
     def _leave_out(self, node: ast.If | ast.While, gone: list[ast.stmt], *, whole: bool, truth: bool) -> None:
-        self.cuts.append(_Cut(gone, whole))
+        self.cuts.append((gone, whole))
         test = ast.unparse(node.test)
         self.untaken.append(UntakenLines(node.test.lineno, test, truth, first_line(gone[0]), last_line(gone[-1])))
 
@@ -81,20 +74,8 @@ def without_untaken(text: str, decide: Decide) -> tuple[str, tuple[UntakenLines,
     walk.block(program.tree.body, (program.tree,))
     if not walk.cuts:
         return text, ()
-    lines = text.encode("utf-8", "surrogatepass").split(b"\n")
-    for cut in walk.cuts:
-        _blank(lines, cut)
-    left = b"\n".join(lines).decode("utf-8", "surrogatepass")
-    return (text, ()) if isinstance(parse_file(left), str) else (left, tuple(walk.untaken))
-
-
-def _blank(lines: list[bytes], cut: _Cut) -> None:
-    first, last = cut.statements[0], cut.statements[-1]
-    start, end = first_line(first) - 1, last_line(last) - 1
-    before = lines[start][: first.col_offset]
-    for at in range(start, end + 1):
-        lines[at] = b""
-    lines[start] = before + (b"pass" if cut.whole else b"")
+    left = blanked(text, walk.cuts)
+    return (text, ()) if left is None else (left, tuple(walk.untaken))
 
 
 def static_truth(test: ast.expr, *, is_main: bool) -> bool | None:

@@ -6,7 +6,15 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from unhang.program.syntax.syntax_tree import Function, Scope, call_name, dotted, own_nodes, parse_expression
+from unhang.program.syntax.syntax_tree import (
+    Function,
+    Scope,
+    call_name,
+    dotted,
+    own_nodes,
+    parameters_of,
+    parse_expression,
+)
 
 
 def annotated_types(annotation: ast.expr | None) -> Iterator[ast.expr]:
@@ -114,9 +122,9 @@ def assigned_values(scope: ast.AST, name: str) -> Sequence[ast.expr | None]:
 
 def find_annotation(scope: ast.AST, name: str) -> ast.expr | None:
     """The type that a parameter, or a field of a class, is said to have."""
-    if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
-        every = (*scope.args.posonlyargs, *scope.args.args, *scope.args.kwonlyargs)
-        return next((one.annotation for one in every if one.arg == name), None)
+    if isinstance(scope, Function):
+        told = parameters_of(scope).get(name)
+        return told[0].annotation if told is not None else None
     body = scope.body if isinstance(scope, ast.ClassDef) else []
     fields = (one for one in body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name))
     return next((one.annotation for one in fields if getattr(one.target, "id", "") == name), None)

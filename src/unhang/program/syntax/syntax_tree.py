@@ -153,6 +153,36 @@ def looped_over(node: ast.expr) -> ast.expr:
     return node
 
 
+def blanked(text: str, blocks_gone: Iterable[tuple[list[ast.stmt], bool]]) -> str | None:
+    """``text`` with these statements blank and every other line where it was; None where that is no Python.
+
+    Each block comes with whether something must stand in its place, because it is all of its block.
+    """
+    lines = text.encode("utf-8", "surrogatepass").split(b"\n")
+    for gone, whole in blocks_gone:
+        start, end = first_line(gone[0]) - 1, last_line(gone[-1])
+        before = lines[start][: gone[0].col_offset]
+        lines[start:end] = [before + (b"pass" if whole else b""), *[b""] * (end - start - 1)]
+    left = b"\n".join(lines).decode("utf-8", "surrogatepass")
+    return None if isinstance(parse_file(left), str) else left
+
+
+def names_in(node: ast.AST) -> set[str]:
+    """Plain names that an expression reads."""
+    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+
+
+@lru_cache(maxsize=20_000)
+def parameters_of(scope: ast.AST) -> dict[str, tuple[ast.arg, ast.expr | None]]:
+    """Parameters of a function by name, each with its default; none of a module or class."""
+    if not isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
+        return {}
+    plain = [*scope.args.posonlyargs, *scope.args.args]
+    defaults = [None] * (len(plain) - len(scope.args.defaults)) + scope.args.defaults
+    every = [*zip(plain, defaults, strict=True), *zip(scope.args.kwonlyargs, scope.args.kw_defaults, strict=True)]
+    return {one.arg: (one, default) for one, default in every}
+
+
 def expression_text(node: ast.AST) -> str:
     """The source of an expression on one line, at most 200 characters."""
     try:

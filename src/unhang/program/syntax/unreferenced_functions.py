@@ -12,15 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import PurePosixPath
 
 from unhang.evidence.items import SourceFile
-from unhang.program.syntax.syntax_tree import (
-    Function,
-    ParsedFile,
-    call_name,
-    first_line,
-    last_line,
-    parse_file,
-    parsed_files,
-)
+from unhang.program.syntax.syntax_tree import Function, ParsedFile, blanked, call_name, first_line, parsed_files
 
 _CALLS_ANYTHING = {"eval", "exec", "globals", "__import__", "getmembers"}
 _CALLS_NOTHING = {"setattr", "isinstance", "print", "len", "str", "repr", "int", "float", "bool", "type"}
@@ -183,16 +175,12 @@ def _without(file: SourceFile, program: ParsedFile, unreached: set[ast.AST]) -> 
     if not mine:
         return file
     lines = file.text.encode("utf-8", "surrogatepass").split(b"\n")
+    gone: list[tuple[list[ast.stmt], bool]] = []
     for scope in mine:
-        if not isinstance(scope, Function) or any(outer in unreached for outer in program.owners[scope]):
-            continue
-        first, last = scope.body[0], scope.body[-1]
-        if first_line(first) == scope.lineno:
-            continue  # ``def f(): pass`` on one line
-        start = first_line(first) - 1
-        before = lines[start][: first.col_offset]
-        if before.strip():
-            continue
-        lines[start : last_line(last)] = [before + b"pass", *[b""] * (last_line(last) - start - 1)]
-    text = b"\n".join(lines).decode("utf-8", "surrogatepass")
-    return file if isinstance(parse_file(text), str) else SourceFile(file.source, file.path, text)
+        if isinstance(scope, Function) and not any(outer in unreached for outer in program.owners[scope]):
+            first = scope.body[0]
+            alone = not lines[first_line(first) - 1][: first.col_offset].strip()
+            if alone and first_line(first) != scope.lineno:  # not ``def f(): pass`` on one line
+                gone.append((scope.body, True))
+    left = blanked(file.text, gone)
+    return file if left is None else SourceFile(file.source, file.path, left)
