@@ -77,6 +77,7 @@ def test_fewer_processes_than_cards_use_the_first() -> None:
         (("accelerate", "launch", "--gpu_ids=1,2", "t.py"), ("1", "2")),
         (("accelerate", "launch", "--gpu_ids", "all", "t.py"), ("5",)),
         (("CUDA_VISIBLE_DEVICES=0,1", "torchrun", "t.py"), ("0", "1")),
+        (("srun", "-n", "4", "accelerate", "launch", "--gpu_ids=1,2", "t.py"), ("1", "2")),
         (("torchrun", "t.py", "--include", "localhost:2,3"), ("5",)),
     ],
 )
