@@ -44,6 +44,7 @@ from unhang.wire.record_views import (
     RecordView,
     TimeSpent,
 )
+from unhang.wire.uncaught_exception import UncaughtException, read_exceptions
 
 GOLDEN = Path(__file__).parent / "golden"
 SOURCE = Source("golden")
@@ -189,6 +190,18 @@ ROW = {
 }
 
 
+EXCEPTION = UncaughtException(
+    time_s=1.5,
+    thread="MainThread",
+    type="ValueError",
+    message="no",
+    file="train.py",
+    line=3,
+    function="main",
+    frames=[("train.py", 3, "main")],
+)
+
+
 class Format(NamedTuple):
     """``content``: what is written of ``value`` today; ``read``: what today's reader makes of a file."""
 
@@ -236,6 +249,9 @@ FORMATS = {
         json.loads(json.dumps({name: told for name, told in asdict(STATEMENT).items() if told})),
         lambda _: STATEMENT.line().encode(),
         lambda path: decode_statement(path.read_text()),
+    ),
+    "crash/rank_0.except": Format(
+        [EXCEPTION], lambda _: EXCEPTION.encode(), lambda path: list(read_exceptions(path.parents[1], 0))
     ),
     "bundle.json": document(MANIFEST, bundle.read_manifest),
     "pace.json": document(PACE, pace.read_pace),

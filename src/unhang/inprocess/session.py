@@ -22,10 +22,9 @@ from unhang.inprocess.capture.recorder import FlightRecorder, GroupNames
 from unhang.inprocess.heartbeat_sleep import HeartbeatSleep
 from unhang.inprocess.import_hooks import DISTRIBUTED
 from unhang.inprocess.internal_errors import environment_number, log_internal_error, restart_attempt
-from unhang.wire.control import DEFAULT_BEAT_MS, Control, ControlReader
+from unhang.wire.control import DEFAULT_BEAT_MS, WAKE_FIFO_SUFFIX, Control, ControlReader
 from unhang.wire.record import RecordWriter, record_path
 from unhang.wire.record_views import HIDDEN_COLLECTIVES, RankIdentity
-from unhang.wire.wake_fifo import SUFFIX
 
 _FAILURES = 5
 _STOP_LIMIT_S = 0.5
@@ -115,7 +114,7 @@ class Session:
             str(getattr(sys.modules.get("torch"), "__version__", "")),
         )
         self.record = RecordWriter.create(path, identity)
-        self._sleep.create_wake_fifo(f"{path.with_suffix(SUFFIX)}")
+        self._sleep.create_wake_fifo(f"{path.with_suffix(WAKE_FIFO_SUFFIX)}")
         self.record.now.backend = self.backend
         self.record.now.in_init = self.init_depth > 0
         process_registration.register_process("init", rank=self.rank, world_size=self.world_size)

@@ -1,4 +1,7 @@
-"""What the watcher asks of the ranks: one small file, written beside the job, read at every beat."""
+"""What the watcher asks of the ranks: one small file, written beside the job, read at every beat.
+
+A rank sleeps on a FIFO beside its record: whoever writes a byte to it ends that sleep before its time.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,17 @@ import mmap
 import os
 import struct
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from unhang.wire.shared_memory import MappedMemory, allocate_file, map_file
-from unhang.wire.wake_fifo import wake_all
 
 LAYOUT_VERSION = 1
 MAGIC = b"UNHANGC1"
 CONTROL_SIZE = 4096
 DEFAULT_BEAT_MS = 250
+WAKE_FIFO_SUFFIX = ".bell"
 _CHECKSUM = struct.Struct("<I")
 _CONTROL = struct.Struct("<8sIIQQIIq")
 
@@ -133,3 +137,19 @@ class ControlReader:
         if magic == MAGIC and layout == LAYOUT_VERSION:
             self._last = Control(dump, stacks, stacks_rank, beat_ms, watcher_pid, per_step)
         return self._last
+
+
+def wake_all(folder: Path) -> None:
+    """Wake our thread in every rank of the records folder ``folder``. Never blocks, never raises."""
+    with suppress(OSError):
+        for path in folder.glob(f"*{WAKE_FIFO_SUFFIX}"):
+            _wake(path)
+
+
+def _wake(path: Path) -> None:
+    with suppress(OSError):  # nobody sleeps on it any more, or it is full of rings
+        number = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            os.write(number, b"\0")
+        finally:
+            os.close(number)

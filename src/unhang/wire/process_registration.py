@@ -31,6 +31,8 @@ class ProcessRegistration:
 
 
 _MAX_BYTES = 65536
+NCCL_LOG_FOLDER = "nccl"
+"""Where ranks let NCCL write its lines of the start, beside their records."""
 
 
 def host_name() -> str:

@@ -12,7 +12,6 @@ holds the lock is seen from outside instead: by the heartbeat that stops, and py
 from __future__ import annotations
 
 import faulthandler
-import json
 import os
 import sys
 import threading
@@ -25,6 +24,7 @@ from typing import Any
 from unhang.inprocess import code_phases, crash_ownership
 from unhang.inprocess.capture.high_descriptors import OpenFile
 from unhang.inprocess.internal_errors import log_internal_error
+from unhang.wire.uncaught_exception import UncaughtException
 
 CHECK_INTERVAL_NS = 1_000_000_000
 _MESSAGE = 500
@@ -123,20 +123,20 @@ class CrashEvidence:
                 return
             lines = traceback_lines(trace)
             path, line, function = _place(lines)
-            said = {
-                "time_s": round(time.time(), 3),
-                "thread": thread,
-                "type": f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."),
+            said = UncaughtException(
+                time_s=round(time.time(), 3),
+                thread=thread,
+                type=f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."),
                 # what is loaded for it runs text as code, after which Python no longer ends by SIGINT as without us
-                "message": "" if isinstance(value, KeyboardInterrupt) else _without_secrets(str(value)),
-                "file": path,
-                "line": line,
-                "function": function,
-                "frames": lines[-_FRAMES:],
-            }
+                message="" if isinstance(value, KeyboardInterrupt) else _without_secrets(str(value)),
+                file=path,
+                line=line,
+                function=function,
+                frames=lines[-_FRAMES:],
+            )
             number = os.open(f"{self.stem}.except", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             try:
-                os.write(number, json.dumps(said).encode() + b"\n")
+                os.write(number, said.encode())
             finally:
                 os.close(number)
         except Exception as error:  # noqa: BLE001  the edge to the user's program

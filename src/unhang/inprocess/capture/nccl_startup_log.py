@@ -11,7 +11,7 @@ import os
 import sys
 from contextlib import suppress
 
-from unhang.wire.nccl_startup_logs import NCCL_LOG_FOLDER
+from unhang.wire.process_registration import NCCL_LOG_FOLDER
 
 ENABLE_VARIABLE = "UNHANG_NCCL_LINES"
 """``off``: none of this."""

@@ -30,8 +30,7 @@ from unhang.watch.machine.storage import Storage, paths_of_run
 from unhang.watch.machine.xids import Xids
 from unhang.watch.run_folder import RunFolder
 from unhang.wire.documents.run_plan import RunPlan
-from unhang.wire.nccl_startup_logs import NCCL_LOG_FOLDER
-from unhang.wire.process_registration import host_name
+from unhang.wire.process_registration import NCCL_LOG_FOLDER, host_name
 from unhang.wire.record import read_records
 from unhang.wire.record_views import RecordView
 

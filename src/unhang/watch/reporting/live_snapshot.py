@@ -22,6 +22,7 @@ from unhang.watch.job.wait_detection import RankActivity, RankSample, WaitSnapsh
 from unhang.wire.documents.run_plan import RunPlan
 from unhang.wire.documents.verdict_summary import VerdictSummary
 from unhang.wire.record_views import PHASES, RecordView
+from unhang.wire.uncaught_exception import exceptions_file
 
 if TYPE_CHECKING:
     from unhang.watch.reporting.run_totals import RunTotals
@@ -344,7 +345,7 @@ def with_failed_exits(
 def _failed(member: JobRank, folder: Path) -> bool:
     if member.ended_ns is None or member.exit_code is not None:
         return member.exit_code not in (0, None)
-    return (folder / "crash" / f"rank_{member.rank}.except").exists()
+    return exceptions_file(folder, member.rank).exists()
 
 
 def hosts_of(members: Mapping[int, JobRank]) -> dict[int, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -11,8 +10,7 @@ from pathlib import Path
 from unhang.watch import private_files
 from unhang.watch.job.job_ranks import JobRank
 from unhang.watch.process_state.py_spy import recorded_stack
-
-MAX_BYTES = 4 << 20
+from unhang.wire.uncaught_exception import exceptions_file, read_exceptions
 
 
 def keep_exceptions(members: Mapping[int, JobRank], job_outputs: Mapping[str, str], folder: Path) -> None:
@@ -23,7 +21,7 @@ def keep_exceptions(members: Mapping[int, JobRank], job_outputs: Mapping[str, st
         with suppress(OSError):
             if writers[member.outputs.get("stderr", "")] == 1:
                 continue
-            text = "".join(_as_printed(line) for line in _exception_lines(rank, folder))
+            text = "".join(one.as_printed() for one in read_exceptions(folder, rank))
             if text:
                 private_files.write_text(folder / "crash" / f"rank_{rank}.exception.log", text)
 
@@ -35,7 +33,7 @@ def infer_exit_codes(members: Mapping[int, JobRank], folder: Path) -> None:
         if member.ended_ns is None or member.exit_code is not None:
             continue
         with suppress(OSError):
-            if any(_ends_the_process(line) for line in _exception_lines(rank, folder)):
+            if any(one.ends_the_process for one in read_exceptions(folder, rank)):
                 member.exit_code = 1
 
 
@@ -44,30 +42,8 @@ def last_exception_ns(folder: Path, ranks: Iterable[int]) -> int:
     latest = 0
     for rank in ranks:
         with suppress(OSError):
-            latest = max(latest, (folder / "crash" / f"rank_{rank}.except").stat().st_mtime_ns)
+            latest = max(latest, exceptions_file(folder, rank).stat().st_mtime_ns)
     return latest
-
-
-def _exception_lines(rank: int, folder: Path) -> list[bytes]:
-    with (folder / "crash" / f"rank_{rank}.except").open("rb") as file:
-        return file.read(MAX_BYTES).splitlines()
-
-
-def _ends_the_process(line: bytes) -> bool:
-    with suppress(ValueError, KeyError, TypeError):
-        return bool(json.loads(line)["thread"] == "MainThread")
-    return False
-
-
-def _as_printed(line: bytes) -> str:
-    try:
-        said = json.loads(line)
-        head = "" if said["thread"] == "MainThread" else f"Exception in thread {said['thread']}:\n"
-        frames = said.get("frames") or [(said["file"], said["line"], said["function"])]
-        places = "".join(f'  File "{file}", line {int(number)}, in {function}\n' for file, number, function in frames)
-        return f"{head}Traceback (most recent call last):\n{places}{said['type']}: {said['message']}\n"
-    except (ValueError, KeyError, TypeError):
-        return ""
 
 
 def keep_exit_stacks(members: Mapping[int, JobRank], folder: Path) -> None:
@@ -88,7 +64,7 @@ def _has_exit_evidence(rank: int, folder: Path) -> bool:
     with suppress(OSError):
         if (folder / "crash" / f"rank_{rank}.faulthandler").stat().st_size:
             return True
-    return (folder / "crash" / f"rank_{rank}.except").exists() or (folder / "stacks" / f"rank_{rank}.txt").exists()
+    return exceptions_file(folder, rank).exists() or (folder / "stacks" / f"rank_{rank}.txt").exists()
 
 
 def drop_earlier_dumps(members: Mapping[int, JobRank], folder: Path) -> None:
