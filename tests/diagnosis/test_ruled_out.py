@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.test_cases import CASES, case_folders, expected, name_of
-from unhang.diagnosis.ruled_out import rule_out
+from unhang.diagnosis.ruled_out import name_contradicted
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Cause, Certainty, NotChecked, RuledOut, Status, Verdict
@@ -17,7 +17,7 @@ from unhang.sentences import say
 def ruled_out_in(folder: Path, *gaps: NotChecked) -> tuple[RuledOut, ...]:
     """Where no detector finds anything, and only ``gaps`` could not be looked at."""
     facts = build_facts(read_evidence([str(folder / "input")]))
-    return rule_out(facts, Verdict(Status.UNKNOWN, None, (), (), (), not_checked=gaps)).ruled_out
+    return name_contradicted(facts, Verdict(Status.UNKNOWN, None, (), (), (), not_checked=gaps)).ruled_out
 
 
 @pytest.mark.parametrize("folder", [path for path in case_folders() if path.name.startswith("hit_")], ids=name_of)

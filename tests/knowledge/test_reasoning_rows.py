@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from typing import get_args
 
@@ -39,6 +40,15 @@ def test_a_trait_is_had_and_asked_for(trait: Trait) -> None:
 def test_a_way_to_follow_is_used_and_asked_for(when: When) -> None:
     assert any(when in row.explains for row in cause_rows().values())
     assert f'"{when}"' in DIAGNOSIS
+
+
+@pytest.mark.parametrize("path", sorted(Path(diagnosis.__file__).parent.glob("*.py")), ids=lambda path: path.stem)
+def test_no_pass_has_a_list_of_causes_of_its_own(path: Path) -> None:
+    lists = (node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, (ast.Tuple, ast.Set)))
+
+    assert [
+        node.lineno for node in lists if sum(ast.unparse(part).startswith("Cause.") for part in node.elts) > 1
+    ] == []
 
 
 def test_nothing_explains_itself() -> None:

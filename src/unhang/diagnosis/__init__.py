@@ -1,1 +1,1 @@
-"""Run the detectors, nest consequences under causes, rank, keep what could not be checked."""
+"""One list of passes from what detectors signal to a verdict: grade, cap, rank, explain away, decide the status."""

@@ -16,7 +16,7 @@ from unhang.diagnosis.lead_notes import note_late_ends, note_machine_state, note
 from unhang.diagnosis.ranking import join_rank_and_explain_away
 from unhang.diagnosis.remaining_rank import name_remaining_rank
 from unhang.diagnosis.restart import advise_restart
-from unhang.diagnosis.ruled_out import rule_out
+from unhang.diagnosis.ruled_out import name_contradicted
 from unhang.diagnosis.severity import downgrade_outlived, soften_work
 from unhang.diagnosis.status import date_stall, decide_status, doubt_health
 from unhang.facts.fault_isolation import IsolatedSteps
@@ -60,7 +60,7 @@ FROM_EVIDENCE = (
     Pass(note_marks, _SEVERITY),
     Pass(soften_work, _SEVERITY),
     Pass(decide_status, _STATE),
-    Pass(rule_out, say("what is ruled out")),
+    Pass(name_contradicted, say("what is ruled out")),
     Pass(advise_restart, say("whether to restart")),
     Pass(date_stall, say("since when")),
 )

@@ -20,7 +20,7 @@ from unhang.knowledge.single_rank_work_words import single_rank_work_words
 from unhang.sentences import say
 
 
-def rule_out(facts: Facts, verdict: Verdict) -> Verdict:
+def name_contradicted(facts: Facts, verdict: Verdict) -> Verdict:
     """Names causes that somebody would suspect in a stall and that the facts contradict, most suspected first.
 
     None of them is also found, and there are none where a gap caps every certainty.
