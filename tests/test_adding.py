@@ -107,7 +107,7 @@ def test_the_detector_of_the_page_sees_its_case(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_the_risk_of_the_page_judges_what_its_inspection_saw(monkeypatch: pytest.MonkeyPatch) -> None:
-    core_file = load(monkeypatch, "src/unhang/check/environment/machine_limits.py").CoreFile
+    core_file = load(monkeypatch, "src/unhang/check/environment/environment.py").CoreFile
     inspection = load(monkeypatch, "src/unhang/check/environment/collect_limits.py", CoreFile=core_file)
     rows = read_typed("the page", RiskFile, next(block for block in blocks("toml") if "[risk.core-file]" in block))
     monkeypatch.setattr("unhang.check.risks.risk.risk_file", lambda family: rows)

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from unhang.check.environment import collect_limits
-from unhang.check.environment.machine_limits import MemoryLimit
+from unhang.check.environment.environment import MemoryLimit
 from unhang.check.sameness.sameness import RankStart
 from unhang.host.machine import Machine
 from unhang.program.launch.planned_job import PlannedJob

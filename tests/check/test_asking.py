@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from unhang.check.all_inspections import ALL_INSPECTIONS, Inspection, inspect_node
-from unhang.check.environment.machine_limits import SharedMemory
+from unhang.check.environment.environment import SharedMemory
 from unhang.check.judge import judge
 from unhang.check.risks.all_risks import ALL_RISKS
 from unhang.check.risks.risk import Risk

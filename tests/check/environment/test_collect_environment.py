@@ -8,7 +8,7 @@ import pytest
 
 from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
 from unhang.check.environment.collect_environment import collect
-from unhang.check.environment.versions import Versions
+from unhang.check.environment.environment import Versions
 from unhang.check.judge import judge
 from unhang.findings import Severity, Status, Verdict
 from unhang.host.inspection_result import InspectionResult, NodeInspection

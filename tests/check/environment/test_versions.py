@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from unhang.check.environment.collect_versions import collect
-from unhang.check.environment.versions import Versions
+from unhang.check.environment.environment import Versions
 from unhang.check.judge import judge
 from unhang.findings import Severity, Verdict
 from unhang.host.inspection_result import InspectionResult, NodeInspection

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
-from unhang.check.environment.timers import Timer, Timers
+from unhang.check.environment.environment import Timer, Timers
 from unhang.check.judge import judge
 from unhang.check.storage import collect_storage, storage_trial
 from unhang.check.storage.storage import JobPath, Storage, StorageMeasurement

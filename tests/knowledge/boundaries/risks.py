@@ -7,8 +7,7 @@ from typing import Any
 
 from tests.check.told_machine import card, situation
 from tests.knowledge.boundaries.boundary import turns
-from unhang.check.environment.machine_limits import MemoryLimit, ProcessLimits, RdmaDevices, SharedMemory
-from unhang.check.environment.timers import Timer, Timers
+from unhang.check.environment.environment import MemoryLimit, ProcessLimits, RdmaDevices, SharedMemory, Timer, Timers
 from unhang.check.risks.devices import device_crowded
 from unhang.check.risks.limits import locked_memory, memory_limit, open_files, shared_memory
 from unhang.check.risks.program.configuration import full_state_dict, generation_time

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
-from unhang.check.environment.versions import Versions
+from unhang.check.environment.environment import Versions
 from unhang.check.judge import judge
 from unhang.findings import Verdict
 from unhang.host.machine import Machine

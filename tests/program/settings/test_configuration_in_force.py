@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
-from unhang.check.environment.timers import Timers
+from unhang.check.environment.environment import Timers
 from unhang.check.judge import judge
 from unhang.check.sameness.inspection_message import decode_inspection, encode_inspection
 from unhang.host.machine import Machine

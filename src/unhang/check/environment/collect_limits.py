@@ -6,14 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from unhang.check.environment.machine_limits import (
-    Cores,
-    MemoryLimit,
-    ProcessLimits,
-    RdmaDevices,
-    SharedMemory,
-    Tracing,
-)
+from unhang.check.environment.environment import Cores, MemoryLimit, ProcessLimits, RdmaDevices, SharedMemory, Tracing
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.knowledge import numbers

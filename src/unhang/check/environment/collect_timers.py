@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from unhang.check.environment.timers import Timer, Timers
+from unhang.check.environment.environment import Timer, Timers
 from unhang.findings import Evidence, Source
 from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import Machine

@@ -12,7 +12,7 @@ from typing import Any
 
 from packaging.specifiers import SpecifierSet
 
-from unhang.check.environment.versions import Versions
+from unhang.check.environment.environment import Versions
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.knowledge.job.versions import VersionRow, rows_affecting, version_matches, version_numbers, version_rows

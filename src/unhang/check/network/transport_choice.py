@@ -11,7 +11,7 @@ import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unhang.check.environment.versions import Versions
+from unhang.check.environment.environment import Versions
 from unhang.check.network.network import Address, Gid, HostName, Interfaces, NetworkInterface, RdmaPort
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.hardware.interface_order import interface_order

@@ -18,7 +18,7 @@ from unhang.check.devices.devices import (
     Xid,
     XidHistory,
 )
-from unhang.check.environment.versions import Versions
+from unhang.check.environment.environment import Versions
 from unhang.check.risks.risk import Answer, Risk, RiskRows, asked_of_a_node, asked_of_several
 from unhang.findings import Evidence, Finding, Severity, Source
 from unhang.host.inspection_result import NodeInspection

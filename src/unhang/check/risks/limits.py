@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.check.environment.machine_limits import MemoryLimit, ProcessLimits, RdmaDevices, SharedMemory, Tracing
+from unhang.check.environment.environment import MemoryLimit, ProcessLimits, RdmaDevices, SharedMemory, Tracing
 from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
 from unhang.findings import Severity
 from unhang.host.inspection_result import NodeInspection

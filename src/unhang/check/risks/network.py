@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from unhang.check.environment.versions import Versions
+from unhang.check.environment.environment import Versions
 from unhang.check.network.firewall import firewall_decision
 from unhang.check.network.network import (
     Firewall,

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from unhang.check.environment.timers import Timers
+from unhang.check.environment.environment import Timers
 from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
 from unhang.check.storage.storage import JobPath, Storage, StorageMeasurement
 from unhang.findings import Cause, Evidence, Phase, Severity

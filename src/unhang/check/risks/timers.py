@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unhang.check.environment.timers import Timer, Timers
-from unhang.check.environment.versions import Versions
+from unhang.check.environment.environment import Timer, Timers, Versions
 from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
 from unhang.findings import Remedy, Severity, Where
 from unhang.host.inspection_result import NodeInspection

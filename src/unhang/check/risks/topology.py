@@ -27,7 +27,7 @@ from unhang.check.devices.devices import (
     PeerAccess,
     VirtualMachine,
 )
-from unhang.check.environment.machine_limits import RdmaDevices
+from unhang.check.environment.environment import RdmaDevices
 from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
 from unhang.findings import Evidence, Finding, Grade, Source
 from unhang.host.inspection_result import NodeInspection

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unhang.check.devices.chosen_cards import has_no_p2p, is_p2p_redirected
-from unhang.check.environment.versions import Versions
+from unhang.check.environment.environment import Versions
 from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
 from unhang.findings import Cause, Grade, Remedy, Severity
 from unhang.host.inspection_result import NodeInspection

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from unhang.check.environment.versions import Versions
+from unhang.check.environment.environment import Versions
 from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
 from unhang.findings import Evidence, Remedy, Severity, Source
 from unhang.host.inspection_result import NodeInspection

@@ -13,7 +13,7 @@ from typing import Any
 from unhang.check.devices.collect_driver import driver_release
 from unhang.check.environment import collect_environment as environment
 from unhang.check.environment import collect_versions
-from unhang.check.environment.versions import Versions
+from unhang.check.environment.environment import Versions
 from unhang.check.sameness.sameness import NodeFingerprint
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine

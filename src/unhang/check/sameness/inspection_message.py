@@ -12,7 +12,7 @@ from typing import Any, cast
 import msgspec
 
 from unhang.check.devices import devices
-from unhang.check.environment import machine_limits, timers, versions
+from unhang.check.environment import environment
 from unhang.check.network import network
 from unhang.check.probe_results import probe_results
 from unhang.check.sameness import sameness
@@ -26,10 +26,7 @@ from unhang.sentences import Text, say
 
 NOT_SENT = (ProgramSource,)
 """Sources are compared by their hashes and never travel."""
-SENT_MODULES = (
-    *(devices, machine_limits, timers, versions, network, probe_results, sameness, storage),
-    *(job_environment, launch),
-)
+SENT_MODULES = (devices, environment, network, probe_results, sameness, storage, job_environment, launch)
 """Modules whose dataclasses travel."""
 MAX_BYTES = 16 << 20
 _KINDS: Mapping[str, type] = {

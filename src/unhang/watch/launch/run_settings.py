@@ -100,7 +100,7 @@ def collect_settings(plan: RunPlan, ranks: Mapping[int, int], world_size: int | 
     """Everything worth comparing, without secrets."""
     from unhang.check.all_inspections import ALL_INSPECTIONS, inspect_node
     from unhang.check.devices.devices import Cards, NvidiaDriver
-    from unhang.check.environment.versions import Versions
+    from unhang.check.environment.environment import Versions
     from unhang.host.machine import Machine
     from unhang.program.launch.job_environment import JobEnvironment
     from unhang.program.launch.launch import Configuration, FollowedLaunch, Launch

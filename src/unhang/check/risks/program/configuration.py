@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from unhang.check.environment.timers import Timer, Timers
+from unhang.check.environment.environment import Timer, Timers
 from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
 from unhang.findings import Evidence, NotChecked, PassedCheck, Source, Where
 from unhang.host.inspection_result import NodeInspection

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from unhang.causes.wording.remedies import store_wait_remedy
-from unhang.check.environment.machine_limits import Cores
-from unhang.check.environment.timers import Timer, Timers
+from unhang.check.environment.environment import Cores, Timer, Timers
 from unhang.check.risks.program.collectives import about, paths_of, place, quoted
 from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
 from unhang.evidence.items import SourceFile
