@@ -88,9 +88,9 @@ def place_of(facts: Facts, rank: int) -> Where | None:
         if where is not None:
             return where
     for group in facts.groups.values():
-        progress = group.progress.get(rank)
-        if progress is not None and progress.pending is not None and progress.pending.where is not None:
-            return progress.pending.where
+        call = group.pending(rank)
+        if call is not None and call.where is not None:
+            return call.where
     last = last_recorded_call(known)
     return last.where if last is not None else None
 

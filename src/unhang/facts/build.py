@@ -196,7 +196,7 @@ def _state_at_end(known: RankFacts, timeouts: FirstTimeouts) -> RankState:
 
 
 def _with_states(ranks: Ranks, groups: Groups, graph: WaitForGraph) -> Ranks:
-    waiting = {rank for g in groups.values() for rank, p in g.progress.items() if p.pending is not None}
+    waiting = {rank for group in groups.values() for rank in group.pending_calls}
     roots = set(graph.roots)
     return {rank: replace(known, state=_state_among_others(known, roots, waiting)) for rank, known in ranks.items()}
 

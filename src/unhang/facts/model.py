@@ -26,7 +26,7 @@ from unhang.evidence.items import (
     StackDump,
     ThreadStack,
 )
-from unhang.facts.pace_change import StepChange
+from unhang.facts.pace_change import AllWait, StepChange
 from unhang.findings import Evidence, NotChecked, Phase, Unread, Where
 from unhang.knowledge.numbers import TimeForm
 from unhang.wire.documents.bundle import NO_EXTERNAL_WAITS, BundleManifest, ExternalWaits, GuardWait, MarkedPhase
@@ -128,10 +128,6 @@ class GroupProgress:
     """The group was recognised by comparing with peers, not named by this rank's own evidence."""
     evidence: Evidence | None = None
 
-    def finished(self) -> GroupProgress:
-        """With all finished that was entered."""
-        return replace(self, pending=None, completed=max(self.completed, self.enqueued))
-
 
 @dataclass(frozen=True, slots=True)
 class GroupFacts:
@@ -153,6 +149,16 @@ class GroupFacts:
     p2p: Mapping[int, RecorderEntries] = field(default_factory=dict)
     size: int | None = None
     """How many members it has, where a rank's own record tells."""
+
+    def pending(self, rank: int) -> PendingCall | None:
+        """The call that ``rank`` is in."""
+        known = self.progress.get(rank)
+        return known.pending if known is not None else None
+
+    @property
+    def pending_calls(self) -> dict[int, PendingCall]:
+        """By rank, of those that are in one."""
+        return {rank: known.pending for rank, known in self.progress.items() if known.pending is not None}
 
     def with_progress(self, progress: Mapping[int, GroupProgress]) -> GroupFacts:
         """The group with what is known of its members; the others are silent."""
@@ -313,15 +319,6 @@ class Straggler:
     others: float = 0.0
     pace_samples: int = 0
     change: StepChange | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AllWait:
-    """No rank holds the others up: all wait in at least the share ``waits`` (0 to 1) of ``samples`` samples."""
-
-    waits: float
-    samples: int
-    change: StepChange
 
 
 @dataclass(slots=True)

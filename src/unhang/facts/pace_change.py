@@ -76,3 +76,12 @@ def _last_slow(stretches: Sequence[tuple[bool, int]]) -> int:
         behind += stretches[last - 1][1] + stretches[last - 2][1]
         last -= 2
     return last
+
+
+@dataclass(frozen=True, slots=True)
+class AllWait:
+    """No rank holds the others up: all wait in at least the share ``waits`` (0 to 1) of ``samples`` samples."""
+
+    waits: float
+    samples: int
+    change: StepChange

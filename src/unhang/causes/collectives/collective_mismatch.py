@@ -315,8 +315,8 @@ def detect_roots(facts: Facts) -> Iterator[DetectorResult]:
     """All are in one broadcast, and each names another sender (`src=best`, where `best` is the rank with the best score
     that this rank knows of), which does not know that it is one. Never certain: the roots are not recorded."""
     for found in differing_roots(facts):
-        progress, call = facts.groups[found.group].progress, found.call
-        pending = [progress[rank].pending for rank in found.ranks[:2] if rank in progress]
+        group, call = facts.groups[found.group], found.call
+        pending = [group.pending(rank) for rank in found.ranks[:2]]
         yield make_signal(
             CAUSE,
             Grade.SOURCE if found.depends_on_rank else Grade.STACK,

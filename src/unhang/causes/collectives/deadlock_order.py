@@ -15,7 +15,7 @@ shows where the ranks part: inside a library, whose loop one of them may have le
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from unhang.causes.detector import DetectorResult, make_signal
@@ -54,13 +54,7 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
 
 
 def _calls(facts: Facts, ranks: tuple[int, ...]) -> dict[int, PendingCall]:
-    calls: dict[int, PendingCall] = {}
-    for rank in ranks:
-        for _, group in sorted(facts.groups.items()):
-            progress = group.progress.get(rank)
-            if progress is not None and progress.pending is not None:
-                calls.setdefault(rank, progress.pending)
-    return calls
+    return _calls_in(facts, ((rank, name) for rank in ranks for name in sorted(facts.groups)))
 
 
 def _waits(waiter: int, awaited: int, group: str | None) -> Text:
@@ -71,7 +65,7 @@ def _waits(waiter: int, awaited: int, group: str | None) -> Text:
 
 def _cycle(facts: Facts, cycle: tuple[int, ...]) -> DetectorResult:
     edges = [e for e in facts.graph.edges if e.waiter in cycle and e.awaited in cycle]
-    calls = _calls_in(facts, cycle, {(e.waiter, e.group) for e in edges})
+    calls = _calls_in(facts, sorted({(e.waiter, e.group) for e in edges}))
     p2p = any(call.operation in POINT_TO_POINT for call in calls.values())
     # Names tell groups apart, not who belongs to them.
     by_name = any(call.group.startswith(STACK_GROUP) and call.group != STACK_GROUP for call in calls.values())
@@ -92,12 +86,13 @@ def _diverge_in_library(facts: Facts, ranks: tuple[int, ...]) -> bool:
     return any(diverge_in_library(stacks[0], stack) for stack in stacks[1:])
 
 
-def _calls_in(facts: Facts, ranks: tuple[int, ...], places: set[tuple[int, str]]) -> dict[int, PendingCall]:
+def _calls_in(facts: Facts, places: Iterable[tuple[int, str]]) -> dict[int, PendingCall]:
+    """Of each rank the first of these groups in which it is in a call."""
     calls: dict[int, PendingCall] = {}
-    for rank, name in sorted(places):
-        progress = facts.groups[name].progress.get(rank)
-        if rank in ranks and progress is not None and progress.pending is not None:
-            calls.setdefault(rank, progress.pending)
+    for rank, name in places:
+        call = facts.groups[name].pending(rank)
+        if call is not None:
+            calls.setdefault(rank, call)
     return calls
 
 

@@ -25,8 +25,9 @@ from unhang.facts.logs.event_timing import EventTiming
 from unhang.facts.logs.log_statements import ranks_of_events
 from unhang.facts.machine.machine_state import MachineSign, network_signs
 from unhang.facts.machine.transport_errors import TransportErrors, transport_errors
-from unhang.facts.model import AllWait, Facts, RankState
+from unhang.facts.model import Facts, RankState
 from unhang.facts.pace.slow_links import SlowLink, slow_link
+from unhang.facts.pace_change import AllWait
 from unhang.findings import Cause, Ending, Evidence, Grade, NotChecked, Severity
 from unhang.knowledge.remedies import remedy
 from unhang.sentences import Text, say

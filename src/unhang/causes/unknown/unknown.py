@@ -121,10 +121,7 @@ def _laggards_wait_too(facts: Facts, stall: Stall) -> bool:
     """The laggards wait as well, in groups of which no other member's record was read."""
     return all(
         any(
-            group.name != stall.group
-            and not group.members_known
-            and (progress := group.progress.get(rank)) is not None
-            and progress.pending is not None
+            group.name != stall.group and not group.members_known and group.pending(rank) is not None
             for group in facts.groups.values()
         )
         for rank in stall.laggards

@@ -11,7 +11,7 @@ from unhang.facts.model import Facts, PendingCall, Stall
 from unhang.findings import Where
 from unhang.program.rank_dependence.rank_values import rank_values
 from unhang.program.rank_dependence.same_on_all_ranks import may_differ_by_rank
-from unhang.program.syntax.syntax_tree import LinePosition, ParsedFile, call_name, expression_text, find_parsed_file
+from unhang.program.syntax.syntax_tree import LinePosition, call_name, expression_text, find_line
 
 ROOTED_OPERATIONS = {
     "broadcast",
@@ -75,7 +75,7 @@ def rank_dependent_root(where: Where | None, sources: Mapping[str, SourceFile]) 
     """``src=int(rank == 0)`` where the call on that line gives each rank another root, as the source spells it."""
     told = _rooted_call(where, sources)
     for name, value in told.roots if told is not None else ():
-        if told is not None and rank_values(told.program).value_depends(value, told.place.scopes):
+        if told is not None and rank_values(told.place.program).value_depends(value, told.place.scopes):
             return f"{name}={expression_text(value)}"
     return None
 
@@ -84,26 +84,26 @@ def computed_root(where: Where | None, sources: Mapping[str, SourceFile]) -> str
     """``src=best`` where nothing shows that each rank works out the same root."""
     told = _rooted_call(where, sources)
     for name, value in told.roots if told is not None else ():
-        if told is not None and may_differ_by_rank(told.program, value, told.place.scopes, getattr(value, "lineno", 1)):
+        if told is not None and may_differ_by_rank(
+            told.place.program, value, told.place.scopes, getattr(value, "lineno", 1)
+        ):
             return f"{name}={expression_text(value)}"
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class _RootedCall:
-    program: ParsedFile
     place: LinePosition
     roots: tuple[tuple[str, ast.expr], ...]
 
 
 def _rooted_call(where: Where | None, sources: Mapping[str, SourceFile]) -> _RootedCall | None:
-    program = find_parsed_file(sources, where.file) if where is not None else None
-    place = program.place(where.line) if program is not None and where is not None and where.line is not None else None
-    if program is None or place is None or not place.levels:
+    place = find_line(sources, where.file, where.line) if where is not None else None
+    if place is None or not place.levels:
         return None
     nodes = ast.walk(place.levels[-1].statement)
     calls = (node for node in nodes if isinstance(node, ast.Call) and call_name(node) in ROOTED_OPERATIONS)
-    return _RootedCall(program, place, tuple(root for call in calls for root in _root_arguments(call)))
+    return _RootedCall(place, tuple(root for call in calls for root in _root_arguments(call)))
 
 
 def _root_arguments(call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
@@ -119,8 +119,7 @@ def partly_finished_call(facts: Facts, stall: Stall) -> PendingCall | None:
     Who gets its data from a root that the others do not name is done at once; who names another root waits.
     """
     group = facts.groups.get(stall.group)
-    progress = [group.progress.get(rank) for rank in stall.laggards] if group is not None else []
-    calls = [known.pending for known in progress if known is not None and known.pending is not None]
+    calls = [call for rank in stall.laggards if group is not None and (call := group.pending(rank)) is not None]
     if group is None or not calls or len(calls) < len(stall.laggards):
         return None
     first = calls[0]

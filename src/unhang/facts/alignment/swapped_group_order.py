@@ -82,7 +82,7 @@ def _ordered(sorter: TopologicalSorter[object]) -> set[object]:
 
 
 def _all_joined(group: GroupFacts) -> bool:
-    pending = {rank: p.pending for rank, p in group.progress.items() if p.pending is not None}
+    pending = group.pending_calls
     return (
         len(group.members) > 1
         and set(pending) == set(group.members)

@@ -24,7 +24,7 @@ from unhang.program.syntax.syntax_tree import (
     blocks,
     call_name,
     expression_text,
-    find_parsed_file,
+    find_line,
     last_line,
     own_nodes,
 )
@@ -87,10 +87,10 @@ def bypass_paths(past: RankCohort, inside: RankCohort, sources: Mapping[str, Sou
     headers: list[Where] = []
     fixed, over_data, last_over_data = True, False, False
     for frame in inside.frames:
-        program = find_parsed_file(sources, frame.file) if frame.line is not None and not frame.native else None
-        place = program.place(frame.line) if program is not None and frame.line is not None else None
-        if program is None or place is None or frame.line is None:
+        place = find_line(sources, frame.file, frame.line) if not frame.native else None
+        if place is None or frame.line is None:
             continue
+        program = place.program
         crossed = _crossed(place, past)
         finder = _PathFinder(program, place, frame.line, Where(frame.file, None, frame.function))
         headers += [Where(frame.file, loop.lineno, frame.function) for loop in crossed]

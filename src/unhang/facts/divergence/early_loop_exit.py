@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from unhang.facts.divergence.aborted_in_call import gloo_sizes_differ, laggards_wait_elsewhere
 from unhang.facts.divergence.bypass_paths import BypassPaths, bypass_paths
 from unhang.facts.divergence.loop_exit_from_stacks import StackLoopExit, loop_exit_from_stacks
-from unhang.facts.divergence.rank_dependent_loop_exit import has_rank_dependent_rounds
-from unhang.facts.endings.crashes import primary_crashes
+from unhang.facts.divergence.rank_dependent_loop_exit import has_rank_dependent_rounds, was_raised_out
 from unhang.facts.logs.per_rank_counts import unequal_counts
 from unhang.facts.logs.step_counts import step_counts
 from unhang.facts.model import CallMismatch, CodeContext, Facts, Stall
@@ -64,15 +63,16 @@ def exits_of_mismatches(facts: Facts) -> Iterator[EarlyLoopExit]:
     for mismatch in facts.mismatches:
         cohorts = cohorts_of_mismatch(facts, mismatch)
         pair = split_by_loop(cohorts)
-        if pair is not None and not _raised(facts, pair[0].ranks):
+        parted = loop_exit_from_stacks(facts, cohorts) if pair is None else None
+        if pair is not None and not was_raised_out(facts, pair[0].ranks):
             yield _early_exit(facts, *pair, mismatch)
-        elif (parted := loop_exit_from_stacks(facts, cohorts)) is not None and not _raised(facts, parted.past.ranks):
+        elif parted is not None and not was_raised_out(facts, parted.past.ranks):
             yield _early_exit(facts, parted.past, parted.inside, mismatch, Grade.STACK, parted=parted)
 
 
 def exit_of_stall(facts: Facts, stall: Stall, laggards: RankCohort, waiters: RankCohort) -> EarlyLoopExit | None:
     """Laggards past the loop in which the others wait; or these past it, and the laggards in another call of it."""
-    if _raised(facts, stall.laggards):
+    if was_raised_out(facts, stall.laggards):
         return None
     if has_left_loop(laggards, waiters):
         past = laggards.context is CodeContext.AFTER_LOOP or laggards.ended
@@ -111,8 +111,3 @@ def _reason(facts: Facts, past: RankCohort, inside: RankCohort, around: BypassPa
     counted = unequal_counts(facts)
     short = counted.short if counted is not None and counted.announced else ()
     return ExitReason.OWN_DECISION if jumped and past.ranks != short else ExitReason.DATA
-
-
-def _raised(facts: Facts, ranks: tuple[int, ...]) -> bool:
-    """They did not leave the loop, an exception took them out of it."""
-    return not {crash.rank for crash in primary_crashes(facts)}.isdisjoint(ranks)

@@ -17,11 +17,10 @@ from unhang.program.rank_dependence.rank_dependent_rounds import RankBound, rank
 from unhang.program.rank_dependence.step_loops import step_loops
 from unhang.program.rank_dependence.value_for_rank import test_value
 from unhang.program.syntax.syntax_tree import (
-    LinePosition,
     Loop,
     ParsedFile,
     Scope,
-    find_parsed_file,
+    find_line,
     first_line,
     last_line,
 )
@@ -73,7 +72,7 @@ def _pairs(facts: Facts, divided_by: CallMismatch | Stall) -> Iterator[tuple[Ran
 
 def rank_bounds_between(facts: Facts, past: RankCohort, inside: RankCohort) -> Iterator[tuple[Where, RankBound]]:
     """What of the rank led ``past`` out of a loop around ``inside``, with the header of that loop."""
-    if CodeContext.EXCEPT_HANDLER in (past.context, inside.context) or _raised(facts, past.ranks):
+    if CodeContext.EXCEPT_HANDLER in (past.context, inside.context) or was_raised_out(facts, past.ranks):
         return
     for loop, program, scopes, where in _loops_left(past, inside, facts.sources):
         if (known := step_loops(program).facts(loop, scopes)) is None or not known.makes_steps:
@@ -95,10 +94,10 @@ def _loops_left(
 ) -> Iterator[tuple[Loop, ParsedFile, Sequence[Scope], Where]]:
     """Loops of steps around ``inside``, innermost first, up to where the two stacks part; past is behind them all."""
     for frame in inside.frames:
-        at = _placed(frame, sources)
-        if at is None or frame.line is None:
+        place = find_line(sources, frame.file, frame.line) if not frame.native else None
+        if place is None or frame.line is None:
             continue
-        program, place = at
+        program = place.program
         other = None if past.ended else _same_function(frame, past.frames)
         behind = None if other is None else _statement_before(program, other, frame.line)
         if other is not None and behind is None:
@@ -128,12 +127,6 @@ def _statement_before(program: ParsedFile, past: Frame, line: int) -> ast.stmt |
     return None
 
 
-def _placed(frame: Frame, sources: Mapping[str, SourceFile]) -> tuple[ParsedFile, LinePosition] | None:
-    program = find_parsed_file(sources, frame.file) if frame.line is not None and not frame.native else None
-    place = program.place(frame.line) if program is not None and frame.line is not None else None
-    return (program, place) if program is not None and place is not None else None
-
-
-def _raised(facts: Facts, ranks: tuple[int, ...]) -> bool:
+def was_raised_out(facts: Facts, ranks: tuple[int, ...]) -> bool:
     """They did not leave the loop, an exception took them out of it."""
     return not {crash.rank for crash in primary_crashes(facts)}.isdisjoint(ranks)

@@ -13,7 +13,7 @@ from itertools import product
 from unhang.evidence.items import Frame
 from unhang.facts.model import Facts, PendingCall, WaitEdge
 from unhang.facts.stacks.stack_divergence import common_block, first_differing_frames
-from unhang.program.syntax.syntax_tree import LinePosition, ParsedFile, expression_text, find_parsed_file
+from unhang.program.syntax.syntax_tree import LinePosition, expression_text, find_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def skipped_collective(facts: Facts, cycle: tuple[int, ...]) -> SkippedCollectiv
 
 def _pair(facts: Facts, there: WaitEdge, back: WaitEdge) -> SkippedCollective | None:
     """``there``: who waits for whom may have gone around. ``back``: that one waits in another group."""
-    left, call = _pending(facts, there), _pending(facts, back)
+    left, call = facts.groups[there.group].pending(there.waiter), facts.groups[back.group].pending(back.waiter)
     if left is None or call is None:
         return None
     frames = _frames(facts, there.waiter, left)
@@ -63,8 +63,7 @@ def _pair(facts: Facts, there: WaitEdge, back: WaitEdge) -> SkippedCollective | 
     if parted is None or parted[0].line is None or parted[1].line is None:
         return None
     line, gone_line = parted[0].line, parted[1].line
-    program, place = _place(facts, parted[0])
-    below = program.place(gone_line) if program is not None else None
+    place, below = (find_line(facts.sources, parted[0].file, at) for at in (line, gone_line))
     depth = common_block(place, below) if place is not None and below is not None else None
     if place is None or depth is None:
         return None
@@ -81,29 +80,16 @@ def _pair(facts: Facts, there: WaitEdge, back: WaitEdge) -> SkippedCollective | 
     )
 
 
-def _pending(facts: Facts, edge: WaitEdge) -> PendingCall | None:
-    group = facts.groups.get(edge.group)
-    progress = group.progress.get(edge.waiter) if group is not None else None
-    return progress.pending if progress is not None else None
-
-
 def _frames(facts: Facts, rank: int, call: PendingCall) -> tuple[Frame, ...]:
     activity = facts.ranks[rank].activity
     return tuple(call.stack) or (activity.frames if activity is not None else ())
-
-
-def _place(facts: Facts, frame: Frame) -> tuple[ParsedFile | None, LinePosition | None]:
-    program = find_parsed_file(facts.sources, frame.file)
-    if program is None or frame.line is None:
-        return None, None
-    return program, program.place(frame.line)
 
 
 def _test(facts: Facts, frames: tuple[Frame, ...], parted: Frame, place: LinePosition, depth: int) -> ast.expr | None:
     """The innermost ``if`` around the waiters' call that is not around both."""
     for frame in frames:
         at_parting = frame == parted
-        inner = place if at_parting else _place(facts, frame)[1]
+        inner = place if at_parting else find_line(facts.sources, frame.file, frame.line)
         levels = inner.levels[depth + 1 :] if at_parting and inner is not None else inner.levels if inner else ()
         for level in reversed(levels):
             if isinstance(level.owner, ast.If):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from unhang.evidence.items import Frame, SourceFile
 from unhang.facts.collective_operations import POINT_TO_POINT
-from unhang.facts.model import Activity, Facts, GroupFacts, PendingCall, RankState, Stall
+from unhang.facts.model import Activity, Facts, PendingCall, RankState, Stall
 from unhang.facts.stacks.source_context import is_rank_conditional, stack_context
 from unhang.facts.stacks.stack_divergence import first_differing_frames
 from unhang.facts.stacks.user_frames import is_user_frame
@@ -22,8 +22,8 @@ from unhang.program.syntax.syntax_tree import (
     ParsedFile,
     call_name,
     expression_text,
+    find_line,
     find_source,
-    parse_file,
 )
 
 _MAX_PLACES = 16
@@ -77,8 +77,7 @@ def _unmatched_in_stall(facts: Facts, stall: Stall) -> UnmatchedP2P | None:
 
 
 def _unmatched(facts: Facts, gone: tuple[int, ...], waiting: tuple[int, ...], group: str) -> UnmatchedP2P | None:
-    known = facts.groups[group].progress.get(waiting[0])
-    left = known.pending if known is not None else None
+    left = facts.groups[group].pending(waiting[0])
     operations = [_collective_of(facts, rank) for rank in gone]
     if left is None or not all(operations):
         return None
@@ -97,7 +96,7 @@ def _unmatched_laggards(facts: Facts) -> UnmatchedP2P | None:
         (name, call)
         for rank in waiting
         for name, group in sorted(facts.groups.items())
-        if (call := _pending(group, rank)) is not None and call.operation in POINT_TO_POINT
+        if (call := group.pending(rank)) is not None and call.operation in POINT_TO_POINT
     ]
     kinds = {call.operation.removeprefix("i") for _, call in calls}
     if len(calls) != len(waiting) or kinds == {"send", "recv"}:
@@ -108,7 +107,7 @@ def _unmatched_laggards(facts: Facts) -> UnmatchedP2P | None:
 def _collective_of(facts: Facts, rank: int) -> tuple[str | None, PendingCall | None] | None:
     """What it is in, (None, None) where it has ended; None where it stands in no collective."""
     for _, group in sorted(facts.groups.items()):
-        call = _pending(group, rank)
+        call = group.pending(rank)
         if call is not None and call.operation not in POINT_TO_POINT:
             return call.operation, call
     known = facts.ranks[rank]
@@ -119,11 +118,6 @@ def _collective_of(facts: Facts, rank: int) -> tuple[str | None, PendingCall | N
     activity = known.activity
     named = activity.operation if activity is not None else None
     return (named, None) if named is not None and named not in POINT_TO_POINT else None
-
-
-def _pending(group: GroupFacts, rank: int) -> PendingCall | None:
-    progress = group.progress.get(rank)
-    return progress.pending if progress is not None else None
 
 
 def _may_differ_in_rounds(facts: Facts, left: tuple[Frame, ...], gone: tuple[Frame, ...]) -> bool:
@@ -151,9 +145,9 @@ def unmatched_unnamed_partners(facts: Facts) -> UnmatchedP2P | None:
         return None
     places: dict[object, tuple[int, str]] = {}
     for name, group in sorted(facts.groups.items()):
-        for rank, progress in sorted(group.progress.items()):
-            if progress.pending is not None and progress.pending.operation in POINT_TO_POINT:
-                places.setdefault(progress.pending.stack, (rank, name))
+        for rank, call in sorted(group.pending_calls.items(), key=lambda item: item[0]):
+            if call.operation in POINT_TO_POINT:
+                places.setdefault(call.stack, (rank, name))
     seen = list(places.values())[:_MAX_PLACES]
     return _skipped_counterpart(facts, [(one, other, name) for one, name in seen for other, _ in seen if one != other])
 
@@ -162,7 +156,7 @@ def _skipped_counterpart(facts: Facts, pairs: list[tuple[int, int, str]]) -> Unm
     """Of (waiter, awaited, group): one had its part above the line where it stands, in the block that both are in."""
     past = []
     for waiter, awaited, name in pairs:
-        left, gone = _pending(facts.groups[name], waiter), facts.ranks[awaited].activity
+        left, gone = facts.groups[name].pending(waiter), facts.ranks[awaited].activity
         part = _counterpart_above(facts, left, gone) if left is not None and gone is not None else None
         if left is not None and gone is not None and part is not None:
             past.append((waiter, awaited, name, left, gone, part))
@@ -182,11 +176,10 @@ def _counterpart_above(facts: Facts, left: PendingCall, gone: Activity) -> tuple
     for frame in gone.frames if parted is not None else ():
         if not is_user_frame(frame, facts.sources):
             continue
-        source = find_source(facts.sources, frame.file)
-        program = parse_file(source.text) if source is not None else ""
-        here = program.place(frame.line) if isinstance(program, ParsedFile) and frame.line is not None else None
-        if source is None or not isinstance(program, ParsedFile) or here is None:
+        source, here = find_source(facts.sources, frame.file), find_line(facts.sources, frame.file, frame.line)
+        if source is None or here is None:
             return None
+        program = here.program
         first = _first_level(program, here, parted[1].line) if parted is not None and frame == parted[0] else 0
         above = (s for level in reversed(here.levels[first:]) for s in reversed(level.block[: level.index]))
         part = next((statement for statement in above if _makes(program, statement, wanted)), None)

@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from unhang.evidence.items import Frame
 from unhang.facts.model import Facts, Stall
 from unhang.facts.stacks.user_frames import is_user_frame
-from unhang.program.syntax.syntax_tree import LinePosition, ParsedFile, call_name, find_parsed_file, own_nodes
+from unhang.program.syntax.syntax_tree import (
+    call_name,
+    find_line,
+    find_parsed_file,
+    own_nodes,
+)
 
 _ANSWERS_MORE = ("max_concurrency", "concurrency_groups")
 """Options with which an actor answers several calls at once."""
@@ -67,8 +72,8 @@ def _asked_inside(facts: Facts, method: str) -> Iterator[str]:
 
 def _asked(facts: Facts, file: str, line: int | None) -> Iterator[str]:
     """Names of the methods whose results the statement waits for: started in it, or where a name in it was given."""
-    program, place = _placed(facts, file, line)
-    if program is None or place is None or not place.levels:
+    place = find_line(facts.sources, file, line)
+    if place is None or not place.levels:
         return
     statement = place.levels[-1].statement
     names = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
@@ -89,7 +94,7 @@ def _class_of(facts: Facts, frame: Frame) -> tuple[str, list[str]] | None:
     """The class whose method the frame is in, and its methods that wait for their turn."""
     if not is_user_frame(frame, facts.sources):
         return None
-    program, _ = _placed(facts, frame.file, frame.line)
+    program = find_parsed_file(facts.sources, frame.file)
     line = frame.line or 0
     for node in ast.walk(program.tree) if program is not None else ():
         if isinstance(node, ast.ClassDef) and node.lineno <= line <= (node.end_lineno or node.lineno):
@@ -102,10 +107,3 @@ def _class_of(facts: Facts, frame: Frame) -> tuple[str, list[str]] | None:
 def _answers_more(node: ast.ClassDef) -> bool:
     words = (part for decorator in node.decorator_list for part in ast.walk(decorator))
     return any(isinstance(word, ast.keyword) and word.arg in _ANSWERS_MORE for word in words)
-
-
-def _placed(facts: Facts, file: str, line: int | None) -> tuple[ParsedFile | None, LinePosition | None]:
-    program = find_parsed_file(facts.sources, file)
-    if program is None or line is None:
-        return None, None
-    return program, program.place(line)

@@ -71,8 +71,7 @@ def _can_work(facts: Facts, stall: Stall) -> bool:
     if any(one.state is RankState.STOPPED or gil_hold(facts, one) is not None for one in known):
         return False
     disputed = any(mismatch.group == stall.group for mismatch in facts.mismatches)
-    progress = facts.groups[stall.group].progress
-    waits = (rank in progress and progress[rank].pending is not None for rank in stall.laggards)
+    waits = (facts.groups[stall.group].pending(rank) is not None for rank in stall.laggards)
     return not (disputed and any(waits))
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from unhang.evidence.items import SourceFile, StackDump, ThreadStack, frames_of
-from unhang.facts.model import Activity, AllWait
-from unhang.facts.pace_change import StepChange, find_step_change
+from unhang.facts.model import Activity
+from unhang.facts.pace_change import AllWait, StepChange, find_step_change
 from unhang.facts.stacks.activity import activity_of
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Phase

@@ -10,7 +10,7 @@ from unhang.facts.model import Facts, RankFacts
 from unhang.facts.stacks.activity import frames_since_fork
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Evidence, Where
-from unhang.program.syntax.syntax_tree import dotted, find_parsed_file
+from unhang.program.syntax.syntax_tree import dotted, find_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,7 @@ def _others(stack: StackDump | None) -> tuple[ThreadStack, ...]:
 def _lock_at(facts: Facts, where: Where) -> str | None:
     """What the line takes: ``with NAME:`` or ``NAME.acquire()``; its first line inside counts, which is where the
     interpreter is while it waits in some versions."""
-    program = find_parsed_file(facts.sources, where.file)
-    if program is None or where.line is None:
-        return None
-    place = program.place(where.line)
+    place = find_line(facts.sources, where.file, where.line)
     if place is None or not place.levels:
         return None
     statement = place.levels[-1].statement
@@ -72,10 +69,7 @@ def _lock_at(facts: Facts, where: Where) -> str | None:
 def _uses(facts: Facts, thread: ThreadStack, name: str) -> bool:
     """It stands in a function that takes the same lock."""
     where = first_user_frame(thread.frames, facts.sources)
-    program = find_parsed_file(facts.sources, where.file) if where is not None else None
-    if program is None or where is None or where.line is None:
-        return False
-    place = program.place(where.line)
+    place = find_line(facts.sources, where.file, where.line) if where is not None else None
     if place is None:
         return False
     taken = (

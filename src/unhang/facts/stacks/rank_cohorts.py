@@ -17,7 +17,7 @@ from unhang.facts.stacks.stack_divergence import common_block, first_differing_f
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Evidence, Phase, Where
 from unhang.program.rank_dependence.value_for_rank import singled_out_ranks, test_value
-from unhang.program.syntax.syntax_tree import find_parsed_file
+from unhang.program.syntax.syntax_tree import find_line
 
 _LEAVE = ("break", "return", "exit")
 _NEGATED = {"else", "return", "continue", "break", "raise", "exit"}
@@ -141,10 +141,7 @@ def _mark_past_loop(facts: Facts, cohort: RankCohort, cohorts: list[RankCohort])
 
 
 def _below(facts: Facts, above: Frame, below: Frame) -> bool:
-    program = find_parsed_file(facts.sources, above.file)
-    if program is None or above.line is None or below.line is None:
-        return False
-    first, second = program.place(above.line), program.place(below.line)
+    first, second = (find_line(facts.sources, above.file, frame.line) for frame in (above, below))
     return first is not None and second is not None and common_block(first, second) is not None
 
 

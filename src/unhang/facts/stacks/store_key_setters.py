@@ -11,7 +11,7 @@ from unhang.facts.stacks.source_context import is_rank_conditional
 from unhang.findings import Where
 from unhang.program.rank_dependence.rank_branches import RankBranch
 from unhang.program.rank_dependence.value_for_rank import test_value
-from unhang.program.syntax.syntax_tree import ParsedFile, call_name, find_parsed_file
+from unhang.program.syntax.syntax_tree import ParsedFile, call_name, find_line, find_parsed_file
 
 _WAITS = {"get", "wait", "multi_get"}
 _SETS = {"set", "compare_set", "multi_set", "append", "add"}
@@ -42,8 +42,7 @@ def unset_key(facts: Facts, stall: Stall) -> UnsetKey | None:
 
 
 def _keys(facts: Facts, where: Where) -> Iterator[ast.expr]:
-    program = find_parsed_file(facts.sources, where.file)
-    place = program.place(where.line) if program is not None and where.line is not None else None
+    place = find_line(facts.sources, where.file, where.line)
     for node in ast.walk(place.levels[-1].statement) if place is not None and place.levels else ():
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and call_name(node) in _WAITS:
             yield from _arguments(node)

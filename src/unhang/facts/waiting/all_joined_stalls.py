@@ -20,7 +20,7 @@ def find_all_joined_stalls(
     for name, group in sorted(groups.items()):
         if name in disputed or len(group.members) < 2 or group.silent or _is_log_excerpt(group, world_size):
             continue
-        pending = {rank: p.pending for rank, p in group.progress.items() if p.pending is not None}
+        pending = group.pending_calls
         if set(pending) != set(group.members) or len(pending) < (group.size or 0):
             continue  # who has not come yet is none of those that joined
         positions = {call.position for call in pending.values()}

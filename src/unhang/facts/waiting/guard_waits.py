@@ -39,7 +39,7 @@ def add_guard_waits(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFa
 
     Not for ranks that wait in a collective: those wait for the rank in the guard, which is where it should not be yet.
     """
-    in_calls = {rank for group in groups.values() for rank, p in group.progress.items() if p.pending is not None}
+    in_calls = {rank for group in groups.values() for rank in group.pending_calls}
     inside: dict[str, dict[int, Activity]] = defaultdict(dict)
     for rank, facts in sorted(ranks.items()):
         activity = next((a for a in (facts.activity, *facts.threads) if a is not None and in_guard(a)), None)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from unhang.evidence.items import Frame, SourceFile
 from unhang.facts.model import Activity
 from unhang.facts.stacks.user_frames import is_user_frame
-from unhang.program.syntax.syntax_tree import Function, LinePosition, call_name, find_parsed_file, own_nodes
+from unhang.program.syntax.syntax_tree import Function, LinePosition, call_name, find_line, own_nodes
 
 MAX_FRAMES = 8
 _GroupName = tuple[str, str, str]
@@ -59,8 +59,7 @@ def _group_name(activity: Activity, sources: Mapping[str, SourceFile]) -> _Group
 
 def _places(frames: Sequence[Frame], sources: Mapping[str, SourceFile]) -> Iterator[tuple[Frame, LinePosition]]:
     for frame in frames:
-        program = find_parsed_file(sources, frame.file)
-        place = program.place(frame.line or 0) if program is not None else None
+        place = find_line(sources, frame.file, frame.line)
         if place is None or not place.levels:
             return
         yield frame, place

@@ -13,19 +13,15 @@ from unhang.evidence.items import SourceFile
 from unhang.facts.collective_operations import POINT_TO_POINT
 from unhang.findings import Where
 from unhang.program.rank_dependence.value_for_rank import number_value
-from unhang.program.syntax.syntax_tree import call_name, find_source, parse_file
+from unhang.program.syntax.syntax_tree import call_name, find_line
 
 
 def partner_on_line(
     where: Where | None, operation: str, rank: int, world_size: int | None, sources: Mapping[str, SourceFile]
 ) -> int | None:
     """Global rank of the partner of the one ``send`` or ``recv`` on that line; None when it is unknown."""
-    source = find_source(sources, where.file) if where is not None else None
-    if source is None or where is None or where.line is None:
-        return None
-    program = parse_file(source.text)
-    place = None if isinstance(program, str) else program.place(where.line)
-    if place is None or not place.levels:
+    place = find_line(sources, where.file, where.line) if where is not None else None
+    if where is None or where.line is None or place is None or not place.levels:
         return None
     calls = [
         node

@@ -58,8 +58,13 @@ def clear_ended_ranks(groups: Mapping[str, GroupFacts], ranks: Mapping[int, Rank
 
 def _clear(groups: Mapping[str, GroupFacts], gone: set[int]) -> dict[str, GroupFacts]:
     return revise_progress(
-        groups, lambda _, known: known.finished() if known.pending is not None and known.rank in gone else known
+        groups, lambda _, known: _finished(known) if known.pending is not None and known.rank in gone else known
     )
+
+
+def _finished(progress: GroupProgress) -> GroupProgress:
+    """With all finished that was entered."""
+    return replace(progress, pending=None, completed=max(progress.completed, progress.enqueued))
 
 
 def waiting_activity(facts: RankFacts) -> Activity | None:
@@ -95,7 +100,7 @@ _Settled = Iterator[tuple[str, GroupProgress]]
 
 def _settled_by_stack(rank: int, facts: RankFacts, groups: Mapping[str, GroupFacts]) -> _Settled:
     mine = [g for _, g in sorted(groups.items()) if rank in g.progress]
-    pending = [g for g in mine if g.progress[rank].pending is not None]
+    pending = [g for g in mine if g.pending(rank) is not None]
     activity = waiting_activity(facts)
     if activity is None or not in_collective(activity):
         for group in pending:
@@ -104,24 +109,24 @@ def _settled_by_stack(rank: int, facts: RankFacts, groups: Mapping[str, GroupFac
                     yield group.name, _at_last_call(group, rank, facts)
             elif activity is None or is_creating_group(activity) or in_guard(activity):
                 # Gloo counts a failed collective as open for ever; a rank that has left the call does not wait in it.
-                yield group.name, group.progress[rank].finished()
+                yield group.name, _finished(group.progress[rank])
         return
     assert activity.operation is not None
     if activity.operation in POINT_TO_POINT:
         # Gloo counts sends and receives and records none: only the stack tells.
-        yield from ((group.name, group.progress[rank].finished()) for group in pending)
+        yield from ((group.name, _finished(group.progress[rank])) for group in pending)
         return
     standing = [g for g in mine if _last_call_is(g, rank, activity)]
     if len(standing) == 1:
         yield standing[0].name, _at_last_call(standing[0], rank, facts)
-        yield from ((group.name, group.progress[rank].finished()) for group in pending if group is not standing[0])
+        yield from ((group.name, _finished(group.progress[rank])) for group in pending if group is not standing[0])
 
 
 def _settled_by_traceback(rank: int, facts: RankFacts, groups: Mapping[str, GroupFacts]) -> _Settled:
     """What it was in when it gave up is the call that its traceback stands in."""
     activity = waiting_activity(facts)
     for _, group in sorted(groups.items()):
-        waits = rank in group.progress and group.progress[rank].pending is not None
+        waits = group.pending(rank) is not None
         if waits and activity is not None and in_collective(activity) and _last_call_is(group, rank, activity):
             yield group.name, _at_last_call(group, rank, facts)
 
@@ -204,7 +209,7 @@ def _groups_of_stacks(
     sources: Mapping[str, SourceFile],
 ) -> dict[str, GroupFacts]:
     """Ranks in a collective that no dump explains wait in a group of which only the stacks tell."""
-    explained = {rank for g in groups.values() for rank, p in g.progress.items() if p.pending is not None}
+    explained = {rank for group in groups.values() for rank in group.pending_calls}
     lost = {
         rank: activity
         for rank, facts in sorted(ranks.items())
@@ -243,7 +248,7 @@ def _is_new_group(activities: Collection[Activity]) -> bool:
 
 
 def _waits_with(groups: Mapping[str, GroupFacts], rank: int, others: Collection[int]) -> bool:
-    waits_in = (g for g in groups.values() if rank in g.progress and g.progress[rank].pending is not None)
+    waits_in = (g for g in groups.values() if g.pending(rank) is not None)
     return any(not set(others).isdisjoint(group.members) for group in waits_in)
 
 

@@ -71,11 +71,7 @@ def _place(facts: RankFacts | None, reason: str) -> tuple[object, ...]:
 
 def _waiters_call(group: GroupFacts, direct: tuple[int, ...], position: int | None) -> PendingCall | None:
     """The call of the first waiter that stands at ``position``."""
-    calls = [
-        progress.pending
-        for rank in direct
-        if (progress := group.progress.get(rank)) is not None and progress.pending is not None
-    ]
+    calls = [call for rank in direct if (call := group.pending(rank)) is not None]
     at_position = [call for call in calls if call.position == position]
     return next(iter(at_position or calls), None)
 

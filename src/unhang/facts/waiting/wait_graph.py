@@ -122,8 +122,7 @@ def _has_matching_call(partner: int, rank: int, operation: str, group: GroupFact
 
 def _stack_matches_call(partner: int, rank: int, operation: str, group: GroupFacts) -> bool:
     """Without records: its stack stands in the matching call, towards ``rank`` as far as its line tells."""
-    progress = group.progress.get(partner)
-    call = progress.pending if progress is not None else None
+    call = group.pending(partner)
     if call is None or call.operation not in POINT_TO_POINT:
         return False
     peer = call.signature.peer if call.signature is not None else None

@@ -44,6 +44,7 @@ class LinePosition:
     """Module first, innermost function last."""
     levels: tuple[NestingLevel, ...]
     """Outermost first, all inside the innermost function."""
+    program: ParsedFile
 
     @property
     def function(self) -> Scope:
@@ -89,7 +90,7 @@ class ParsedFile:
             else:
                 levels.append(level)
             node = statement
-        return LinePosition(tuple(scopes), tuple(levels)) if levels or len(scopes) > 1 else None
+        return LinePosition(tuple(scopes), tuple(levels), self) if levels or len(scopes) > 1 else None
 
 
 def _level_at(node: ast.AST, line: int) -> NestingLevel | None:
@@ -282,6 +283,12 @@ def find_parsed_file(sources: Mapping[str, SourceFile], path: str) -> ParsedFile
     source = find_source(sources, path)
     program = parse_file(source.text) if source is not None else None
     return program if isinstance(program, ParsedFile) else None
+
+
+def find_line(sources: Mapping[str, SourceFile], path: str, line: int | None) -> LinePosition | None:
+    """Where a line of a stack frame stands; None without its source, or where no statement stands."""
+    program = find_parsed_file(sources, path)
+    return program.place(line) if program is not None and line is not None else None
 
 
 def _same_ending(longer: str, shorter: str) -> bool:
