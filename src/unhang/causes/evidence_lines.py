@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from unhang.facts.model import CallMismatch, Facts, PendingCall, RankFacts, Stall
 from unhang.facts.stacks.user_frames import first_user_frame
-from unhang.facts.waiting.last_collective import last_recorded_call
+from unhang.facts.waiting.pending_call_frames import last_recorded_call
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
 from unhang.findings import Call, Evidence, Where
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 from unhang.causes.wording import machine_reasons
 from unhang.causes.wording.pace_reasons import slowdown_text
 from unhang.facts.endings.crashes import Crash, crashes_after_timeout, first_timeouts, signal_name
-from unhang.facts.laggard.user_marked_work import is_overlong, marked_work
+from unhang.facts.laggard.planned_work import is_overlong, marked_work
 from unhang.facts.machine.machine_state import MachineSign, machine_signs, signs_of_rank, spinning_cards, storage_signs
 from unhang.facts.model import Facts, RankState
 from unhang.facts.pace.step_slowdown import step_slowdown
-from unhang.facts.waiting.near_timeout import live_manifest
+from unhang.facts.waiting.timeouts import live_manifest
 from unhang.findings import Cause, Consequence, Finding, Phase, Severity, Verdict
 from unhang.knowledge.numbers import utc_time
 from unhang.knowledge.reasoning_rows import causes_that

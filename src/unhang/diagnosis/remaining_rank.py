@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from unhang.facts.endings.reporting_ranks import is_whole_job, ranks_named, reporting_ranks
-from unhang.facts.laggard.work_spanning_timeout import absent_rank
+from unhang.facts.laggard.work_in_lines import absent_rank
 from unhang.facts.logs.log_statements import events_stating
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts

@@ -8,7 +8,7 @@ from dataclasses import replace
 from unhang.diagnosis.grades import certainty_limit
 from unhang.facts.alignment.broadcast_roots import partly_finished_call
 from unhang.facts.endings.crashes import first_timeouts
-from unhang.facts.endings.ended_by_user import ended_by_user
+from unhang.facts.endings.ended_from_outside import ended_by_user
 from unhang.facts.endings.first_timeouts import TimeoutOrder
 from unhang.facts.laggard.own_work import is_idle_at_line
 from unhang.facts.model import CodeContext, Facts, RankFacts, Stall

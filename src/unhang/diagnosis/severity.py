@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from unhang.evidence.items import Progress
 from unhang.facts.endings.good_endings import good_endings
-from unhang.facts.laggard.user_marked_work import is_planned
+from unhang.facts.laggard.planned_work import is_planned
 from unhang.facts.logs.event_timing import is_preparing
 from unhang.facts.logs.log_statements import timeout_events
 from unhang.facts.model import Facts
 from unhang.facts.pace.step_slowdown import slowdown_until_end
-from unhang.facts.waiting.near_timeout import is_limit_near, live_manifest
+from unhang.facts.waiting.timeouts import is_limit_near, live_manifest
 from unhang.findings import Cause, Finding, PassedCheck, Severity, Source, Verdict
 from unhang.knowledge.messages import message_row
 from unhang.knowledge.reasoning_rows import causes_that

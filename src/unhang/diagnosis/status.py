@@ -11,14 +11,14 @@ from unhang.evidence.items import LogEnding, Progress
 from unhang.evidence.logs.lines.prefixes import is_cpp_error
 from unhang.facts.divergence.aborted_in_call import gloo_sizes_differ
 from unhang.facts.endings.crashes import primary_crashes
-from unhang.facts.endings.ended_by_user import ended_by_user
+from unhang.facts.endings.ended_from_outside import ended_by_user
 from unhang.facts.endings.good_endings import StatedEndings, good_endings
 from unhang.facts.incident_features import was_seen_stuck
 from unhang.facts.logs.event_timing import is_preparing
 from unhang.facts.logs.last_log_lines import phase_of_line
 from unhang.facts.logs.log_statements import timeout_events
 from unhang.facts.model import Facts, RankFacts, RankState
-from unhang.facts.waiting.all_joined_stalls import all_wait, nobody_moved
+from unhang.facts.waiting.stalls import all_wait, nobody_moved
 from unhang.facts.world_size import is_world_size_stated
 from unhang.findings import (
     Cause,

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import LogEvent, ProcessExit, PythonTraceback, RecorderDump, SourceFile, StackDump
-from unhang.facts.alignment.failed_collectives import reopen_failed_calls
-from unhang.facts.alignment.group_table import declared_groups, groups_from_recordings
+from unhang.facts.alignment.group_table import declared_groups, groups_from_recordings, reopen_failed_calls
 from unhang.facts.alignment.mismatched_calls import find_mismatches
 from unhang.facts.alignment.nonfatal_mismatch import nonfatal_from_comparisons
-from unhang.facts.divergence.aborted_receivers import assign_aborted_ranks
+from unhang.facts.divergence.aborted_in_call import assign_aborted_ranks
 from unhang.facts.dump_choice import ChosenDumps, choose_dumps
 from unhang.facts.endings.crashes import ended_after_timeouts, is_collateral_exit
-from unhang.facts.endings.duplicate_tracebacks import unique_tracebacks
-from unhang.facts.endings.ended_by_launcher import mark_ended_by_launcher
+from unhang.facts.endings.ended_from_outside import mark_ended_by_launcher
 from unhang.facts.endings.first_timeouts import FirstTimeouts
-from unhang.facts.endings.stack_at_exit import stack_at_exit
+from unhang.facts.endings.traceback_echoes import stack_at_exit, unique_tracebacks
 from unhang.facts.fault_isolation import IsolatedSteps
 from unhang.facts.logs.progress_from_logs import add_progress_from_logs
 from unhang.facts.machine.xids import add_sampled_xids
@@ -27,12 +26,11 @@ from unhang.facts.pace.slow_rank_over_time import find_all_wait
 from unhang.facts.pace.straggler import find_straggler
 from unhang.facts.rank_table import assign_ranks_by_process, build_ranks
 from unhang.facts.stacks.activity import activity_of
-from unhang.facts.waiting.all_joined_stalls import find_all_joined_stalls
 from unhang.facts.waiting.guard_waits import add_guard_waits
 from unhang.facts.waiting.pending_call_frames import add_call_frames
 from unhang.facts.waiting.positions_from_nodes import add_node_positions, ranks_of_nodes
 from unhang.facts.waiting.progress_from_stacks import clear_ended_ranks, clear_moving_ranks, reconcile_with_stacks
-from unhang.facts.waiting.stalls import find_stalls
+from unhang.facts.waiting.stalls import find_all_joined_stalls, find_stalls
 from unhang.facts.waiting.wait_graph import build_wait_graph
 from unhang.facts.world_size import world_size_of
 from unhang.findings import Certainty, NotChecked, Unread
@@ -40,6 +38,7 @@ from unhang.sentences import say
 
 Ranks = Mapping[int, RankFacts]
 Groups = Mapping[str, GroupFacts]
+_Told = TypeVar("_Told", LogEvent, ProcessExit, PythonTraceback)
 WHICH_RANK = say("which process is which rank")
 
 
@@ -108,10 +107,10 @@ def build_facts(evidence: EvidenceSet) -> Facts:
         logs=tuple(sorted(evidence.logs, key=lambda log: log.source.path)),
         events=events,
         tracebacks=tracebacks,
-        exits=_exits(evidence),
+        exits=_in_time_order(exit_ for log in evidence.logs for exit_ in log.exits),
         manifests=tuple(sorted(evidence.manifests, key=lambda m: m.source.path)),
         sources=sources,
-        unread=_in_place_order((*evidence.unread, *choice.unread)),
+        unread=tuple(sorted((*evidence.unread, *choice.unread), key=_place_of_unread)),
         inputs=tuple(evidence.inputs),
         unattributed_stacks=_unattributed_stacks(evidence, ranks),
         nonfatal_mismatches=made(
@@ -212,40 +211,25 @@ def _state_among_others(known: RankFacts, roots: Collection[int], waiting: Colle
     return RankState.RUNNING if seen else RankState.UNKNOWN
 
 
-def _in_place_order(unread: Iterable[Unread]) -> tuple[Unread, ...]:
-    return tuple(sorted(unread, key=lambda u: (u.source.path, u.source.line or 0, u.source.byte or 0, u.reason)))
+def _place_of_unread(unread: Unread) -> tuple[str, int, int, str]:
+    return (unread.source.path, unread.source.line or 0, unread.source.byte or 0, unread.reason)
 
 
-def _in_time_order(tracebacks: Iterable[PythonTraceback]) -> tuple[PythonTraceback, ...]:
+def _in_time_order(told: Iterable[_Told]) -> tuple[_Told, ...]:
+    """By attempt, then time where known; what is undated keeps the place of its file."""
     return tuple(
         sorted(
-            tracebacks,
-            key=lambda t: (
-                t.attempt,
-                t.time_s if t.time_s is not None else float("inf"),
-                t.source.path,
-                t.source.line or 0,
+            told,
+            key=lambda one: (
+                one.attempt,
+                one.time_s if one.time_s is not None else float("inf"),
+                one.source.path,
+                one.source.line or 0,
             ),
         )
     )
 
 
 def _events(evidence: EvidenceSet) -> tuple[LogEvent, ...]:
-    """By attempt, then time where known; undated lines keep the place of their file."""
-    every = add_sampled_xids([event for log in evidence.logs for event in log.events], evidence.machines)
-    return tuple(
-        sorted(
-            every,
-            key=lambda e: (
-                e.attempt,
-                e.time_s if e.time_s is not None else float("inf"),
-                e.source.path,
-                e.source.line or 0,
-            ),
-        )
-    )
-
-
-def _exits(evidence: EvidenceSet) -> tuple[ProcessExit, ...]:
-    every = (exit_ for log in evidence.logs for exit_ in log.exits)
-    return tuple(sorted(every, key=lambda e: (e.attempt, e.time_s or float("inf"), e.source.path, e.source.line or 0)))
+    events = [event for log in evidence.logs for event in log.events]
+    return _in_time_order(add_sampled_xids(events, evidence.machines))

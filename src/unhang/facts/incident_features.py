@@ -13,7 +13,7 @@ from functools import cache
 
 from unhang.evidence.items import LastLine
 from unhang.facts.endings.stated_failures import stated_failures
-from unhang.facts.laggard.work_spanning_timeout import DEFAULT_LIMITS_S, absent_rank
+from unhang.facts.laggard.work_in_lines import DEFAULT_LIMITS_S, absent_rank
 from unhang.facts.logs.waits_in_logs import LoggedWaits, logged_waits
 from unhang.facts.model import Facts
 from unhang.knowledge import numbers

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from unhang.evidence.items import Frame
 from unhang.facts.model import Facts, RankFacts
-from unhang.facts.waiting.last_collective import last_recorded_call
+from unhang.facts.waiting.pending_call_frames import last_recorded_call
 from unhang.findings import Finding, Where
 from unhang.report import labels
 from unhang.sentences import Text, say

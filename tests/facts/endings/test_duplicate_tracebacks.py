@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from unhang.evidence.items import Frame, PythonTraceback
-from unhang.facts.endings.duplicate_tracebacks import unique_tracebacks
-from unhang.facts.endings.traceback_echoes import is_echo
+from unhang.facts.endings.traceback_echoes import is_echo, unique_tracebacks
 from unhang.facts.rank_table import assign_ranks_by_process
 from unhang.findings import Cause, Source
 from unhang.knowledge.failure_language import find_failure_statement

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unhang.evidence.items import LogEvent, ProcessExit
-from unhang.facts.endings.ended_by_launcher import mark_ended_by_launcher
+from unhang.facts.endings.ended_from_outside import mark_ended_by_launcher
 from unhang.facts.model import RankFacts
 from unhang.findings import Source
 

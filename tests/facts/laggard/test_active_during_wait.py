@@ -8,7 +8,7 @@ import pytest
 
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.facts.laggard.active_during_wait import active_during_wait
+from unhang.facts.laggard.work_in_lines import active_during_wait
 
 TIMEOUT = (
     "2026-10-09T08:53:20.123Z [rank{rank}]:[E1009 08:53:20.123456789 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog "

@@ -9,9 +9,8 @@ import pytest
 
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.facts.laggard.actor_waits import actor_wait
+from unhang.facts.laggard.waits_on_others import actor_wait, unset_key
 from unhang.facts.model import Facts
-from unhang.facts.stacks.store_key_setters import unset_key
 
 CASES = Path(__file__).parents[2] / "cases"
 KEY = CASES / "rank-conditional-collective" / "hit_a_key_nobody_sets" / "input"

@@ -9,7 +9,7 @@ import pytest
 from unhang.diagnosis.diagnose import diagnose_from_evidence
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.facts.laggard.work_spanning_timeout import SpanningWork, spanning_work
+from unhang.facts.laggard.work_in_lines import SpanningWork, spanning_work
 
 TIMEOUT = (
     "[E ProcessGroupNCCL.cpp:828] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={at}, "

@@ -9,13 +9,13 @@ import pytest
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.alignment.sequence_offset import find_sequence_offset
 from unhang.facts.build import build_facts
-from unhang.facts.laggard.work_spanning_timeout import spanning_work
+from unhang.facts.laggard.work_in_lines import spanning_work
 from unhang.facts.logs.event_timing import EventTiming, timing_of
-from unhang.facts.logs.logged_settings import logged_settings, overruled_settings
+from unhang.facts.logs.logged_values import logged_settings, overruled_settings
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts
 from unhang.facts.pace.step_slowdown import StepSlowdown, step_slowdown
-from unhang.facts.waiting.timeout_settings import limit_not_in_force
+from unhang.facts.waiting.timeouts import limit_not_in_force
 
 
 def facts_of(tmp_path: Path, *lines: str) -> Facts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unhang.facts.logs.logged_parameter_counts import outlier_models
+from unhang.facts.logs.logged_values import outlier_models
 
 
 def test_the_minority_built_another_model() -> None:

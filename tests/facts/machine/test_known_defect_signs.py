@@ -4,7 +4,7 @@ from pathlib import Path
 
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.facts.logs.logged_versions import logged_versions
+from unhang.facts.logs.logged_values import logged_versions
 from unhang.facts.machine.known_defect_signs import _SIGN_TESTS, defect_signs
 from unhang.facts.model import Facts
 from unhang.knowledge.job.versions import SIGNS

@@ -14,8 +14,8 @@ from tests.machine_samples import UUID, card, rank, series
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.facts.machine.chosen_transports import chosen_transports
 from unhang.facts.machine.machine_state import MachineSign, machine_signs
+from unhang.facts.machine.nccl_reports import chosen_transports
 from unhang.facts.model import Facts
 
 SINCE_S = START_NS / 1e9 + 41

@@ -6,7 +6,7 @@ import pytest
 
 from unhang.evidence.items import SourceFile
 from unhang.facts.alignment.broadcast_roots import rank_dependent_root
-from unhang.facts.waiting.p2p_partner import partner_on_line
+from unhang.facts.waiting.calls_in_source import partner_on_line
 from unhang.findings import Source, Where
 
 

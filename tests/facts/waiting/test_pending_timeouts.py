@@ -7,7 +7,7 @@ from pathlib import Path
 
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.facts.waiting.pending_timeouts import guard_limit
+from unhang.facts.waiting.timeouts import guard_limit
 
 
 def test_the_first_guard_to_give_up_is_named(tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ from unhang.evidence.items import SourceFile
 from unhang.evidence.logs import read_log
 from unhang.facts.build import build_facts
 from unhang.facts.incident_features import incident_features
-from unhang.facts.laggard.active_during_wait import active_during_wait
-from unhang.facts.laggard.work_spanning_timeout import spanning_work
+from unhang.facts.laggard.work_in_lines import active_during_wait, spanning_work
 from unhang.facts.logs.event_timing import timing_of
 from unhang.facts.logs.interleaved_progress_bars import interleaved_bars
 from unhang.facts.logs.per_rank_counts import unequal_counts
@@ -21,8 +20,7 @@ from unhang.facts.machine.known_defect_signs import defect_signs
 from unhang.facts.machine.transport_errors import TransportErrors, transport_errors
 from unhang.facts.model import Facts
 from unhang.facts.pace.data_wait_share import data_wait_share
-from unhang.facts.waiting.late_arrivals import tiny_limits
-from unhang.facts.waiting.timeout_settings import limit_not_in_force
+from unhang.facts.waiting.timeouts import limit_not_in_force, tiny_limits
 from unhang.findings import Source
 from unhang.program.syntax.print_statements import find_print_statement
 

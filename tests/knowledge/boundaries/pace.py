@@ -11,10 +11,9 @@ from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import Frame, LogEvent, LogReading, Progress, StackDump, ThreadStack
 from unhang.facts.build import build_facts
 from unhang.facts.model import RankFacts, Straggler
-from unhang.facts.pace.arrival_order import latest_arriver
 from unhang.facts.pace.slow_rank_over_time import find_all_wait, holds_up, slow_rank_pace
 from unhang.facts.pace.step_slowdown import slowdown_until_end, step_slowdown
-from unhang.facts.pace.straggler import find_straggler
+from unhang.facts.pace.straggler import find_straggler, latest_arriver
 from unhang.facts.pace_change import find_step_change
 from unhang.facts.stacks.activity import activity_of
 from unhang.findings import Cause, Source

@@ -12,7 +12,7 @@ from unhang.facts.alignment.nonfatal_mismatch import find_nonfatal_mismatches
 from unhang.facts.build import build_facts
 from unhang.facts.dump_choice import choose_dumps
 from unhang.facts.stacks.unattributed_stacks import unattributed_cohorts
-from unhang.facts.waiting.near_timeout import is_limit_near
+from unhang.facts.waiting.timeouts import is_limit_near
 from unhang.findings import Source
 from unhang.wire.documents.bundle import BundleManifest
 

@@ -39,7 +39,7 @@ from unhang.facts.divergence.aborted_in_call import gloo_sizes_differ, laggards_
 from unhang.facts.divergence.unmatched_p2p import unmatched_p2p
 from unhang.facts.laggard.laggards import Laggards, MadeFewerGroups, laggards_doing, laggards_of
 from unhang.facts.logs.log_statements import first_attempt, quote_events
-from unhang.facts.logs.logged_parameter_counts import outlier_models, parameter_counts
+from unhang.facts.logs.logged_values import outlier_models, parameter_counts
 from unhang.facts.model import AllJoinedStall, CallMismatch, Facts
 from unhang.facts.stacks.rank_cohorts import (
     RankCohort,

@@ -25,9 +25,8 @@ from unhang.evidence.items import LogEvent
 from unhang.facts.alignment.swapped_group_order import swapped_groups
 from unhang.facts.collective_operations import POINT_TO_POINT
 from unhang.facts.divergence.unmatched_p2p import unmatched_in_cycle, unmatched_unnamed_partners
-from unhang.facts.laggard.actor_waits import ActorWait
-from unhang.facts.laggard.file_lock_cycle import FileLockCycle
 from unhang.facts.laggard.laggards import laggards_doing
+from unhang.facts.laggard.waits_on_others import ActorWait, FileLockCycle
 from unhang.facts.logs.log_statements import first_attempt, quote_events
 from unhang.facts.model import Facts, PendingCall, Stall
 from unhang.facts.stacks.stack_divergence import diverge_in_library, first_differing_frames

@@ -30,11 +30,11 @@ from unhang.facts.divergence.early_loop_exit import EarlyLoopExit, ExitReason
 from unhang.facts.divergence.skipped_collective import SkippedCollective, skipped_collective
 from unhang.facts.endings.guard_errors import guard_errors
 from unhang.facts.laggard.laggards import InGuard, Laggards, branch_divisions, early_loop_exits, laggards_doing
+from unhang.facts.laggard.waits_on_others import UnsetKey
 from unhang.facts.logs.last_log_lines import last_line_phases
 from unhang.facts.logs.log_statements import first_attempt, quote_events, ranks_of_events
 from unhang.facts.logs.waits_in_logs import LoggedWaits, LogWait, logged_waits
 from unhang.facts.model import CodeContext, Facts, Stall
-from unhang.facts.stacks.store_key_setters import UnsetKey
 from unhang.findings import Call, Cause, Grade, Phase
 from unhang.knowledge.remedies import remedy
 from unhang.sentences import Text, say

@@ -21,8 +21,8 @@ from unhang.causes.wording.signals import log_signal, ranks_if_few, timeouts_aft
 from unhang.evidence.items import LogEvent
 from unhang.facts.endings.crashes import primary_crashes
 from unhang.facts.logs.log_statements import events_stating, field_text, first_attempt, hosts_of_events, ranks_of_events
-from unhang.facts.logs.logged_settings import logged_settings
-from unhang.facts.machine.shm_segments import SegmentFailure, segment_failure
+from unhang.facts.logs.logged_values import logged_settings
+from unhang.facts.machine.nccl_reports import SegmentFailure, segment_failure
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Consequence, Grade, shortened
 from unhang.knowledge.remedies import remedy

@@ -19,7 +19,7 @@ from unhang.causes.wording.transport_suspects import transport_suspect
 from unhang.evidence.items import LogEvent
 from unhang.facts.logs.log_statements import field_text, first_attempt, ranks_of_events
 from unhang.facts.logs.waits_in_logs import logged_waits
-from unhang.facts.machine.host_identity import shared_host_identity
+from unhang.facts.machine.nccl_reports import shared_host_identity
 from unhang.facts.machine.transport_errors import MEMORY_STATUS
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade

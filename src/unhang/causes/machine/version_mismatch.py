@@ -19,12 +19,10 @@ from unhang.causes.wording.signals import log_signal, ranks_if_few
 from unhang.evidence.items import LogEvent
 from unhang.facts.endings.crashes import primary_crashes
 from unhang.facts.logs.log_statements import field_text, first_attempt, quote_events, ranks_of_events
-from unhang.facts.logs.logged_settings import logged_settings
-from unhang.facts.logs.logged_versions import LoggedVersion, logged_versions
+from unhang.facts.logs.logged_values import LoggedVersion, logged_settings, logged_versions
 from unhang.facts.logs.waits_in_logs import logged_waits
-from unhang.facts.machine.host_identity import shared_host_identity
 from unhang.facts.machine.known_defect_signs import defect_signs
-from unhang.facts.machine.shm_segments import SegmentFailure, segment_failure
+from unhang.facts.machine.nccl_reports import SegmentFailure, segment_failure, shared_host_identity
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Evidence, Grade, Remedy, Severity
 from unhang.knowledge.job.versions import VersionRow, rows_affecting

@@ -22,7 +22,7 @@ from unhang.causes.wording.signals import log_signal, ranks_if_few
 from unhang.evidence.items import LogEvent
 from unhang.facts.logs.event_timing import EventTiming
 from unhang.facts.logs.log_statements import field_text, first_attempt, ranks_of_events
-from unhang.facts.logs.logged_settings import logged_settings, overruled_settings
+from unhang.facts.logs.logged_values import logged_settings, overruled_settings
 from unhang.facts.machine.fabric import first_use_stall, ports_down
 from unhang.facts.machine.transport_errors import RETRY_EXCEEDED, transport_errors
 from unhang.facts.model import Facts, RankFacts

@@ -19,7 +19,7 @@ from unhang.causes.wording.signals import log_signal, stall_signal, waiters_line
 from unhang.evidence.items import LogEvent
 from unhang.facts.endings.crash_order import bare_exceptions, may_follow_from_others
 from unhang.facts.endings.crashes import Crash, primary_crashes, signal_name
-from unhang.facts.endings.ended_by_user import is_interrupt
+from unhang.facts.endings.ended_from_outside import is_interrupt
 from unhang.facts.endings.failure_kinds import cause_of_messages, cause_of_text, is_store_port
 from unhang.facts.endings.first_timeouts import TimeoutOrder
 from unhang.facts.endings.stated_failures import defers_to_other_failure

@@ -26,10 +26,9 @@ from unhang.facts.evidence_quotes import exception_line, exception_source
 from unhang.facts.logs.log_statements import timeout_events
 from unhang.facts.model import AllJoinedStall, CodeContext, Facts, RankState, Stall
 from unhang.facts.stacks.gil_holders import gil_hold
-from unhang.facts.waiting.all_joined_stalls import all_wait, nobody_moved
-from unhang.facts.waiting.last_collective import last_recorded_call
+from unhang.facts.waiting.pending_call_frames import last_recorded_call
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP, waiting_activity
-from unhang.facts.waiting.stalls import is_device_behind
+from unhang.facts.waiting.stalls import all_wait, is_device_behind, nobody_moved
 from unhang.findings import Cause, Evidence, Grade, Phase, Severity, shortened
 from unhang.knowledge.remedies import remedy
 from unhang.sentences import Text, say

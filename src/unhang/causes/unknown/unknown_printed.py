@@ -23,7 +23,7 @@ from unhang.causes.detector import DetectorResult, Signal, make_signal
 from unhang.causes.wording.pace_reasons import slowdown_text
 from unhang.causes.wording.signals import log_signal
 from unhang.evidence.items import LogEvent
-from unhang.facts.endings.ended_by_user import EndedByUser, ended_by_user
+from unhang.facts.endings.ended_from_outside import EndedByUser, ended_by_user
 from unhang.facts.logs.log_statements import events_stating, first_attempt, ranks_of_events
 from unhang.facts.logs.reported_missing_ranks import reported_missing_ranks
 from unhang.facts.logs.waits_in_logs import LoggedWaits, logged_waits

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.stacks.calls_on_line import call_spelled_on_line
-from unhang.facts.stacks.locks_held_over_fork import InheritedLock, inherited_lock
+from unhang.facts.stacks.child_processes import InheritedLock, inherited_lock
 from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.findings import Evidence, Remedy
 from unhang.knowledge.remedies import remedy

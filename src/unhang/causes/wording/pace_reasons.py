@@ -10,7 +10,7 @@ from unhang.facts.laggard.own_work import LOADING_ACTIVITIES
 from unhang.facts.machine.machine_state import MachineSign
 from unhang.facts.model import Activity, Facts, Straggler
 from unhang.facts.pace.step_slowdown import TRAINER_LINES, StepSlowdown
-from unhang.facts.stacks.child_process_stacks import loader_workers
+from unhang.facts.stacks.child_processes import loader_workers
 from unhang.findings import Cause, Grade, Phase, Remedy, Severity
 from unhang.knowledge.thresholds import whole_threshold
 from unhang.sentences import Text, say

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from unhang.causes.detector import Signal, make_signal
 from unhang.causes.evidence_lines import group_label
-from unhang.facts.endings.ended_by_user import ended_by_user
-from unhang.facts.machine.chosen_transports import chosen_transports
+from unhang.facts.endings.ended_from_outside import ended_by_user
+from unhang.facts.machine.nccl_reports import chosen_transports
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Evidence, Grade
 from unhang.knowledge.remedies import remedy

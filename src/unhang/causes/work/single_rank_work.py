@@ -22,14 +22,18 @@ from unhang.causes.wording.signals import stall_signal, waiters_line
 from unhang.evidence.items import Progress
 from unhang.evidence.stacks.torn_stacks import is_torn
 from unhang.facts.collective_operations import is_barrier
-from unhang.facts.endings.ended_by_user import ended_by_user
+from unhang.facts.endings.ended_from_outside import ended_by_user
 from unhang.facts.endings.guard_errors import guard_errors
-from unhang.facts.laggard.active_during_wait import ActiveDuringWait
 from unhang.facts.laggard.laggards import laggards_doing
 from unhang.facts.laggard.main_process_first import MainProcessWait, main_first_of_stall
 from unhang.facts.laggard.own_work import OWN_LOOP, OwnWork
-from unhang.facts.laggard.work_in_lines import FirstBarrier, work_in_lines
-from unhang.facts.laggard.work_spanning_timeout import SpanningWork, unfinished_work
+from unhang.facts.laggard.work_in_lines import (
+    ActiveDuringWait,
+    FirstBarrier,
+    SpanningWork,
+    unfinished_work,
+    work_in_lines,
+)
 from unhang.facts.logs.last_log_lines import LastLinePhase
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.machine.machine_state import storage_signs

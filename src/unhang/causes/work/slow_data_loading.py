@@ -26,7 +26,7 @@ from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.machine.machine_state import signs_of_rank, storage_signs
 from unhang.facts.model import Facts, Stall
 from unhang.facts.pace.data_wait_share import data_wait_share
-from unhang.facts.stacks.child_process_stacks import loader_workers
+from unhang.facts.stacks.child_processes import loader_workers
 from unhang.facts.stacks.unattributed_stacks import unattributed_cohorts
 from unhang.findings import Cause, Evidence, Grade, Phase, Severity
 from unhang.knowledge.remedies import remedy

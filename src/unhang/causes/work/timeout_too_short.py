@@ -19,14 +19,12 @@ from collections.abc import Iterator
 from unhang.causes.detector import DetectorResult, Signal, make_signal
 from unhang.causes.wording.signals import stall_signal
 from unhang.facts.evidence_quotes import quote_traceback
-from unhang.facts.laggard.bounded_work import BoundedWork, bounded_work
 from unhang.facts.laggard.laggards import laggards_doing
+from unhang.facts.laggard.planned_work import BoundedWork, MarkedWorkBeyondLimit, bounded_work, marked_work_beyond_limit
 from unhang.facts.laggard.uneven_generation import LongerGeneration, longer_generation_printed
-from unhang.facts.laggard.user_marked_work import MarkedWorkBeyondLimit, marked_work_beyond_limit
-from unhang.facts.laggard.work_spanning_timeout import spanning_work
+from unhang.facts.laggard.work_in_lines import spanning_work
 from unhang.facts.model import Facts, Stall
-from unhang.facts.waiting.late_arrivals import LateArrival, late_arrivals, tiny_limits
-from unhang.facts.waiting.timeout_settings import limit_not_in_force
+from unhang.facts.waiting.timeouts import LateArrival, late_arrivals, limit_not_in_force, tiny_limits
 from unhang.findings import Cause, Grade, Phase, Remedy
 from unhang.knowledge.remedies import remedy
 from unhang.sentences import Text, say

@@ -33,14 +33,12 @@ from unhang.causes.wording.path_reasons import (
 from unhang.causes.wording.remedies import equal_shards_remedy, leave_together_remedy
 from unhang.causes.wording.signals import calls_of_cohorts, cohort_parts
 from unhang.facts.divergence.bypass_paths import BypassPaths
-from unhang.facts.divergence.early_loop_exit import EarlyLoopExit, ExitReason
-from unhang.facts.divergence.loop_exit_from_stacks import StackLoopExit
+from unhang.facts.divergence.early_loop_exit import EarlyLoopExit, ExitReason, StackLoopExit
 from unhang.facts.divergence.rank_dependent_loop_exit import RankDependentExit, rank_dependent_exits
 from unhang.facts.divergence.unmatched_p2p import unmatched_p2p
 from unhang.facts.endings.guard_errors import guard_errors
 from unhang.facts.laggard.laggards import early_loop_exits
-from unhang.facts.logs.per_rank_counts import UnequalCounts, unequal_counts
-from unhang.facts.logs.step_counts import StepCounts, step_counts
+from unhang.facts.logs.per_rank_counts import StepCounts, UnequalCounts, step_counts, unequal_counts
 from unhang.facts.model import CodeContext, Facts
 from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.findings import Cause, Evidence, Grade, Phase, Remedy, RemedyKind, Where

@@ -1,7 +1,8 @@
 """Groups and how far each rank has come in them, from flight-recorder dumps.
 
 A rank's oldest unfinished collective is its *pending* call. NCCL dumps say it per entry and per group; Gloo's say
-only that a call was made, so there the group status decides and the stack may contradict it later.
+only that a call was made, so there the group status decides and the stack may contradict it later. Calls that Gloo
+counts as finished because they failed are reopened: a rank that timed out in a call never finished it.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 
-from unhang.evidence.items import Frame, GroupStatus, RecorderDump, RecorderEntries
+from unhang.evidence.items import Frame, GroupStatus, PythonTraceback, RecorderDump, RecorderEntries
 from unhang.facts.alignment.entry_slices import select_rows, split_by_group, unfinished_rows
 from unhang.facts.alignment.group_status import statuses_by_group
 from unhang.facts.collective_operations import canonical_operation
-from unhang.facts.model import GroupFacts, GroupProgress, PendingCall
+from unhang.facts.endings.traceback_echoes import is_echo
+from unhang.facts.model import GroupFacts, GroupProgress, PendingCall, RankFacts
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Evidence, Source
 from unhang.sentences import rank_ranges
@@ -310,3 +312,40 @@ def pending_from_row(rank: int, group: str, row: RecorderEntries, source: Source
 
 def _state_word(state: int) -> str:
     return ("scheduled", "started", "completed")[state]
+
+
+def reopen_failed_calls(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> dict[str, GroupFacts]:
+    """The last recorded call of a rank is its pending one where its timeout or lost partner was raised at that line."""
+    return revise_progress(groups, lambda group, progress: _reopened(group, progress, ranks.get(progress.rank)))
+
+
+def _reopened(group: GroupFacts, progress: GroupProgress, known: RankFacts | None) -> GroupProgress:
+    entries = group.entries.get(progress.rank)
+    if known is None or known.recording is None or known.recording.backend != "gloo" or entries is None:
+        return progress
+    if progress.pending is not None or not any(_raised_in(t, entries) for t in known.tracebacks):
+        return progress
+    last = select_rows(entries, [len(entries) - 1])
+    return replace(
+        progress,
+        pending=pending_from_row(progress.rank, group.name, last, known.recording.source),
+        completed=min(progress.completed, int(entries.position[-1]) - 1),
+    )
+
+
+def _raised_in(traceback: PythonTraceback, entries: RecorderEntries) -> bool:
+    if not len(entries) or not is_echo(traceback):
+        return False
+    if int(entries.stack[-1]) < 0:
+        return _names_the_call(traceback, entries)
+    raised = first_user_frame(traceback.frames)
+    called = first_user_frame(entries.stacks[int(entries.stack[-1])])
+    return raised is not None and called is not None and (raised.file, raised.line) == (called.file, called.line)
+
+
+def _names_the_call(traceback: PythonTraceback, entries: RecorderEntries) -> bool:
+    """A dump without frames: the failed call of torch.distributed is of the operation that was recorded last."""
+    last = canonical_operation(entries.signatures[int(entries.signature[-1])].operation)
+    return any(
+        "torch/distributed/" in frame.file and canonical_operation(frame.function) == last for frame in traceback.frames
+    )

@@ -1,11 +1,16 @@
-"""Tracebacks that tell of somebody else: a partner is gone, waiting took too long, a launcher reports its rank."""
+"""Tracebacks that only say that a partner is gone, that say one thing twice, or show where a rank gave up waiting."""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
 
-from unhang.evidence.items import PythonTraceback
+from unhang.evidence.items import Frame, PythonTraceback, StackDump, ThreadStack
 from unhang.facts.endings.guard_errors import parse_guard_error
+from unhang.facts.model import RankFacts
+from unhang.facts.stacks.user_frames import is_user_frame
 from unhang.knowledge.failure_language import ELSEWHERE, find_failure_statement, without_guesses
 from unhang.late_pattern import late_pattern
 
@@ -87,3 +92,39 @@ def is_gpu_out_of_memory(exception: str, message: str) -> bool:
     if _OOM_TYPES.search(exception):
         return not _HOST_OOM.search(message)
     return bool(_OOM_TEXT.search(message)) and not _HOST_OOM.search(message) and "NCCL" not in message[:40]
+
+
+_Key = tuple[str, str, Frame | None]
+
+
+def unique_tracebacks(tracebacks: Iterable[PythonTraceback]) -> tuple[PythonTraceback, ...]:
+    """Each exception once: where the shared log names no rank and a rank's own file has the same, the log's place and
+    the rank. A log orders what several ranks raised; which of them it was, only their own files tell."""
+    every = tuple(tracebacks)
+    ranks: dict[_Key, dict[int, int]] = defaultdict(dict)
+    for number, one in enumerate(every):
+        if one.rank is not None:
+            ranks[_key(one)].setdefault(one.rank, number)
+    placed = dict(enumerate(every))
+    for number, one in placed.copy().items():
+        owners = ranks[_key(one)] if one.rank is None else {}
+        if owners and all(every[copy].source.path != one.source.path for copy in owners.values()):
+            rank = min(owners)
+            del placed[owners.pop(rank)]
+            placed[number] = replace(one, rank=rank)
+    return tuple(placed.values())
+
+
+def _key(traceback: PythonTraceback) -> _Key:
+    first_line = traceback.message.partition("\n")[0][:200]
+    return traceback.exception, first_line, traceback.frames[0] if traceback.frames else None
+
+
+def stack_at_exit(facts: RankFacts) -> StackDump | None:
+    """The rank's first echo as a stack; None when it has none, or failed by itself before."""
+    first = next(iter(facts.tracebacks), None)
+    if first is None or not first.frames or not is_echo(first) or is_user_frame(first.frames[0]):
+        # A traceback that ends in the user's own code was cut: the call it stood in is missing.
+        return None
+    thread = ThreadStack(first.thread or "MainThread", "", first.frames, line=first.source.line)
+    return StackDump(first.source, facts.rank, facts.pid, (thread,), "traceback", time_s=first.time_s)

@@ -12,14 +12,19 @@ from typing import TypeVar
 
 from unhang.facts.divergence.branch_division import BranchDivision, division_of_stall, divisions_of_mismatches
 from unhang.facts.divergence.early_loop_exit import EarlyLoopExit, exit_of_stall, exits_of_mismatches
-from unhang.facts.laggard.actor_waits import ActorWait, actor_wait
-from unhang.facts.laggard.file_lock_cycle import FileLockCycle, file_lock_cycle
 from unhang.facts.laggard.own_work import LOADING_ACTIVITIES, AsleepAtLine, OwnWork, own_work, runs_own_loop
 from unhang.facts.laggard.uneven_generation import LongerGeneration, longer_generation
+from unhang.facts.laggard.waits_on_others import (
+    ActorWait,
+    FileLockCycle,
+    UnsetKey,
+    actor_wait,
+    file_lock_cycle,
+    unset_key,
+)
 from unhang.facts.model import CodeContext, Facts, RankState, Stall
 from unhang.facts.stacks.gil_holders import GilHold, gil_hold
 from unhang.facts.stacks.rank_cohorts import RankCohort, cohorts_of_stall, has_left_loop
-from unhang.facts.stacks.store_key_setters import UnsetKey, unset_key
 from unhang.facts.waiting.guard_waits import GUARD_WAIT, awaited_guard
 from unhang.findings import Phase, Where
 

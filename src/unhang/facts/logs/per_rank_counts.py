@@ -1,4 +1,4 @@
-"""Numbers that must be the same on all ranks, as logs print them: batches run, lengths of loaders, last counters."""
+"""Counts that lines tell of single ranks and that must be equal on all: batches, samples, lengths, steps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from unhang.evidence.items import Progress
 from unhang.facts.logs.log_statements import first_attempt, quote_event
-from unhang.facts.logs.step_counts import step_counts
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts
 from unhang.findings import Evidence, Source
@@ -134,3 +133,49 @@ def _same_moment(runs: list[Progress]) -> bool:
     """They stopped together: one that went on for minutes alone was not held by the others."""
     times = [run.last_time_s for run in runs if run.last_time_s is not None]
     return not times or max(times) - min(times) < SAME_MOMENT_S
+
+
+@dataclass(frozen=True, slots=True)
+class StepCounts:
+    """``totals``: announced length of the same bar by rank. ``differ``: ranks announced different lengths."""
+
+    totals: dict[int, int]
+    label: str
+
+    @property
+    def differ(self) -> bool:
+        """At least two ranks announced another number of steps."""
+        return len(set(self.totals.values())) > 1
+
+    @property
+    def told(self) -> str:
+        """``rank 1: 997, rank 0, 2: 1000``."""
+        by_total: dict[int, list[int]] = defaultdict(list)
+        for rank, total in self.totals.items():
+            by_total[total].append(rank)
+        return ", ".join(f"rank {rank_ranges(ranks)}: {total}" for total, ranks in sorted(by_total.items()))
+
+    @property
+    def short(self) -> tuple[int, ...]:
+        """Ranks with the smallest announced number."""
+        if not self.differ:
+            return ()
+        least = min(self.totals.values())
+        return tuple(sorted(rank for rank, total in self.totals.items() if total == least))
+
+
+def step_counts(facts: Facts) -> StepCounts:
+    """The announced lengths of the loop that most ranks show; empty when fewer than two ranks show one."""
+    by_label: dict[str, dict[int, Progress]] = defaultdict(dict)
+    for known in facts.ranks.values():
+        for progress in known.progress:
+            if progress.total is not None:
+                by_label[progress.label][known.rank] = progress
+    best = max(sorted(by_label.items()), key=lambda item: (len(item[1]), _spread(item[1])), default=None)
+    if best is None or len(best[1]) < 2:
+        return StepCounts({}, "")
+    return StepCounts({rank: p.total for rank, p in best[1].items() if p.total is not None}, best[0])
+
+
+def _spread(rows: dict[int, Progress]) -> int:
+    return len({p.total for p in rows.values()})

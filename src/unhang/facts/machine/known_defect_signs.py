@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from unhang.facts.collective_operations import canonical_operation
-from unhang.facts.logs.logged_settings import logged_settings
+from unhang.facts.logs.logged_values import logged_settings
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts
 from unhang.knowledge.thresholds import whole_threshold

@@ -1,13 +1,14 @@
-"""Where pending calls stand: a dump made without frames says what is pending, the rank's stack says where."""
+"""Where calls stand whose dump has no frames, by the ranks' stacks; and the last call that a rank recorded."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from unhang.facts.alignment.group_table import revise_progress
+from unhang.facts.alignment.entry_slices import select_rows
+from unhang.facts.alignment.group_table import pending_from_row, revise_progress
 from unhang.facts.collective_operations import canonical_operation
-from unhang.facts.model import GroupFacts, GroupProgress, RankFacts
+from unhang.facts.model import GroupFacts, GroupProgress, PendingCall, RankFacts
 from unhang.facts.waiting.progress_from_stacks import waiting_activity
 
 
@@ -27,3 +28,14 @@ def _with_frames(progress: GroupProgress, facts: RankFacts | None) -> GroupProgr
     if unnamed or canonical_operation(activity.operation or "") == canonical_operation(call.operation):
         return replace(progress, pending=replace(call, where=activity.where, stack=activity.frames))
     return progress
+
+
+def last_recorded_call(rank: RankFacts) -> PendingCall | None:
+    """The newest entry of its dump, finished or not; None without entries."""
+    recording = rank.recording
+    if recording is None or not len(recording.entries):
+        return None
+    entries = recording.entries
+    newest = int(entries.record_id.argmax())
+    name = entries.group_names[int(entries.group[newest])][0]
+    return pending_from_row(rank.rank, name, select_rows(entries, [newest]), recording.source)

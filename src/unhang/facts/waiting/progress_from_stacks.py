@@ -16,9 +16,8 @@ from unhang.facts.alignment.group_table import pending_from_row, revise_progress
 from unhang.facts.collective_operations import POINT_TO_POINT, canonical_operation, may_be_recorded_as
 from unhang.facts.endings.crashes import is_collateral_exit
 from unhang.facts.model import Activity, GroupFacts, GroupProgress, PendingCall, RankFacts
+from unhang.facts.waiting.calls_in_source import groups_by_name, partner_on_line
 from unhang.facts.waiting.guard_waits import in_guard
-from unhang.facts.waiting.named_groups import groups_by_name
-from unhang.facts.waiting.p2p_partner import partner_on_line
 from unhang.findings import Phase, Where
 
 _BACKWARD = ("_engine_run_backward",)

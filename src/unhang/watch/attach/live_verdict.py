@@ -12,7 +12,7 @@ from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import WHICH_RANK, build_facts
 from unhang.facts.model import Facts
-from unhang.facts.waiting.pending_timeouts import limit_at_s
+from unhang.facts.waiting.timeouts import limit_at_s
 from unhang.findings import Certainty, NotChecked, Phase, Restart, Status, Stop, Verdict
 from unhang.report.json import to_json
 from unhang.sentences import Text, say

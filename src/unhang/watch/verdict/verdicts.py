@@ -14,8 +14,7 @@ from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
-from unhang.facts.waiting.near_timeout import is_limit_near, live_manifest
-from unhang.facts.waiting.pending_timeouts import guard_limit, limit_at_s
+from unhang.facts.waiting.timeouts import guard_limit, is_limit_near, limit_at_s, live_manifest
 from unhang.findings import Cause, Certainty, Finding, Severity, Status, Verdict
 from unhang.knowledge.reasoning_rows import causes_that
 from unhang.report.html.page import write_html

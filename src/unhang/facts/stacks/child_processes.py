@@ -1,4 +1,4 @@
-"""A lock that a thread held while its process forked: in the child it stays locked, and nobody is there to free it."""
+"""Child processes of a rank: where loader workers are, and a lock that a thread held while its process forked."""
 
 from __future__ import annotations
 
@@ -8,9 +8,24 @@ from dataclasses import dataclass
 from unhang.evidence.items import StackDump, ThreadStack
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.stacks.activity import frames_since_fork
-from unhang.facts.stacks.user_frames import first_user_frame
-from unhang.findings import Evidence, Where
+from unhang.facts.stacks.user_frames import first_user_frame, is_user_frame
+from unhang.findings import Evidence, Source, Where
 from unhang.program.syntax.syntax_tree import dotted, find_line
+
+
+def loader_workers(facts: Facts, rank: int) -> list[Evidence]:
+    """Where the loader workers of ``rank``: ``read_sample (data.py:14)``; user frame first."""
+    return [evidence for stack in facts.ranks[rank].worker_stacks if (evidence := _place(stack, rank)) is not None]
+
+
+def _place(stack: StackDump, rank: int) -> Evidence | None:
+    for thread in stack.threads:
+        if not any(frame.function == "_worker_loop" for frame in thread.frames):
+            continue
+        frame = next((f for f in thread.frames if is_user_frame(f)), thread.frames[0])
+        text = f"{frame.function} ({frame.file}:{frame.line})"
+        return Evidence(Source(stack.source.path, thread.line), text, rank)
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,52 @@
-"""A job that somebody ended by hand while it waited: who had come to its first collective by then."""
+"""Jobs and ranks that somebody else ended: their launcher, a scheduler, a person."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import signal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from unhang.evidence.items import LogEvent, PythonTraceback, StackDump, ThreadStack
 from unhang.facts.endings.crashes import primary_crashes
 from unhang.facts.logs.event_timing import is_preparing
 from unhang.facts.logs.log_statements import events_stating, first_attempt, quote_event
 from unhang.facts.logs.waits_in_logs import logged_waits
-from unhang.facts.model import Facts
+from unhang.facts.model import Facts, RankFacts
 from unhang.facts.stacks.activity import activity_of
 from unhang.findings import Evidence, Source, shortened
+
+_TOLD_TO_END = ("te.signal", "te.sigexc")
+_FAILED = "te.failed"
+_SENT = {-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGQUIT, -signal.SIGKILL}
+
+
+def mark_ended_by_launcher(ranks: Mapping[int, RankFacts], events: Sequence[LogEvent]) -> dict[int, RankFacts]:
+    """Exits by a signal are the launcher's doing in attempts in which it was told to end and had seen nobody fail."""
+    closed = _attempts_told_to_end(events)
+    return {rank: _marked(known, closed) for rank, known in ranks.items()}
+
+
+def _marked(known: RankFacts, closed: set[int]) -> RankFacts:
+    exit_ = known.exit
+    if exit_ is None or exit_.attempt not in closed or exit_.exit_code not in _SENT:
+        return known
+    return replace(known, exit=replace(exit_, terminated_by_launcher=True))
+
+
+def _attempts_told_to_end(events: Iterable[LogEvent]) -> set[int]:
+    failed: set[int] = set()
+    closed: set[int] = set()
+    for event in sorted(events, key=_place):
+        if event.kind == _FAILED:
+            failed.add(event.attempt)
+        elif event.kind in _TOLD_TO_END and event.attempt not in failed:
+            closed.add(event.attempt)
+    return closed
+
+
+def _place(event: LogEvent) -> tuple[int, str, int]:
+    return (event.attempt, event.source.path, event.source.line or 0)
+
 
 _INTERRUPT = ("2", "SIGINT", "Signals.SIGINT")
 _FIRST = "barrier"

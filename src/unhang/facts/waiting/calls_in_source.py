@@ -1,8 +1,4 @@
-"""Groups told apart by the names the program gives them, where no dump says in which group a rank waits.
-
-``average(dense, dense_group)`` on one rank and ``average(expert, expert_group)`` on another stand on one line of
-``average``; the callers' lines tell that they wait in two groups.
-"""
+"""What the program's source tells of a call: the name of its group, the partner of a send or receive."""
 
 from __future__ import annotations
 
@@ -10,8 +6,11 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 
 from unhang.evidence.items import Frame, SourceFile
+from unhang.facts.collective_operations import POINT_TO_POINT
 from unhang.facts.model import Activity
 from unhang.facts.stacks.user_frames import is_user_frame
+from unhang.findings import Where
+from unhang.program.rank_dependence.value_for_rank import number_value
 from unhang.program.syntax.syntax_tree import Function, LinePosition, call_name, find_line, own_nodes
 
 MAX_FRAMES = 8
@@ -100,3 +99,33 @@ def _is_set_in(function: Function, name: str) -> bool:
 def _is_loop_name(scope: ast.AST, name: str) -> bool:
     loops = (n.target for n in own_nodes(scope) if isinstance(n, ast.For | ast.AsyncFor | ast.comprehension))
     return any(isinstance(n, ast.Name) and n.id == name for target in loops for n in ast.walk(target))
+
+
+def partner_on_line(
+    where: Where | None, operation: str, rank: int, world_size: int | None, sources: Mapping[str, SourceFile]
+) -> int | None:
+    """Global rank of the partner of the one ``send`` or ``recv`` on that line; None when it is unknown."""
+    place = find_line(sources, where.file, where.line) if where is not None else None
+    if where is None or where.line is None or place is None or not place.levels:
+        return None
+    calls = [
+        node
+        for node in ast.walk(place.levels[-1].statement)
+        if isinstance(node, ast.Call)
+        and call_name(node).lstrip("i") == operation.lstrip("i")
+        and node.lineno <= where.line <= (node.end_lineno or node.lineno)
+    ]
+    if len(calls) != 1 or operation not in POINT_TO_POINT:
+        return None
+    partner = _peer(calls[0])
+    value = number_value(partner, rank, world_size) if partner is not None else None
+    return value if value is not None and value >= 0 and (world_size is None or value < world_size) else None
+
+
+def _peer(call: ast.Call) -> ast.expr | None:
+    if any(keyword.arg in ("group", "group_dst", "group_src") for keyword in call.keywords):
+        return None
+    for keyword in call.keywords:
+        if keyword.arg in ("src", "dst"):
+            return keyword.value
+    return call.args[1] if len(call.args) == 2 else None

@@ -1,0 +1,104 @@
+"""Values that logs print of a job: numbers of parameters, settings, versions."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from unhang.evidence.items import LogEvent
+from unhang.facts.logs.log_statements import first_attempt, quote_event
+from unhang.facts.model import Facts
+from unhang.findings import Evidence
+
+_COUNTS = re.compile(r"[Rr]ank (\d{1,7}) has (?:inconsistent )?(\d{1,12}) params")
+
+
+def parameter_counts(facts: Facts) -> dict[int, int]:
+    """Rank → number of parameters, for the ranks that the lines name."""
+    texts = [event.text for event in first_attempt(facts.events_of("ddp.shape"))]
+    texts += [t.message for t in facts.tracebacks if "DDP expects same model" in t.message]
+    return {int(rank): int(count) for text in texts for rank, count in _COUNTS.findall(text)}
+
+
+def outlier_models(counts: dict[int, int]) -> tuple[int, ...]:
+    """Ranks whose number is not that of the majority; all of them when there is none; empty when all agree."""
+    sizes = Counter(counts.values()).most_common(2)
+    if len(sizes) < 2:
+        return ()
+    if sizes[0][1] == sizes[1][1]:
+        return tuple(sorted(counts))
+    return tuple(sorted(rank for rank, count in counts.items() if count != sizes[0][0]))
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedSetting:
+    """One variable as somebody printed it. ``by_library``: NCCL parsed it; else a shell or an environment dump."""
+
+    name: str
+    value: str
+    by_library: bool
+    evidence: Evidence
+
+
+def logged_settings(facts: Facts) -> dict[str, LoggedSetting]:
+    """By name; NCCL's own word wins over the shell's."""
+    found: dict[str, LoggedSetting] = {}
+    for event in facts.events_of("sh.set", "n.env"):
+        name = str(event.values.get("name", ""))
+        setting = LoggedSetting(name, str(event.values.get("value", "")), event.kind == "n.env", quote_event(event))
+        known = found.get(name)
+        if known is None or (setting.by_library and not known.by_library):
+            found[name] = setting
+    return found
+
+
+def overruled_settings(facts: Facts) -> tuple[tuple[LoggedSetting, LoggedSetting], ...]:
+    """(shell's, NCCL's) where the two differ: the shell's did not reach the rank."""
+    shell = {
+        str(e.values["name"]): LoggedSetting(
+            str(e.values["name"]), str(e.values.get("value", "")), False, quote_event(e)
+        )
+        for e in facts.events_of("sh.set")
+    }
+    return tuple(
+        (shell[setting.name], setting)
+        for setting in logged_settings(facts).values()
+        if setting.by_library and setting.name in shell and shell[setting.name].value != setting.value
+    )
+
+
+_PACKAGE_OF = {"n.ver": "nccl", "v.torch": "torch", "v.driver": "nvidia-driver", "v.deepspeed": "deepspeed"}
+_KINDS = (*_PACKAGE_OF, "v.pip", "v.hf", "ncclerr")
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedVersion:
+    """One version of one package; ``rank`` and ``host`` of the first line that says it, where known."""
+
+    package: str
+    version: str
+    rank: int | None
+    host: str | None
+    evidence: Evidence
+
+
+def logged_versions(facts: Facts) -> tuple[LoggedVersion, ...]:
+    """Every package and version that the first attempt prints, in the order of the lines."""
+    found: dict[tuple[str, str], LoggedVersion] = {}
+    for event in first_attempt(facts.events_of(*_KINDS)):
+        package, version = _package(event), _version(event)
+        if package and version:
+            found.setdefault(
+                (package, version), LoggedVersion(package, version, event.rank, event.host, quote_event(event))
+            )
+    return tuple(found.values())
+
+
+def _package(event: LogEvent) -> str:
+    named = str(event.values.get("package", _PACKAGE_OF.get(event.kind, "nccl"))).lower()
+    return "nccl" if named.startswith("nvidia-nccl") else named
+
+
+def _version(event: LogEvent) -> str:
+    return str(event.values.get("package_version") or event.values.get("nccl_version") or "")
