@@ -152,4 +152,4 @@ def test_an_unknown_name_is_said(ask: Callable[[str], float]) -> None:
 
 def test_what_counts_is_whole() -> None:
     with pytest.raises(KnowledgeError, match="whole"):
-        whole_threshold("arrival_order.always")
+        whole_threshold("straggler.always")

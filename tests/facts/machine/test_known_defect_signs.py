@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.facts.logs.logged_values import logged_versions
 from unhang.facts.machine.known_defect_signs import _SIGN_TESTS, defect_signs
 from unhang.facts.model import Facts
-from unhang.knowledge.job.versions import SIGNS
+from unhang.knowledge.job.versions import Sign
 
 
 def facts_of(tmp_path: Path, text: str) -> Facts:
@@ -16,7 +17,7 @@ def facts_of(tmp_path: Path, text: str) -> Facts:
 
 
 def test_every_sign_of_the_knowledge_is_looked_for() -> None:
-    assert set(_SIGN_TESTS) == set(SIGNS)
+    assert set(_SIGN_TESTS) == set(get_args(Sign))
 
 
 def test_a_quiet_log_shows_no_sign(tmp_path: Path) -> None:

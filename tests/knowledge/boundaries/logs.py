@@ -61,12 +61,12 @@ def worked(at_s: float) -> object:
     return active_during_wait(facts_of(*sorted((*lines, *waits), key=lambda line: line[:24]))) is not None
 
 
-@turns("active_during_wait.into_it")
+@turns("work_in_lines.into_it")
 def a_line_early_in_the_wait(share: float) -> object:
     return worked(-600 + 600 * share)
 
 
-@turns("active_during_wait.slack_s")
+@turns("work_in_lines.slack_s")
 def a_line_after_the_wait(seconds: float) -> object:
     return worked(seconds)
 
@@ -77,17 +77,17 @@ def spans(elapsed_s: float) -> object:
     return spanning_work(facts_of(bar, *(timeout(rank, 2, limit_s=1800) for rank in (1, 2, 3)))) is not None
 
 
-@turns("work_spanning_timeout.early_s")
+@turns("work_in_lines.early_s")
 def a_bar_shorter_than_the_limit(seconds: float) -> object:
     return spans(1800 - seconds)
 
 
-@turns("work_spanning_timeout.late")
+@turns("work_in_lines.late")
 def a_bar_longer_than_the_limit(times: float) -> object:
     return spans(1800 * times)
 
 
-@turns("work_spanning_timeout.side_by_side", 64, 65)
+@turns("work_in_lines.side_by_side", 64, 65)
 def the_same_bar_again(lines: int) -> object:
     bar = "Map:   9%|#  | 280000/2969526 [29:55<4:48:08, 155.57 examples/s]"
     between = [f"some other words {'abc'[number % 3]}" for number in range(lines - 1)]
@@ -99,17 +99,17 @@ def the_same_bar_again(lines: int) -> object:
 # limits
 
 
-@turns("late_arrivals.tiny_limit_s")
+@turns("timeouts.tiny_limit_s")
 def a_tiny_limit(seconds: float) -> object:
     return tiny_limits(facts_of(timeout(1, limit_s=seconds))) is not None
 
 
-@turns("late_arrivals.stuck_s", 300, 301)
+@turns("timeouts.stuck_s", 300, 301)
 def stuck_far_beyond_a_tiny_limit(seconds: float) -> object:
     return tiny_limits(facts_of(timeout(1, limit_s=1, ran_s=seconds))) is not None
 
 
-@turns("timeout_settings.same")
+@turns("timeouts.same")
 def a_limit_that_was_set(ratio: float) -> object:
     return limit_not_in_force(facts_of(f"--ddp_timeout {round(600 * ratio)}", timeout(1))) is not None
 
@@ -260,7 +260,7 @@ def a_busy_card(percent: int) -> object:
     return "look:cards-busy" in incident_features(facts_of(row))
 
 
-@turns("work_spanning_timeout.half")
+@turns("work_in_lines.half")
 def a_bar_that_counts_through_the_timeouts(share: float) -> object:
     clock = f"{int(600 * share) // 60:02d}:{int(600 * share) % 60:02d}"
     bars = (f"Evaluating: {n}0%|#| {n}/10 [{clock}<10:00, 60.00s/it]" for n in (2, 3))

@@ -170,17 +170,17 @@ def latest(late_s: Sequence[float]) -> object:
     return latest_arriver(facts.groups, facts.ranks) is not None
 
 
-@turns("arrival_order.min_positions")
+@turns("straggler.min_positions")
 def few_positions(count: int) -> object:
     return latest([0.6] * count)
 
 
-@turns("arrival_order.always")
+@turns("straggler.always")
 def nearly_always_last(share: float) -> object:
     return latest([0.6 if number < round(60 * share) else -0.2 for number in range(60)])
 
 
-@turns("arrival_order.share_of_step")
+@turns("straggler.share_of_step")
 def late_by(share: float) -> object:
     return latest([share] * 40)
 

@@ -63,13 +63,13 @@ def two_dumps_of_a_rank(seconds: float) -> object:
 # a limit that is near
 
 
-@turns("near_timeout.near_share")
+@turns("timeouts.near_share")
 def a_share_is_left(share: float) -> object:
     """Of the limit of a call in which a rank waits."""
     return has_left(600 * share, of_s=600)
 
 
-@turns("near_timeout.near_s")
+@turns("timeouts.near_s")
 def seconds_are_left(seconds: float) -> object:
     """Of a limit so short that its share is shorter still."""
     return has_left(seconds, of_s=24)

@@ -21,11 +21,11 @@ from unhang.knowledge.thresholds import threshold, whole_threshold
 
 # torch's own limits: NCCL since 2.2, and every other backend or older NCCL.
 DEFAULT_LIMITS_S = (600.0, 1800.0)
-EARLY_S = threshold("work_spanning_timeout.early_s")
-LATE = threshold("work_spanning_timeout.late")
-HALF = threshold("work_spanning_timeout.half")
+EARLY_S = threshold("work_in_lines.early_s")
+LATE = threshold("work_in_lines.late")
+HALF = threshold("work_in_lines.half")
 """Of the limit, by the bar's own clock: younger bars began while the others already waited."""
-_SIDE_BY_SIDE = whole_threshold("work_spanning_timeout.side_by_side")
+_SIDE_BY_SIDE = whole_threshold("work_in_lines.side_by_side")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +165,8 @@ def absent_rank(facts: Facts, logged: LoggedWaits | None) -> int | None:
 
 
 # Of the wait: a line this far into it is no last word before the stall.
-INTO_IT = threshold("active_during_wait.into_it")
-SLACK_S = threshold("active_during_wait.slack_s")
+INTO_IT = threshold("work_in_lines.into_it")
+SLACK_S = threshold("work_in_lines.slack_s")
 _COUNTS = re.compile(r"\d+\s*/\s*\d+|\d ?%")
 # Lines of a timer or of somebody who waits say nothing about work; a step with a loss needs the others.
 _NO_WORK = re.compile(

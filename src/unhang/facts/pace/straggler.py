@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     from unhang.evidence.items import IntColumn
 
-MIN_POSITIONS = whole_threshold("arrival_order.min_positions")
-ALWAYS = threshold("arrival_order.always")
+MIN_POSITIONS = whole_threshold("straggler.min_positions")
+ALWAYS = threshold("straggler.always")
 """Share of positions at which the same rank must come last."""
-SHARE_OF_STEP = threshold("arrival_order.share_of_step")
+SHARE_OF_STEP = threshold("straggler.share_of_step")
 """Its median lateness must be at least this share of the median time between positions."""
 
 

@@ -16,8 +16,8 @@ from unhang.knowledge import numbers
 from unhang.knowledge.thresholds import threshold, whole_threshold
 from unhang.wire.documents.bundle import BundleManifest
 
-NEAR_S = threshold("near_timeout.near_s")
-NEAR_SHARE = threshold("near_timeout.near_share")
+NEAR_S = threshold("timeouts.near_s")
+NEAR_SHARE = threshold("timeouts.near_share")
 """The limit is near when no more than so many seconds, or so much of the whole wait, is left."""
 
 
@@ -74,7 +74,7 @@ def guard_limit(facts: Facts) -> tuple[float, str] | None:
 
 _UNITS = {"seconds=": 1, "minutes=": 60, "hours=": 3600, "days=": 86400}
 # A limit that passed and one that was set are the same within this factor.
-SAME = threshold("timeout_settings.same")
+SAME = threshold("timeouts.same")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +113,9 @@ _GAVE_UP = re.compile(
     r"Timed out waiting (\d+) ?ms|timed out after|collective operation timeout|wait timeout after (\d+) ?ms"
 )
 _CAME_LATE = re.compile(r"Connection closed by peer|Connection reset by peer|Broken pipe|was likely closed")
-TINY_LIMIT_S = threshold("late_arrivals.tiny_limit_s")
+TINY_LIMIT_S = threshold("timeouts.tiny_limit_s")
 # A watchdog checks at least every few seconds: a call that ran this long beyond a limit of seconds was stuck.
-STUCK_S = whole_threshold("late_arrivals.stuck_s")
+STUCK_S = whole_threshold("timeouts.stuck_s")
 
 
 @dataclass(frozen=True, slots=True)
