@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from unhang.watch.job.wait_detection import RankActivity, RankSample, RankState
+from unhang.watch.job.wait_detection import RankSample, RankState
 from unhang.watch.nodes import leader_messages
 from unhang.watch.nodes import rank_digest as digests
 from unhang.watch.nodes.rank_digest import NodeHello, NodeRanks, digest_of
@@ -36,6 +36,7 @@ from unhang.watch.nodes.transport.signed_values import SignedValues
 from unhang.watch.nodes.transport.transport_main import CALM_S, HELLOS_S, HURRY_S
 from unhang.watch.sampling.exit_evidence import recorded_stack
 from unhang.wire.control import Control
+from unhang.wire.documents.live_state import RankActivity
 from unhang.wire.record import RecordWriter, record_path
 from unhang.wire.record_views import CodeLine, GroupProgress, RankIdentity, RecordView
 from unhang_lab.dump_writer import StalledJob, pickle_like_torch

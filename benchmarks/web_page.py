@@ -24,7 +24,7 @@ from tests.view import served as made
 from tests.view.runs import document, run_folder
 from tests.view.served import asked, keep, served
 from unhang.view.web.responses import CACHE_S, ROWS_AT_ONCE
-from unhang.watch.reporting.live_snapshot import STATES
+from unhang.wire.documents.live_state import STATES
 
 SEEN = "return document.documentElement.dataset"
 LONGEST_S = 60.0

@@ -44,7 +44,7 @@ from unhang.watch.nodes.transport import evidence_pack, evidence_parts
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportRequest, TransportState
 from unhang.watch.nodes.transport.signed_values import SignedValues
 from unhang.watch.pace.pace_over_nodes import find_slowest_rank
-from unhang.watch.reporting.live_snapshot import LIVE_FILE_NAME as LIVE_FILE
+from unhang.wire.documents.live_state import LIVE_FILE_NAME as LIVE_FILE
 from unhang.wire.documents.verdict_summary import VerdictSummary
 
 Files = dict[str, bytes]

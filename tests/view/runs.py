@@ -9,8 +9,8 @@ from typing import Any
 
 from unhang.report.text_serialization import text_to_json
 from unhang.sentences import say
-from unhang.watch.reporting.live_snapshot import LIVE_FILE_NAME, SCHEMA, STATES
 from unhang.watch.run_folder import RunFolder
+from unhang.wire.documents.live_state import LIVE_FILE_NAME, SCHEMA, STATES
 from unhang.wire.documents.run_plan import RunPlan
 
 LEFT = say("{ranks:who} ran out of batches and left the loop; the others are still in it", ranks=(0,))

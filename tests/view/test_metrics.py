@@ -33,8 +33,8 @@ from unhang.view.listening import is_loopback, listening_on
 from unhang.view.metrics import MAX_RANKS, by_name, collect_metrics
 from unhang.view.prometheus import exposition
 from unhang.view.reading import RunReading, read_run
-from unhang.watch.reporting.live_snapshot import LiveState
 from unhang.watch.run_folder import RunFolder
+from unhang.wire.documents.live_state import LiveState
 
 TOKEN = "a-token-that-is-long-enough"
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "monitoring"

@@ -22,7 +22,7 @@ from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor
 from unhang.view.reading import RunReading, read_run
 from unhang.view.screen import STATE_SIGNS, TerminalSize, render_screen
-from unhang.watch.reporting.live_snapshot import STATES, LiveState
+from unhang.wire.documents.live_state import STATES, LiveState
 
 
 def drawn(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from unhang.watch.job.wait_detection import RankActivity, WaitSnapshot
+from unhang.watch.job.wait_detection import WaitSnapshot
 from unhang.watch.stall_episode import StallEpisode
+from unhang.wire.documents.live_state import RankActivity
 
 
 def snapshot(waiters: tuple[int, ...], laggards: tuple[int, ...], waited_s: float) -> WaitSnapshot:

@@ -25,6 +25,7 @@ from unhang.wire.documents import (
     bundle,
     call_comparison,
     earlier_verdicts,
+    live_state,
     other_nodes,
     pace,
     rank_series,
@@ -190,6 +191,17 @@ ROW = {
 }
 
 
+LIVE = live_state.LiveState(
+    *(live_state.SCHEMA, 9.5, False),
+    live_state.LiveRun(["torchrun", "train.py"], "/job/run", 1.5, 2, ["h1"]),
+    live_state.RankColumns([0], [0], [2], [3], [-1], [0], [40], [0.5], [1.0], [-1.0], [0.25]),
+    ["train.py:12"],
+    [],
+    [live_state.GroupColumns("0", "nccl", 2, [0], [9], [8])],
+    live_state.LiveWait([0], [1], 12.5, urgent=False),
+    live_state.LiveVerdict("stall", "hang", "rank-frozen", "certain", [1], "train.py:3", "rank 1 is stopped"),
+    live_state.LiveTotals(40, 0.5, None, {"save": (1.5, 2)}, ["rank-frozen"]),
+)
 EXCEPTION = UncaughtException(
     time_s=1.5,
     thread="MainThread",
@@ -277,6 +289,11 @@ FORMATS = {
         (CHECKPOINT,),
         lambda _: checkpoint_listing([CHECKPOINT]),
         lambda path: read_checkpoint_listing(path.read_bytes(), source=SOURCE),
+    ),
+    "live.json": Format(
+        LIVE,
+        lambda _: msgspec.json.encode(LIVE),
+        lambda path: msgspec.json.decode(path.read_bytes(), type=live_state.LiveState),
     ),
     "run.json": Format(PLAN, lambda _: PLAN.json(), lambda path: msgspec.json.decode(path.read_bytes(), type=RunPlan)),
     "summary.json": Format(SUMMARY, lambda _: json.dumps(asdict(SUMMARY)).encode(), read_summary),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from unhang.view.reading import RunReading
-from unhang.watch.reporting.live_snapshot import STATES, GroupColumns, LiveState
+from unhang.wire.documents.live_state import STATES, GroupColumns, LiveState
 
 MAX_RANKS = 512
 GAUGE, COUNTER = "gauge", "counter"

@@ -17,7 +17,7 @@ from unhang.view.machine_series import MachineSeries
 from unhang.view.reading import RunReading
 from unhang.view.series_reading import WAITS, RankRows, SeriesRow
 from unhang.watch import private_files
-from unhang.watch.reporting.live_snapshot import LiveState
+from unhang.wire.documents.live_state import LiveState
 from unhang.wire.record_views import PHASES
 
 Event = dict[str, Any]

@@ -13,15 +13,13 @@ from unhang.errors import UsageError
 from unhang.sentences import Text, say
 from unhang.view.regular_files import read_limited
 from unhang.watch.nodes.transport.node_discovery import node_name
-from unhang.watch.reporting.live_snapshot import LIVE_FILE_NAME, REQUEST_FILE, SCHEMA, STATES, LiveState
 from unhang.wire.documents.document import DECODE_ERRORS, schema_of
+from unhang.wire.documents.live_state import LIVE_FILE_NAME, REQUEST_FILE, LiveState
 from unhang.wire.documents.run_plan import RUN_SCHEMA, RunPlan
-from unhang.wire.record_views import PHASES
 
 MAX_BYTES = 64 << 20
 MAX_PLAN = 16 << 20
 _KIND = RUN_SCHEMA.partition("/")[0]
-COLUMNS = ("rank", "node", "state", "phase", "label", "place", "step", "step_s", "still_s", "waits_s", "beat_s")
 JUST_BEGUN = say("the run has just begun: no rank has been seen yet")
 NO_LAST_STATE = say("the run left no last state, its watcher was killed or is old; unhang diagnose reads the folder")
 
@@ -112,27 +110,5 @@ def _ask(records: Path) -> None:
 def _state(path: Path) -> LiveState | None:
     with suppress(OSError, *DECODE_ERRORS):
         state = msgspec.json.decode(read_limited(path, MAX_BYTES), type=LiveState)
-        return state if is_consistent(state) else None
+        return state if state.is_consistent() else None
     return None
-
-
-def is_consistent(state: LiveState) -> bool:
-    """It is of our version, the columns are as long as each other, and every index leads somewhere."""
-    if state.schema != SCHEMA:
-        return False
-    ranks = state.ranks
-    within = (
-        (ranks.node, len(state.run.nodes)),
-        (ranks.state, len(STATES)),
-        (ranks.phase, len(PHASES)),
-        (ranks.label, len(state.labels)),
-        (ranks.place, len(state.places)),
-    )
-    alike = {len(getattr(ranks, column)) for column in COLUMNS} == {len(ranks.rank)}
-    pointing = all(-1 <= number < length for column, length in within for number in column)
-    known = set(ranks.rank)
-    groups = all(
-        len(group.rank) == len(group.enqueued) == len(group.completed) and known.issuperset(group.rank)
-        for group in state.groups
-    )
-    return alike and pointing and groups and min((*ranks.state, *ranks.phase), default=0) >= 0

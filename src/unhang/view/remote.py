@@ -14,9 +14,9 @@ import msgspec
 
 from unhang.errors import UnhangError, UsageError
 from unhang.sentences import Text, say
-from unhang.view.reading import JUST_BEGUN, MAX_BYTES, NO_LAST_STATE, RunReading, is_consistent
-from unhang.watch.reporting.live_snapshot import LiveState
+from unhang.view.reading import JUST_BEGUN, MAX_BYTES, NO_LAST_STATE, RunReading
 from unhang.wire.documents.document import DECODE_ERRORS
+from unhang.wire.documents.live_state import LiveState
 
 LIMIT_S = 10.0
 WHOLE_LIMIT_S = 30.0
@@ -107,7 +107,7 @@ class RemoteRun:
             told = msgspec.json.decode(body, type=_Shared)
         except DECODE_ERRORS as error:
             raise UnhangError("what the server answers is no state of a run, or that of another version") from error
-        if told.state is not None and not is_consistent(told.state):
+        if told.state is not None and not told.state.is_consistent():
             raise UnhangError("what the server answers is no state of a run, or that of another version")
         return RunReading(Path(told.folder), told.live, told.state, _reason(told.because))
 

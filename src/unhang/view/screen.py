@@ -21,7 +21,7 @@ from unhang.report.localizer import Localizer
 from unhang.sentences import say
 from unhang.view import sentences
 from unhang.view.reading import RunReading
-from unhang.watch.reporting.live_snapshot import STATES, LiveState
+from unhang.wire.documents.live_state import STATES, LiveState
 from unhang.wire.record_views import PHASES
 
 STATE_SIGNS = {

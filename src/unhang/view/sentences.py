@@ -12,7 +12,7 @@ from unhang.report.localizer import Localizer
 from unhang.report.text_serialization import text_from_json
 from unhang.sentences import say
 from unhang.view.reading import RunReading
-from unhang.watch.reporting.live_snapshot import STATES, GroupColumns, LiveState, LiveVerdict
+from unhang.wire.documents.live_state import STATES, GroupColumns, LiveState, LiveVerdict
 
 CALM, WAITING, STALLED, OVER = "calm", "waiting", "stalled", "over"
 HURRY_S = 120.0

@@ -6,11 +6,12 @@ from unhang.watch import end_job
 from unhang.watch.job.wait_detection import WaitSnapshot
 from unhang.watch.job_state import JobState
 from unhang.watch.reporting import announcements
-from unhang.watch.reporting.live_snapshot import LiveState, SnapshotBuilder, hosts_of, with_failed_exits
+from unhang.watch.reporting.live_snapshot import SnapshotBuilder, hosts_of, with_failed_exits
 from unhang.watch.sampling import kept_evidence
 from unhang.watch.stall_episode import StallEpisode
 from unhang.watch.verdict.diagnosis_child import DiagnosisChild
 from unhang.watch.verdict.evidence_request import EvidenceRequest
+from unhang.wire.documents.live_state import LiveState
 from unhang.wire.documents.verdict_summary import VerdictSummary
 
 

@@ -24,8 +24,8 @@ from unhang.watch.nodes.live_columns import with_remote_ranks
 from unhang.watch.nodes.transport.evidence_parts import EXIT_EVIDENCE_NUMBER
 from unhang.watch.pace.moving_job import StragglerWatch
 from unhang.watch.pace.pace_over_nodes import SlowestRank
-from unhang.watch.reporting.live_snapshot import LiveState
 from unhang.watch.verdict.evidence_request import EvidenceRequest
+from unhang.wire.documents.live_state import LiveState
 from unhang.wire.documents.verdict_summary import VerdictLevel, VerdictSummary
 from unhang.wire.record_views import RankIdentity, RecordView
 

@@ -18,7 +18,7 @@ from unhang.report.html.page import write_html
 from unhang.report.layout.durations import duration
 from unhang.report.localizer import Localizer
 from unhang.view.web.server import WebServer
-from unhang.watch.reporting.live_snapshot import STATES
+from unhang.wire.documents.live_state import STATES
 
 pytestmark = pytest.mark.browser
 NASTY = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from unhang.watch.job.wait_detection import RankActivity, RankSample, WaitDetector, WaitSnapshot
+from unhang.watch.job.wait_detection import RankSample, WaitDetector, WaitSnapshot
+from unhang.wire.documents.live_state import RankActivity
 from unhang.wire.record_views import HIDDEN_COLLECTIVES, CodeLine, GroupProgress, RankIdentity, RecordView
 
 S = 1_000_000_000

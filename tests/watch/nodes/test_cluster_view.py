@@ -13,7 +13,7 @@ import pytest
 
 from tests.ports import free_port
 from tests.watch.nodes.seen_ranks import look, ranks_of, roster_of
-from unhang.watch.job.wait_detection import RankActivity, RankSample, WaitDetector, WaitSnapshot
+from unhang.watch.job.wait_detection import RankSample, WaitDetector, WaitSnapshot
 from unhang.watch.nodes import leader_election
 from unhang.watch.nodes.cluster_view import ClusterView
 from unhang.watch.nodes.leader_election import Role, elect_role
@@ -23,6 +23,7 @@ from unhang.watch.nodes.rank_digest import NodeRanks, digest_of, read_digest
 from unhang.watch.nodes.transport import transport_process
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState
 from unhang.watch.nodes.transport.node_discovery import JobNodes
+from unhang.wire.documents.live_state import RankActivity
 from unhang.wire.documents.verdict_summary import VerdictSummary
 
 pytestmark = pytest.mark.timeout(300)

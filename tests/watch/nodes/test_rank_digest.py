@@ -20,8 +20,8 @@ from unhang.watch.nodes.rank_digest import (
     read_digest,
 )
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState
-from unhang.watch.reporting.live_snapshot import LiveRun, LiveState, LiveTotals
-from unhang.watch.reporting.live_snapshot import RankColumns as LiveRanks
+from unhang.wire.documents.live_state import LiveRun, LiveState, LiveTotals
+from unhang.wire.documents.live_state import RankColumns as LiveRanks
 from unhang.wire.record_views import MarkedPhase
 
 

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from unhang.watch.job.wait_detection import RankActivity, RankSample, RankState
+from unhang.watch.job.wait_detection import RankSample, RankState
 from unhang.watch.nodes import node_announcements
 from unhang.watch.nodes.cluster_view import ClusterView
 from unhang.watch.nodes.node_announcements import SilentNodeAnnouncements
 from unhang.watch.nodes.rank_digest import NodeHello, NodeRanks, digest_of, encode_digest
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState
 from unhang.watch.nodes.transport.node_discovery import JobNodes
+from unhang.wire.documents.live_state import RankActivity
 from unhang.wire.record_views import RankIdentity, RecordView
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from unhang.watch.job.wait_detection import RankActivity, RankState
+from unhang.watch.job.wait_detection import RankState
 from unhang.watch.nodes.node_roster import RemoteNode, could_change_blame
+from unhang.wire.documents.live_state import RankActivity
 
 WAITS = RankState(RankActivity.WAITING, 1, stuck=False, in_init=False, rhythm=True)
 STANDS = RankState(RankActivity.IDLE, None, stuck=True, in_init=False, rhythm=True)

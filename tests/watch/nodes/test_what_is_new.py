@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from unhang.watch.job.wait_detection import RankActivity, RankSample, RankState, WaitSnapshot
+from unhang.watch.job.wait_detection import RankSample, RankState, WaitSnapshot
 from unhang.watch.nodes.cluster_view import ClusterView
 from unhang.watch.nodes.node_roster import MAX_ASKED, WITNESSES, nodes_for_stall
 from unhang.watch.nodes.rank_digest import NodeDigest, NodeHello, NodeRanks, change_key, digest_of, encode_digest
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState
 from unhang.watch.nodes.transport.node_discovery import JobNodes
+from unhang.wire.documents.live_state import RankActivity
 from unhang.wire.record_views import CodeLine, GroupProgress, RankIdentity, RecordView
 
 SECOND_NS = 1_000_000_000

@@ -17,18 +17,11 @@ from unhang.sentences import say
 from unhang.view.reading import JUST_BEGUN, latest_run, read_run, run_in
 from unhang.watch import private_files
 from unhang.watch.job.job_ranks import JobRank
-from unhang.watch.job.wait_detection import RankActivity, RankSample, WaitDetector
+from unhang.watch.job.wait_detection import RankSample, WaitDetector
 from unhang.watch.nodes.transport.node_discovery import node_name
-from unhang.watch.reporting.live_snapshot import (
-    LIVE_FILE_NAME,
-    REQUEST_FILE,
-    STATES,
-    LiveFile,
-    LiveState,
-    SnapshotBuilder,
-    with_failed_exits,
-)
+from unhang.watch.reporting.live_snapshot import LiveFile, SnapshotBuilder, with_failed_exits
 from unhang.watch.reporting.run_totals import RunTotals
+from unhang.wire.documents.live_state import LIVE_FILE_NAME, REQUEST_FILE, STATES, LiveState, RankActivity
 from unhang.wire.documents.run_plan import RUN_SCHEMA, RunPlan
 from unhang.wire.documents.verdict_summary import VerdictSummary, read_summary
 from unhang.wire.record_views import CodeLine, GroupProgress, MarkedPhase, RankIdentity, RecordView

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from unhang.watch.job.job_ranks import JobRank, JobRanks
-from unhang.watch.job.wait_detection import RankActivity, WaitSnapshot
+from unhang.watch.job.wait_detection import WaitSnapshot
 from unhang.watch.reporting import announcements
+from unhang.wire.documents.live_state import RankActivity
 from unhang.wire.record_views import CodeLine, MarkedPhase, RankIdentity, RecordView
 
 DOWNLOAD = MarkedPhase("download", since_ns=0)

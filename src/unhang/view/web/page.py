@@ -15,7 +15,7 @@ from unhang.report.html.page import ASSETS as REPORT_ASSETS
 from unhang.report.localizer import Localizer
 from unhang.sentences import Text, say
 from unhang.view.screen import STATE_SIGNS
-from unhang.watch.reporting.live_snapshot import STATES
+from unhang.wire.documents.live_state import STATES
 from unhang.wire.record_views import PHASES
 
 PAGE_TEXTS: Mapping[str, Text] = {

@@ -12,7 +12,7 @@ from unhang.report.localizer import Localizer
 from unhang.report.text_serialization import clean_serialized
 from unhang.view import sentences
 from unhang.view.reading import RunReading
-from unhang.watch.reporting.live_snapshot import LiveState, LiveVerdict
+from unhang.wire.documents.live_state import LiveState, LiveVerdict
 
 MAX_GROUP_ROWS = 12
 LONGEST = 1_000

@@ -6,11 +6,11 @@ taken because of it is judged by the same detectors as all other evidence.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from unhang.wire.documents.live_state import RankActivity
 from unhang.wire.record_views import HIDDEN_COLLECTIVES, MarkedPhase, RecordView
 
 NO_PROGRESS_S = 1.0
@@ -29,29 +29,6 @@ STEADY_COLLECTIVES = 10
 INIT_WAIT_S = 4.0
 SAME_WAIT_NS = 100_000_000
 """Two waits do not begin so close to each other; the clock of another node is not known better."""
-
-
-class RankActivity(enum.Enum):
-    """What one rank seems to be doing, from its record and ``/proc``."""
-
-    WAITING = "waiting"
-    """Inside, or behind, work that does not finish."""
-    IDLE = "idle"
-    """Its stack stands and no processor time is used."""
-    BUSY = "busy"
-    SILENT = "silent"
-    """Alive, not stopped, and its record does not move."""
-    STOPPED = "stopped"
-    DEAD = "dead"
-    ABSENT = "absent"
-    """It exists and has not come to init_process_group."""
-    OVER = "over"
-    """It tore its group down, or its interpreter shuts down in order."""
-
-    @property
-    def frozen(self) -> bool:
-        """It will not go on by itself."""
-        return self in (RankActivity.STOPPED, RankActivity.DEAD, RankActivity.SILENT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,7 @@ from pathlib import Path
 from msgspec import structs
 
 from unhang.watch.job.job_ranks import JobRank
-from unhang.watch.job.wait_detection import (
-    SAME_WAIT_NS,
-    RankActivity,
-    RankSample,
-    RankState,
-    WaitDetector,
-    WaitSnapshot,
-)
+from unhang.watch.job.wait_detection import SAME_WAIT_NS, RankSample, RankState, WaitDetector, WaitSnapshot
 from unhang.watch.nodes import leader_messages, node_roster
 from unhang.watch.nodes import rank_digest as digests
 from unhang.watch.nodes.leader_election import Role, elect_role
@@ -36,6 +29,7 @@ from unhang.watch.nodes.transport.transport_main import write_config
 from unhang.watch.nodes.transport.transport_process import TransportProcess
 from unhang.watch.pace.call_drift import CallDigest, differing_nodes
 from unhang.watch.pace.pace_over_nodes import NodePace, SlowestRank
+from unhang.wire.documents.live_state import RankActivity
 from unhang.wire.documents.other_nodes import ObservedNode
 from unhang.wire.documents.run_plan import RunPlan
 from unhang.wire.documents.verdict_summary import VerdictSummary

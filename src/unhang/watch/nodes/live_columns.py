@@ -9,7 +9,7 @@ import msgspec
 
 from unhang.watch.nodes.node_roster import NodeRoster, RemoteNode
 from unhang.watch.nodes.rank_digest import ACTIVITIES, DigestColumns
-from unhang.watch.reporting.live_snapshot import MAX_GROUPS, STATES, GroupColumns, LiveState, RankColumns
+from unhang.wire.documents.live_state import MAX_GROUPS, STATES, GroupColumns, LiveState, RankColumns
 
 _STATE_OF = [STATES.index(doing.value) for doing in ACTIVITIES]
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from unhang.watch.job.wait_detection import RankActivity, RankSample, RankState, WaitSnapshot
+from unhang.watch.job.wait_detection import RankSample, RankState, WaitSnapshot
 from unhang.watch.nodes.leader_messages import read_leader_message
 from unhang.watch.nodes.rank_digest import (
     ACTIVITIES,
@@ -22,6 +22,7 @@ from unhang.watch.nodes.rank_digest import (
 )
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState
 from unhang.watch.pace.pace_over_nodes import NodePace, SlowestRank
+from unhang.wire.documents.live_state import RankActivity
 from unhang.wire.documents.other_nodes import GroupPositions
 from unhang.wire.record_views import PHASES, CodeLine, MarkedPhase, RankIdentity, RecordView
 

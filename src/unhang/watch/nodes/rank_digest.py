@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from unhang.watch.job.wait_detection import RankActivity, RankSample, RankState
+from unhang.watch.job.wait_detection import RankSample, RankState
 from unhang.watch.pace.call_drift import MAX_GROUPS as PRINTED_GROUPS
 from unhang.watch.pace.call_drift import MAX_STRETCHES, CallDigest
 from unhang.watch.pace.pace_over_nodes import NodePace, is_valid
 from unhang.watch.reporting.live_snapshot import TextIndex
 from unhang.wire.documents.document import DECODE_ERRORS
+from unhang.wire.documents.live_state import RankActivity
 from unhang.wire.process_registration import host_name
 from unhang.wire.record_views import PHASES
 

@@ -11,14 +11,29 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from unhang.secrets import tree_without_secrets, without_secrets, words_without_secrets
 from unhang.watch import private_files
 from unhang.watch.job.job_ranks import JobRank
-from unhang.watch.job.wait_detection import RankActivity, RankSample, WaitSnapshot
+from unhang.watch.job.wait_detection import RankSample, WaitSnapshot
+from unhang.wire.documents.live_state import (
+    LIVE_FILE_NAME,
+    MAX_GROUPS,
+    REQUEST_FILE,
+    SCHEMA,
+    STATES,
+    GroupColumns,
+    LiveRun,
+    LiveState,
+    LiveTotals,
+    LiveVerdict,
+    LiveWait,
+    RankActivity,
+    RankColumns,
+)
 from unhang.wire.documents.run_plan import RunPlan
 from unhang.wire.documents.verdict_summary import VerdictSummary
 from unhang.wire.record_views import PHASES, RecordView
@@ -27,106 +42,8 @@ from unhang.wire.uncaught_exception import exceptions_file
 if TYPE_CHECKING:
     from unhang.watch.reporting.run_totals import RunTotals
 
-SCHEMA = "unhang.live/1"
-LIVE_FILE_NAME, REQUEST_FILE = "live.json", "live.wanted"
 EVERY_S = 1.0
 WANTED_FOR_S = 15.0
-STATES = tuple(doing.value for doing in RankActivity)
-MAX_GROUPS = 64
-"""Groups shown, those with the most members first; jobs with thousands of pairs are not listed whole."""
-
-
-class LiveRun(msgspec.Struct, frozen=True):
-    """What was started. ``nodes``: hosts, by the index that ``RankColumns.node`` uses."""
-
-    command: list[str]
-    folder: str
-    started_s: float
-    world_size: int | None
-    nodes: list[str]
-    attempt: int = 0
-
-
-class RankColumns(msgspec.Struct, frozen=True):
-    """One entry a rank, in the order of ``rank``. Times are seconds; -1 where there is none.
-
-    ``state`` is an index into :data:`STATES`, ``phase`` into ``PHASES``; ``node``, ``label`` and ``place`` into the
-    lists of the snapshot (-1: none). ``still_s``: since when the stack of the thread that issues collectives stands;
-    ``waits_s``: since when it waits for others; ``beat_s``: age of what its record says.
-    """
-
-    rank: list[int]
-    node: list[int]
-    state: list[int]
-    phase: list[int]
-    label: list[int]
-    place: list[int]
-    step: list[int]
-    step_s: list[float]
-    still_s: list[float]
-    waits_s: list[float]
-    beat_s: list[float]
-
-
-class GroupColumns(msgspec.Struct, frozen=True):
-    """How far the ranks of one group came: positions by rank."""
-
-    name: str
-    backend: str
-    size: int
-    rank: list[int]
-    enqueued: list[int]
-    completed: list[int]
-
-
-class LiveWait(msgspec.Struct, frozen=True):
-    """Who waits for whom now. ``killed_in_s``: until the job's own limit ends it, None where that is not known."""
-
-    waiters: list[int]
-    laggards: list[int]
-    waited_s: float
-    urgent: bool
-    killed_in_s: float | None = None
-
-
-class LiveVerdict(msgspec.Struct, frozen=True):
-    """The headline of a verdict that was said. ``parts``: the sentence as ``report/text_serialization.py`` carries it,
-    None where an older unhang wrote it."""
-
-    level: str
-    status: str
-    cause: str
-    certainty: str
-    ranks: list[int]
-    where: str
-    sentence: str
-    parts: dict[str, Any] | None = None
-
-
-class LiveTotals(msgspec.Struct, frozen=True):
-    """The run so far. ``by_phase``: seconds and times of marked phases that ended."""
-
-    steps: int
-    step_s: float | None
-    slowest: int | None
-    by_phase: dict[str, tuple[float, int]]
-    findings: list[str]
-
-
-class LiveState(msgspec.Struct, frozen=True):
-    """One snapshot. ``at_s`` is a clock time of the machine that wrote it; ``ended``: the command is over."""
-
-    schema: str
-    at_s: float
-    ended: bool
-    run: LiveRun
-    ranks: RankColumns
-    places: list[str]
-    labels: list[str]
-    groups: list[GroupColumns]
-    standing: LiveWait | None
-    verdict: LiveVerdict | None
-    totals: LiveTotals
 
 
 class TextIndex:
