@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -15,7 +15,7 @@ from unhang.check.network import collect_network
 from unhang.check.probe_results import collect_probe
 from unhang.check.sameness import collect_sameness
 from unhang.check.storage import collect_storage
-from unhang.findings import NotChecked
+from unhang.findings import Certainty, NotChecked
 from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import Machine
 from unhang.program import collect_program
@@ -141,7 +141,7 @@ def _inspect(
 
 def _run_within_limit(name: str, limit_s: float, work: Callable[[], None]) -> NotChecked | None:
     """What is left open where ``work`` does not come back in time, or fails."""
-    trouble: list[BaseException] = []
+    trouble: list[Exception] = []
 
     def guarded() -> None:
         try:
@@ -157,7 +157,6 @@ def _run_within_limit(name: str, limit_s: float, work: Callable[[], None]) -> No
         because = say("it did not come back in {seconds:.0f} s", seconds=limit_s)
         return NotChecked(what, because, f"unhang check --only {name}", check=name)
     if trouble:
-        because = say("a mistake of unhang's own: {error}", error=f"{type(trouble[0]).__name__}: {trouble[0]}")
-        how = f"unhang check --only {name} --debug"
-        return NotChecked(what, because, how, check=name, failed=True)
+        gap = NotChecked.after(trouble[0], what, Certainty.LIKELY)
+        return replace(gap, how=f"unhang check --only {name} --debug", check=name)
     return None
