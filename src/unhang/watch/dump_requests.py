@@ -8,17 +8,21 @@ from __future__ import annotations
 import mmap
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from unhang.watch import private_files
 from unhang.wire.control import CONTROL_SIZE, Control, ControlWriter
 from unhang.wire.record import read_records
+from unhang.wire.record_views import RecordView
 
 POLL_S = 0.05
-SILENT_S = 2.0
-"""A rank whose record is so old answers no request."""
+SILENT_S = 1.5
+"""A record so old says nothing of now, and its rank answers no request."""
+
+Key = TypeVar("Key")
 
 
 def open_control(records: Path) -> ControlWriter | None:
@@ -49,16 +53,37 @@ def ask_dumps(records: Path, *, with_stacks: bool = False) -> int:
     return number
 
 
+def wait_for_dumps(
+    number: int, views_of: Callable[[], Mapping[Key, RecordView]], *, limit_s: float, with_stacks: bool = False
+) -> set[Key]:
+    """Wait until all that ``views_of`` names have answered request ``number``, or say nothing now; who has."""
+    deadline = time.monotonic() + limit_s
+    answered: set[Key] = set()
+    while number and time.monotonic() < deadline:
+        views = views_of()
+        answered = {
+            k for k, view in views.items() if (view.stacks_served if with_stacks else view.dump_served) >= number
+        }
+        if all(key in answered or is_silent(view) for key, view in views.items()):
+            break
+        time.sleep(POLL_S)
+    return answered
+
+
+def is_silent(view: RecordView) -> bool:
+    """Its record says nothing of now."""
+    return view.age_s() > SILENT_S
+
+
 def take_dumps(records: Path, dumps: Path, *, limit_s: float, with_stacks: bool = False) -> dict[Path, int]:
     """Ask every rank for its dump and wait for those that answer; what lies in ``dumps`` then, as
     :func:`dump_times`."""
+
+    def living() -> dict[Path, RecordView]:
+        return {path: view for path, view in read_records(records).items() if not (view.closed or view.ended)}
+
     number = ask_dumps(records, with_stacks=with_stacks)
-    deadline = time.monotonic() + limit_s
-    while number and time.monotonic() < deadline:
-        views = [v for v in read_records(records).values() if not (v.closed or v.ended) and v.age_s() < SILENT_S]
-        if all((view.stacks_served if with_stacks else view.dump_served) >= number for view in views):
-            break
-        time.sleep(POLL_S)
+    wait_for_dumps(number, living, limit_s=limit_s, with_stacks=with_stacks)
     return dump_times(dumps)
 
 

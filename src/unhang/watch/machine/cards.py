@@ -7,6 +7,7 @@ On which card a rank sits, where the driver does not tell, is read from two name
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +28,8 @@ from unhang.check.devices.nvidia_smi import (
     output_text,
 )
 from unhang.host.machine import Machine
-from unhang.watch.machine.counters import Counters, rate
+from unhang.knowledge.hardware.xid import find_xid
+from unhang.watch.machine.counters import Counters, KernelPaths, kernel_records, rate
 
 LIMIT_S = 8.0
 RARELY = 6
@@ -267,3 +269,26 @@ def _of_slice(word: str, owner_of_slice: SliceOwner) -> str | None:
     if word.startswith("MIG-GPU-"):
         return word.removeprefix("MIG-").partition("/")[0]
     return owner_of_slice(word)
+
+
+MAX_XIDS = 16
+
+
+class Xids:
+    """Xids since the previous sample."""
+
+    def __init__(self, places: KernelPaths) -> None:
+        self._number = -1
+        with suppress(OSError):
+            self._number = os.open(places.kernel, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            os.lseek(self._number, 0, os.SEEK_END)
+
+    def sample(self) -> dict[str, Any]:
+        """``xids``: code and bus of each, and the process where the driver names one."""
+        found = []
+        for record in kernel_records(self._number) if self._number >= 0 else ():
+            told = find_xid(record)
+            if told is not None:
+                of = {"pid": told.pid} if told.pid is not None else {}
+                found.append({"bus": told.bus, "code": told.code, **of})
+        return {"xids": found[-MAX_XIDS:]} if found else {}

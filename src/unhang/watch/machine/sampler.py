@@ -20,14 +20,13 @@ from typing import Any
 
 from unhang.host.machine import Machine
 from unhang.watch import private_files
-from unhang.watch.machine.cards import CardSampler, card_of_rank, device_choice
+from unhang.watch.machine.cards import CardSampler, Xids, card_of_rank, device_choice
 from unhang.watch.machine.control_groups import ControlGroups
 from unhang.watch.machine.counters import KernelPaths
 from unhang.watch.machine.network import Network
 from unhang.watch.machine.processor_use import Pressure, ProcessorUse, belongs_to_job
 from unhang.watch.machine.series_file import SeriesFile
 from unhang.watch.machine.storage import Storage, paths_of_run
-from unhang.watch.machine.xids import Xids
 from unhang.watch.run_folder import RunFolder
 from unhang.wire.documents.run_plan import RunPlan
 from unhang.wire.process_registration import NCCL_LOG_FOLDER, host_name

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from unhang.watch import private_files
-from unhang.watch.dump_requests import ask_dumps, keep_as_earlier_dumps
+from unhang.watch.dump_requests import ask_dumps, is_silent, keep_as_earlier_dumps, wait_for_dumps
 from unhang.watch.job.job_ranks import JobRank
 from unhang.watch.job.wait_detection import IDLE_SHARE
 from unhang.watch.process_state.external_waits import find_external_waits
@@ -27,13 +27,10 @@ from unhang.watch.verdict.evidence_request import DEFAULT_SAMPLES, EvidenceReque
 from unhang.wire.record import read_record, record_path
 from unhang.wire.record_views import RecordView
 
-POLL_S = 0.05
 DUMP_LIMIT_S = 2.0
 STACKS_LIMIT_S = 6.0
 """torch imports half of itself for the first dump with stacks of a process: 0.8 s, much longer on a busy machine."""
 PY_SPY_LIMIT_S = 2.0
-SILENT_S = 1.5
-"""A record so old says nothing of now, and its rank answers no request."""
 MAX_CHILDREN = 8
 """At most so many children of a rank are sampled."""
 
@@ -50,16 +47,27 @@ def sample_live_ranks(request: EvidenceRequest, folder: Path, stacks: Path, take
     before = _records(request, living)
     kernel = {rank: sample_kernel(member.pid) for rank, member in living.items()}
     asked_for = {rank: unanswered_addresses(member.pid) for rank, member in living.items()}
-    asked = _DumpRequest(request, living, taken)
+    expected = {
+        rank: member
+        for rank, member in living.items()
+        if member.state != "T" and not member.view.closed and member.view.identity.armed_ns > 0
+    }
+    asked = ask_dumps(request.records, with_stacks=request.with_stacks)
+
+    def wait(limit_s: float) -> None:
+        taken.answered = wait_for_dumps(
+            asked, lambda: _records(request, expected), limit_s=limit_s, with_stacks=request.with_stacks
+        )
+
     earlier = _stacks(living, taken)
     if request.samples > DEFAULT_SAMPLES:
         taken.queues = SendQueues({rank: member.pid for rank, member in living.items()})
     for number in range(1, request.samples):
         _write_stacks(stacks, earlier, living, sample=number)
-        asked.wait(STACKS_LIMIT_S if request.with_stacks else DUMP_LIMIT_S)
+        wait(STACKS_LIMIT_S if request.with_stacks else DUMP_LIMIT_S)
         if request.earlier_dumps and number == 1:
             keep_as_earlier_dumps(folder)
-            asked = _DumpRequest(request, living, taken)
+            asked = ask_dumps(request.records, with_stacks=request.with_stacks)
         if taken.queues is not None:
             taken.queues.watch(request.sample_pause_s)
         else:
@@ -70,7 +78,7 @@ def sample_live_ranks(request: EvidenceRequest, folder: Path, stacks: Path, take
         earlier = latest
     _write_stacks(stacks, earlier, living, sample=None)
     if request.earlier_dumps:
-        asked.wait(DUMP_LIMIT_S)
+        wait(DUMP_LIMIT_S)
     after = _records(request, living)
     taken.views = after
     taken.unanswered = {rank: asked_for[rank] & unanswered_addresses(member.pid) for rank, member in living.items()}
@@ -85,7 +93,7 @@ def sample_live_ranks(request: EvidenceRequest, folder: Path, stacks: Path, take
     stand = (living[rank] for rank in after.keys() & seen if _stack_unchanged_s(after[rank]) >= request.idle_limit_s)
     taken.idle = {member.rank for member in stand if _is_idle(member, kernel[member.rank])}
     _complete_torn_stacks(stacks, living, earlier, after)
-    current = {r: view for r, view in after.items() if taken.states[r] == "T" or not _silent(view)}
+    current = {r: view for r, view in after.items() if taken.states[r] == "T" or not is_silent(view)}
     taken.from_record = _write_recorded_stacks(stacks, living, seen, current)
 
 
@@ -107,7 +115,7 @@ def _compare_records(
         taken.beats[rank] = after[rank].beats > before[rank].beats
         if _counts(before[rank]) != _counts(after[rank]):
             taken.moving[rank] = True
-        elif rank not in seen and not _silent(after[rank]):
+        elif rank not in seen and not is_silent(after[rank]):
             taken.moving[rank] = before[rank].stack_hash != after[rank].stack_hash
 
 
@@ -124,7 +132,7 @@ def _compare_kernel(taken: SampleResult, member: JobRank, before: KernelSample) 
 
 def _stack_unchanged_s(view: RecordView) -> float:
     """So long its stack has been this very one; nothing where its record is old."""
-    return 0.0 if _silent(view) or view.since_ns <= 0 else (time.monotonic_ns() - view.since_ns) / 1e9
+    return 0.0 if is_silent(view) or view.since_ns <= 0 else (time.monotonic_ns() - view.since_ns) / 1e9
 
 
 def _is_idle(member: JobRank, before: KernelSample) -> bool:
@@ -145,33 +153,6 @@ def _records(request: EvidenceRequest, living: Mapping[int, JobRank]) -> dict[in
 def _counts(view: RecordView) -> list[tuple[str, int]]:
     """Enqueued collectives; Gloo's completed counts may change while nothing moves."""
     return [(group.name, group.enqueued) for group in view.groups]
-
-
-class _DumpRequest:
-    """Asks all ranks for their dumps, and waits for those that can answer."""
-
-    def __init__(self, request: EvidenceRequest, living: Mapping[int, JobRank], taken: SampleResult) -> None:
-        self._order, self._taken = request, taken
-        self._expected = {
-            rank: member
-            for rank, member in living.items()
-            if member.state != "T" and not member.view.closed and member.view.identity.armed_ns > 0
-        }
-        self._number = ask_dumps(request.records, with_stacks=request.with_stacks)
-
-    def wait(self, limit_s: float) -> None:
-        deadline = time.monotonic() + limit_s
-        while self._number and time.monotonic() < deadline:
-            views = _records(self._order, self._expected)
-            served = {rank for rank, view in views.items() if self._served(view) >= self._number}
-            self._taken.answered = served
-            silent = {rank for rank, view in views.items() if _silent(view)}
-            if served | silent >= set(self._expected):
-                return
-            time.sleep(POLL_S)
-
-    def _served(self, view: RecordView) -> int:
-        return view.stacks_served if self._order.with_stacks else view.dump_served
 
 
 def _stacks(
@@ -220,7 +201,7 @@ def _complete_torn_stacks(
     """A rank in full flight may be seen torn at every try; its own record never is."""
     for (rank, pid), text in found.items():
         view = views.get(rank)
-        if view is None or pid != living[rank].pid or _silent(view):
+        if view is None or pid != living[rank].pid or is_silent(view):
             continue
         whole = complete_from_record(text, view, pid)
         if whole is not None:
@@ -243,7 +224,3 @@ def _write_recorded_stacks(
         text = recorded_stack(view, living[rank].pid)
         private_files.write_text(stacks / f"rank_{rank}.txt", text)
     return told
-
-
-def _silent(view: RecordView) -> bool:
-    return view.age_s() > SILENT_S
