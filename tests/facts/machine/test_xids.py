@@ -14,8 +14,8 @@ from unhang.evidence.items import LogEvent
 from unhang.facts.build import build_facts
 from unhang.facts.machine.xids import KIND, is_of_another_job, may_be_of_another_job, ranks_on_card
 from unhang.facts.model import Facts
-from unhang.watch.machine.counters import KernelPaths
 from unhang.watch.machine.cards import Xids
+from unhang.watch.machine.counters import KernelPaths
 
 LAST_S = 1_760_000_090.0
 LINE = "[  812.104] NVRM: Xid (PCI:0000:01:00): 79, pid=4001, name=python, GPU has fallen off the bus.\n"
