@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, TypeVar
 
 from unhang.wire.rank_ranges import format_ranks, parse_ranks
 from unhang.wire.record_views import (
     DUMP_RESULTS,
     PHASES,
     STEP_SOURCES,
-    CodeLine,
     GroupProgress,
     GuardWait,
     MarkedPhase,
@@ -19,21 +18,13 @@ from unhang.wire.record_views import (
     TimeSpent,
 )
 
-MAX_GROUPS = 32
-MAX_STEPS = 32
+MAX_GROUPS = MAX_STEPS = 32
 MAX_SPENT = 8
-_BEAT = struct.Struct("<I32sqqQqqq")
-_THREAD = struct.Struct("<QBBQqqI256s96sI256s96siH")
 STACK_BYTES = 8000
 """Room for the text of a stack: some eighty frames with the long paths of site-packages."""
-_STEPS = struct.Struct(f"<BQqqdI{MAX_STEPS}q")
-_DUMP = struct.Struct("<QQqBq")
-_GROUP = struct.Struct("<48s24siqqqqB")
-_MARK = struct.Struct("<B48sBqq")
-_WAIT = struct.Struct("<B48s96sqq")
-_SPENT = struct.Struct("<32sqI")
-_COUNT = struct.Struct("<I")
+_WORDS = {"phase": PHASES, "step_source": STEP_SOURCES, "dump_result": DUMP_RESULTS}
 _FLAGS = ("in_init", "closed", "exiting", "recorder_on", "gave_up", "ended")
+_Filled = TypeVar("_Filled")
 
 
 def truncate_start(text: str, limit: int) -> bytes:
@@ -45,104 +36,6 @@ def truncate_start(text: str, limit: int) -> bytes:
 def decode_text(data: bytes) -> str:
     """The text of a field that is filled up with zero bytes."""
     return data.rstrip(b"\0").decode("utf-8", "replace")
-
-
-def _word(words: tuple[str, ...], at: int) -> str:
-    return words[at] if at < len(words) else words[0]
-
-
-def pack(view: RecordView) -> bytes:
-    """The payload of a slot; what is too long for its field is cut."""
-    flags = sum(getattr(view, name) << bit for bit, name in enumerate(_FLAGS))
-    stack = view.stack.encode("utf-8", "backslashreplace")[:STACK_BYTES]
-    steps = view.step_durations_ns[-MAX_STEPS:]
-    groups = view.groups[:MAX_GROUPS]
-    parts = [
-        _BEAT.pack(
-            flags,
-            truncate_start(view.backend, 32),
-            view.beat_ns,
-            view.beat_wall_ns,
-            view.beats,
-            view.beat_cost_ns,
-            view.longest_beat_ns,
-            view.longest_pause_ns,
-        ),
-        _THREAD.pack(
-            view.thread_id,
-            PHASES.index(view.phase),
-            min(view.threads, 255),
-            view.stack_hash,
-            view.since_ns,
-            view.sampled_ns,
-            view.user.line,
-            truncate_start(view.user.file, 256),
-            truncate_start(view.user.function, 96),
-            view.top.line,
-            truncate_start(view.top.file, 256),
-            truncate_start(view.top.function, 96),
-            view.partner,
-            len(stack),
-        ),
-        stack,
-        _STEPS.pack(
-            STEP_SOURCES.index(view.step_source),
-            view.steps,
-            view.collectives_per_step,
-            view.last_step_ns,
-            view.step_mean_ns,
-            len(steps),
-            *steps,
-            *(0,) * (MAX_STEPS - len(steps)),
-        ),
-        _DUMP.pack(
-            view.dump_served,
-            view.stacks_served,
-            view.dumped_ns,
-            DUMP_RESULTS.index(view.dump_result),
-            view.dump_cost_ns,
-        ),
-        _COUNT.pack(len(groups)),
-    ]
-    parts += [
-        _GROUP.pack(
-            truncate_start(group.name, 48),
-            truncate_start(group.backend, 24),
-            group.size,
-            group.enqueued,
-            group.started,
-            group.completed,
-            group.changed_ns,
-            group.sure,
-        )
-        for group in groups
-    ]
-    return b"".join([*parts, *_pack_annotations(view)])
-
-
-def _pack_annotations(view: RecordView) -> list[bytes]:
-    """What the program says of itself."""
-    mark, wait, spent = view.mark, view.wait, view.spent[:MAX_SPENT]
-    shown = mark or MarkedPhase("")
-    told = wait or GuardWait("")
-    return [
-        _MARK.pack(
-            mark is not None,
-            truncate_start(shown.label, 48),
-            PHASES.index(shown.phase),
-            shown.since_ns,
-            shown.at_most_ns,
-        ),
-        _WAIT.pack(
-            wait is not None,
-            truncate_start(told.what, 48),
-            format_ranks(told.ranks, 96).encode(),
-            told.since_ns,
-            told.limit_ns,
-        ),
-        _COUNT.pack(len(spent)),
-        *(_SPENT.pack(truncate_start(one.label, 32), one.ns, one.times) for one in spent),
-    ]
 
 
 class _Cursor:
@@ -162,47 +55,113 @@ class _Cursor:
         return data
 
 
+class _Fields:
+    """Some fields of an object in the order of their bytes, each with its shape: a text (``48s``), a number, or a word
+    that stands for one (``_WORDS``)."""
+
+    def __init__(self, **shapes: str) -> None:
+        self._struct = struct.Struct("<" + "".join(shapes.values()))
+        self._fields = [(n, _WORDS.get(n), int(s[:-1]) if s.endswith("s") else 0) for n, s in shapes.items()]
+
+    def pack(self, told: Any) -> bytes:
+        values = []
+        for name, words, length in self._fields:
+            value = getattr(told, name)
+            if words is not None:
+                value = words.index(value)
+            values.append(truncate_start(value, length) if length else value)
+        return self._struct.pack(*values)
+
+    def unpack(self, into: _Filled, cursor: _Cursor) -> _Filled:
+        for (name, words, length), value in zip(self._fields, cursor.take(self._struct), strict=True):
+            word = words[min(value, len(words) - 1)] if words is not None else value
+            setattr(into, name, decode_text(value) if length else word)
+        return into
+
+
+_COUNT, _HAS, _RANKS = struct.Struct("<I"), struct.Struct("<?"), struct.Struct("<96s")
+_PARTNER_AND_STACK, _DURATIONS = struct.Struct("<iH"), struct.Struct(f"<I{MAX_STEPS}q")
+_BEAT = _Fields(
+    backend="32s",
+    beat_ns="q",
+    beat_wall_ns="q",
+    beats="Q",
+    beat_cost_ns="q",
+    longest_beat_ns="q",
+    longest_pause_ns="q",
+    thread_id="Q",
+    phase="B",
+    threads="B",
+    stack_hash="Q",
+    since_ns="q",
+    sampled_ns="q",
+)
+_PLACE = _Fields(line="I", file="256s", function="96s")
+_STEPS = _Fields(step_source="B", steps="Q", collectives_per_step="q", last_step_ns="q", step_mean_ns="d")
+_DUMP = _Fields(dump_served="Q", stacks_served="Q", dumped_ns="q", dump_result="B", dump_cost_ns="q")
+_GROUP = _Fields(
+    name="48s", backend="24s", size="i", enqueued="q", started="q", completed="q", changed_ns="q", sure="?"
+)
+_MARK = _Fields(label="48s", phase="B", since_ns="q", at_most_ns="q")
+_WAIT, _WAIT_TIMES = _Fields(what="48s"), _Fields(since_ns="q", limit_ns="q")
+_SPENT = _Fields(label="32s", ns="q", times="I")
+
+
+def pack(view: RecordView) -> bytes:
+    """The payload of a slot; what is too long for its field is cut."""
+    stack = view.stack.encode("utf-8", "backslashreplace")[:STACK_BYTES]
+    steps = view.step_durations_ns[-MAX_STEPS:]
+    groups, spent = view.groups[:MAX_GROUPS], view.spent[:MAX_SPENT]
+    mark, wait = view.mark or MarkedPhase(""), view.wait or GuardWait("")
+    return b"".join(
+        (
+            _COUNT.pack(sum(getattr(view, name) << bit for bit, name in enumerate(_FLAGS))),
+            _BEAT.pack(view),
+            _PLACE.pack(view.user),
+            _PLACE.pack(view.top),
+            _PARTNER_AND_STACK.pack(view.partner, len(stack)),
+            stack,
+            _STEPS.pack(view),
+            _DURATIONS.pack(len(steps), *steps, *(0,) * (MAX_STEPS - len(steps))),
+            _DUMP.pack(view),
+            _COUNT.pack(len(groups)),
+            *map(_GROUP.pack, groups),
+            _HAS.pack(view.mark is not None),
+            _MARK.pack(mark),
+            _HAS.pack(view.wait is not None),
+            _WAIT.pack(wait),
+            _RANKS.pack(format_ranks(wait.ranks, 96).encode()),
+            _WAIT_TIMES.pack(wait),
+            _COUNT.pack(len(spent)),
+            *map(_SPENT.pack, spent),
+        )
+    )
+
+
 def unpack(data: bytes, identity: RankIdentity) -> RecordView:
     """Raises struct.error or IndexError on bytes that are no payload."""
     view, cursor = RecordView(identity=identity), _Cursor(data)
-    flags, backend, *beat = cursor.take(_BEAT)
+    (flags,) = cursor.take(_COUNT)
     for bit, name in enumerate(_FLAGS):
         setattr(view, name, bool(flags >> bit & 1))
-    view.backend = decode_text(backend)
-    view.beat_ns, view.beat_wall_ns, view.beats, view.beat_cost_ns, view.longest_beat_ns, view.longest_pause_ns = beat
-    view.thread_id, phase, view.threads, view.stack_hash, view.since_ns, view.sampled_ns, *places = cursor.take(_THREAD)
-    view.phase = _word(PHASES, phase) if phase < len(PHASES) else "other"
-    view.user = CodeLine(decode_text(places[1]), places[0], decode_text(places[2]))
-    view.top = CodeLine(decode_text(places[4]), places[3], decode_text(places[5]))
-    view.partner = places[6]
-    view.stack = decode_text(cursor.take_bytes(min(places[7], STACK_BYTES)))
-    source, view.steps, view.collectives_per_step, view.last_step_ns, view.step_mean_ns, count, *durations = (
-        cursor.take(_STEPS)
-    )
-    view.step_source = _word(STEP_SOURCES, source)
+    _BEAT.unpack(view, cursor)
+    _PLACE.unpack(view.user, cursor)
+    _PLACE.unpack(view.top, cursor)
+    view.partner, length = cursor.take(_PARTNER_AND_STACK)
+    view.stack = decode_text(cursor.take_bytes(min(length, STACK_BYTES)))
+    _STEPS.unpack(view, cursor)
+    count, *durations = cursor.take(_DURATIONS)
     view.step_durations_ns = durations[: min(count, MAX_STEPS)]
-    view.dump_served, view.stacks_served, view.dumped_ns, result, view.dump_cost_ns = cursor.take(_DUMP)
-    view.dump_result = _word(DUMP_RESULTS, result)
-    (groups,) = cursor.take(_COUNT)
-    for _ in range(min(groups, MAX_GROUPS)):
-        name, kind, size, enqueued, started, completed, changed_ns, sure = cursor.take(_GROUP)
-        view.groups.append(
-            GroupProgress(
-                decode_text(name), size, enqueued, started, completed, changed_ns, bool(sure), decode_text(kind)
-            )
-        )
-    _unpack_annotations(view, cursor)
-    return view
-
-
-def _unpack_annotations(view: RecordView, cursor: _Cursor) -> None:
-    marked, label, phase, since_ns, at_most_ns = cursor.take(_MARK)
-    if marked:
-        view.mark = MarkedPhase(decode_text(label), PHASES[min(phase, len(PHASES) - 1)], since_ns, at_most_ns)
-    waits, what, ranks, since_ns, limit_ns = cursor.take(_WAIT)
-    if waits:
-        view.wait = GuardWait(decode_text(what), parse_ranks(decode_text(ranks)), since_ns, limit_ns)
+    _DUMP.unpack(view, cursor)
     (count,) = cursor.take(_COUNT)
-    for _ in range(min(count, MAX_SPENT)):
-        label, spent_ns, times = cursor.take(_SPENT)
-        view.spent.append(TimeSpent(decode_text(label), spent_ns, times))
+    view.groups = [_GROUP.unpack(GroupProgress(""), cursor) for _ in range(min(count, MAX_GROUPS))]
+    (marked,) = cursor.take(_HAS)
+    mark = _MARK.unpack(MarkedPhase(""), cursor)
+    (waits,) = cursor.take(_HAS)
+    wait = _WAIT.unpack(GuardWait(""), cursor)
+    wait.ranks = parse_ranks(decode_text(*cursor.take(_RANKS)))
+    _WAIT_TIMES.unpack(wait, cursor)
+    view.mark, view.wait = mark if marked else None, wait if waits else None
+    (count,) = cursor.take(_COUNT)
+    view.spent = [_SPENT.unpack(TimeSpent(""), cursor) for _ in range(min(count, MAX_SPENT))]
+    return view

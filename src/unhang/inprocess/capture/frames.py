@@ -39,7 +39,7 @@ class StackSampler:
 
     def _sample(self, frames: dict[int, FrameType], view: RecordView, now_ns: int) -> int:
         """The thread that was sampled."""
-        view.threads, view.sampled_ns = len(frames), now_ns
+        view.threads, view.sampled_ns = min(len(frames), 255), now_ns  # one byte of a record
         ident = self.issuer
         digest = _digest(ident, frames.get(ident))
         if digest == self._hash:
