@@ -19,6 +19,7 @@ from unhang.causes.wording.signals import log_signal, timeouts_after
 from unhang.evidence.items import LogEvent
 from unhang.facts.logs.log_statements import events_stating, first_attempt, ranks_of_events
 from unhang.facts.logs.waits_in_logs import logged_waits
+from unhang.facts.machine.ambiguous_errors import unexplained_usage_errors
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade, Severity
 from unhang.knowledge.thresholds import whole_threshold
@@ -87,9 +88,8 @@ def _failed_tasks(facts: Facts) -> tuple[int, ...]:
 
 
 def _invalid_usage(facts: Facts) -> Iterator[DetectorResult]:
-    """NCCL calls it invalid usage without a word more: a shared GPU, or ranks of different versions."""
-    events = [e for e in first_attempt(facts.events_of("ncclerr", "ncclerr.kind")) if _is_usage(e)]
-    if not events or facts.events_of("n.mixver", "n.warn"):
+    events = unexplained_usage_errors(facts)
+    if not events:
         return
     ranks = ranks_of_events(events)
     yield log_signal(
@@ -107,10 +107,6 @@ def _invalid_usage(facts: Facts) -> Iterator[DetectorResult]:
         ),
         consequences=timeouts_after(facts, CAUSE, ranks),
     )
-
-
-def _is_usage(event: LogEvent) -> bool:
-    return "invalid usage" in event.text or "ncclInvalidUsage" in event.text
 
 
 def _guessed(facts: Facts) -> Iterator[DetectorResult]:

@@ -10,15 +10,16 @@ Possible when: CUDA reports an unknown error and nothing else tells why.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import group_label, hosts_of, quote_stall
 from unhang.causes.wording.signals import log_signal, timeouts_after
 from unhang.causes.wording.transport_suspects import transport_suspect
 from unhang.evidence.items import LogEvent
-from unhang.facts.logs.log_statements import events_stating, field_text, first_attempt, hosts_of_events, ranks_of_events
+from unhang.facts.logs.log_statements import events_stating, field_text, hosts_of_events, ranks_of_events
 from unhang.facts.logs.waits_in_logs import logged_waits
+from unhang.facts.machine.ambiguous_errors import MAY_BE_A_KERNEL, unexplained_device_errors
 from unhang.facts.machine.xids import KIND, is_of_another_job, may_be_of_another_job, ranks_on_card, row_of_xid
 from unhang.facts.model import Facts, Stall
 from unhang.facts.waiting.stalls import is_device_behind
@@ -30,10 +31,7 @@ from unhang.sentences import Text, say
 CAUSE = Cause.GPU_HARDWARE
 # Multicast and missing P2P are configuration as often as hardware: p2p-broken judges them.
 _ELSEWHERE = {"n.nvls", "n.p2poff", "k.fabric"}
-# A kernel of the program brings these about as well.
-_MAY_BE_A_KERNEL = ("cuda.launch", "hip.hang")
 OLD_S = threshold("gpu_hardware.old_s")
-_VAGUE = ("unknown error", "hardware", "misaligned", "stack error", "unspecified launch failure")
 
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
@@ -47,12 +45,9 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
     if faults:
         yield _found(facts, faults, Grade.KERNEL, _summary(faults), whole=not _doubtful(facts, faults))
         return
-    vague = [
-        e for e in first_attempt(facts.events_of("cuda.error", "cuda.launch", "n.cuda", "hip.hang")) if _is_vague(e)
-    ]
-    program = facts.events_of("cuda.assert", "cuda.illegal", "oom", "oom.cuda")
-    if vague and not program and not _other_exception(facts):
-        grade = Grade.BASE_RATE if any(e.kind in _MAY_BE_A_KERNEL for e in vague) else Grade.STATED
+    vague = unexplained_device_errors(facts)
+    if vague:
+        grade = Grade.BASE_RATE if any(e.kind in MAY_BE_A_KERNEL for e in vague) else Grade.STATED
         yield _found(facts, vague, grade, _vague_summary(vague[0]), whole=False)
         return
     yield from _noted(facts)
@@ -92,7 +87,7 @@ def _noted(facts: Facts) -> Iterator[DetectorResult]:
     yield log_signal(CAUSE, Grade.BASE_RATE, told_of, events, mended_by, severity=Severity.NOTE, ranks=())
 
 
-def _doubtful(facts: Facts, faults: list[LogEvent]) -> bool:
+def _doubtful(facts: Facts, faults: Sequence[LogEvent]) -> bool:
     """A fabric manager that does not run is fixed without hardware; some codes are effects; old ones another job's."""
     return all(_is_doubtful(facts, e) for e in faults) or _long_before(facts, faults)
 
@@ -103,7 +98,7 @@ def _is_doubtful(facts: Facts, event: LogEvent) -> bool:
     return an_effect or may_be_of_another_job(facts, event)
 
 
-def _long_before(facts: Facts, faults: list[LogEvent]) -> bool:
+def _long_before(facts: Facts, faults: Sequence[LogEvent]) -> bool:
     """All of it happened more than an hour before the ranks began to wait: it may be another job's."""
     logged = logged_waits(facts)
     stalled = min((m.stalled_since_s for m in facts.manifests if m.stalled_since_s is not None), default=None)
@@ -125,20 +120,11 @@ def _is_fault(event: LogEvent) -> bool:
     return True
 
 
-def _is_vague(event: LogEvent) -> bool:
-    return event.kind in _MAY_BE_A_KERNEL or any(word in field_text(event, "error").lower() for word in _VAGUE)
-
-
 def _words(event: LogEvent) -> str:
     return shortened(field_text(event, "error").strip() or event.text.strip(), 80)
 
 
-def _other_exception(facts: Facts) -> bool:
-    """The program raised something of its own: the device's error may follow from it."""
-    return any(t.exception and "CUDA" not in t.message and "cuda" not in t.message for t in facts.tracebacks)
-
-
-def _summary(faults: list[LogEvent]) -> Text:
+def _summary(faults: Sequence[LogEvent]) -> Text:
     first = min(faults, key=_severity)
     row = row_of_xid(first)
     if row is not None:
@@ -158,7 +144,7 @@ def _severity(event: LogEvent) -> int:
     return order.index(event.kind) if event.kind in order else len(order)
 
 
-def _found(facts: Facts, faults: list[LogEvent], grade: Grade, summary: Text, *, whole: bool) -> DetectorResult:
+def _found(facts: Facts, faults: Sequence[LogEvent], grade: Grade, summary: Text, *, whole: bool) -> DetectorResult:
     ranks = ranks_of_events(faults) or _ranks_of_processes(facts, faults) or _ranks_on_cards(facts, faults)
     nodes = tuple(dict.fromkeys((*hosts_of_events(faults), *hosts_of(facts, ranks))))
     return log_signal(
@@ -175,12 +161,12 @@ def _found(facts: Facts, faults: list[LogEvent], grade: Grade, summary: Text, *,
     )
 
 
-def _ranks_of_processes(facts: Facts, faults: list[LogEvent]) -> tuple[int, ...]:
+def _ranks_of_processes(facts: Facts, faults: Sequence[LogEvent]) -> tuple[int, ...]:
     pids = {e.values["pid"] for e in facts.events_of("k.xid") if isinstance(e.values.get("pid"), int)}
     pids |= {e.values["pid"] for e in faults if isinstance(e.values.get("pid"), int)}
     return tuple(sorted(r for r, known in facts.ranks.items() if known.pid in pids and known.pid is not None))
 
 
-def _ranks_on_cards(facts: Facts, faults: list[LogEvent]) -> tuple[int, ...]:
+def _ranks_on_cards(facts: Facts, faults: Sequence[LogEvent]) -> tuple[int, ...]:
     """Several ranks may share a card."""
     return tuple(sorted({rank for e in faults if e.kind == KIND for rank in ranks_on_card(facts, e) or ()}))

@@ -11,7 +11,7 @@ Possible when: consumer cards exchange over P2P and nothing ever finishes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from unhang.causes.detector import DetectorResult
 from unhang.causes.wording.signals import log_signal, ranks_if_few
@@ -19,7 +19,7 @@ from unhang.causes.wording.transport_suspects import transport_suspect
 from unhang.evidence.items import LogEvent
 from unhang.facts.logs.log_statements import field_text, first_attempt, ranks_of_events
 from unhang.facts.logs.waits_in_logs import logged_waits
-from unhang.facts.machine.nccl_reports import shared_host_identity
+from unhang.facts.machine.ambiguous_errors import refused_peer_memory
 from unhang.facts.machine.transport_errors import MEMORY_STATUS
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade
@@ -29,7 +29,6 @@ from unhang.sentences import Text, say
 CAUSE = Cause.P2P_BROKEN
 FIRST_POSITIONS = whole_threshold("p2p_broken.first_positions")
 _NVLS = re.compile(r"nvls\.cc|NVLS|Multicast", re.IGNORECASE)
-_P2P_FILE = re.compile(r"transport/p2p\.c[cu]|shm\.cc|cudaIpc|IPC", re.IGNORECASE)
 _CONSUMER = re.compile(r"GeForce|RTX \d{4}|TITAN|GTX")
 
 
@@ -57,9 +56,8 @@ def _multicast(facts: Facts) -> DetectorResult | None:
 
 
 def _p2p_refused(facts: Facts) -> DetectorResult | None:
-    events = [e for e in first_attempt(facts.events_of("n.cuda")) if _P2P_FILE.search(e.text.split("NCCL WARN")[0])]
-    events.extend(e for e in first_attempt(facts.events_of("cuda.error")) if "peer" in field_text(e, "error"))
-    if not events or shared_host_identity(facts) is not None:
+    events = refused_peer_memory(facts)
+    if not events:
         return None
     return _found(
         events,
@@ -145,7 +143,7 @@ def _acs_is_off(facts: Facts) -> bool:
 
 
 def _found(
-    events: list[LogEvent],
+    events: Sequence[LogEvent],
     summary: Text,
     because: tuple[Text, ...],
     *remedies: str,
