@@ -9,7 +9,7 @@ import pytest
 from tests.facts.jobs import call, job, recording
 from unhang.evidence.items import SourceFile
 from unhang.facts.build import build_facts
-from unhang.facts.divergence.skipped_collective import SkippedCollective, skipped_collective
+from unhang.facts.divergence.skipped_calls import SkippedCollective, skipped_collective
 from unhang.findings import Source
 
 GROUPS = {"0": (0, 1), "1": (0, 1)}

@@ -12,7 +12,7 @@ from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import SourceFile, StackDump
 from unhang.evidence.stacks import read_stacks
 from unhang.facts.build import build_facts
-from unhang.facts.divergence.unmatched_p2p import unmatched_p2p
+from unhang.facts.divergence.skipped_calls import unmatched_p2p
 from unhang.facts.model import Facts
 from unhang.findings import Source
 from unhang.wire.documents.bundle import BundleManifest, RankProcess

@@ -15,9 +15,8 @@ from unhang.facts.laggard.work_in_lines import active_during_wait, spanning_work
 from unhang.facts.logs.event_timing import timing_of
 from unhang.facts.logs.interleaved_progress_bars import interleaved_bars
 from unhang.facts.logs.per_rank_counts import unequal_counts
-from unhang.facts.machine.fabric import first_use_stall
 from unhang.facts.machine.known_defect_signs import defect_signs
-from unhang.facts.machine.transport_errors import TransportErrors, transport_errors
+from unhang.facts.machine.transport_errors import TransportErrors, first_use_stall, transport_errors
 from unhang.facts.model import Facts
 from unhang.facts.pace.data_wait_share import data_wait_share
 from unhang.facts.waiting.timeouts import limit_not_in_force, tiny_limits
@@ -140,7 +139,7 @@ def stalled_at_start(position: int) -> object:
     return defect_signs(facts_of(timeout(1, position)))
 
 
-@turns("fabric.first_positions", 100, 101)
+@turns("transport_errors.first_positions", 100, 101)
 def stalled_at_first_use(position: int) -> object:
     start = "n{host}:10:110 [0] NCCL INFO comm 0x55d{rank} rank {rank} nranks 2 cudaDev 0 busId 7000 - Init START"
     hosts = [start.format(host=rank + 1, rank=rank) for rank in (0, 1)]

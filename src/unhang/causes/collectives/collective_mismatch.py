@@ -36,7 +36,7 @@ from unhang.causes.wording.signals import cohort_parts, grade_of_group
 from unhang.facts.alignment.broadcast_roots import DifferingRoots, differing_roots
 from unhang.facts.alignment.collective_fingerprints import FingerprintMismatch, fingerprint_mismatch
 from unhang.facts.divergence.aborted_in_call import gloo_sizes_differ, laggards_wait_elsewhere
-from unhang.facts.divergence.unmatched_p2p import unmatched_p2p
+from unhang.facts.divergence.skipped_calls import unmatched_p2p
 from unhang.facts.laggard.laggards import Laggards, MadeFewerGroups, laggards_doing, laggards_of
 from unhang.facts.logs.log_statements import first_attempt, quote_events
 from unhang.facts.logs.logged_values import outlier_models, parameter_counts

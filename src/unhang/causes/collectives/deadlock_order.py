@@ -24,7 +24,7 @@ from unhang.causes.wording.signals import stall_signal, waiters_line
 from unhang.evidence.items import LogEvent
 from unhang.facts.alignment.swapped_group_order import swapped_groups
 from unhang.facts.collective_operations import POINT_TO_POINT
-from unhang.facts.divergence.unmatched_p2p import unmatched_in_cycle, unmatched_unnamed_partners
+from unhang.facts.divergence.skipped_calls import unmatched_in_cycle, unmatched_unnamed_partners
 from unhang.facts.laggard.laggards import laggards_doing
 from unhang.facts.laggard.waits_on_others import ActorWait, FileLockCycle
 from unhang.facts.logs.log_statements import first_attempt, quote_events

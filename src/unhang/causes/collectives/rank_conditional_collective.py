@@ -27,7 +27,7 @@ from unhang.facts.alignment.sequence_offset import SequenceOffset, find_sequence
 from unhang.facts.divergence.branch_division import BranchDivision
 from unhang.facts.divergence.bypass_paths import BypassPaths
 from unhang.facts.divergence.early_loop_exit import EarlyLoopExit, ExitReason
-from unhang.facts.divergence.skipped_collective import SkippedCollective, skipped_collective
+from unhang.facts.divergence.skipped_calls import SkippedCollective, skipped_collective
 from unhang.facts.endings.guard_errors import guard_errors
 from unhang.facts.laggard.laggards import InGuard, Laggards, branch_divisions, early_loop_exits, laggards_doing
 from unhang.facts.laggard.waits_on_others import UnsetKey

@@ -23,8 +23,7 @@ from unhang.evidence.items import LogEvent
 from unhang.facts.logs.event_timing import EventTiming
 from unhang.facts.logs.log_statements import field_text, first_attempt, ranks_of_events
 from unhang.facts.logs.logged_values import logged_settings, overruled_settings
-from unhang.facts.machine.fabric import first_use_stall, ports_down
-from unhang.facts.machine.transport_errors import RETRY_EXCEEDED, transport_errors
+from unhang.facts.machine.transport_errors import RETRY_EXCEEDED, first_use_stall, ports_down, transport_errors
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.waiting.progress_from_stacks import in_collective
 from unhang.findings import Cause, Grade, Phase, shortened

@@ -25,8 +25,7 @@ from unhang.causes.wording.signals import log_signal
 from unhang.evidence.items import LogEvent
 from unhang.facts.endings.ended_from_outside import EndedByUser, ended_by_user
 from unhang.facts.logs.log_statements import events_stating, first_attempt, ranks_of_events
-from unhang.facts.logs.reported_missing_ranks import reported_missing_ranks
-from unhang.facts.logs.waits_in_logs import LoggedWaits, logged_waits
+from unhang.facts.logs.waits_in_logs import LoggedWaits, logged_waits, reported_missing_ranks
 from unhang.facts.machine.transport_errors import transport_errors
 from unhang.facts.model import Facts
 from unhang.facts.pace.step_slowdown import step_slowdown

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from unhang.causes.evidence_lines import group_label, hosts_of, place_of, quote_rank, waiters_call
-from unhang.facts.divergence.skipped_collective import SkippedCollective
-from unhang.facts.divergence.unmatched_p2p import UnmatchedP2P
+from unhang.facts.divergence.skipped_calls import SkippedCollective, UnmatchedP2P
 from unhang.facts.model import Facts
 from unhang.findings import Phase, Remedy
 from unhang.knowledge.remedies import remedy

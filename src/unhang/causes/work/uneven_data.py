@@ -35,7 +35,7 @@ from unhang.causes.wording.signals import calls_of_cohorts, cohort_parts
 from unhang.facts.divergence.bypass_paths import BypassPaths
 from unhang.facts.divergence.early_loop_exit import EarlyLoopExit, ExitReason, StackLoopExit
 from unhang.facts.divergence.rank_dependent_loop_exit import RankDependentExit, rank_dependent_exits
-from unhang.facts.divergence.unmatched_p2p import unmatched_p2p
+from unhang.facts.divergence.skipped_calls import unmatched_p2p
 from unhang.facts.endings.guard_errors import guard_errors
 from unhang.facts.laggard.laggards import early_loop_exits
 from unhang.facts.logs.per_rank_counts import StepCounts, UnequalCounts, step_counts, unequal_counts

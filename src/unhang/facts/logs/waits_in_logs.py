@@ -12,11 +12,12 @@ from typing import Any
 
 from unhang.evidence.items import LogEvent
 from unhang.facts.collective_operations import canonical_operation, is_barrier
-from unhang.facts.logs.log_statements import first_attempt, quote_event
+from unhang.facts.logs.log_statements import first_attempt, quote_event, quote_events
 from unhang.facts.logs.progress_from_logs import groups_by_position
 from unhang.facts.model import Facts
 from unhang.findings import Evidence
 from unhang.knowledge import numbers
+from unhang.knowledge.messages import rank_list
 from unhang.knowledge.numbers import TimeForm
 
 _RAN_OUT = re.compile(r"[Tt]ime ?out|timed out")
@@ -147,3 +148,33 @@ def _wait(event: LogEvent, group: str | None) -> LogWait:
         evidence=quote_event(event),
         time_form=event.time_form,
     )
+
+
+_REPORTS = (
+    (("mb.one",), "the monitored barrier"),
+    (("desync.never", "desync.behind"), "desync debug"),
+    (("hvd.missing",), "Horovod's stall check"),
+    (("jax.missing",), "JAX's coordination service"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedMissing:
+    """``ranks`` did not come; ``source_kind`` says which report names them."""
+
+    ranks: tuple[int, ...]
+    source_kind: str
+    evidence: tuple[Evidence, ...]
+
+
+def reported_missing_ranks(facts: Facts) -> ReportedMissing | None:
+    """The first report that names ranks: monitored barrier, desync debug, Horovod, JAX."""
+    for kinds, source_kind in _REPORTS:
+        events = first_attempt(facts.events_of(*kinds))
+        ranks: set[int] = set()
+        for event in events:
+            value = event.values.get("ranks", ())
+            ranks.update(value if isinstance(value, tuple) else rank_list(str(value)))
+        if ranks:
+            return ReportedMissing(tuple(sorted(ranks)), source_kind, quote_events(events))
+    return None
