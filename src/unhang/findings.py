@@ -296,7 +296,7 @@ class NotChecked:
     """Unhang itself failed there: as in :class:`Unread`."""
 
     @classmethod
-    def after(cls, error: Exception, what: Text, caps: Certainty) -> NotChecked:
+    def after(cls, error: Exception, what: Text, caps: Certainty | None = None) -> NotChecked:
         """What is left to say of a question on which unhang failed in a way that nobody foresaw."""
         because = say("unhang failed there ({failure}); --debug shows where", failure=describe_failure(error))
         return cls(what, because, caps=caps, failed=True)

@@ -15,7 +15,7 @@ from unhang.check.network import collect_network
 from unhang.check.probe_results import collect_probe
 from unhang.check.sameness import collect_sameness
 from unhang.check.storage import collect_storage
-from unhang.findings import Certainty, NotChecked
+from unhang.findings import NotChecked
 from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import Machine
 from unhang.program import collect_program
@@ -157,6 +157,6 @@ def _run_within_limit(name: str, limit_s: float, work: Callable[[], None]) -> No
         because = say("it did not come back in {seconds:.0f} s", seconds=limit_s)
         return NotChecked(what, because, f"unhang check --only {name}", check=name)
     if trouble:
-        gap = NotChecked.after(trouble[0], what, Certainty.LIKELY)
+        gap = NotChecked.after(trouble[0], what)
         return replace(gap, how=f"unhang check --only {name} --debug", check=name)
     return None

@@ -10,7 +10,7 @@ from unhang.check.risks.risk import Answer, Risk
 from unhang.check.suggested_environment import suggest_environment
 from unhang.diagnosis.internal_failures import withdraw_health
 from unhang.diagnosis.ranking import most_severe_first
-from unhang.findings import Certainty, Finding, NotChecked, PassedCheck, Severity, Status, Verdict
+from unhang.findings import Finding, NotChecked, PassedCheck, Severity, Status, Verdict
 from unhang.host.inspection_result import NodeInspection
 from unhang.sentences import say
 
@@ -55,7 +55,7 @@ def _ask(risk: Risk, situations: Sequence[NodeInspection]) -> Iterator[Answer]:
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001 - the boundary of one question
-        gap = NotChecked.after(error, say("the question {name}", name=risk.name), Certainty.LIKELY)
+        gap = NotChecked.after(error, say("the question {name}", name=risk.name))
         yield replace(gap, check=risk.check)
 
 
