@@ -17,7 +17,6 @@ from unhang.evidence.items import SourceFile
 from unhang.program.program_source import UntakenBranch
 from unhang.program.settings.assigned_settings import only_assignment
 from unhang.program.settings.configuration_names import OPTIONS, ConfigNames
-from unhang.program.settings.declared_options import constants_of
 from unhang.program.settings.option_values import EffectiveValue, common_value
 from unhang.program.settings.program_settings import ProgramSettings
 from unhang.program.settings.untaken_branches import without_untaken
@@ -47,7 +46,6 @@ class TestEvaluation(Evaluation):
     """One test in one file. ``used``: the settings that were looked up on the way."""
 
     settings: ProgramSettings
-    constants: Mapping[str, Any]
     path: str
     scopes: Sequence[Scope]
     used: list[EffectiveValue] = field(default_factory=list)
@@ -55,9 +53,9 @@ class TestEvaluation(Evaluation):
     busy: set[tuple[Scope, str]] = field(default_factory=set)
     """Names that are being looked up: they may stand for each other in a circle."""
 
-    def there(self, path: str, scopes: Sequence[Scope], constants: Mapping[str, Any] | None = None) -> TestEvaluation:
+    def there(self, path: str, scopes: Sequence[Scope]) -> TestEvaluation:
         """The same at another place of the program."""
-        return TestEvaluation(self.settings, constants or {}, path, scopes, self.used, self.lookups, self.busy)
+        return TestEvaluation(self.settings, path, scopes, self.used, self.lookups, self.busy)
 
     def may_look_up(self) -> bool:
         """Count one evaluation; False after too many."""
@@ -93,7 +91,7 @@ class TestEvaluation(Evaluation):
     def _named(self, name: str) -> Any:
         for scope in reversed(self.scopes):
             if isinstance(scope, ast.Module):
-                return self.constants[name] if name in self.constants else module_value(self, scope, name)
+                return module_value(self, scope, name)
             told = self.settings.declared.commands.get((self.path, scope.lineno), {}).get(name)
             assigned = self.settings.names.assigned(scope).get(name, ())
             if told is not None and not assigned:
@@ -194,7 +192,7 @@ def module_value(one: TestEvaluation, module: ast.Module, name: str) -> Any:
     values = one.settings.names.assigned(module).get(name, ())
     if len(values) != 1 or values[0] is None or name in _globals(module) or not one.may_look_up():
         return UNKNOWN
-    return one.there(one.path, (module,), one.constants).value(values[0])
+    return one.there(one.path, (module,)).value(values[0])
 
 
 def parameter_value(one: TestEvaluation, scope: Scope, name: str) -> Any:
@@ -265,11 +263,10 @@ def without_untaken_branches(
         if isinstance(program, str):
             live.append(file)
             continue
-        constants = dict(constants_of(program.tree))
         used: dict[int, tuple[EffectiveValue, ...]] = {}
 
         def decide(test: ast.expr, scopes: Sequence[Scope]) -> bool | None:
-            one = TestEvaluation(settings, constants, file.path, scopes)  # noqa: B023 - called before the next file
+            one = TestEvaluation(settings, file.path, scopes)  # noqa: B023 - called before the next file
             truth = one.truth(test)
             if truth is not None and not one.used:
                 return None  # a constant of the source: its author's to change, not this launch's
@@ -288,9 +285,8 @@ def modules_named_by_settings(files: Iterable[SourceFile], settings: ProgramSett
     """Names of modules that settings hold: ``import_module(args.plugin)``."""
     found: dict[str, None] = {}
     for file, program in parsed_files(file for file in files if "import_module" in file.text):
-        constants = dict(constants_of(program.tree))
         for scope, outer in program.owners.items():
-            one = TestEvaluation(settings, constants, file.path, (*outer, scope))
+            one = TestEvaluation(settings, file.path, (*outer, scope))
             for node in own_nodes(scope):
                 if isinstance(node, ast.Call) and call_name(node) == "import_module" and node.args:
                     name = one.value(node.args[0])

@@ -10,7 +10,6 @@ from unhang.evidence.items import SourceFile
 from unhang.findings import Source
 from unhang.program.program_source import ProcessGroupTimeout
 from unhang.program.settings.branch_conditions import TestEvaluation
-from unhang.program.settings.declared_options import constants_of
 from unhang.program.settings.program_settings import ProgramSettings
 from unhang.program.syntax.syntax_tree import ParsedFile, call_name, own_nodes, parsed_files
 
@@ -28,14 +27,14 @@ def find_group_timeouts(files: Iterable[SourceFile], settings: ProgramSettings) 
 
 
 def _of_file(file: SourceFile, program: ParsedFile, settings: ProgramSettings) -> Iterator[ProcessGroupTimeout]:
-    constants, lines = dict(constants_of(program.tree)), file.text.splitlines()
+    lines = file.text.splitlines()
     guarded = {id(inner) for outer in ast.walk(program.tree) if _asks_for_a_group(outer) for inner in ast.walk(outer)}
     for scope, outer in program.owners.items():
         for node in own_nodes(scope):
             if not isinstance(node, ast.Call) or (name := _kind(node)) is None:
                 continue
             given = _given(node, name)
-            there = TestEvaluation(settings, constants, file.path, (*outer, scope))
+            there = TestEvaluation(settings, file.path, (*outer, scope))
             yield ProcessGroupTimeout(
                 name,
                 Source(file.path, node.lineno),
