@@ -30,12 +30,10 @@ from unhang.program.data_flow.library_vocabulary import (
     NUMBER_ATTRIBUTES,
     NUMBER_QUESTIONS,
     PROGRESS_WRAPPERS,
+    RANDOM_FUNCTIONS,
     STRUCTURE_ATTRIBUTES,
     STRUCTURE_QUESTIONS,
     TENSOR_METHODS,
-)
-from unhang.program.data_flow.per_process_numbers import (
-    RANDOM_FUNCTIONS,
     is_random_number,
     iterates_over_set,
     returns_set_order,

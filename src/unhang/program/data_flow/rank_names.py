@@ -25,8 +25,6 @@ RANK_ENVIRONMENT = {
     "MV2_COMM_WORLD_RANK",
     "GLOBAL_RANK",
 }
-
-
 RANK_CALLS = {
     "get_rank",
     "get_local_rank",
@@ -59,8 +57,6 @@ RANK_CALLS = {
     "is_last_rank",
     "is_local_first_process",
 }
-
-
 SURE_NAMES = {
     "local_rank",
     "global_rank",
@@ -96,8 +92,6 @@ SURE_NAMES = {
     "LOCAL_RANK",
     "GLOBAL_RANK",
 }
-
-
 LIKELY_NAMES = {
     "rank",
     "RANK",
@@ -116,8 +110,6 @@ LIKELY_NAMES = {
     "process_id",
     "local_process_id",
 }
-
-
 PASSES_ON = {
     "int",
     "bool",
@@ -151,8 +143,6 @@ PASSES_ON = {
     "any",
     "all",
 }
-
-
 RANK_DECORATORS = {
     "rank_zero_only",
     "on_main_process",
