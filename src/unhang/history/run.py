@@ -15,6 +15,7 @@ from unhang.report.text_serialization import clean_serialized
 from unhang.secrets import without_secrets
 from unhang.wire.documents.document import DECODE_ERRORS
 from unhang.wire.documents.earlier_verdicts import gpus_named
+from unhang.wire.documents.kept_verdict import KeptFinding, KeptVerdict
 from unhang.wire.documents.run_plan import RunPlan
 from unhang.wire.documents.verdict_summary import VerdictSummary
 
@@ -109,30 +110,6 @@ def run_from_folder(ending: RunEnding) -> PastRun:
     )
 
 
-class _Where(msgspec.Struct, frozen=True):
-    file: str = ""
-    line: int | None = None
-
-
-class _Cited(msgspec.Struct, frozen=True):
-    text: str = ""
-
-
-class _Finding(msgspec.Struct, frozen=True):
-    cause: str
-    certainty: str
-    ranks: tuple[int, ...] = ()
-    nodes: tuple[str, ...] = ()
-    where: _Where | None = None
-    summary: str = ""
-    evidence: tuple[_Cited, ...] = ()
-
-
-class _Verdict(msgspec.Struct, frozen=True):
-    findings: tuple[_Finding, ...]
-    status: str = "unknown"
-
-
 def _outcome(ending: RunEnding, verdicts: tuple[RunFinding, ...]) -> str:
     statuses = {told.status for told in verdicts}
     if "hang" in statuses:
@@ -144,11 +121,11 @@ def _outcome(ending: RunEnding, verdicts: tuple[RunFinding, ...]) -> str:
     return GOOD if ending.failed is False else ENDED
 
 
-def _verdicts(folder: Path) -> Iterator[_Verdict]:
+def _verdicts(folder: Path) -> Iterator[KeptVerdict]:
     """The last one, then those on waits that ended by themselves."""
     own = folder / ".unhang"
     for path in (folder / "verdict.json", *sorted((own / "past").glob("*/verdict.json"))[-8:]):
-        document = _decoded(path, MAX_VERDICT, _Verdict)
+        document = _decoded(path, MAX_VERDICT, KeptVerdict)
         if document is not None and document.findings:
             yield document
 
@@ -173,7 +150,7 @@ def _clean(text: str) -> str:
     return without_secrets(printable(text))
 
 
-def _run_finding(document: _Verdict, hosts: tuple[str, ...], sentences: Mapping[str, dict[str, Any]]) -> RunFinding:
+def _run_finding(document: KeptVerdict, hosts: tuple[str, ...], sentences: Mapping[str, dict[str, Any]]) -> RunFinding:
     first = document.findings[0]
     nodes = first.nodes or (hosts if len(hosts) == 1 else ())
     sentence = _clean(first.summary)
@@ -190,7 +167,7 @@ def _run_finding(document: _Verdict, hosts: tuple[str, ...], sentences: Mapping[
     )
 
 
-def _cards(finding: _Finding, nodes: tuple[str, ...]) -> tuple[str, ...]:
+def _cards(finding: KeptFinding, nodes: tuple[str, ...]) -> tuple[str, ...]:
     """The cards a finding's evidence names, of a finding about cards."""
     if finding.cause != "gpu-hardware":
         return ()

@@ -10,7 +10,9 @@ from typing import TypeVar
 import msgspec
 
 from unhang.view.regular_files import read_limited
+from unhang.wire.documents.bundle import BundleManifest
 from unhang.wire.documents.document import DECODE_ERRORS
+from unhang.wire.documents.kept_verdict import KeptVerdict
 
 _Kind = TypeVar("_Kind")
 MAX_EPISODES = 200
@@ -27,19 +29,6 @@ class StallSpan(msgspec.Struct, frozen=True):
     cause: str
     past: bool
     """It ended by itself, or something else did."""
-
-
-class _Manifest(msgspec.Struct):
-    stalled_since_s: float | None = None
-    taken_s: float | None = None
-
-
-class _Finding(msgspec.Struct):
-    cause: str = ""
-
-
-class _Verdict(msgspec.Struct):
-    findings: list[_Finding] = []
 
 
 def stall_spans(folder: Path) -> list[StallSpan]:
@@ -59,16 +48,16 @@ def _past(folder: Path) -> Iterator[StallSpan | None]:
 
 
 def _episode(folder: Path, *, past: bool) -> StallSpan | None:
-    manifest = read_json_as(folder / "bundle.json", _Manifest)
+    manifest = read_json_as(folder / "bundle.json", BundleManifest)
     if manifest is None or manifest.taken_s is None:
         return None
-    verdict = read_json_as(folder / "verdict.json", _Verdict)
+    verdict = read_json_as(folder / "verdict.json", KeptVerdict)
     cause = verdict.findings[0].cause if verdict is not None and verdict.findings else ""
     said_s = manifest.taken_s if past else _first_said(folder, manifest)
     return StallSpan(manifest.stalled_since_s, said_s, manifest.taken_s, cause[:80], past)
 
 
-def _first_said(folder: Path, manifest: _Manifest) -> float:
+def _first_said(folder: Path, manifest: BundleManifest) -> float:
     """A verdict grows: later samples replace its evidence. What was said leaves a paper each time."""
     taken_s = manifest.taken_s or 0.0
     since_s = manifest.stalled_since_s if manifest.stalled_since_s is not None else taken_s
