@@ -17,12 +17,10 @@ from unhang.causes.detector import DetectorResult, Signal, make_signal
 from unhang.causes.evidence_lines import group_label, operation_of, place_of, quote_rank, waiters_call
 from unhang.causes.wording.signals import log_signal, stall_signal, waiters_line
 from unhang.evidence.items import LogEvent
-from unhang.facts.endings.crash_order import bare_exceptions, may_follow_from_others
+from unhang.facts.endings.crash_order import bare_exceptions, may_follow_from_others, names_its_cause
 from unhang.facts.endings.crashes import Crash, primary_crashes, signal_name
 from unhang.facts.endings.ended_from_outside import is_interrupt
-from unhang.facts.endings.failure_kinds import cause_of_messages, cause_of_text, is_store_port
 from unhang.facts.endings.first_timeouts import TimeoutOrder
-from unhang.facts.endings.stated_failures import defers_to_other_failure
 from unhang.facts.endings.traceback_echoes import is_echo
 from unhang.facts.laggard.laggards import HandlesException, IdleActor, laggards_doing
 from unhang.facts.logs.event_timing import is_preparing
@@ -62,19 +60,6 @@ def _says_nothing(crash: Crash, facts: Facts) -> bool:
     return crash.exit_code is None or any(t.rank is None and t.exception and not is_echo(t) for t in facts.tracebacks)
 
 
-def _names_its_cause(crash: Crash, facts: Facts) -> bool:
-    """The error says itself what it died of (a device, a port, a driver), or that something below it failed."""
-    if not crash.exception:
-        return False
-    text = f"{crash.exception}: {crash.message}"
-    cause = cause_of_text(text)
-    if cause is Cause.RENDEZVOUS and "already in use" in crash.message:
-        return is_store_port(facts.tracebacks)
-    if cause is Cause.UNKNOWN and cause_of_messages(text) is None:
-        return defers_to_other_failure(crash, facts)
-    return cause is not None
-
-
 def _same_failure(crash: Crash, first: Crash) -> bool:
     return (crash.attempt, crash.exception, crash.message[:80]) == (first.attempt, first.exception, first.message[:80])
 
@@ -98,7 +83,7 @@ def _crash(facts: Facts, crash: Crash, same: list[Crash]) -> Signal:
         evidence=tuple(_evidence(crash, same, stall)),
         remedies=(_remedy(crash),),
         consequences=_consequences(facts, ranks, stall),
-        ending=Ending.NAMED if _names_its_cause(crash, facts) else None,
+        ending=Ending.NAMED if names_its_cause(crash, facts) else None,
     )
 
 
@@ -205,7 +190,7 @@ def _consequences(facts: Facts, ranks: tuple[int, ...], stall: Stall | None) -> 
         return ()
     return (
         Consequence(
-            Cause.RANK_CRASHED,
+            CAUSE,
             affected,
             len(affected),
             say("{ranks:who} waited for it, timed out or were ended by the launcher", ranks=affected),

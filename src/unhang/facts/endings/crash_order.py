@@ -1,14 +1,16 @@
-"""Whether a process failed first, or may have after another one of which nothing was read."""
+"""Whether a process failed first and of itself: what may have come before it, and what its error names."""
 
 from __future__ import annotations
 
 from unhang.evidence.items import LogEvent, PythonTraceback
 from unhang.facts.endings.crashes import Crash, first_timeouts
-from unhang.facts.endings.failure_kinds import cause_of_text
+from unhang.facts.endings.failure_kinds import cause_of_messages, cause_of_text, is_store_port
 from unhang.facts.endings.first_timeouts import TimeoutOrder
+from unhang.facts.endings.stated_failures import defers_to_other_failure
 from unhang.facts.endings.traceback_echoes import is_echo
 from unhang.facts.logs.log_statements import field_text, first_attempt
 from unhang.facts.model import Facts
+from unhang.findings import Cause
 
 
 def may_follow_from_others(facts: Facts, crash: Crash, *, awaited: bool) -> bool:
@@ -44,6 +46,19 @@ def _in_a_line_with_others(facts: Facts, crash: Crash) -> bool:
     events = (event.source for event in facts.events_of("wd.", "hb.", "gloo.to", "te."))
     others = (trace.source for trace in facts.tracebacks if trace.message != crash.message)
     return any((one.path, one.line) == (place.path, place.line) for one in (*events, *others))
+
+
+def names_its_cause(crash: Crash, facts: Facts) -> bool:
+    """The error says itself what it died of (a device, a port, a driver), or that something below it failed."""
+    if not crash.exception:
+        return False
+    text = f"{crash.exception}: {crash.message}"
+    cause = cause_of_text(text)
+    if cause is Cause.RENDEZVOUS and "already in use" in crash.message:
+        return is_store_port(facts.tracebacks)
+    if cause is Cause.UNKNOWN and cause_of_messages(text) is None:
+        return defers_to_other_failure(crash, facts)
+    return cause is not None
 
 
 def bare_exceptions(facts: Facts) -> tuple[LogEvent, ...]:
