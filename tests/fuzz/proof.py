@@ -61,8 +61,8 @@ BUGS = (
     Bug(
         "a rank that stands in a group and left nothing is not known",
         "facts/build.py",
-        "for rank in {*world, *_members(groups)}:",
-        "for rank in world:",
+        "members = set(world).union(*{id(group.members): group.members for group in groups.values()}.values())",
+        "members = set(world)",
         "jobs",
         300,
         "KeyError",
