@@ -136,7 +136,7 @@ def fall(folder: RunFolder) -> None:
 
 
 def test_a_job_ended_by_hand_leaves_what_its_verdict_rests_on(folder: RunFolder) -> None:
-    (folder.path / "bundle.json").write_text('{"live": true}')
+    (folder.path / "bundle.json").write_text('{"schema": "unhang.bundle/1", "live": true}')
     before = parts(folder)
     kept_evidence.save_judged(folder.path)
     fall(folder)
@@ -147,10 +147,10 @@ def test_a_job_ended_by_hand_leaves_what_its_verdict_rests_on(folder: RunFolder)
 
 
 def test_a_verdict_on_the_end_keeps_what_ranks_left_there(folder: RunFolder) -> None:
-    (folder.path / "bundle.json").write_text('{"live": true}')
+    (folder.path / "bundle.json").write_text('{"schema": "unhang.bundle/1", "live": true}')
     kept_evidence.save_judged(folder.path)
     fall(folder)
-    (folder.path / "bundle.json").write_text('{"live": false}')
+    (folder.path / "bundle.json").write_text('{"schema": "unhang.bundle/1", "live": false}')
     kept_evidence.restore_judged_if_live(folder.path)
 
     assert parts(folder)["dumps/rank_0"] == "as it fell"
@@ -159,7 +159,7 @@ def test_a_verdict_on_the_end_keeps_what_ranks_left_there(folder: RunFolder) -> 
 
 def test_the_dumps_of_the_look_before_stay_too(tmp_path: Path) -> None:
     """Looks at a job that moves lay the earlier dump of each rank beside the newest."""
-    private_files.write(tmp_path / "bundle.json", b'{"live": true}')
+    private_files.write(tmp_path / "bundle.json", b'{"schema": "unhang.bundle/1", "live": true}')
     private_files.write(tmp_path / "dumps" / "rank_0", b"new")
     private_files.write(tmp_path / "dumps" / "earlier" / "rank_0", b"old")
 

@@ -7,7 +7,6 @@ of why they waited. ``past``: of waits that are over. ``remark``: of what was sa
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Iterable
@@ -15,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from unhang.watch import private_files
+from unhang.wire.documents.bundle import BundleManifest, read_manifest
 
 _MANIFEST = "bundle.json"
 _DOCUMENTS = (_MANIFEST, "verdict.json", "report.html")
@@ -119,7 +119,8 @@ def restore_judged_if_live(folder: Path) -> None:
     """The job is over: the evidence of a sample of the living job stands in its place where the verdict is of that
     sample. The end of a job may have shown more, and then it is of the end."""
     with suppress(OSError, ValueError):
-        if json.loads((folder / _MANIFEST).read_bytes()).get("live") is True:
+        manifest = read_manifest(folder / _MANIFEST, source=_MANIFEST)
+        if isinstance(manifest, BundleManifest) and manifest.live:
             restore_judged(folder)
     shutil.rmtree(_judged(folder), ignore_errors=True)
 
