@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import CallMismatch, Facts, PendingCall, RankFacts, Stall
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.facts.waiting.pending_call_frames import last_recorded_call
@@ -38,6 +39,12 @@ def quote_exit(rank: RankFacts) -> Evidence:
     assert rank.exit is not None
     text = rank.exit.text or f"rank {rank.rank} ended with exit code {rank.exit.exit_code}"
     return Evidence(rank.exit.source, text, rank.rank)
+
+
+def quote_waits(facts: Facts) -> tuple[Evidence, ...]:
+    """The first lines of ranks that gave up waiting."""
+    logged = logged_waits(facts)
+    return tuple(wait.evidence for wait in logged.waits[:2]) if logged is not None else ()
 
 
 def operation_of(call: PendingCall | None) -> str:

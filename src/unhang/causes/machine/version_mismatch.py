@@ -15,16 +15,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from unhang.causes.detector import DetectorResult, make_signal
+from unhang.causes.evidence_lines import quote_waits
 from unhang.causes.wording.signals import log_signal, ranks_if_few
 from unhang.evidence.items import LogEvent
 from unhang.facts.endings.crashes import primary_crashes
 from unhang.facts.logs.log_statements import field_text, first_attempt, quote_events, ranks_of_events
 from unhang.facts.logs.logged_values import LoggedVersion, logged_settings, logged_versions
-from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.machine.known_defect_signs import defect_signs
 from unhang.facts.machine.nccl_reports import SegmentFailure, segment_failure, shared_host_identity
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Evidence, Grade, Remedy, Severity
+from unhang.findings import Cause, Grade, Remedy, Severity
 from unhang.knowledge.job.versions import VersionRow, rows_affecting
 from unhang.knowledge.remedies import remedy
 from unhang.sentences import Text, say
@@ -180,7 +180,7 @@ def _suspected(facts: Facts, used: LoggedVersion, row: VersionRow, signs: frozen
             say("it is known from {source}", source=row.source),
             say("nothing that was read tells of another reason; the same waiting has other causes too"),
         ),
-        evidence=(used.evidence, *_waits(facts)),
+        evidence=(used.evidence, *quote_waits(facts)),
         remedies=(*_newer(used, row), *_around(row)),
     )
 
@@ -200,11 +200,6 @@ def _noted(used: LoggedVersion, row: VersionRow) -> DetectorResult:
         evidence=(used.evidence,),
         remedies=(*_newer(used, row), *_around(row)),
     )
-
-
-def _waits(facts: Facts) -> tuple[Evidence, ...]:
-    logged = logged_waits(facts)
-    return tuple(w.evidence for w in logged.waits[:2]) if logged is not None else ()
 
 
 def _newer(used: LoggedVersion, row: VersionRow) -> Iterator[Remedy]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.causes.detector import DetectorResult, Signal, make_signal
+from unhang.causes.evidence_lines import quote_waits
 from unhang.causes.wording import external_wait_reasons, machine_reasons, pace_reasons
 from unhang.causes.wording.guard_signals import still_at_work
 from unhang.causes.wording.remedies import store_wait_remedy
@@ -215,11 +216,6 @@ def detect_printed(facts: Facts) -> Iterator[DetectorResult]:
             yield _first_barrier(facts)
 
 
-def _waits(facts: Facts) -> tuple[Evidence, ...]:
-    logged = logged_waits(facts)
-    return tuple(wait.evidence for wait in logged.waits[:2]) if logged is not None else ()
-
-
 def _bar(facts: Facts, work: SpanningWork) -> Signal:
     """A bar's own clock stands at the others' limit, and it is not done."""
     logged = logged_waits(facts)
@@ -246,7 +242,7 @@ def _bar(facts: Facts, work: SpanningWork) -> Signal:
             else say("torch's own limit is {limit:g} s, and the bar stands there", limit=work.limit_s),
             say("the bar was moving: the work is slow, not stuck"),
         ),
-        evidence=(work.evidence, *_waits(facts)),
+        evidence=(work.evidence, *quote_waits(facts)),
         remedies=(
             remedy("prepare-data-before-job"),
             *((store_wait_remedy("", None),) if at_barrier else ()),
@@ -321,7 +317,7 @@ def _active_during_wait(facts: Facts, work: ActiveDuringWait) -> Signal:
             say("a rank that waits in a collective writes nothing: it was busy with work of its own"),
             say("the others waited {wait:.0f} s, their whole limit", wait=work.wait_s),
         ),
-        evidence=(work.evidence, *_waits(facts)),
+        evidence=(work.evidence, *quote_waits(facts)),
         remedies=(remedy("spread-or-move-work", rank=work.rank), remedy("raise-main-process-timeout")),
     )
 
@@ -356,7 +352,7 @@ def _last_line_phase(facts: Facts, words: LastLinePhase) -> Signal:
             if words.counting
             else say("whether it worked, waited for storage or had failed is not in the log"),
         ),
-        evidence=(words.evidence, *_waits(facts)),
+        evidence=(words.evidence, *quote_waits(facts)),
         remedies=(remedy("inspect-awaited-rank", rank=words.rank), remedy("raise-main-process-timeout")),
     )
 
