@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from unhang.watch.dump_requests import dump_times, remove_unchanged
-from unhang.watch.pace.moving_job import MIN_COLLECTIVES, StepPeriodSearch
+from unhang.watch.moving_job import MIN_COLLECTIVES, StepPeriodSearch
 
 
 def searching(folder: Path) -> StepPeriodSearch:

@@ -13,7 +13,7 @@ from unhang.watch.launch.run_settings import SettingsCollector
 from unhang.watch.launch.tasks import Tasks
 from unhang.watch.leader_tasks import LeaderTasks
 from unhang.watch.machine.memory_evidence import MemoryWatch
-from unhang.watch.pace.moving_job import MovingJob
+from unhang.watch.moving_job import MovingJob
 from unhang.watch.pace.rank_series import RankSeries
 from unhang.watch.reporting.live_snapshot import LiveFile
 from unhang.watch.reporting.run_totals import RunTotals

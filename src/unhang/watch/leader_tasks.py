@@ -15,6 +15,7 @@ from unhang.sentences import Text
 from unhang.watch import private_files
 from unhang.watch.job.job_ranks import JobRank, JobRanks
 from unhang.watch.job.wait_detection import RankSample, WaitSnapshot
+from unhang.watch.moving_job import StragglerWatch
 from unhang.watch.nodes import node_announcements
 from unhang.watch.nodes.cluster_view import ClusterView
 from unhang.watch.nodes.evidence_gathering import AFTER_OURS_S, AFTER_STACKS_S, AT_THE_END_S, EvidenceGathering
@@ -22,7 +23,6 @@ from unhang.watch.nodes.leader_election import Role
 from unhang.watch.nodes.leader_messages import LeaderVerdict, SampleRequest
 from unhang.watch.nodes.live_columns import with_remote_ranks
 from unhang.watch.nodes.transport.evidence_parts import EXIT_EVIDENCE_NUMBER
-from unhang.watch.pace.moving_job import StragglerWatch
 from unhang.watch.pace.pace_over_nodes import SlowestRank
 from unhang.watch.verdict.evidence_request import EvidenceRequest
 from unhang.wire.documents.live_state import LiveState

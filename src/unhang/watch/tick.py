@@ -26,8 +26,8 @@ from unhang.watch.job_actions import (
     wait_is_over,
 )
 from unhang.watch.job_state import JobState
+from unhang.watch.moving_job import DRIFT_SAMPLES, LONG_STEP_S, STRAGGLER_SAMPLES
 from unhang.watch.nodes.node_announcements import leader_verdict_line
-from unhang.watch.pace.moving_job import DRIFT_SAMPLES, LONG_STEP_S, STRAGGLER_SAMPLES
 from unhang.watch.pace.pace_over_nodes import SlowestRank
 from unhang.watch.reporting import announcements
 from unhang.watch.sampling import exit_evidence, kept_evidence

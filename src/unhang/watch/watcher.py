@@ -23,8 +23,8 @@ from unhang.watch.launch.run_settings import SettingsCollector
 from unhang.watch.launch.tasks import Tasks
 from unhang.watch.launch.watcher_process import EXIT_ALREADY_WATCHED
 from unhang.watch.leader_tasks import LeaderTasks
+from unhang.watch.moving_job import MovingJob
 from unhang.watch.nodes.cluster_view import ClusterView
-from unhang.watch.pace.moving_job import MovingJob
 from unhang.watch.pace.rank_series import RankSeries
 from unhang.watch.reporting import announcements
 from unhang.watch.reporting.live_snapshot import LiveFile

@@ -8,7 +8,7 @@ import random
 from unhang.facts.pace.slow_rank_over_time import merged_pace, slow_rank_pace
 from unhang.findings import Source
 from unhang.watch.job.wait_detection import RankSample
-from unhang.watch.pace.moving_job import REPEAT_PAUSE_SAMPLES, StragglerWatch
+from unhang.watch.moving_job import REPEAT_PAUSE_SAMPLES, StragglerWatch
 from unhang.watch.pace.pace_record import ENTRIES, MAX_PLACES, MAX_RANKS_TOLD, PaceRecord, StepHistory, pace_sample
 from unhang.wire.documents.pace import Pace, read_pace
 from unhang.wire.record_views import CodeLine, GroupProgress, RankIdentity, RecordView
