@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from unhang.program.data_flow.constant_arguments import ConstantArguments
-from unhang.program.syntax.definitions import FunctionDefinition, SourceLine
+if TYPE_CHECKING:
+    from unhang.program.data_flow.constant_arguments import ConstantArguments
+    from unhang.program.syntax.definitions import FunctionDefinition, SourceLine
 
 RANK, NAMED, LOCAL, DATA, TIME, FILES = "rank", "named rank", "local rank", "data", "time", "files"
 ERRORS = "errors"

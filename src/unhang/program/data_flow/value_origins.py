@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from unhang.program.data_flow.function_steps import CHANCE, LOCAL, NAMED, RANK, TIME
-from unhang.program.syntax.call_graph import CallGraph
-from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition
 from unhang.program.syntax.syntax_tree import Scope
+
+if TYPE_CHECKING:
+    from unhang.program.syntax.call_graph import CallGraph
+    from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition
 
 LOOP, EQUAL, FILLED, SIFTED = "loop", "equal", "filled", "sifted"
 """Made by a loop over data, by a collective that gives every rank the same, by putting something into a container, by

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from unhang.program.data_flow.function_steps import FILES, LOCAL, MEMBER, NAMED, RANK
-from unhang.program.data_flow.program_flow import ProgramFlow, flow_of_file
 from unhang.program.data_flow.value_origins import GROUP_RANK
 from unhang.program.syntax.syntax_tree import ParsedFile, Scope
+
+if TYPE_CHECKING:
+    from unhang.program.data_flow.program_flow import ProgramFlow
 
 BY_NAME, SURE = 1, 2
 
@@ -60,4 +63,6 @@ def _degree(kinds: frozenset[str]) -> int:
 
 def rank_values(program: ParsedFile) -> RankValues:
     """What one file tells by itself."""
+    from unhang.program.data_flow.program_flow import flow_of_file  # most jobs that are diagnosed leave no source
+
     return RankValues(flow_of_file(program))
