@@ -117,7 +117,7 @@ def test_the_register_and_the_sources_agree() -> None:
 
 
 def test_those_without_a_scenario_are_named() -> None:
-    assert {row.name for row in ROWS} - set(BOUNDARIES) == WITHOUT_SCENARIO
+    assert {row.name for row in ROWS} - set(BOUNDARIES) == WITHOUT_SCENARIO, "a scenario in tests/knowledge/boundaries/"
     assert set(BOUNDARIES) <= {row.name for row in ROWS}
 
 
@@ -128,7 +128,9 @@ def test_the_values_are_those_of_the_whole_rows() -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_a_row_says_where_its_value_comes_from(row: Threshold) -> None:
-    assert re.fullmatch(r"(measured|source|chosen): \S.{10,}", row.why)
+    assert re.fullmatch(r"(measured|source|chosen): \S.{10,}", row.why), (
+        "begin `why` with measured:, source: or chosen:"
+    )
     assert row.name.startswith(Path(row.file).stem + ".")
 
 

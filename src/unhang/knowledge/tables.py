@@ -81,18 +81,20 @@ def read_rows(path: str, name: str, kind: type[_Type]) -> tuple[_Type, ...]:
     rows = table.pop(name, None)
     if not isinstance(rows, list) or any(isinstance(value, dict | list) for value in table.values()):
         raise KnowledgeError(f"{path} must hold rows [[{name}]] and plain values above them")
-    return tuple(_typed({**table, **row}, kind, f"{path}: row {number}") for number, row in enumerate(rows, 1))
+    names = [f"{path}: row {number} ({next(iter(row.values()), '')})" for number, row in enumerate(rows, 1)]
+    return tuple(_typed({**table, **row}, kind, name) for name, row in zip(names, rows, strict=True))
 
 
 def _typed(row: dict[str, Any], kind: type[_Type], place: str) -> _Type:
     import msgspec  # as above
 
     known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
-    place = f"{place} ({next(iter(row.values()), '')})"
-    strange = set(row) - set(known) - {"source", "checked"}
-    lacking = [key for key, field in known.items() if row.get(key, MISSING) == "" and field.default is MISSING]
+    strange = sorted(set(row) - set(known) - {"source", "checked"})
+    needed = [key for key, field in known.items() if field.default is MISSING and field.default_factory is MISSING]
+    lacking = [key for key in needed if row.get(key, "") == ""]
     if strange or lacking:
-        raise KnowledgeError(f"{place}: not known: {', '.join(sorted(strange))}; empty: {', '.join(lacking)}")
+        wrong = (("it has what is not known", strange), ("it lacks", lacking))
+        raise KnowledgeError(f"{place}: " + "; ".join(f"{what}: {', '.join(keys)}" for what, keys in wrong if keys))
     try:
         return msgspec.convert(row, kind)
     except msgspec.ValidationError as error:
