@@ -30,9 +30,10 @@ class ForkedChild:
         """Readable once it has ended."""
         self._ended = False
         self._deadline = time.monotonic() + limit_s
+        watcher = os.getpid()
         self.pid = os.fork()
         if self.pid == 0:
-            _run(work, memory)
+            _run(work, memory, watcher)
         with suppress(OSError, AttributeError):
             self.pidfd = os.pidfd_open(self.pid)
 
@@ -72,12 +73,14 @@ class ForkedChild:
             self.pidfd = None
 
 
-def _run(work: Callable[[], None], memory: int) -> None:
+def _run(work: Callable[[], None], memory: int, watcher: int) -> None:
     """Never returns."""
     code = 1
     try:
         os.setpgid(0, 0)
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != watcher:  # it ended before we could ask to end with it
+            return
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         work()

@@ -95,4 +95,5 @@ def test_nothing_is_left_when_it_is_ended(words: tuple[str, ...], number: signal
     deadline = time.monotonic() + 50
     while job_processes.processes_with_mark(mark) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert job_processes.processes_with_mark(mark) == ()
+    left = job_processes.processes_with_mark(mark)
+    assert [Path(f"/proc/{pid}/{what}").read_text() for pid in left for what in ("cmdline", "stat", "wchan")] == []
