@@ -1,4 +1,6 @@
-"""Calls in which every rank must take part, and what makes a model's own calls such (``collectives.toml``)."""
+"""What names mean in the source of a program: calls in which every rank must take part, and what makes a model's own
+calls such (``collectives.toml``); names of ranks, steps, data and layers (``source_names.toml``).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from unhang.knowledge.tables import read_typed
+from unhang.knowledge.tables import read_rows, read_typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +70,11 @@ class OwnDataCall:
 
 
 @dataclass(frozen=True, slots=True)
-class NameRow:
-    """Identifiers that mean the same in every program, and the source of this."""
+class SourceNames:
+    """Identifiers that mean ``what``, whoever wrote the program."""
 
-    names: tuple[str, ...]
-    source: str
+    what: str
+    names: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +87,6 @@ class CollectivesTable:
     work: tuple[LongWork, ...] = field(default=())
     own_group: tuple[OwnGroupCall, ...] = field(default=())
     own_data: tuple[OwnDataCall, ...] = field(default=())
-    layer: tuple[NameRow, ...] = field(default=())
-    optional_input: tuple[NameRow, ...] = field(default=())
 
 
 @cache
@@ -142,12 +142,10 @@ def is_own_data(name: str, owner: str) -> bool:
 
 
 @cache
-def layers() -> frozenset[str]:
-    """Classes and functions of libraries that give a module with parameters."""
-    return frozenset(name for row in collectives_table().layer for name in row.names)
+def _source_names() -> Mapping[str, frozenset[str]]:
+    return {row.what: row.names for row in read_rows("source_names.toml", "name", SourceNames)}
 
 
-@cache
-def optional_inputs() -> tuple[str, ...]:
-    """Words in the names of inputs that only some samples of a data set have."""
-    return tuple(name for row in collectives_table().optional_input for name in row.names)
+def source_names(what: str) -> frozenset[str]:
+    """The identifiers that mean ``what``."""
+    return _source_names()[what]

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from unhang.evidence.items import SourceFile
 from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.findings import Where
+from unhang.knowledge.collectives import source_names
 from unhang.program.rank_dependence.same_on_all_ranks import has_equal_rounds, may_differ_by_rank
-from unhang.program.rank_dependence.step_loops import COLLECTIVE_CALLS, TRAINING_CALLS, step_loops
+from unhang.program.rank_dependence.step_loops import step_loops
 from unhang.program.rank_dependence.value_for_rank import test_value
 from unhang.program.syntax.syntax_tree import (
     LinePosition,
@@ -32,7 +33,6 @@ from unhang.program.syntax.syntax_tree import (
 _TAKES = {"next", "anext"}
 _END_OF_DATA = {"StopIteration", "StopAsyncIteration"}
 _EXITS = {"exit", "_exit", "quit", "abort"}
-_STEP_CALLS = COLLECTIVE_CALLS | TRAINING_CALLS
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def bypass_paths(past: RankCohort, inside: RankCohort, sources: Mapping[str, Sou
         crossed = _crossed(place, past)
         finder = _PathFinder(program, place, frame.line, Where(frame.file, None, frame.function))
         headers += [Where(frame.file, loop.lineno, frame.function) for loop in crossed]
-        fixed = fixed and all(has_equal_rounds(program, loop, place.scopes) for loop in crossed)
+        fixed = fixed and all(has_equal_rounds(loop, place.scopes) for loop in crossed)
         for loop in crossed:
             last_over_data = finder.may_run_out(loop)
             over_data = over_data or last_over_data
@@ -145,7 +145,7 @@ class _PathFinder:
     def may_run_out(self, loop: Loop) -> bool:
         """It may be shorter because its data are: it is no range, no ``while`` on something else, and no ``while True``
         that takes no data and is left by a jump."""
-        if has_equal_rounds(self.program, loop, self.place.scopes) or self.ends_alone(loop):
+        if has_equal_rounds(loop, self.place.scopes) or self.ends_alone(loop):
             return False
         endless = isinstance(loop, ast.While) and isinstance(loop.test, ast.Constant) and not self._takes_data(loop)
         return not (endless and any(way.leaves for way in self.of_loops([loop])))
@@ -247,7 +247,8 @@ def _kind(statement: ast.stmt) -> str:
 
 
 def _step_lines(node: ast.AST) -> list[int]:
-    return [inner.lineno for inner in ast.walk(node) if isinstance(inner, ast.Call) and call_name(inner) in _STEP_CALLS]
+    steps = source_names("step_collective") | source_names("step")
+    return [inner.lineno for inner in ast.walk(node) if isinstance(inner, ast.Call) and call_name(inner) in steps]
 
 
 def _ends(statement: ast.stmt) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 
 from unhang.evidence.items import SourceFile
-from unhang.program.rank_dependence.step_loops import COLLECTIVE_CALLS
+from unhang.knowledge.collectives import source_names
 from unhang.program.syntax.syntax_tree import LinePosition, call_name, dotted, own_nodes, parse_file
 
-_RETURNS_WORK = COLLECTIVE_CALLS | {"all_gather_single", "reduce_scatter_single", "all_reduce_coalesced"}
+_RETURN_WORK_TOO = {"all_gather_single", "reduce_scatter_single", "all_reduce_coalesced"}
 
 _LIBRARY_MAKERS = {"PyDLL", "CDLL", "LoadLibrary", "dlopen"}
 _LIBRARY_OBJECTS = {"ctypes.pythonapi", "pythonapi"}
@@ -46,12 +46,13 @@ def awaited_operation(source: SourceFile, line: int) -> str | None:
     place = _place(source, line)
     if place is None:
         return None
-    on_line = {call.rpartition(".")[2] for call in calls_on_line(source, line)} & _RETURNS_WORK
+    returns_work = source_names("step_collective") | _RETURN_WORK_TOO
+    on_line = {call.rpartition(".")[2] for call in calls_on_line(source, line)} & returns_work
     if len(on_line) == 1:
         return on_line.pop()
     started: set[str] = set()
     for node in own_nodes(place.function):
-        if isinstance(node, ast.Call) and call_name(node) in _RETURNS_WORK and _gives_handle(node):
+        if isinstance(node, ast.Call) and call_name(node) in returns_work and _gives_handle(node):
             started.add(call_name(node))
     if not started:
         return None

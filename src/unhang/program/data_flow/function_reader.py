@@ -248,7 +248,7 @@ class FunctionReader:
 
     def _match(self, node: ast.Match) -> list[Step]:
         steps = list(self._expression(node.subject))
-        before, ends = dict(self.values.names), []
+        before = dict(self.values.names)
         branches: list[BranchStep] = []
         for case in node.cases:
             self.values.names = before.copy()
@@ -260,7 +260,6 @@ class FunctionReader:
                 TestTerm(text, True, text, frozenset(k for x in test_terms(test) for k in x.kinds), None, "given"),
             )
             branches.append(BranchStep(part, text, node.lineno, self._block(case.body), ()))
-            ends.append(self.values.names)
         self.values.names = before
         chain: Block = ()
         for one in reversed(branches):

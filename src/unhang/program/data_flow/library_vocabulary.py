@@ -7,7 +7,6 @@ import ast
 from collections.abc import Collection
 
 from unhang.program.data_flow.function_steps import ORDER
-from unhang.program.data_flow.rank_names import PASSES_ON
 from unhang.program.syntax.syntax_tree import call_name
 
 PROGRESS_WRAPPERS = {"tqdm", "track"}
@@ -16,18 +15,11 @@ FILE_QUESTIONS = {"exists", "isfile", "isdir", "islink", "is_file", "is_dir", "i
 CLOCKS = {"time", "monotonic", "perf_counter", "process_time", "time_ns"}
 NUMBER_QUESTIONS = {"isnan", "isinf", "isfinite"}
 MASKING_CALLS = {"nonzero", "masked_select", "bool", "argwhere"}
-TENSOR_METHODS = PASSES_ON | {
-    "tensor",
-    "as_tensor",
-    "Tensor",
-    "to",
-    "cuda",
-    "cpu",
-    "detach",
-    "clone",
-    "full",
-    "numel",
-    "size",
+TENSOR_METHODS = {
+    *("int", "bool", "str", "float", "min", "max", "abs", "len", "range", "enumerate"),
+    *("zip", "islice", "list", "tuple", "sorted", "reversed", "iter", "tqdm", "trange", "sum"),
+    *("round", "divmod", "pow", "next", "get", "item", "strip", "cycle", "chain", "any", "all"),
+    *("tensor", "as_tensor", "Tensor", "to", "cuda", "cpu", "detach", "clone", "full", "numel", "size"),
 }
 STRUCTURE_QUESTIONS = {
     "isinstance",

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from unhang.knowledge.collectives import layers, model_wrappers, optional_inputs
+from unhang.knowledge.collectives import model_wrappers, source_names
 from unhang.program.syntax.assignments import assigned_values
 from unhang.program.syntax.call_graph import CallGraph
 from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition
@@ -25,11 +25,11 @@ _SETTINGS = ("use_", "output_", "return_", "is_", "do_")
 class WrappedModels:
     """``shared``: gradients are; ``sharded``: parameters are. Names by function, attributes by name alone."""
 
+    calls: CallGraph
     shared: set[Hashable] = field(default_factory=set)
     sharded: set[Hashable] = field(default_factory=set)
     any_sharded: bool = False
     any_shared: bool = False
-    calls: CallGraph | None = None
 
     def holds(self, node: ast.expr, here: FunctionDefinition) -> str:
         """``sharded``, ``shared``, or nothing."""
@@ -50,7 +50,7 @@ def find_wrapped_models(calls: CallGraph) -> WrappedModels:
 
 class _WrapperTracking:
     def __init__(self, calls: CallGraph) -> None:
-        self.calls, self.found = calls, WrappedModels(calls=calls)
+        self.calls, self.found = calls, WrappedModels(calls)
         self.flows: dict[Hashable, set[Hashable]] = {}
         self.behind: dict[Hashable, set[Hashable]] = {}
         self.inside: set[Hashable] = set()
@@ -142,14 +142,14 @@ class _WrapperTracking:
                 found.shared.update(names)
 
 
-def _keys(node: ast.expr, here: FunctionDefinition, calls: CallGraph | None) -> Iterator[Hashable]:
+def _keys(node: ast.expr, here: FunctionDefinition, calls: CallGraph) -> Iterator[Hashable]:
     if isinstance(node, ast.Name):
         scope = next((s for s in reversed(here.scopes) if node.id in _names(s)), here.node)
         yield (scope, node.id)
     elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
         yield (here.owner.name if here.owner is not None else "", node.attr)
-    elif isinstance(node, ast.Attribute) and calls is not None:
-        yield from dict.fromkeys((kind.name, node.attr) for kind in calls.kinds_of(node.value, here))
+    elif isinstance(node, ast.Attribute):
+        yield from dict.fromkeys((kind.name, node.attr) for kind in calls.instances(node.value, here))
 
 
 @lru_cache(maxsize=20_000)
@@ -172,13 +172,9 @@ def _spread(start: set[Hashable], flows: dict[Hashable, set[Hashable]]) -> set[H
     return seen
 
 
+@lru_cache(maxsize=4096)
 def has_parameters(owner: ClassDefinition, attribute: str, calls: CallGraph) -> bool:
     """Whether an attribute of a model holds a layer, or a module of the program, that learns."""
-    return _has_parameters(owner, attribute, calls)
-
-
-@lru_cache(maxsize=4096)
-def _has_parameters(owner: ClassDefinition, attribute: str, calls: CallGraph) -> bool:
     for kind in calls.table.lineage(owner):
         for method in kind.methods.values():
             for value in assigned_values(method.node, f"self.{attribute}"):
@@ -187,7 +183,7 @@ def _has_parameters(owner: ClassDefinition, attribute: str, calls: CallGraph) ->
                 made = calls.made(value, method)
                 if made is not None:
                     return calls.table.derives_from(made, _MODULES) and not made.name.endswith("Loss")
-                return call_name(value) in layers()
+                return call_name(value) in source_names("layer")
     return False
 
 
@@ -222,4 +218,4 @@ def batch_parameters(here: FunctionDefinition, calls: CallGraph) -> frozenset[st
 
 def is_optional_input(name: str) -> bool:
     """Whether only some samples have it, as they have images: then whole batches may lack it."""
-    return any(word in name.lower() for word in optional_inputs())
+    return any(word in name.lower() for word in source_names("optional_input"))

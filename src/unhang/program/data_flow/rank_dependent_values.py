@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from unhang.knowledge.collectives import is_own_data, lists_own_group
+from unhang.knowledge.collectives import is_own_data, lists_own_group, source_names
 from unhang.program.data_flow.branch_tests import branch_test, name_asked
 from unhang.program.data_flow.function_steps import (
     BATCH,
@@ -39,7 +39,6 @@ from unhang.program.data_flow.library_vocabulary import (
     returns_set_order,
 )
 from unhang.program.data_flow.rank_names import (
-    RANK_CALLS,
     asks_environment,
     is_environ,
     value_of_call,
@@ -210,7 +209,7 @@ class RankDependentValues:
             return None
         if node.value.id == "self":
             return self.here.owner
-        kinds = self.known.calls.kinds_of(node.value, self.here)
+        kinds = self.known.calls.instances(node.value, self.here)
         return kinds[0] if len(kinds) == 1 else None
 
     def _property(self, node: ast.Attribute) -> ValueOrigin:
@@ -242,7 +241,7 @@ class RankDependentValues:
         own = self._own(node)
         if own is not None:
             return own
-        if name in RANK_CALLS:
+        if name in source_names("rank_call"):
             return value_of_call(name, node)
         if (named := value_of_name(name)).key is not None:
             return named  # ``is_master(args)``, from where nobody knows
@@ -292,7 +291,7 @@ class RankDependentValues:
         if found is None:
             return PLAIN_VALUE
         named = value_of_call(call_name(node), node)
-        return named if not found.kinds and named.kinds and call_name(node) in RANK_CALLS else found
+        return named if not found.kinds and named.kinds and call_name(node) in source_names("rank_call") else found
 
     def _filled_in(self, told: ValueOrigin, given: Mapping[str, ast.expr]) -> ValueOrigin:
         """What a function returns, with what it was given here."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from unhang.evidence.items import SourceFile
-from unhang.program.rank_dependence.step_loops import COLLECTIVE_CALLS
+from unhang.knowledge.collectives import source_names
 from unhang.program.syntax.syntax_tree import (
     Function,
     Loop,
@@ -33,17 +33,17 @@ _RANGES = {"range", "trange"}
 _AROUND = {"tqdm", "track", "list", "reversed"}
 _ARITHMETIC = {"int", "min", "max", "round", "abs", "get_world_size", "range", "divmod"}
 MAX_NAMES = 50
-_AGREEING = COLLECTIVE_CALLS - {"barrier", "monitored_barrier", "send", "isend", "wait_for_everyone"}
+_GIVE_NOTHING_BACK = {"barrier", "monitored_barrier", "send", "isend", "wait_for_everyone"}
 
 
-def has_equal_rounds(program: ParsedFile, loop: Loop, scopes: Sequence[Scope]) -> bool:
+def has_equal_rounds(loop: Loop, scopes: Sequence[Scope]) -> bool:
     """The loop is a range over numbers that are the same on all ranks."""
     if not isinstance(loop, ast.For):
         return False
     over = gone_through(loop)
     if not isinstance(over, ast.Call) or call_name(over) not in _RANGES or not over.args:
         return False
-    return _Asked(program, scopes, loop.lineno).all_same(over.args)
+    return _Asked(scopes).all_same(over.args)
 
 
 def gone_through(loop: ast.For | ast.AsyncFor) -> ast.expr:
@@ -58,14 +58,14 @@ def may_differ_by_rank(program: ParsedFile, test: ast.expr, scopes: Sequence[Sco
     """The test at ``line`` may come out otherwise on one rank than on the others."""
     if agreed_value(program, scopes[-1], test, before=line) is not None:
         return False
-    return not _Asked(program, scopes, line).all_same([test])
+    return not _Asked(scopes).all_same([test])
 
 
 class _Asked:
     """One question; names are followed once each."""
 
-    def __init__(self, program: ParsedFile, scopes: Sequence[Scope], line: int) -> None:
-        self._program, self._scopes, self._line = program, scopes, line
+    def __init__(self, scopes: Sequence[Scope]) -> None:
+        self._scopes = scopes
         self._seen: set[str] = set()
 
     def all_same(self, values: Sequence[ast.expr]) -> bool:
@@ -196,13 +196,18 @@ def _collective_in(program: ParsedFile, function: str) -> int | None:
     named = [f for f in program.owners if isinstance(f, Function) and f.name == function]
     if len(named) != 1 or not any(isinstance(n, ast.Return) and n.value is not None for n in own_nodes(named[0])):
         return None
-    calls = (n for n in own_nodes(named[0]) if isinstance(n, ast.Call) and call_name(n) in _AGREEING)
+    calls = (n for n in own_nodes(named[0]) if isinstance(n, ast.Call) and _agrees(n))
     return min((call.lineno for call in calls), default=None)
+
+
+def _agrees(call: ast.Call) -> bool:
+    """After it the ranks that took part know the same."""
+    return call_name(call) in source_names("step_collective") - _GIVE_NOTHING_BACK
 
 
 def _calls_with(scope: Scope, name: str, before: int) -> Iterator[ast.Call]:
     """Collectives that take ``name`` as an argument."""
-    calls = (n for n in own_nodes(scope) if isinstance(n, ast.Call) and call_name(n) in _AGREEING)
+    calls = (n for n in own_nodes(scope) if isinstance(n, ast.Call) and _agrees(n))
     for call in calls:
         if call.lineno < before and any(isinstance(arg, ast.Name) and arg.id == name for arg in call.args):
             yield call

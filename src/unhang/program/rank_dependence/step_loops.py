@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from unhang.knowledge.collectives import source_names
 from unhang.program.syntax.syntax_tree import (
     LinePosition,
     Loop,
@@ -19,63 +20,6 @@ from unhang.program.syntax.syntax_tree import (
     own_nodes,
 )
 
-COLLECTIVE_CALLS = frozenset(
-    {
-        "all_reduce",
-        "all_gather",
-        "all_gather_into_tensor",
-        "all_gather_object",
-        "reduce_scatter",
-        "reduce_scatter_tensor",
-        "broadcast",
-        "broadcast_object_list",
-        "barrier",
-        "monitored_barrier",
-        "gather",
-        "gather_object",
-        "scatter",
-        "scatter_object_list",
-        "all_to_all",
-        "all_to_all_single",
-        "reduce",
-        "send",
-        "recv",
-        "isend",
-        "irecv",
-        "batch_isend_irecv",
-        "wait_for_everyone",
-        "gather_for_metrics",
-    }
-)
-TRAINING_CALLS = {
-    "backward",
-    "zero_grad",
-    "training_step",
-    "train_step",
-    "train_batch",
-    "forward_backward_func",
-    "eval_batch",
-}
-_LOADER_MAKERS = {
-    "DataLoader",
-    "StatefulDataLoader",
-    "StreamingDataLoader",
-    "WebLoader",
-    "get_train_dataloader",
-    "get_eval_dataloader",
-    "random_split",
-    "Subset",
-    "TensorDataset",
-    "load_dataset",
-    "prepare",
-    "prepare_data_loader",
-    "setup_dataloaders",
-    "DistributedSampler",
-    "BatchSampler",
-    "RandomSampler",
-    "MpDeviceLoader",
-    "iter",
-}
 _LOADER_NAME = re.compile(r"loader|dataset|batches|_dl$|^dl$|data_iter|sampler", re.IGNORECASE)
 _WEIGHTS = {"parameters", "named_parameters", "buffers", "named_buffers", "state_dict", "modules", "children"}
 _WRAPPERS = {"enumerate", "tqdm", "zip", "islice", "iter", "list", "reversed", "cycle", "chain", "track"}
@@ -101,9 +45,8 @@ class StepLoops:
     """Answers what each loop of one program is for."""
 
     def __init__(self, program: ParsedFile) -> None:
-        self._program = program
-        self._training = functions_that_call(program, TRAINING_CALLS)
-        self._communicating = functions_that_call(program, COLLECTIVE_CALLS)
+        self._training = functions_that_call(program, source_names("step"))
+        self._communicating = functions_that_call(program, source_names("step_collective"))
         self._data = _names_of_data(program)
         self._known: dict[Loop, LoopPurpose] = {}
 
@@ -177,7 +120,7 @@ class StepLoops:
         if isinstance(node, ast.Call):
             if call_name(node) in _WRAPPERS:
                 return any(self._is_data(argument) for argument in node.args)
-            return call_name(node) in _LOADER_MAKERS or bool(_LOADER_NAME.search(call_name(node)))
+            return call_name(node) in source_names("data") or bool(_LOADER_NAME.search(call_name(node)))
         if isinstance(node, ast.Subscript):
             return self._is_data(node.value)
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
@@ -219,7 +162,7 @@ def _names_of_data(program: ParsedFile) -> frozenset[str]:
         if (
             isinstance(node, ast.Assign)
             and isinstance(node.value, ast.Call)
-            and call_name(node.value) in _LOADER_MAKERS
+            and call_name(node.value) in source_names("data")
         ):
             if call_name(node.value) == "prepare":
                 continue
