@@ -17,7 +17,6 @@ from unhang.sentences import say
 Text = Callable[[ScriptFrame, Any], str]
 _OF_SCHEDULER = (("SLURM_", ("srun", "sbatch", "salloc")), ("OMPI_", ("mpirun",)), ("PMI_", ("mpirun",)))
 _CHANGES_ITSELF = frozenset(("$", "!", "RANDOM", "SECONDS", "LINENO", "OLDPWD", "-", "_"))
-_OF_BASH = frozenset(("HOSTNAME", "UID", "EUID", "PPID", "HOSTTYPE", "OSTYPE", "BASH_VERSION"))
 _DEFAULT = {"-", "=", "+", "?"}
 _CHANGING = {"#", "##", "%", "%%", "/", "//", "^", "^^", ",", ",,", ":"}
 MAX_MATCHED = 4096
