@@ -29,7 +29,7 @@ class ProgramSettings:
             for owner, held in self.declared.classes.items()
             for one in held.fields.values()
             if one.kind == kind and owner != kind
-            for above in (self.field_paths(owner) or ("",))
+            for above in (self.field_paths(owner, deep - 1) or ("",))
         ]
         return tuple(found)
 
