@@ -173,7 +173,7 @@ def variable_dead(here: NodeInspection) -> Iterator[Answer]:
             continue
         read = first_read(program, one.name)
         if read is not None:
-            yield ROWS.fine("dead", name=read.name, place=f"{read.path}:{read.line}")
+            yield ROWS.fine("dead", name=one.name, place=f"{read.path}:{read.line}")
             continue
         remedies = (_drop_dead(one.name, one.row.replacement),)
         known = one.row.status == "unread" or one.version is not None

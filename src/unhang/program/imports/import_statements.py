@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TypeAlias
 
-from unhang.program.syntax.syntax_tree import blocks, call_name, parse_file, statements
+from unhang.program.syntax.syntax_tree import call_name, parse_file, statements
 
 _IMPORTERS = {"import_module", "__import__", "run_module"}
 _RUNNERS = {"run_path", "exec_module", "exec"}
@@ -169,14 +169,8 @@ def _set(
 
 
 def _imports(block: Sequence[ast.stmt]) -> tuple[AnyImport, ...]:
-    return tuple(node for node in _inside(block) if isinstance(node, ast.Import | ast.ImportFrom))
-
-
-def _inside(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    for statement in block:
-        yield statement
-        for _, _, inner in blocks(statement):
-            yield from _inside(inner)
+    every = (node for statement in block for node in (statement, *statements(statement)))
+    return tuple(node for node in every if isinstance(node, ast.Import | ast.ImportFrom))
 
 
 def _survives(handler: ast.ExceptHandler) -> bool:

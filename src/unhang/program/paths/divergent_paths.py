@@ -60,7 +60,7 @@ class ProgramPaths:
         """The collective that ranks meet next."""
         return NextCollective(self.reads, self.launch, self.traces)
 
-    def first(self, block: Block, here: FunctionDefinition, *, groups: bool) -> CollectiveStep | None:
+    def first(self, block: Block, here: FunctionDefinition) -> CollectiveStep | None:
         """The first collective that a block certainly meets, through calls too."""
-        met = self.next.first(block, here, PathAssumptions(groups=groups))
+        met = self.next.first(block, here, PathAssumptions())
         return met.op if met is not None and met.certain else None

@@ -36,14 +36,14 @@ def uneven_loops(ways: ProgramPaths) -> Iterator[UnevenLoop]:
                 continue
             if _is_joined(one, loop.line):
                 continue
-            call = ways.first(loop.body, one, groups=True)
+            call = ways.first(loop.body, one)
             forward = next((step for step in steps_of(loop.body) if isinstance(step, ForwardStep)), None)
             held = call if call is not None and call.sure else forward
             if held is None:
                 continue
             data = _iterable(ways, loop.over, one)
             if data is not None:
-                after = ways.first(path[-1][0][path[-1][1] + 1 :], one, groups=True)
+                after = ways.first(path[-1][0][path[-1][1] + 1 :], one)
                 at = one.at(loop.line, loop.text)
                 yield UnevenLoop(at, data, held.at, after.at if after is not None else None)
 
@@ -76,7 +76,7 @@ def _iterable(ways: ProgramPaths, over: ast.expr, here: FunctionDefinition) -> S
         kind = ways.calls.made(call, there)
         if call_name(call) in _LOADERS or (kind is not None and table.derives_from(kind, _LOADERS)):
             named = next((word.value for word in call.keywords if word.arg == "dataset"), None)
-            data = ways.calls.kinds_of(named or next(iter(call.args), None), there)
+            data = ways.calls.instances(named or next(iter(call.args), None), there)
             if any(table.derives_from(one, _ITERABLE) for one in data):
                 return there.at(call.lineno, expression_text(call.func))
     return None

@@ -110,15 +110,10 @@ def _jumped_over(
         for jump, test in _jumps(values, statement, scopes):
             if isinstance(jump, ast.Continue | ast.Break) and not leaves_loop:
                 continue
+            kind = "exit" if isinstance(jump, ast.Expr) else type(jump).__name__.lower()
             asked = f"not ({test.test})" if test.kind == "else" else test.test
-            return RankBranch(test.line, _jump_kind(jump), asked, test.sure)
+            return RankBranch(test.line, kind, asked, test.sure)
     return None
-
-
-def _jump_kind(jump: ast.stmt) -> str:
-    if isinstance(jump, ast.Expr):
-        return "exit"
-    return type(jump).__name__.lower()
 
 
 def _jumps(values: RankValues, statement: ast.stmt, scopes: Sequence[Scope]) -> Iterator[tuple[ast.stmt, RankBranch]]:

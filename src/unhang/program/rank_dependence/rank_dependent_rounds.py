@@ -15,7 +15,6 @@ from unhang.program.rank_dependence.rank_values import SURE, rank_values
 from unhang.program.rank_dependence.same_on_all_ranks import gone_through, has_equal_rounds, may_differ_by_rank
 from unhang.program.syntax.syntax_tree import Loop, ParsedFile, Scope, blocks, call_name, expression_text
 
-LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _COUNTING = {"range", "trange", "count"}
 _ARITHMETIC = {"int", "len", "min", "max", "round", "abs", "divmod", "range", "trange", "islice", "bool"}
 _EXITS = {"exit", "_exit", "quit"}
@@ -65,7 +64,7 @@ def rank_bounds(program: ParsedFile, loop: Loop, scopes: Sequence[Scope]) -> Ite
 def _same_header(program: ParsedFile, loop: Loop, scopes: Sequence[Scope]) -> bool:
     if isinstance(loop, ast.While):
         return not may_differ_by_rank(program, loop.test, scopes, loop.lineno)
-    return has_equal_rounds(program, loop, scopes)
+    return has_equal_rounds(loop, scopes)
 
 
 def _jumps(loop: Loop) -> Iterator[tuple[ast.stmt, tuple[ast.expr, ...]]]:
@@ -82,7 +81,7 @@ def _jumps(loop: Loop) -> Iterator[tuple[ast.stmt, tuple[ast.expr, ...]]]:
             inner = tests
             if isinstance(owner, ast.If):
                 inner = (*tests, owner.test if part == "body" else ast.UnaryOp(ast.Not(), owner.test))
-            waiting.extend((child, inner, in_other or isinstance(node, LOOPS)) for child in block)
+            waiting.extend((child, inner, in_other or isinstance(node, Loop)) for child in block)
 
 
 def _kind(statement: ast.stmt) -> str:
@@ -97,7 +96,8 @@ class _Rounds:
 
     def __init__(self, program: ParsedFile, loop: Loop, scopes: Sequence[Scope]) -> None:
         self._values, self._scopes = rank_values(program), scopes
-        self._changed = {expression_text(target) for target in _stored(loop)}
+        places = (node for node in ast.walk(loop) if isinstance(node, ast.Name | ast.Attribute | ast.Subscript))
+        self._changed = {expression_text(node) for node in places if isinstance(node.ctx, ast.Store)}
         self._counters = set(_counters(loop))
 
     def all_settled(self, tests: Sequence[ast.expr]) -> bool:
@@ -145,12 +145,6 @@ class _Rounds:
 
 def _is_place(node: ast.AST) -> bool:
     return isinstance(node, ast.Name | ast.Attribute | ast.Subscript)
-
-
-def _stored(loop: Loop) -> Iterator[ast.AST]:
-    for node in ast.walk(loop):
-        if _is_place(node) and isinstance(getattr(node, "ctx", None), ast.Store):
-            yield node
 
 
 def _counters(loop: Loop) -> Iterator[str]:

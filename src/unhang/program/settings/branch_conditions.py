@@ -15,7 +15,6 @@ from typing import Any
 
 from unhang.evidence.items import SourceFile
 from unhang.program.program_source import UntakenBranch
-from unhang.program.settings.assigned_settings import only_assignment
 from unhang.program.settings.configuration_names import OPTIONS, ConfigNames
 from unhang.program.settings.option_values import EffectiveValue, common_value
 from unhang.program.settings.program_settings import ProgramSettings
@@ -212,7 +211,8 @@ def parameter_value(one: TestEvaluation, scope: Scope, name: str) -> Any:
 def assigned_setting_value(one: TestEvaluation, kinds: set[str], name: str) -> Any:
     """An attribute that no parser knows, and that one place of the program puts on its settings."""
     names = one.settings.names
-    stored = only_assignment(names.stored.get(name, ()))
+    places = names.stored.get(name, ())
+    stored = places[0] if len(places) == 1 else None
     if stored is None or stored.value is None or names.filled_in.keys() & kinds or not one.may_look_up():
         return UNKNOWN
     there = one.there(stored.path, stored.scopes)

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from unhang.evidence.items import SourceFile
-from unhang.program.settings.assigned_settings import AttributeAssignment, attribute_assignments
-from unhang.program.settings.declared_options import DeclaredSettings, annotated_class
+from unhang.program.settings.declared_options import DeclaredSettings, annotated_class, targets_of
 from unhang.program.syntax.syntax_tree import (
     ParsedFile,
     Scope,
@@ -35,6 +34,17 @@ _KNOWS_CLASSES = {
     *("type", "hasattr", "Field", "add_dataclass_arguments", "tuple", "Tuple", "is_dataclass", "asdict"),
 }
 """Calls that take a configuration class and leave its defaults as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeAssignment:
+    """``owner.name = value`` in a file. ``value``: None where a loop, an unpacking, or ``+=`` gives it, or a branch."""
+
+    name: str
+    owner: ast.expr
+    value: ast.expr | None
+    path: str
+    scopes: tuple[Scope, ...]
 
 
 @dataclass(slots=True)
@@ -186,7 +196,7 @@ class ConfigNames:
 
     def _read_stored(self, told: Iterable[tuple[SourceFile, ParsedFile]]) -> None:
         for file, program in told:
-            for one in attribute_assignments(program, file.path):
+            for one in _attribute_assignments(program, file.path):
                 self.stored.setdefault(one.name, []).append(one)
         self.changed |= self.stored.keys()
 
@@ -363,3 +373,24 @@ def _bindings(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, ast.expr | None]]
 def _is_itself(value: ast.expr | None, name: str) -> bool:
     """``self.args = args``: a name that stands for itself says nothing of what it holds."""
     return getattr(value, "id", getattr(value, "attr", "")) == name
+
+
+def _attribute_assignments(program: ParsedFile, path: str) -> Iterator[AttributeAssignment]:
+    """Every attribute that is given a value; those of ``self`` are no settings' unless their class says so."""
+    for scope, outer in program.owners.items():
+        scopes, always = (*outer, scope), {id(statement) for statement in scope.body}
+        for node in own_nodes(scope):
+            if isinstance(node, ast.Call) and call_name(node) == "setattr" and len(node.args) == 3:
+                name = node.args[1]
+                if isinstance(name, ast.Constant):
+                    yield AttributeAssignment(str(name.value), node.args[0], None, path, scopes)
+            for target in targets_of(node):
+                if isinstance(target, ast.Attribute) and dotted(target.value) != "self":
+                    value = _always_given(node, target) if id(node) in always else None
+                    yield AttributeAssignment(target.attr, target.value, value, path, scopes)
+
+
+def _always_given(node: ast.AST, target: ast.expr) -> ast.expr | None:
+    if isinstance(node, ast.Assign):
+        return node.value if target in node.targets else None
+    return node.value if isinstance(node, ast.AnnAssign) else None

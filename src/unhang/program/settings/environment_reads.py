@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
+from unhang.findings import Source
 from unhang.program.program_source import ProgramSource
 from unhang.program.syntax.syntax_tree import call_name, dotted, parsed_files
 
 _ASKING = {"get", "getenv", "pop", "setdefault"}
 
 
-@dataclass(frozen=True, slots=True)
-class EnvironmentRead:
-    """``path`` reads the variable ``name`` on ``line``."""
-
-    name: str
-    path: str
-    line: int
-
-
-def first_read(program: ProgramSource, name: str) -> EnvironmentRead | None:
+def first_read(program: ProgramSource, name: str) -> Source | None:
     """The first place in the user's files, then in libraries they call, that reads ``name``; None where none does."""
     every = (*(program.whole or program.files), *program.libraries)
     for file, parsed in parsed_files(file for file in every if name in file.text):
         for node in ast.walk(parsed.tree):
             if _reads(node, name):
-                return EnvironmentRead(name, file.path, getattr(node, "lineno", 1))
+                return Source(file.path, getattr(node, "lineno", 1))
     return None
 
 

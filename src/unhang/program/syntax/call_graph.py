@@ -14,19 +14,18 @@ from unhang.program.syntax.assignments import assigned_values, bind_arguments
 from unhang.program.syntax.definition_table import DefinitionTable
 from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition
 from unhang.program.syntax.syntax_tree import ParsedFile, call_name
-from unhang.program.syntax.value_resolution import MakingCall, ValueResolver
+from unhang.program.syntax.value_resolution import ValueResolver
 
 _MAX_HANDED = 6
 _STARTERS = {"spawn", "start_processes", "Process", "Thread", "submit", "partial", "map", "run_in_executor", "launch"}
 
 
-class CallGraph:
+class CallGraph(ValueResolver):
     """Definitions of all files, and where calls lead."""
 
     def __init__(self, files: Iterable[tuple[SourceFile, ParsedFile]]) -> None:
-        self.table = DefinitionTable(files)
+        super().__init__(DefinitionTable(files))
         self.defined, self.of_node = self.table.defined, self.table.of_node
-        self._following = ValueResolver(self.table)
 
     @cached_property
     def callers(self) -> dict[FunctionDefinition, list[tuple[FunctionDefinition, ast.Call]]]:
@@ -48,7 +47,7 @@ class CallGraph:
                 for target, names in self.arguments(call, one):
                     for name, value in names.items():
                         if isinstance(value, ast.Name | ast.Attribute):
-                            given = self._following.functions(value, one)
+                            given = self.functions(value, one)
                             found.setdefault((target, name), {}).update(dict.fromkeys(given))
                         if isinstance(value, ast.Name) and value.id in one.parameters:
                             handed.setdefault((one, value.id), []).append((target, name))
@@ -69,13 +68,13 @@ class CallGraph:
             started = words.get("target") or (call.args[0] if call.args else None)
             given = words.get("args")
             plain = given.elts if isinstance(given, ast.Tuple | ast.List) else call.args[1:]
-            for target in self._following.functions(started, here) if started is not None else ():
+            for target in self.functions(started, here) if started is not None else ():
                 names = target.parameters[1:] if call_name(call) in ("spawn", "start_processes") else target.parameters
                 yield target, dict(bind_arguments(names, plain, []))
 
     def called(self, call: ast.Call, here: FunctionDefinition) -> Sequence[FunctionDefinition]:
         """The functions that ``call`` in ``here`` leads to."""
-        return self._following.functions(call.func, here)
+        return self.functions(call.func, here)
 
     def given(self, call: ast.Call, here: FunctionDefinition) -> Sequence[FunctionDefinition]:
         """The functions that are handed to the parameter that ``call`` calls."""
@@ -86,7 +85,7 @@ class CallGraph:
         """Whether the name that is called holds a function of the program on one way only."""
         name = getattr(call.func, "id", "")
         given = [value for value in assigned_values(here.node, name) if value is not None] if name else []
-        return len(given) > 1 and any(not self._following.functions(value, here) for value in given)
+        return len(given) > 1 and any(not self.functions(value, here) for value in given)
 
     def made(self, call: ast.Call, here: FunctionDefinition) -> ClassDefinition | None:
         """The class of the program that ``call`` makes an instance of; None for every other call."""
@@ -101,22 +100,14 @@ class CallGraph:
         kind = self.table.class_named(node, here)
         if kind is not None:
             return [kind]
-        found = self._following.direct(node, here)
-        return list(found or (self._following.only_family(node, here) if isinstance(node, ast.Attribute) else ()))
-
-    def kinds_of(self, node: ast.expr | None, here: FunctionDefinition) -> Sequence[ClassDefinition]:
-        """Classes of the program that ``node`` may be an instance of."""
-        return self._following.instances(node, here)
-
-    def makers(self, node: ast.expr, here: FunctionDefinition) -> Sequence[MakingCall]:
-        """Calls that lead to no function of the program and whose result ``node`` may hold."""
-        return self._following.makers(node, here)
+        found = self.direct(node, here)
+        return list(found or (self.only_family(node, here) if isinstance(node, ast.Attribute) else ()))
 
     def property_of(self, node: ast.Attribute, here: FunctionDefinition) -> list[FunctionDefinition]:
         """The functions that are run where ``node`` is read."""
         every = self.table.properties.get(node.attr, [])
         if not every or not isinstance(node.ctx, ast.Load):
             return []
-        kinds = self.kinds_of(node.value, here)
+        kinds = self.instances(node.value, here)
         found = [method for kind in kinds for method in self.table.methods_of(kind, node.attr) if method in every]
         return list(dict.fromkeys(found)) or (every if len(every) == 1 and not kinds else [])

@@ -18,8 +18,8 @@ from unhang.program.syntax.assignments import (
     find_annotation,
     inner_functions,
     possible_members,
+    returned_values,
 )
-from unhang.program.syntax.assignments import returned_values as returned_by
 from unhang.program.syntax.definition_table import DefinitionTable
 from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition, is_abstract
 from unhang.program.syntax.name_resolution import ModuleValue
@@ -158,7 +158,7 @@ class ValueResolver:
         return (
             one
             for maker in self.functions(node.func, here)
-            for value in returned_by(maker.node)
+            for value in returned_values(maker.node)
             for one in self.functions(value, maker)
         )
 
@@ -248,7 +248,7 @@ class ValueResolver:
         return ()
 
     def _returned(self, one: FunctionDefinition) -> Iterable[ClassDefinition]:
-        found = [kind for value in returned_by(one.node) for kind in self.instances(value, one)]
+        found = [kind for value in returned_values(one.node) for kind in self.instances(value, one)]
         return found or self._annotated(getattr(one.node, "returns", None), one)
 
     def _given_for(self, name: str, one: FunctionDefinition) -> Iterator[tuple[ast.expr, FunctionDefinition]]:
@@ -282,7 +282,7 @@ class ValueResolver:
         leads_to = self.functions(node.func, here)
         if self.held(node.func, here) or not leads_to:
             return [MakingCall(node, here)]
-        return (made for one in leads_to for value in returned_by(one.node) for made in self.makers(value, one))
+        return (made for one in leads_to for value in returned_values(one.node) for made in self.makers(value, one))
 
     def _values(self, name: str, here: FunctionDefinition) -> Iterator[tuple[ast.expr, FunctionDefinition]]:
         for scope in reversed(here.scopes):
@@ -314,7 +314,7 @@ class ValueResolver:
             if call_name(node) in _KEEP_MEMBERS and isinstance(node.func, ast.Attribute):
                 return self.held(node.func.value, here)
             makers = self.functions(node.func, here)
-            return (kind for by in makers for back in returned_by(by.node) for kind in self.held(back, by))
+            return (kind for by in makers for back in returned_values(by.node) for kind in self.held(back, by))
         return (kind for one in possible_members(node) for kind in self.held(one, here))
 
     @_once
