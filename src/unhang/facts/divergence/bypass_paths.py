@@ -157,7 +157,7 @@ class _PathFinder:
         return may_differ_by_rank(self.program, loop.test, self.place.scopes, loop.lineno)
 
     def _takes_data(self, loop: Loop) -> bool:
-        known = step_loops(self.program).facts(loop, self.place.scopes)
+        known = step_loops(self.program).facts(loop)
         return known is not None and known.iterates_data
 
     def of_helper(self) -> Iterator[BypassPath]:

@@ -75,7 +75,7 @@ def rank_bounds_between(facts: Facts, past: RankCohort, inside: RankCohort) -> I
     if CodeContext.EXCEPT_HANDLER in (past.context, inside.context) or was_raised_out(facts, past.ranks):
         return
     for loop, program, scopes, where in _loops_left(past, inside, facts.sources):
-        if (known := step_loops(program).facts(loop, scopes)) is None or not known.makes_steps:
+        if (known := step_loops(program).facts(loop)) is None or not known.makes_steps:
             continue
         for bound in rank_bounds(program, loop, scopes):
             if bound.kind == "loop" or _concerns(bound, past, inside, facts.world_size):

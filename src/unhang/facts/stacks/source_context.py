@@ -184,7 +184,7 @@ def _goes_round(place: LinePosition, depth: int, loops: StepLoops) -> bool:
         ),
         None,
     )
-    known = loops.facts(around, place.scopes) if around is not None else None
+    known = loops.facts(around) if around is not None else None
     if known is None or known.makes_steps:
         return False
     to_come = (statement for level in place.levels[depth:] for statement in level.block[level.index :])

@@ -101,7 +101,7 @@ class FunctionReader:
         if decorator is not None and steps:
             test = BranchTest("leaf", (), TestTerm(RANK_ZERO, True, expression_text(decorator), frozenset({RANK})))
             steps = (BranchStep(test, expression_text(decorator), decorator.lineno, steps, ()),)
-        return FunctionReading(self.here, steps, self.unused, self.ranks_given, self.own_groups)
+        return FunctionReading(steps, self.unused, self.ranks_given, self.own_groups)
 
     # -- statements
 

@@ -229,7 +229,6 @@ class FunctionReading:
     """What one function does that matters to collectives: its steps in order, and calls that are wrong in
     themselves."""
 
-    here: FunctionDefinition
     steps: Block
     unused: list[tuple[ast.Call, FunctionDefinition]] = field(default_factory=list)
     """Context managers that are called and not entered."""

@@ -98,7 +98,7 @@ class _Search:
         loops = step_loops(one.program)
         for node in own_nodes(one.node):
             if isinstance(node, ast.For | ast.AsyncFor) and not self._trains(node, one):
-                facts = loops.facts(node, one.scopes)
+                facts = loops.facts(node)
                 if facts is not None and facts.iterates_data and _calls_a_model(node):
                     yield DATA, node.lineno, facts.over
             elif isinstance(node, ast.Call) and (kind := _writes(node)):

@@ -13,7 +13,6 @@ from unhang.program.syntax.syntax_tree import (
     LinePosition,
     Loop,
     ParsedFile,
-    Scope,
     blocks,
     call_name,
     expression_text,
@@ -38,7 +37,6 @@ class LoopPurpose:
     """It trains, evaluates or communicates in every round."""
     trains: bool
     """It goes over data or trains; False for a loop that only communicates."""
-    function: str
 
 
 class StepLoops:
@@ -50,15 +48,15 @@ class StepLoops:
         self._data = _names_of_data(program)
         self._known: dict[Loop, LoopPurpose] = {}
 
-    def facts(self, loop: ast.AST, scopes: Sequence[Scope]) -> LoopPurpose | None:
+    def facts(self, loop: ast.AST) -> LoopPurpose | None:
         """Facts of ``loop``; None when it is no loop."""
         if not isinstance(loop, ast.For | ast.AsyncFor | ast.While):
             return None
         if loop not in self._known:
-            self._known[loop] = self._look_at(loop, scopes)
+            self._known[loop] = self._look_at(loop)
         return self._known[loop]
 
-    def _look_at(self, loop: Loop, scopes: Sequence[Scope]) -> LoopPurpose:
+    def _look_at(self, loop: Loop) -> LoopPurpose:
         over = loop.test if isinstance(loop, ast.While) else loop.iter
         data = self._goes_over_data(loop)
         made = {call_name(node) for part in loop.body for node in ast.walk(part) if isinstance(node, ast.Call)}
@@ -70,35 +68,32 @@ class StepLoops:
             iterates_data=data,
             makes_steps=trains or communicates,
             trains=trains,
-            function=getattr(scopes[-1], "name", "<module>"),
         )
 
     def enclosing(self, place: LinePosition) -> Iterator[LoopPurpose]:
         """Loops around the line inside its function, innermost first; a loop's own first line belongs to it."""
-        if place.levels and (own := self.facts(place.levels[-1].statement, place.scopes)):
+        if place.levels and (own := self.facts(place.levels[-1].statement)):
             yield own
         for level in reversed(place.levels):
-            if level.part == "body" and (facts := self.facts(level.owner, place.scopes)):
+            if level.part == "body" and (facts := self.facts(level.owner)):
                 yield facts
 
     def nearest(self, place: LinePosition) -> tuple[LoopPurpose | None, LoopPurpose | None]:
         """(innermost loop of steps around the line, loop of steps that ended before it and is nearest to it)."""
         around = next((facts for facts in self.enclosing(place) if facts.makes_steps), None)
         for level in reversed(place.levels):
-            ended = self._ended_before(level.block[: level.index], place.scopes, around)
+            ended = self._ended_before(level.block[: level.index], around)
             if ended is None and level.part == "orelse":
-                facts = self.facts(level.owner, place.scopes)
+                facts = self.facts(level.owner)
                 ended = facts if facts is not None and facts.makes_steps else None
             if ended is not None:
                 return around, ended
         return around, None
 
-    def _ended_before(
-        self, statements: Sequence[ast.stmt], scopes: Sequence[Scope], around: LoopPurpose | None
-    ) -> LoopPurpose | None:
+    def _ended_before(self, statements: Sequence[ast.stmt], around: LoopPurpose | None) -> LoopPurpose | None:
         for statement in reversed(statements):
             for loop in _loops_in(statement):
-                facts = self.facts(loop, scopes)
+                facts = self.facts(loop)
                 if facts is None or not facts.makes_steps:
                     continue
                 if facts.trains or around is None or not around.trains or around.line > facts.line:
@@ -106,10 +101,10 @@ class StepLoops:
                     return facts
         return None
 
-    def _goes_over_data(self, loop: ast.AST) -> bool:
+    def _goes_over_data(self, loop: Loop) -> bool:
         if isinstance(loop, ast.While):
             return any(self._takes_next(node) for node in ast.walk(loop))
-        return self._is_data(loop.iter)  # type: ignore[attr-defined]
+        return self._is_data(loop.iter)
 
     def _takes_next(self, node: ast.AST) -> bool:
         return (

@@ -54,7 +54,6 @@ class DeclaredSetting:
 class ConfigClass:
     """A class whose fields are settings, with the names of its bases. ``changed``: fields its own methods assign."""
 
-    name: str
     fields: dict[str, DeclaredSetting] = field(default_factory=dict)
     bases: tuple[str, ...] = ()
     changed: set[str] = field(default_factory=set)
@@ -123,7 +122,7 @@ def _add_class(found: DeclaredSettings, path: str, node: ast.ClassDef, constants
         for target in targets_of(statement)
         if isinstance(target, ast.Attribute) and dotted(target.value) == "self"
     }
-    one = ConfigClass(node.name, fields if _is_config(node, bases) else {}, bases, stored)
+    one = ConfigClass(fields if _is_config(node, bases) else {}, bases, stored)
     if fields and not one.fields:
         one.fields = fields if any(base.endswith(("Config", "Arguments", "Args")) for base in bases) else {}
     known = found.classes.get(node.name)
