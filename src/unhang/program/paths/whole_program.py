@@ -32,9 +32,7 @@ _MAX_SHOWN = 8
 _PLAIN_DECORATORS = {"dataclass", "total_ordering", "final", "runtime_checkable", "define", "frozen", "attrs", "unique"}
 
 
-def find_program_paths(
-    files: Sequence[SourceFile], entered: Sequence[str] = (), *, sharded: bool = False
-) -> ProgramPaths | None:
+def find_program_paths(files: Sequence[SourceFile], entered: Sequence[str], *, sharded: bool) -> ProgramPaths | None:
     """What the ranks of a program may meet; None where nothing in it speaks of ranks.
 
     ``entered``: what is started; ``sharded``: configuration spreads the parameters of its model over ranks.
@@ -52,7 +50,7 @@ def _find_program_paths(
         return None
     until = time.process_time() + MAX_S
     calls = CallGraph(parsed_files(files))
-    launch = reachable_functions(calls, entered or tuple(file.path for file in files[:1]))
+    launch = _Reaching(calls, entered or tuple(file.path for file in files[:1])).found
     flow = ProgramFlow(calls, list(launch), seeds=_seeded_alike(files, calls), sharded=sharded, until=until)
     told = {one: tuple(w.at(line, text) for w, line, text in way) for one, way in launch.items()}
     traces = CollectiveTraces(flow.reads)
@@ -72,15 +70,12 @@ def _seeded_alike(files: Sequence[SourceFile], calls: CallGraph) -> frozenset[st
     return seeded_alike(files)
 
 
-def reachable_functions(calls: CallGraph, entered: Sequence[str]) -> dict[FunctionDefinition, CallPath]:
-    """Each function that is reached, with the calls that lead there from the start.
+class _Reaching:
+    """``found``: each function that is reached, with the calls that lead there from the start.
 
     Every file is read when it is imported, so what it does then is reached too.
     """
-    return _Reaching(calls, entered).found
 
-
-class _Reaching:
     def __init__(self, calls: CallGraph, entered: Sequence[str]) -> None:
         self.calls = calls
         self.made: dict[ClassDefinition, CallPath] = {}
