@@ -19,10 +19,10 @@ from unhang.facts.stacks.source_context import is_rank_conditional, line_context
 from unhang.findings import Source
 from unhang.program.rank_dependence.data_loading_code import skipped_rows
 from unhang.program.rank_dependence.rank_branches import RankBranch
-from unhang.program.rank_dependence.rank_dependent_rounds import LOOPS, rank_bounds
+from unhang.program.rank_dependence.rank_dependent_rounds import rank_bounds
 from unhang.program.rank_dependence.same_on_all_ranks import agreeing_call
 from unhang.program.rank_dependence.unseeded_splits import unseeded_splits
-from unhang.program.syntax.syntax_tree import ParsedFile, parse_file
+from unhang.program.syntax.syntax_tree import Loop, ParsedFile, parse_file
 
 PROGRAMS = Path(__file__).with_name("programs")
 Answer = tuple[str, int, str]
@@ -67,7 +67,7 @@ def rounds(files: list[SourceFile]) -> Iterator[Answer]:
         program = parse_file(file.text)
         assert isinstance(program, ParsedFile)
         for function in (node for node in program.tree.body if isinstance(node, ast.FunctionDef)):
-            for loop in (node for node in function.body if isinstance(node, LOOPS)):
+            for loop in (node for node in function.body if isinstance(node, Loop)):
                 for bound in rank_bounds(program, loop, (program.tree, function)):
                     how = f"{' alone' if bound.alone else ''}{'' if bound.sure else ' by name'}"
                     yield file.path, bound.line, f"{bound.kind} {bound.depends_on}{how}, {bound.test}"
