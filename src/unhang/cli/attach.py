@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -70,7 +69,7 @@ def attach(
     output = VerdictOutput.chosen(form.value, lang=lang, redact=redact, color=color, debug=debug)
     machine = ProcessTable.snapshot()
     chosen = select_ranks(machine, pids or [])
-    place = create_bundle_folder(folder, host=os.uname().nodename, several_hosts=chosen.several_hosts)
+    place = create_bundle_folder(folder, several_hosts=chosen.several_hosts)
     world = chosen.ranks[0].world_size
     here = say("looking at {here} of {world} ranks", here=len(chosen.ranks), world=world if world is not None else "?")
     localizer = Localizer(output.lang, Redactor(share=redact))

@@ -16,6 +16,45 @@ from unhang.report.printable import printable
 from unhang.watch import private_files
 from unhang.wire.documents.run_plan import RunPlan
 
+MAX_IN_A_SECOND = 100
+
+
+def create_private_folder(path: Path) -> Path:
+    """``path``, new and for its owner alone.
+
+    Raises:
+        UsageError: it holds something already, or cannot be made.
+    """
+    try:
+        if path.is_dir() and any(path.iterdir()):
+            raise UsageError(f"{path} already holds something; name another folder with --dir.")
+        private_files.make_folder(path)
+        path.chmod(0o700)
+    except OSError as error:
+        raise _unusable(path, error) from error
+    return path
+
+
+def _unusable(path: Path, error: OSError) -> UsageError:
+    return UsageError(f"{path} cannot be used as the run folder ({error.strerror}).")
+
+
+def free_place(name: str, below: str = "") -> Path:
+    """``unhang-runs/NAME``, numbered when several runs start in one second; ``below`` it, one a machine.
+
+    Raises:
+        UsageError: there is none.
+    """
+    parent = Path("unhang-runs")
+    for number in range(1, MAX_IN_A_SECOND):
+        path = parent / (name if number == 1 else f"{name}-{number}") / below
+        try:
+            if not path.exists():
+                return path
+        except OSError as error:
+            raise _unusable(path, error) from error
+    raise UsageError(f"{parent / name} and all that follow hold something already")
+
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
@@ -33,15 +72,12 @@ class RunFolder:
             UsageError: it holds something already, or cannot be made.
         """
         path = path.absolute()
+        create_private_folder(path)
         try:
-            if path.is_dir() and any(path.iterdir()):
-                raise UsageError(f"{path} already holds something; name another folder with --dir.")
-            private_files.make_folder(path)
-            path.chmod(0o700)
             for name in ("dumps", "crash", ".unhang"):
                 private_files.make_folder(path / name)
         except OSError as error:
-            raise UsageError(f"{path} cannot be used as the run folder ({error.strerror}).") from error
+            raise _unusable(path, error) from error
         return cls(path)
 
     @property

@@ -239,11 +239,14 @@ def test_settings_hold_no_secret() -> None:
     assert set(settings_of(rank)) == {"NCCL_DEBUG", "TORCHELASTIC_RUN_ID"}
 
 
-def test_each_host_has_a_folder_where_there_are_several(tmp_path: Path) -> None:
-    assert create_bundle_folder(tmp_path / "one", host="h1", several_hosts=False) == tmp_path / "one"
+def test_each_host_has_a_folder_where_there_are_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNHANG_NODE_NAME", "h1")
+    assert create_bundle_folder(tmp_path / "one", several_hosts=False) == tmp_path / "one"
     shared = tmp_path / "shared"
-    assert create_bundle_folder(shared, host="h1", several_hosts=True) == shared / "h1"
-    assert create_bundle_folder(shared, host="../h2", several_hosts=True) == shared / ".._h2"
+    assert create_bundle_folder(shared, several_hosts=True) == shared / "h1"
+    monkeypatch.setenv("UNHANG_NODE_NAME", "../h2")
+    assert create_bundle_folder(shared, several_hosts=True) == shared / ".._h2"
+    monkeypatch.setenv("UNHANG_NODE_NAME", "h1")
     (shared / "h1" / "x").write_text("")
     with pytest.raises(UsageError, match="already holds something"):
-        create_bundle_folder(shared, host="h1", several_hosts=True)
+        create_bundle_folder(shared, several_hosts=True)

@@ -38,6 +38,8 @@ class CommandWrapper(msgspec.Struct, frozen=True, rename={"sets": "set"}):
             return 2
         if option in self.takes | self.sets | self.folder | self.mount:
             return 1
+        if not option.startswith("--") and all(f"-{letter}" in self.flags for letter in option[1:]):
+            return 0  # -lu
         return 1 if self.flags and option not in self.flags else 0
 
     def takes_glued(self, word: str) -> bool:

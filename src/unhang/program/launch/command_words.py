@@ -36,7 +36,7 @@ def parse_command(command: Sequence[str]) -> Launch:
         else:
             options, rest = unwrap(wrapper, words)
             if wrapper.outer:
-                return _below(wrapper, _named(options), parse_command(rest))
+                return _below(wrapper, named_options(options), parse_command(rest))
             words = rest[wrapper.words :]
     return Launch()
 
@@ -58,7 +58,7 @@ def _launched(words: list[str]) -> Launch:
         launcher, options = "python", {}
     else:
         found, rest = read_options(row, rest)
-        launcher, options = row.launcher, _named(found)
+        launcher, options = row.launcher, named_options(found)
     if row is None and _command_name(words) in ("llamafactory-cli", "lmf"):
         launcher, program, rest = "llamafactory", "llamafactory-cli", words[1:]
     else:
@@ -128,7 +128,8 @@ def _command_name(words: Sequence[str]) -> str:
     return PurePosixPath(words[0]).name
 
 
-def _named(options: Options) -> dict[str, str]:
+def named_options(options: Options) -> dict[str, str]:
+    """Values by :func:`plain_name`; the last one counts."""
     return {plain_name(name): value for name, value in options}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -21,9 +20,11 @@ from unhang.watch.attach.rank_selection import RankSelection
 from unhang.watch.attach.sources import debug_server, recorder_files
 from unhang.watch.attach.sources import nccl_ras as ras
 from unhang.watch.dump_requests import keep_as_earlier_dumps
+from unhang.watch.nodes.transport.node_discovery import node_name
 from unhang.watch.process_state.proc_processes import Process, ProcessTable
 from unhang.watch.process_state.rank_processes import LiveRank
 from unhang.watch.process_state.stack_collection import ProcessSample, has_moved, resample_process, sample_process
+from unhang.watch.run_folder import create_private_folder, free_place
 
 LIMIT_S = 5.0
 ANSWER_BYTES = 1 << 20
@@ -201,39 +202,16 @@ def _write_stacks(taken: CollectedEvidence) -> None:
                 private_files.write_text(taken.folder / "stacks" / name, seen[-1].stack or b"")
 
 
-def create_bundle_folder(named: Path | None, *, host: str, several_hosts: bool) -> Path:
+def create_bundle_folder(named: Path | None, *, several_hosts: bool) -> Path:
     """A new private folder: ``named``, ``named/HOST`` where the job has ranks on other hosts, or ``unhang-runs/TIME``.
 
     Raises:
         UsageError: it holds something already, or cannot be made.
     """
+    if named is not None:
+        return create_private_folder(named.absolute() / (node_name(os.environ) if several_hosts else ""))
     try:
-        if named is None:
-            return _default()
-        path = named.absolute()
-        if several_hosts:
-            path = path / (re.sub(r"[^\w.-]", "_", host) or "host")
-        if path.is_dir() and any(path.iterdir()):
-            raise UsageError(f"{path} already holds something; name another folder with --dir")
-        return _private(path)
-    except OSError as error:
-        raise UsageError(f"{named or 'unhang-runs'} cannot be used for the evidence ({error.strerror})") from error
-
-
-def _default() -> Path:
-    stem = Path("unhang-runs") / f"attach-{time.strftime('%Y%m%d-%H%M%S')}"
-    for number in range(1, 100):
-        path = stem if number == 1 else stem.with_name(f"{stem.name}-{number}")
-        try:
-            if not path.exists():
-                return _private(path)
-        except OSError:
-            break
-    # the folder we stand in takes no files; the evidence must not be lost for that
-    return Path(tempfile.mkdtemp(prefix="unhang-attach-"))
-
-
-def _private(path: Path) -> Path:
-    private_files.make_folder(path)
-    path.chmod(0o700)
-    return path
+        return create_private_folder(free_place(f"attach-{time.strftime('%Y%m%d-%H%M%S')}"))
+    except UsageError:
+        # the folder we stand in takes no files; the evidence must not be lost for that
+        return Path(tempfile.mkdtemp(prefix="unhang-attach-"))

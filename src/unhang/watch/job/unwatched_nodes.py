@@ -14,48 +14,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
+from unhang.knowledge.job.launch_commands import launcher_of, wrapper_of
+from unhang.program.launch.command_words import named_options, read_options
 from unhang.sentences import Text, say
+from unhang.wire.documents.other_nodes import MAX_NODES
 
 HOSTS_SHOWN = 3
-MAX_NODES = 65_536
 _MAX_BYTES = 1 << 20
 _DEEPSPEED_HOSTS = Path("/job/hostfile")
-# Options whose value is a word of its own.
-_SRUN_LETTERS = "AbcdDeiJLMmnNopqrStTWwxCG"
-_SRUN_FLAGS = {"hold", "no-kill", "label", "multi-prog", "overcommit", "overlap", "pty", "quit-on-interrupt", "quiet"}
-_SRUN_FLAGS |= {"reboot", "oversubscribe", "spread-job", "unbuffered", "use-min-nodes", "verbose", "disable-status"}
-_SRUN_FLAGS |= {"contiguous", "no-allocate", "exact", "exclusive", "resv-ports", "preserve-env", "container", "nice"}
-_SRUN_FLAGS |= {"kill-on-bad-exit", "immediate", "compress", "propagate", "send-libs"}
-_MPI_FLAGS = {"allow-run-as-root", "oversubscribe", "bynode", "byslot", "tag-output", "v", "verbose", "q", "quiet"}
-_MPI_FLAGS |= {
-    "nooversubscribe",
-    "timestamp-output",
-    "report-bindings",
-    "bind-to-core",
-    "nolocal",
-    "pernode",
-    "display",
-}
-_MPI_FLAGS |= {
-    "display-map",
-    "display-allocation",
-    "get-stack-traces",
-    "do-not-launch",
-    "enable-recovery",
-    "use-hwthread-cpus",
-}
-_MPI_TWO_VALUE_OPTIONS = {"mca", "gmca", "pmca", "prtemca", "omca", "genv", "env"}
-_DEEPSPEED_FLAGS = {
-    "module",
-    "no_python",
-    "no_local_rank",
-    "no_ssh",
-    "no_ssh_check",
-    "force_multi",
-    "save_pid",
-    "quiet",
-}
-_DEEPSPEED_FLAGS |= {"bind_cores_to_rank"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,80 +59,93 @@ def find_unwatched_nodes(
     """
     if not command or any(PurePath(word).name == "unhang" for word in command):
         return None
-    launcher = _LAUNCHERS.get(PurePath(command[0]).name)
-    if launcher is None:
+    name = PurePath(command[0]).name
+    row, launcher = wrapper_of(name, "") or launcher_of(name), _LAUNCHERS.get(name)
+    if row is None or launcher is None:
         return None
+    options, program = read_options(row, command[1:])
+    start = _Start(command, named_options(options), program, environment, here or socket.gethostname(), cwd or Path())
     try:
-        return launcher(command, environment, here or socket.gethostname(), cwd or Path())
+        return launcher(start)
     except (OSError, ValueError):
         return None
 
 
-def _srun(command: Sequence[str], environment: Mapping[str, str], here: str, _: Path) -> UnwatchedNodes | None:
-    options, program = _split(command[1:], _srun_values)
-    named = options.get("w") or options.get("nodelist") or ""
-    hosts = expand_host_list(named) or expand_host_list(environment.get("SLURM_JOB_NODELIST", ""))
-    count = _upper_bound(options.get("N") or options.get("nodes") or "")
-    if not named and 0 < count < len(hosts):
-        hosts = hosts[:count]
-    others = [host for host in hosts if not same_host(host, here)]
-    return _unwatched(others, _with_unhang_run(command, program)) if others or (not hosts and count > 1) else None
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """``command`` taken apart: the launcher's options, and the words of the program it starts."""
+
+    command: Sequence[str]
+    options: Mapping[str, str]
+    program: Sequence[str]
+    environment: Mapping[str, str]
+    here: str
+    cwd: Path
+
+    def first(self, *names: str) -> str:
+        """The value of the first of these options that was given."""
+        return next((self.options[name] for name in names if name in self.options), "")
+
+    def hosts_of_job(self) -> list[str]:
+        """The nodes that Slurm gave."""
+        return expand_host_list(self.environment.get("SLURM_JOB_NODELIST", ""))
+
+    def elsewhere(self, hosts: Sequence[str]) -> UnwatchedNodes | None:
+        """Those of ``hosts`` that are not this one, with ``unhang run --`` directly before the program."""
+        others = [host for host in dict.fromkeys(hosts) if host and not same_host(host, self.here)]
+        return UnwatchedNodes(tuple(others), self._with_unhang_run()) if others else None
+
+    def unknown(self) -> UnwatchedNodes:
+        """The launcher has yet to choose the nodes."""
+        return UnwatchedNodes((), self._with_unhang_run())
+
+    def _with_unhang_run(self) -> str:
+        if not self.program:
+            return shlex.join([self.command[0], "…", "unhang", "run", "--", "…"])
+        own = self.command[: len(self.command) - len(self.program)]
+        return shlex.join([*own, "unhang", "run", "--", *self.program])
 
 
-def _srun_values(word: str) -> int:
-    if word.startswith("--"):
-        return 0 if "=" in word or word[2:] in _SRUN_FLAGS else 1
-    return 1 if len(word) == 2 and word[1] in _SRUN_LETTERS else 0
+def _srun(start: _Start) -> UnwatchedNodes | None:
+    named = start.first("w", "nodelist")
+    hosts = expand_host_list(named) or start.hosts_of_job()
+    count = _upper_bound(start.first("N", "nodes"))
+    if not hosts and count > 1:
+        return start.unknown()
+    return start.elsewhere(hosts if named else hosts[: count or None])
 
 
-def _mpirun(command: Sequence[str], environment: Mapping[str, str], here: str, cwd: Path) -> UnwatchedNodes | None:
-    options, program = _split(command[1:], _mpi_values)
-    named = next((options[name] for name in ("H", "host", "hosts") if name in options), "")
-    file = next((options[name] for name in ("hostfile", "machinefile", "f", "default-hostfile") if name in options), "")
+def _mpirun(start: _Start) -> UnwatchedNodes | None:
+    named = start.first("H", "host", "hosts")
+    file = start.first("hostfile", "machinefile", "f", "default_hostfile")
     if named:
-        hosts = [word.partition(":")[0] for word in named.split(",")]
-    elif file:
-        hosts = read_host_file(cwd / file)
-    else:
-        hosts = expand_host_list(environment.get("SLURM_JOB_NODELIST", ""))
-    others = [host for host in dict.fromkeys(hosts) if host and not same_host(host, here)]
-    return _unwatched(others, _with_unhang_run(command, program)) if others else None
+        return start.elsewhere([word.partition(":")[0] for word in named.split(",")])
+    return start.elsewhere(read_host_file(start.cwd / file) if file else start.hosts_of_job())
 
 
-def _mpi_values(word: str) -> int:
-    name = word.lstrip("-")
-    if name in _MPI_TWO_VALUE_OPTIONS:
-        return 2
-    return 0 if "=" in word or name in _MPI_FLAGS else 1
-
-
-def _deepspeed(command: Sequence[str], _: Mapping[str, str], here: str, cwd: Path) -> UnwatchedNodes | None:
-    options, _program = _split(
-        command[1:], lambda word: 0 if "=" in word or word.lstrip("-") in _DEEPSPEED_FLAGS else 1
-    )
+def _deepspeed(start: _Start) -> UnwatchedNodes | None:
+    options = start.options
     if "no_ssh" in options:
         return None
-    file = options.get("hostfile") or options.get("H") or str(_DEEPSPEED_HOSTS)
-    hosts = read_host_file(cwd / file)
-    chosen = options.get("include") or options.get("i") or ""
+    hosts = read_host_file(start.cwd / (start.first("hostfile", "H") or _DEEPSPEED_HOSTS))
+    chosen = start.first("include", "i")
     if chosen:
         hosts = [part.partition(":")[0].strip() for part in chosen.split("@")]
-    out = [part.strip() for part in (options.get("exclude") or options.get("e") or "").split("@") if ":" not in part]
+    out = [part.strip() for part in start.first("exclude", "e").split("@") if ":" not in part]
     hosts = [host for host in hosts if host not in out]
-    nodes = _upper_bound(options.get("num_nodes", ""))
-    hosts = hosts[: nodes or len(hosts)]
+    hosts = hosts[: _upper_bound(start.first("num_nodes")) or None]
     if len(hosts) < 2 and "force_multi" not in options:
         return None
     address = options.get("master_addr") or hosts[0]
     own = ["--no_ssh", "--node_rank=N", *([] if "master_addr" in options else [f"--master_addr={address}"])]
-    words = ["unhang", "run", "--", command[0], *own, *command[1:]]
+    words = ["unhang", "run", "--", start.command[0], *own, *start.command[1:]]
     # With pdsh the ranks on this node too are started over ssh, without what we set.
     ssh = options.get("launcher", "pdsh") in ("pdsh", "mvapich", "mpich", "impi")
-    others = [host for host in hosts if ssh or not same_host(host, here)]
+    others = [host for host in hosts if ssh or not same_host(host, start.here)]
     return UnwatchedNodes(tuple(others), shlex.join(words), on_each=True) if others else None
 
 
-_LAUNCHERS: dict[str, Callable[[Sequence[str], Mapping[str, str], str, Path], UnwatchedNodes | None]] = {
+_LAUNCHERS: dict[str, Callable[[_Start], UnwatchedNodes | None]] = {
     "srun": _srun,
     "mpirun": _mpirun,
     "mpiexec": _mpirun,
@@ -175,36 +154,6 @@ _LAUNCHERS: dict[str, Callable[[Sequence[str], Mapping[str, str], str, Path], Un
     "deepspeed": _deepspeed,
     "deepspeed.pt": _deepspeed,
 }
-
-
-def _unwatched(others: Sequence[str], words: Sequence[str]) -> UnwatchedNodes:
-    return UnwatchedNodes(tuple(others), shlex.join(words))
-
-
-def _with_unhang_run(command: Sequence[str], program: int | None) -> list[str]:
-    """``unhang run --`` directly before the program, which stands ``program`` words after the launcher."""
-    if program is None:
-        return [command[0], "…", "unhang", "run", "--", "…"]
-    return [*command[: program + 1], "unhang", "run", "--", *command[program + 1 :]]
-
-
-def _split(words: Sequence[str], values: Callable[[str], int]) -> tuple[dict[str, str], int | None]:
-    """Options by name, and where the program stands, None without one. ``values``: how many words an option takes."""
-    found: dict[str, str] = {}
-    at = 0
-    while at < len(words):
-        word = words[at]
-        if word == "--":
-            return found, at + 1 if at + 1 < len(words) else None
-        if not word.startswith("-"):
-            return found, at
-        count = values(word)
-        name, has_value, value = word.lstrip("-").partition("=")
-        if not word.startswith("--") and not has_value and count == 0 and len(word) > 2 and word[1] in _SRUN_LETTERS:
-            found.setdefault(word[1], word[2:])  # -N3
-        found[name] = value if has_value else " ".join(words[at + 1 : at + 1 + count])
-        at += 1 + count
-    return found, None
 
 
 def read_host_file(path: Path) -> list[str]:

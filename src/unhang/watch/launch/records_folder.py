@@ -29,7 +29,7 @@ from unhang.watch import private_files
 from unhang.watch.job.sibling_tasks import SiblingTasks
 from unhang.watch.launch.tasks import Task
 from unhang.watch.nodes.transport.node_discovery import JobNodes, node_name
-from unhang.watch.run_folder import RunFolder
+from unhang.watch.run_folder import RunFolder, free_place
 from unhang.wire.control import Control
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the kernel's own memory file system; the folder made in it is private
@@ -222,9 +222,6 @@ def _remove_unless_held(records: Path) -> None:
         lock.release()
 
 
-MAX_IN_A_SECOND = 100
-
-
 def create_run_folder(named: Path | None, us: SiblingTasks | None, nodes: JobNodes | None = None) -> RunFolder:
     """A new run folder: ``named``, or ``unhang-runs/TIME``; below it one a machine where a start spans several.
 
@@ -237,7 +234,7 @@ def create_run_folder(named: Path | None, us: SiblingTasks | None, nodes: JobNod
         return _create_named(named / below)
     name = us.name if us is not None and below and us.name else time.strftime("%Y%m%d-%H%M%S")
     try:
-        return _create_numbered(Path("unhang-runs"), name, below)
+        return RunFolder.create(free_place(name, below))
     except UsageError:
         return _create_fallback(say("nothing can be written to the current folder"))
 
@@ -258,12 +255,3 @@ def _create_fallback(because: Text) -> RunFolder:
     with suppress(OSError):
         print(f"unhang: {one_line(str(text))}", file=sys.stderr, flush=True)
     return found
-
-
-def _create_numbered(parent: Path, name: str, below: str) -> RunFolder:
-    """Numbered when several runs start in one second."""
-    for number in range(1, MAX_IN_A_SECOND):
-        path = parent / (name if number == 1 else f"{name}-{number}") / below
-        if not path.exists():
-            return RunFolder.create(path)
-    raise UsageError(f"{parent / name} and all that follow hold something already")

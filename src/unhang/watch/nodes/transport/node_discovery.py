@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePath
+from pathlib import Path
 
+from unhang.program.launch.command_words import launcher_words, named_options, read_options
 from unhang.watch.job.sibling_tasks import tasks_per_node
 from unhang.watch.job.unwatched_nodes import read_host_file
+from unhang.wire.documents.other_nodes import MAX_NODES
 
-MAX_NODES = 65_536
 TORCHRUN_PORT, ELASTIC_PORT = 29500, 29400
 NODES_VIA, NODE_NAME = "UNHANG_NODES_VIA", "UNHANG_NODE_NAME"
-_NO_VALUE = {"standalone", "m", "module", "no-python", "run-path", "use-env", "multi-gpu", "use-deepspeed", "use-fsdp"}
-_NO_VALUE |= {"no-ssh", "no-ssh-check", "no-local-rank", "force-multi", "save-pid", "bind-cores-to-rank", "quiet"}
-_LAUNCHERS = {"torchrun": "torchrun", "accelerate": "accelerate", "deepspeed": "deepspeed"}
-_MODULES = {"torch.distributed.run": "torchrun", "torch.distributed.launch": "torchrun"}
-_MODULES |= {"accelerate.commands.launch": "accelerate"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,45 +66,45 @@ def _torchrun(environment: Mapping[str, str], command: Sequence[str]) -> JobNode
         return None
 
     def told(name: str, otherwise: str = "") -> str:
-        return words.get(name) or environment.get("PET_" + name.upper().replace("-", "_"), otherwise)
+        return words.get(name) or environment.get("PET_" + name.upper(), otherwise)
 
     count = _count(told("nnodes").rpartition(":")[2])
     if count is None or count < 2 or "standalone" in words:
         return None
-    endpoint = told("rdzv-endpoint")
-    if endpoint and told("rdzv-backend", "static") != "static":
+    endpoint = told("rdzv_endpoint")
+    if endpoint and told("rdzv_backend", "static") != "static":
         address, port = _address(endpoint, ELASTIC_PORT)
-        return JobNodes(f"torchrun {told('rdzv-id', 'none')} {endpoint}", count, None, address, port)
-    address, port = _address(endpoint, TORCHRUN_PORT) if endpoint else (told("master-addr"), TORCHRUN_PORT)
+        return JobNodes(f"torchrun {told('rdzv_id', 'none')} {endpoint}", count, None, address, port)
+    address, port = _address(endpoint, TORCHRUN_PORT) if endpoint else (told("master_addr"), TORCHRUN_PORT)
     if not endpoint:
-        port = _count(told("master-port")) or port
-    number = _count(told("node-rank", "0"))
-    return JobNodes(f"torchrun {told('rdzv-id', 'none')} {address}:{port}", count, number, address, port)
+        port = _count(told("master_port")) or port
+    number = _count(told("node_rank", "0"))
+    return JobNodes(f"torchrun {told('rdzv_id', 'none')} {address}:{port}", count, number, address, port)
 
 
 def _accelerate(command: Sequence[str]) -> JobNodes | None:
     words = _options_of("accelerate", command)
-    count = _count(words.get("num-machines", "")) if words is not None else None
+    count = _count(words.get("num_machines", "")) if words is not None else None
     if words is None or count is None:
         return None
-    address, port = words.get("main-process-ip", ""), _count(words.get("main-process-port", "")) or TORCHRUN_PORT
-    return JobNodes(f"accelerate {address}:{port}", count, _count(words.get("machine-rank", "0")), address, port)
+    address, port = words.get("main_process_ip", ""), _count(words.get("main_process_port", "")) or TORCHRUN_PORT
+    return JobNodes(f"accelerate {address}:{port}", count, _count(words.get("machine_rank", "0")), address, port)
 
 
 def _deepspeed(command: Sequence[str]) -> JobNodes | None:
     """Only a start on every node (``--no_ssh``): otherwise it starts all nodes itself, without us."""
     words = _options_of("deepspeed", command)
-    address = words.get("master-addr", "") if words is not None else ""
-    if words is None or "no-ssh" not in words or not address:
+    address = words.get("master_addr", "") if words is not None else ""
+    if words is None or "no_ssh" not in words or not address:
         return None
-    port = _count(words.get("master-port", "")) or TORCHRUN_PORT
-    count = _count(words.get("num-nodes", "")) or 0
+    port = _count(words.get("master_port", "")) or TORCHRUN_PORT
+    count = _count(words.get("num_nodes", "")) or 0
     file = words.get("hostfile") or words.get("H")
     if not count and file:
         with suppress(OSError):
             count = len(read_host_file(Path(file)))
     # Numbers without a count would leave nobody to be heard: then the nodes take seats.
-    number = _count(words.get("node-rank", "")) if count else None
+    number = _count(words.get("node_rank", "")) if count else None
     return JobNodes(f"deepspeed {address}:{port}", count, number, address, port)
 
 
@@ -145,28 +141,10 @@ def _of_environment(environment: Mapping[str, str]) -> tuple[str, int]:
 def _options_of(launcher: str, command: Sequence[str]) -> dict[str, str] | None:
     """Options between the launcher's word and the program; None where ``command`` does not start ``launcher``."""
     for at, word in enumerate(command):
-        if _LAUNCHERS.get(PurePath(word).name) == launcher:
-            return _options(command[at + 1 + (launcher == "accelerate") :])
-        if word == "-m" and at + 1 < len(command) and _MODULES.get(command[at + 1]) == launcher:
-            return _options(command[at + 2 :])
+        row, behind = launcher_words(["python", *command[at:]] if word == "-m" else command[at:])
+        if row is not None and row.launcher == launcher:
+            return named_options(read_options(row, behind)[0])
     return None
-
-
-def _options(words: Iterable[str]) -> dict[str, str]:
-    """``--a-b=1 --a_b 1`` up to the first word that is neither an option nor the value of one."""
-    found: dict[str, str] = {}
-    waiting = ""
-    for word in words:
-        if not word.startswith("-"):
-            if not waiting:
-                break
-            found[waiting], waiting = word, ""
-            continue
-        name, has_value, value = word.lstrip("-").partition("=")
-        name = name.replace("_", "-")
-        found[name] = value
-        waiting = "" if has_value or name in _NO_VALUE else name
-    return found
 
 
 def _address(endpoint: str, port: int) -> tuple[str, int]:
