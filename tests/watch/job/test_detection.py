@@ -52,7 +52,8 @@ class Job:
 
     def look(self) -> WaitSnapshot | None:
         now_ns = START + int(self.now_s * S)
-        return self.detector.observe(now_ns, {rank: self.of(rank, now_ns) for rank in self.ranks})
+        samples = {rank: self.of(rank, now_ns) for rank in self.ranks}
+        return self.detector.judge(now_ns, self.detector.rank_states(now_ns, samples))
 
     def of(self, number: int, now_ns: int) -> RankSample:
         rank = self.ranks[number]

@@ -18,7 +18,8 @@ from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Verdict
 from unhang.watch.job.job_ranks import JobRank
-from unhang.watch.machine.memory_evidence import MemoryPaths, MemoryWatch, counter_of
+from unhang.watch.machine.counters import KernelPaths
+from unhang.watch.machine.memory_evidence import MemoryWatch, counter_of
 from unhang.wire.record_views import RecordView
 
 PID = 4001
@@ -28,8 +29,8 @@ class Machine:
     """A laid-out ``/proc`` and ``/sys/fs/cgroup`` with two ranks."""
 
     def __init__(self, root: Path, cgroup: str, counter: str, text: str = "low 0\noom_kill {}\n") -> None:
-        self.places = MemoryPaths(root / "proc", root / "cgroup", root / "kmsg", root / "kern.log", root)
-        self.counter, self.text = self.places.groups / counter, text
+        self.places = KernelPaths(root / "proc", root / "sys", root / "kmsg", root / "kern.log", root)
+        self.counter, self.text = root / "sys" / "fs" / "cgroup" / counter, text
         self.counter.parent.mkdir(parents=True)
         self.count(3)
         for pid in (PID, PID + 1):

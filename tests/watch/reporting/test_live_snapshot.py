@@ -49,7 +49,8 @@ def look(rank: int, *, waits: bool = False) -> RankSample:
 def snapshot(folder: Path, ranks: int = 2) -> LiveState:
     looks = {rank: look(rank, waits=rank == 1) for rank in range(ranks)}
     detector = WaitDetector()
-    standing = detector.observe(time.monotonic_ns(), looks)
+    now_ns = time.monotonic_ns()
+    standing = detector.judge(now_ns, detector.rank_states(now_ns, looks))
     said = VerdictSummary(
         1, "stall", "hang", "uneven-data", "likely", (0,), "train.py:12", "…", 1.0, time.time() + 60, *[False] * 4
     )

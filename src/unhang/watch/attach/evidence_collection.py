@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from unhang.check.devices.nvidia_smi import nvidia_smi_command
 from unhang.errors import UsageError
 from unhang.evidence.items import StackDump
+from unhang.host.machine import Machine
 from unhang.watch import private_files
 from unhang.watch.attach.collected_evidence import CollectedEvidence, write_manifest
 from unhang.watch.attach.job_logs import keep_logs
@@ -27,20 +27,7 @@ from unhang.watch.process_state.stack_collection import ProcessSample, has_moved
 from unhang.watch.run_folder import create_private_folder, free_place
 
 LIMIT_S = 5.0
-ANSWER_BYTES = 1 << 20
-
-
-def nvidia_smi_output(*, limit_s: float = LIMIT_S) -> bytes | None:
-    """Cards and the processes on them; None when there is no ``nvidia-smi``, or it does not answer (a card that fell
-    off the bus can hold it up for minutes)."""
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        return None
-    try:
-        done = subprocess.run([program], capture_output=True, timeout=limit_s, check=False, stdin=subprocess.DEVNULL)
-    except (subprocess.TimeoutExpired, OSError):
-        return None
-    return done.stdout[:ANSWER_BYTES] or None
+"""A card that fell off the bus can hold ``nvidia-smi`` up for minutes."""
 
 
 SAMPLE_PAUSES_S = (0.4, 0.9)
@@ -50,7 +37,6 @@ SAMPLE_INTERVAL_S = 1.2
 MAX_CHILDREN = 16
 """At most so many children of a rank are sampled."""
 PULL_LIMIT_S = 6.0
-ProgressCallback = Callable[[str], None]
 
 
 def collect_evidence(
@@ -59,17 +45,14 @@ def collect_evidence(
     folder: Path,
     *,
     for_s: float = 0.0,
-    tell: ProgressCallback = lambda _: None,
 ) -> CollectedEvidence:
     """Sample every rank and its loader workers at least twice, pull what the job can give, and write the bundle."""
     taken = CollectedEvidence(folder, chosen)
     taken.workers = {rank.pid: _workers(machine, rank) for rank in chosen.ranks}
     with ThreadPoolExecutor(max_workers=6) as pool:
         pulls = [pool.submit(_pull_recorders, taken, machine), pool.submit(_pull_ras, taken, for_s)]
-        cards = pool.submit(nvidia_smi_output)
+        cards = pool.submit(Machine().command, nvidia_smi_command(), LIMIT_S)
         for number, pause_s in enumerate(_pauses(for_s)):
-            if number:
-                tell(f"look {number + 1}")
             try:
                 time.sleep(pause_s)
             except KeyboardInterrupt:
@@ -84,9 +67,9 @@ def collect_evidence(
             keep_as_earlier_dumps(taken.folder)
             taken.dumps.clear()
             _pull_recorders(taken, machine)
-        answer = cards.result()
-    if answer is not None:
-        private_files.write_text(folder / "logs" / "nvidia-smi.txt", answer)
+        answer = cards.result().found
+    if answer is not None and answer.text:
+        private_files.write_text(folder / "logs" / "nvidia-smi.txt", answer.text)
     keep_logs(machine, chosen.ranks, chosen.launcher, folder)
     _write_stacks(taken)
     taken.taken_s = time.time()

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from unhang.watch.process_state.proc_processes import ProcessTable, path_in_container
+from unhang.watch.process_state.proc_processes import PROC, ProcessTable, path_in_container
 from unhang.watch.process_state.rank_processes import LiveRank
 from unhang.watch.sampling.kept_logs import copy_tail
 
-PROC = Path("/proc")
 STREAMS = ((1, "stdout"), (2, "stderr"))
 
 

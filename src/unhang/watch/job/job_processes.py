@@ -8,19 +8,17 @@ import os
 import signal
 import time
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
-from unhang.watch.process_state.proc_processes import lives, read_environment
+from unhang.watch.process_state.proc_processes import PROC, lives, read_environment
 
-PROC = Path("/proc")
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 
 
-def processes_with_mark(mark: str, *, proc: Path = PROC) -> tuple[int, ...]:
+def processes_with_mark(mark: str) -> tuple[int, ...]:
     """Ids of the live processes that carry ``mark`` (``NAME=value``) in their environment, in ascending order."""
     name, _, value = mark.partition("=")
-    pids = sorted(int(folder.name) for folder in proc.iterdir() if folder.name.isdigit())
-    return tuple(pid for pid in pids if (read_environment(pid, proc=proc) or {}).get(name) == value)
+    pids = sorted(int(folder.name) for folder in PROC.iterdir() if folder.name.isdigit())
+    return tuple(pid for pid in pids if (read_environment(pid) or {}).get(name) == value)
 
 
 def kill_marked(mark: str, known: frozenset[int], *, limit_s: float = 5.0) -> tuple[int, ...]:

@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from unhang.watch.job.wait_detection import RankSample
-from unhang.watch.process_state.proc_processes import children_of, stat_fields, state_of
+from unhang.watch.process_state.proc_processes import PROC, children_of, stat_fields, state_of
 from unhang.wire.process_registration import ProcessRegistration, read_registrations
 from unhang.wire.record import read_records
 from unhang.wire.record_views import RankIdentity, RecordView
 
-PROC = Path("/proc")
 CPU_WINDOW_S = 1.0
 
 

@@ -6,11 +6,9 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from unhang.watch.process_state.proc_processes import read_environment, stat_fields
+from unhang.watch.process_state.proc_processes import PROC, read_environment, stat_fields
 
-PROC = Path("/proc")
 _MPI = (  # (task on this machine, tasks on this machine, tasks in all)
     ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_SIZE"),
     ("MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_SIZE"),
@@ -33,9 +31,9 @@ class SiblingTasks:
     several_machines: bool = False
 
 
-def sibling_tasks(environment: Mapping[str, str], *, proc: Path = PROC) -> SiblingTasks | None:
+def sibling_tasks(environment: Mapping[str, str]) -> SiblingTasks | None:
     """What the environment says; None for a task that is not one of several, here or on other machines."""
-    found = _slurm(environment) or _mpi(environment, proc)
+    found = _slurm(environment) or _mpi(environment)
     return found if found is not None and (found.count > 1 or found.several_machines) else None
 
 
@@ -53,13 +51,13 @@ def _slurm(environment: Mapping[str, str]) -> SiblingTasks | None:
     return SiblingTasks(f"{name}.{_namespace()}", int(number), counts[int(node)], name, len(counts) > 1)
 
 
-def _mpi(environment: Mapping[str, str], proc: Path) -> SiblingTasks | None:
+def _mpi(environment: Mapping[str, str]) -> SiblingTasks | None:
     for local_rank, local_size, size in _MPI:
         number, count, world = (environment.get(name, "") for name in (local_rank, local_size, size))
         if number.isdigit() and count.isdigit():
             several = world.isdigit() and int(world) > int(count)
             return SiblingTasks(
-                f"mpi.{_common_ancestor(local_rank, proc)}.{_namespace()}", int(number), int(count), "", several
+                f"mpi.{_common_ancestor(local_rank)}.{_namespace()}", int(number), int(count), "", several
             )
     return None
 
@@ -75,14 +73,14 @@ def tasks_per_node(text: str) -> list[int]:
     return counts
 
 
-def _common_ancestor(variable: str, proc: Path) -> str:
+def _common_ancestor(variable: str) -> str:
     """The nearest ancestor that is not itself such a task: what started all of them. Its pid and start time."""
     pid = os.getppid()
     for _ in range(64):
-        if pid <= 1 or variable not in (read_environment(pid, proc=proc) or {}):
+        if pid <= 1 or variable not in (read_environment(pid) or {}):
             break
-        pid = int(stat_fields(pid, proc=proc)[1])
-    fields = stat_fields(pid, proc=proc)
+        pid = int(stat_fields(pid)[1])
+    fields = stat_fields(pid)
     return f"{pid}.{fields[19] if len(fields) > 19 else 0}"
 
 

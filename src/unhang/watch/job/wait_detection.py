@@ -102,10 +102,6 @@ class WaitDetector:
     _counts: dict[int, tuple[int, ...]] = field(default_factory=dict)
     _unchanged_since_ns: dict[int, int] = field(default_factory=dict)
 
-    def observe(self, now_ns: int, samples: Mapping[int, RankSample]) -> WaitSnapshot | None:
-        """What the ranks' records tell now; None when nobody waits."""
-        return self.judge(now_ns, self.rank_states(now_ns, samples))
-
     def rank_states(self, now_ns: int, samples: Mapping[int, RankSample]) -> dict[int, RankState]:
         """The state of each rank, by its own sample alone."""
         for rank, sample in samples.items():

@@ -35,10 +35,10 @@ FLUSH_S = 2.0
 _READER_GONE = 3
 
 
-def output_targets(targets: Sequence[int] = (1, 2)) -> list[tuple[int, ...]]:
+def output_targets() -> list[tuple[int, ...]]:
     """The standard streams that lead somewhere; those that lead to one place together, so that their order stays."""
     found: dict[tuple[int, int, int], list[int]] = {}
-    for target in targets:
+    for target in (1, 2):
         with suppress(OSError):
             told = os.fstat(target)
             if not os.get_inheritable(target):

@@ -27,7 +27,7 @@ from unhang.watch import private_files
 from unhang.watch.forked_child import ForkedChild
 from unhang.watch.job.job_ranks import JobRanks
 from unhang.watch.launch.job_environment import RECORDS_VARIABLE, RUN_FOLDER_VARIABLE, STARTUP_FOLDER
-from unhang.watch.process_state.proc_processes import read_environment, text_of
+from unhang.watch.process_state.proc_processes import PROC, read_environment, text_of
 from unhang.watch.run_folder import RunFolder
 from unhang.wire.documents.run_plan import RunPlan
 from unhang.wire.documents.run_settings import GpuDescription, NodeDescription, RunSettings, SettingsFile
@@ -38,7 +38,6 @@ LIMIT_S = 40.0
 LAST_WAIT_S = 0.5
 """Of a watcher that leaves."""
 MEMORY = 2 << 30
-PROC = Path("/proc")
 MAX_NAMES, MAX_KEYS, MAX_TEXT = 400, 400, 400
 MAX_PROGRAM_BYTES = 4 << 20
 _ASKED = ("environment", "versions", "driver", "devices", "configuration")

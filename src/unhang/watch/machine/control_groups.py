@@ -27,7 +27,7 @@ class ControlGroups:
         """
         members: dict[Path, list[int]] = {}
         for rank, pid in sorted(ranks.items()):
-            for folder in self._above(pid):
+            for _, folder in groups_of(pid, self._places):
                 if folder in members or len(members) < MAX_GROUPS:
                     members.setdefault(folder, []).append(rank)
         found = {}
@@ -37,21 +37,6 @@ class ControlGroups:
                 found[self._name(folder)] = {**told, "ranks": inside}
         self._counters.forget_others(f"{kind} {folder}" for folder in members for kind in ("cpu", "memory"))
         return {"cgroup": found} if found else {}
-
-    def _above(self, pid: int) -> Iterator[Path]:
-        root = self._places.sys / "fs" / "cgroup"
-        for line in read_small_file(self._places.proc / str(pid) / "cgroup").splitlines():
-            _, _, rest = line.partition(":")
-            controllers, _, path = rest.partition(":")
-            tops = [root / "unified", root] if not controllers else [root / controllers]
-            tops += [root / one for one in controllers.split(",") if one != controllers]
-            if controllers and not {"cpu", "memory"} & set(controllers.split(",")):
-                continue
-            top = next((top for top in tops if top.is_dir()), None)
-            if top is None:
-                continue
-            folder = top / path.lstrip("/")
-            yield from (one for one in (folder, *folder.parents) if one == top or one.is_relative_to(top))
 
     def _name(self, folder: Path) -> str:
         return "/" + str(folder.relative_to(self._places.sys / "fs" / "cgroup"))[:300].removeprefix(".")
@@ -69,18 +54,44 @@ class ControlGroups:
         return found
 
     def _memory(self, folder: Path) -> dict[str, Any]:
-        limit = read_number(folder / "memory.max")
-        if limit is not None:
-            used, events = read_number(folder / "memory.current"), read_key_values(folder / "memory.events")
-            hits = events.get("high", 0) + events.get("max", 0)
-        else:
-            limit = read_number(folder / "memory.limit_in_bytes")
-            used, hits = read_number(folder / "memory.usage_in_bytes"), read_number(folder / "memory.failcnt") or 0
-        if limit is None or limit >= 1 << 60 or used is None:
+        limit = memory_limit(folder)
+        used = _first_number(folder, "memory.current", "memory.usage_in_bytes")
+        if limit is None or used is None:
             return {}
+        events = read_key_values(folder / "memory.events")
+        hits = events.get("high", 0) + events.get("max", 0) + (read_number(folder / "memory.failcnt") or 0)
         grown = self._counters.since(f"memory {folder}", (hits,))
         found: dict[str, Any] = {"memory_limit": limit, "memory_used": used}
         return {**found, "memory_hits": grown[0]} if grown is not None else found
+
+
+def groups_of(pid: int, places: KernelPaths) -> Iterator[tuple[str, Path]]:
+    """The groups that limit processors or memory of ``pid``, with those above them: (what the process calls the one it
+    is in, folder), the nearest first."""
+    root = places.sys / "fs" / "cgroup"
+    for line in read_small_file(places.proc / str(pid) / "cgroup").splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        tops = [root / "unified", root] if not controllers else [root / controllers]
+        tops += [root / one for one in controllers.split(",") if one != controllers]
+        if controllers and not {"cpu", "memory"} & set(controllers.split(",")):
+            continue
+        top = next((top for top in tops if top.is_dir()), None)
+        if top is None:
+            continue
+        folder = top / path.lstrip("/")
+        yield from ((path, one) for one in (folder, *folder.parents) if one == top or one.is_relative_to(top))
+
+
+def memory_limit(folder: Path) -> int | None:
+    """In bytes; None where there is none."""
+    limit = _first_number(folder, "memory.max", "memory.limit_in_bytes")
+    return limit if limit is not None and limit < 1 << 60 else None
+
+
+def _first_number(folder: Path, *names: str) -> int | None:
+    numbers = (read_number(folder / name) for name in names)
+    return next((number for number in numbers if number is not None), None)
 
 
 def _limit(folder: Path) -> float | None:

@@ -14,11 +14,13 @@ MAX_RECORDS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class KernelPaths:
-    """Roots of /proc, /sys and /dev/kmsg; tests give their own."""
+    """Roots of /proc, /sys, kernel log and shared memory; tests give their own."""
 
     proc: Path = Path("/proc")
     sys: Path = Path("/sys")
     kernel: Path = Path("/dev/kmsg")
+    kernel_log: Path = Path("/var/log/kern.log")
+    shm: Path = Path("/dev/shm")  # noqa: S108 - only its free space is read
 
 
 class Counters:
@@ -80,6 +82,6 @@ def read_key_values(path: Path) -> dict[str, int]:
     return found
 
 
-def rate(grown: int, seconds: float, digits: int = 0) -> float:
+def rate(grown: int, seconds: float) -> float:
     """Growth per second."""
-    return round(grown / seconds, digits) if seconds > 0 else 0.0
+    return round(grown / seconds, 0) if seconds > 0 else 0.0

@@ -17,7 +17,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from unhang.watch.job.job_ranks import JobRank
-from unhang.watch.machine.counters import kernel_records
+from unhang.watch.machine.control_groups import groups_of, memory_limit
+from unhang.watch.machine.counters import KernelPaths, kernel_records, read_key_values
 
 TOGETHER_S = 3.0
 """A process that ended so shortly before or after the counter grew was the one."""
@@ -27,18 +28,6 @@ _HARDWARE_PATTERN = r"NVRM|SXid|fallen off the bus|mlx5|PCIe Bus Error|NETDEV_|b
 _LINES_WHILE_ALIVE = re.compile(_HARDWARE_PATTERN, re.IGNORECASE)
 _LINES_AFTER_DEATH = re.compile(rf"oom|Out of memory|Killed process|segfault|{_HARDWARE_PATTERN}", re.IGNORECASE)
 """Where a rank was killed, also what the kernel killed; that of other jobs says nothing about ranks that live."""
-_COUNTER = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryPaths:
-    """Roots of /proc, control groups, kernel log and shared memory; tests give their own."""
-
-    proc: Path = Path("/proc")
-    groups: Path = Path("/sys/fs/cgroup")
-    kernel: Path = Path("/dev/kmsg")
-    kernel_log: Path = Path("/var/log/kern.log")
-    shm: Path = Path("/dev/shm")  # noqa: S108 - only its free space is read
 
 
 @dataclass(slots=True)
@@ -57,8 +46,8 @@ class OomCounter:
 class MemoryWatch:
     """Follows the counters of the ranks' memory groups from the moment each rank is first seen."""
 
-    def __init__(self, places: MemoryPaths | None = None) -> None:
-        self._places = places or MemoryPaths()
+    def __init__(self, places: KernelPaths | None = None) -> None:
+        self._places = places or KernelPaths()
         self._counters: dict[Path, OomCounter] = {}
         self._known: set[int] = set()
         self._log_size = _size(self._places.kernel_log)
@@ -108,7 +97,7 @@ class MemoryWatch:
             if counter.grew_s is None:
                 continue
             grown = f"oom_kill of memory group {counter.name} went from {counter.first} to {counter.now}"
-            limit = _limit(counter.file)
+            limit = memory_limit(counter.file.parent)
             grown += f" (limit {limit >> 20} MiB)" if limit is not None else ""
             victims = [
                 m.pid
@@ -148,45 +137,18 @@ class MemoryWatch:
                     yield line
 
 
-def counter_of(pid: int, places: MemoryPaths) -> tuple[str, Path] | None:
+def counter_of(pid: int, places: KernelPaths) -> tuple[str, Path] | None:
     """(name, file) of the counter of a process's memory group, the nearest one above it that can be read."""
-    with suppress(OSError):
-        for line in sorted((places.proc / str(pid) / "cgroup").read_text().splitlines(), reverse=True):
-            _, _, rest = line.partition(":")
-            controllers, _, path = rest.partition(":")
-            if controllers == "" and (found := _nearest(places.groups, path, "memory.events")) is not None:
-                return path, found
-            if "memory" in controllers.split(","):
-                found = _nearest(places.groups / "memory", path, "memory.oom_control")
-                if found is not None:
-                    return path, found
+    for path, folder in groups_of(pid, places):
+        for name in ("memory.events", "memory.oom_control"):
+            if _count(folder / name) is not None:
+                return path, folder / name
     whole = places.proc / "vmstat"
     return ("of this machine", whole) if _count(whole) is not None else None
 
 
-def _nearest(root: Path, path: str, name: str) -> Path | None:
-    folder = root / path.lstrip("/")
-    for above in (folder, *folder.parents):
-        if not above.is_relative_to(root):
-            return None
-        if _count(above / name) is not None:
-            return above / name
-    return None
-
-
 def _count(file: Path) -> int | None:
-    with suppress(OSError):
-        found = _COUNTER.search(file.read_text())
-        return int(found[1]) if found is not None else None
-    return None
-
-
-def _limit(counter: Path) -> int | None:
-    for name in ("memory.max", "memory.limit_in_bytes"):
-        with suppress(OSError, ValueError):
-            limit = int((counter.parent / name).read_text())
-            return limit if limit < 1 << 60 else None
-    return None
+    return read_key_values(file).get("oom_kill")
 
 
 def _ring(path: Path) -> list[str]:

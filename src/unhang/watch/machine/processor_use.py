@@ -150,9 +150,9 @@ def _tree(seen: Mapping[int, ProcessTimes], roots: set[int]) -> set[int]:
     return inside
 
 
-def belongs_to_job(pid: int, records: Path, *, proc: Path = Path("/proc")) -> bool:
+def belongs_to_job(pid: int, records: Path) -> bool:
     """A process that lost its parent still belongs to the job whose records its environment names."""
-    return (read_environment(pid, proc=proc) or {}).get("UNHANG_RUN") == str(records)
+    return (read_environment(pid) or {}).get("UNHANG_RUN") == str(records)
 
 
 _TOTAL = re.compile(r"^(some|full) .*\btotal=(\d+)", re.MULTILINE)

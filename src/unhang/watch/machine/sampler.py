@@ -87,7 +87,7 @@ class MachineSampler:
         self._network, self._pressure, self._groups = Network(here), Pressure(here), ControlGroups(here)
         self._processes = ProcessorUse(here, {plan.job_pid, plan.front_pid, os.getppid(), os.getpid()} - {0})
         self._xids = Xids(here)
-        self._lines = NcclStartupLogs(records, folder)
+        self.nccl_lines = NcclStartupLogs(records, folder)
         self._at = 0.0
         self._used_s = _used_s()
 
@@ -110,12 +110,8 @@ class MachineSampler:
         used_s, self._used_s = _used_s() - self._used_s, _used_s()
         row["cost_s"] = round(used_s, 4)
         self._file.add(row)
-        self._lines.keep()
+        self.nccl_lines.keep()
         return row
-
-    def leave(self) -> None:
-        """The run is over: what NCCL said since the last sample is kept, and nobody waits for a last one."""
-        self._lines.keep()
 
     def _views(self) -> Mapping[int, RecordView]:
         """Of each rank the newest process that lives, by rank."""
@@ -197,7 +193,7 @@ def main() -> int:
                 break
             sampler.sample(whole_look=told is not None)
             pause_s = EVERY_S
-        sampler.leave()
+        sampler.nccl_lines.keep()
     except Exception:  # noqa: BLE001 - the process edge
         traceback.print_exc()
     sys.stderr.flush()

@@ -102,14 +102,13 @@ class ClusterView:
         states: Mapping[int, RankState],
         *,
         deaths: int,
-        over: int = 0,
         pace: NodePace | None = None,
         calls: Sequence[CallDigest] = (),
     ) -> None:
-        """Read the transport's state and send our digest. ``over``: the command has ended, 1 well, 2 not."""
+        """Read the transport's state and send our digest."""
         if deaths > self._deaths:
             self._columns_until = time.monotonic() + COLUMNS_FOR_S  # the leader should hear of it at once
-        self._ranks, self._deaths, self._over = NodeRanks(samples, states), deaths, over
+        self._ranks, self._deaths = NodeRanks(samples, states), deaths
         self._pace, self._calls = pace, calls
         if self._states.refresh() and self.transport is not None:
             self.roster.take(self.transport)

@@ -14,8 +14,8 @@ from pathlib import Path
 from stat import S_ISREG
 
 from unhang.knowledge.activities import activity_table
-from unhang.watch.process_state.proc_processes import read_process, started_s, stat_fields, text_of
-from unhang.watch.process_state.sockets import PROC, connections_by_inode
+from unhang.watch.process_state.proc_processes import PROC, read_process, started_s, stat_fields, text_of
+from unhang.watch.process_state.sockets import connections_by_inode
 from unhang.wire.documents.bundle import EndedChild, ExternalWaits, HeldLock
 
 MAX_TOLD = 8
@@ -26,7 +26,7 @@ _MAX_POLLED = 16
 _LOCK_FILES = (".lock", ".lck", ".lockfile")
 
 
-def find_external_waits(pid: int, stack: str = "", *, proc: Path = PROC) -> ExternalWaits:
+def find_external_waits(pid: int, stack: str = "") -> ExternalWaits:
     """What the process waits for outside of the job.
 
     ``stack``: where it stood. Who asks for a lock again and again stands in no line for it: then the lock files that
@@ -34,9 +34,9 @@ def find_external_waits(pid: int, stack: str = "", *, proc: Path = PROC) -> Exte
     """
     asks_again = any(file in stack for file in _lock_libraries())
     return ExternalWaits(
-        tuple(_peers(pid, proc)[:MAX_TOLD]),
-        tuple(islice(_locks(pid, proc, asks_again=asks_again), MAX_TOLD)),
-        tuple(islice(_ended_children(pid, proc), MAX_TOLD)),
+        tuple(_peers(pid)[:MAX_TOLD]),
+        tuple(islice(_locks(pid, asks_again=asks_again), MAX_TOLD)),
+        tuple(islice(_ended_children(pid), MAX_TOLD)),
     )
 
 
@@ -44,31 +44,31 @@ def find_external_waits(pid: int, stack: str = "", *, proc: Path = PROC) -> Exte
 # sockets: that of the call in which the main thread sleeps
 
 
-def _peers(pid: int, proc: Path) -> list[str]:
-    inodes = {_socket(pid, descriptor, proc) for descriptor in _descriptors(pid, proc)} - {""}
-    known = connections_by_inode(pid, proc=proc) if inodes else {}
+def _peers(pid: int) -> list[str]:
+    inodes = {_socket(pid, descriptor) for descriptor in _descriptors(pid)} - {""}
+    known = connections_by_inode(pid) if inodes else {}
     return sorted({f"{one.peer[0]}:{one.peer[1]}" for inode, one in known.items() if inode in inodes and one.peer[1]})
 
 
-def _descriptors(pid: int, proc: Path) -> Iterator[int]:
+def _descriptors(pid: int) -> Iterator[int]:
     """Descriptors of the system call of the main thread: its first argument, or those of the list it polls."""
-    words = text_of(proc / str(pid) / "syscall").split()
+    words = text_of(PROC / str(pid) / "syscall").split()
     if len(words) < 4 or not words[0].isdigit():
         return
     first, second = int(words[1], 16), int(words[2], 16)
     if _STANDARD < first < 1 << 20:
         yield first
     elif 0 < second <= _MAX_POLLED:
-        with suppress(OSError, ValueError, OverflowError), (proc / str(pid) / "mem").open("rb", buffering=0) as memory:
+        with suppress(OSError, ValueError, OverflowError), (PROC / str(pid) / "mem").open("rb", buffering=0) as memory:
             memory.seek(first)
             raw = memory.read(second * _POLLED.size)
             yield from (one for one, _, _ in _POLLED.iter_unpack(raw[: len(raw) // _POLLED.size * _POLLED.size]))
 
 
-def _socket(pid: int, descriptor: int, proc: Path) -> str:
+def _socket(pid: int, descriptor: int) -> str:
     target = ""
     with suppress(OSError):
-        target = str((proc / str(pid) / "fd" / str(descriptor)).readlink())
+        target = str((PROC / str(pid) / "fd" / str(descriptor)).readlink())
     return target[8:-1] if target.startswith("socket:[") and descriptor > _STANDARD else ""
 
 
@@ -80,11 +80,11 @@ def _lock_libraries() -> tuple[str, ...]:
     return tuple(file for row in activity_table().rows if row.what == "file-lock" for file in row.files)
 
 
-def _locks(pid: int, proc: Path, *, asks_again: bool) -> Iterator[HeldLock]:
+def _locks(pid: int, *, asks_again: bool) -> Iterator[HeldLock]:
     """The lock that the kernel lets the process wait for; else those of others to write a file that it has open itself,
     and lock files that others hold."""
     held: list[tuple[str, int, str, bool]] = []
-    for line in text_of(proc / "locks").splitlines():
+    for line in text_of(PROC / "locks").splitlines():
         words = line.replace("-> ", "").split()
         if len(words) < 6 or not words[4].isdigit():
             continue
@@ -92,33 +92,33 @@ def _locks(pid: int, proc: Path, *, asks_again: bool) -> Iterator[HeldLock]:
         if "->" not in line:
             held.append((number, holder, inode, words[3] == "WRITE"))
         elif holder == pid:
-            yield from (_held(one[1], one[2], proc) for one in held if one[0] == number)
+            yield from (_held(one[1], one[2]) for one in held if one[0] == number)
             return
-    opened = set(_inodes(pid, proc)) if held else set()
+    opened = set(_inodes(pid)) if held else set()
     to_write = {(holder, inode) for _, holder, inode, writes in held if writes and inode in opened}
     for holder, inode in dict.fromkeys((holder, inode) for _, holder, inode, _ in held):
         if holder in (pid, os.getpid()) or not (asks_again or (holder, inode) in to_write):
             continue
-        told = _held(holder, inode, proc)
+        told = _held(holder, inode)
         if (holder, inode) in to_write or told.path.endswith(_LOCK_FILES):
             yield told
 
 
-def _inodes(pid: int, proc: Path) -> Iterator[str]:
+def _inodes(pid: int) -> Iterator[str]:
     """Of the files that it has open, but for the job's input and output."""
-    for descriptor in _folders(proc / str(pid) / "fd"):
+    for descriptor in _folders(PROC / str(pid) / "fd"):
         with suppress(OSError):
             told = descriptor.stat()
             if int(descriptor.name) > _STANDARD and S_ISREG(told.st_mode):
                 yield str(told.st_ino)
 
 
-def _held(holder: int, inode: str, proc: Path) -> HeldLock:
-    process = read_process(holder, proc=proc)
-    path = _path_of(holder, inode, proc)
+def _held(holder: int, inode: str) -> HeldLock:
+    process = read_process(holder)
+    path = _path_of(holder, inode)
     if process is None:
         return HeldLock(path, holder)
-    return HeldLock(path, holder, _program(process.command), started_s(process, proc=proc))
+    return HeldLock(path, holder, _program(process.command), started_s(process))
 
 
 def _program(command: tuple[str, ...]) -> str:
@@ -127,9 +127,9 @@ def _program(command: tuple[str, ...]) -> str:
     return " ".join(word.rpartition("/")[2] for word in (*command[:1], *script))[:200]
 
 
-def _path_of(pid: int, inode: str, proc: Path) -> str:
+def _path_of(pid: int, inode: str) -> str:
     with suppress(OSError):
-        for descriptor in (proc / str(pid) / "fd").iterdir():
+        for descriptor in (PROC / str(pid) / "fd").iterdir():
             with suppress(OSError):
                 if str(descriptor.stat().st_ino) == inode:
                     return str(descriptor.readlink())
@@ -140,11 +140,11 @@ def _path_of(pid: int, inode: str, proc: Path) -> str:
 # children
 
 
-def _ended_children(pid: int, proc: Path) -> Iterator[EndedChild]:
+def _ended_children(pid: int) -> Iterator[EndedChild]:
     """Children that have ended and that the process has not asked for; with the wait status where we may see it."""
-    for task in _folders(proc / str(pid) / "task"):
+    for task in _folders(PROC / str(pid) / "task"):
         for child in text_of(task / "children").split():
-            fields = stat_fields(child, proc=proc)
+            fields = stat_fields(child)
             if fields[:1] == ["Z"] and len(fields) > 49:
                 status = int(fields[49])
                 yield EndedChild(int(child), status & 0x7F, status >> 8)

@@ -53,9 +53,9 @@ class ProcessTable:
     processes: dict[int, Process] = field(default_factory=dict)
 
     @classmethod
-    def snapshot(cls, *, proc: Path = PROC) -> ProcessTable:
+    def snapshot(cls) -> ProcessTable:
         """Every process, read once."""
-        found = (read_process(int(path.name), proc=proc) for path in proc.iterdir() if path.name.isdigit())
+        found = (read_process(int(path.name)) for path in PROC.iterdir() if path.name.isdigit())
         return cls({process.pid: process for process in found if process is not None})
 
     def ancestors(self, pid: int) -> Iterator[Process]:
@@ -105,47 +105,47 @@ def state_of(pid: int | str, *, proc: Path = PROC) -> str:
     return next(iter(stat_fields(pid, proc=proc)), "")
 
 
-def lives(pid: int, *, proc: Path = PROC) -> bool:
+def lives(pid: int) -> bool:
     """It is there, and has not ended."""
-    return state_of(pid, proc=proc) not in ("", "Z", "X")
+    return state_of(pid) not in ("", "Z", "X")
 
 
-def children_of(pid: int, *, proc: Path = PROC) -> tuple[int, ...]:
+def children_of(pid: int) -> tuple[int, ...]:
     """Live direct children of every thread of ``pid``."""
     found: list[int] = []
     with suppress(OSError):
-        for task in (proc / str(pid) / "task").iterdir():
+        for task in (PROC / str(pid) / "task").iterdir():
             found += [int(word) for word in text_of(task / "children").split() if word.isdigit()]
     return tuple(sorted(found))
 
 
-def read_process(pid: int, *, proc: Path = PROC) -> Process | None:
+def read_process(pid: int) -> Process | None:
     """One process, or None when it is gone or a zombie."""
-    folder = proc / str(pid)
+    folder = PROC / str(pid)
     try:
         words = (folder / "cmdline").read_bytes().split(b"\0")
         uid = folder.stat().st_uid
         status = (folder / "status").read_text(errors="replace")
     except OSError:
         return None
-    fields = stat_fields(pid, proc=proc)
+    fields = stat_fields(pid)
     if not fields or fields[0] in "ZX":
         return None
     for line in status.splitlines():
         if line.startswith("Uid:"):  # the folder belongs to root where a process may not be dumped
             uid = int(line.split()[1])
     command = tuple(word.decode(errors="replace") for word in words if word)
-    environment = read_environment(pid, proc=proc)
+    environment = read_environment(pid)
     program = ""
     with suppress(OSError):
         program = str((folder / "exe").readlink()).removesuffix(" (deleted)")
     return Process(pid, int(fields[1]), fields[0], int(fields[19]), uid, command, environment, program)
 
 
-def read_environment(pid: int, *, proc: Path = PROC) -> Mapping[str, str] | None:
+def read_environment(pid: int) -> Mapping[str, str] | None:
     """The environment the process was started with; None where we may not read it."""
     try:
-        with (proc / str(pid) / "environ").open("rb") as file:
+        with (PROC / str(pid) / "environ").open("rb") as file:
             raw = file.read(ENVIRONMENT_BYTES)
     except OSError:
         return None
@@ -153,44 +153,44 @@ def read_environment(pid: int, *, proc: Path = PROC) -> Mapping[str, str] | None
     return {name.decode(errors="replace"): value.decode(errors="replace") for name, value in pairs}
 
 
-def pid_in_namespace(pid: int, *, proc: Path = PROC) -> int | None:
+def pid_in_namespace(pid: int) -> int | None:
     """The number the process has in its own namespace, where that is not ours."""
-    for line in text_of(proc / str(pid) / "status").splitlines():
+    for line in text_of(PROC / str(pid) / "status").splitlines():
         if line.startswith("NSpid:"):
             numbers = line.split()[1:]
             return int(numbers[-1]) if len(numbers) > 1 else None
     return None
 
 
-def has_ended(pid: int, *, proc: Path = PROC) -> bool:
+def has_ended(pid: int) -> bool:
     """It is a zombie: over, and not yet reaped."""
-    return state_of(pid, proc=proc) in ("Z", "X")
+    return state_of(pid) in ("Z", "X")
 
 
-def has_mapped(pid: int, library: str, *, proc: Path = PROC) -> bool:
+def has_mapped(pid: int, library: str) -> bool:
     """Whether ``library`` (part of a file name) is loaded in the process; False where its maps may not be read."""
-    with suppress(OSError), (proc / str(pid) / "maps").open("rb") as file:
+    with suppress(OSError), (PROC / str(pid) / "maps").open("rb") as file:
         return library.encode() in file.read(MAPS_BYTES)
     return False
 
 
-def has_group_threads(pid: int, *, proc: Path = PROC) -> bool:
+def has_group_threads(pid: int) -> bool:
     """Whether a thread of a process group runs in it. Forked loader workers have none, and anybody may see names."""
-    return any(name.startswith(_GROUP_THREADS) for name in _thread_names(pid, proc))
+    return any(name.startswith(_GROUP_THREADS) for name in _thread_names(pid))
 
 
-def backend_of(pid: int, *, proc: Path = PROC) -> str:
+def backend_of(pid: int) -> str:
     """``nccl`` or ``gloo`` as the names of its threads tell; empty where they do not."""
-    names = _thread_names(pid, proc)
+    names = _thread_names(pid)
     if any(name.startswith(("pt_nccl", "nccl")) for name in names):
         return "nccl"
     return "gloo" if any(name.startswith(("pt_gloo", "gloo")) for name in names) else ""
 
 
-def _thread_names(pid: int, proc: Path) -> set[str]:
+def _thread_names(pid: int) -> set[str]:
     names = set()
     with suppress(OSError):
-        for task in (proc / str(pid) / "task").iterdir():
+        for task in (PROC / str(pid) / "task").iterdir():
             names.add(text_of(task / "comm").split("\n")[0])
     return names
 
@@ -198,30 +198,30 @@ def _thread_names(pid: int, proc: Path) -> set[str]:
 _VERSION = re.compile(r"__version__ = '([\w.+-]{1,60})'")
 
 
-def torch_version_of(pid: int, *, proc: Path = PROC) -> str:
+def torch_version_of(pid: int) -> str:
     """Version of the torch that is loaded in the process; empty where it is unknown."""
     with suppress(OSError):
-        with (proc / str(pid) / "maps").open("rb") as file:
+        with (PROC / str(pid) / "maps").open("rb") as file:
             text = file.read(MAPS_BYTES).decode(errors="replace")
         found = re.search(r"(/\S+/torch)/lib/libtorch\S*\.so", text)
         if found is not None:
-            with path_in_container(pid, f"{found[1]}/version.py", proc=proc).open("rb") as file:
+            with path_in_container(pid, f"{found[1]}/version.py").open("rb") as file:
                 version = _VERSION.search(file.read(4096).decode(errors="replace"))
             return version[1] if version is not None else ""
     return ""
 
 
-def path_in_container(pid: int, path: str | Path, *, proc: Path = PROC) -> Path:
+def path_in_container(pid: int, path: str | Path) -> Path:
     """``path`` as we must open it: through ``/proc/PID/root`` where the process lives in another file system."""
     with suppress(OSError):
-        if (proc / str(pid) / "ns" / "mnt").readlink() != (proc / "self" / "ns" / "mnt").readlink():
-            return proc / str(pid) / "root" / str(path).lstrip("/")
+        if (PROC / str(pid) / "ns" / "mnt").readlink() != (PROC / "self" / "ns" / "mnt").readlink():
+            return PROC / str(pid) / "root" / str(path).lstrip("/")
     return Path(path)
 
 
-def started_s(process: Process, *, proc: Path = PROC) -> float | None:
+def started_s(process: Process) -> float | None:
     """When the process started, seconds since the epoch."""
-    for line in text_of(proc / "stat").splitlines():
+    for line in text_of(PROC / "stat").splitlines():
         if line.startswith("btime "):
             return int(line.split()[1]) + process.started_ticks / os.sysconf("SC_CLK_TCK")
     return None

@@ -14,7 +14,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-PROC = Path("/proc")
+from unhang.watch.process_state.proc_processes import PROC
+
 _ORDER = sys.byteorder
 MAX_BYTES, MAX_PEERS = 16 << 20, 64
 _OPEN, _SYN_SENT, _LISTENS = "01", "02", "0A"
@@ -43,21 +44,21 @@ class Connection(NamedTuple):
         return self.state == _OPEN
 
 
-def unanswered_addresses(pid: int, *, proc: Path = PROC) -> frozenset[tuple[str, int]]:
+def unanswered_addresses(pid: int) -> frozenset[tuple[str, int]]:
     """(address, port) of every TCP connection of ``pid`` that was asked for and not answered yet.
 
     One that is just being made looks the same: ask twice. Empty where the process may not be read.
     """
-    asked = (one.peer for one in connections(pid, proc=proc) if one.state == _SYN_SENT)
+    asked = (one.peer for one in connections(pid) if one.state == _SYN_SENT)
     return frozenset(islice(dict.fromkeys(asked), MAX_PEERS))
 
 
-def listening_ports(pids: Iterable[int], *, proc: Path = PROC) -> dict[int, int]:
+def listening_ports(pids: Iterable[int]) -> dict[int, int]:
     """Ports on which the given processes listen, and which of them does: ``{port: pid}``. We speak only to servers that
     belong to the job."""
     found: dict[int, int] = {}
     for pid in pids:
-        for one in connections(pid, proc=proc):
+        for one in connections(pid):
             if one.state == _LISTENS:
                 found.setdefault(one.own[1], pid)
     return found

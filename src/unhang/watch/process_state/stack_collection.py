@@ -20,11 +20,10 @@ from typing import Any
 from unhang.evidence.items import Frame, StackDump, ThreadStack
 from unhang.evidence.stacks.torn_stacks import is_torn
 from unhang.facts.stacks.activity import activity_of
-from unhang.watch.process_state.proc_processes import stat_fields, state_of, text_of
+from unhang.watch.process_state.proc_processes import PROC, stat_fields, state_of, text_of
 from unhang.watch.process_state.py_spy import HOPELESS, TOO_LONG, PySpyDump, dump_nonblocking, run_py_spy
 from unhang.watch.process_state.sockets import unanswered_addresses
 
-PROC = Path("/proc")
 PY_SPY_LIMIT_S = 2.0
 NONBLOCKING_LIMIT_S = 5.0
 """A second try with ``--nonblocking`` on a crowded machine: it stops nobody."""
@@ -159,9 +158,10 @@ def _thread_states(pid: int) -> Iterator[str]:
             yield state_of(task.name, proc=task.parent)
 
 
-def sample_kernel(pid: int, *, proc: Path = PROC) -> KernelSample:
+def sample_kernel(pid: int) -> KernelSample:
     """The main thread's state, and where in the kernel it waits, as far as we may know."""
-    task = proc / str(pid) / "task" / str(pid)
+    folder = PROC / str(pid)
+    task = folder / "task" / str(pid)
     stat = stat_fields(pid, proc=task.parent)
     if len(stat) < 13:
         return KernelSample()
@@ -172,9 +172,9 @@ def sample_kernel(pid: int, *, proc: Path = PROC) -> KernelSample:
         system_call=text_of(task / "syscall").strip()[:200],
         cpu_ticks=int(stat[11]) + int(stat[12]),
         switches=_switches(text_of(task / "status")),
-        process_ticks=_ticks(stat_fields(pid, proc=proc)),
-        file_bytes=_file_bytes(text_of(proc / str(pid) / "io")),
-        work_wakes=_work_wakes(proc / str(pid) / "task"),
+        process_ticks=_ticks(stat_fields(pid)),
+        file_bytes=_file_bytes(text_of(folder / "io")),
+        work_wakes=_work_wakes(folder / "task"),
     )
 
 
