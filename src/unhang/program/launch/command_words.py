@@ -104,6 +104,15 @@ def read_options(row: CommandWrapper | LauncherCommand, words: Sequence[str]) ->
     return found, rest
 
 
+def launcher_options(launcher: str, command: Sequence[str]) -> dict[str, str] | None:
+    """Options between the launcher's word, wherever it stands, and the program; None where ``command`` has none."""
+    for at, word in enumerate(command):
+        row, behind = launcher_words(["python", *command[at:]] if word == "-m" else command[at:])
+        if row is not None and row.launcher == launcher:
+            return named_options(read_options(row, behind)[0])
+    return None
+
+
 def unwrap(row: CommandWrapper, words: Sequence[str]) -> tuple[Options, list[str]]:
     """The options of the wrapper that ``words`` begin with, and its own further words and the command behind them."""
     _, *rest = words

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from unhang.program.launch.command_words import launcher_options
 from unhang.watch.process_state.proc_processes import PROC, ProcessTable, path_in_container
 from unhang.watch.process_state.rank_processes import LiveRank
 from unhang.watch.sampling.kept_logs import copy_tail
@@ -39,7 +40,9 @@ def log_name(rank: LiveRank, stream: str) -> str:
 def _launcher_files(machine: ProcessTable, launcher: int, attempts: set[int]) -> Iterator[tuple[str, Path]]:
     """Logs under ``--log-dir``; only of the newest run in that folder."""
     process = machine.processes.get(launcher)
-    named = _option(process.command if process is not None else (), ("--log-dir", "--log_dir"))
+    command = process.command if process is not None else ()
+    options = launcher_options("torchrun", command) or launcher_options("accelerate", command) or {}
+    named = options.get("log_dir", "")
     if not named:
         return
     inside = PROC / str(launcher) / "cwd" / named
@@ -49,14 +52,6 @@ def _launcher_files(machine: ProcessTable, launcher: int, attempts: set[int]) ->
             runs = sorted(root.glob(f"*/attempt_{attempt}"), key=lambda path: path.stat().st_mtime)
             for path in sorted(runs[-1].glob("*/std*.log"))[:4096] if runs else ():
                 yield "/".join(path.parts[-3:]), path
-
-
-def _option(command: Sequence[str], names: tuple[str, ...]) -> str:
-    for at, word in enumerate(command):
-        name, equals, value = word.partition("=")
-        if name in names:
-            return value if equals else next(iter(command[at + 1 : at + 2]), "")
-    return ""
 
 
 def _keep(source: Path, target: Path, kept: set[tuple[int, int]]) -> None:

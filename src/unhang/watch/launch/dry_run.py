@@ -27,7 +27,7 @@ from unhang.program.launch.command_words import parse_command
 from unhang.program.launch.job_environment import find_task
 from unhang.sentences import Text, say
 from unhang.watch.job import job_processes
-from unhang.watch.launch.job_environment import RECORDS_VARIABLE, RUN_FOLDER_VARIABLE, STARTUP_FOLDER
+from unhang.watch.launch.job_environment import RECORDS_VARIABLE, RUN_FOLDER_VARIABLE, with_startup_hook
 
 LIMIT_S = 300.0
 TICK_S = 0.1
@@ -67,9 +67,7 @@ def dry_run_environment(command: Sequence[str], base: dict[str, str], folder: Pa
         base.pop(name, None)
     if find_task(base) is not None and parse_command(command).launcher not in _START_RANKS:
         base[PEERS] = "1"  # the launcher started us, one a rank
-    own = base.get("PYTHONPATH")
-    path = f"{STARTUP_FOLDER}{os.pathsep}{own}" if own else str(STARTUP_FOLDER)
-    return {**base, "PYTHONPATH": path, FOLDER: str(folder), STEPS: str(steps)}
+    return {**with_startup_hook(base), FOLDER: str(folder), STEPS: str(steps)}
 
 
 def start_job(command: Sequence[str], output: Any, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:

@@ -19,9 +19,10 @@ STARTUP_FOLDER = Path(unhang.__file__).parent / "inprocess" / "startup"
 
 def environment_of_job(base: Mapping[str, str], records: Path, run_folder: Path) -> dict[str, str]:
     """``base`` with what our start-up hook needs."""
-    environment = dict(base)
-    environment[RECORDS_VARIABLE] = str(records)
-    environment[RUN_FOLDER_VARIABLE] = str(run_folder)
-    own = environment.get("PYTHONPATH")
-    environment["PYTHONPATH"] = f"{STARTUP_FOLDER}{os.pathsep}{own}" if own else str(STARTUP_FOLDER)
-    return environment
+    return {**with_startup_hook(base), RECORDS_VARIABLE: str(records), RUN_FOLDER_VARIABLE: str(run_folder)}
+
+
+def with_startup_hook(base: Mapping[str, str]) -> dict[str, str]:
+    """``base`` with our start-up hook before what Python finds otherwise."""
+    own = base.get("PYTHONPATH")
+    return {**base, "PYTHONPATH": f"{STARTUP_FOLDER}{os.pathsep}{own}" if own else str(STARTUP_FOLDER)}

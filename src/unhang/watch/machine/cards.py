@@ -12,7 +12,6 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from unhang.check.devices.chosen_cards import visible_cards
@@ -30,6 +29,7 @@ from unhang.check.devices.nvidia_smi import (
 from unhang.host.machine import Machine
 from unhang.knowledge.hardware.xid import find_xid
 from unhang.watch.machine.counters import Counters, KernelPaths, kernel_records, rate
+from unhang.watch.process_state.proc_processes import read_environment
 
 LIMIT_S = 8.0
 RARELY = 6
@@ -215,21 +215,18 @@ def _nvlink(text: str) -> dict[int, tuple[int, int]]:
     return found
 
 
-_NAMES = (b"CUDA_VISIBLE_DEVICES", b"CUDA_DEVICE_ORDER")
-MAX_BYTES = 4 << 20
 SliceOwner = Callable[[str], str | None]
 """UUID of a slice in, UUID of its card out."""
 
 
-def device_choice(environment: Path) -> DeviceSelection | None:
-    """What ``/proc/PID/environ`` says of cards; None where it may not be read."""
-    with suppress(OSError), environment.open("rb") as file:
-        parts = (part.partition(b"=") for part in file.read(MAX_BYTES).split(b"\0"))
-        told = {name: value.decode("utf-8", "replace") for name, _, value in parts if name in _NAMES}
-        words = told.get(_NAMES[0])
-        of_words = None if words is None else tuple(word.strip() for word in words.split(","))
-        return DeviceSelection(of_words, told.get(_NAMES[1], "FASTEST_FIRST"))
-    return None
+def device_choice(pid: int) -> DeviceSelection | None:
+    """What the environment of a process says of cards; None where it may not be read."""
+    told = read_environment(pid)
+    if told is None:
+        return None
+    words = told.get("CUDA_VISIBLE_DEVICES")
+    of_words = None if words is None else tuple(word.strip() for word in words.split(","))
+    return DeviceSelection(of_words, told.get("CUDA_DEVICE_ORDER", "FASTEST_FIRST"))
 
 
 def card_of_rank(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from unhang.watch.machine.counters import Counters, KernelPaths, read_small_file
-from unhang.watch.process_state.proc_processes import read_environment
+from unhang.watch.process_state.proc_processes import read_environment, stat_fields
 
 MUCH_CPUS = 0.25
 """So many processors in use are worth a line."""
@@ -31,7 +31,6 @@ class ProcessTimes:
 
     pid: int
     parent: int
-    name: str
     ticks: int
     reaped: int
     started: int
@@ -84,14 +83,13 @@ class ProcessorUse:
         return [process for process in found if process is not None]
 
     def _one(self, pid: int) -> ProcessTimes | None:
-        head, _, rest = read_small_file(self._places.proc / str(pid) / "stat").rpartition(")")
-        fields = rest.split()
+        fields = stat_fields(pid, proc=self._places.proc)
         if len(fields) < 20:
             return None
         numbers = [int(fields[at]) for at in (1, 11, 12, 13, 14, 19)]
         parent, user, system, of_children, in_children, started = numbers
-        name, ticks, reaped = head.partition("(")[2], user + system, of_children + in_children
-        return ProcessTimes(pid, parent, name, ticks, reaped, started, fields[0] == "D")
+        ticks, reaped = user + system, of_children + in_children
+        return ProcessTimes(pid, parent, ticks, reaped, started, fields[0] == "D")
 
     def _used(self, process: ProcessTimes, seconds: float) -> float | None:
         grown = self._counters.since(f"{process.pid} {process.started}", (process.ticks,))
@@ -129,10 +127,6 @@ class ProcessorUse:
             name = read_small_file(self._places.proc / str(pid) / "comm").strip()
             return {"user": "same", "name": name[:32]} if name.isprintable() else {"user": "same"}
         return {"user": "unknown"}
-
-    def exists(self, pid: int) -> bool:
-        """Whether we can see it."""
-        return (self._places.proc / str(pid)).exists()
 
 
 def _tree(seen: Mapping[int, ProcessTimes], roots: set[int]) -> set[int]:

@@ -164,7 +164,7 @@ class MachineSampler:
             view = views[one["rank"]]
             if "nccl" not in view.backend:
                 continue
-            choice = device_choice(self._places.proc / str(one["pid"]) / "environ")
+            choice = device_choice(one["pid"])
             uuid = card_of_rank(row["cards"], choice, view.identity.local_rank, self._cards.owner_of_slice)
             if uuid is not None:
                 one["cards"] = [uuid]

@@ -9,6 +9,7 @@ import msgspec
 
 from unhang.watch.nodes.node_roster import NodeRoster, RemoteNode
 from unhang.watch.nodes.rank_digest import ACTIVITIES, DigestColumns
+from unhang.watch.reporting.live_snapshot import age_s
 from unhang.wire.documents.live_state import MAX_GROUPS, STATES, GroupColumns, LiveState, RankColumns
 
 _STATE_OF = [STATES.index(doing.value) for doing in ACTIVITIES]
@@ -56,9 +57,9 @@ def _add(
         "place": [at + place if at >= 0 else -1 for at in columns.place],
         "step": columns.step,
         "step_s": [round(ms / 1000, 4) if ms > 0 else -1.0 for ms in columns.step_ms],
-        "still_s": [_age(at_ns, ours_ns) for at_ns in columns.still_ns],
-        "waits_s": [_age(at_ns, ours_ns) for at_ns in columns.waits_ns],
-        "beat_s": [_age(at_ns, ours_ns) for at_ns in columns.beat_ns],
+        "still_s": [age_s(at_ns, ours_ns) for at_ns in columns.still_ns],
+        "waits_s": [age_s(at_ns, ours_ns) for at_ns in columns.waits_ns],
+        "beat_s": [age_s(at_ns, ours_ns) for at_ns in columns.beat_ns],
     }
     for name, column in more.items():
         ranks[name] += column
@@ -70,7 +71,3 @@ def _add_groups(groups: dict[str, GroupColumns], columns: DigestColumns) -> None
         known.rank.extend(part.rank)
         known.enqueued.extend(part.enqueued)
         known.completed.extend(part.completed)
-
-
-def _age(since_ns: int, now_ns: int) -> float:
-    return round(max(0, now_ns - since_ns) / 1e9, 1) if since_ns > 0 else -1.0

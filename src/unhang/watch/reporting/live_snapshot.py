@@ -130,9 +130,9 @@ class SnapshotBuilder:
                     self._places.number(f"{view.user.file}:{view.user.line}" if view.user.file else ""),
                     view.steps if view.step_source != "none" else -1,
                     round(view.step_mean_ns / 1e9, 4) if view.step_mean_ns > 0 else -1.0,
-                    _age(view.since_ns, now_ns),
-                    _age(since if waits and since is not None else -1, now_ns),
-                    _age(view.beat_ns, now_ns),
+                    age_s(view.since_ns, now_ns),
+                    age_s(since if waits and since is not None else -1, now_ns),
+                    age_s(view.beat_ns, now_ns),
                 )
             )
         return RankColumns(*([list(column) for column in zip(*columns, strict=True)] if columns else [[]] * 11))
@@ -151,7 +151,8 @@ class SnapshotBuilder:
         return largest[:MAX_GROUPS]
 
 
-def _age(since_ns: int, now_ns: int) -> float:
+def age_s(since_ns: int, now_ns: int) -> float:
+    """For a column; -1 where there is nothing to tell."""
     return round(max(0, now_ns - since_ns) / 1e9, 1) if since_ns > 0 else -1.0
 
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from unhang.program.launch.command_words import launcher_words, named_options, read_options
+from unhang.program.launch.command_words import launcher_options
 from unhang.watch.job.sibling_tasks import tasks_per_node
 from unhang.watch.job.unwatched_nodes import read_host_file
 from unhang.wire.documents.other_nodes import MAX_NODES
@@ -61,7 +61,7 @@ def node_name(environment: Mapping[str, str]) -> str:
 
 
 def _torchrun(environment: Mapping[str, str], command: Sequence[str]) -> JobNodes | None:
-    words = _options_of("torchrun", command)
+    words = launcher_options("torchrun", command)
     if words is None:
         return None
 
@@ -83,7 +83,7 @@ def _torchrun(environment: Mapping[str, str], command: Sequence[str]) -> JobNode
 
 
 def _accelerate(command: Sequence[str]) -> JobNodes | None:
-    words = _options_of("accelerate", command)
+    words = launcher_options("accelerate", command)
     count = _count(words.get("num_machines", "")) if words is not None else None
     if words is None or count is None:
         return None
@@ -93,7 +93,7 @@ def _accelerate(command: Sequence[str]) -> JobNodes | None:
 
 def _deepspeed(command: Sequence[str]) -> JobNodes | None:
     """Only a start on every node (``--no_ssh``): otherwise it starts all nodes itself, without us."""
-    words = _options_of("deepspeed", command)
+    words = launcher_options("deepspeed", command)
     address = words.get("master_addr", "") if words is not None else ""
     if words is None or "no_ssh" not in words or not address:
         return None
@@ -136,15 +136,6 @@ def _mpi(environment: Mapping[str, str]) -> JobNodes | None:
 
 def _of_environment(environment: Mapping[str, str]) -> tuple[str, int]:
     return environment.get("MASTER_ADDR", ""), _count(environment.get("MASTER_PORT", "")) or TORCHRUN_PORT
-
-
-def _options_of(launcher: str, command: Sequence[str]) -> dict[str, str] | None:
-    """Options between the launcher's word and the program; None where ``command`` does not start ``launcher``."""
-    for at, word in enumerate(command):
-        row, behind = launcher_words(["python", *command[at:]] if word == "-m" else command[at:])
-        if row is not None and row.launcher == launcher:
-            return named_options(read_options(row, behind)[0])
-    return None
 
 
 def _address(endpoint: str, port: int) -> tuple[str, int]:
