@@ -31,8 +31,8 @@ from unhang.report.redaction.redact import Redactor
 from unhang.view.web.responses import RunResponses
 from unhang.watch.nodes.leader_messages import (
     LeaderMessage,
+    LeaderVerdict,
     SampleRequest,
-    build_leader_verdict,
     read_leader_message,
     read_leader_verdict,
 )
@@ -257,7 +257,7 @@ def wire_seeds() -> dict[str, bytes]:
         "hello": pack_digest(hello),
         "digest": pack_digest(whole),
         "word": pack_word(LeaderMessage(now, True, SampleRequest(3, now, True, True, [1], 2), 4)),
-        "said": pack_word(build_leader_verdict(1, "h1", "/x", summary, b"{}", abort=False)),
+        "said": pack_word(LeaderVerdict(1, "h1", "/x", summary, b"{}")),
         "news": msgspec.msgpack.encode(
             TransportState(now, True, 0, seat=0, hellos=[ReceivedValue(1, 1, 1, pack_digest(hello))])
         ),

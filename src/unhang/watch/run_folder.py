@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -118,13 +116,6 @@ class RunFolder:
         """Read ``run.json``. Raises OSError or ValueError when it is missing or torn."""
         path = self._plan_copy if self._plan_copy.exists() else self.plan_file
         return msgspec.json.decode(path.read_bytes(), type=RunPlan)
-
-    def read_json(self, name: str) -> dict[str, Any] | None:
-        """A small JSON file of the folder; None when it is not there (yet) or is none."""
-        with suppress(OSError, ValueError):
-            found = json.loads((self.path / name).read_bytes())
-            return found if isinstance(found, dict) else None
-        return None
 
     def say(self, text: str) -> None:
         """Add lines for the terminal; a folder that takes none is not worth an error."""

@@ -8,7 +8,7 @@ from typing import Any
 from unhang.report.language import translate
 from unhang.report.text_serialization import text_to_json
 from unhang.sentences import say
-from unhang.watch.nodes.leader_messages import LeaderVerdict, build_leader_verdict
+from unhang.watch.nodes.leader_messages import LeaderVerdict
 from unhang.watch.nodes.node_announcements import leader_verdict_line
 from unhang.wire.documents.verdict_summary import VerdictLevel, VerdictSummary
 
@@ -33,7 +33,7 @@ def said(**changed: Any) -> LeaderVerdict:
         needs_lines=False,
         sentence_parts=text_to_json(SENTENCE),
     )
-    return build_leader_verdict(1, "h0", "/runs/7", replace(summary, **changed), b"", abort=False)
+    return LeaderVerdict(1, "h0", "/runs/7", replace(summary, **changed))
 
 
 def line(heard: LeaderVerdict, lang: str) -> str:

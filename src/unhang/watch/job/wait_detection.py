@@ -74,11 +74,6 @@ class WaitSnapshot:
     in_init: bool = False
     """All who wait are inside ``init_process_group``."""
 
-    @property
-    def key(self) -> tuple[object, ...]:
-        """Equal while it is the same episode."""
-        return (self.waiters[:1], self.since_ns)
-
 
 @dataclass(slots=True)
 class UsualWaits:

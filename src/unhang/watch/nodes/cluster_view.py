@@ -172,14 +172,8 @@ class ClusterView:
 
     def request_pace(self, number: int, slow: SlowestRank, *, samples: int) -> list[int]:
         """Ask for evidence of a job that moves."""
-        now_ns = time.monotonic_ns()
-        nodes = node_roster.nodes_for_pace(self.roster, slow, now_ns)
-        self._word = structs.replace(
-            self._word, request=SampleRequest(number, -1, nodes=nodes or [-1], samples=samples)
-        )
-        self._wanted = (number, nodes)
-        self._tell(now_ns)
-        return nodes
+        nodes = node_roster.nodes_for_pace(self.roster, slow, time.monotonic_ns())
+        return self._ask(nodes, SampleRequest(number, -1, nodes=nodes or [-1], samples=samples))
 
     def nodes_with_other_calls(self) -> list[int]:
         """Nodes to ask because the ranks of two, perhaps ours, called different things; empty where none did.
@@ -196,10 +190,7 @@ class ClusterView:
 
     def request_calls(self, number: int, nodes: list[int]) -> list[int]:
         """Ask these nodes for dumps with lines."""
-        self._word = structs.replace(self._word, request=SampleRequest(number, -1, with_stacks=True, nodes=nodes))
-        self._wanted = (number, nodes)
-        self._tell(time.monotonic_ns())
-        return nodes
+        return self._ask(nodes, SampleRequest(number, -1, with_stacks=True, nodes=nodes))
 
     def request_evidence(
         self, number: int, snapshot: WaitSnapshot | None, *, with_stacks: bool, live: bool = True
@@ -208,8 +199,11 @@ class ClusterView:
         nodes = node_roster.nodes_for_stall(self.roster, snapshot, time.monotonic_ns())
         since_ns = snapshot.since_ns if snapshot is not None else -1
         few = nodes if len(nodes) < len(self.roster.met()) else []
-        self._word = structs.replace(self._word, request=SampleRequest(number, since_ns, with_stacks, live, few))
-        self._wanted = (number, nodes)
+        return self._ask(nodes, SampleRequest(number, since_ns, with_stacks, live, few))
+
+    def _ask(self, nodes: list[int], request: SampleRequest) -> list[int]:
+        self._word = structs.replace(self._word, request=request)
+        self._wanted = (request.number, nodes)
         self._tell(time.monotonic_ns())
         return nodes
 
@@ -289,10 +283,8 @@ class ClusterView:
         if self.role is not Role.LEADS:
             return
         self._said_number += 1
-        said = leader_messages.build_leader_verdict(
-            self._said_number, self.name, str(self._folder), summary, verdict, abort=abort
-        )
-        said = structs.replace(said, ended=ended)
+        content = verdict if len(verdict) <= leader_messages.MAX_TEXT else b""
+        said = LeaderVerdict(self._said_number, self.name, str(self._folder), summary, content, ended, abort)
         self._said = leader_messages.encode_message(said)
         self._word = structs.replace(self._word, said=self._said_number)
         self._tell(time.monotonic_ns())

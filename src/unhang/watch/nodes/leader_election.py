@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import enum
 
+from unhang.watch.nodes.transport.exchange_opener import MAX_LEADERS
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState, seconds_since
 
 ARRIVES_S = 10.0
@@ -31,20 +32,14 @@ def elect_role(state: TransportState | None, started_ns: int) -> tuple[Role, int
         hopeless = state is not None and state.is_permanent
         return (Role.ALONE if hopeless or seconds_since(since_ns) > ALONE_AFTER_S else Role.UNDECIDED), -1
     words = {heard.node: heard for heard in state.words}
-    for node in range(min(state.seat, _candidates())):
+    for node in range(min(state.seat, MAX_LEADERS)):
         if _there(words.get(node)):
             return Role.FOLLOWS, node
-    if state.seat >= _candidates():
+    if state.seat >= MAX_LEADERS:
         return Role.ALONE if _quiet_s(words, state) > ALONE_AFTER_S else Role.UNDECIDED, -1
     if state.seat == 0 or _quiet_s(words, state) > FIRST_PAUSE_S + PAUSE_S * state.seat:
         return Role.LEADS, state.seat
     return Role.UNDECIDED, -1
-
-
-def _candidates() -> int:
-    from unhang.watch.nodes.transport.exchange_opener import MAX_LEADERS
-
-    return MAX_LEADERS
 
 
 def _there(word: ReceivedValue | None) -> bool:

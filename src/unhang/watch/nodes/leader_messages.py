@@ -8,6 +8,7 @@ from unhang.wire.documents.document import DECODE_ERRORS
 from unhang.wire.documents.verdict_summary import VerdictSummary
 
 MAX_TEXT = 200_000
+"""Bytes of a verdict's file; a longer one does not travel."""
 
 
 class SampleRequest(msgspec.Struct, array_like=True, frozen=True):
@@ -44,13 +45,6 @@ class LeaderVerdict(msgspec.Struct, array_like=True, frozen=True):
     verdict: bytes = b""
     ended: bool = False
     abort: bool = False
-
-
-def build_leader_verdict(
-    number: int, node: str, folder: str, summary: VerdictSummary, verdict: bytes, *, abort: bool
-) -> LeaderVerdict:
-    """Drops the verdict's file where it is longer than :data:`MAX_TEXT` bytes."""
-    return LeaderVerdict(number, node, folder, summary, verdict if len(verdict) <= MAX_TEXT else b"", abort=abort)
 
 
 def encode_message(value: LeaderMessage | LeaderVerdict) -> bytes:

@@ -49,13 +49,13 @@ def waiting_line(
     ``work``: what the rank they wait for marked."""
     seconds = snapshot.waited_s
     if not snapshot.laggards:
-        return _line(_nobody_late(snapshot, members))
+        return line(_nobody_late(snapshot, members))
     late = sorted(snapshot.laggards, key=lambda rank: snapshot.doing[rank] is RankActivity.WAITING)
     first = late[0] if work is None else work.rank
     doing = _activity_text(first, snapshot, members) if work is None else _marked(work)
     if place := _place_of(first, members, last):
         doing = say("{doing}, {place}", doing=doing, place=place)
-    return _line(
+    return line(
         say(
             "{waiters:who} {waiters:has|have} been waiting for {laggards:who} for {seconds:.0f} s: {doing}",
             waiters=sorted(snapshot.waiters),
@@ -119,7 +119,7 @@ def _place_of(rank: int, members: JobRanks, last: VerdictSummary | None) -> str:
 
 def changed_line(before: VerdictSummary, now: VerdictSummary) -> str:
     """What was printed before no longer holds."""
-    return _line(say("the verdict has changed: it was {before}; it is {now}", before=_named(before), now=_named(now)))
+    return line(say("the verdict has changed: it was {before}; it is {now}", before=_named(before), now=_named(now)))
 
 
 def _named(summary: VerdictSummary) -> str:
@@ -131,7 +131,7 @@ def verdict(summary: VerdictSummary, text: str, folder: Path, *, ends: bool = Fa
     """The verdict, set apart from the job's own output. ``ends``: the job is ended because of it."""
     folder_line = say("again: unhang diagnose {folder}", folder=shlex.quote(one_line(str(folder))))
     return f"\n{SEPARATOR}\n{text.strip()}\n\n{_translated(folder_line)}\n{SEPARATOR}\n" + (
-        _line(say("the job goes on; nothing was done to it"))
+        line(say("the job goes on; nothing was done to it"))
         if summary.level == VerdictLevel.SLOW.value and not ends
         else ""
     )
@@ -140,27 +140,27 @@ def verdict(summary: VerdictSummary, text: str, folder: Path, *, ends: bool = Fa
 def countdown(left_s: float, gives_up: str = "") -> str:
     """The end of the job's own limit comes near, or of the guard ``gives_up``."""
     if gives_up:
-        return _line(say("still stalled; {guard} gives up in {seconds:.0f} s", guard=gives_up, seconds=left_s))
-    return _line(say("still stalled; the job's own limit ends it in {seconds:.0f} s", seconds=left_s))
+        return line(say("still stalled; {guard} gives up in {seconds:.0f} s", guard=gives_up, seconds=left_s))
+    return line(say("still stalled; the job's own limit ends it in {seconds:.0f} s", seconds=left_s))
 
 
 def still_holds() -> str:
     """The job has ended, and why is the verdict that was said."""
-    return _line(say("the job has ended; the last verdict says why"))
+    return line(say("the job has ended; the last verdict says why"))
 
 
 def stall_over_line(said: VerdictSummary, waiters: Collection[int] = ()) -> str:
     """A stall that was announced has ended by itself; where nobody was named, the ``waiters`` tell which."""
     if not said.ranks and not waiters:  # of another node's wait nothing else is known
-        return _line(say("the wait is over; the job goes on"))
+        return line(say("the wait is over; the job goes on"))
     if not said.ranks:
-        return _line(say("the wait of {waiters:who} is over; the job goes on", waiters=sorted(waiters)))
-    return _line(say("the wait for {ranks:who} is over; the job goes on", ranks=list(said.ranks)))
+        return line(say("the wait of {waiters:who} is over; the job goes on", waiters=sorted(waiters)))
+    return line(say("the wait for {ranks:who} is over; the job goes on", ranks=list(said.ranks)))
 
 
 def aborting(summary: VerdictSummary) -> str:
     """``--on-hang abort`` begins."""
-    return _line(say("ending the job because of {cause} (--on-hang abort)", cause=summary.cause))
+    return line(say("ending the job because of {cause} (--on-hang abort)", cause=summary.cause))
 
 
 def internal_error_lines(told: Mapping[int, Sequence[str]], members: JobRanks) -> Iterator[str]:
@@ -169,7 +169,7 @@ def internal_error_lines(told: Mapping[int, Sequence[str]], members: JobRanks) -
     for pid, lines in sorted(told.items())[:TROUBLES_SHOWN]:
         who = say("rank {rank}", rank=ranks[pid]) if pid in ranks else say("process {pid}", pid=pid)
         what = lines[0].partition(" ")[2] if lines else ""
-        yield _line(say("less was seen of {who}: {what}", who=who, what=what))
+        yield line(say("less was seen of {who}: {what}", who=who, what=what))
 
 
 def summary_lines(totals: RunTotals, members: JobRanks, folder: Path) -> str:
@@ -188,13 +188,13 @@ def summary_lines(totals: RunTotals, members: JobRanks, folder: Path) -> str:
     if not totals.findings and totals.over:
         over = ", ".join(dict.fromkeys(totals.over))
         past = str(folder / ".unhang" / "past")
-        return told + _line(
+        return told + line(
             say("nothing found that lasted; what ended by itself: {found}; see {folder}", found=over, folder=past)
         )
     if not totals.findings:
-        return told + _line(_nothing_found(totals, folder))
+        return told + line(_nothing_found(totals, folder))
     found = ", ".join(dict.fromkeys(totals.findings))
-    return told + _line(say("found: {found}; see {folder}", found=found, folder=str(folder)))
+    return told + line(say("found: {found}; see {folder}", found=found, folder=str(folder)))
 
 
 def _nothing_found(totals: RunTotals, folder: Path) -> Text:
@@ -224,7 +224,7 @@ def _by_phase(totals: RunTotals) -> str:
     spent = sorted(totals.by_phase.items(), key=lambda item: -item[1][0])[:PHASES_SHOWN]
     each = [say("{label} {seconds:.1f} s ({times}×)", label=label, seconds=s, times=n) for label, (s, n) in spent]
     return (
-        _line(say("marked phases: {phases}", phases=_COMMA.get(_language[0], ", ").join(map(_translated, each))))
+        line(say("marked phases: {phases}", phases=_COMMA.get(_language[0], ", ").join(map(_translated, each))))
         if each
         else ""
     )
@@ -251,11 +251,7 @@ def _nobody(members: JobRanks) -> Iterable[Text]:
 
 
 def line(text: Text) -> str:
-    """Any other sentence."""
-    return _line(text)
-
-
-def _line(text: Text) -> str:
+    """A sentence as one line of the terminal."""
     return f"unhang: {one_line(_translated(text))}\n"
 
 
@@ -264,4 +260,4 @@ def _translated(text: Text) -> str:
 
 
 def _lines(texts: Iterable[Text]) -> str:
-    return "".join(map(_line, texts))
+    return "".join(map(line, texts))
