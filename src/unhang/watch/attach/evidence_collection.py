@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from unhang.check.devices.nvidia_smi import nvidia_smi_command
 from unhang.errors import UsageError
 from unhang.evidence.items import StackDump
 from unhang.host.machine import Machine
+from unhang.program.launch.command_words import launcher_options
 from unhang.watch import private_files
 from unhang.watch.attach.collected_evidence import CollectedEvidence, write_manifest
-from unhang.watch.attach.job_logs import keep_logs
 from unhang.watch.attach.rank_selection import RankSelection
 from unhang.watch.attach.sources import debug_server, recorder_files
 from unhang.watch.attach.sources import nccl_ras as ras
 from unhang.watch.dump_requests import keep_as_earlier_dumps
 from unhang.watch.nodes.transport.node_discovery import node_name
-from unhang.watch.process_state.proc_processes import Process, ProcessTable
+from unhang.watch.process_state.proc_processes import PROC, Process, ProcessTable, path_in_container
 from unhang.watch.process_state.rank_processes import LiveRank
 from unhang.watch.process_state.stack_collection import ProcessSample, has_moved, resample_process, sample_process
 from unhang.watch.run_folder import create_private_folder, free_place
+from unhang.watch.sampling.kept_logs import copy_tail
 
 LIMIT_S = 5.0
 """A card that fell off the bus can hold ``nvidia-smi`` up for minutes."""
@@ -70,7 +73,7 @@ def collect_evidence(
         answer = cards.result().found
     if answer is not None and answer.text:
         private_files.write_text(folder / "logs" / "nvidia-smi.txt", answer.text)
-    keep_logs(machine, chosen.ranks, chosen.launcher, folder)
+    _keep_logs(machine, chosen.ranks, chosen.launcher, folder)
     _write_stacks(taken)
     taken.taken_s = time.time()
     write_manifest(taken, {"source_root": "source", "source_prefix": "/"})
@@ -183,6 +186,57 @@ def _write_stacks(taken: CollectedEvidence) -> None:
             if seen:
                 name = f"rank_{rank.rank}.worker_{worker.pid}.json"
                 private_files.write_text(taken.folder / "stacks" / name, seen[-1].stack or b"")
+
+
+STREAMS = ((1, "stdout"), (2, "stderr"))
+
+
+def _keep_logs(machine: ProcessTable, ranks: Sequence[LiveRank], launcher: int | None, folder: Path) -> None:
+    """Copy the ends of all logs into ``folder/logs``: files behind standard output and error, and the launcher's own
+    folder of logs."""
+    kept: set[tuple[int, int]] = set()
+    if launcher is not None:
+        _keep(PROC / str(launcher) / "fd" / "1", folder / "logs" / "launcher.stdout.log", kept)
+        _keep(PROC / str(launcher) / "fd" / "2", folder / "logs" / "launcher.log", kept)
+    for rank in ranks:
+        for number, stream in STREAMS:
+            _keep(PROC / str(rank.pid) / "fd" / str(number), folder / "logs" / _log_name(rank, stream), kept)
+    if launcher is not None:
+        for name, path in _launcher_files(machine, launcher, {rank.attempt for rank in ranks}):
+            if not (folder / "logs" / name).exists():
+                _keep(path, folder / "logs" / name, kept)
+
+
+def _log_name(rank: LiveRank, stream: str) -> str:
+    """Name in a bundle's ``logs``: torchrun files by attempt and local rank."""
+    local = rank.local_rank if rank.local_rank is not None else rank.rank
+    return f"attempt_{rank.attempt}/{local}/{stream}.log"
+
+
+def _launcher_files(machine: ProcessTable, launcher: int, attempts: set[int]) -> Iterator[tuple[str, Path]]:
+    """Logs under ``--log-dir``; only of the newest run in that folder."""
+    process = machine.processes.get(launcher)
+    command = process.command if process is not None else ()
+    options = launcher_options("torchrun", command) or launcher_options("accelerate", command) or {}
+    named = options.get("log_dir", "")
+    if not named:
+        return
+    inside = PROC / str(launcher) / "cwd" / named
+    root = path_in_container(launcher, named) if named.startswith("/") else inside
+    for attempt in sorted(attempts):
+        with suppress(OSError):
+            runs = sorted(root.glob(f"*/attempt_{attempt}"), key=lambda path: path.stat().st_mtime)
+            for path in sorted(runs[-1].glob("*/std*.log"))[:4096] if runs else ():
+                yield "/".join(path.parts[-3:]), path
+
+
+def _keep(source: Path, target: Path, kept: set[tuple[int, int]]) -> None:
+    """Each file once, however many write to it."""
+    with suppress(OSError):
+        seen = source.stat()
+        if stat.S_ISREG(seen.st_mode) and (seen.st_dev, seen.st_ino) not in kept and seen.st_size:
+            kept.add((seen.st_dev, seen.st_ino))
+            copy_tail(source, target)
 
 
 def create_bundle_folder(named: Path | None, *, several_hosts: bool) -> Path:

@@ -5,23 +5,23 @@ Each command runner writes one small file into the records folder, which is loca
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import msgspec
 
 from unhang.watch import private_files
 from unhang.watch.process_state.proc_processes import lives
+from unhang.wire.documents.document import DECODE_ERRORS
 
 STOP_REQUEST_VALID_S = 120.0
 """A command that ends so long after it was asked to has ended for a reason of its own."""
 
 
-@dataclass(slots=True)
-class Task:
+class Task(msgspec.Struct):
     """One command. ``status``: its wait status once it ended; ``asked``: somebody had asked it to end, at ``asked_s``.
 
     ``job_pid`` is 0 before it was started.
@@ -38,7 +38,7 @@ class Task:
 
     def write(self, records: Path) -> None:
         """Write its file anew. Raises OSError where there is no room."""
-        private_files.write_atomically(records / "tasks" / f"{self.number}.json", json.dumps(asdict(self)).encode())
+        private_files.write_atomically(records / "tasks" / f"{self.number}.json", msgspec.json.encode(self))
 
     @property
     def failed(self) -> bool:
@@ -62,9 +62,8 @@ def read_tasks(records: Path) -> list[Task]:
     """All tasks of the run so far, by number."""
     found = []
     for path in (records / "tasks").glob("[0-9]*.json"):
-        with suppress(OSError, ValueError, TypeError):
-            told = json.loads(path.read_bytes())
-            found.append(Task(**{name: told[name] for name in Task.__slots__ if name in told}))
+        with suppress(OSError, *DECODE_ERRORS):
+            found.append(msgspec.json.decode(path.read_bytes(), type=Task))
     return sorted(found, key=lambda task: task.number)
 
 
