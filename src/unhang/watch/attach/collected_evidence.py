@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import msgspec
 from unhang.watch.attach.rank_selection import RankSelection
 from unhang.watch.attach.sources import nccl_ras as ras
 from unhang.watch.process_state.external_waits import find_external_waits
-from unhang.watch.process_state.proc_processes import Process, backend_of, has_mapped, torch_version_of
+from unhang.watch.process_state.proc_processes import PROC, Process, backend_of, has_mapped, text_of, torch_version_of
 from unhang.watch.process_state.rank_processes import LiveRank
 from unhang.watch.process_state.stack_collection import ProcessSample, is_idle
 from unhang.watch.sampling import bundle_files
@@ -117,9 +116,8 @@ def settings_of(rank: LiveRank) -> dict[str, str]:
 def _limits(pid: int) -> dict[str, str]:
     """Soft limits of the process, as ``/proc/PID/limits`` says them."""
     found = {}
-    with suppress(OSError):
-        for line in Path(f"/proc/{pid}/limits").read_text().splitlines()[1:]:
-            found[line[:26].strip()] = line[26:47].strip()
+    for line in text_of(PROC / str(pid) / "limits").splitlines()[1:]:
+        found[line[:26].strip()] = line[26:47].strip()
     return {name: value for name, value in found.items() if name in _WANTED_LIMITS}
 
 

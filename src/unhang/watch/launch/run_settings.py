@@ -186,10 +186,9 @@ def _versions(installed: Mapping[str, str], rank: int | None) -> dict[str, str]:
             match = _PACKAGES.fullmatch(name)
             if match:
                 found[match[1].lower().replace("_", "-")] = match[2]
-    with suppress(OSError):
-        cuda = _CUDA.search((site / "torch" / "version.py").read_text(errors="replace"))
-        if cuda:
-            found["cuda"] = cuda[1]
+    cuda = _CUDA.search(text_of(site / "torch" / "version.py"))
+    if cuda:
+        found["cuda"] = cuda[1]
     nccl = [version for name, version in found.items() if name.startswith("nvidia-nccl")]
     if nccl:
         found["nccl"] = nccl[0]
@@ -234,16 +233,12 @@ def _program(path: str) -> dict[str, str]:
 
 def _commit(git: Path) -> str:
     """What HEAD points to, read without git."""
-    with suppress(OSError):
-        head = (git / "HEAD").read_text(errors="replace").strip()
-        if not head.startswith("ref: "):
-            return head[:40]
-        name = head[5:]
-        if (git / name).is_file():
-            return (git / name).read_text(errors="replace").strip()[:40]
-        packed = (git / "packed-refs").read_text(errors="replace")
-        return next((line.split()[0] for line in packed.splitlines() if line.endswith(f" {name}")), "")[:40]
-    return ""
+    head = text_of(git / "HEAD").strip()
+    if not head.startswith("ref: "):
+        return head[:40]
+    name = head[5:]
+    packed = (line.split()[0] for line in text_of(git / "packed-refs").splitlines() if line.endswith(f" {name}"))
+    return text_of(git / name).strip()[:40] or next(packed, "")[:40]
 
 
 def _hash(path: Path) -> str:

@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from unhang.watch.process_state.proc_processes import PROC, text_of
+
 _OURS = (signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD)
 CAUGHT = frozenset(number for number in signal.valid_signals() if number not in _OURS)
 """All but those nobody can take; SIGCHLD is about our children."""
@@ -153,8 +155,8 @@ def _pending_of(pid: int | None) -> int | None:
     """The signals that wait for a process, as bits; None when it is gone."""
     if pid is None:
         return None
-    with suppress(OSError, ValueError):
-        for line in Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines():
+    with suppress(ValueError):
+        for line in text_of(PROC / str(pid) / "status").splitlines():
             if line.startswith("State:") and line.split()[1] in "ZX":
                 return None
             if line.startswith("ShdPnd:"):

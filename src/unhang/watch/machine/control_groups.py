@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from unhang.watch.machine.counters import Counters, KernelPaths, read_key_values, read_number, read_small_file
+from unhang.watch.machine.counters import Counters, KernelPaths, read_key_values, read_number
+from unhang.watch.process_state.proc_processes import text_of
 
 MAX_GROUPS = 256
 """Of different groups; a rank has a few above it."""
@@ -69,7 +70,7 @@ def groups_of(pid: int, places: KernelPaths) -> Iterator[tuple[str, Path]]:
     """The groups that limit processors or memory of ``pid``, with those above them: (what the process calls the one it
     is in, folder), the nearest first."""
     root = places.sys / "fs" / "cgroup"
-    for line in read_small_file(places.proc / str(pid) / "cgroup").splitlines():
+    for line in text_of(places.proc / str(pid) / "cgroup").splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         tops = [root / "unified", root] if not controllers else [root / controllers]
@@ -96,7 +97,7 @@ def _first_number(folder: Path, *names: str) -> int | None:
 
 def _limit(folder: Path) -> float | None:
     """In processors; None where there is none."""
-    words = read_small_file(folder / "cpu.max").split()
+    words = text_of(folder / "cpu.max").split()
     if len(words) == 2 and all(word.isdecimal() for word in words):
         return round(int(words[0]) / max(1, int(words[1])), 3)
     quota, period = read_number(folder / "cpu.cfs_quota_us"), read_number(folder / "cpu.cfs_period_us")

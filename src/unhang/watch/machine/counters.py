@@ -1,14 +1,14 @@
-"""Counters of the kernel between two samples, and small files read without an exception."""
+"""Counters of the kernel between two samples, and files that hold numbers."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-MAX_BYTES = 1 << 20
+from unhang.watch.process_state.proc_processes import text_of
+
 MAX_RECORDS = 100_000
 
 
@@ -44,13 +44,6 @@ class Counters:
         self._before = {name: told for name, told in self._before.items() if name in kept}
 
 
-def read_small_file(path: Path) -> str:
-    """The text of a small file of the kernel's; empty where it is not there or may not be read."""
-    with suppress(OSError), path.open("rb") as file:
-        return file.read(MAX_BYTES).decode("utf-8", "replace")
-    return ""
-
-
 def kernel_records(number: int) -> Iterator[str]:
     """Records of ``/dev/kmsg``, which is open under ``number``, from where it stands; a read never waits for new
     ones."""
@@ -68,14 +61,14 @@ def kernel_records(number: int) -> Iterator[str]:
 
 def read_number(path: Path) -> int | None:
     """The number a file holds; None for ``max`` and for no file."""
-    word = read_small_file(path).strip()
+    word = text_of(path).strip()
     return int(word) if word.lstrip("-").isdecimal() else None
 
 
 def read_key_values(path: Path) -> dict[str, int]:
     """``name number`` lines, as cgroup files hold them."""
     found = {}
-    for line in read_small_file(path).splitlines():
+    for line in text_of(path).splitlines():
         name, _, rest = line.partition(" ")
         if rest.strip().isdecimal():
             found[name] = int(rest)

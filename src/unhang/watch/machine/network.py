@@ -8,7 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from unhang.watch.machine.counters import Counters, KernelPaths, rate, read_number, read_small_file
+from unhang.watch.machine.counters import Counters, KernelPaths, rate, read_number
+from unhang.watch.process_state.proc_processes import text_of
 
 MAX_INTERFACES = 32
 _BAD = ("symbol_error", "port_rcv_errors", "port_xmit_discards", "local_link_integrity_errors")
@@ -33,7 +34,7 @@ class Network:
 
     def _interfaces(self, root: Path, seconds: float) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for line in read_small_file(root / "dev").splitlines()[2:]:
+        for line in text_of(root / "dev").splitlines()[2:]:
             name, _, rest = line.partition(":")
             words = rest.split()
             if len(words) < 12 or len(found) >= MAX_INTERFACES:
@@ -52,12 +53,12 @@ class Network:
                 "errors": grown[2],
                 "dropped": grown[3],
                 "link_changes": grown[4],
-                **({"state": state} if (state := read_small_file(here / "operstate").strip()) else {}),
+                **({"state": state} if (state := text_of(here / "operstate").strip()) else {}),
             }
         return found
 
     def _tcp(self, root: Path) -> dict[str, Any]:
-        lines = [line.split()[1:] for line in read_small_file(root / "snmp").splitlines() if line.startswith("Tcp:")]
+        lines = [line.split()[1:] for line in text_of(root / "snmp").splitlines() if line.startswith("Tcp:")]
         if len(lines) != 2:
             return {}
         told = {name: int(word) for name, word in zip(*lines, strict=False) if word.lstrip("-").isdecimal()}
@@ -81,6 +82,6 @@ class Network:
                     "tx_bps": rate(grown[1] * WORD, seconds),
                     "errors": grown[2],
                     "link_changes": grown[3],
-                    "state": read_small_file(port / "state").strip().rpartition(": ")[2],
+                    "state": text_of(port / "state").strip().rpartition(": ")[2],
                 }
         return found

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unhang.watch.machine.counters import Counters, KernelPaths, read_small_file
-from unhang.watch.process_state.proc_processes import read_environment, stat_fields
+from unhang.watch.machine.counters import Counters, KernelPaths
+from unhang.watch.process_state.proc_processes import read_environment, stat_fields, text_of
 
 MUCH_CPUS = 0.25
 """So many processors in use are worth a line."""
@@ -96,7 +96,7 @@ class ProcessorUse:
         return grown[0] / _TICKS / seconds if grown is not None and seconds > 0 else None
 
     def _starved(self, pid: int, seconds: float) -> float | None:
-        words = read_small_file(self._places.proc / str(pid) / "schedstat").split()
+        words = text_of(self._places.proc / str(pid) / "schedstat").split()
         if len(words) < 2 or not words[1].isdecimal():
             return None
         grown = self._counters.since(f"waits {pid}", (int(words[1]),))
@@ -124,7 +124,7 @@ class ProcessorUse:
             uid = os.stat(self._places.proc / str(pid)).st_uid  # noqa: PTH116
             if uid != os.getuid():
                 return {"user": "another", "uid": uid}
-            name = read_small_file(self._places.proc / str(pid) / "comm").strip()
+            name = text_of(self._places.proc / str(pid) / "comm").strip()
             return {"user": "same", "name": name[:32]} if name.isprintable() else {"user": "same"}
         return {"user": "unknown"}
 
@@ -172,7 +172,7 @@ class Pressure:
         return found
 
     def _of(self, kind: str, seconds: float) -> dict[str, float]:
-        totals = dict(_TOTAL.findall(read_small_file(self._places.proc / "pressure" / kind)))
+        totals = dict(_TOTAL.findall(text_of(self._places.proc / "pressure" / kind)))
         if "some" not in totals:
             return {}
         names = [name for name in ("some", "full") if name in totals]
@@ -182,7 +182,7 @@ class Pressure:
         return {name: round(min(1.0, one / 1e6 / seconds), 4) for name, one in zip(names, grown, strict=True)}
 
     def _processors(self) -> dict[str, float]:
-        line = read_small_file(self._places.proc / "stat").partition("\n")[0].split()
+        line = text_of(self._places.proc / "stat").partition("\n")[0].split()
         if len(line) < 9 or line[0] != "cpu":
             return {}
         ticks = [int(word) for word in line[1:9]]  # user nice system idle iowait irq softirq steal

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from unhang.report.printable import one_line
-from unhang.watch.machine.counters import Counters, KernelPaths, rate, read_small_file
+from unhang.watch.machine.counters import Counters, KernelPaths, rate
+from unhang.watch.process_state.proc_processes import text_of
 
 MAX_DEVICES = 16
 LONGEST = 512
@@ -86,7 +87,7 @@ class Storage:
     def _mount(self, number: str, path: str) -> tuple[str, str]:
         """(type, source) of the mount ``path`` lies on."""
         best, found = -1, ("", "")
-        for line in read_small_file(self._places.proc / "self" / "mountinfo").splitlines():
+        for line in text_of(self._places.proc / "self" / "mountinfo").splitlines():
             left, _, right = line.partition(" - ")
             words, of = left.split(), right.split()
             if len(words) < 5 or len(of) < 2 or words[2] != number:
@@ -102,7 +103,7 @@ class Storage:
         for path, number in list(self._numbers.items()):
             uses.setdefault(number, []).append(_printable_path(path))
         found: dict[str, Any] = {}
-        for line in read_small_file(self._places.proc / "diskstats").splitlines():
+        for line in text_of(self._places.proc / "diskstats").splitlines():
             words = line.split()
             if len(words) < 14 or f"{words[0]}:{words[1]}" not in uses:
                 continue

@@ -12,7 +12,6 @@ from pathlib import Path
 
 PROC = Path("/proc")
 ENVIRONMENT_BYTES = 4 << 20
-MAPS_BYTES = 8 << 20
 _PYTHONS = ("python", "pypy")
 _GROUP_THREADS = ("pt_gloo", "gloo_", "pt_nccl", "nccl")
 
@@ -94,9 +93,9 @@ def stat_fields(pid: int | str, *, proc: Path = PROC) -> list[str]:
 
 
 def text_of(path: Path) -> str:
-    """What a file of ``/proc`` holds; empty where it is gone, or may not be read."""
+    """What a small file holds, mostly of ``/proc`` or ``/sys``; empty where it is gone, or may not be read."""
     with suppress(OSError):
-        return path.read_text(errors="replace")
+        return path.read_bytes().decode("utf-8", "replace")
     return ""
 
 
@@ -169,9 +168,7 @@ def has_ended(pid: int) -> bool:
 
 def has_mapped(pid: int, library: str) -> bool:
     """Whether ``library`` (part of a file name) is loaded in the process; False where its maps may not be read."""
-    with suppress(OSError), (PROC / str(pid) / "maps").open("rb") as file:
-        return library.encode() in file.read(MAPS_BYTES)
-    return False
+    return library in text_of(PROC / str(pid) / "maps")
 
 
 def has_group_threads(pid: int) -> bool:
@@ -200,13 +197,10 @@ _VERSION = re.compile(r"__version__ = '([\w.+-]{1,60})'")
 
 def torch_version_of(pid: int) -> str:
     """Version of the torch that is loaded in the process; empty where it is unknown."""
-    with suppress(OSError):
-        with (PROC / str(pid) / "maps").open("rb") as file:
-            text = file.read(MAPS_BYTES).decode(errors="replace")
-        found = re.search(r"(/\S+/torch)/lib/libtorch\S*\.so", text)
-        if found is not None:
-            with path_in_container(pid, f"{found[1]}/version.py").open("rb") as file:
-                version = _VERSION.search(file.read(4096).decode(errors="replace"))
+    found = re.search(r"(/\S+/torch)/lib/libtorch\S*\.so", text_of(PROC / str(pid) / "maps"))
+    if found is not None:
+        with suppress(OSError), path_in_container(pid, f"{found[1]}/version.py").open("rb") as file:
+            version = _VERSION.search(file.read(4096).decode(errors="replace"))
             return version[1] if version is not None else ""
     return ""
 
