@@ -5,14 +5,12 @@ Everything is as without this file where the start is on one machine (``cluster`
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from unhang.sentences import Text
-from unhang.watch import private_files
 from unhang.watch.job.job_ranks import JobRank, JobRanks
 from unhang.watch.job.wait_detection import RankSample, WaitSnapshot
 from unhang.watch.moving_job import StragglerWatch
@@ -96,7 +94,6 @@ class LeaderTasks:
         cluster = self._leading
         if cluster is None or not cluster.roster.met():
             return request
-        _make_empty(cluster.arrival_path)
         asked = cluster.request_evidence(request.number, snapshot, with_stacks=request.with_stacks, live=request.live)
         dying = not request.live or cluster.roster.died_ns() > 0
         limit_s = AT_THE_END_S if dying else AFTER_STACKS_S if request.with_stacks else AFTER_OURS_S
@@ -118,7 +115,6 @@ class LeaderTasks:
             return request
         least = {told.rank: told.waits / 100 for told in paces.values() if told is not None}
         request = replace(request, pace=stragglers.record.pace(least).json())
-        _make_empty(cluster.arrival_path)
         asked = cluster.request_pace(request.number, slow, samples=request.samples)
         return _with_remote_evidence(request, cluster, asked, PACE_SAMPLE_LIMIT_S)
 
@@ -133,7 +129,6 @@ class LeaderTasks:
         """``request``, with the dumps of those nodes, and all of them compared."""
         if self.cluster is None or not nodes:
             return request
-        _make_empty(self.cluster.arrival_path)
         asked = self.cluster.request_calls(request.number, list(nodes))
         request = _with_remote_evidence(request, self.cluster, asked, PACE_SAMPLE_LIMIT_S)
         assert request.nodes is not None
@@ -204,12 +199,6 @@ class LeaderTasks:
                 pack_evidence(folder, self.cluster.pack_path)
                 self.cluster.announce_evidence(EXIT_EVIDENCE_NUMBER)
         self.cluster.end(well=not failed, wait_s=LEAVING_S)
-
-
-def _make_empty(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    with suppress(OSError):
-        private_files.make_folder(folder)
 
 
 def _with_remote_evidence(

@@ -26,13 +26,12 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class ProcessTimes:
-    """One process. ``ticks``: of processor time so far, with that of children it reaped in ``reaped``; ``blocked``: its
-    main thread stood in the kernel and could not be interrupted, as in a read or write of a disk."""
+    """One process. ``ticks``: of processor time so far; ``blocked``: its main thread stood in the kernel and could not
+    be interrupted, as in a read or write of a disk."""
 
     pid: int
     parent: int
     ticks: int
-    reaped: int
     started: int
     blocked: bool
 
@@ -86,10 +85,8 @@ class ProcessorUse:
         fields = stat_fields(pid, proc=self._places.proc)
         if len(fields) < 20:
             return None
-        numbers = [int(fields[at]) for at in (1, 11, 12, 13, 14, 19)]
-        parent, user, system, of_children, in_children, started = numbers
-        ticks, reaped = user + system, of_children + in_children
-        return ProcessTimes(pid, parent, ticks, reaped, started, fields[0] == "D")
+        parent, user, system, started = (int(fields[at]) for at in (1, 11, 12, 19))
+        return ProcessTimes(pid, parent, user + system, started, fields[0] == "D")
 
     def _used(self, process: ProcessTimes, seconds: float) -> float | None:
         grown = self._counters.since(f"{process.pid} {process.started}", (process.ticks,))

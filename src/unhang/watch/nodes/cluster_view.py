@@ -7,13 +7,16 @@ tell, take evidence when they are asked to, and show the verdict.
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from msgspec import structs
 
+from unhang.watch import private_files
 from unhang.watch.job.job_ranks import JobRank
 from unhang.watch.job.wait_detection import SAME_WAIT_NS, RankSample, RankState, WaitDetector, WaitSnapshot
 from unhang.watch.nodes import leader_messages, node_roster
@@ -202,6 +205,9 @@ class ClusterView:
         return self._ask(nodes, SampleRequest(number, since_ns, with_stacks, live, few))
 
     def _ask(self, nodes: list[int], request: SampleRequest) -> list[int]:
+        shutil.rmtree(self.arrival_path, ignore_errors=True)
+        with suppress(OSError):
+            private_files.make_folder(self.arrival_path)
         self._word = structs.replace(self._word, request=request)
         self._wanted = (request.number, nodes)
         self._tell(time.monotonic_ns())
