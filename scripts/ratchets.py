@@ -104,8 +104,7 @@ def members_of(enum: str, tree: ast.Module) -> Iterator[str]:
 
 def words(_: House) -> Counts:
     """Sentences for users that hold a word they would stumble over."""
-    from unhang.report.known_sentences import known_sentences
-    from unhang.report.language import source_templates
+    from scripts.catalogue import known_sentences, source_templates
 
     return counted_words({*source_templates(), *known_sentences()})
 

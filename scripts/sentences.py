@@ -1,6 +1,6 @@
 """Every sentence that a user can see, on one page: by the file it stands in, with its Chinese.
 
-python scripts/sentences.py > sentences.md
+python -m scripts.sentences > sentences.md
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import Any
 
 import tomli
 
+from scripts.catalogue import template_folders
 from unhang.knowledge.tables import read_text, toml_files
-from unhang.report.language import catalogue, template_folders
+from unhang.report.language import catalogue
 
 HEAD = """# Every sentence a user can see
 

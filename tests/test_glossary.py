@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
+from scripts import catalogue
 from unhang.report import language
-from unhang.report.known_sentences import known_sentences
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = (ROOT / "src", ROOT / "packages" / "unhang-lab" / "src")
@@ -80,7 +80,7 @@ def _defined(body: list[ast.stmt]) -> Iterator[str]:
 
 
 def sentences() -> set[str]:
-    return {*language.source_templates(), *known_sentences()}
+    return {*catalogue.source_templates(), *catalogue.known_sentences()}
 
 
 def translations() -> dict[str, str]:

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import tomli
 
+from scripts import catalogue
 from unhang.errors import KnowledgeError, UsageError
 from unhang.knowledge.job.environment_variables import variables
 from unhang.knowledge.single_rank_work_words import single_rank_work_words
 from unhang.knowledge.terms import terms
 from unhang.report import language
-from unhang.report.known_sentences import known_sentences, values_of
 from unhang.sentences import Text, say
 
 SOURCES = Path(language.__file__).parents[1]
@@ -20,8 +20,8 @@ SOURCES = Path(language.__file__).parents[1]
 def test_every_say_has_a_literal_template() -> None:
     loose = [
         f"{path}:{line}"
-        for folder in language.template_folders()
-        for template, path, line in language.templates_in(folder)
+        for folder in catalogue.template_folders()
+        for template, path, line in catalogue.templates_in(folder)
         if template is None
     ]
     assert not loose
@@ -29,16 +29,16 @@ def test_every_say_has_a_literal_template() -> None:
 
 def test_every_catalogue_is_complete() -> None:
     for lang in language.languages()[1:]:
-        assert not language.missing_templates(lang), f"python -m unhang.report.language {lang}"
+        assert not catalogue.missing_templates(lang), f"python -m scripts.catalogue {lang}"
 
 
 def test_no_catalogue_holds_what_nothing_says() -> None:
     for lang in language.languages()[1:]:
-        assert not language.unused_templates(lang), f"python -m unhang.report.language {lang}"
+        assert not catalogue.unused_templates(lang), f"python -m scripts.catalogue {lang}"
 
 
 def test_every_sentence_of_the_knowledge_is_translated_and_nothing_else() -> None:
-    needed = set(known_sentences())
+    needed = set(catalogue.known_sentences())
     for lang in language.languages()[1:]:
         place = f"report/locale/knowledge/{lang}.toml"
         beside = set(tomli.loads((language.LOCALE_ROOT / "knowledge" / f"{lang}.toml").read_text("utf-8"))["texts"])
@@ -49,7 +49,7 @@ def test_every_sentence_of_the_knowledge_is_translated_and_nothing_else() -> Non
 
 def short_values() -> set[str]:
     """Values of variables that read well without a translation, and may have one."""
-    return {value for variable in variables() for value in values_of(variable)}
+    return {value for variable in variables() for value in catalogue.values_of(variable)}
 
 
 def words_for_titles() -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
-from unhang.report.language import missing_templates, source_templates
+from scripts.catalogue import missing_templates, source_templates
 
 
 def test_the_page_has_every_sentence_beside_its_chinese() -> None:

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
+from scripts.catalogue import known_sentences, source_templates
 from unhang.knowledge.messages import load_messages
-from unhang.report.known_sentences import known_sentences
-from unhang.report.language import catalogue, knowledge_catalogue, source_templates
+from unhang.report.language import catalogue, knowledge_catalogue
 
 POINTS = re.compile(
     r"\b(?:above|below|aforementioned)\b(?=\s*(?:[.;:,)\]]|$|(?:and|or|is|are|was|were|to|in|for|by)\b))"

@@ -12,19 +12,16 @@ Sentences of rows stand in the row, in every language side by side (``knowledge/
 Files ``report/locale/<lang>/*.toml`` of the same shape are parts of it: one for each large area.
 
 English needs none. A catalogue is shipped only when it is complete; ``tests/report/test_language.py`` checks every
-``say("…")`` of the sources against every catalogue. ``python -m unhang.report.language LANG`` lists what is missing.
+``say("…")`` of the sources against every catalogue. ``python -m scripts.catalogue LANG`` lists what is missing.
 """
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import string
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -148,49 +145,3 @@ def knowledge_catalogue(lang: str, root: Path = LOCALE_ROOT) -> Mapping[str, str
 def placeholders(template: str) -> set[str]:
     """Names of the ``{name}`` places of a template."""
     return {name.split(".")[0].split("[")[0] for _, name, _, _ in string.Formatter().parse(template) if name}
-
-
-def templates_in(folder: Path) -> Iterator[tuple[str | None, Path, int]]:
-    """Every ``say(…)`` below ``folder``: its literal template (None when it is not a literal), file and line."""
-    for path in sorted(folder.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and _name(node.func) == "say" and node.args:
-                first = node.args[0]
-                literal = isinstance(first, ast.Constant) and isinstance(first.value, str)
-                yield (first.value if literal else None), path, node.lineno  # type: ignore[attr-defined]
-
-
-def _name(function: ast.expr) -> str:
-    if isinstance(function, ast.Name):
-        return function.id
-    return ""
-
-
-def source_templates() -> set[str]:
-    """Templates of the sources, and of the remedies."""
-    found = {
-        template for folder in template_folders() for template, _, _ in templates_in(folder) if template is not None
-    }
-    return found | {english for english, _ in translations("zh")}
-
-
-def template_folders() -> tuple[Path, ...]:
-    """Folders of the packages whose templates the catalogues hold: this one, and those beside it that are installed."""
-    specs = (find_spec(name) for name in ("unhang", "unhang_compare", "unhang_lab", "unhang_ramp", "unhang_reshard"))
-    return tuple(Path(spec.origin).parent for spec in specs if spec is not None and spec.origin is not None)
-
-
-def missing_templates(lang: str, root: Path = LOCALE_ROOT) -> tuple[str, ...]:
-    """Templates of the sources that the catalogue of ``lang`` does not hold."""
-    return tuple(sorted(source_templates() - set(catalogue(lang, root))))
-
-
-def unused_templates(lang: str, root: Path = LOCALE_ROOT) -> tuple[str, ...]:
-    """Templates of the catalogue of ``lang`` that no source says any more."""
-    return tuple(sorted(set(catalogue(lang, root)) - source_templates()))
-
-
-if __name__ == "__main__":
-    language = sys.argv[1] if len(sys.argv) > 1 else "zh"
-    print(*(f"missing: {template}" for template in missing_templates(language)), sep="\n")
-    print(*(f"superfluous: {template}" for template in unused_templates(language)), sep="\n")

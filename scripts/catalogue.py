@@ -1,0 +1,107 @@
+"""What a catalogue must hold: every ``say("…")`` of the sources, and every sentence that an explanation shows.
+
+python -m scripts.catalogue LANG lists what is missing from the catalogue of LANG, and what is superfluous.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from unhang.findings import Cause
+from unhang.knowledge.hardware.file_systems import file_system_rows
+from unhang.knowledge.hardware.xid import xid_row
+from unhang.knowledge.job.costly_settings import costly_settings
+from unhang.knowledge.job.environment_variables import EnvironmentVariable, variables
+from unhang.knowledge.job.variable_support import nccl2_effects
+from unhang.knowledge.job.workarounds import workarounds
+from unhang.knowledge.messages import load_messages
+from unhang.knowledge.terms import advices, terms
+from unhang.knowledge.words import translations
+from unhang.report.explain.cause_pages import cause_parts
+from unhang.report.explain.code_pages import DOCUMENTED_XIDS
+from unhang.report.language import catalogue
+
+_WORDS = re.compile(r"\b[a-z]{2,} [a-z]{2,}\b|\b(?:unset|from|since|excludes|prefix|comma)\b")
+
+
+def values_of(variable: EnvironmentVariable) -> tuple[str, ...]:
+    """What a page says of the values of a variable: which it takes, the default, since when; empty ones left out."""
+    defaults = "; ".join(f"{item.since}+: {item.value}" for item in variable.defaults)
+    return tuple(filter(None, (variable.values, variable.default, variable.since, defaults)))
+
+
+def known_sentences() -> Iterator[str]:
+    """The sentences, page by page; some stand twice.
+
+    Of variables: what the documented ones do, cost and get in the way of, and of all of them the values, defaults and
+    versions that are more than a number or a name.
+    """
+    for cause in Cause:
+        title, parts = cause_parts(cause)
+        yield from (title, *parts.values())
+    for term in terms():
+        yield from (term.meaning, *term.do, *(text for _, text in term.judged), *filter(None, (term.harmless,)))
+    yield from (advice.do for advice in advices())
+    yield from (row.meaning for row in map(xid_row, DOCUMENTED_XIDS) if row is not None)
+    yield from (row.meaning for row in load_messages())
+    for variable in variables():
+        if variable.documented and not variable.guess:
+            yield from (variable.effect, *filter(None, (variable.cost,)), *(item.why for item in variable.conflicts))
+        yield from filter(_WORDS.search, values_of(variable))
+    for row in costly_settings():
+        yield from (row.effect, row.unless)
+    for workaround in workarounds():
+        yield from (workaround.switches_off, workaround.reason, workaround.repair)
+    yield from nccl2_effects()
+    yield from (row.effect for row in file_system_rows())
+
+
+def templates_in(folder: Path) -> Iterator[tuple[str | None, Path, int]]:
+    """Every ``say(…)`` below ``folder``: its literal template (None when it is not a literal), file and line."""
+    for path in sorted(folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and _name(node.func) == "say" and node.args:
+                first = node.args[0]
+                literal = isinstance(first, ast.Constant) and isinstance(first.value, str)
+                yield (first.value if literal else None), path, node.lineno  # type: ignore[attr-defined]
+
+
+def _name(function: ast.expr) -> str:
+    if isinstance(function, ast.Name):
+        return function.id
+    return ""
+
+
+def source_templates() -> set[str]:
+    """Templates of the sources, and of the remedies."""
+    found = {
+        template for folder in template_folders() for template, _, _ in templates_in(folder) if template is not None
+    }
+    return found | {english for english, _ in translations("zh")}
+
+
+def template_folders() -> tuple[Path, ...]:
+    """Folders of the packages whose templates the catalogues hold: this one, and those beside it that are installed."""
+    specs = (find_spec(name) for name in ("unhang", "unhang_compare", "unhang_lab", "unhang_ramp", "unhang_reshard"))
+    return tuple(Path(spec.origin).parent for spec in specs if spec is not None and spec.origin is not None)
+
+
+def missing_templates(lang: str) -> tuple[str, ...]:
+    """Templates of the sources that the catalogue of ``lang`` does not hold."""
+    return tuple(sorted(source_templates() - set(catalogue(lang))))
+
+
+def unused_templates(lang: str) -> tuple[str, ...]:
+    """Templates of the catalogue of ``lang`` that no source says any more."""
+    return tuple(sorted(set(catalogue(lang)) - source_templates()))
+
+
+if __name__ == "__main__":
+    language = sys.argv[1] if len(sys.argv) > 1 else "zh"
+    print(*(f"missing: {template}" for template in missing_templates(language)), sep="\n")
+    print(*(f"superfluous: {template}" for template in unused_templates(language)), sep="\n")
