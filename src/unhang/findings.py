@@ -10,6 +10,7 @@ import enum
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from unhang.errors import describe_failure
 from unhang.sentences import Text, say
@@ -322,12 +323,15 @@ class TornCheckpoint:
 class Restart:
     """Whether to run again as it is, after a change, or without a node."""
 
-    advice: str = "unknown"
+    advice: Literal["as-is", "after-change", "without-node", "unknown"] = "unknown"
     exclude_nodes: tuple[str, ...] = ()
     last_complete_checkpoint: str | None = None
     because: Text | None = None
     torn_checkpoints: tuple[TornCheckpoint, ...] = ()
     """Newer than the last complete one, newest first."""
+
+
+StopAdvice = Literal["yes", "no", "not-yet", "may-go-on", "continue", "look-again", "unsure"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,7 +343,7 @@ class Stop:
     ``commands``: what ends it, gentlest first; where ``advice`` is ``continue``, the first continues it.
     """
 
-    advice: str
+    advice: StopAdvice
     summary: Text
     commands: tuple[str, ...] = ()
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unhang.cli.options import Debug, Language, Redact
 from unhang.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,11 +45,9 @@ def compare(
     ] = None,
     form: Annotated[Form, typer.Option("--format", metavar="FORM", help="text, json or markdown.")] = Form.TEXT,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the answer to FILE.")] = None,
-    lang: Annotated[str | None, typer.Option("--lang", metavar="LANG", help="en or zh; default: the locale's.")] = None,
-    redact: Annotated[
-        bool, typer.Option("--redact", help="Rename users, hosts, addresses and paths for sharing.")
-    ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show traces of errors.")] = False,  # noqa: ARG001 - see main
+    lang: Language = None,
+    redact: Redact = False,
+    debug: Debug = False,  # noqa: ARG001 - see main
 ) -> None:
     """Say what grew between two runs, traces, spans of steps or sets of ranks, where, and what was changed.
 

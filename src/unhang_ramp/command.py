@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unhang.cli.check import Format
+from unhang.cli.options import Debug, Format, Language
 from unhang.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,10 +45,8 @@ def ramp(
         Path | None, typer.Option("--dir", metavar="DIR", help="Keep the run folder of every size here.")
     ] = None,
     form: Annotated[Format, typer.Option("--format", help="How to write the answer.")] = Format.TEXT,
-    lang: Annotated[
-        str | None, typer.Option("--lang", help="Language of the sentences; default: the locale's.")
-    ] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Show traces of errors.")] = False,  # noqa: ARG001 - see main
+    lang: Language = None,
+    debug: Debug = False,  # noqa: ARG001 - see main
 ) -> None:
     """Run a command for a few steps at growing size or with several settings, and say what gives way or is fastest.
 

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from unhang.cli.check import Format
+from unhang.cli.options import Debug, Format, Language
 from unhang.errors import UsageError
 
 
@@ -65,10 +65,8 @@ def reshard(
         bool, typer.Option("--again", help="Throw away what an earlier call wrote there, and begin anew.")
     ] = False,
     form: Annotated[Format, typer.Option("--format", help="How to write the answer.")] = Format.TEXT,
-    lang: Annotated[
-        str | None, typer.Option("--lang", help="Language of the sentences; default: the locale's.")
-    ] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Show traces of errors.")] = False,  # noqa: ARG001 - see main
+    lang: Language = None,
+    debug: Debug = False,  # noqa: ARG001 - see main
 ) -> None:
     """Write a data set anew as equal shards, so that no rank runs out of batches before the others.
 

@@ -14,7 +14,6 @@ import pytest
 
 from tests import leavings
 from tests.command import unhang
-from unhang.cli.explore import live_ranks
 from unhang.cli.output.verdict_output import exit_code
 from unhang.findings import Cause, Certainty, Finding, Severity, Status, Verdict
 from unhang.sentences import say
@@ -198,17 +197,6 @@ def test_alone_in_an_empty_place_it_says_what_to_give(tmp_path: Path) -> None:
 
     assert run.returncode == 0
     assert "next: " in run.stdout
-
-
-def test_live_ranks_are_told_from_their_workers(tmp_path: Path) -> None:
-    for pid, rank in ((100, 0), (101, 1), (250, 1)):
-        (tmp_path / str(pid)).mkdir()
-        (tmp_path / str(pid) / "environ").write_bytes(f"A=1\0RANK={rank}\0WORLD_SIZE=2\0".encode())
-        (tmp_path / str(pid) / "cmdline").write_bytes(b"python\0train.py\0")
-    (tmp_path / "7").mkdir()
-    (tmp_path / "7" / "environ").write_bytes(b"A=1\0")
-
-    assert [(rank.pid, rank.rank) for rank in live_ranks(tmp_path)] == [(100, 0), (101, 1)]
 
 
 def test_a_reader_that_leaves_early_gets_no_trace(stalled: Path) -> None:

@@ -25,7 +25,8 @@ from unhang.check.judge import judge
 from unhang.check.probe_results.probe_results import PairSpeed, ProbeResult, ProbeStep, SuspectRound
 from unhang.check.sameness.inspection_message import decode_inspection, encode_inspection
 from unhang.check.sameness.sameness import DryRun, LoaderStart, ModelParameters, RankStart
-from unhang.cli.check import Format, print_check_verdict
+from unhang.cli.check import print_check_verdict
+from unhang.cli.options import Format
 from unhang.errors import UnhangError
 from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import StoredMachine

@@ -30,8 +30,8 @@ from tests.ports import free_port
 from tests.view.runs import document, run_folder
 from unhang.errors import UsageError
 from unhang.view.listening import is_loopback, listening_on
-from unhang.view.metrics import MAX_RANKS, by_name, collect_metrics
-from unhang.view.prometheus import exposition
+from unhang.view.metrics import MAX_RANKS, collect_metrics
+from unhang.view.metrics_server import exposition
 from unhang.view.reading import RunReading, read_run
 from unhang.watch.run_folder import RunFolder
 from unhang.wire.documents.live_state import LiveState
@@ -77,7 +77,8 @@ def test_what_is_told_of_a_stall() -> None:
 def test_of_a_job_that_only_slows_down_no_stall_is_told() -> None:
     state = msgspec.json.decode(json.dumps(document(stalled=False)), type=LiveState)
 
-    assert by_name(collect_metrics(RunReading(Path("/r"), True, state)))["unhang_stalled"].values == (((), 0.0),)
+    told = {measure.name: measure.values for measure in collect_metrics(RunReading(Path("/r"), True, state))}
+    assert told["unhang_stalled"] == (((), 0.0),)
 
 
 def test_of_many_ranks_only_what_is_made_of_all_of_them() -> None:

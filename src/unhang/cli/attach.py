@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unhang.cli.options import Color, Debug, Language, Redact
 from unhang.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,16 +37,10 @@ def attach(
         float, typer.Option("--for", min=0.0, max=3600.0, metavar="S", help="Spread the looks over S: slow jobs.")
     ] = 0.0,
     form: Annotated[Format, typer.Option("--format", help="How to write the verdict.")] = Format.TEXT,
-    lang: Annotated[
-        str | None, typer.Option("--lang", help="Language of the sentences; default: the locale's.")
-    ] = None,
-    redact: Annotated[
-        bool, typer.Option("--redact", help="Rename users, hosts, addresses and paths in what is printed.")
-    ] = False,
-    color: Annotated[
-        bool | None, typer.Option("--color/--no-color", help="Colour; default: when on a terminal.")
-    ] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Show which rule decided, and traces of errors.")] = False,
+    lang: Language = None,
+    redact: Redact = False,
+    color: Color = None,
+    debug: Debug = False,
 ) -> None:
     """Say why a running job is stuck: stacks of every rank here, and whatever the job can tell.
 
@@ -89,9 +84,7 @@ def attach(
     if chosen.is_unreadable and not _is_conclusive(conclusion.verdict):
         raise permission_error(chosen)
     output.give(conclusion.verdict, conclusion.facts, None)
-    redactor = Redactor(share=redact)
-    redactor.learn_from(conclusion.verdict, conclusion.facts)
-    localizer = Localizer(output.lang, redactor)
+    localizer = Localizer(output.lang, output.redactor(conclusion.verdict, conclusion.facts))
     # standard output holds one JSON object, or one Markdown page, and nothing else
     file = sys.stdout if form is Format.TEXT else sys.stderr
     lines = [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unhang.cli.check import Format
+from unhang.cli.options import Debug, Format, Language, Redact
 
 if TYPE_CHECKING:
     from unhang.check.bisect.bisect import BisectResult, BisectTrial
@@ -25,13 +25,9 @@ def bisect(
     ] = None,
     total: Annotated[float, typer.Option(metavar="S", min=1.0, help="Seconds after which nothing new is tried.")] = 900,
     form: Annotated[Format, typer.Option("--format", help="How to write the answer.")] = Format.TEXT,
-    lang: Annotated[
-        str | None, typer.Option("--lang", help="Language of the sentences; default: the locale's.")
-    ] = None,
-    redact: Annotated[
-        bool, typer.Option("--redact", help="Rename users, hosts, addresses and paths for sharing.")
-    ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show traces of errors.")] = False,  # noqa: ARG001 - see main
+    lang: Language = None,
+    redact: Redact = False,
+    debug: Debug = False,  # noqa: ARG001 - see main
 ) -> None:
     """Find the smallest setting that makes collectives work here, and what it costs.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unhang.cli.options import Debug, Format, Language, Redact
 from unhang.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,13 +24,6 @@ if TYPE_CHECKING:
 SAMENESS = "sameness"
 OF_EACH_RANK = (SAMENESS, "probe")
 """Questions that every rank answers; the others are asked by the first rank of a node."""
-
-
-class Format(str, enum.Enum):
-    """How the answers are written."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 class Block(str, enum.Enum):
@@ -75,13 +69,9 @@ def check(
     machine: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Look at a stored machine instead of this one.")
     ] = None,
-    lang: Annotated[
-        str | None, typer.Option("--lang", help="Language of the sentences; default: the locale's.")
-    ] = None,
-    redact: Annotated[
-        bool, typer.Option("--redact", help="Rename users, hosts, addresses and paths for sharing.")
-    ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show traces of errors.")] = False,  # noqa: ARG001 - see main
+    lang: Language = None,
+    redact: Redact = False,
+    debug: Debug = False,  # noqa: ARG001 - see main
 ) -> None:
     """Say before a run whether it will stall and what would prevent it.
 
@@ -89,17 +79,12 @@ def check(
     Exit code: 0 nothing wrong and the program was read whole, 1 something would stop or slow the job, 2 bad usage,
     or what was not looked at may hold anything.
     """
-    import gc
-
     from unhang.check.all_inspections import inspect_node
     from unhang.check.judge import judge
     from unhang.cli.output.verdict_output import exit_code
     from unhang.host.machine import Machine, StoredMachine
     from unhang.program.launch.planned_job import PlannedJob
 
-    gc.set_threshold(
-        100_000
-    )  # a program's syntax trees are kept: looking through them for rubbish costs most of the time
     task = _task() if machine is None else None
     checks = choose_inspections(only, probe=probe, dry_run=dry_run)
     if task is not None and task.local_rank > 0:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from unhang.cli.diagnosing import DiagnoseRequest
+from unhang.cli.options import Color, Debug, Language, Redact
 
 
 class Format(str, enum.Enum):
@@ -35,22 +36,18 @@ def diagnose(
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Also write a self-contained HTML report.")
     ] = None,
-    lang: Annotated[str | None, typer.Option("--lang", metavar="LANG", help="en or zh; default: the locale's.")] = None,
+    lang: Language = None,
     checkpoints: Annotated[
         list[Path] | None,
         typer.Option("--checkpoints", metavar="DIR", help="Where the job saves: says which checkpoint is whole."),
     ] = None,
-    redact: Annotated[
-        bool, typer.Option("--redact", help="Rename users, hosts, addresses and paths for sharing.")
-    ] = False,
+    redact: Redact = False,
     save_case: Annotated[
         Path | None,
         typer.Option("--save-case", metavar="DIR", help="Write the redacted inputs and the verdict as a test case."),
     ] = None,
-    color: Annotated[
-        bool | None, typer.Option("--color/--no-color", help="Colour; default: when on a terminal.")
-    ] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Show which rule decided, and traces of errors.")] = False,
+    color: Color = None,
+    debug: Debug = False,
 ) -> None:
     """Say why the job stopped, from whatever it left behind.
 

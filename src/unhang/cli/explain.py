@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import enum
 from typing import Annotated
 
 import typer
 
 from unhang.cli.explaining import print_explanation
-
-
-class ExplanationFormat(str, enum.Enum):
-    """Output format of an explanation."""
-
-    TEXT = "text"
-    JSON = "json"
+from unhang.cli.options import Color, Format, Language
 
 
 def explain(
@@ -26,13 +19,9 @@ def explain(
             " or a line of a log pasted whole; - for standard input.",
         ),
     ],
-    form: Annotated[
-        ExplanationFormat, typer.Option("--format", help="How to write the explanation.")
-    ] = ExplanationFormat.TEXT,
-    lang: Annotated[str | None, typer.Option("--lang", help="Language; default: the locale's.")] = None,
-    color: Annotated[
-        bool | None, typer.Option("--color/--no-color", help="Colour; default: when on a terminal.")
-    ] = None,
+    form: Annotated[Format, typer.Option("--format", help="How to write the explanation.")] = Format.TEXT,
+    lang: Language = None,
+    color: Color = None,
 ) -> None:
     """Say what a word, a code or a line of a log means, when it is harmless, what to do, and which incidents hold it.
 
@@ -40,4 +29,4 @@ def explain(
 
     Exit code: 0 explained, 2 not known.
     """
-    raise typer.Exit(print_explanation(words, as_json=form is ExplanationFormat.JSON, lang=lang, color=color))
+    raise typer.Exit(print_explanation(words, as_json=form is Format.JSON, lang=lang, color=color))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -51,15 +50,11 @@ def _question(words: Sequence[str]) -> str:
 
 
 def _print(found: Explanation, localizer: Localizer, color: bool | None) -> None:
-    from unhang.cli.output.verdict_output import TerminalStream
+    from unhang.cli.output.verdict_output import standard_output
     from unhang.report.explain.explanation_text import explanation_layout
     from unhang.report.layout.text_layout import width_of
 
-    if color is False:
-        os.environ["NO_COLOR"] = "1"
-    explanation_layout(found, localizer, width_of(sys.stdout)).print_to(
-        TerminalStream(sys.stdout) if color else sys.stdout
-    )
+    explanation_layout(found, localizer, width_of(sys.stdout)).print_to(standard_output(color))
 
 
 def _unknown(found: Explanation, localizer: Localizer) -> UsageError:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from unhang.report.language import resolve_language, translate
 from unhang.sentences import Text, say
+
+if TYPE_CHECKING:
+    from unhang.watch.process_state.rank_processes import LiveRank
 
 _LOG_PATTERNS = ("*.log", "*.out", "*.err", "slurm-*.out", "*/attempt_*/*/std*.log", "attempt_*/*/std*.log")
 _DUMP_PATTERNS = ("*trace_rank_*", "*_dump_*", "comm_traces/rank_*", "*/nccl_trace_rank_*", "*/comm_lib_trace_rank_*")
@@ -17,29 +21,14 @@ _BUNDLE_PATTERNS = ("bundle.json", "*/bundle.json", "*/*/bundle.json", "*.tar.gz
 _FOLDER_LIMIT = 5_000
 
 
-@dataclass(frozen=True, slots=True)
-class LiveRank:
-    """A process of this user whose environment says that it is a rank."""
-
-    pid: int
-    rank: int
-    world_size: int
-    command: str
-    job: tuple[bytes, ...] = ()
-    """What all ranks of one job share: where they meet, and how many they are."""
-
-
-def explore(
-    *, folder: Path = Path(), proc_root: Path = Path("/proc"), environ: Mapping[str, str] | None = None
-) -> None:
+def explore() -> None:
     """Print what is here and one command."""
-    environ = os.environ if environ is None else environ
-    live = sorted(live_ranks(proc_root), key=lambda rank: (rank.rank, rank.pid))
+    live = _live_ranks()
     bundles, dumps, logs = (
-        _matches(folder, patterns) for patterns in (_BUNDLE_PATTERNS, _DUMP_PATTERNS, _LOG_PATTERNS)
+        _matches(Path(), patterns) for patterns in (_BUNDLE_PATTERNS, _DUMP_PATTERNS, _LOG_PATTERNS)
     )
-    elsewhere = default_dumps(environ)
-    lang = resolve_language(None, environ)
+    elsewhere = default_dumps(os.environ)
+    lang = resolve_language(None)
     for line in (*_live_job_lines(live), *_evidence_lines(bundles, dumps, logs, elsewhere)):
         print(translate(line, lang))
     command = _next_command(bool(dumps or logs), bundles, elsewhere, live)
@@ -51,14 +40,23 @@ def explore(
         print(translate(say("or, while it is stuck: unhang attach"), lang))
 
 
-def _live_job_lines(live: list[LiveRank]) -> Iterator[Text]:
+def _live_ranks() -> Sequence[LiveRank]:
+    if not sys.platform.startswith("linux"):
+        return ()
+    from unhang.watch.process_state.proc_processes import ProcessTable
+    from unhang.watch.process_state.rank_processes import ranks_of
+
+    return ranks_of(ProcessTable.snapshot())
+
+
+def _live_job_lines(live: Sequence[LiveRank]) -> Iterator[Text]:
     for job in dict.fromkeys(rank.job for rank in live):
         mine = [rank for rank in live if rank.job == job]
         yield say(
             "running on this machine: {count} of {world} ranks ({command})",
             count=len(mine),
             world=mine[0].world_size,
-            command=mine[0].command,
+            command=" ".join(mine[0].process.command)[:60],
         )
 
 
@@ -77,7 +75,9 @@ def _evidence_lines(
         yield say("flight-recorder dumps at {prefix}*: {count}", prefix=prefix, count=count)
 
 
-def _next_command(anything_here: bool, bundles: list[Path], elsewhere: Mapping[str, int], live: list[LiveRank]) -> str:
+def _next_command(
+    anything_here: bool, bundles: list[Path], elsewhere: Mapping[str, int], live: Sequence[LiveRank]
+) -> str:
     named = [f"'{prefix}*'" for prefix in elsewhere]
     if anything_here:
         return " ".join(["unhang diagnose .", *named])
@@ -87,29 +87,6 @@ def _next_command(anything_here: bool, bundles: list[Path], elsewhere: Mapping[s
     if named:
         return " ".join(["unhang diagnose", *named])
     return "unhang attach" if live else ""
-
-
-def live_ranks(proc_root: Path) -> Iterator[LiveRank]:
-    """Processes of this user with ``RANK`` and ``WORLD_SIZE`` in their environment; not the workers they forked."""
-    seen: set[tuple[object, ...]] = set()
-    for folder in sorted(proc_root.glob("[0-9]*"), key=lambda path: int(path.name)):
-        rank = _live_rank(folder)
-        # a rank's own children (loader workers, compilers) carry the same environment and start after it
-        if rank is not None and (rank.job, rank.rank) not in seen:
-            seen.add((rank.job, rank.rank))
-            yield rank
-
-
-def _live_rank(folder: Path) -> LiveRank | None:
-    try:
-        pairs = dict(part.split(b"=", 1) for part in (folder / "environ").read_bytes().split(b"\0") if b"=" in part)
-        if b"RANK" not in pairs or b"WORLD_SIZE" not in pairs:
-            return None
-        command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
-        job = tuple(pairs.get(name, b"") for name in (b"MASTER_ADDR", b"MASTER_PORT", b"WORLD_SIZE"))
-        return LiveRank(int(folder.name), int(pairs[b"RANK"]), int(pairs[b"WORLD_SIZE"]), command[:60], job)
-    except (OSError, ValueError):
-        return None
 
 
 def default_dumps(environ: Mapping[str, str]) -> dict[str, int]:

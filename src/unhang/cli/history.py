@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unhang.cli.options import Language
 from unhang.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def history(
     limit: Annotated[int, typer.Option(min=1, max=5_000, metavar="N", help="The last N runs.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Forget every run.")] = False,
-    lang: Annotated[str | None, typer.Option("--lang", metavar="LANG", help="en or zh; default: the locale's.")] = None,
+    lang: Language = None,
 ) -> None:
     """Show what earlier runs of `unhang run` came to; nothing of it leaves this machine.
 

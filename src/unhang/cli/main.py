@@ -21,6 +21,7 @@ from unhang.report.layout.terminal import clean_streams
 
 PARSERLESS_VERBS = {"diagnose": "diagnosing", "explain": "explaining"}
 """Modules that do the work of a verb for words that need no parser: loading one takes longer than that."""
+_KEEPING_VERBS = ("diagnose", "explain", "check")
 _VERBS_WITH_PATHS = ("diagnose", "compare", "view", "history", "explain")
 
 
@@ -51,7 +52,7 @@ def _reopen_closed_streams() -> None:
 def _run(words: list[str]) -> int:
     if "--debug" in words:
         _show_failures()
-    if words and words[0] in PARSERLESS_VERBS:
+    if words and words[0] in _KEEPING_VERBS:
         _reduce_garbage_collection()
     try:
         _refuse_empty(words)

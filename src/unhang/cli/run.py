@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from unhang.cli.options import Language
 from unhang.errors import UsageError
 
 
@@ -63,9 +64,7 @@ def run(
             help="Where the watchers of several nodes meet: a folder all nodes see, or HOST:PORT of one of them.",
         ),
     ] = "",
-    lang: Annotated[
-        str | None, typer.Option("--lang", help="Language of the sentences; default: the locale's.")
-    ] = None,
+    lang: Language = None,
 ) -> None:
     """Run a training command unchanged; when it stalls, say which rank, which line, and why.
 

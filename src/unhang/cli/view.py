@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unhang.cli.options import Color, Language
+
 if TYPE_CHECKING:
     from rich.console import Group
 
@@ -38,10 +40,8 @@ def view(
         Path | None,
         typer.Option("--perfetto", metavar="FILE", help="Write the run as a trace for Perfetto (.json or .json.gz)."),
     ] = None,
-    lang: Annotated[str | None, typer.Option("--lang", metavar="LANG", help="en or zh; default: the locale's.")] = None,
-    color: Annotated[
-        bool | None, typer.Option("--color/--no-color", help="Colour; default: when on a terminal.")
-    ] = None,
+    lang: Language = None,
+    color: Color = None,
 ) -> None:
     """Look at a run: who waits for whom, how far everybody is, and how long is left.
 
@@ -114,8 +114,7 @@ def _serve(
     from unhang.view.listening import listening_with_token
     from unhang.view.reading import read_run
     from unhang.view.web.responses import RunResponses
-    from unhang.view.web.server import WebServer
-    from unhang.view.web.serving import serve_until_interrupted
+    from unhang.view.web.server import WebServer, serve_until_interrupted
 
     if read is not read_run:
         raise UsageError("--web serves a run folder, not another server", next_step="open that address in a browser")

@@ -85,12 +85,12 @@ class History:
             (number, told.cause, told.certainty, told.status, *lists, told.place, told.sentence, parts),
         )
 
-    def runs(self, *, limit: int = 20, host: str = "", program: str = "") -> list[PastRun]:
-        """The latest runs, newest first; of one host or one job where asked."""
+    def runs(self, *, limit: int = 20, host: str = "") -> list[PastRun]:
+        """The latest runs, newest first; of one host where asked."""
         rows = self._connection.execute(
-            "SELECT * FROM runs WHERE (? = '' OR program = ?) AND (? = '' OR EXISTS"
-            " (SELECT 1 FROM json_each(runs.hosts) WHERE value = ?)) ORDER BY number DESC LIMIT ?",
-            (program, program, host, host, limit),
+            "SELECT * FROM runs WHERE ? = '' OR EXISTS"
+            " (SELECT 1 FROM json_each(runs.hosts) WHERE value = ?) ORDER BY number DESC LIMIT ?",
+            (host, host, limit),
         )
         return [self._run(row) for row in rows.fetchall()]
 
@@ -102,20 +102,18 @@ class History:
     def last_good(self, run: PastRun) -> PastRun | None:
         """The newest run of the same job before ``run`` that ended well; None when there is none."""
         row = self._connection.execute(
-            "SELECT * FROM runs WHERE program = ? AND outcome = 'good' AND (? = 0 OR number < ?)"
-            " ORDER BY number DESC LIMIT 1",
-            (run.program, run.number, run.number),
+            "SELECT * FROM runs WHERE program = ? AND outcome = 'good' AND number < ? ORDER BY number DESC LIMIT 1",
+            (run.program, run.number),
         ).fetchone()
         return None if row is None else self._run(row)
 
-    def guilty(self, *, limit: int = 1_000) -> list[EarlierSuspect]:
+    def guilty(self) -> list[EarlierSuspect]:
         """Hosts and cards that verdicts named, those of most runs first."""
         rows = self._connection.execute(
             "SELECT kind, name, COUNT(DISTINCT run) AS times, MAX(ended_s) AS last_s, (SELECT cause FROM guilty AS g"
             " WHERE g.kind = guilty.kind AND g.name = guilty.name ORDER BY run DESC, cause LIMIT 1) AS cause"
             " FROM guilty JOIN runs ON runs.number = guilty.run"
-            " GROUP BY kind, name ORDER BY times DESC, last_s DESC, name LIMIT ?",
-            (limit,),
+            " GROUP BY kind, name ORDER BY times DESC, last_s DESC, name LIMIT 1000"
         )
         named = (zip(("kind", "name", "cause", "runs", "last_s"), _guilt(row), strict=True) for row in rows.fetchall())
         return [msgspec.convert(dict(values), EarlierSuspect) for values in named]

@@ -5,16 +5,14 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
-from unhang.findings import Certainty
 from unhang.history.run import ENDED, FAILED, GOOD, SLOW, STALLED, PastRun, RunFinding
 from unhang.knowledge.numbers import utc_time
-from unhang.report.labels import CERTAINTY, ranks_label
+from unhang.report.labels import CERTAINTY, ranks_label, told_label
 from unhang.report.layout.console import Console
 from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor
@@ -91,12 +89,6 @@ def _sentence(told: RunFinding, localizer: Localizer) -> str:
     return text_from_json(told.parts, told.sentence, localizer)
 
 
-def _certainty(told: RunFinding, localizer: Localizer) -> str:
-    with suppress(ValueError):
-        return localizer.say(CERTAINTY[Certainty(told.certainty)])
-    return localizer.line(told.certainty)
-
-
 def run_as_text(run: PastRun, good: PastRun | None, lang: str) -> str:
     """One run: what was run, what came of it, and which run of the same job ended well before."""
     localizer = Localizer(lang, Redactor())
@@ -106,7 +98,8 @@ def run_as_text(run: PastRun, good: PastRun | None, lang: str) -> str:
     ]
     for told in run.verdicts:
         where = f" ({told.place})" if told.place else ""
-        said = f"{_certainty(told, localizer)}{localizer.colon}{_sentence(told, localizer)}"
+        certainty = localizer.line(localizer.say(told_label(told.certainty, CERTAINTY)))
+        said = f"{certainty}{localizer.colon}{_sentence(told, localizer)}"
         lines.append(f"  {told.cause} · {said}{where}")
     lines.append(localizer.say(say("evidence: unhang diagnose {folder}", folder=run.folder)))
     if good is None:

@@ -10,10 +10,10 @@ from rich.text import Text as Styled
 
 from unhang.findings import Finding, Severity, Status, Verdict
 from unhang.report import labels
-from unhang.report.change_text import write_change
 from unhang.report.layout.text_layout import TextLayout, width_of
 from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor
+from unhang.report.text import write_change, write_gap
 from unhang.sentences import say
 
 _OF_SETTINGS = ("environment", "timers", "devices")
@@ -94,10 +94,7 @@ def _gaps(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> None:
         return
     layout.heading(localizer.say(say("Could not look")))
     for item in verdict.not_checked:
-        parts = {"what": localizer.sentence(item.what), "because": localizer.line(localizer.say(item.because))}
-        layout.paragraph(localizer.say(say("{what}: {because}", **parts)), lead="? ")
-        if item.how:
-            layout.command(localizer.command(item.how), indent=4)
+        write_gap(layout, item, localizer, "? ")
 
 
 def _passed_checks(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from unhang.findings import Candidate, Cause, Certainty, Finding, RemedyKind, Restart, Severity, Status, Verdict
+from unhang.findings import Candidate, Cause, Certainty, Finding, RemedyKind, Restart, Status, Verdict
 from unhang.sentences import Text, rank_ranges, say
 
 STATUS: Mapping[Status, Text] = {
@@ -22,17 +22,17 @@ CERTAINTY: Mapping[Certainty, Text] = {
     Certainty.POSSIBLE: say("possible"),
 }
 
-SEVERITY: Mapping[Severity, Text] = {
-    Severity.STOPS: say("stops the job"),
-    Severity.SLOWS: say("slows the job"),
-    Severity.NOTE: say("note"),
-}
 
 ADVICE: Mapping[str, Text] = {
     "as-is": say("Restart: as it is."),
     "after-change": say("Restart: only after the change."),
     "without-node": say("Restart: without {nodes}."),
 }
+
+
+def told_label(value: str, known: Mapping[Status, Text] | Mapping[Certainty, Text]) -> Text:
+    """The word for a status or certainty that a document tells; one of another version is said as it stands."""
+    return next((text for member, text in known.items() if member.value == value), Text("{value}", {"value": value}))
 
 
 def headline(verdict: Verdict) -> Text:

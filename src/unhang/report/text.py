@@ -12,9 +12,8 @@ from rich.text import Text as Styled
 from unhang.facts.model import Facts
 from unhang.findings import Consequence, Finding, NotChecked, Remedy, Source, Status, Verdict, Where
 from unhang.report import labels
-from unhang.report.change_text import write_change
 from unhang.report.layout.durations import duration
-from unhang.report.layout.sections import write_section
+from unhang.report.layout.sections import build_or_default
 from unhang.report.layout.source_lines import source_lines
 from unhang.report.layout.text_layout import TextLayout, width_of
 from unhang.report.localizer import Localizer
@@ -85,17 +84,19 @@ def _layout(verdict: Verdict, facts: Facts | None, localizer: Localizer, width: 
         ("closing", lambda: _closing(layout, verdict, localizer)),
     ]
     for name, write in sections:
-        gap = write_section(name, write)
-        if gap is not None:
-            layout.paragraph(gap_line(gap, localizer))
+        gaps: list[NotChecked] = []
+        build_or_default(name, write, None, gaps)
+        for gap in gaps:
+            write_gap(layout, gap, localizer)
     return layout
 
 
-def gap_line(gap: NotChecked, localizer: Localizer) -> str:
-    """A section that could not be written, in one line."""
-    return localizer.line(
-        localizer.say(say("{what}: {because}", what=localizer.sentence(gap.what), because=localizer.say(gap.because)))
-    )
+def write_gap(layout: TextLayout, gap: NotChecked, localizer: Localizer, lead: str = "") -> None:
+    """Say what could not be looked at, why, and the command that would."""
+    parts = {"what": localizer.sentence(gap.what), "because": localizer.line(localizer.say(gap.because))}
+    layout.paragraph(localizer.say(say("{what}: {because}", **parts)), lead=lead)
+    if gap.how:
+        layout.command(localizer.command(gap.how), indent=4)
 
 
 def _headline(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> None:
@@ -145,6 +146,19 @@ def _remedy(layout: TextLayout, remedy: Remedy, localizer: Localizer) -> None:
     for label, text in ((say("Costs: "), remedy.cost), (say("Check: "), remedy.verify)):
         if str(text).strip():
             layout.paragraph(localizer.say(text), lead=localizer.say(label))
+
+
+def write_change(layout: TextLayout, remedy: Remedy, localizer: Localizer) -> None:
+    """Add its change to ``layout``, then the variables to set and to unset as commands."""
+    change = localizer.say(remedy.change).strip()
+    if "\n" in change:
+        layout.code(change, indent=4)
+    elif change:
+        layout.paragraph(change, indent=4)
+    for name, value in remedy.set.items():
+        layout.command(f"export {name}={localizer.line(value)}", indent=4)
+    if remedy.unset:
+        layout.command("unset " + " ".join(remedy.unset), indent=4)
 
 
 def _why(layout: TextLayout, finding: Finding, localizer: Localizer) -> None:
@@ -292,10 +306,7 @@ def _not_checked(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> 
         return
     layout.heading(localizer.say(say("Could not be checked")))
     for item in verdict.not_checked[:NOT_CHECKED_SHOWN]:
-        parts = {"what": localizer.sentence(item.what), "because": localizer.line(localizer.say(item.because))}
-        layout.paragraph(localizer.say(say("{what}: {because}", **parts)), lead="• ")
-        if item.how:
-            layout.command(localizer.command(item.how), indent=4)
+        write_gap(layout, item, localizer, "• ")
     _more(layout, len(verdict.not_checked) - NOT_CHECKED_SHOWN, localizer)
 
 

@@ -27,6 +27,7 @@ from unhang.findings import (
     Severity,
     Status,
     Stop,
+    StopAdvice,
     SuggestedEnvironment,
     Unread,
     Verdict,
@@ -36,8 +37,6 @@ from unhang.report.localizer import Localizer
 
 SCHEMA_ID: Final = "unhang.verdict/1"
 Rank = Annotated[int, msgspec.Meta(ge=0, description="Global rank.")]
-StopAdvice = Literal["yes", "no", "not-yet", "may-go-on", "continue", "look-again", "unsure"]
-Advice = Literal["as-is", "after-change", "without-node", "unknown"]
 
 
 class PlaceItem(msgspec.Struct, frozen=True):
@@ -164,7 +163,7 @@ class TornCheckpointItem(msgspec.Struct, frozen=True):
 class RestartItem(msgspec.Struct, frozen=True):
     """Whether and how to run again."""
 
-    advice: Advice
+    advice: Literal["as-is", "after-change", "without-node", "unknown"]
     exclude_nodes: list[str]
     last_complete_checkpoint: str | None
     because: str | None
@@ -325,7 +324,7 @@ def _unread(item: Unread, localizer: Localizer) -> UnreadItem:
 def _restart(restart: Restart, localizer: Localizer) -> RestartItem:
     checkpoint = restart.last_complete_checkpoint
     return RestartItem(
-        advice=_advice(restart.advice),
+        advice=restart.advice,
         exclude_nodes=[localizer.clean(node) for node in restart.exclude_nodes],
         last_complete_checkpoint=None if checkpoint is None else localizer.clean(checkpoint),
         because=localizer.say(restart.because) if restart.because else None,
@@ -345,14 +344,7 @@ def _candidate(item: Candidate, localizer: Localizer) -> CandidateItem:
 def _stop(stop: Stop | None, localizer: Localizer) -> StopItem | None:
     if stop is None:
         return None
-    known: tuple[StopAdvice, ...] = ("yes", "no", "not-yet", "may-go-on", "continue", "look-again")
-    advice: StopAdvice = next((word for word in known if word == stop.advice), "unsure")
-    return StopItem(advice, localizer.say(stop.summary), [localizer.command(command) for command in stop.commands])
-
-
-def _advice(advice: str) -> Advice:
-    known: tuple[Advice, ...] = ("as-is", "after-change", "without-node", "unknown")
-    return next((word for word in known if word == advice), "unknown")
+    return StopItem(stop.advice, localizer.say(stop.summary), [localizer.command(command) for command in stop.commands])
 
 
 def json_schema() -> dict[str, Any]:

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
-from unhang.view.regular_files import read_limited
+from unhang.view.regular_files import read_json_as
 from unhang.wire.documents.bundle import BundleManifest
-from unhang.wire.documents.document import DECODE_ERRORS
 from unhang.wire.documents.kept_verdict import KeptVerdict
 
-_Kind = TypeVar("_Kind")
 MAX_EPISODES = 200
-MAX_DOCUMENT = 32 << 20
 
 
 class StallSpan(msgspec.Struct, frozen=True):
@@ -65,11 +61,3 @@ def _first_said(folder: Path, manifest: BundleManifest) -> float:
         times = [path.stat().st_mtime for path in (folder / ".unhang").glob("summary-*.json")]
         return min((time_s for time_s in times if since_s <= time_s <= taken_s), default=taken_s)
     return taken_s
-
-
-def read_json_as(path: Path, kind: type[_Kind]) -> _Kind | None:
-    """A small JSON file as ``kind``; None where it is missing, too large or something else."""
-    try:
-        return msgspec.json.decode(read_limited(path, MAX_DOCUMENT), type=kind)
-    except (OSError, *DECODE_ERRORS):
-        return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -14,6 +15,25 @@ MAX_AT_ONCE = 32
 """Connections; one more is closed unanswered. A browser holds up to six."""
 STEP_LIMIT_S = 5.0
 WHOLE_LIMIT_S = 60.0
+
+
+class LimitedHandler(BaseHTTPRequestHandler):
+    """Answers once, and tells nobody who asked."""
+
+    timeout = STEP_LIMIT_S
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "unhang", ""
+
+    def answer(self, code: int, headers: Mapping[str, str], body: bytes) -> None:
+        """Send one whole answer."""
+        self.send_response(code)
+        for name, value in {**headers, "Content-Length": str(len(body)), "Connection": "close"}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *words: object) -> None:  # noqa: A002 - the library's name for it
+        """Nothing: an address may hold a token."""
 
 
 class LimitedServer(ThreadingHTTPServer):
@@ -45,7 +65,7 @@ class LimitedServer(ThreadingHTTPServer):
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """However slowly somebody reads: it is over after :data:`WHOLE_LIMIT_S`."""
-        limit = threading.Timer(WHOLE_LIMIT_S, _close, (request,))
+        limit = threading.Timer(WHOLE_LIMIT_S, hang_up, (request,))
         limit.daemon = True
         limit.start()
         try:
@@ -58,6 +78,7 @@ class LimitedServer(ThreadingHTTPServer):
         """A client that went away is nobody's business."""
 
 
-def _close(request: socket.socket) -> None:
+def hang_up(line: socket.socket) -> None:
+    """End what is said on a line, whoever speaks or waits there."""
     with suppress(OSError):
-        request.shutdown(socket.SHUT_RDWR)
+        line.shutdown(socket.SHUT_RDWR)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
@@ -130,8 +130,3 @@ def _ranks(state: LiveState) -> Iterator[RunMetric]:
 
 def _waits(state: LiveState) -> list[float]:
     return [max(0.0, waited) for waited in state.ranks.waits_s]
-
-
-def by_name(found: tuple[RunMetric, ...]) -> Mapping[str, RunMetric]:
-    """The measures by their names."""
-    return {measure.name: measure for measure in found}

@@ -9,62 +9,79 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler
+from importlib.util import find_spec
 from pathlib import Path
 
-from unhang.errors import UnhangError
+from unhang.errors import MissingExtra, UnhangError
 from unhang.report.language import translate
+from unhang.report.printable import one_line
 from unhang.sentences import say
-from unhang.view.limited_server import STEP_LIMIT_S, LimitedServer
+from unhang.view.limited_server import LimitedHandler, LimitedServer
 from unhang.view.listening import ListenAddress, listening_on
-from unhang.view.metrics import RunMetric, collect_metrics
-from unhang.view.prometheus import TEXT_TYPE, exposition, require_library
+from unhang.view.metrics import COUNTER, RunMetric, collect_metrics
 from unhang.view.reading import read_run
 from unhang.watch.run_folder import RunFolder
 from unhang.wire.documents.run_plan import RunPlan
 
 OTLP = "otlp"
-MAX_AT_ONCE = 8
 POLL_INTERVAL_S = 1.0
+TEXT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MetricsSource = Callable[[], tuple[RunMetric, ...]]
 
 
-class MetricsHandler(BaseHTTPRequestHandler):
+def exposition(tell: MetricsSource) -> bytes:
+    """One scrape's answer, as Prometheus reads it.
+
+    Raises:
+        MissingExtra: ``prometheus-client`` is not installed.
+    """
+    require_library()
+    from prometheus_client import CollectorRegistry, generate_latest
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+    from prometheus_client.registry import Collector
+
+    class Run(Collector):
+        """Asked at each scrape."""
+
+        def collect(self) -> Iterable[Metric]:
+            for measure in tell():
+                family = CounterMetricFamily if measure.kind == COUNTER else GaugeMetricFamily
+                metric = family(measure.name, measure.help, labels=measure.labels)
+                for labels, value in measure.values:
+                    metric.add_metric([one_line(label) for label in labels], value)
+                yield metric
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Run())
+    return generate_latest(registry)
+
+
+def require_library() -> None:
+    """Raises :class:`MissingExtra` without ``prometheus-client``."""
+    if find_spec("prometheus_client") is None:
+        raise MissingExtra("metrics need prometheus-client", next_step="pip install prometheus-client")
+
+
+class MetricsHandler(LimitedHandler):
     """``GET /metrics`` and nothing else."""
 
-    timeout = STEP_LIMIT_S
     server: MetricsServer
-    protocol_version = "HTTP/1.1"
-    server_version, sys_version = "unhang", ""
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the library's name for it
         """Answer a scrape of ``/metrics``."""
         if not self.server.listening.is_named(self.headers.get("Host", "")):
-            self._answer(403, b"this server is not known by that name\n", "text/plain")
+            self._refuse(403, b"this server is not known by that name\n")
         elif not self.server.listening.is_authorized(self.headers.get("Authorization", "")):
-            self._answer(401, b"a bearer token is needed\n", "text/plain")
+            self._refuse(401, b"a bearer token is needed\n")
         elif self.path.partition("?")[0] != "/metrics":
-            self._answer(404, b"/metrics\n", "text/plain")
-        elif not self.server.places.acquire(blocking=False):
-            self._answer(503, b"too many at once\n", "text/plain")
+            self._refuse(404, b"/metrics\n")
         else:
-            try:
-                self._answer(200, exposition(self.server.tell), TEXT_TYPE)
-            finally:
-                self.server.places.release()
+            self.answer(200, {"Content-Type": TEXT_TYPE}, exposition(self.server.tell))
 
-    def _answer(self, code: int, body: bytes, kind: str) -> None:
-        self.send_response(code)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Connection", "close")
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *words: object) -> None:  # noqa: A002 - the library's name for it
-        """Nothing: who scrapes is nobody's business."""
+    def _refuse(self, code: int, text: bytes) -> None:
+        self.answer(code, {"Content-Type": "text/plain"}, text)
 
 
 class MetricsServer(LimitedServer):
@@ -72,7 +89,6 @@ class MetricsServer(LimitedServer):
 
     def __init__(self, listening: ListenAddress, tell: MetricsSource) -> None:
         self.tell = tell
-        self.places = threading.BoundedSemaphore(MAX_AT_ONCE)
         super().__init__(listening, MetricsHandler)
 
 

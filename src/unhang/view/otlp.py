@@ -14,7 +14,7 @@ from typing import Any
 
 from unhang import __version__
 from unhang.errors import MissingExtra
-from unhang.view.metrics import COUNTER, RunMetric, by_name
+from unhang.view.metrics import COUNTER, RunMetric
 
 EVERY_S = 10.0
 """OpenTelemetry's own default, a minute, is long beside a stall."""
@@ -57,7 +57,7 @@ class OtlpSender:
         from opentelemetry.metrics import Observation
 
         def observe(_: Any) -> Iterable[Any]:
-            measure = by_name(self._tell()).get(name)
+            measure = next((measure for measure in self._tell() if measure.name == name), None)
             if measure is None:
                 return
             for labels, value in measure.values:

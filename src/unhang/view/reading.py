@@ -11,7 +11,7 @@ import msgspec
 
 from unhang.errors import UsageError
 from unhang.sentences import Text, say
-from unhang.view.regular_files import read_limited
+from unhang.view.regular_files import read_json_as, read_limited
 from unhang.watch.nodes.transport.node_discovery import node_name
 from unhang.wire.documents.document import DECODE_ERRORS, schema_of
 from unhang.wire.documents.live_state import LIVE_FILE_NAME, REQUEST_FILE, LiveState
@@ -32,6 +32,15 @@ class RunReading:
     live: bool
     state: LiveState | None
     because: Text | None = None
+
+
+class SharedReading(msgspec.Struct):
+    """A reading for another machine: what ``/live.json`` answers."""
+
+    live: bool
+    because: str
+    folder: str
+    state: LiveState | None
 
 
 def latest_run(place: Path = Path("unhang-runs")) -> Path:
@@ -108,7 +117,5 @@ def _ask(records: Path) -> None:
 
 
 def _state(path: Path) -> LiveState | None:
-    with suppress(OSError, *DECODE_ERRORS):
-        state = msgspec.json.decode(read_limited(path, MAX_BYTES), type=LiveState)
-        return state if state.is_consistent() else None
-    return None
+    state = read_json_as(path, LiveState, MAX_BYTES)
+    return state if state is not None and state.is_consistent() else None

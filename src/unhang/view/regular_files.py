@@ -6,7 +6,14 @@ import errno
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
+
+import msgspec
+
+from unhang.wire.documents.document import DECODE_ERRORS
+
+_Kind = TypeVar("_Kind")
+MAX_DOCUMENT = 32 << 20
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -33,3 +40,11 @@ def read_limited(path: Path, most: int) -> bytes:
     if len(content) > most:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
     return content
+
+
+def read_json_as(path: Path, kind: type[_Kind], most: int = MAX_DOCUMENT) -> _Kind | None:
+    """A small JSON file as ``kind``; None where it is missing, too large or something else."""
+    try:
+        return msgspec.json.decode(read_limited(path, most), type=kind)
+    except (OSError, *DECODE_ERRORS):
+        return None

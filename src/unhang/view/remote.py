@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import socket
 import ssl
 import threading
 from contextlib import suppress
@@ -14,22 +13,15 @@ import msgspec
 
 from unhang.errors import UnhangError, UsageError
 from unhang.sentences import Text, say
-from unhang.view.reading import JUST_BEGUN, MAX_BYTES, NO_LAST_STATE, RunReading
+from unhang.view.limited_server import hang_up
+from unhang.view.reading import JUST_BEGUN, MAX_BYTES, NO_LAST_STATE, RunReading, SharedReading
 from unhang.wire.documents.document import DECODE_ERRORS
-from unhang.wire.documents.live_state import LiveState
 
 LIMIT_S = 10.0
 WHOLE_LIMIT_S = 30.0
 """However slowly it answers."""
 NO_ANSWER = say("the server does not answer; this is what it said last")
 _KNOWN = {str(text): text for text in (JUST_BEGUN, NO_LAST_STATE)}
-
-
-class _Shared(msgspec.Struct):
-    live: bool
-    because: str
-    folder: str
-    state: LiveState | None
 
 
 def is_address(where: str) -> bool:
@@ -86,7 +78,7 @@ class RemoteRun:
         limit: threading.Timer | None = None
         try:
             link.connect()
-            limit = threading.Timer(WHOLE_LIMIT_S, _hang_up, (link.sock,))
+            limit = threading.Timer(WHOLE_LIMIT_S, hang_up, (link.sock,))
             limit.daemon = True
             limit.start()
             link.request("GET", self._path, headers={"Authorization": f"Bearer {self._token}"})
@@ -104,17 +96,12 @@ class RemoteRun:
 
     def _reading(self, body: bytes) -> RunReading:
         try:
-            told = msgspec.json.decode(body, type=_Shared)
+            told = msgspec.json.decode(body, type=SharedReading)
         except DECODE_ERRORS as error:
             raise UnhangError("what the server answers is no state of a run, or that of another version") from error
         if told.state is not None and not told.state.is_consistent():
             raise UnhangError("what the server answers is no state of a run, or that of another version")
         return RunReading(Path(told.folder), told.live, told.state, _reason(told.because))
-
-
-def _hang_up(line: socket.socket) -> None:
-    with suppress(OSError):
-        line.shutdown(socket.SHUT_RDWR)
 
 
 def _reason(because: str) -> Text | None:

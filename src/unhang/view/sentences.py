@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 
-from unhang.findings import Certainty, Status
-from unhang.report.labels import CERTAINTY, STATUS, ranks_label
+from unhang.report.labels import CERTAINTY, STATUS, ranks_label, told_label
 from unhang.report.layout.durations import duration
 from unhang.report.localizer import Localizer
 from unhang.report.text_serialization import text_from_json
 from unhang.sentences import say
 from unhang.view.reading import RunReading
-from unhang.wire.documents.live_state import STATES, GroupColumns, LiveState, LiveVerdict
+from unhang.wire.documents.live_state import STATES, GroupColumns, LiveState
 
 CALM, WAITING, STALLED, OVER = "calm", "waiting", "stalled", "over"
 HURRY_S = 120.0
@@ -93,20 +91,9 @@ def headline(state: LiveState, localizer: Localizer) -> tuple[str, str] | None:
         return None
     ranks = f" · {localizer.say(ranks_label(tuple(told.ranks)))}" if told.ranks else ""
     where = f" · {told.where}" if told.where else ""
-    line = f"{_status(told, localizer)}{localizer.colon}{told.cause} · {_certainty(told, localizer)}{ranks}{where}"
+    status, certainty = told_label(told.status, STATUS), told_label(told.certainty, CERTAINTY)
+    line = f"{localizer.say(status)}{localizer.colon}{told.cause} · {localizer.say(certainty)}{ranks}{where}"
     return localizer.line(line), text_from_json(told.parts, told.sentence, localizer)
-
-
-def _status(told: LiveVerdict, localizer: Localizer) -> str:
-    with suppress(ValueError):
-        return localizer.say(STATUS[Status(told.status)])
-    return told.status.upper()
-
-
-def _certainty(told: LiveVerdict, localizer: Localizer) -> str:
-    with suppress(ValueError):
-        return localizer.say(CERTAINTY[Certainty(told.certainty)])
-    return told.certainty
 
 
 def ordered_groups(state: LiveState) -> list[GroupColumns]:

@@ -24,7 +24,6 @@ from unhang.view import limited_server
 from unhang.view.listening import ListenAddress, listening_with_token
 from unhang.view.remote import NO_ANSWER, RemoteRun
 from unhang.view.web import server as web_server
-from unhang.view.web.serving import has_screen
 from unhang.wire.record import RecordWriter, find_record, record_path
 from unhang.wire.record_views import RankIdentity, RecordView
 
@@ -347,8 +346,8 @@ def test_the_current_folder_is_served_and_another_server_is_not(
 
 
 def test_a_browser_is_opened_only_where_somebody_sees_it() -> None:
-    assert not has_screen({"SSH_CONNECTION": "1"})
-    assert sys.platform == "darwin" or has_screen({"DISPLAY": ":0"})
+    assert not web_server.has_screen({"SSH_CONNECTION": "1"})
+    assert sys.platform == "darwin" or web_server.has_screen({"DISPLAY": ":0"})
 
 
 def test_ten_thousand_ranks_are_answered_in_a_megabyte(tmp_path: Path) -> None:

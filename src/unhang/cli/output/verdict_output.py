@@ -61,7 +61,7 @@ class VerdictOutput:
 
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            page.write_html(verdict, facts, path, lang=self.lang, redactor=self._redactor(verdict, facts))
+            page.write_html(verdict, facts, path, lang=self.lang, redactor=self.redactor(verdict, facts))
         except OSError as error:
             raise _write_error(path, error) from error
         print(f"HTML report written to {path}", file=sys.stderr)
@@ -69,29 +69,28 @@ class VerdictOutput:
     def _print(self, verdict: Verdict, facts: Facts) -> None:
         from unhang.report.text import print_text
 
-        if self.color is False:
-            os.environ["NO_COLOR"] = "1"
-        file = TerminalStream(sys.stdout) if self.color else sys.stdout
-        print_text(verdict, facts, lang=self.lang, file=file, redactor=self._redactor(verdict, facts))
+        file = standard_output(self.color)
+        print_text(verdict, facts, lang=self.lang, file=file, redactor=self.redactor(verdict, facts))
 
     def _text(self, verdict: Verdict, facts: Facts) -> str:
         if self.form == "json":
             from unhang.report.json import to_json
 
-            return to_json(verdict, lang=self.lang, redactor=self._redactor(verdict, facts))
+            return to_json(verdict, lang=self.lang, redactor=self.redactor(verdict, facts))
         if self.form == "markdown":
             from unhang.report.markdown import to_markdown
 
-            return to_markdown(verdict, lang=self.lang, redactor=self._redactor(verdict, facts))
+            return to_markdown(verdict, lang=self.lang, redactor=self.redactor(verdict, facts))
         if self.form == "html":
             from unhang.report.html.page import to_html
 
-            return to_html(verdict, facts, lang=self.lang, redactor=self._redactor(verdict, facts))
+            return to_html(verdict, facts, lang=self.lang, redactor=self.redactor(verdict, facts))
         from unhang.report.text import to_text
 
-        return to_text(verdict, facts, lang=self.lang, redactor=self._redactor(verdict, facts))
+        return to_text(verdict, facts, lang=self.lang, redactor=self.redactor(verdict, facts))
 
-    def _redactor(self, verdict: Verdict, facts: Facts) -> Redactor:
+    def redactor(self, verdict: Verdict, facts: Facts) -> Redactor:
+        """One that knows every name of them."""
         redactor = Redactor(share=self.redact)
         redactor.learn_from(verdict, facts)
         return redactor
@@ -116,6 +115,13 @@ class TerminalStream(io.StringIO):
     def write(self, text: str) -> int:
         """Pass ``text`` on: the sheet made it printable and coloured it."""
         return self._target.write(text)
+
+
+def standard_output(color: bool | None) -> TextIO:
+    """Standard output, coloured as the user asks."""
+    if color is False:
+        os.environ["NO_COLOR"] = "1"
+    return TerminalStream(sys.stdout) if color else sys.stdout
 
 
 def write_private(path: Path, text: str) -> None:

@@ -164,12 +164,9 @@ def _finding(finding: Finding, facts: Facts, cited: CitedLines, folder: str, loc
     return {
         "cause": finding.cause.value,
         "certainty": localizer.say(labels.CERTAINTY[finding.certainty]),
-        "certainty_id": finding.certainty.value,
-        "severity": localizer.say(labels.SEVERITY[finding.severity]),
         "summary": localizer.sentence(finding.summary),
         "because": [localizer.sentence(text) for text in finding.because],
         "ranks": finding.ranks,
-        "rank_label": localizer.say(labels.ranks_label(finding.ranks)) if finding.ranks else "",
         "action": localizer.say(labels.action_heading(finding)),
         "sites": [_site(who, where, late, facts, cited, localizer) for who, where, late in sites if where is not None],
         "evidence": [_evidence(item, cited, folder, localizer) for item in finding.evidence],

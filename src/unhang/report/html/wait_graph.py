@@ -151,10 +151,8 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """From a waiter's box to an awaited box (their numbers). ``path`` is SVG path data."""
+    """From a waiter's box to an awaited one. ``path`` is SVG path data."""
 
-    waiter: int
-    awaited: int
     label: str
     """The group and position of the stall, short enough to stand beside the arrow."""
     about: str
@@ -245,7 +243,7 @@ def _arrow(
     way = route(laid.places[pair[0]], laid.places[pair[1]], laid.direction)
     label, about = _short(localizer.line(named[0])), localizer.line(", ".join(named), 200)
     sentence = _sentence(boxes[pair[0]], boxes[pair[1]], localizer)
-    return Arrow(*pair, label, about, way.path, way.x, way.y, way.level, sentence)
+    return Arrow(label, about, way.path, way.x, way.y, way.level, sentence)
 
 
 def _short(label: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from graphlib import CycleError, TopologicalSorter
 
 from unhang.facts.model import WaitEdge
 
@@ -70,27 +71,14 @@ def awaited_of(count: int, links: Iterable[tuple[int, int]]) -> dict[int, set[in
 def transitive_reduction(count: int, links: Links) -> Links:
     """``links`` without those that a chain of others already tells; all of them when there is a cycle."""
     next_ones = awaited_of(count, links)
-    beyond: dict[int, frozenset[int]] = {}
-
-    def reach(number: int, on_the_way: frozenset[int]) -> frozenset[int]:
-        if number in on_the_way:
-            raise _CycleError
-        if number not in beyond:
-            further = (reach(other, on_the_way | {number}) for other in next_ones[number])
-            beyond[number] = frozenset(next_ones[number]).union(*further)
-        return beyond[number]
-
+    beyond: dict[int, set[int]] = {}
     try:
-        for number in range(count):
-            reach(number, frozenset())
-    except _CycleError:
+        for number in TopologicalSorter(next_ones).static_order():  # the awaited before who waits for them
+            beyond[number] = next_ones[number].union(*(beyond[other] for other in next_ones[number]))
+    except CycleError:
         return links
     return {
         (waiter, awaited): named
         for (waiter, awaited), named in links.items()
         if not any(awaited in beyond[other] for other in next_ones[waiter] if other != awaited)
     }
-
-
-class _CycleError(Exception):
-    """Folds wait for each other in a circle."""

@@ -12,13 +12,6 @@ Made = TypeVar("Made")
 Other = TypeVar("Other")
 
 
-def write_section(name: str, write: Callable[[], None]) -> NotChecked | None:
-    """Let ``write`` write its section; what to say in its place where that fails."""
-    gaps: list[NotChecked] = []
-    build_or_default(name, write, None, gaps)
-    return gaps[0] if gaps else None
-
-
 def build_or_default(name: str, make: Callable[[], Made], otherwise: Other, gaps: list[NotChecked]) -> Made | Other:
     """What ``make`` gives; where that fails ``otherwise``, and ``gaps`` says so."""
     try:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from unhang.report.localizer import Localizer
-from unhang.view.episodes import read_json_as
 from unhang.view.reading import RunReading
+from unhang.view.regular_files import read_json_as
 from unhang.wire.documents.bundle import BundleManifest, rank_of_file, read_manifest
 from unhang.wire.documents.run_plan import RunPlan
 from unhang.wire.record import find_record
@@ -29,8 +29,6 @@ def rank_details(reading: RunReading, rank: int, localizer: Localizer) -> dict[s
     return {
         "rank": rank,
         "now": _frames(record, localizer) if record is not None else [],
-        "thread": record.threads if record is not None else 0,
-        "pid": record.identity.pid if record is not None else -1,
         "groups": [] if record is None else _groups(record, localizer),
         "look": localizer.clean(look),
         "logs": [

@@ -17,12 +17,12 @@ import msgspec
 from unhang.report.localizer import Localizer
 from unhang.view.episodes import StallSpan, stall_spans
 from unhang.view.machine_series import MachineSeries
-from unhang.view.reading import RunReading, read_run
+from unhang.view.reading import RunReading, SharedReading, read_run
 from unhang.view.regular_files import read_limited
 from unhang.view.series_reading import RankRows
 from unhang.view.web.page import page, page_policy, report_policy
 from unhang.view.web.rank_details import rank_details
-from unhang.view.web.shared_state import SharedReading, page_state, secret_cleaner, share_reading
+from unhang.view.web.shared_state import page_state, secret_cleaner, share_reading
 
 CACHE_S = 0.4
 ROWS_AT_ONCE = 50_000

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from http.server import BaseHTTPRequestHandler
+import html
+import os
+import sys
+import tempfile
+import threading
+import webbrowser
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from unhang.errors import UnhangError
-from unhang.view.limited_server import STEP_LIMIT_S, LimitedServer
-from unhang.view.listening import ListenAddress
+from unhang.view.limited_server import LimitedHandler, LimitedServer
+from unhang.view.listening import ListenAddress, is_loopback
 from unhang.view.web.responses import Response, RunResponses, refusal
 
 COMMON_HEADERS = {
@@ -16,17 +24,13 @@ COMMON_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
-    "Connection": "close",
 }
 
 
-class _RequestHandler(BaseHTTPRequestHandler):
-    timeout = STEP_LIMIT_S
+class _RequestHandler(LimitedHandler):
     server: WebServer
-    protocol_version = "HTTP/1.1"
-    server_version, sys_version = "unhang", ""
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the library's name for it
         """Answer a request."""
         self._send(self._answer())
 
@@ -47,31 +51,18 @@ class _RequestHandler(BaseHTTPRequestHandler):
             return refusal(503, str(error))
 
     def _send(self, answer: Response) -> None:
-        if answer.code == 200 and self.headers.get("If-None-Match") == answer.tag:
-            self._head(304, answer, b"")
-            return
-        packed = bool(answer.packed) and "gzip" in self.headers.get("Accept-Encoding", "")
-        body = answer.packed if packed else answer.body
-        self._head(answer.code, answer, body, packed=packed)
-        self.wfile.write(body)
-
-    def _head(self, code: int, answer: Response, body: bytes, *, packed: bool = False) -> None:
-        self.send_response(code)
         headers = {
             **COMMON_HEADERS,
             "Content-Type": answer.kind,
             "Content-Security-Policy": answer.policy,
             "ETag": answer.tag,
         }
-        if packed:
-            headers["Content-Encoding"] = "gzip"
-        headers["Content-Length"] = str(len(body))
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-
-    def log_message(self, format: str, *words: object) -> None:  # noqa: A002 - the library's name for it
-        """Nothing: an address holds the token."""
+        if answer.code == 200 and self.headers.get("If-None-Match") == answer.tag:
+            self.answer(304, headers, b"")
+        elif answer.packed and "gzip" in self.headers.get("Accept-Encoding", ""):
+            self.answer(answer.code, {**headers, "Content-Encoding": "gzip"}, answer.packed)
+        else:
+            self.answer(answer.code, headers, answer.body)
 
 
 class WebServer(LimitedServer):
@@ -93,3 +84,43 @@ class WebServer(LimitedServer):
     def address(self) -> str:
         """Where the page is, with the token."""
         return f"{self.root}/?token={self.listening.token}"
+
+
+def serve_until_interrupted(server: WebServer, tell: Callable[[str], None], *, open_browser: bool) -> None:
+    """Until Ctrl-C. ``tell`` is given the address once it is listened at."""
+    threading.Thread(target=server.serve_forever, daemon=True, kwargs={"poll_interval": 0.2}).start()
+    door: Path | None = None
+    try:
+        tell(server.address)
+        door = _open(server) if open_browser and has_screen() else None
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        server.shutdown()
+        server.server_close()
+        if door is not None:
+            with suppress(OSError):
+                door.unlink()
+
+
+def has_screen(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether a browser of this machine would be seen by whoever asks."""
+    if sys.platform == "darwin":
+        return "SSH_CONNECTION" not in environment
+    return bool(environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY"))
+
+
+def _open(server: WebServer) -> Path | None:
+    """Through a private file that leads on: a command line can be read by everybody on the machine, and the address
+    holds the token."""
+    address = server.address
+    if not is_loopback(server.listening.host):
+        address = address.replace(f"//{server.listening.host}", "//127.0.0.1", 1)
+    handle, name = tempfile.mkstemp(prefix="unhang-", suffix=".html")  # mkstemp makes it 0600
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(f'<!doctype html><meta http-equiv="refresh" content="0;url={html.escape(address, quote=True)}">\n')
+    door = Path(name)
+    with suppress(webbrowser.Error, OSError):
+        webbrowser.open(door.as_uri())
+    return door

@@ -11,21 +11,12 @@ import msgspec
 from unhang.report.localizer import Localizer
 from unhang.report.text_serialization import clean_serialized
 from unhang.view import sentences
-from unhang.view.reading import RunReading
+from unhang.view.reading import RunReading, SharedReading
 from unhang.wire.documents.live_state import LiveState, LiveVerdict
 
 MAX_GROUP_ROWS = 12
 LONGEST = 1_000
 """Characters of one text; nothing a person reads is longer."""
-
-
-class SharedReading(msgspec.Struct):
-    """A reading for another machine: what ``/live.json`` answers."""
-
-    live: bool
-    because: str
-    folder: str
-    state: LiveState | None
 
 
 def secret_cleaner(localizer: Localizer) -> Callable[[str], str]:

@@ -13,7 +13,7 @@ from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import WHICH_RANK, build_facts
 from unhang.facts.model import Facts
 from unhang.facts.waiting.timeouts import limit_at_s
-from unhang.findings import Certainty, NotChecked, Phase, Restart, Status, Stop, Verdict
+from unhang.findings import Certainty, NotChecked, Phase, Restart, Status, Stop, StopAdvice, Verdict
 from unhang.report.json import to_json
 from unhang.sentences import Text, say
 from unhang.watch import private_files
@@ -86,7 +86,7 @@ def without_dead_nodes(taken: CollectedEvidence, restart: Restart) -> Restart:
     return replace(restart, exclude_nodes=tuple(sorted(dead | set(restart.exclude_nodes))))
 
 
-def _advice(taken: CollectedEvidence, verdict: Verdict, facts: Facts) -> tuple[str, Text]:
+def _advice(taken: CollectedEvidence, verdict: Verdict, facts: Facts) -> tuple[StopAdvice, Text]:
     saving = [
         rank
         for rank, known in sorted(facts.ranks.items())
