@@ -1,1 +1,1 @@
-"""What several verbs print: verdicts, progress, steps of a recording."""
+"""What several verbs print: verdicts and progress."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unhang.cli.options import Language
 from unhang.errors import UnhangError, UsageError
 
 if TYPE_CHECKING:
@@ -39,9 +40,7 @@ def demo(
         Path | None, typer.Option(help="Folder for the evidence; must be empty. Default: unhang-runs/demo-DATE-TIME.")
     ] = None,
     report: Annotated[Path, typer.Option(help="Where the HTML report is written.")] = Path("unhang-report.html"),
-    lang: Annotated[
-        str | None, typer.Option("--lang", help="Language of the sentences; default: the locale's.")
-    ] = None,
+    lang: Language = None,
 ) -> None:
     """Run a 4-rank training job that stalls (its split has no seed), say why, write an HTML report.
 
@@ -66,11 +65,10 @@ def demo(
 
 
 def _short_demo(console: Console, out: Path | None, report: Path) -> None:
-    from unhang.cli.output.bundle_verdict import print_verdict
-    from unhang.cli.output.recording_steps import RecordingSteps
     from unhang_lab.demo import record_demo
     from unhang_lab.signals import interrupt_on_termination
     from unhang_lab.verbs.lab import new_run_folder
+    from unhang_lab.verbs.recording import RecordingSteps, print_verdict
 
     console.print("A real training job on 4 ranks of this machine (CPU, Gloo). Something is wrong with its data.")
     with RecordingSteps(console) as steps, interrupt_on_termination():
@@ -135,11 +133,11 @@ def _table(console: Console, only: str | None, out: Path | None, pages: list[Pat
 
 def _shown(name: str, moments: tuple[Moment, ...], folder: Path, console: Console, lang: str) -> Iterator[MomentResult]:
     """The cells of a story, each shown as soon as it is known."""
-    from unhang.cli.output.recording_steps import RecordingSteps
     from unhang_lab.signals import interrupt_on_termination
     from unhang_lab.stories.story import story_folder
     from unhang_lab.stories.story_file import load_story
     from unhang_lab.stories.story_moments import tell_story
+    from unhang_lab.verbs.recording import RecordingSteps
     from unhang_lab.verbs.story_output import show_cell
 
     with RecordingSteps(console) as steps, interrupt_on_termination():

@@ -45,14 +45,13 @@ def run(
     ] = None,
 ) -> None:
     """Run a case, record it into a bundle, print where it is and the verdict on it."""
-    from unhang.cli.output.bundle_verdict import print_verdict
-    from unhang.cli.output.recording_steps import RecordingSteps
     from unhang.cli.output.verdict_output import exit_code
     from unhang.report.layout.console import Console
     from unhang_lab.catalog import find_case
     from unhang_lab.expectation import find_mistakes
     from unhang_lab.run_case import run_case
     from unhang_lab.signals import interrupt_on_termination
+    from unhang_lab.verbs.recording import RecordingSteps, print_verdict
 
     case = find_case(name)
     console = Console(stderr=True, highlight=False)

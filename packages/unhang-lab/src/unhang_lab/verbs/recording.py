@@ -1,0 +1,53 @@
+"""What a recording is doing, with the time it took to get there, and the verdict on what it recorded."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from unhang.findings import Verdict
+    from unhang.report.layout.console import Console
+
+
+class RecordingSteps:
+    """One line a step, and a spinner on the last one when the output is a terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._status = console.status("starting")
+        self._began = time.monotonic()
+
+    def tell(self, step: str) -> None:
+        """Say that ``step`` begins."""
+        self._console.print(f"  [dim]{time.monotonic() - self._began:5.1f} s[/dim]  {step}")
+        self._status.update(step)
+
+    def __enter__(self) -> Self:
+        self._status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._status.stop()
+
+
+def print_verdict(bundle: Path, *, report: Path | None = None) -> Verdict:
+    """Read ``bundle``, print the verdict, write an HTML report when ``report`` names one. Returns it."""
+    from unhang.cli.output.verdict_output import VerdictOutput
+    from unhang.diagnosis.diagnose import diagnose
+    from unhang.evidence.inputs import read_evidence
+    from unhang.facts.build import build_facts
+
+    facts = build_facts(read_evidence([str(bundle)]))
+    verdict = diagnose(facts)
+    output = VerdictOutput.chosen("text", lang=None, redact=False, color=None, debug=False)
+    output.give(verdict, facts, None)
+    if report is not None:
+        output.write_html(report, verdict, facts)
+    return verdict
