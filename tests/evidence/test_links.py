@@ -12,10 +12,9 @@ import pytest
 from tests.command import unhang
 from tests.work import calls_of
 from unhang.evidence import found_files
-from unhang.evidence.evidence_reader import EvidenceReader
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.flight_recorder.reading import read_recorder_dump
-from unhang.evidence.inputs import read_evidence
+from unhang.evidence.inputs import EvidenceReader, read_evidence
 from unhang.evidence.opened_files import OpenedFiles
 from unhang.evidence.read_limits import DEFAULT_LIMITS
 from unhang.findings import Unread

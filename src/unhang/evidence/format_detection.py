@@ -99,7 +99,7 @@ _PROGRAM_NAMES = frozenset(
     ]
 )
 _PYTHON = re.compile(rb"^(?:from [\w.]+ import |import [\w.]+|def \w+\(|class \w+|@\w+|if __name__ ==)", re.MULTILINE)
-_SCHEMA = re.compile(rb'"schema"\s*:\s*"(unhang\.[a-z]+/\d+)"')
+_SCHEMA = re.compile(rb'"schema"\s*:\s*"unhang\.([a-z]+)/\d+"')
 SHORTEST_GUESS = 4
 """Bytes below which nothing tells an encoding other than ASCII."""
 _CONTROL = bytes(byte for byte in range(1, 32) if byte not in b"\t\n\v\f\r\b\x1b\x07") + b"\x7f"
@@ -141,31 +141,20 @@ def _own_file_format(head: bytes) -> DetectedFormat | None:
     schema = _SCHEMA.search(head[:4096])
     if schema is None:
         return None
-    name = schema.group(1).decode("ascii")
-    if name.startswith("unhang.bundle/"):
-        return DetectedFormat(FileKind.MANIFEST)
-    if name.startswith("unhang.pace/"):
-        return DetectedFormat(FileKind.PACE)
-    if name.startswith("unhang.compared/"):
-        return DetectedFormat(FileKind.COMPARED)
-    if name.startswith("unhang.checkpoints/"):
-        return DetectedFormat(FileKind.CHECKPOINTS)
-    if name.startswith("unhang.history/"):
-        return DetectedFormat(FileKind.EARLIER)
-    if name.startswith("unhang.nodes/"):
-        return DetectedFormat(FileKind.NODES)
-    if name.startswith("unhang.machine/"):
-        return DetectedFormat(FileKind.MACHINE)
-    label = _OWN_FILE_LABELS.get(name.partition("/")[0])
-    return DetectedFormat(FileKind.KNOWN_OTHER, label) if label is not None else None
+    return _OWN_FILES.get(schema.group(1))
 
 
-_OWN_FILE_LABELS = {
-    "unhang.verdict": "verdict of unhang",
-    "unhang.run": "plan of unhang run",
-    "unhang.settings": "record of unhang run",
-    "unhang.series": "record of unhang run",
-    "unhang.live": "record of unhang run",
+_OWN_FILES = {
+    b"bundle": DetectedFormat(FileKind.MANIFEST),
+    b"pace": DetectedFormat(FileKind.PACE),
+    b"compared": DetectedFormat(FileKind.COMPARED),
+    b"checkpoints": DetectedFormat(FileKind.CHECKPOINTS),
+    b"history": DetectedFormat(FileKind.EARLIER),
+    b"nodes": DetectedFormat(FileKind.NODES),
+    b"machine": DetectedFormat(FileKind.MACHINE),
+    b"verdict": DetectedFormat(FileKind.KNOWN_OTHER, "verdict of unhang"),
+    b"run": DetectedFormat(FileKind.KNOWN_OTHER, "plan of unhang run"),
+    **dict.fromkeys((b"settings", b"series", b"live"), DetectedFormat(FileKind.KNOWN_OTHER, "record of unhang run")),
 }
 
 

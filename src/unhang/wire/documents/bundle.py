@@ -201,7 +201,7 @@ def rank_of_file(manifest: BundleManifest, name: str) -> int | None:
 def log_bytes_at_capture(manifests: Sequence[BundleManifest], name: str) -> int | None:
     """How many bytes of the log ``name`` (as the user would name it) are of the moment its bundle is of; None: all."""
     for manifest in manifests:
-        folder = manifest.source.path.removesuffix("bundle.json")
+        folder = folder_of(manifest)
         known = manifest.log_bytes.get(name.removeprefix(folder)) if name.startswith(folder) else None
         if known is not None:
             return known

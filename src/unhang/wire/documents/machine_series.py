@@ -13,7 +13,7 @@ from typing import Annotated
 import msgspec
 
 from unhang.findings import Source, Unread
-from unhang.wire.documents.document import DECODE_ERRORS
+from unhang.wire.documents.document import DECODE_ERRORS, schema_of
 
 SCHEMA = "unhang.machine/1"
 FOLDER = PurePosixPath("machine")
@@ -184,15 +184,11 @@ class MachineSeries(msgspec.Struct, frozen=True):
     unread: tuple[Unread, ...] = ()
 
 
-class _Head(msgspec.Struct, frozen=True):
-    schema: str
-
-
 def read_machine_series(raw: bytes, *, source: Source) -> MachineSeries | Unread:
     """The samples of a file, or why it cannot be believed."""
     lines = raw.splitlines()
     try:
-        schema = msgspec.json.decode(lines[0][:MAX_LINE], type=_Head).schema if lines else ""
+        schema = schema_of(lines[0][:MAX_LINE]) if lines else ""
     except DECODE_ERRORS as error:
         return Unread(source, f"is no series of a machine: {str(error)[:200]}")
     if schema != SCHEMA:
