@@ -21,9 +21,8 @@ from tests.work import calls_of
 from unhang.evidence.flight_recorder import many_dumps, workers
 from unhang.evidence.flight_recorder.dump_detection import looks_like_flight_recorder
 from unhang.evidence.flight_recorder.many_dumps import read_recorder_dumps
-from unhang.evidence.flight_recorder.process_limits import limited_process, memory_limit_works
 from unhang.evidence.flight_recorder.reading import read_recorder_dump
-from unhang.evidence.flight_recorder.workers import read_sandboxed, unpickled
+from unhang.evidence.flight_recorder.workers import limited_process, memory_limit_works, read_sandboxed, unpickled
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.items import RecorderDump, RecorderEntries
 from unhang.findings import Unread
@@ -298,8 +297,7 @@ def test_a_harmful_dump_costs_itself_only(
 ) -> None:
     hasty = workers.WORKER.replace(
         "serve_requests(sys",
-        "from unhang.evidence.flight_recorder import process_limits as bounds\n"
-        "bounds._CPU_FLOOR_S = 1\nserve_requests(sys",
+        "from unhang.evidence.flight_recorder import workers as bounds\nbounds._CPU_FLOOR_S = 1\nserve_requests(sys",
     )
     monkeypatch.setattr(workers, "WORKER", hasty)
     content, reason = HARMFUL[name]

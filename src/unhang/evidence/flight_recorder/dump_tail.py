@@ -14,8 +14,7 @@ from typing import Any, Final
 from unhang.errors import DumpError
 from unhang.evidence.flight_recorder.columns import EntryColumns, Row, SharedTables
 from unhang.evidence.flight_recorder.entry_pattern import EntryPattern
-from unhang.evidence.flight_recorder.header import Header, read_header
-from unhang.evidence.flight_recorder.parsed_dump import ParsedDump
+from unhang.evidence.flight_recorder.header import Header, ParsedDump, read_header
 from unhang.evidence.flight_recorder.ring_window import entries_before, read_back
 from unhang.evidence.pickles.plain_machine import CutShort, Memo, PlainMachine
 from unhang.evidence.pickles.safe_unpickle import run

@@ -1,4 +1,4 @@
-"""What stands around the entries: version, groups and their status."""
+"""What a dump holds: its entries, and around them version, groups and their status."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from unhang.evidence.flight_recorder.columns import SharedTables, int64_or_default
+from unhang.evidence.flight_recorder.columns import EntryColumns, SharedTables, int64_or_default
 from unhang.evidence.items import GroupConfig, GroupStatus
 from unhang.knowledge import numbers
 
@@ -23,6 +23,18 @@ class Header:
     library_version: str = ""
     groups: dict[str, GroupConfig] = field(default_factory=dict)
     status: dict[str, GroupStatus] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class ParsedDump:
+    """A dump without its source, rank and file time. ``cut_at``: the byte where a torn file ends; ``dropped``: entries
+    left unread."""
+
+    header: Header
+    columns: EntryColumns
+    whole: bool
+    dropped: int | None = None
+    cut_at: int | None = None
 
 
 def read_header(root: Any, shared: SharedTables) -> Header:

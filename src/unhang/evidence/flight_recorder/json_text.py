@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from unhang.errors import DumpError
 from unhang.evidence.flight_recorder.columns import EntryColumns, SharedTables
-from unhang.evidence.flight_recorder.header import KNOWN_KEYS, read_header
-from unhang.evidence.flight_recorder.parsed_dump import ParsedDump
+from unhang.evidence.flight_recorder.header import KNOWN_KEYS, ParsedDump
 from unhang.evidence.flight_recorder.ring_window import dump_of_columns, dump_of_objects
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
@@ -53,10 +52,7 @@ def _read_in_pieces(text: str, size: int, shared: SharedTables, *, whole: bool) 
         cut_at = size
     if not len(reader.columns):
         _check_root(reader.root)
-    header = read_header(reader.root, shared)
-    if cut_at is not None:
-        return ParsedDump(header, reader.columns, whole=False, cut_at=cut_at)
-    return dump_of_columns(reader.columns, header, shared, whole=whole)
+    return dump_of_columns(reader.columns, reader.root, shared, whole=whole, cut_at=cut_at)
 
 
 def _check_root(root: Any) -> None:

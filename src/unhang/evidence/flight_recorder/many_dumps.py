@@ -9,16 +9,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from unhang.evidence.file_names import rank_from_name
 from unhang.evidence.flight_recorder.columns import SharedTables
+from unhang.evidence.flight_recorder.header import ParsedDump
 from unhang.evidence.flight_recorder.json_text import looks_like_json
-from unhang.evidence.flight_recorder.parsed_dump import ParsedDump
 from unhang.evidence.flight_recorder.reading import read_fallback, read_recorder_dump
 from unhang.evidence.flight_recorder.workers import DumpInput, DumpItem, Worker
 from unhang.evidence.found_files import FileIdentity
-from unhang.evidence.items import GroupConfig, RecorderDump
+from unhang.evidence.items import RecorderDump
 from unhang.findings import Source, Unread
 
 INLINE_FILES: Final = 96
@@ -55,26 +55,20 @@ def read_recorder_dumps(
     paths: Iterable[str | Path],
     *,
     jobs: int | None = None,
-    progress: Callable[[int], object] | None = None,
     whole: bool = False,
     identities: Sequence[FileIdentity | None] | None = None,
 ) -> Iterator[DumpItem]:
     """One item for each of ``paths``, in their order: a :class:`RecorderDump`, or :class:`Unread` with the reason.
 
     ``jobs`` is the number of worker processes (default: the cores this process may use, at most 16); few files are
-    read in this process. ``progress`` is called with the number of files done so far. ``whole`` as in
-    :func:`read_recorder_dump`, and so are ``identities``, one a path.
+    read in this process. ``whole`` as in :func:`read_recorder_dump`, and so are ``identities``, one a path.
     """
     plain = [os.fspath(path) for path in paths]
     names = [DumpInput(name, None, one) for name, one in zip(plain, identities or [None] * len(plain), strict=True)]
     workers = min(jobs if jobs is not None else _cores(), MAX_JOBS, -(-len(names) // _BATCH))
     inline = workers <= 1 or (jobs is None and len(names) <= INLINE_FILES)
     shared = SharedTables()
-    items = _read_here(names, workers, shared, whole) if inline else _read_spread(names, workers, shared, whole)
-    for done, item in enumerate(items, start=1):
-        yield item
-        if progress is not None:
-            progress(done)
+    return _read_here(names, workers, shared, whole) if inline else _read_spread(names, workers, shared, whole)
 
 
 def _cores() -> int:
@@ -221,10 +215,6 @@ class SingleDumpReader:
             self._worker = None
 
 
-class _Sharer(Protocol):
-    def __call__(self, value: Any, /) -> Any: ...
-
-
 def intern_dumps(items: list[RecorderDump | Unread], shared: SharedTables) -> list[RecorderDump | Unread]:
     """``items`` of one batch with their equal values replaced by those of earlier batches.
 
@@ -244,14 +234,9 @@ def intern_dumps(items: list[RecorderDump | Unread], shared: SharedTables) -> li
     return items
 
 
-def _intern_dump(recording: RecorderDump, one: _Sharer) -> None:
+def _intern_dump(recording: RecorderDump, one: Callable[[Any], Any]) -> None:
     entries = recording.entries
     entries.stacks = tuple(map(one, entries.stacks))
     entries.signatures = tuple(map(one, entries.signatures))
     entries.group_names = one(entries.group_names)
-    recording.groups = {key: _shared_config(config, one) for key, config in recording.groups.items()}
-
-
-def _shared_config(config: GroupConfig, one: _Sharer) -> GroupConfig:
-    shared: GroupConfig = one(config)
-    return shared
+    recording.groups = {key: one(config) for key, config in recording.groups.items()}

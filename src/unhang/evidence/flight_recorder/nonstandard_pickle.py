@@ -6,11 +6,9 @@ from typing import Any
 
 from unhang.errors import DumpError
 from unhang.evidence.flight_recorder.columns import EntryColumns, SharedTables
-from unhang.evidence.flight_recorder.header import KNOWN_KEYS, read_header
-from unhang.evidence.flight_recorder.parsed_dump import ParsedDump
+from unhang.evidence.flight_recorder.header import KNOWN_KEYS, ParsedDump
 from unhang.evidence.flight_recorder.ring_window import dump_of_columns, recorded_entries
-from unhang.evidence.pickles.plain_machine import CutShort, PlainMachine
-from unhang.evidence.pickles.safe_unpickle import run
+from unhang.evidence.pickles.safe_unpickle import read_plain
 
 
 def read_nonstandard_pickle(data: bytes, shared: SharedTables, *, whole: bool) -> ParsedDump:
@@ -25,20 +23,11 @@ def read_nonstandard_pickle(data: bytes, shared: SharedTables, *, whole: bool) -
         entry.clear()
         return False
 
-    machine = PlainMachine(data, on_entry=take)
-    cut_at = None
-    try:
-        run(machine, 0)
-        root = machine.result
-    except CutShort:
-        root, cut_at = machine.folded(), len(data)
-    check_root(root, torn=cut_at is not None)
-    for entry in filter(None, recorded_entries(root)):  # those taken were emptied
+    found = read_plain(data, take)
+    check_root(found.value, torn=found.cut_at is not None)
+    for entry in filter(None, recorded_entries(found.value)):  # those taken were emptied
         columns.add(entry)
-    header = read_header(root, shared)
-    if cut_at is not None:
-        return ParsedDump(header, columns, whole=False, cut_at=cut_at)
-    return dump_of_columns(columns, header, shared, whole=whole)
+    return dump_of_columns(columns, found.value, shared, whole=whole, cut_at=found.cut_at)
 
 
 def check_root(root: Any, *, torn: bool = False) -> None:

@@ -10,9 +10,9 @@ from unhang.errors import DumpError
 from unhang.evidence.file_names import rank_from_name
 from unhang.evidence.flight_recorder.columns import SharedTables
 from unhang.evidence.flight_recorder.dump_tail import TORCH_START, read_tail
+from unhang.evidence.flight_recorder.header import ParsedDump
 from unhang.evidence.flight_recorder.json_text import looks_like_json, read_json
 from unhang.evidence.flight_recorder.nonstandard_pickle import read_nonstandard_pickle
-from unhang.evidence.flight_recorder.parsed_dump import ParsedDump
 from unhang.evidence.found_files import FILE_REPLACED, FileIdentity, FileReplacedError, open_regular_file
 from unhang.evidence.items import STATE_COMPLETED, RecorderDump
 from unhang.findings import Source, Unread
@@ -40,7 +40,6 @@ def read_recorder_dump(
     source: str | None = None,
     rank: int | None = None,
     whole: bool = False,
-    written_s: float | None = None,
     shared: SharedTables | None = None,
     others: FallbackReader = read_fallback,
     identity: FileIdentity | None = None,
@@ -56,7 +55,7 @@ def read_recorder_dump(
     name = source if source is not None else ("" if isinstance(data, bytes) else os.fspath(data))
     if rank is None:
         rank = rank_from_name(name)
-    place = Source(name)
+    place, written_s = Source(name), None
     try:
         if not isinstance(data, bytes):
             data, written_s = _content(data, identity)

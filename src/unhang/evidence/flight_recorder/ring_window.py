@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from unhang.evidence.flight_recorder.columns import EntryColumns, Row, SharedTables, check_entry_count
-from unhang.evidence.flight_recorder.header import Header, read_header
-from unhang.evidence.flight_recorder.parsed_dump import ParsedDump
+from unhang.evidence.flight_recorder.header import Header, ParsedDump, read_header
 from unhang.evidence.items import STATE_COMPLETED, GroupStatus
 
 KEPT_ENTRIES: Final = 64
@@ -61,8 +60,13 @@ def dump_of_ring(
     return ParsedDump(header, columns, whole=False, dropped=entries_before(oldest, rows))
 
 
-def dump_of_columns(columns: EntryColumns, header: Header, shared: SharedTables, *, whole: bool) -> ParsedDump:
-    """The dump whose whole ring is in ``columns``."""
+def dump_of_columns(
+    columns: EntryColumns, root: Any, shared: SharedTables, *, whole: bool, cut_at: int | None
+) -> ParsedDump:
+    """The dump whose outermost value is ``root`` and whose ring is in ``columns``, up to where a torn file ends."""
+    header = read_header(root, shared)
+    if cut_at is not None:
+        return ParsedDump(header, columns, whole=False, cut_at=cut_at)
     rows, kept = columns.rows, EntryColumns(shared)
     take_over = kept.taking_over(columns)
     return dump_of_ring(

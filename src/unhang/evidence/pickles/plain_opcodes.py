@@ -87,21 +87,12 @@ def _float(machine: PlainMachine, byte: int) -> int:
     return byte + 9
 
 
-def _text(width: int) -> Action:
+def _string(width: int, *, text: bool) -> Action:
     def push(machine: PlainMachine, byte: int) -> int:
         start = byte + 1 + width
         size = machine.unsigned(byte + 1, width)
-        machine.stack.append(machine.take(start, size).decode("utf-8", "replace"))
-        return start + size
-
-    return push
-
-
-def _bytes(width: int) -> Action:
-    def push(machine: PlainMachine, byte: int) -> int:
-        start = byte + 1 + width
-        size = machine.unsigned(byte + 1, width)
-        machine.stack.append(machine.take(start, size))
+        value = machine.take(start, size)
+        machine.stack.append(value.decode("utf-8", "replace") if text else value)
         return start + size
 
     return push
@@ -305,12 +296,12 @@ for _code, _action in {
     b"\x8a": _long(1),
     b"\x8b": _long(4),
     b"G": _float,
-    b"X": _text(4),
-    b"\x8c": _text(1),
-    b"\x8d": _text(8),
-    b"B": _bytes(4),
-    b"C": _bytes(1),
-    b"\x8e": _bytes(8),
+    b"X": _string(4, text=True),
+    b"\x8c": _string(1, text=True),
+    b"\x8d": _string(8, text=True),
+    b"B": _string(4, text=False),
+    b"C": _string(1, text=False),
+    b"\x8e": _string(8, text=False),
     b"(": _mark,
     b"}": _empty(dict),
     b"]": _empty(list),

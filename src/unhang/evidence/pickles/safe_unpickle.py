@@ -9,6 +9,7 @@ makes it allocate: strings are cut from what is there, and the memo is a dict.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,12 +32,13 @@ class PlainPickle:
     cut_at: int | None
 
 
-def read_plain(data: bytes) -> PlainPickle:
+def read_plain(data: bytes, on_entry: Callable[[dict[Any, Any], int], bool] | None = None) -> PlainPickle:
     """The value of the pickle ``data``; a torn one gives the containers that were open, without their last item.
 
-    Raises :class:`DumpError` when the pickle asks for anything but plain containers, or is malformed.
+    ``on_entry`` as in :class:`PlainMachine`. Raises :class:`DumpError` when the pickle asks for anything but plain
+    containers, or is malformed.
     """
-    machine = PlainMachine(data)
+    machine = PlainMachine(data, on_entry=on_entry)
     try:
         run(machine, 0)
     except CutShort:
