@@ -35,7 +35,7 @@ from unhang.evidence.logs import read_log
 from unhang.evidence.logs import reading as log_reading
 from unhang.evidence.logs.blocks import Blocks
 from unhang.evidence.logs.content.stacks_in_logs import LogStackReader
-from unhang.evidence.logs.scan import hyperscan_search, literal_search
+from unhang.evidence.logs.scan import literal_positions, literal_search
 from unhang.evidence.logs.scan.literal_positions import LiteralFinder, Literals, PlainSearch
 from unhang.evidence.profiler_trace import read_trace_head
 from unhang.evidence.read_limits import DEFAULT_LIMITS, ReadLimits
@@ -108,11 +108,9 @@ def _large_log(data: bytes, place: Path) -> Any:
     if len(data) % 256 == 0:
         return _log(_steps(50_000) + data + b"\n" + _steps(50_000), place)
     around = _steps(300)
-    path = place / "fuzzed.log"
-    path.write_bytes(around + (data + b"\n") * (1 + len(data) % 3) + around)
+    whole = around + (data + b"\n") * (1 + len(data) % 3) + around
     with patch.multiple(log_reading, Blocks=partial(Blocks, block_bytes=1 << 11), **_SMALL_BLOCKS):
-        found = _log(path.read_bytes(), place)
-        return [*found, read_log(path, source="fuzzed.log"), read_log(place, source="no file")]
+        return _log(whole, place)
 
 
 @cache
@@ -132,7 +130,7 @@ def _literals(data: bytes, place: Path) -> Any:
     finders = _finders()
     with (
         patch.object(literal_search, "_TUNE_FROM", 64 if len(data) % 16 == 0 else 1 << 18),
-        patch.object(hyperscan_search, "_WORTH_COMPILING", 2),
+        patch.object(literal_positions, "_WORTH_COMPILING", 2),
     ):
         if len(data) % 16 == 0:
             _finders.cache_clear()

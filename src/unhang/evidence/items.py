@@ -283,8 +283,6 @@ class Progress:
     last_time_s: float | None
     last_line: int
     unit: str = "step"
-    seconds_per_step: float | None = None
-    """As printed by the bar or the line itself, when it does."""
     recent: tuple[tuple[int, float | None], ...] = ()
     last_text: str = ""
     attempt: int = 0

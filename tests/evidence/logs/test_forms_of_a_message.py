@@ -174,12 +174,6 @@ def test_large_logs_keep_their_messages_and_line_numbers() -> None:
     assert ("last words", 5) in [(line.text, line.rank) for line in reading.last_lines]
 
 
-def test_a_file_that_cannot_be_opened_is_told(tmp_path: object) -> None:
-    reading = read_log(f"{tmp_path}/none.log", source="none.log")
-    assert reading.events == ()
-    assert "No such file" in reading.unread[0].reason
-
-
 class _Breaking(io.RawIOBase):
     def __init__(self) -> None:
         self.left = [NEW.encode() + b"\n", OSError("Input/output error")]

@@ -25,10 +25,7 @@ class Blocks:
         self.cut_lines = 0
         self.ended = True
         """Whether the last line had an end."""
-        self.holes = 0
-        """Bytes of value zero that were left out."""
         self.trouble = ""
-        self.encoding = "utf-8"
 
     def __iter__(self) -> Iterator[bytes]:
         kept = b""
@@ -72,11 +69,8 @@ class Blocks:
             chunk = chunk.removeprefix(codecs.BOM_UTF8)
         while chunk:
             if decoder is not None:
-                self.encoding = "utf-16"
                 chunk = decoder.decode(chunk).encode("utf-8", "replace").removeprefix(codecs.BOM_UTF8)
-            if b"\0" in chunk:
-                self.holes += chunk.count(b"\0")
-                chunk = chunk.replace(b"\0", b"")
+            chunk = chunk.replace(b"\0", b"")
             if chunk:
                 yield chunk
             chunk = self._read()

@@ -27,7 +27,7 @@ from unhang.evidence.logs.lines.progress import LogStep, ProgressReader, find_st
 from unhang.evidence.logs.lines.speakers import SpeakerRanks
 from unhang.evidence.logs.lines.timestamps import TimestampReader, year_in
 from unhang.evidence.logs.speaker_resolution import LogItemBuilder, UnresolvedEnding
-from unhang.evidence.logs.unrecognized_failures import UnrecognizedFailureKeeper
+from unhang.evidence.logs.unrecognized_failures import UnrecognizedFailure, UnrecognizedFailureKeeper
 from unhang.findings import Source, Unread, shortened
 from unhang.knowledge import numbers
 from unhang.knowledge.messages import MessageMatch, MessageRow, match_rows
@@ -168,8 +168,9 @@ class LineReader:
             self._start_or_end(text, line, speaker)
         if step is not None:
             self.progress.take(speaker, rank, step, line, self.clock.time_of(dated), shortened(text, 300), self.attempt)
-        elif shape.complaint and self.unrecognized_failures.wants(speaker, rank, shape.key, text):
-            self.unrecognized_failures.keep(speaker, rank, text, line, self.clock.time_of(dated), self.attempt)
+        elif shape.complaint:
+            told = UnrecognizedFailure(speaker, rank, text, line, self.clock.time_of(dated), self.attempt)
+            self.unrecognized_failures.take(told, shape.key)
         if shape.words:
             self.story.take(speaker, rank, text, line, dated)
         elif shape.stack:
@@ -223,8 +224,12 @@ class LineReader:
         self.events.add(RecognizedLine(match, line, text[:_TEXT_CHARS], speaker, told, time_s, self.attempt, form))
 
     def _note(self, row: MessageRow, values: Any, told: dict[str, Any]) -> None:
-        if row.id in ("n.init_start", "n.init_complete") and "nccl_pid" in told:
-            self._learn_process(told, values)
+        if (
+            row.id in ("n.init_start", "n.init_complete")
+            and "nccl_pid" in told
+            and {"comm_rank", "comm_size"} <= values.keys()
+        ):
+            self.voices.learn_process(told["nccl_host"], told["nccl_pid"], values["comm_rank"], values["comm_size"])
         elif row.id == "te.restart":
             self.attempt += 1
         elif row.id == "te.restart_count":
@@ -234,10 +239,6 @@ class LineReader:
             self._kernel += 1
         elif row.id.startswith(("te.", "srun.", "slurm.", "pals.", "mpi.", "ds.", "rdzv.")):
             self._launcher += 1
-
-    def _learn_process(self, told: dict[str, Any], values: Any) -> None:
-        if "comm_rank" in values and "comm_size" in values:
-            self.voices.learn_process(told["nccl_host"], told["nccl_pid"], values["comm_rank"], values["comm_size"])
 
     # ---- the result
 

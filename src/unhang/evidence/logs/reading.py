@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import enum
 import io
-import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
-from pathlib import Path
 from typing import BinaryIO
 
 from unhang.evidence.items import LogReading
@@ -39,7 +37,6 @@ from unhang.evidence.logs.scan.regions_to_read import (
     regions_of,
 )
 from unhang.evidence.stacks import looks_like_stack
-from unhang.findings import Source, Unread
 from unhang.knowledge.messages import MessageRow, load_messages
 
 FIRST_BLOCKS, LAST_BLOCKS = 1, 2
@@ -52,7 +49,7 @@ _LOOK_BACK, _TROUBLES = 6, 24
 
 
 def read_log(
-    stream: BinaryIO | Path | str,
+    stream: BinaryIO,
     *,
     source: str,
     rank: int | None = None,
@@ -66,14 +63,6 @@ def read_log(
     ``modified_s`` dates lines without a year; ``listener`` hears of stacks that stand in the log. Never raises for bad
     input: what could not be read is in ``unread``.
     """
-    if isinstance(stream, str | Path):
-        path = Path(stream)
-        try:
-            with path.open("rb") as opened:
-                modified = os.fstat(opened.fileno()).st_mtime if modified_s is None else modified_s
-                return _LogReader(LineReader(source, rank, attempt, host, modified), listener).read(opened)
-        except OSError as error:
-            return _unreadable_log(source, rank, attempt, f"cannot be opened: {error.strerror or error}")
     return _LogReader(LineReader(source, rank, attempt, host, modified_s), listener).read(stream)
 
 
@@ -85,17 +74,12 @@ def looks_like_log(head: bytes) -> bool:
     text = decoded(data)
     if sum(1 for character in text if character < " " and character not in "\t\n\r\x1b\x07\x08") > len(text) // 50:
         return False
-    if any(tag is not STACK for _, tag in _known_literals().places(data)):
+    if any(tag is not STACK for _, tag in LiteralFinder(_known_literals()).places(data)):
         return True
     lines = [line for line in text.splitlines() if line.strip()][:200]
     clock = TimestampReader(year=2000)
     spoken = [line for line in lines if clock.time_of(line) is not None or find_step(line) is not None]
     return bool(lines) and len(spoken) * 5 >= len(lines)
-
-
-def _unreadable_log(source: str, rank: int | None, attempt: int, reason: str) -> LogReading:
-    where = Source(source)
-    return LogReading(where, rank, (), (), (), (), (), 0, (), attempt=attempt, unread=(Unread(where, reason, rank),))
 
 
 _DENSE_BYTES = 1024
@@ -146,7 +130,7 @@ def _known_literals() -> Literals[MessageRow | _Stack | None]:
 class _LogReader:
     def __init__(self, lines: LineReader, listener: LogStackReader | None) -> None:
         self.lines = lines
-        self.listener = listener
+        self.listener = listener or LogStackReader()
         self.finder = LiteralFinder(_known_literals())
         self._blocks = 0
         self._line = 1
@@ -154,8 +138,7 @@ class _LogReader:
 
     def read(self, stream: BinaryIO) -> LogReading:
         reading = self._read(stream)
-        if self.listener is not None:
-            self.listener.learn_speakers(self.lines.prefixes, self.lines.voices)
+        self.listener.learn_speakers(self.lines.prefixes, self.lines.voices)
         return reading
 
     def _read(self, stream: BinaryIO) -> LogReading:
@@ -168,10 +151,9 @@ class _LogReader:
                 break
         paste = restore_paste(head)
         if paste is not None:
-            if self.listener is not None and looks_like_stack(paste.data):
+            if looks_like_stack(paste.data):
                 self.listener.hear_all(paste.data)
-            if self.listener is not None:
-                self.listener.first_lines = paste.first_lines
+            self.listener.first_lines = paste.first_lines
             self._try_parts(iter((paste.data,)), b"")
             return with_paste_line_numbers(self.lines.reading(blocks, len(paste.first_lines)), paste)
         self._try_parts(parts, head)
@@ -216,10 +198,6 @@ class _LogReader:
                 scanned.places.append((at, tag))
         return scanned
 
-    def _hear(self, scanned: _ScannedBlock) -> None:
-        if self.listener is not None:
-            self.listener.hear(scanned.data, self._line, scanned.stack_marks)
-
     def _is_news(self, scanned: _ScannedBlock) -> bool:
         """Whether a kind of trouble stands in this block that was not heard of before."""
         rows = {row.id: row for _, row in scanned.places if row is not None}
@@ -256,13 +234,13 @@ class _LogReader:
 
     def _all_of(self, scanned: _ScannedBlock) -> None:
         end = len(scanned.data)
-        self._hear(scanned)
+        self.listener.hear(scanned.data, self._line, scanned.stack_marks)
         self._without_floods(scanned, end)
         self._read_regions(scanned, [Region(0, end, end)])
 
     def _parts_of(self, scanned: _ScannedBlock) -> None:
         self._blocks += 1
-        self._hear(scanned)
+        self.listener.hear(scanned.data, self._line, scanned.stack_marks)
         tail_bytes = _TAIL_BYTES if self._blocks < _EARLY_BLOCKS else _LATER_TAIL_BYTES
         if self._blocks % (1 << max(0, (self._blocks // _DENSE_BLOCKS).bit_length())):
             tail_bytes = 0

@@ -120,7 +120,6 @@ class LogItemBuilder:
             run.last_time_s,
             run.last_line,
             run.unit,
-            run.per_step_s,
             tuple(run.recent),
             run.last_text,
             run.attempt,

@@ -18,8 +18,10 @@ MAX_LINES_READ = 20_000
 TEXT_CHARS = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class _UnrecognizedFailure:
+@dataclass(slots=True)
+class UnrecognizedFailure:
+    """A line before its speaker's rank is known; ``rank`` is the one it names itself."""
+
     speaker: Speaker
     rank: int | None
     text: str
@@ -32,25 +34,21 @@ class UnrecognizedFailureKeeper:
     """Keeps each complaint of a speaker once: lines that differ in numbers alone are one."""
 
     def __init__(self) -> None:
-        self._kept: list[_UnrecognizedFailure] = []
+        self._kept: list[UnrecognizedFailure] = []
         self._seen: set[tuple[Speaker, int | None, str]] = set()
 
-    def wants(self, speaker: Speaker, rank: int | None, key: str, text: str) -> bool:
-        """Whether an ordinary line is to be kept; ``key`` is the same for lines that differ in numbers alone."""
-        voice = (speaker, rank, key)
+    def take(self, told: UnrecognizedFailure, key: str) -> None:
+        """Keep an ordinary line that tells of a failure; ``key`` is the same for lines that differ in numbers alone."""
+        voice = (told.speaker, told.rank, key)
         if voice in self._seen or len(self._kept) >= MAX_FAILURES or len(self._seen) >= MAX_LINES_READ:
-            return False
-        error = is_cpp_error(text[:TEXT_CHARS])
-        if not error and not may_state_failure(text[:TEXT_CHARS]):
-            return False
+            return
+        told.text = text = told.text[:TEXT_CHARS]
+        error = is_cpp_error(text)
+        if not error and not may_state_failure(text):
+            return
         self._seen.add(voice)
-        return error or find_failure_statement(text[:TEXT_CHARS], ANY_SITUATION) is not None
-
-    def keep(
-        self, speaker: Speaker, rank: int | None, text: str, line: int, time_s: float | None, attempt: int
-    ) -> None:
-        """Keep a line that is wanted."""
-        self._kept.append(_UnrecognizedFailure(speaker, rank, text[:TEXT_CHARS], line, time_s, attempt))
+        if error or find_failure_statement(text, ANY_SITUATION) is not None:
+            self._kept.append(told)
 
     def events(self, voices: SpeakerRanks, source: str, host: str | None) -> Iterator[LogEvent]:
         """All of them, now that ``voices`` knows who is which rank; they are of no kind."""

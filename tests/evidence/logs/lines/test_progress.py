@@ -18,12 +18,12 @@ def read(text: str, **known: object) -> LogReading:
 
 
 @pytest.mark.parametrize(
-    ("line", "label", "number", "total", "per_step_s"),
+    ("line", "label", "number", "total", "printed_s"),
     [
-        ("Tokenize:  47%|████▋     | 1695000/3634744 [30:09<33:25, 967.30 examples/s]", "Tokenize", 1695000, 3634744, 1 / 967.3),
-        (" 50%|█████     | 156/312 [09:12<09:11,  3.53s/it]", "bar", 156, 312, 3.53),
-        ("Epoch 12:  50%|█████     | 156/312 [1:09:12<09:11,  3.53s/it, loss=0.3]", "Epoch", 156, 312, 3.53),
-        ("files: 12it [00:10,  1.20it/s]", "files", 12, None, 1 / 1.2),
+        ("Tokenize:  47%|████▋     | 1695000/3634744 [30:09<33:25, 967.30 examples/s]", "Tokenize", 1695000, 3634744, 1809.0),
+        (" 50%|█████     | 156/312 [09:12<09:11,  3.53s/it]", "bar", 156, 312, 552.0),
+        ("Epoch 12:  50%|█████     | 156/312 [1:09:12<09:11,  3.53s/it, loss=0.3]", "Epoch", 156, 312, 4152.0),
+        ("files: 12it [00:10,  1.20it/s]", "files", 12, None, 10.0),
         ("step: 12 loss 0.31", "step", 12, None, None),
         ("[titan] 2026-03-14 00:51:20,000 - root - INFO - step: 2680  loss:  3.77031  mfu: 12.05%", "step", 2680, None, None),
         ("{'step': 40, 'loss': 0.3}", "step", 40, None, None),
@@ -40,11 +40,11 @@ def read(text: str, **known: object) -> LogReading:
     ],
 )  # fmt: skip
 def test_steps_are_read_in_every_usual_form(
-    line: str, label: str, number: int, total: int | None, per_step_s: float | None
+    line: str, label: str, number: int, total: int | None, printed_s: float | None
 ) -> None:
     (progress,) = read(line + "\n").progress
     assert (progress.label, progress.last_step, progress.total) == (label, number, total)
-    assert progress.seconds_per_step == (pytest.approx(per_step_s) if per_step_s else None)
+    assert [seconds for _, seconds in progress.printed] == ([pytest.approx(printed_s)] if printed_s else [])
 
 
 @pytest.mark.parametrize("line", ["loaded 12 files", "lr: 0.5 loss 0.3", "INFO stepping back", "version 1.2.3"])

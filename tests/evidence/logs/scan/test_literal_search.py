@@ -12,8 +12,13 @@ from hypothesis import strategies as st
 
 from unhang.evidence.logs import read_log
 from unhang.evidence.logs.scan import literal_positions
-from unhang.evidence.logs.scan.hyperscan_search import HyperscanFilter, compile_filter
-from unhang.evidence.logs.scan.literal_positions import LiteralFinder, Literals, PlainSearch
+from unhang.evidence.logs.scan.literal_positions import (
+    HyperscanFilter,
+    LiteralFinder,
+    Literals,
+    PlainSearch,
+    compile_filter,
+)
 from unhang.evidence.logs.scan.literal_search import SHORTEST, LiteralFilter
 from unhang.knowledge.messages import load_messages
 
@@ -145,7 +150,7 @@ def test_only_large_logs_are_worth_compiling_for() -> None:
 
 
 def test_where_hyperscan_cannot_be_had_our_own_filter_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unhang.evidence.logs.scan.hyperscan_search._hyperscan", lambda: None)
+    monkeypatch.setattr("unhang.evidence.logs.scan.literal_positions._hyperscan", lambda: None)
     finder = LiteralFinder(LITERALS, compile_from=0)
     assert finder.places(STEPS + b"Killed") == [(len(STEPS), b"Killed")]
     assert not finder.is_compiled

@@ -12,6 +12,7 @@ from unhang.findings import shortened
 from unhang.knowledge import numbers
 from unhang.late_pattern import late_pattern
 
+MAX_EXITS = 20_000
 _FIELD = late_pattern(r"^\s*(?P<name>time|host|rank|exitcode|error_file|traceback)\s{0,8}: (?P<value>.*)$")
 TABLE_FIELDS = ("time ", "host ", "rank ", "exitcode", "error_file", "traceback ")
 """How the rows of torchrun's table of failures start."""
@@ -70,9 +71,8 @@ class RawExit:
 class ExitReader:
     """Collects exits; one process told twice is kept once, with everything known of it."""
 
-    def __init__(self, clock: TimestampReader, *, keep: int = 20_000) -> None:
+    def __init__(self, clock: TimestampReader) -> None:
         self._clock = clock
-        self._keep = keep
         self._by_pid: dict[tuple[int, int], RawExit] = {}
         self._others: list[RawExit] = []
         self._fields: dict[str, str] = {}
@@ -158,14 +158,14 @@ class ExitReader:
 
     def _add(self, new: RawExit) -> None:
         if new.pid is None:
-            if len(self._others) < self._keep:
+            if len(self._others) < MAX_EXITS:
                 self._others.append(new)
             else:
                 self.dropped += 1
             return
         old = self._by_pid.get((new.attempt, new.pid))
         if old is None:
-            if len(self._by_pid) < self._keep:
+            if len(self._by_pid) < MAX_EXITS:
                 self._by_pid[new.attempt, new.pid] = new
             else:
                 self.dropped += 1

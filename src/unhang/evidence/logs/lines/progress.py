@@ -5,22 +5,23 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from unhang.evidence.logs.lines.timestamps import elapsed_s
 from unhang.knowledge import numbers
 from unhang.late_pattern import late_pattern
 
 RECENT = 4096
+MAX_RUNS, MAX_LABELS = 8, 20_000
 _NUMBER = r"\d[\d,]{0,14}"
 _AMOUNT = r"[\d.]{1,20}[kKMGT]?"
 _BAR = late_pattern(
     rf"(?P<label>[^|\r\n]{{0,120}}?):? {{0,4}}\d{{1,3}}%\|[^|]{{0,400}}\| *(?P<n>{_AMOUNT})/(?P<total>{_AMOUNT}) *"
-    r"\[(?P<elapsed>(?:\d+ days?, )?[\d:]+)<(?P<left>[^,\]]*)(?:, *(?P<rate>[\d.]+|\?) *(?P<unit>[\w/ ]+?))?(?:[,\]]|$)"
+    r"\[(?P<elapsed>(?:\d+ days?, )?[\d:]+)<(?P<left>[^,\]]*)(?:, *(?:[\d.]+|\?) *(?P<unit>[\w/ ]+?))?(?:[,\]]|$)"
 )
 _COUNTER = late_pattern(
     rf"(?P<label>[^|\r\n]{{0,80}}?):? {{0,4}}(?<![\d.])(?P<n>{_AMOUNT}) ?(?P<of>it|examples|steps?|batch(?:es)?|ba|ex) "
-    r"\[(?P<elapsed>[\d:]+), *(?P<rate>[\d.]+|\?) *(?P<unit>[\w/ ]+)\]"
+    r"\[(?P<elapsed>[\d:]+), *(?:[\d.]+|\?) *(?P<unit>[\w/ ]+)\]"
 )
 # The label before a counter is searched for lazily: find the unit first, and look for no label far before it.
 _BEFORE_COUNTED = 105
@@ -75,23 +76,9 @@ def find_step(text: str) -> LogStep | None:
     if not _hinted(text):
         return None
     if "%|" in text and (bar := _BAR.search(text)) is not None:
-        return LogStep(
-            _label(bar["label"]) or "bar",
-            _amount(bar["n"]),
-            _amount(bar["total"]),
-            _bar_unit(bar["unit"]),
-            _bar_pace(bar["rate"], bar["unit"]),
-            elapsed_s(bar["elapsed"]),
-        )
+        return _step_of_bar(bar, _amount(bar["total"]))
     if (bar := _counter(text)) is not None:
-        return LogStep(
-            _label(bar["label"]) or "bar",
-            _amount(bar["n"]),
-            None,
-            _bar_unit(bar["unit"]),
-            _bar_pace(bar["rate"], bar["unit"]),
-            elapsed_s(bar["elapsed"]),
-        )
+        return _step_of_bar(bar, None)
     if "poch" in text and (found := _EPOCH_STEP.search(text)) is not None:
         return LogStep("step of epoch", _plain(found["n"]), _plain(found["total"]), "step", find_step_time(text))
     if (found := _STEP.search(text)) is not None:
@@ -105,6 +92,16 @@ def find_step(text: str) -> LogStep | None:
         total = _plain(found["total"]) if found["total"] else None
         return LogStep("epoch", _plain(found["n"]), total, "epoch")
     return None
+
+
+def _step_of_bar(bar: re.Match[str], total: int | None) -> LogStep:
+    return LogStep(
+        _label(bar["label"]) or "bar",
+        _amount(bar["n"]),
+        total,
+        _bar_unit(bar["unit"]),
+        elapsed_s=elapsed_s(bar["elapsed"]),
+    )
 
 
 def _counter(text: str) -> re.Match[str] | None:
@@ -165,15 +162,6 @@ def _bar_unit(unit: str | None) -> str:
     return (bare[2:] if bare.startswith("s/") else bare.removesuffix("/s")).strip() or "step"
 
 
-def _bar_pace(rate: str | None, unit: str | None) -> float | None:
-    if not rate or rate == "?" or not unit:
-        return None
-    value = numbers.decimal(rate)
-    if value is None or unit.strip().startswith("s/"):
-        return value
-    return 1 / value if value > 0 else None
-
-
 def find_step_time(text: str) -> float | None:
     """Seconds a step took, as its line prints them; None where it does not."""
     if "time" not in text and "/it" not in text and "/step" not in text and "dt" not in text:
@@ -186,45 +174,37 @@ def find_step_time(text: str) -> float | None:
     return None
 
 
+@dataclass(slots=True)
 class StepRun:
     """Steps of one speaker under one label that only grow."""
 
-    __slots__ = (
-        "attempt", "elapsed_s", "first_line", "first_step", "first_time_s", "label", "last_line", "last_step",
-        "last_text", "last_time_s", "loads", "most_told", "per_step_s", "printed", "rank", "recent", "speaker", "told",
-        "total", "unit",
-    )  # fmt: skip
-
-    def __init__(
-        self, speaker: Hashable, rank: int | None, step: LogStep, time_s: float | None, line: int, attempt: int
-    ) -> None:
-        self.speaker = speaker
-        self.rank = rank
-        self.label = step.label
-        self.unit = step.unit
-        self.total = step.total
-        self.first_step = self.last_step = step.number
-        self.first_time_s = self.last_time_s = time_s
-        self.first_line = self.last_line = line
-        self.attempt = attempt
-        self.last_text = ""
-        self.told = 0
-        """So many lines told its last step, and ``most_told`` that of the steps before which most did."""
-        self.most_told = 0
-        self.per_step_s: float | None = None
-        self.elapsed_s: float | None = None
-        self.recent: deque[tuple[int, float | None]] = deque(maxlen=RECENT)
-        self.loads: deque[tuple[int, float, float]] = deque(maxlen=RECENT)
-        self.printed: deque[tuple[int, float]] = deque(maxlen=RECENT)
+    speaker: Hashable
+    rank: int | None
+    label: str
+    unit: str
+    total: int | None
+    first_step: int
+    first_time_s: float | None
+    first_line: int
+    attempt: int
+    last_step: int = -1
+    last_time_s: float | None = None
+    last_line: int = 0
+    last_text: str = ""
+    told: int = 0
+    """So many lines told its last step, and ``most_told`` that of the steps before which most did."""
+    most_told: int = 0
+    elapsed_s: float | None = None
+    recent: deque[tuple[int, float | None]] = field(default_factory=lambda: deque(maxlen=RECENT))
+    loads: deque[tuple[int, float, float]] = field(default_factory=lambda: deque(maxlen=RECENT))
+    printed: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=RECENT))
 
 
 class ProgressReader:
-    """Folds steps into runs; a label that starts over begins a new run (at most ``keep`` runs a speaker and label)."""
+    """Folds steps into runs; a label that starts over begins a new run (at most ``MAX_RUNS`` a speaker and label)."""
 
-    def __init__(self, *, keep: int = 8, labels: int = 20_000) -> None:
+    def __init__(self) -> None:
         self._runs: dict[tuple[Hashable, int | None, str], list[StepRun]] = {}
-        self._keep = keep
-        self._labels = labels
         self.dropped = 0
 
     def take(
@@ -241,15 +221,15 @@ class ProgressReader:
         key = (speaker, rank, step.label)
         runs = self._runs.get(key)
         if runs is None:
-            if len(self._runs) >= self._labels:
+            if len(self._runs) >= MAX_LABELS:
                 self.dropped += 1
                 return
             runs = self._runs[key] = []
         run = runs[-1] if runs else None
         if run is None or step.number < run.last_step or step.total != run.total or run.attempt != attempt:
-            run = StepRun(speaker, rank, step, time_s, line, attempt)
+            run = StepRun(speaker, rank, step.label, step.unit, step.total, step.number, time_s, line, attempt)
             runs.append(run)
-            if len(runs) > self._keep:
+            if len(runs) > MAX_RUNS:
                 del runs[1]
                 self.dropped += 1
         if not run.recent or run.recent[-1][0] != step.number:
@@ -263,7 +243,6 @@ class ProgressReader:
         run.told += 1
         run.last_step, run.last_line, run.last_text = step.number, line, text
         run.last_time_s = time_s if time_s is not None else run.last_time_s
-        run.per_step_s = step.per_step_s if step.per_step_s is not None else run.per_step_s
         run.elapsed_s = step.elapsed_s if step.elapsed_s is not None else run.elapsed_s
 
     def runs(self) -> list[StepRun]:

@@ -14,7 +14,7 @@ _RANK = re.compile(r"(?<![\w-])(?:global[_ -]?)?rank[ :=#]{0,3}(\d{1,6})\b(?! ?/
 _PID = re.compile(r"(?<![\w-])pid[ :=#]{0,3}(\d{1,10})\b", re.IGNORECASE)
 _MAX_KNOWN = 65_536
 """Labels and processes, each."""
-_Key = TypeVar("_Key", int, str)
+_Key = TypeVar("_Key")
 _FEW_LABELS = 4
 """Ranks kept of one label or process: two are already too many to be one."""
 
@@ -43,15 +43,11 @@ class SpeakerRanks:
         if speaker is UNKNOWN_SPEAKER:
             return
         if speaker.tee is not None:
-            known = self._tees.setdefault((speaker.host, speaker.label, speaker.tee), set())
-            if rank is not None and len(known) < _FEW_LABELS:
-                known.add(rank)
+            self._learn(self._tees, (speaker.host, speaker.label, speaker.tee), rank)
             if speaker.label is not None:
                 self._teed_labels.add(speaker.label)
         elif speaker.label is not None:
-            known = self._labels.setdefault(speaker.label, set())
-            if rank is not None and len(known) < _FEW_LABELS:
-                known.add(rank)
+            self._learn(self._labels, speaker.label, rank)
         if speaker.name is not None:
             self._learn(self._names, speaker.name, rank)
         if speaker.pid is not None and rank is not None:
