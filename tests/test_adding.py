@@ -131,7 +131,7 @@ def test_the_reader_of_the_page_reads_its_own_example(monkeypatch: pytest.Monkey
     reader = load(monkeypatch, "src/unhang/evidence/stacks/pystack.py")
     text = re.sub("^    ", "", reader.__doc__ or "", flags=re.MULTILINE)
 
-    (dump,) = reader.read(text, source="pystack.txt", rank=3, budget=FrameBudget("pystack.txt"))
+    (dump,) = reader.read(text, source="pystack.txt", rank=3, budget=FrameBudget("pystack.txt", 3))
 
     assert reader.looks_like(text)
     assert [frame.native for frame in dump.threads[0].frames] == [True, False]

@@ -82,11 +82,9 @@ def _compressed(
         except tarfile.TarError:
             if not whole.trouble:  # else the end it misses is only where the reading was stopped
                 raise
-        if whole.trouble:
-            yield Unread(Source(name), f"{whole.trouble}; what came before that was read")
-        return
-    inner = re.sub(r"\.(gz|xz|bz2|zst)$", "", name.rsplit("/", 1)[-1].rsplit("!", 1)[-1], flags=re.IGNORECASE)
-    yield ArchiveMember(inner, 0, cast("BinaryIO", whole))
+    else:
+        inner = re.sub(r"\.(gz|xz|bz2|zst)$", "", name.rsplit("/", 1)[-1].rsplit("!", 1)[-1], flags=re.IGNORECASE)
+        yield ArchiveMember(inner, 0, cast("BinaryIO", whole))
     if whole.trouble:
         yield Unread(Source(name), f"{whole.trouble}; what came before that was read")
 

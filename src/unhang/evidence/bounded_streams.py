@@ -132,17 +132,7 @@ def _is_hole(chunk: bytes) -> bool:
 
 def read_head(stream: BinaryIO, size: int) -> tuple[bytes, str]:
     """The first ``size`` bytes of ``stream`` and what went wrong on the way (empty when nothing did)."""
-    parts: list[bytes] = []
-    left = size
-    while left > 0:
-        try:
-            chunk = stream.read(left)
-        except ArchiveError as error:
-            return b"".join(parts), str(error)
-        except STREAM_ERRORS as error:
-            return b"".join(parts), f"is cut short or damaged ({error or type(error).__name__})"
-        if not chunk:
-            break
-        parts.append(chunk)
-        left -= len(chunk)
-    return b"".join(parts), ""
+    tolerant, head = TolerantStream(stream), b""
+    while len(head) < size and (chunk := tolerant.read(size - len(head))):
+        head += chunk
+    return head, tolerant.trouble

@@ -121,7 +121,7 @@ def open_regular_file(path: str | Path, identity: FileIdentity | None = None) ->
 
     Raises:
         OSError: it cannot be opened.
-        NotTheFileError: it is no regular file, or no longer the one of ``identity``.
+        FileReplacedError: it is no regular file, or no longer the one of ``identity``.
     """
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     status = os.fstat(descriptor)

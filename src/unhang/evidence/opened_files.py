@@ -11,7 +11,7 @@ from typing import BinaryIO, cast
 
 from unhang.errors import ArchiveError
 from unhang.evidence.bounded_streams import STREAM_ERRORS, TolerantStream, UnpackBudget, read_head
-from unhang.evidence.format_detection import HEAD_BYTES, DetectedFormat, FileKind, detect_format
+from unhang.evidence.format_detection import HEAD_BYTES, DetectedFormat, FileKind, detect_format, is_text
 from unhang.evidence.found_files import FileIdentity, FoundFile, FoundFiles, open_regular_file, unreadable_reason
 from unhang.evidence.read_limits import ReadLimits
 from unhang.findings import Source, Unread
@@ -159,8 +159,6 @@ def _spool(whole: TolerantStream, spool: BinaryIO, limits: ReadLimits) -> int:
 
 def _text_after_hole(head: bytes, stream: BinaryIO, size: int) -> bool:
     """A log that was cut to nothing while its writer went on starts with a hole of NUL bytes; its end is text."""
-    from unhang.evidence.format_detection import is_text
-
     if head.strip(b"\0") or size <= len(head):
         return False
     try:

@@ -79,17 +79,7 @@ class RecordWriter:
 def read_record(path: Path) -> RecordView | None:
     """What the record at ``path`` says now; None when it is missing, foreign, or torn at every one of five reads."""
     for _ in range(_READ_RETRIES):
-        try:
-            number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError:
-            return None
-        try:
-            data = os.read(number, SIZE)
-        except OSError:
-            return None
-        finally:
-            os.close(number)
-        identity = _identity(data, len(data))
+        data, identity = _read(path, SIZE)
         if identity is None:
             return None
         view = _newest(data, identity)
@@ -98,10 +88,22 @@ def read_record(path: Path) -> RecordView | None:
     return None
 
 
-def _identity(data: bytes, length: int) -> RankIdentity | None:
-    """Who the record is; ``data`` is its beginning, ``length`` its whole size."""
-    if length != SIZE or len(data) < HEADER_AT + _HEADER.size:
-        return None
+def _read(path: Path, length: int) -> tuple[bytes, RankIdentity | None]:
+    """The first ``length`` bytes of a record, and who it is; None for what is missing or no record."""
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return b"", None
+    try:
+        data = os.read(number, length)
+        return data, _identity(data) if len(data) == length and os.fstat(number).st_size == SIZE else None
+    except OSError:
+        return b"", None
+    finally:
+        os.close(number)
+
+
+def _identity(data: bytes) -> RankIdentity | None:
     magic, layout, size, *values = _HEADER.unpack_from(data, HEADER_AT)
     if magic != MAGIC or layout != LAYOUT_VERSION or size != SIZE:
         return None
@@ -155,22 +157,9 @@ def find_record(folder: Path, rank: int) -> RecordView | None:
     found: tuple[int, Path] | None = None
     try:
         for entry in os.scandir(folder):
-            identity = _head(Path(entry.path)) if entry.name.endswith(".rec") else None
+            identity = _read(Path(entry.path), _HEADER.size)[1] if entry.name.endswith(".rec") else None
             if identity is not None and identity.rank == rank and (found is None or found[0] <= identity.attempt):
                 found = (identity.attempt, Path(entry.path))
     except OSError:
         return None
     return read_record(found[1]) if found is not None else None
-
-
-def _head(path: Path) -> RankIdentity | None:
-    try:
-        number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return None
-    try:
-        return _identity(os.read(number, _HEADER.size), os.fstat(number).st_size)
-    except OSError:
-        return None
-    finally:
-        os.close(number)

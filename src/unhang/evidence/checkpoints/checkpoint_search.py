@@ -57,6 +57,10 @@ def _folder_checkpoint(folder: Path, names: set[str], world_size: int | None) ->
     if is_transformers(folder, names):
         flaw, has_inner = _inner_flaw(folder, names, world_size)
         return transformers_checkpoint(folder, names, flaw, has_inner=has_inner)
+    return _sharded_checkpoint(folder, names, world_size)
+
+
+def _sharded_checkpoint(folder: Path, names: set[str], world_size: int | None) -> Checkpoint | None:
     if is_distributed(names):
         return distributed_checkpoint(folder, names)
     return deepspeed_checkpoint(folder, names, world_size) if is_tag(names) else None
@@ -68,14 +72,7 @@ def _inner_flaw(folder: Path, names: set[str], world_size: int | None) -> tuple[
         path = folder / name
         if not path.is_dir():
             continue
-        inner = _names(path)
-        one = (
-            distributed_checkpoint(path, inner)
-            if is_distributed(inner)
-            else deepspeed_checkpoint(path, inner, world_size)
-            if is_tag(inner)
-            else None
-        )
+        one = _sharded_checkpoint(path, _names(path), world_size)
         if one is not None:
             return (Flaw(one.flaw, f"{name}/{one.detail}") if one.flaw else None), True
     return None, False

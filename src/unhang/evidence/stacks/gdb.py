@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from unhang.evidence.items import Frame, StackDump, ThreadStack
+from unhang.evidence.stacks.py_spy import opening_of_last_parenthesis
 from unhang.evidence.stacks.stack_limits import MAX_LINE, FrameBudget, FrameKeeper
 from unhang.findings import Source
 from unhang.knowledge import numbers
@@ -127,12 +128,7 @@ class _Reader:
 
     def _restart(self, line: int) -> None:
         """Frames without a heading: a process with one thread, or the next of several files put together."""
-        number = self._open.number if self._open else 1
-        self._close()
-        if self._dump is not None and number in self._dump.threads:
-            self.end_dump()
-        self._dump = self._dump or _Dump(line)
-        self._open = _OpenThread(number, "", "", line)
+        self._start_thread(self._open.number if self._open else 1, "", "", line)
 
     def _python(self, found: re.Match[str], line: int) -> None:
         if self._open is None:
@@ -166,15 +162,8 @@ def _function(call: str) -> str:
     """``c10d::Reducer::run(int) (this=0x1)`` without its values: ``c10d::Reducer::run(int)``."""
     if not call.endswith(")"):
         return call.strip()
-    depth = 0
-    for index in range(len(call) - 1, -1, -1):
-        if call[index] == ")":
-            depth += 1
-        elif call[index] == "(":
-            depth -= 1
-            if depth == 0:
-                return call[:index].strip() or call
-    return call.partition(" (")[0].strip()
+    opening = opening_of_last_parenthesis(call)
+    return call.partition(" (")[0].strip() if opening is None else call[:opening].strip() or call
 
 
 def _pid(dump: _Dump) -> int | None:

@@ -136,10 +136,11 @@ def read_frame(line: str) -> Frame | None:
     """One frame line of the text, or None (locals are indented deeper, headings less)."""
     if not line.startswith("    ") or line[4:5] in ("", " ") or not line.endswith(")"):
         return None
-    split = _opening_of_last_parenthesis(line)
+    call = line[4:]
+    split = opening_of_last_parenthesis(call)
     if split is None:
         return None
-    function, place = line[4:split].rstrip(), line[split + 1 : -1]
+    function, place = call[:split].rstrip(), call[split + 1 : -1]
     if not function or _INTERPRETER_SHIM.match(function):
         return None
     file, colon, number = place.rpartition(":")
@@ -159,13 +160,13 @@ def _is_torn(line: str) -> bool:
     return _FRAME_ENDS.search(line) is not None
 
 
-def _opening_of_last_parenthesis(line: str) -> int | None:
+def opening_of_last_parenthesis(call: str) -> int | None:
     """Index of the ``(`` that belongs to the last ``)``: file names may hold parentheses of their own."""
     depth = 0
-    for index in range(len(line) - 1, 3, -1):
-        if line[index] == ")":
+    for index in range(len(call) - 1, -1, -1):
+        if call[index] == ")":
             depth += 1
-        elif line[index] == "(":
+        elif call[index] == "(":
             depth -= 1
             if depth == 0:
                 return index

@@ -7,7 +7,7 @@ from dataclasses import replace
 from unhang.evidence.items import StackDump, ThreadStack
 from unhang.evidence.stacks import faulthandler, gdb, py_spy
 from unhang.evidence.stacks.stack_limits import MAX_BYTES, FrameBudget, decode
-from unhang.findings import Source, Unread
+from unhang.findings import Source
 from unhang.knowledge.libraries import is_unhang_in_process
 
 _HEAD = 64 * 1024
@@ -34,7 +34,7 @@ def read_stacks(data: bytes, *, source: str, rank: int | None) -> list[StackDump
     read stands in ``unread`` of the first dump. When there is no stack at all, the list holds one dump without
     threads that says why.
     """
-    budget = FrameBudget(source)
+    budget = FrameBudget(source, rank)
     if len(data) > MAX_BYTES:
         budget.note(f"only the first {MAX_BYTES // 1024**2} MB of {len(data) // 1024**2} MB were read")
     text = decode(data[:MAX_BYTES])
@@ -42,11 +42,10 @@ def read_stacks(data: bytes, *, source: str, rank: int | None) -> list[StackDump
     if not dumps:
         if not budget.notes:
             budget.note("no stack in a known format (py-spy, faulthandler, gdb)")
-        return [StackDump(Source(source), rank, None, (), "", unread=_with_rank(budget.notes, rank))]
+        return [StackDump(Source(source), rank, None, (), "", unread=tuple(budget.notes))]
     if not any(dump.threads for dump in dumps):
         budget.note("the dump ends before its first thread", dumps[0].source.line)
-    if budget.notes:
-        dumps[0].unread = _with_rank(budget.notes, rank)
+    dumps[0].unread = tuple(budget.notes)
     return without_unhang_frames(dumps)
 
 
@@ -60,10 +59,6 @@ def _read(text: str, source: str, rank: int | None, budget: FrameBudget) -> list
     if not dumps or gdb.THREAD_ANYWHERE.search(text):
         dumps.extend(gdb.read(text, source=source, rank=rank, budget=budget))
     return sorted(dumps, key=lambda dump: dump.source.line or 0)
-
-
-def _with_rank(notes: list[Unread], rank: int | None) -> tuple[Unread, ...]:
-    return tuple(Unread(note.source, note.reason, rank) for note in notes)
 
 
 _OUR_THREAD = "_run"

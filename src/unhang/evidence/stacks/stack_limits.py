@@ -37,6 +37,7 @@ class FrameBudget:
     """Counts frames over a whole file and remembers what had to be left out."""
 
     source: str
+    rank: int | None
     left: int = MAX_FRAMES
     notes: list[Unread] = field(default_factory=list)
     _told: bool = False
@@ -53,7 +54,7 @@ class FrameBudget:
 
     def note(self, reason: str, line: int | None = None) -> None:
         """Remember something that was not read."""
-        self.notes.append(Unread(Source(self.source, line), reason))
+        self.notes.append(Unread(Source(self.source, line), reason, self.rank))
 
 
 class FrameKeeper:

@@ -6,8 +6,7 @@ Seen here: of a rank that generates text, one sample in eight ended after a few 
 from __future__ import annotations
 
 from unhang.evidence.items import Frame, StackDump, ThreadStack
-
-_PROGRAM_BEGINS = ("<module>", "_run_module_as_main")
+from unhang.evidence.stacks.faulthandler import is_main_stack
 
 
 def is_torn(dump: StackDump) -> bool:
@@ -18,8 +17,7 @@ def is_torn(dump: StackDump) -> bool:
     main = _main_thread(dump)
     if main is None or not dump.format.startswith("py-spy"):
         return False
-    python = [frame for frame in main.frames if not frame.native]
-    return not python or python[-1].function not in _PROGRAM_BEGINS
+    return not is_main_stack(main.frames)
 
 
 def is_torn_off(dump: StackDump, earlier: StackDump) -> bool:
