@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unhang.evidence.items import PythonTraceback
+from unhang.evidence.items import Progress, PythonTraceback
 from unhang.findings import Evidence, Source, shortened
 
 
@@ -20,3 +20,8 @@ def exception_source(traceback: PythonTraceback) -> Source:
 def quote_traceback(traceback: PythonTraceback) -> Evidence:
     """The exception, at its line of the log."""
     return Evidence(exception_source(traceback), shortened(exception_line(traceback)), traceback.rank)
+
+
+def quote_progress(progress: Progress) -> Evidence:
+    """The last line of a counter."""
+    return Evidence(Source(progress.source.path, progress.last_line), progress.last_text, progress.rank)

@@ -15,7 +15,7 @@ from unhang.evidence.items import LastLine
 from unhang.facts.endings.stated_failures import stated_failures
 from unhang.facts.laggard.work_in_lines import DEFAULT_LIMITS_S, absent_rank
 from unhang.facts.logs.waits_in_logs import LoggedWaits, logged_waits
-from unhang.facts.model import Facts
+from unhang.facts.model import Facts, once
 from unhang.knowledge import numbers
 from unhang.knowledge.messages import message_row
 from unhang.knowledge.reasoning_rows import feature_rows
@@ -30,12 +30,9 @@ BUSY = whole_threshold("incident_features.busy")
 """Per cent: a card that spins in a collective shows nearly all of them."""
 
 
+@once
 def incident_features(facts: Facts) -> frozenset[str]:
     """The features of what was read; the same for every order of files."""
-    return facts.cached(_incident_features)
-
-
-def _incident_features(facts: Facts) -> frozenset[str]:
     logged = logged_waits(facts)
     found = set(_features_of_waits(facts, logged)) if logged is not None else set()
     found |= {

@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -375,10 +376,6 @@ class Facts:
         everybody = self.ranks if self.world_size is None else range(self.world_size)
         return tuple(sorted(set(everybody) - set(self.ranks_seen)))
 
-    def stalled_groups(self) -> tuple[GroupFacts, ...]:
-        """Groups in which somebody has a pending call, in order of name."""
-        return tuple(g for _, g in sorted(self.groups.items()) if any(p.pending for p in g.progress.values()))
-
     def cached(self, ask: Callable[[Facts], _Told]) -> _Told:
         """``ask(self)``, computed once per facts."""
         if ask not in self._told:
@@ -392,8 +389,12 @@ class Facts:
 
     def events_where(self, wanted: Callable[[str], bool]) -> tuple[LogEvent, ...]:
         """Log events of every kind that ``wanted`` takes, in the order of ``events``."""
-        if not self._places and self.events:
-            for place, event in enumerate(self.events):
-                self._places.setdefault(event.kind, []).append(place)
+        for place, event in enumerate(() if self._places else self.events):
+            self._places.setdefault(event.kind, []).append(place)
         places = [self._places[kind] for kind in self._places if wanted(kind)]
         return tuple(self.events[place] for place in sorted(chain.from_iterable(places)))
+
+
+def once(ask: Callable[[Facts], _Told]) -> Callable[[Facts], _Told]:
+    """``ask``, computed once per facts."""
+    return wraps(ask)(lambda facts: facts.cached(ask))

@@ -245,13 +245,13 @@ def _last_seen(facts: Facts, stall: Stall) -> Iterator[Text]:
 def _nothing_else(facts: Facts) -> Iterator[Signal]:
     """What is known of what stopped the job; it counts where no detector found anything."""
     events = timeout_events(facts)
-    stuck = facts.stalled_groups()
+    stuck = tuple(name for name, group in sorted(facts.groups.items()) if group.pending_calls)
     if events:
         yield _timeouts_only(facts, events)
     elif nobody_moved(facts):
         yield _nobody_progresses(facts)
     elif stuck:
-        yield _pending_only(facts, tuple(group.name for group in stuck))
+        yield _pending_only(facts, stuck)
     elif _ended_otherwise(facts) or _is_idle_everywhere(facts):
         yield _ended_badly(facts)
     elif (raised := last_exception(facts)) is not None:

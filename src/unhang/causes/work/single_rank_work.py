@@ -20,11 +20,11 @@ from unhang.causes.wording import external_wait_reasons, machine_reasons, pace_r
 from unhang.causes.wording.guard_signals import still_at_work
 from unhang.causes.wording.remedies import store_wait_remedy
 from unhang.causes.wording.signals import stall_signal, waiters_line
-from unhang.evidence.items import Progress
 from unhang.evidence.stacks.torn_stacks import is_torn
 from unhang.facts.collective_operations import is_barrier
 from unhang.facts.endings.ended_from_outside import ended_by_user
 from unhang.facts.endings.guard_errors import guard_errors
+from unhang.facts.evidence_quotes import quote_progress
 from unhang.facts.laggard.laggards import laggards_doing
 from unhang.facts.laggard.main_process_first import MainProcessWait, main_first_of_stall
 from unhang.facts.laggard.own_work import OWN_LOOP, OwnWork
@@ -41,7 +41,7 @@ from unhang.facts.machine.machine_state import storage_signs
 from unhang.facts.model import CodeContext, Facts, Stall
 from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.facts.waiting.guard_waits import is_guard_call
-from unhang.findings import Cause, Evidence, Grade, Phase, Remedy, Source
+from unhang.findings import Cause, Grade, Phase, Remedy
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.single_rank_work_words import SingleRankWorkWords, single_rank_work_words
 from unhang.sentences import Text, say
@@ -286,17 +286,13 @@ def _main_process_wait(facts: Facts, wait: MainProcessWait) -> Signal:
                 else ()
             ),
         ),
-        evidence=(wait.evidence, *((_quote_bar(bar),) if bar is not None else ())),
+        evidence=(wait.evidence, *((quote_progress(bar),) if bar is not None else ())),
         remedies=(
             store_wait_remedy(wait.context_manager, wait.where),
             remedy("prepare-data-before-job"),
             remedy("raise-main-process-timeout"),
         ),
     )
-
-
-def _quote_bar(bar: Progress) -> Evidence:
-    return Evidence(Source(bar.source.path, bar.last_line), bar.last_text, bar.rank)
 
 
 def _active_during_wait(facts: Facts, work: ActiveDuringWait) -> Signal:

@@ -119,11 +119,7 @@ def _outliers_by_call_site(pending: Mapping[int, PendingCall]) -> tuple[int, ...
     sites: dict[object, list[int]] = defaultdict(list)
     for rank, call in pending.items():
         sites[call.where].append(rank)
-    sizes = sorted((len(ranks) for ranks in sites.values()), reverse=True)
-    if len(sizes) < 2 or sizes[0] == sizes[1]:
-        return ()
-    majority = max(sites.values(), key=len)
-    return tuple(sorted(rank for ranks in sites.values() if ranks is not majority for rank in ranks))
+    return minority({site: tuple(ranks) for site, ranks in sites.items()})
 
 
 def _start_of_mismatch(wrong: list[int], stall: int, table: CallTable) -> int | None:

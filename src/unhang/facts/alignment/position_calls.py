@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from unhang.evidence.items import RecorderDump, RecorderEntries, Signature
 from unhang.facts.alignment.entry_slices import select_rows
@@ -12,7 +13,7 @@ from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Where
 
 
-def minority(calls: Mapping[Signature, tuple[int, ...]]) -> tuple[int, ...]:
+def minority(calls: Mapping[Any, tuple[int, ...]]) -> tuple[int, ...]:
     """The ranks outside the majority; empty on a tie, which is declared and not decided."""
     sizes = sorted((len(ranks) for ranks in calls.values()), reverse=True)
     if len(sizes) < 2 or sizes[0] == sizes[1]:

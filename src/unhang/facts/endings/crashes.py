@@ -22,7 +22,7 @@ from unhang.facts.endings.traceback_echoes import (
     raised_by_launcher,
 )
 from unhang.facts.evidence_quotes import quote_traceback
-from unhang.facts.model import Facts, RankFacts
+from unhang.facts.model import Facts, RankFacts, once
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Evidence, Where
 from unhang.late_pattern import late_pattern
@@ -64,24 +64,22 @@ class Crash:
     """Before or after the first timeout, or nothing tells."""
 
 
-def primary_crashes(facts: Facts) -> tuple[Crash, ...]:
-    """Failures that are nobody's echo, first attempt first, then by time."""
-    return facts.cached(_primary_crashes)
-
-
 def crashes_after_timeout(facts: Facts) -> tuple[Crash, ...]:
     """Failures of processes that were there when the first limit passed: nobody had waited because of them."""
-    return _sorted(crash for crash in facts.cached(_failed) if crash.when is TimeoutOrder.AFTER)
+    return _sorted(crash for crash in _failed(facts) if crash.when is TimeoutOrder.AFTER)
 
 
-def _primary_crashes(facts: Facts) -> tuple[Crash, ...]:
-    return _sorted(crash for crash in facts.cached(_failed) if crash.when is not TimeoutOrder.AFTER)
+@once
+def primary_crashes(facts: Facts) -> tuple[Crash, ...]:
+    """Failures that are nobody's echo, first attempt first, then by time."""
+    return _sorted(crash for crash in _failed(facts) if crash.when is not TimeoutOrder.AFTER)
 
 
 def _sorted(crashes: Iterable[Crash]) -> tuple[Crash, ...]:
     return tuple(sorted(_once_per_rank(crashes), key=_order))
 
 
+@once
 def _failed(facts: Facts) -> list[Crash]:
     lived = [was_handled(t, facts) for t in facts.tracebacks]
     handled = {(t.exception, t.frames) for t, on in zip(facts.tracebacks, lived, strict=True) if on}
@@ -120,12 +118,9 @@ def _is_handled_repeatedly(traceback: PythonTraceback, handled: Container[tuple[
     return not ended and bool(traceback.frames) and (traceback.exception, traceback.frames) in handled
 
 
+@once
 def first_timeouts(facts: Facts) -> FirstTimeouts:
     """When ranks first gave up waiting."""
-    return facts.cached(_first_timeouts)
-
-
-def _first_timeouts(facts: Facts) -> FirstTimeouts:
     return FirstTimeouts(facts.logs)
 
 

@@ -11,7 +11,7 @@ from unhang.facts.endings.crashes import primary_crashes
 from unhang.facts.logs.event_timing import is_preparing
 from unhang.facts.logs.log_statements import events_stating, first_attempt, quote_event
 from unhang.facts.logs.waits_in_logs import logged_waits
-from unhang.facts.model import Facts, RankFacts
+from unhang.facts.model import Facts, RankFacts, once
 from unhang.facts.stacks.activity import activity_of
 from unhang.findings import Evidence, Source, shortened
 
@@ -75,12 +75,9 @@ def is_interrupt(event: LogEvent) -> bool:
     return event.kind in ("te.signal", "te.sigexc") and str(event.values.get("signal")) in _INTERRUPT
 
 
+@once
 def ended_by_user(facts: Facts) -> EndedByUser | None:
     """None where nobody ended it by hand, or a rank had failed or given up before."""
-    return facts.cached(_ended_by_user)
-
-
-def _ended_by_user(facts: Facts) -> EndedByUser | None:
     told = [event for event in first_attempt(facts.events_of("te.signal", "te.sigexc")) if is_interrupt(event)]
     raised = [t for t in facts.tracebacks if t.exception.endswith("KeyboardInterrupt") and not t.chained]
     failed = any(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from unhang.evidence.items import LogEnding, LogReading, PythonTraceback
 from unhang.facts.logs.event_timing import is_preparing
-from unhang.facts.model import Facts
+from unhang.facts.model import Facts, once
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +24,9 @@ class StatedEndings:
     last: Mapping[str, LogEnding] = field(default_factory=dict)
 
 
+@once
 def good_endings(facts: Facts) -> StatedEndings:
     """What is stated; nothing where a line contradicts it."""
-    return facts.cached(_good_endings)
-
-
-def _good_endings(facts: Facts) -> StatedEndings:
     if facts.manifests or any(r.stack is not None or r.recording is not None for r in facts.ranks.values()):
         return StatedEndings()
     if any(is_uncaught(traceback) for traceback in facts.tracebacks):

@@ -15,7 +15,7 @@ from unhang.facts.endings.crashes import Crash, primary_crashes
 from unhang.facts.endings.failure_kinds import cause_of_messages, is_store_port
 from unhang.facts.logs.event_timing import EventTiming, is_preparing, timing_of
 from unhang.facts.logs.waits_in_logs import logged_waits
-from unhang.facts.model import Facts
+from unhang.facts.model import Facts, once
 from unhang.findings import Cause, Evidence, Source, Where, shortened
 from unhang.knowledge.failure_language import (
     ELSEWHERE,
@@ -81,11 +81,6 @@ class StatedFailure:
         return self.statement is None or (self.marked and not self.late and self.statement.row.strength == NAMES)
 
 
-def stated_failures(facts: Facts) -> tuple[StatedFailure, ...]:
-    """Everything that tells of a failure, in order of attempt, then as it was said."""
-    return facts.cached(_stated_failures)
-
-
 def leading_failures(facts: Facts) -> tuple[StatedFailure, ...]:
     """The first failure of each cause that is named outright; where none is, the first that words hint at."""
     own = [f for f in stated_failures(facts) if f.cause and not f.elsewhere and f.statement is not None]
@@ -121,7 +116,9 @@ def defers_to_other_failure(crash: Crash, facts: Facts) -> bool:
     return any(not f.elsewhere and f.cause and f.evidence != crash.evidence for f in stated_failures(facts))
 
 
-def _stated_failures(facts: Facts) -> tuple[StatedFailure, ...]:
+@once
+def stated_failures(facts: Facts) -> tuple[StatedFailure, ...]:
+    """Everything that tells of a failure, in order of attempt, then as it was said."""
     found = [*_raised(facts), *_failures_in_lines(facts), *_known(facts)]
     one_log = len({failure.evidence.source.path for failure in found}) == 1
     gave_up = _first_timeout_lines(facts)
@@ -190,7 +187,7 @@ def _failure(
 
 def _steps_continued(line: LogEvent, facts: Facts) -> bool:
     """Steps were counted after it by whoever said it."""
-    counted = facts.cached(_last_counted)
+    counted = _last_counted(facts)
     path, attempt, at = line.source.path, line.attempt, line.source.line or 0
     if line.rank is None:
         return counted.get((path, attempt, _ANYBODY), 0) > at
@@ -200,6 +197,7 @@ def _steps_continued(line: LogEvent, facts: Facts) -> bool:
 _ANYBODY = -1
 
 
+@once
 def _last_counted(facts: Facts) -> dict[tuple[str, int, int | None], int]:
     """The last line with a step, by path, attempt and rank (and of anybody): many ranks may say many things."""
     found: dict[tuple[str, int, int | None], int] = {}

@@ -22,7 +22,7 @@ from unhang.facts.laggard.waits_on_others import (
     file_lock_cycle,
     unset_key,
 )
-from unhang.facts.model import CodeContext, Facts, RankState, Stall
+from unhang.facts.model import CodeContext, Facts, RankState, Stall, once
 from unhang.facts.stacks.gil_holders import GilHold, gil_hold
 from unhang.facts.stacks.rank_cohorts import RankCohort, cohorts_of_stall, has_left_loop
 from unhang.facts.waiting.guard_waits import GUARD_WAIT, awaited_guard
@@ -104,11 +104,6 @@ class Laggards:
     doing: Doing | None
 
 
-def laggards_of(facts: Facts) -> tuple[Laggards, ...]:
-    """Of every stall, in its order."""
-    return facts.cached(_decide)
-
-
 def laggards_doing(facts: Facts, kind: type[_Doing]) -> Iterator[tuple[Laggards, _Doing]]:
     """Laggards that do something of this kind, with what they do."""
     yield from ((one, one.doing) for one in laggards_of(facts) if isinstance(one.doing, kind))
@@ -126,7 +121,9 @@ def branch_divisions(facts: Facts) -> Iterator[BranchDivision]:
     yield from (divided for _, divided in laggards_doing(facts, BranchDivision))
 
 
-def _decide(facts: Facts) -> tuple[Laggards, ...]:
+@once
+def laggards_of(facts: Facts) -> tuple[Laggards, ...]:
+    """Of every stall, in its order."""
     found = []
     for stall in facts.stalls:
         cohort, waiters = cohorts_of_stall(facts, stall)

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from unhang.evidence.items import Progress
+from unhang.facts.evidence_quotes import quote_progress
 from unhang.facts.model import Facts, RankState, Stall
 from unhang.facts.waiting.timeouts import is_limit_near, live_manifest, until_limit_s
-from unhang.findings import Evidence, Source, Where
+from unhang.findings import Evidence, Where
 from unhang.program.syntax.print_statements import find_print_statement
 from unhang.wire.documents.bundle import MarkedPhase
 
@@ -46,7 +47,7 @@ def bounded_work(facts: Facts, stall: Stall) -> BoundedWork | None:
     assert latest.total is not None
     activity = facts.ranks[rank].activity
     where = activity.where if activity is not None else find_print_statement(latest.last_text, facts.sources)
-    evidence = Evidence(Source(latest.source.path, latest.last_line), latest.last_text, rank)
+    evidence = quote_progress(latest)
     return BoundedWork(rank, latest.label, latest.last_step, latest.total, limit_s, evidence, timeout, where)
 
 

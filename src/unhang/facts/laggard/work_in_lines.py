@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 
 from unhang.evidence.items import LastLine, LogEvent, Progress
 from unhang.facts.endings.ended_from_outside import ended_by_user
+from unhang.facts.evidence_quotes import quote_progress
 from unhang.facts.laggard.main_process_first import MainProcessWait, main_process_wait
 from unhang.facts.logs.event_timing import is_preparing, is_training
 from unhang.facts.logs.last_log_lines import LastLinePhase, last_line_phases, phase_of_line
 from unhang.facts.logs.waits_in_logs import LoggedWaits, logged_waits
 from unhang.facts.model import Facts
-from unhang.findings import Evidence, Phase, Source, shortened
+from unhang.findings import Evidence, Phase, shortened
 from unhang.knowledge.thresholds import threshold, whole_threshold
 
 # torch's own limits: NCCL since 2.2, and every other backend or older NCCL.
@@ -74,7 +75,7 @@ def spanning_work(facts: Facts) -> SpanningWork | None:
         elapsed_s=_elapsed_s(work),
         limit_s=limit,
         limit_seen=bool(seen),
-        evidence=Evidence(Source(progress.source.path, progress.last_line), progress.last_text, progress.rank),
+        evidence=quote_progress(progress),
         waiters=logged.ranks if logged is not None else (),
     )
 

@@ -6,7 +6,7 @@ import enum
 import re
 
 from unhang.evidence.items import LogEvent, Progress
-from unhang.facts.model import Facts
+from unhang.facts.model import Facts, once
 from unhang.knowledge.thresholds import whole_threshold
 
 # So many finished collectives or steps are a job that ran.
@@ -69,13 +69,14 @@ def _ran_before(progress: Progress, event: LogEvent) -> bool:
 
 def _is_group_creation_error(facts: Facts, event: LogEvent) -> bool:
     """The error came from making the group itself."""
-    return facts.cached(_raised_in_making) or _MAKING.search(event.text) is not None
+    return _raised_in_making(facts) or _MAKING.search(event.text) is not None
 
 
 _MAKING = re.compile(r"connectFullMesh|Bootstrap|ncclCommInit")
 _MAKERS = {"init_process_group", "_new_process_group_helper", "new_group", "barrier"}
 
 
+@once
 def _raised_in_making(facts: Facts) -> bool:
     """A traceback leads into the making of a group, or its message names it."""
     return any(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from unhang.evidence.items import LogReading, Progress
+from unhang.facts.evidence_quotes import quote_progress
 from unhang.facts.logs.event_timing import is_preparing
 from unhang.findings import Evidence
 from unhang.knowledge.thresholds import whole_threshold
@@ -54,7 +55,8 @@ def interleaved_bars(logs: Iterable[LogReading]) -> InterleavedBars | None:
         for runs in by_label.values():
             if _goes_on(runs):
                 last = {run.total: run for run in runs if run.total is not None}
-                return InterleavedBars({total: run.last_step for total, run in last.items()}, _quote(last[max(last)]))
+                reached = {total: run.last_step for total, run in last.items()}
+                return InterleavedBars(reached, quote_progress(last[max(last)]))
     return None
 
 
@@ -71,7 +73,3 @@ def _goes_on(runs: list[Progress]) -> bool:
         if before and runs[at - 1].total != run.total and run.first_step >= before[-1].last_step > 0:
             going.add(run.total)
     return len(going) > 1
-
-
-def _quote(run: Progress) -> Evidence:
-    return Evidence(replace(run.source, line=run.last_line), run.last_text)

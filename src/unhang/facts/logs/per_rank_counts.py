@@ -6,10 +6,11 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from unhang.evidence.items import Progress
+from unhang.facts.evidence_quotes import quote_progress
 from unhang.facts.logs.log_statements import first_attempt, quote_event
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts
-from unhang.findings import Evidence, Source
+from unhang.findings import Evidence
 from unhang.knowledge.thresholds import threshold, whole_threshold
 from unhang.sentences import rank_ranges
 
@@ -88,7 +89,7 @@ def _announced_totals(facts: Facts) -> UnequalCounts | None:
     if not counts.differ or max(counts.totals.values()) > min(counts.totals.values()) * NEAR:
         return None
     evidence = tuple(
-        Evidence(Source(p.source.path, p.last_line), p.last_text, rank)
+        quote_progress(p)
         for rank in sorted(counts.totals)[:4]
         for p in facts.ranks[rank].progress
         if p.label == counts.label
@@ -122,9 +123,7 @@ def _stopped_apart(facts: Facts) -> UnequalCounts | None:
         least = min(steps.values())
         short = tuple(sorted(rank for rank, step in steps.items() if step == least))
         told = ", ".join(f"rank {rank_ranges([r])}: {steps[r]}" for r in sorted(steps)[:4])
-        evidence = tuple(
-            Evidence(Source(p.source.path, p.last_line), p.last_text, r) for r, p in sorted(runs.items())[:4]
-        )
+        evidence = tuple(quote_progress(run) for _, run in sorted(runs.items())[:4])
         return UnequalCounts(label, told, short, False, evidence)
     return None
 

@@ -14,7 +14,7 @@ from unhang.evidence.items import LogEvent
 from unhang.facts.collective_operations import canonical_operation, is_barrier
 from unhang.facts.logs.log_statements import first_attempt, quote_event, quote_events
 from unhang.facts.logs.progress_from_logs import groups_by_position
-from unhang.facts.model import Facts
+from unhang.facts.model import Facts, once
 from unhang.findings import Evidence
 from unhang.knowledge import numbers
 from unhang.knowledge.messages import rank_list
@@ -92,12 +92,9 @@ class LoggedWaits:
         return frozenset(w.position for w in self.waits)
 
 
+@once
 def logged_waits(facts: Facts) -> LoggedWaits | None:
     """The waits of the first stall that logs tell of; None when nobody gave up waiting."""
-    return facts.cached(_logged_waits)
-
-
-def _logged_waits(facts: Facts) -> LoggedWaits | None:
     events = first_attempt(facts.events_of("wd.timeout", "uid.wait", "store.wait", "gloo.to"))
     inside = {(e.source.path, e.source.line) for e in events if e.kind == "uid.wait"}
     groups = groups_by_position(first_attempt(facts.events_of("wd.fail")))

@@ -38,10 +38,6 @@ def _all_to_all(facts: Facts) -> bool:
     return logged is not None and any(canonical_operation(w.operation).startswith("all_to_all") for w in logged.waits)
 
 
-def _nvls(facts: Facts) -> bool:
-    return bool(facts.events_of("n.nvls_on")) and not _set(facts, "NCCL_NVLS_ENABLE", "0")
-
-
 def _sockets(facts: Facts) -> bool:
     if any(e.values.get("function") in _SOCKET_FRAMES for e in facts.events_of("look.native")):
         return True
@@ -59,10 +55,6 @@ def _set(facts: Facts, name: str, value: str) -> bool:
     return setting is not None and setting.value == value
 
 
-def _more_than_80(facts: Facts) -> bool:
-    return facts.world_size is not None and facts.world_size > 80
-
-
 def _unequal_nodes(facts: Facts) -> bool:
     on_host: dict[str, set[int]] = defaultdict(set)
     for event in facts.events_of("n.init_start", "n.init_complete"):
@@ -72,23 +64,15 @@ def _unequal_nodes(facts: Facts) -> bool:
     return len({len(ranks) for ranks in on_host.values()}) > 1
 
 
-def _aarch64(facts: Facts) -> bool:
-    return bool(facts.events_of("v.machine"))
-
-
-def _all_joined(facts: Facts) -> bool:
-    return bool(facts.all_joined_stalls)
-
-
 _SIGN_TESTS: dict[str, Callable[[Facts], bool]] = {
     "stalled": _stalled,
     "at-start": _at_start,
     "all-to-all": _all_to_all,
-    "nvls": _nvls,
+    "nvls": lambda facts: bool(facts.events_of("n.nvls_on")) and not _set(facts, "NCCL_NVLS_ENABLE", "0"),
     "sockets": _sockets,
     "non-blocking": _non_blocking,
-    "more-than-80-ranks": _more_than_80,
+    "more-than-80-ranks": lambda facts: (facts.world_size or 0) > 80,
     "unequal-nodes": _unequal_nodes,
-    "aarch64": _aarch64,
-    "all-joined": _all_joined,
+    "aarch64": lambda facts: bool(facts.events_of("v.machine")),
+    "all-joined": lambda facts: bool(facts.all_joined_stalls),
 }

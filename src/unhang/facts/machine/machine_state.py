@@ -13,7 +13,7 @@ from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from unhang.facts.model import Facts
+from unhang.facts.model import Facts, once
 from unhang.findings import Evidence, Source
 from unhang.knowledge.thresholds import threshold, whole_threshold
 
@@ -80,11 +80,6 @@ class _Window:
         return median(told) if told else None
 
 
-def machine_signs(facts: Facts) -> tuple[MachineSign, ...]:
-    """All signs, of all nodes; asked once."""
-    return facts.cached(_signs)
-
-
 def signs_of_rank(facts: Facts, rank: int) -> tuple[MachineSign, ...]:
     """What holds this rank up and not its peers."""
     return tuple(s for s in machine_signs(facts) if s.rank == rank and s.kind in OF_RANK)
@@ -115,7 +110,9 @@ def _nodes_of(facts: Facts, rank: int) -> set[str]:
     return told or ({host} if host else set())
 
 
-def _signs(facts: Facts) -> tuple[MachineSign, ...]:
+@once
+def machine_signs(facts: Facts) -> tuple[MachineSign, ...]:
+    """All signs, of all nodes; asked once."""
     windows = _windows(facts)
     peers = [_usage_by_rank(window) for window in windows]
     everyone: dict[int, _RankUsage] = {rank: known for found in peers for rank, known in found.items()}

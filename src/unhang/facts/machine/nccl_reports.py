@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from unhang.evidence.items import LogEvent
 from unhang.facts.logs.log_statements import quote_event, quote_events
-from unhang.facts.model import Facts
+from unhang.facts.model import Facts, once
 from unhang.findings import Evidence
 
 
@@ -95,12 +95,9 @@ class ChosenTransports:
         return any(way.split("/")[0] == family for way in self.ways)
 
 
+@once
 def chosen_transports(facts: Facts) -> ChosenTransports | None:
     """None where no line of a channel was read; asked once."""
-    return facts.cached(_chosen_transports)
-
-
-def _chosen_transports(facts: Facts) -> ChosenTransports | None:
     channels = facts.events_of("n.channel")
     if not channels:
         return None

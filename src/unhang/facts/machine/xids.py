@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from unhang.evidence.items import LogEvent
 from unhang.facts.logs.log_statements import first_attempt
-from unhang.facts.model import Facts
+from unhang.facts.model import Facts, once
 from unhang.findings import Source
 from unhang.knowledge.hardware.xid import XidRow, xid_row
 from unhang.knowledge.thresholds import threshold
@@ -72,7 +72,7 @@ def _first_and_last(series: Iterable[MachineSeries]) -> list[tuple[MachineSeries
 
 def ranks_on_card(facts: Facts, event: LogEvent) -> tuple[int, ...] | None:
     """Ranks on the card of this Xid; (): another job's card; None: unknown."""
-    nodes = facts.cached(_nodes_of)
+    nodes = _nodes_of(facts)
     name = _node_of(event, nodes)
     return nodes[name].users(_bus(str(event.values.get("bus", "")))) if name is not None else None
 
@@ -84,12 +84,13 @@ def is_of_another_job(facts: Facts, event: LogEvent) -> bool:
 
 def may_be_of_another_job(facts: Facts, event: LogEvent) -> bool:
     """Nobody can tell who uses the card, and there are more cards than ranks."""
-    nodes = facts.cached(_nodes_of)
+    nodes = _nodes_of(facts)
     name = _node_of(event, nodes)
     unknown = name is not None and nodes[name].has_more_cards and ranks_on_card(facts, event) is None
     return event.kind in (KIND, OFF_THE_BUS) and unknown
 
 
+@once
 def _nodes_of(facts: Facts) -> dict[str, _Node]:
     return _nodes(facts.machines)
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from unhang.evidence.items import Progress
+from unhang.facts.evidence_quotes import quote_progress
 from unhang.facts.model import Facts
-from unhang.findings import Evidence, Source
+from unhang.findings import Evidence
 from unhang.knowledge.thresholds import threshold, whole_threshold
 
 MIN_STEPS = whole_threshold("data_wait_share.min_steps")
@@ -58,5 +59,5 @@ def _pace(progress: Progress) -> DataWaitShare | None:
         longest_s=max(waited_s for _, waited_s, _ in loads),
         compute_s=sorted(all_s - waited_s for _, waited_s, all_s in loads)[len(loads) // 2],
         every=gaps.pop() if len(gaps) == 1 else None,
-        evidence=Evidence(Source(progress.source.path, progress.last_line), progress.last_text, progress.rank),
+        evidence=quote_progress(progress),
     )

@@ -8,11 +8,12 @@ from itertools import pairwise
 from statistics import median
 
 from unhang.evidence.items import Progress
+from unhang.facts.evidence_quotes import quote_progress
 from unhang.facts.logs.event_timing import is_preparing
 from unhang.facts.logs.log_statements import first_attempt
-from unhang.facts.model import Facts
+from unhang.facts.model import Facts, once
 from unhang.facts.pace_change import MIN_STEPS, find_step_change
-from unhang.findings import Evidence, Source
+from unhang.findings import Evidence
 from unhang.knowledge.thresholds import threshold
 
 SLOWER = threshold("step_slowdown.slower")
@@ -43,12 +44,9 @@ class StepSlowdown:
         return self.now_s / self.before_s
 
 
+@once
 def step_slowdown(facts: Facts) -> StepSlowdown | None:
     """The loop that slowed most; None when all keep their pace or too few steps carry a time."""
-    return facts.cached(_slowed_most)
-
-
-def _slowed_most(facts: Facts) -> StepSlowdown | None:
     found = [g for log in facts.logs for p in log.progress if (g := _slowdown(p)) is not None]
     return max(found, key=lambda g: (g.unit != TRAINER_LINES, g.times), default=None)
 
@@ -77,7 +75,7 @@ def _slowdown(progress: Progress) -> StepSlowdown | None:
         now_s=median(pace for _, pace in paces[-MIN_STEPS:]),
         since_step=change.step,
         last_s=max((time_s for _, time_s in progress.recent if time_s is not None), default=None),
-        evidence=Evidence(Source(progress.source.path, progress.last_line), progress.last_text, progress.rank),
+        evidence=quote_progress(progress),
     )
 
 

@@ -31,7 +31,7 @@ class ConcurrentCollectives:
 
 def concurrent_collectives(facts: Facts) -> ConcurrentCollectives | None:
     """None where nobody waits, no rank has two such threads, or the two are in groups of their own."""
-    if not facts.graph.edges and not facts.mismatches and not facts.stalled_groups():
+    if not (facts.graph.edges or facts.mismatches or any(group.pending_calls for group in facts.groups.values())):
         return None
     found = {
         rank: pair
