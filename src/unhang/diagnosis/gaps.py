@@ -98,14 +98,11 @@ def _recorder_off(facts: Facts) -> Iterator[NotChecked]:
         )
 
 
-def _has_program_lines(facts: Facts) -> bool:
-    """Not only the kernel, which knows of cards and of no ranks."""
-    return any(not event.kind.startswith("k.") for event in facts.events)
-
-
 def _no_world(facts: Facts) -> Iterator[NotChecked]:
     seen = facts.ranks_seen
-    if facts.world_size is None and not seen and (facts.tracebacks or _has_program_lines(facts)):
+    # the kernel knows of cards and of no ranks
+    spoke = facts.tracebacks or any(not event.kind.startswith("k.") for event in facts.events)
+    if facts.world_size is None and not seen and spoke:
         yield NotChecked(
             say("how many ranks there are"),
             say("no line that was read says of which rank it is"),

@@ -13,7 +13,7 @@ from unhang.facts.logs.log_statements import timeout_events
 from unhang.facts.model import Facts
 from unhang.facts.pace.step_slowdown import slowdown_until_end
 from unhang.facts.waiting.timeouts import is_limit_near, live_manifest
-from unhang.findings import Cause, Finding, PassedCheck, Severity, Source, Verdict
+from unhang.findings import Cause, Finding, PassedCheck, Severity, Verdict
 from unhang.knowledge.messages import message_row
 from unhang.knowledge.reasoning_rows import causes_that
 from unhang.sentences import say
@@ -52,13 +52,8 @@ def _last_step(progress: Iterable[Progress]) -> int:
 
 def _is_covered_by(finding: Finding, lines: Mapping[str, tuple[int, int]]) -> bool:
     """Each line it rests on stands in a log between the two lines named for it."""
-    return bool(finding.evidence) and all(
-        _is_between(e.source, *lines.get(e.source.path, (0, 0))) for e in finding.evidence
-    )
-
-
-def _is_between(source: Source, since: int, until: int) -> bool:
-    return source.line is not None and since < source.line < until
+    placed = [(e.source.line or 0, *lines.get(e.source.path, (0, 0))) for e in finding.evidence]
+    return bool(placed) and all(since < line < until for line, since, until in placed)
 
 
 def _in_trouble(facts: Facts) -> bool:

@@ -82,9 +82,8 @@ def _health_of(facts: Facts) -> _Health:
     by_steps = [rank for rank, how in shown.items() if how == STEPS]
     if facts.unread and not set(shown.values()) <= {ENDED, SAID}:
         return _Health((), (say("some of what was given could not be read"),))
-    if by_steps and not _side_by_side([_loop_of(facts.ranks[rank]) for rank in by_steps]):
-        return _Health((), (say("the last steps of the ranks differ"),))
-    if by_steps and not _all_came_as_far(facts, shown):
+    loops = [_loop_of(facts.ranks[rank]) for rank in by_steps]
+    if by_steps and not (_side_by_side(loops) and _all_came_as_far(facts, shown)):
         return _Health((), (say("the last steps of the ranks differ"),))
     return _Health(tuple(_proof(shown)))
 
@@ -150,7 +149,8 @@ def _side_by_side(loops: Iterable[Progress | None]) -> bool:
     last = [loop.last_step for loop in known]
     if len({loop.total for loop in known}) > 1 or len({_is_through(loop) for loop in known}) > 1:
         return False
-    return max(last) - min(last) <= max(_interval(loop) for loop in known)
+    apart = [loop.recent[-1][0] - loop.recent[-2][0] if len(loop.recent) > 1 else 1 for loop in known]
+    return max(last) - min(last) <= max(apart)
 
 
 def _all_came_as_far(facts: Facts, shown: Mapping[int, str | None]) -> bool:
@@ -165,10 +165,6 @@ def _all_came_as_far(facts: Facts, shown: Mapping[int, str | None]) -> bool:
 
 def _is_through(loop: Progress) -> bool:
     return loop.total is not None and loop.last_step + 1 >= loop.total
-
-
-def _interval(loop: Progress) -> int:
-    return loop.recent[-1][0] - loop.recent[-2][0] if len(loop.recent) > 1 else 1
 
 
 def _proof(shown: Mapping[int, str | None]) -> Iterable[Text]:

@@ -67,7 +67,7 @@ def signature_differences(signatures: Collection[Signature]) -> tuple[str, ...]:
     found = []
     if operation not in _FREE_SIZES and not _sizes_fit(operation, signatures):
         found.append("size")
-    dtypes = {s.input_dtypes for s in signatures if s.input_dtypes} | set()
+    dtypes = {s.input_dtypes for s in signatures if s.input_dtypes}
     if operation != "barrier" and len({frozenset(d) for d in dtypes}) > 1:
         found.append("dtype")
     return tuple(found)

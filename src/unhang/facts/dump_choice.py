@@ -89,12 +89,8 @@ def _dumps_without_rank(count: int) -> NotChecked:
 def _with_ranks(recordings: Sequence[RecorderDump]) -> list[RecorderDump]:
     """A dump whose name has no rank still has one when only one rank is a member of all its groups but not seen."""
     unnamed = [r for r in recordings if r.rank is None]
-    if len(unnamed) != 1:
-        return list(recordings)
-    members = [set(group.ranks) for group in unnamed[0].groups.values() if group.ranks]
-    if not members:
-        return list(recordings)
-    free = set.intersection(*members) - {r.rank for r in recordings if r.rank is not None}
+    members = [set(g.ranks) for g in unnamed[0].groups.values() if g.ranks] if len(unnamed) == 1 else []
+    free = set.intersection(*members) - {r.rank for r in recordings} if members else set()
     if len(free) == 1:
         unnamed[0].rank = free.pop()
     return list(recordings)

@@ -141,9 +141,9 @@ class GroupFacts:
     members_known: bool
     """False when membership was taken from who spoke."""
     is_default: bool
-    progress: Mapping[int, GroupProgress]
+    progress: Mapping[int, GroupProgress] = field(default_factory=dict)
     """By global rank; ranks with no word are absent."""
-    silent: tuple[int, ...]
+    silent: tuple[int, ...] = ()
     """Members from which there is no word about this group."""
     entries: Mapping[int, RecorderEntries] = field(default_factory=dict)
     """Collectives (not P2P) of this group by global rank, oldest first, for alignment by position."""

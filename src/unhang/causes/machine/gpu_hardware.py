@@ -145,7 +145,8 @@ def _severity(event: LogEvent) -> int:
 
 
 def _found(facts: Facts, faults: Sequence[LogEvent], grade: Grade, summary: Text, *, whole: bool) -> DetectorResult:
-    ranks = ranks_of_events(faults) or _ranks_of_processes(facts, faults) or _ranks_on_cards(facts, faults)
+    on_cards = sorted({rank for e in faults if e.kind == KIND for rank in ranks_on_card(facts, e) or ()})
+    ranks = ranks_of_events(faults) or _ranks_of_processes(facts, faults) or tuple(on_cards)
     nodes = tuple(dict.fromkeys((*hosts_of_events(faults), *hosts_of(facts, ranks))))
     return log_signal(
         CAUSE,
@@ -165,8 +166,3 @@ def _ranks_of_processes(facts: Facts, faults: Sequence[LogEvent]) -> tuple[int, 
     pids = {e.values["pid"] for e in facts.events_of("k.xid") if isinstance(e.values.get("pid"), int)}
     pids |= {e.values["pid"] for e in faults if isinstance(e.values.get("pid"), int)}
     return tuple(sorted(r for r, known in facts.ranks.items() if known.pid in pids and known.pid is not None))
-
-
-def _ranks_on_cards(facts: Facts, faults: Sequence[LogEvent]) -> tuple[int, ...]:
-    """Several ranks may share a card."""
-    return tuple(sorted({rank for e in faults if e.kind == KIND for rank in ranks_on_card(facts, e) or ()}))

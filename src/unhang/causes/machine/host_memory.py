@@ -171,7 +171,8 @@ def _exception(facts: Facts) -> DetectorResult | None:
 def _silent_kill(facts: Facts) -> DetectorResult | None:
     """SIGKILL or SIGBUS without a word of the kernel: memory is the usual sender, not the only one."""
     crashes = [c for c in primary_crashes(facts) if c.signal in (SIGKILL, SIGBUS)]
-    if not crashes or events_stating(facts, "host-memory", "shm") or _is_sender_known(facts):
+    senders = [event for event in events_stating(facts, "killed") if event.kind not in _BY_LAUNCHER]
+    if not crashes or senders or events_stating(facts, "host-memory", "shm"):
         return None
     ranks = tuple(sorted({c.rank for c in crashes if c.rank is not None}))
     return make_signal(
@@ -182,11 +183,6 @@ def _silent_kill(facts: Facts) -> DetectorResult | None:
         evidence=tuple(c.evidence for c in crashes[:3]),
         remedies=(remedy(_REDUCE_MEMORY),),
     )
-
-
-def _is_sender_known(facts: Facts) -> bool:
-    """A scheduler or a person ended the job. That a launcher ended the others tells nothing of the first."""
-    return any(event.kind not in _BY_LAUNCHER for event in events_stating(facts, "killed"))
 
 
 def _found(

@@ -106,7 +106,8 @@ def _silent_p2p(facts: Facts) -> DetectorResult | None:
             whole=True,
         )
     stuck = logged_waits(facts)
-    if consumer and (busy or stuck is not None or _peer_test(facts)):
+    tested = any("Access Peer" in line.text for log in facts.logs for line in log.last_lines)
+    if consumer and (busy or stuck is not None or tested):
         return _found(
             [consumer[0], *busy[:1], channels[0]],
             say("cards without supported P2P exchange over it, and the job does not move"),
@@ -131,10 +132,6 @@ def _nothing_else(facts: Facts) -> bool:
     if logged is not None and any(p is not None and p > FIRST_POSITIONS for p in logged.positions):
         return False
     return not any(p.last_step > p.first_step for log in facts.logs for p in log.progress)
-
-
-def _peer_test(facts: Facts) -> bool:
-    return any("Access Peer" in line.text for log in facts.logs for line in log.last_lines)
 
 
 def _acs_is_off(facts: Facts) -> bool:

@@ -149,19 +149,16 @@ def _first_use(facts: Facts) -> DetectorResult | None:
         )
         for mine, library in overrides[:2]
     )
+    verbs = trouble.events[0].kind in ("n.ibwc", "n.ibcall", "tp.retry")
     return _found(
         trouble.events,
         Grade.ORDER,
         _first_use_summary(trouble.events[0]),
         because=tuple(because),
-        remedies=(remedy("use-active-ports") if _is_verbs(trouble.events[0]) else remedy("set-network-interface"),),
+        remedies=(remedy("use-active-ports" if verbs else "set-network-interface"),),
         more_evidence=tuple(library.evidence for _, library in overrides[:2]),
         whole=first,
     )
-
-
-def _is_verbs(event: LogEvent) -> bool:
-    return event.kind in ("n.ibwc", "n.ibcall", "tp.retry")
 
 
 def _first_use_summary(event: LogEvent) -> Text:

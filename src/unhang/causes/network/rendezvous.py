@@ -161,7 +161,7 @@ def detect_stacks(facts: Facts) -> Iterator[DetectorResult]:
         return
     (call,) = calls
     ranks = tuple(known.rank for known in alive)
-    still = all(known.moving is False or _was_idle_before(known) for known in alive)
+    still = all(known.moving is False or (known.moving is None and known.earlier_stacks) for known in alive)
     # A rank that exists and was not sampled may simply be on its way.
     everyone = len(alive) == len(facts.ranks)
     late = tuple(rank for rank in facts.ranks if rank not in ranks) if call == "init_process_group" else ()
@@ -213,7 +213,3 @@ def _why_late(facts: Facts, late: tuple[int, ...]) -> Text:
     if set(late) <= set(facts.ranks_missing):
         return say("nothing was seen of {late:who}: not started, on its way, or on another machine", late=late)
     return say("{late:who} {late:lives|live}; where {late:it stands|they stand} could not be seen", late=late)
-
-
-def _was_idle_before(known: RankFacts) -> bool:
-    return known.moving is None and bool(known.earlier_stacks)

@@ -44,7 +44,8 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
     told: set[int | None] = set()
     if crashes:
         first = crashes[0]
-        same = [c for c in crashes if _same_failure(c, first)]
+        alike = (first.attempt, first.exception, first.message[:80])
+        same = [c for c in crashes if (c.attempt, c.exception, c.message[:80]) == alike]
         told = {c.rank for c in same}
         yield _crash(facts, first, same)
     for at, handles in laggards_doing(facts, HandlesException):
@@ -58,10 +59,6 @@ def _says_nothing(crash: Crash, facts: Facts) -> bool:
     if crash.exception or crash.signal is not None:
         return False
     return crash.exit_code is None or any(t.rank is None and t.exception and not is_echo(t) for t in facts.tracebacks)
-
-
-def _same_failure(crash: Crash, first: Crash) -> bool:
-    return (crash.attempt, crash.exception, crash.message[:80]) == (first.attempt, first.exception, first.message[:80])
 
 
 def _crash(facts: Facts, crash: Crash, same: list[Crash]) -> Signal:
@@ -334,7 +331,7 @@ def detect_gone(facts: Facts) -> Iterator[DetectorResult]:
             because=(
                 say("the connection was closed; a rank that is only slow lets the wait time out"),
                 say("its own log holds the exception; it was not given")
-                if not _was_read(facts, awaited)
+                if not any(log.rank in awaited for log in facts.logs)
                 else say("its own log does not show why"),
             ),
             evidence=tuple(w.evidence for w in gone[:3]),
@@ -369,7 +366,3 @@ def _bare(events: tuple[LogEvent, ...]) -> DetectorResult:
         because=(say("it is the last line of a traceback; the lines above it name the place"),),
         remedies=(remedy("read-rank-logs", ranks=ranks),) if ranks else (),
     )
-
-
-def _was_read(facts: Facts, ranks: tuple[int, ...]) -> bool:
-    return any(log.rank in ranks for log in facts.logs)

@@ -35,11 +35,13 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
 def _found(facts: Facts, failure: StatedFailure) -> DetectorResult:
     stated = failure.names_cause and (failure.is_exception or has_failed(facts))
     ranks = () if failure.rank is None else (failure.rank,)
+    # whether it came before what others say can be told
+    is_first = len(facts.logs) == 1 or failure.time_s is not None
     return make_signal(
         failure.cause or CAUSE,
         Grade.STATED if stated else Grade.WORDS,
         _summary(failure, ranks, stated=stated),
-        whole=failure.raised and failure.rank is not None and failure.also is None and _is_first(facts, failure),
+        whole=failure.raised and failure.rank is not None and failure.also is None and is_first,
         ranks=ranks,
         nodes=hosts_of(facts, ranks) or ((failure.host,) if failure.host else ()),
         where=failure.where,
@@ -47,11 +49,6 @@ def _found(facts: Facts, failure: StatedFailure) -> DetectorResult:
         evidence=(failure.evidence,),
         remedies=(remedy("fix-stated-failure"),),
     )
-
-
-def _is_first(facts: Facts, failure: StatedFailure) -> bool:
-    """Whether it came before what others say can be told: it has a time, or all stands in one log."""
-    return len(facts.logs) == 1 or failure.time_s is not None
 
 
 def _summary(failure: StatedFailure, ranks: tuple[int, ...], *, stated: bool) -> Text:

@@ -73,37 +73,27 @@ def _carried_inside_one_machine(facts: Facts) -> bool:
 
 def rank_dependent_root(where: Where | None, sources: Mapping[str, SourceFile]) -> str | None:
     """``src=int(rank == 0)`` where the call on that line gives each rank another root, as the source spells it."""
-    told = _rooted_call(where, sources)
-    for name, value in told.roots if told is not None else ():
-        if told is not None and rank_values(told.place.program).value_depends(value, told.place.scopes):
+    for place, name, value in _roots(where, sources):
+        if rank_values(place.program).value_depends(value, place.scopes):
             return f"{name}={expression_text(value)}"
     return None
 
 
 def computed_root(where: Where | None, sources: Mapping[str, SourceFile]) -> str | None:
     """``src=best`` where nothing shows that each rank works out the same root."""
-    told = _rooted_call(where, sources)
-    for name, value in told.roots if told is not None else ():
-        if told is not None and may_differ_by_rank(
-            told.place.program, value, told.place.scopes, getattr(value, "lineno", 1)
-        ):
+    for place, name, value in _roots(where, sources):
+        if may_differ_by_rank(place.program, value, place.scopes, getattr(value, "lineno", 1)):
             return f"{name}={expression_text(value)}"
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _RootedCall:
-    place: LinePosition
-    roots: tuple[tuple[str, ast.expr], ...]
-
-
-def _rooted_call(where: Where | None, sources: Mapping[str, SourceFile]) -> _RootedCall | None:
+def _roots(where: Where | None, sources: Mapping[str, SourceFile]) -> Iterator[tuple[LinePosition, str, ast.expr]]:
     place = find_line(sources, where.file, where.line) if where is not None else None
     if place is None or not place.levels:
-        return None
-    nodes = ast.walk(place.levels[-1].statement)
-    calls = (node for node in nodes if isinstance(node, ast.Call) and call_name(node) in ROOTED_OPERATIONS)
-    return _RootedCall(place, tuple(root for call in calls for root in _root_arguments(call)))
+        return
+    for node in ast.walk(place.levels[-1].statement):
+        if isinstance(node, ast.Call) and call_name(node) in ROOTED_OPERATIONS:
+            yield from ((place, name, value) for name, value in _root_arguments(node))
 
 
 def _root_arguments(call: ast.Call) -> Iterator[tuple[str, ast.expr]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from unhang.evidence.items import LogEvent, PythonTraceback
+from unhang.facts.alignment.position_calls import minority
 from unhang.facts.collective_operations import canonical_operation
 from unhang.facts.logs.log_statements import first_attempt, quote_event
 from unhang.facts.model import Facts
@@ -35,12 +37,7 @@ class FingerprintCall:
     @property
     def elements(self) -> int | None:
         """Number of elements of the tensor."""
-        if not self.shape:
-            return None
-        count = 1
-        for size in self.shape:
-            count *= size
-        return count
+        return prod(self.shape) if self.shape else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +129,10 @@ def _stated_differences(events: list[LogEvent]) -> list[str]:
 
 
 def _outlier_ranks(calls: Mapping[int, FingerprintCall]) -> tuple[int, ...]:
-    counts = Counter((c.operation, c.shape, c.dtype) for c in calls.values())
-    if len(counts) < 2 or len(calls) < 3:
-        return ()
-    (_, most), *rest = counts.most_common()
-    if rest[0][1] == most:
-        return ()
-    return tuple(
-        sorted(r for r, c in calls.items() if counts[c.operation, c.shape, c.dtype] < most and not c.nothing_posted)
-    )
+    alike: dict[object, list[int]] = defaultdict(list)
+    for rank, call in calls.items():
+        alike[call.operation, call.shape, call.dtype].append(rank)
+    return tuple(rank for rank in minority(alike) if not calls[rank].nothing_posted)
 
 
 def _ranks_in_side_work(facts: Facts, ranks: tuple[int, ...]) -> dict[int, tuple[Phase | None, Where | None]]:

@@ -138,6 +138,7 @@ def _correct_gloo_progress(
 
 
 _FARTHEST_LIFT = 1000
+_STATES = ("scheduled", "started", "completed")
 
 
 def _last_agreed_position(group: GroupFacts, low: int, high: int) -> int:
@@ -205,8 +206,6 @@ def _declare_groups(
             members=tuple(sorted(ranks)),
             members_known=key in known or is_default,
             is_default=is_default,
-            progress={},
-            silent=(),
         )
     return groups
 
@@ -293,7 +292,7 @@ def pending_from_row(rank: int, group: str, row: RecorderEntries, source: Source
     timeout = int(row.timeout_ms[0])
     byte = int(row.byte[0])
     position = int(row.position[0])
-    text = f"{signature.operation} #{position} {_state_word(int(row.state[0]))} in group {group}"
+    text = f"{signature.operation} #{position} {_STATES[int(row.state[0])]} in group {group}"
     return PendingCall(
         group=group,
         position=position,
@@ -308,10 +307,6 @@ def pending_from_row(rank: int, group: str, row: RecorderEntries, source: Source
         evidence=Evidence(Source(source.path, byte=byte if byte >= 0 else None), text, rank),
         output_elements=signature.output_elements,
     )
-
-
-def _state_word(state: int) -> str:
-    return ("scheduled", "started", "completed")[state]
 
 
 def reopen_failed_calls(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> dict[str, GroupFacts]:

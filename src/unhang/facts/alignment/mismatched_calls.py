@@ -119,7 +119,7 @@ def _outliers_by_call_site(pending: Mapping[int, PendingCall]) -> tuple[int, ...
     sites: dict[object, list[int]] = defaultdict(list)
     for rank, call in pending.items():
         sites[call.where].append(rank)
-    return minority({site: tuple(ranks) for site, ranks in sites.items()})
+    return minority(sites)
 
 
 def _start_of_mismatch(wrong: list[int], stall: int, table: CallTable) -> int | None:

@@ -13,7 +13,7 @@ from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Where
 
 
-def minority(calls: Mapping[Any, tuple[int, ...]]) -> tuple[int, ...]:
+def minority(calls: Mapping[Any, Sequence[int]]) -> tuple[int, ...]:
     """The ranks outside the majority; empty on a tie, which is declared and not decided."""
     sizes = sorted((len(ranks) for ranks in calls.values()), reverse=True)
     if len(sizes) < 2 or sizes[0] == sizes[1]:

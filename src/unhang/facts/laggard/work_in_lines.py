@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from unhang.evidence.items import LastLine, LogEvent, Progress
+from unhang.evidence.items import LastLine, Progress
 from unhang.facts.endings.ended_from_outside import ended_by_user
 from unhang.facts.evidence_quotes import quote_progress
 from unhang.facts.laggard.main_process_first import MainProcessWait, main_process_wait
@@ -34,7 +34,6 @@ class SpanningWork:
     """``label`` had run for ``elapsed_s``, about ``limit_s``, and was not done."""
 
     rank: int | None
-    host: str | None
     label: str
     done: int
     total: int
@@ -68,7 +67,6 @@ def spanning_work(facts: Facts) -> SpanningWork | None:
     assert progress.total is not None
     return SpanningWork(
         rank=rank,
-        host=None,
         label=", ".join(bar.label for bar in work),
         done=progress.last_step,
         total=progress.total,
@@ -125,13 +123,11 @@ def _counted_through(facts: Facts, progress: Progress, limits: tuple[float, ...]
         return None
     if progress.label == "bar" or (is_training(progress) and not is_preparing(progress)):
         return None
-    gave_up = [event.source.line or 0 for event in facts.events_of("wd.timeout") if _same_log(event, progress)]
+    place = (progress.source.path, progress.attempt)
+    told = [e for e in facts.events_of("wd.timeout") if (e.source.path, e.attempt) == place]
+    gave_up = [event.source.line or 0 for event in told]
     through = bool(gave_up) and (progress.source.line or 0) < min(gave_up) <= max(gave_up) <= progress.last_line
     return limits[0] if through and (progress.elapsed_s or 0.0) >= limits[0] * HALF else None
-
-
-def _same_log(event: LogEvent, progress: Progress) -> bool:
-    return event.source.path == progress.source.path and event.attempt == progress.attempt
 
 
 def _is_from_several_ranks(progress: Progress) -> bool:

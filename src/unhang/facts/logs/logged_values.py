@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 from dataclasses import dataclass
 
 from unhang.evidence.items import LogEvent
+from unhang.facts.alignment.position_calls import minority
 from unhang.facts.logs.log_statements import first_attempt, quote_event
 from unhang.facts.model import Facts
 from unhang.findings import Evidence
@@ -23,12 +24,10 @@ def parameter_counts(facts: Facts) -> dict[int, int]:
 
 def outlier_models(counts: dict[int, int]) -> tuple[int, ...]:
     """Ranks whose number is not that of the majority; all of them when there is none; empty when all agree."""
-    sizes = Counter(counts.values()).most_common(2)
-    if len(sizes) < 2:
-        return ()
-    if sizes[0][1] == sizes[1][1]:
-        return tuple(sorted(counts))
-    return tuple(sorted(rank for rank, count in counts.items() if count != sizes[0][0]))
+    alike: dict[int, list[int]] = defaultdict(list)
+    for rank, count in counts.items():
+        alike[count].append(rank)
+    return minority(alike) or (tuple(sorted(counts)) if len(alike) > 1 else ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +44,21 @@ def logged_settings(facts: Facts) -> dict[str, LoggedSetting]:
     """By name; NCCL's own word wins over the shell's."""
     found: dict[str, LoggedSetting] = {}
     for event in facts.events_of("sh.set", "n.env"):
-        name = str(event.values.get("name", ""))
-        setting = LoggedSetting(name, str(event.values.get("value", "")), event.kind == "n.env", quote_event(event))
-        known = found.get(name)
+        setting = _setting(event)
+        known = found.get(setting.name)
         if known is None or (setting.by_library and not known.by_library):
-            found[name] = setting
+            found[setting.name] = setting
     return found
+
+
+def _setting(event: LogEvent) -> LoggedSetting:
+    name, value = str(event.values.get("name", "")), str(event.values.get("value", ""))
+    return LoggedSetting(name, value, event.kind == "n.env", quote_event(event))
 
 
 def overruled_settings(facts: Facts) -> tuple[tuple[LoggedSetting, LoggedSetting], ...]:
     """(shell's, NCCL's) where the two differ: the shell's did not reach the rank."""
-    shell = {
-        str(e.values["name"]): LoggedSetting(
-            str(e.values["name"]), str(e.values.get("value", "")), False, quote_event(e)
-        )
-        for e in facts.events_of("sh.set")
-    }
+    shell = {setting.name: setting for setting in map(_setting, facts.events_of("sh.set"))}
     return tuple(
         (shell[setting.name], setting)
         for setting in logged_settings(facts).values()

@@ -39,8 +39,8 @@ def add_progress_from_logs(
         rank = _rank_of(event)
         if rank is None or rank in skip or event.kind not in (*TIMEOUTS, *STATUSES):
             continue
-        name = groups_told.get((rank, event.values.get("position"))) if _names_no_group(event) else None
-        name = name or _group_of(event)
+        named = event.values.get("group") or event.values.get("group_id")
+        name = (None if named else groups_told.get((rank, event.values.get("position")))) or _group_of(event)
         told[name, rank].append(event)
         descriptions.setdefault(name, str(event.values.get("group_description", "")))
     added: dict[str, dict[int, GroupProgress]] = defaultdict(dict)
@@ -50,7 +50,8 @@ def add_progress_from_logs(
         progress = _progress(name, rank, lines)
         if progress is not None:
             added[name][rank] = progress
-    went_down = _ranks_that_gave_up(first) if len(spoke) == 1 else set()
+    # They gave up as well, in a line that does not tell where: nobody waits for them more than they do.
+    went_down = {event.rank for event in first if event.kind in WENT_DOWN} if len(spoke) == 1 else set()
     changed = dict(groups)
     for name, ranks in spoke.items():
         group = groups.get(name) or _new_group(name, descriptions.get(name, ""), world)
@@ -69,11 +70,6 @@ def _mixes_groups(group: GroupFacts) -> bool:
     return group.is_default and only_logs and bool(positions) and max(positions) - min(positions) > FAR_APART
 
 
-def _ranks_that_gave_up(events: Iterable[LogEvent]) -> set[int]:
-    """Ranks that gave up as well, in a line that does not tell where: nobody waits for them more than they do."""
-    return {event.rank for event in events if event.kind in WENT_DOWN and event.rank is not None}
-
-
 def groups_by_position(events: Iterable[LogEvent]) -> dict[tuple[int, Any], str]:
     """The group in which a rank waits at a position, from the line that follows its timeout.
 
@@ -86,10 +82,6 @@ def groups_by_position(events: Iterable[LogEvent]) -> dict[tuple[int, Any], str]
         if event.kind == "wd.fail" and event.rank is not None and isinstance(position, int):
             told[event.rank, position].add(_group_of(event))
     return {place: next(iter(names)) for place, names in told.items() if len(names) == 1}
-
-
-def _names_no_group(event: LogEvent) -> bool:
-    return not (event.values.get("group") or event.values.get("group_id"))
 
 
 def _first_attempt(events: Iterable[LogEvent]) -> list[LogEvent]:
@@ -120,8 +112,6 @@ def _new_group(name: str, description: str, world: tuple[int, ...]) -> GroupFact
         members=world if is_default else (),
         members_known=is_default,
         is_default=is_default,
-        progress={},
-        silent=(),
     )
 
 

@@ -125,7 +125,8 @@ def first_use_stall(facts: Facts) -> FirstUseStall | None:
         return None
     chosen = [e for e in facts.events_of("n.net", "n.provider") if _is_external(e.values)]
     plugin = next((e for e in chosen), None)
-    if plugin is None or not _several_nodes(facts):
+    nodes = {e.host for e in facts.events_of("n.net", "n.init_start", "n.boot", "n.init_complete") if e.host}
+    if plugin is None or len(nodes) < 2:
         return None
     if all(w.barrier for w in logged.waits) or _somebody_is_absent(facts, logged.ranks):
         return None
@@ -136,10 +137,6 @@ def first_use_stall(facts: Facts) -> FirstUseStall | None:
 def _is_external(values: object) -> bool:
     text = str(values).lower()
     return "provider" in text or any(word in text for word in _EXTERNAL)
-
-
-def _several_nodes(facts: Facts) -> bool:
-    return len({e.host for e in facts.events_of("n.net", "n.init_start", "n.boot", "n.init_complete") if e.host}) > 1
 
 
 def _somebody_is_absent(facts: Facts, reported: tuple[int, ...]) -> bool:

@@ -17,10 +17,8 @@ from unhang.facts.waiting.progress_from_stacks import in_collective
 from unhang.knowledge.thresholds import threshold, whole_threshold
 
 if TYPE_CHECKING:
-    from unhang.wire.documents.pace import Pace
-
-if TYPE_CHECKING:
     from unhang.evidence.items import IntColumn
+    from unhang.wire.documents.pace import Pace
 
 MIN_POSITIONS = whole_threshold("straggler.min_positions")
 ALWAYS = threshold("straggler.always")

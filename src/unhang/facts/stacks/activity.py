@@ -54,7 +54,7 @@ def activity_of(stack: StackDump, sources: _Sources) -> tuple[Activity | None, t
     readings = [_read_thread(stack, thread, sources) for thread in stack.threads if thread.frames]
     if not readings:
         return None, ()
-    chosen = max(readings, key=_precedence)
+    chosen = max(readings, key=lambda reading: (_rank_of(reading), reading.is_main))
     main = next((reading for reading in readings if reading.is_main), None)
     others = [reading for reading in readings if reading is not chosen and _is_notable(reading)]
     return _activity(stack, chosen, sources, main), tuple(_activity(stack, reading, sources) for reading in others)
@@ -176,11 +176,6 @@ def _is_main(stack: StackDump, thread: ThreadStack) -> bool:
 
 # ---------------------------------------------------------------------------------------------------
 # which thread
-
-
-def _precedence(reading: _Reading) -> tuple[int, int]:
-    """Higher comes first; among equals the main thread."""
-    return _rank_of(reading), 1 if reading.is_main else 0
 
 
 def _rank_of(reading: _Reading) -> int:

@@ -85,7 +85,8 @@ def cohort_outside_library(cohorts: tuple[RankCohort, ...]) -> RankCohort | None
     own = [
         c
         for c in cohorts
-        if c.where is not None and not any(_passes_through(o, c.where) for o in cohorts if o is not c)
+        if (at := c.where) is not None
+        and not any((f.file, f.line) == (at.file, at.line) for o in cohorts if o is not c for f in o.frames)
     ]
     return own[0] if len(own) == 1 else None
 
@@ -114,10 +115,6 @@ def _line_passed(facts: Facts, cohort: RankCohort, other: RankCohort) -> int | N
     if parted is None or stack_context(cohort.frames[cohort.frames.index(parted[0]) :], facts.sources).loop is not None:
         return None
     return parted[1].line if _below(facts, parted[1], parted[0]) else None
-
-
-def _passes_through(cohort: RankCohort, where: Where) -> bool:
-    return any((frame.file, frame.line) == (where.file, where.line) for frame in cohort.frames)
 
 
 def _mark_past_loop(facts: Facts, cohort: RankCohort, cohorts: list[RankCohort]) -> RankCohort:

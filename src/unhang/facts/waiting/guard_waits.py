@@ -74,7 +74,7 @@ def _group(name: str, waiting: Mapping[int, Activity], ranks: Mapping[int, RankF
         call = _call(name, activity) if activity is not None else None
         evidence = activity.evidence if activity is not None else None
         progress[rank] = GroupProgress(rank, name, 1 if call else 0, 0, call, "stack", evidence=evidence)
-    group = GroupFacts(name, name, members, members_known=False, is_default=False, progress={}, silent=())
+    group = GroupFacts(name, name, members, members_known=False, is_default=False)
     return group.with_progress(progress)
 
 

@@ -226,7 +226,7 @@ def _groups_of_stacks(
         group = _group_from_stacks(name, members, inside, ranks, sources)
         # Who is explained waits in a group that a dump names; whether these wait for it too, that group's graph says.
         # Only where none of these is in that group, and they make one: that needs every rank of the job.
-        needs_all = _is_new_group(inside.values())
+        needs_all = bool(inside) and all(GROUP_CREATION_CALLS.get(one.what) == "new_group" for one in inside.values())
         elsewhere = {rank for rank in explained if not needs_all or _waits_with(groups, rank, inside)}
         heard = {rank: progress for rank, progress in group.progress.items() if rank not in elsewhere}
         found[group.name] = replace(group, progress=heard)
@@ -240,10 +240,6 @@ def _exchanges_apart(lost: Mapping[int, Activity]) -> dict[int, str]:
     """Who sends or receives is in no collective, and the others wait for it there."""
     exchanging = {rank: _EXCHANGES for rank, activity in lost.items() if activity.operation in POINT_TO_POINT}
     return exchanging if len(exchanging) < len(lost) else {}
-
-
-def _is_new_group(activities: Collection[Activity]) -> bool:
-    return bool(activities) and all(GROUP_CREATION_CALLS.get(activity.what) == "new_group" for activity in activities)
 
 
 def _waits_with(groups: Mapping[str, GroupFacts], rank: int, others: Collection[int]) -> bool:
@@ -273,7 +269,7 @@ def _group_from_stacks(
         progress[rank] = GroupProgress(
             rank, known_as, 1 if call else 0, 0, call, "stack", evidence=call.evidence if call else None
         )
-    group = GroupFacts(known_as, name, members, members_known=False, is_default=not name, progress={}, silent=())
+    group = GroupFacts(known_as, name, members, members_known=False, is_default=not name)
     return group.with_progress(progress)
 
 

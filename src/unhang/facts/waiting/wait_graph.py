@@ -6,8 +6,8 @@ nobody are the laggards; where there are none, the ranks wait for each other in 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
 
 from unhang.facts.collective_operations import POINT_TO_POINT
 from unhang.facts.model import GroupFacts, GroupProgress, PendingCall, RankFacts, RankState, WaitEdge, WaitForGraph
@@ -28,14 +28,12 @@ def wait_graph_of(edges: Iterable[WaitEdge]) -> WaitForGraph:
     """Roots, cycles and waiters of a set of edges."""
     ordered = tuple(sorted(edges, key=lambda e: (e.waiter, e.awaited, e.group, e.position or -1, e.reason)))
     out: dict[int, set[int]] = defaultdict(set)
-    nodes: set[int] = set()
+    into: dict[int, set[int]] = defaultdict(set)
     for edge in ordered:
         out[edge.waiter].add(edge.awaited)
-        nodes |= {edge.waiter, edge.awaited}
-    components = _components(nodes, out)
-    sinks = [c for c in components if not any(t not in c for n in c for t in out.get(n, ()))]
-    roots = sorted(next(iter(c)) for c in sinks if len(c) == 1)
-    cycles = sorted(tuple(sorted(c)) for c in sinks if len(c) > 1)
+        into[edge.awaited].add(edge.waiter)
+    roots = sorted(into.keys() - out.keys())
+    cycles = sorted(_circles(out.keys() - set(_reached(roots, into)), out, into))
     return WaitForGraph(ordered, tuple(roots), tuple(cycles), tuple(sorted(out)))
 
 
@@ -137,56 +135,23 @@ def _reason(rank: int, ranks: Mapping[int, RankFacts], otherwise: str) -> str:
     return otherwise
 
 
-def _components(nodes: Iterable[int], out: Mapping[int, set[int]]) -> list[set[int]]:
-    """Strongly connected components (Tarjan's algorithm, without recursion: there may be thousands of ranks)."""
-    index: dict[int, int] = {}
-    low: dict[int, int] = {}
-    stack: list[int] = []
-    on_stack: set[int] = set()
-    found: list[set[int]] = []
-
-    def close(node: int) -> None:
-        component: set[int] = set()
-        while True:
-            member = stack.pop()
-            on_stack.discard(member)
-            component.add(member)
-            if member == node:
-                break
-        found.append(component)
-
-    for start in sorted(nodes):
-        if start not in index:
-            _visit(start, out, index, low, stack, on_stack, close)
-    return found
+def _circles(left: set[int], out: Mapping[int, set[int]], into: Mapping[int, set[int]]) -> Iterator[tuple[int, ...]]:
+    """Ranks that all wait for each other and for nobody else, among ``left``, of which each waits for others of it."""
+    while left:
+        last = _reached([min(left)], out)[-1]
+        circle, feeding = _reached([last], out), set(_reached([last], into))
+        if feeding.issuperset(circle):
+            yield tuple(sorted(circle))
+        left = left - feeding
 
 
-def _visit(
-    start: int,
-    out: Mapping[int, set[int]],
-    index: dict[int, int],
-    low: dict[int, int],
-    stack: list[int],
-    on_stack: set[int],
-    close: Callable[[int], None],
-) -> None:
-    work = [(start, iter(sorted(out.get(start, ()))))]
-    index[start] = low[start] = len(index)
-    stack.append(start)
-    on_stack.add(start)
-    while work:
-        node, targets = work[-1]
-        target = next(targets, None)
-        if target is None:
-            work.pop()
-            if work:
-                low[work[-1][0]] = min(low[work[-1][0]], low[node])
-            if low[node] == index[node]:
-                close(node)
-        elif target not in index:
-            index[target] = low[target] = len(index)
-            stack.append(target)
-            on_stack.add(target)
-            work.append((target, iter(sorted(out.get(target, ())))))
-        elif target in on_stack:
-            low[node] = min(low[node], index[target])
+def _reached(start: Iterable[int], steps: Mapping[int, set[int]]) -> list[int]:
+    """``start`` and whatever ``steps`` lead to from there, the farthest last."""
+    found = dict.fromkeys(start)
+    waiting = deque(found)
+    while waiting:
+        for rank in steps.get(waiting.popleft(), ()):
+            if rank not in found:
+                found[rank] = None
+                waiting.append(rank)
+    return list(found)
