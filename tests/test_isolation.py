@@ -152,7 +152,7 @@ def test_a_file_that_its_reader_fails_on_is_named_and_the_rest_answers(
 STEPS = (
     "choose_dumps", "build_ranks", "world_size_of", "_with_activities", "groups_from_recordings", "_events",
     "add_node_positions", "add_progress_from_logs", "reopen_failed_calls", "reconcile_with_stacks", "add_guard_waits",
-    "add_call_frames", "clear_moving_ranks", "clear_ended_ranks", "_with_ends", "build_wait_graph", "find_mismatches",
+    "add_call_frames", "clear_gone_ranks", "_with_ends", "build_wait_graph", "find_mismatches",
     "assign_aborted_ranks", "_with_states", "find_all_joined_stalls", "find_stalls", "find_straggler", "find_all_wait",
     "nonfatal_from_comparisons",
 )  # fmt: skip

@@ -29,7 +29,7 @@ from unhang.facts.stacks.activity import activity_of
 from unhang.facts.waiting.guard_waits import add_guard_waits
 from unhang.facts.waiting.pending_call_frames import add_call_frames
 from unhang.facts.waiting.positions_from_nodes import add_node_positions, ranks_of_nodes
-from unhang.facts.waiting.progress_from_stacks import clear_ended_ranks, clear_moving_ranks, reconcile_with_stacks
+from unhang.facts.waiting.progress_from_stacks import clear_gone_ranks, reconcile_with_stacks
 from unhang.facts.waiting.stalls import find_all_joined_stalls, find_stalls
 from unhang.facts.waiting.wait_graph import build_wait_graph
 from unhang.facts.world_size import world_size_of
@@ -80,8 +80,7 @@ def build_facts(evidence: EvidenceSet) -> Facts:
     groups = revised(by_stack, reconcile_with_stacks, groups, ranks, world, sources)
     groups = revised(say("who waits in a guard"), add_guard_waits, groups, ranks)
     groups = revised(say("where each rank calls"), add_call_frames, groups, ranks)
-    groups = revised(by_stack, clear_moving_ranks, groups, ranks)
-    groups = revised(by_stack, clear_ended_ranks, groups, ranks)
+    groups = revised(by_stack, clear_gone_ranks, groups, ranks)
 
     ranks = _with_missing(ranks, world, groups)
     ranks = revised(say("whom the launcher ended"), mark_ended_by_launcher, ranks, events)

@@ -18,7 +18,6 @@ from collections.abc import Iterator
 
 from unhang.causes.detector import DetectorResult, Signal, make_signal
 from unhang.causes.wording.signals import stall_signal
-from unhang.facts.evidence_quotes import quote_traceback
 from unhang.facts.laggard.laggards import laggards_doing
 from unhang.facts.laggard.planned_work import BoundedWork, MarkedWorkBeyondLimit, bounded_work, marked_work_beyond_limit
 from unhang.facts.laggard.uneven_generation import LongerGeneration, longer_generation_printed
@@ -60,12 +59,12 @@ def _late_arrival(facts: Facts) -> Signal | None:
         )
         if late.limit_s is not None
         else say("{ranks:who} reached the collective after the others had given up", ranks=late.ranks),
-        whole=late.by_line and late.by_time,
+        whole=late.late_by_s is not None,
         ranks=late.ranks,
         where=late.where,
         waiter_where=late.waiter_where,
         because=tuple(_why_late(late)),
-        evidence=tuple(quote_traceback(t) for t in (*late.waiter_tracebacks[:1], *late.tracebacks[:1])),
+        evidence=late.evidence,
         remedies=(_longer(late.limit_s),),
     )
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 
 from unhang.evidence.items import Frame, GroupStatus, PythonTraceback, RecorderDump, RecorderEntries
-from unhang.facts.alignment.entry_slices import select_rows, split_by_group, unfinished_rows
+from unhang.facts.alignment.entry_slices import split_by_group, unfinished_rows
 from unhang.facts.alignment.group_status import statuses_by_group
 from unhang.facts.collective_operations import canonical_operation
 from unhang.facts.endings.traceback_echoes import is_echo
@@ -271,12 +271,12 @@ def _pending(
     if entries is not None:
         open_rows = (unfinished_rows(entries) & (entries.position > completed)).nonzero()[0]
         if len(open_rows):
-            return pending_from_row(rank, group.name, select_rows(entries, open_rows[:1]), recording.source)
+            return recorded_call(rank, group.name, entries, int(open_rows[0]), recording.source)
     p2p = group.p2p.get(rank)
     if p2p is not None and recording.backend != "gloo":
         open_rows = (unfinished_rows(p2p) & ~p2p.retired).nonzero()[0]
         if len(open_rows):
-            return pending_from_row(rank, group.name, select_rows(p2p, open_rows[:1]), recording.source)
+            return recorded_call(rank, group.name, p2p, int(open_rows[0]), recording.source)
     if enqueued > completed >= -1 and entries is None and p2p is None:
         # Only the status speaks (the recorder was off): position known, operation not.
         source = Evidence(recording.source, "", rank)
@@ -284,15 +284,15 @@ def _pending(
     return None
 
 
-def pending_from_row(rank: int, group: str, row: RecorderEntries, source: Source) -> PendingCall:
-    """The call recorded in the single row of ``row``."""
-    signature = row.signatures[int(row.signature[0])]
-    stack: tuple[Frame, ...] = row.stacks[int(row.stack[0])] if int(row.stack[0]) >= 0 else ()
-    created = int(row.created_ns[0])
-    timeout = int(row.timeout_ms[0])
-    byte = int(row.byte[0])
-    position = int(row.position[0])
-    text = f"{signature.operation} #{position} {_STATES[int(row.state[0])]} in group {group}"
+def recorded_call(rank: int, group: str, entries: RecorderEntries, row: int, source: Source) -> PendingCall:
+    """The call recorded in one row of ``entries``."""
+    signature = entries.signatures[int(entries.signature[row])]
+    stack: tuple[Frame, ...] = entries.stacks[int(entries.stack[row])] if int(entries.stack[row]) >= 0 else ()
+    created = int(entries.created_ns[row])
+    timeout = int(entries.timeout_ms[row])
+    byte = int(entries.byte[row])
+    position = int(entries.position[row])
+    text = f"{signature.operation} #{position} {_STATES[int(entries.state[row])]} in group {group}"
     return PendingCall(
         group=group,
         position=position,
@@ -320,10 +320,9 @@ def _reopened(group: GroupFacts, progress: GroupProgress, known: RankFacts | Non
         return progress
     if progress.pending is not None or not any(_raised_in(t, entries) for t in known.tracebacks):
         return progress
-    last = select_rows(entries, [len(entries) - 1])
     return replace(
         progress,
-        pending=pending_from_row(progress.rank, group.name, last, known.recording.source),
+        pending=recorded_call(progress.rank, group.name, entries, -1, known.recording.source),
         completed=min(progress.completed, int(entries.position[-1]) - 1),
     )
 

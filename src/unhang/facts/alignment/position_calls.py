@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unhang.evidence.items import RecorderDump, RecorderEntries, Signature
-from unhang.facts.alignment.entry_slices import select_rows
-from unhang.facts.alignment.group_table import pending_from_row
+from unhang.facts.alignment.group_table import recorded_call
 from unhang.facts.model import GroupFacts, PendingCall
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Where
@@ -28,7 +27,7 @@ def calls_by_rank(group: GroupFacts, position: int, recordings: Mapping[int, Rec
     for rank, entries in group.entries.items():
         at = (entries.position == position).nonzero()[0]
         if len(at):
-            calls[rank] = pending_from_row(rank, group.name, select_rows(entries, at[:1]), recordings[rank].source)
+            calls[rank] = recorded_call(rank, group.name, entries, int(at[0]), recordings[rank].source)
     return calls
 
 

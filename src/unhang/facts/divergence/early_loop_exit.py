@@ -8,6 +8,7 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from unhang.facts.collective_operations import is_barrier
 from unhang.facts.divergence.aborted_in_call import gloo_sizes_differ, laggards_wait_elsewhere
 from unhang.facts.divergence.bypass_paths import BypassPaths, bypass_paths
 from unhang.facts.divergence.rank_dependent_loop_exit import has_rank_dependent_rounds, was_raised_out
@@ -63,7 +64,8 @@ def loop_exit_from_stacks(facts: Facts, cohorts: tuple[RankCohort, ...]) -> Stac
 
 def _loop_exit_from_calls(facts: Facts, cohorts: tuple[RankCohort, ...]) -> StackLoopExit | None:
     """A watchdog names the calls only. Lengths of bars say that somebody ran out, the lone small call says who."""
-    small = [_is_single_element(cohort) for cohort in cohorts]
+    # a barrier, which over NCCL is an all-reduce of one number
+    small = [c.call is not None and is_barrier(c.call.operation, c.call.elements) for c in cohorts]
     if small[0] == small[1]:
         return None
     past, inside = (cohorts[0], cohorts[1]) if small[0] else (cohorts[1], cohorts[0])
@@ -71,12 +73,6 @@ def _loop_exit_from_calls(facts: Facts, cohorts: tuple[RankCohort, ...]) -> Stac
     if counts.differ:
         return StackLoopExit(past, inside, None, None, None) if counts.short == past.ranks else None
     return StackLoopExit(past, inside, None, None, bars) if bars is not None and bars.one_is_done else None
-
-
-def _is_single_element(cohort: RankCohort) -> bool:
-    """A barrier, which over NCCL is an all-reduce of one number."""
-    call = cohort.call
-    return call is not None and (call.operation == "barrier" or (call.operation == "all_reduce" and call.elements == 1))
 
 
 def _in_a_step(cohort: RankCohort) -> bool:

@@ -248,15 +248,8 @@ def _text(frames: Sequence[Frame], where: Where | None) -> str:
     """The innermost Python frames down to the user's own, as one line: ``wait (…) < main (train.py:18)``."""
     python = [frame for frame in frames if not frame.native] or list(frames)
     shown = python[:_EVIDENCE_FRAMES]
-    parts = [_frame_text(frame) for frame in shown]
+    places = [f"{f.file}:{f.line}" if f.line is not None else f.file for f in shown]
+    parts = [f"{frame.function} ({place})" for frame, place in zip(shown, places, strict=True)]
     if where is not None and not any((f.file, f.line) == (where.file, where.line) for f in shown):
         parts += ["…", f"{where.function} ({where.file}:{where.line})"]
     return " < ".join(parts)
-
-
-def _frame_text(frame: Frame) -> str:
-    return (
-        f"{frame.function} ({frame.file}:{frame.line})"
-        if frame.line is not None
-        else f"{frame.function} ({frame.file})"
-    )

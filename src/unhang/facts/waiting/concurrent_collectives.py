@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from unhang.facts.alignment.entry_slices import select_rows
-from unhang.facts.alignment.group_table import pending_from_row
+from unhang.facts.alignment.group_table import recorded_call
 from unhang.facts.collective_operations import POINT_TO_POINT, canonical_operation
 from unhang.facts.model import Activity, Facts, GroupFacts, RankFacts
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP, in_collective
@@ -73,7 +72,7 @@ def _has_called(group: GroupFacts, rank: int, call: Activity) -> bool:
     if entries is None or not len(entries):
         return False
     for index in range(max(0, len(entries) - _MAX_RECENT), len(entries)):
-        recorded = pending_from_row(rank, group.name, select_rows(entries, [index]), call.evidence.source)
+        recorded = recorded_call(rank, group.name, entries, index, call.evidence.source)
         same_line = recorded.where is None or call.where is None or recorded.where.line == call.where.line
         if same_line and canonical_operation(recorded.operation) == canonical_operation(call.operation or ""):
             return True

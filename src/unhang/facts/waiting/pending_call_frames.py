@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from unhang.facts.alignment.entry_slices import select_rows
-from unhang.facts.alignment.group_table import pending_from_row, revise_progress
+from unhang.facts.alignment.group_table import recorded_call, revise_progress
 from unhang.facts.collective_operations import canonical_operation
 from unhang.facts.model import GroupFacts, GroupProgress, PendingCall, RankFacts
 from unhang.facts.waiting.progress_from_stacks import waiting_activity
@@ -38,4 +37,4 @@ def last_recorded_call(rank: RankFacts) -> PendingCall | None:
     entries = recording.entries
     newest = int(entries.record_id.argmax())
     name = entries.group_names[int(entries.group[newest])][0]
-    return pending_from_row(rank.rank, name, select_rows(entries, [newest]), recording.source)
+    return recorded_call(rank.rank, name, entries, newest, recording.source)

@@ -11,8 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from unhang.evidence.items import Frame, Signature, SourceFile
-from unhang.facts.alignment.entry_slices import select_rows
-from unhang.facts.alignment.group_table import pending_from_row, revise_progress
+from unhang.facts.alignment.group_table import recorded_call, revise_progress
 from unhang.facts.collective_operations import POINT_TO_POINT, canonical_operation, may_be_recorded_as
 from unhang.facts.endings.crashes import is_collateral_exit
 from unhang.facts.model import Activity, GroupFacts, GroupProgress, PendingCall, RankFacts
@@ -45,17 +44,10 @@ def reconcile_with_stacks(
     return {**settled_groups, **_groups_of_stacks(settled_groups, ranks, world, sources)}
 
 
-def clear_moving_ranks(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> dict[str, GroupFacts]:
-    """A rank whose stack moves between samples is not stuck in what it was in when its dump was taken."""
-    return _clear(groups, {rank for rank, known in ranks.items() if known.moving})
-
-
-def clear_ended_ranks(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> dict[str, GroupFacts]:
-    """A process that ended with exit code 0 waits for nothing, whatever its last dump said."""
-    return _clear(groups, {rank for rank, known in ranks.items() if known.ended_well})
-
-
-def _clear(groups: Mapping[str, GroupFacts], gone: set[int]) -> dict[str, GroupFacts]:
+def clear_gone_ranks(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> dict[str, GroupFacts]:
+    """A rank whose stack moves between samples is not stuck in what it was in when its dump was taken, and a process
+    that ended with exit code 0 waits for nothing, whatever its last dump said."""
+    gone = {rank for rank, known in ranks.items() if known.moving or known.ended_well}
     return revise_progress(
         groups, lambda _, known: _finished(known) if known.pending is not None and known.rank in gone else known
     )
@@ -136,7 +128,7 @@ def _at_last_call(group: GroupFacts, rank: int, facts: RankFacts) -> GroupProgre
     progress, entries, activity = group.progress[rank], group.entries[rank], waiting_activity(facts)
     assert facts.recording is not None
     assert activity is not None
-    last = pending_from_row(rank, group.name, select_rows(entries, [len(entries) - 1]), facts.recording.source)
+    last = recorded_call(rank, group.name, entries, -1, facts.recording.source)
     open_ = progress.pending
     collective = in_collective(activity)
     if open_ is None or (collective and _is_stale(group, open_, last)) or _has_returned(open_, last, activity):

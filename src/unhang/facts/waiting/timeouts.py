@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from unhang.evidence.items import Frame, LogEvent, PythonTraceback
+from unhang.facts.evidence_quotes import quote_traceback
 from unhang.facts.logs.log_statements import quote_event
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts
@@ -120,7 +121,10 @@ STUCK_S = whole_threshold("timeouts.stuck_s")
 
 @dataclass(frozen=True, slots=True)
 class LateArrival:
-    """``ranks`` entered the call after ``waiters`` had timed out in it."""
+    """``ranks`` entered the call after ``waiters`` had timed out in it: both failed in one line of the program.
+
+    ``late_by_s``: None where no times tell that theirs came later.
+    """
 
     ranks: tuple[int, ...]
     waiters: tuple[int, ...]
@@ -128,12 +132,7 @@ class LateArrival:
     late_by_s: float | None
     where: Where | None
     waiter_where: Where | None
-    by_line: bool
-    """Both sides failed in the same line of the user's program."""
-    by_time: bool
-    """The late side's failure is later in time."""
-    tracebacks: tuple[PythonTraceback, ...]
-    waiter_tracebacks: tuple[PythonTraceback, ...]
+    evidence: tuple[Evidence, ...]
 
 
 def late_arrivals(facts: Facts) -> LateArrival | None:
@@ -162,10 +161,7 @@ def late_arrivals(facts: Facts) -> LateArrival | None:
         late_by_s=late_by,
         where=first_user_frame(late[0].frames),
         waiter_where=first_user_frame(gave_up[0].frames),
-        by_line=by_line,
-        by_time=late_by is not None,
-        tracebacks=tuple(late),
-        waiter_tracebacks=tuple(gave_up),
+        evidence=(quote_traceback(gave_up[0]), quote_traceback(late[0])),
     )
 
 
