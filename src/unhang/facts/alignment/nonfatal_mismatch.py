@@ -98,7 +98,7 @@ def _mismatch(comparison: CallComparison) -> CallMismatch:
         group=comparison.group,
         position=comparison.position,
         calls=calls,
-        pending={call.rank: _pending(comparison, call.rank) for call in comparison.calls},
+        pending={call.rank: _pending(comparison, call) for call in comparison.calls},
         differs_in=signature_differences(list(calls)),
         outliers=minority(calls),
         records_align=comparison.aligned,
@@ -111,8 +111,7 @@ def _signature(call: ComparedCall) -> Signature:
     return Signature(call.operation, None, *sizes, *dtypes)
 
 
-def _pending(comparison: CallComparison, rank: int) -> PendingCall:
-    call = next(call for call in comparison.calls if call.rank == rank)
+def _pending(comparison: CallComparison, call: ComparedCall) -> PendingCall:
     signature, frames = _signature(call), frames_of(call.frames)
     text = f"{signature.operation} #{comparison.position} in group {comparison.group}"
     return PendingCall(
@@ -126,6 +125,6 @@ def _pending(comparison: CallComparison, rank: int) -> PendingCall:
         stack=frames,
         since_s=None,
         timeout_ms=None,
-        evidence=Evidence(comparison.source, text, rank),
+        evidence=Evidence(comparison.source, text, call.rank),
         output_elements=signature.output_elements,
     )

@@ -42,19 +42,19 @@ def quote_event(event: LogEvent) -> Evidence:
     return Evidence(Source(event.source.path, event.source.line), shortened(event.text), event.rank)
 
 
-def quote_events(events: Iterable[LogEvent], most: int = MAX_QUOTES) -> tuple[Evidence, ...]:
+def quote_events(events: Iterable[LogEvent]) -> tuple[Evidence, ...]:
     """A few lines as evidence, none twice: lines that differ in numbers alone are one."""
     kept: dict[tuple[int | None, str], Evidence] = {}
     for event in events:
         kept.setdefault((event.rank, _NUMBERS.sub("#", event.text[:200])), quote_event(event))
-        if len(kept) >= most:
+        if len(kept) >= MAX_QUOTES:
             break
     return tuple(kept.values())
 
 
-def short_message(event: LogEvent, most: int = 100) -> str:
+def short_message(event: LogEvent) -> str:
     """The line without what stands before its message: host, process, file."""
-    return shortened(_HEAD.sub("", event.text.strip()), most).strip()
+    return shortened(_HEAD.sub("", event.text.strip()), 100).strip()
 
 
 def ranks_of_events(events: Iterable[LogEvent]) -> tuple[int, ...]:

@@ -50,7 +50,6 @@ class StackContext:
     where: Where | None = None
     """The frame that decided: its line stands in the branch, the handler or the loop, or after the loop."""
     branch: RankBranch | None = None
-    handler: int | None = None
     tried_again: int | None = None
     loop: LoopPurpose | None = None
     after: LoopPurpose | None = None
@@ -130,7 +129,6 @@ def stack_context(frames: Sequence[Frame], sources: Mapping[str, SourceFile]) ->
         kind,
         where,
         branch=next((c.branch for _, c in seen if c.branch), None),
-        handler=deciding.handler if kind is CodeContext.EXCEPT_HANDLER else None,
         tried_again=next((c.tried_again for _, c in seen if c.tried_again), None),
         loop=deciding.loop or _first_loop(seen),
         after=deciding.after or next((c.after for _, c in seen if c.after), None),
