@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from unhang.causes.detector import DetectorResult, make_signal
-from unhang.causes.evidence_lines import group_label, operation_of, place_of, quote_rank
+from unhang.causes.evidence_lines import group_label, operation_of, place_of, quote_rank, waiters_call
 from unhang.causes.wording.signals import stall_signal, waiters_line
 from unhang.evidence.items import LogEvent
 from unhang.facts.alignment.swapped_group_order import swapped_groups
@@ -216,11 +216,7 @@ def _found(
         group=group_label(facts, first.group) if first is not None else None,
         where=where,
         waiter_where=other_where,
-        calls=tuple(
-            Call((rank,), calls[rank].operation, calls[rank].position, calls[rank].elements, calls[rank].dtype)
-            for rank in ranks[:8]
-            if rank in calls
-        ),
+        calls=tuple(call for rank in ranks[:8] for call in waiters_call((rank,), calls.get(rank))),
         evidence=_evidence(facts, ranks, calls),
         **{"phase": Phase.COMMUNICATION, **parts},
     )

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from unhang.causes.detector import DetectorResult, Signal, make_signal
 from unhang.causes.wording.signals import stall_signal
 from unhang.facts.laggard.laggards import laggards_doing
-from unhang.facts.laggard.planned_work import BoundedWork, MarkedWorkBeyondLimit, bounded_work, marked_work_beyond_limit
+from unhang.facts.laggard.planned_work import MarkedWorkBeyondLimit, bounded_work, marked_work_beyond_limit
 from unhang.facts.laggard.uneven_generation import LongerGeneration, longer_generation_printed
 from unhang.facts.laggard.work_in_lines import spanning_work
 from unhang.facts.model import Facts, Stall
@@ -79,10 +79,10 @@ def _why_late(late: LateArrival) -> Iterator[Text]:
 
 def _cut_by_limit(facts: Facts) -> Signal | None:
     """Planned work that was on its way to its end when a limit below torch's own passed."""
-    found = next(((stall, work) for stall in facts.stalls if (work := _bounded_work(facts, stall)) is not None), None)
-    if found is None:
+    bounded = ((stall, work) for stall in facts.stalls if (work := bounded_work(facts, stall)) is not None)
+    stall, work = next((one for one in bounded if one[1].limit_s < DEFAULT_LIMIT_S), (None, None))
+    if stall is None or work is None:
         return None
-    stall, work = found
     return stall_signal(
         CAUSE,
         Grade.ORDER,
@@ -104,11 +104,6 @@ def _cut_by_limit(facts: Facts) -> Signal | None:
         evidence=(work.evidence, work.timeout),
         remedies=(_longer(work.limit_s),),
     )
-
-
-def _bounded_work(facts: Facts, stall: Stall) -> BoundedWork | None:
-    work = bounded_work(facts, stall)
-    return work if work is not None and work.limit_s < DEFAULT_LIMIT_S else None
 
 
 def _tiny(facts: Facts) -> Signal | None:
