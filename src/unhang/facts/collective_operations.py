@@ -6,7 +6,8 @@ documentation of each collective for which sizes are free.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from unhang.evidence.items import Signature
 
@@ -103,3 +104,12 @@ def is_barrier(operation: str, elements: int | None) -> bool:
     """A barrier, also in its disguise: NCCL's barrier is an all-reduce of one element."""
     name = canonical_operation(operation)
     return name == "barrier" or (name == "all_reduce" and elements == 1)
+
+
+def minority(calls: Mapping[Any, Sequence[int]]) -> tuple[int, ...]:
+    """The ranks outside the majority; empty on a tie, which is declared and not decided."""
+    sizes = sorted((len(ranks) for ranks in calls.values()), reverse=True)
+    if len(sizes) < 2 or sizes[0] == sizes[1]:
+        return ()
+    majority = max(calls.values(), key=len)
+    return tuple(sorted(rank for ranks in calls.values() if ranks is not majority for rank in ranks))

@@ -10,8 +10,7 @@ from math import prod
 from typing import Any
 
 from unhang.evidence.items import LogEvent, PythonTraceback
-from unhang.facts.alignment.position_calls import minority
-from unhang.facts.collective_operations import canonical_operation
+from unhang.facts.collective_operations import canonical_operation, minority
 from unhang.facts.logs.log_statements import first_attempt, quote_event
 from unhang.facts.model import Facts
 from unhang.facts.stacks.user_frames import first_user_frame

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from unhang.evidence.items import RecorderDump, Signature
-from unhang.facts.alignment.position_calls import calls_by_rank, first_extra_call, minority
-from unhang.facts.collective_operations import POINT_TO_POINT, signature_differences
+from unhang.facts.alignment.position_calls import calls_by_rank, first_extra_call
+from unhang.facts.collective_operations import POINT_TO_POINT, minority, signature_differences
 from unhang.facts.model import CallMismatch, GroupFacts, PendingCall
 from unhang.knowledge.thresholds import threshold
 

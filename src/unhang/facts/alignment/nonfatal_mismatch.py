@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from unhang.evidence.items import STATE_COMPLETED, RecorderDump, RecorderEntries, Signature, frames_of
 from unhang.facts.alignment.entry_slices import select_rows
-from unhang.facts.alignment.position_calls import calls_by_rank, minority
-from unhang.facts.collective_operations import canonical_operation, signature_differences
+from unhang.facts.alignment.position_calls import calls_by_rank
+from unhang.facts.collective_operations import canonical_operation, minority, signature_differences
 from unhang.facts.model import CallMismatch, GroupFacts, PendingCall
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Evidence

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from unhang.evidence.items import RecorderDump, RecorderEntries, Signature
 from unhang.facts.alignment.group_table import recorded_call
 from unhang.facts.model import GroupFacts, PendingCall
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Where
-
-
-def minority(calls: Mapping[Any, Sequence[int]]) -> tuple[int, ...]:
-    """The ranks outside the majority; empty on a tie, which is declared and not decided."""
-    sizes = sorted((len(ranks) for ranks in calls.values()), reverse=True)
-    if len(sizes) < 2 or sizes[0] == sizes[1]:
-        return ()
-    majority = max(calls.values(), key=len)
-    return tuple(sorted(rank for ranks in calls.values() if ranks is not majority for rank in ranks))
 
 
 def calls_by_rank(group: GroupFacts, position: int, recordings: Mapping[int, RecorderDump]) -> dict[int, PendingCall]:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from unhang.evidence.items import LogEvent, RecorderDump, Signature
-from unhang.facts.alignment.position_calls import calls_by_rank, minority
-from unhang.facts.collective_operations import canonical_operation
+from unhang.facts.alignment.position_calls import calls_by_rank
+from unhang.facts.collective_operations import canonical_operation, minority
 from unhang.facts.model import CallMismatch, Facts, GroupFacts, RankFacts, Stall
 from unhang.facts.waiting.progress_from_stacks import waiting_activity
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from unhang.evidence.items import LogEvent
-from unhang.facts.alignment.position_calls import minority
+from unhang.facts.collective_operations import minority
 from unhang.facts.logs.log_statements import first_attempt, quote_event
 from unhang.facts.model import Facts
 from unhang.findings import Evidence
