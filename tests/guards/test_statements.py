@@ -19,7 +19,7 @@ from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.facts.endings.guard_errors import ParsedGuardError, guard_errors
 from unhang.guards.even_batches import even_batches
-from unhang.guards.exchange.exception_text import exception_text
+from unhang.guards.exchange.printing import exception_text
 from unhang.guards.rank_zero_first import rank_zero_first
 from unhang.guards.sameness import same_on_all_ranks
 from unhang.guards.together import together

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from unhang.errors import UsageError
 from unhang.guards import before_the_end
 from unhang.guards.exchange.call_queue import CallQueue, QueuedCall, curve_key, newest_only_matcher
-from unhang.guards.exchange.exception_text import exception_text
-from unhang.guards.exchange.printing import print_message
+from unhang.guards.exchange.printing import exception_text, print_message
 from unhang.guards.exchange.value_copies import copy_value, to_host
 
 if TYPE_CHECKING:
@@ -82,12 +81,13 @@ class BackgroundWriter:
             raise UsageError("BackgroundWriter(None): give it what writes; on ranks that do not log, keep None itself")
         if not (max_pending > 0 and max_bytes > 0 and flush_every_s >= 0 and behind_after_s > 0):
             raise UsageError("BackgroundWriter: max_pending, max_bytes and behind_after_s are numbers above 0")
-        patterns = newest_only if isinstance(newest_only, bool) else _patterns(newest_only)
+        if not isinstance(newest_only, bool):
+            newest_only = (newest_only,) if isinstance(newest_only, str) else tuple(newest_only)
         self._writer, self._writes = writer, _WRITES | set(also)
         self._flush_writer = flush or getattr(writer, "flush", None)
         self._flush_every_s, self._flushed_s = flush_every_s, time.monotonic()
         self._say_behind_after_ns = behind_after_s * 1e9
-        self._waiting = CallQueue(max_pending, max_bytes, newest_only_matcher(patterns))
+        self._waiting = CallQueue(max_pending, max_bytes, newest_only_matcher(newest_only))
         self._asked: deque[_FlushRequest] = deque()
         self._wake, self._over = threading.Event(), False
         self._using = threading.RLock()
@@ -123,17 +123,17 @@ class BackgroundWriter:
     def flush(self) -> None:
         """Flush once what waits now is written; does not wait for it (:meth:`drain` does). Of several that wait only
         the last is made: it writes what the others would have."""
-        if not self._over and os.getpid() == self._pid:
+        if not self._is_over():
             self._flush_asked = _FlushRequest(self._waiting.newest, closing=False)
 
     def drain(self, timeout_s: float = CLOSE_S) -> bool:
         """Wait until all that was logged so far is written and flushed, ``timeout_s`` at most; whether it was."""
-        return self._ask(timeout_s, closing=False)
+        return self._is_over() or self._ask(closing=False).done.wait(timeout_s)
 
     def close(self, timeout_s: float = CLOSE_S) -> bool:
         """Write what waits, then close the writer itself (``close`` or ``finish``), ``timeout_s`` at most; whether that
         was done. When the time gets short only the newest value of each curve is written."""
-        if os.getpid() != self._pid or self._over:
+        if self._is_over():
             return True
         written = self._ask_last(timeout_s, closing=True)
         self._over = True
@@ -160,24 +160,24 @@ class BackgroundWriter:
 
     def before_the_end(self, limit_s: float) -> None:
         """Write what waits, ``limit_s`` at most: the process is about to end. The writer stays open."""
-        if os.getpid() == self._pid and not self._over:
+        if not self._is_over():
             self._ask_last(limit_s, closing=False)
 
-    def _ask(self, timeout_s: float, *, closing: bool) -> bool:
-        if os.getpid() != self._pid or self._over:
-            return True
+    def _is_over(self) -> bool:
+        """It was closed, or this is a forked child."""
+        return self._over or os.getpid() != self._pid
+
+    def _ask(self, *, closing: bool) -> _FlushRequest:
         asked = _FlushRequest(self._waiting.newest, closing)
         self._asked.append(asked)
         self._wake.set()
-        return asked.done.wait(timeout_s)
+        return asked
 
     def _ask_last(self, timeout_s: float, *, closing: bool) -> bool:
         """Storage may be behind by more than the time there is: all is written for as long as the newest value of each
         curve still fits behind it."""
         deadline = time.monotonic() + timeout_s
-        asked = _FlushRequest(self._waiting.newest, closing)
-        self._asked.append(asked)
-        self._wake.set()
+        asked = self._ask(closing=closing)
         while (
             not (written := asked.done.wait(timeout_s / CLOSE_CHECKS)) and (left_s := deadline - time.monotonic()) > 0
         ):
@@ -212,7 +212,7 @@ class BackgroundWriter:
     def _put(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], added: dict[str, Any] | None = None
     ) -> None:
-        if self._over or os.getpid() != self._pid:
+        if self._is_over():
             return
         now_ns, key = time.monotonic_ns(), curve_key(name, args, kwargs)
         args, held = copy_value(args)
@@ -336,10 +336,6 @@ def _at_exit() -> None:
     """The program ends, in order or by an exception."""
     for writer in list(_live):
         writer.before_the_end(CLOSE_S)
-
-
-def _patterns(tags: Iterable[str]) -> tuple[str, ...]:
-    return (tags,) if isinstance(tags, str) else tuple(tags)
 
 
 def _place_of(parameter: str, method: Callable[..., Any]) -> int | None:

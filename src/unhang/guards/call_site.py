@@ -6,8 +6,12 @@ import os
 import sys
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from unhang.wire.record_views import CodeLine
+
+if TYPE_CHECKING:
+    from unhang.evidence.items import SourceFile
 
 SOURCE_BYTES = 1 << 20
 MAX_FRAMES = 12
@@ -37,21 +41,16 @@ def called_from() -> str:
 
 def branch_on_rank() -> tuple[CodeLine, str] | None:
     """The line that lets only some ranks reach this call, and its test, as far as the source tells. Only for errors."""
-    from unhang.evidence.items import SourceFile
     from unhang.facts.stacks.source_context import is_rank_conditional
-    from unhang.findings import Source
 
     frame: FrameType | None = calling_frame()
     for _ in range(MAX_FRAMES):
         if frame is None:
             break
-        path = frame.f_code.co_filename
-        text = _source(path)
-        if text:
-            file = SourceFile(Source(path), path, text)
-            branch = is_rank_conditional(file, frame.f_lineno, function=frame.f_code.co_name)
-            if branch is not None:
-                return CodeLine(path, branch.line), f"{branch.kind} {branch.test}"
+        file = read_source(frame.f_code.co_filename)
+        branch = file and is_rank_conditional(file, frame.f_lineno, function=frame.f_code.co_name)
+        if file and branch:
+            return CodeLine(file.path, branch.line), f"{branch.kind} {branch.test}"
         frame = frame.f_back
     return None
 
@@ -80,9 +79,14 @@ def stack_of(frame: FrameType | None) -> str:
     return "".join(traceback.format_stack(frame)[-MAX_FRAMES:]).rstrip()
 
 
-def _source(path: str) -> str:
+def read_source(path: str) -> SourceFile | None:
+    """The file ``path`` of a program; None where it cannot be read, or is too large to be a source file."""
+    from unhang.evidence.items import SourceFile
+    from unhang.findings import Source
+
     try:
-        with Path(path).open("rb") as file:
-            return file.read(SOURCE_BYTES).decode(errors="replace")
+        if Path(path).stat().st_size > SOURCE_BYTES:
+            return None
+        return SourceFile(Source(path), path, Path(path).read_text(encoding="utf-8", errors="replace"))
     except OSError:
-        return ""
+        return None

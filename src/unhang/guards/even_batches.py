@@ -17,10 +17,11 @@ from unhang.guards.arguments import checked_seconds
 from unhang.guards.batches.agreed_epoch import AgreedEpoch
 from unhang.guards.batches.batch_windows import MODES, WhenUneven, total_batches
 from unhang.guards.batches.counted_epoch import counted_batches
-from unhang.guards.batches.even_epoch import EvenEpoch, gather_all
-from unhang.guards.batches.loader_lengths import reported_length
+from unhang.guards.batches.even_epoch import GUARD, EvenEpoch
 from unhang.guards.call_site import called_from
+from unhang.guards.exchange.missing_ranks import gather_from_all
 from unhang.guards.exchange.rank_exchange import current_exchange
+from unhang.guards.fingerprints.datasets import reported_length
 
 T = TypeVar("T")
 _sites: Counter[str] = Counter()
@@ -102,6 +103,7 @@ class EvenBatches(Generic[T]):
         if met is None:
             return
         told = reported_length(self.loader)
-        lengths = [json.loads(said) for said in gather_all(met, self._name, json.dumps(told), self._timeout_s).values()]
+        heard = gather_from_all(met, self._name, json.dumps(told).encode(), self._timeout_s, guard=GUARD)
+        lengths = [json.loads(said) for said in heard.values()]
         if None not in lengths:
             self._length = total_batches(lengths, self.when_uneven)

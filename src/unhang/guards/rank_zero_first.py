@@ -14,12 +14,11 @@ import time
 from dataclasses import astuple
 from types import TracebackType
 
-from unhang.errors import RankFailed, RanksMissing, StoreLost, UsageError
+from unhang.errors import RankFailed, StoreLost, UsageError
 from unhang.guards.arguments import checked_seconds, checked_text
 from unhang.guards.call_site import calling_frame, innermost_user_line
-from unhang.guards.exchange.exception_text import exception_text
 from unhang.guards.exchange.missing_ranks import ranks_missing_error
-from unhang.guards.exchange.printing import print_message
+from unhang.guards.exchange.printing import exception_text, print_message
 from unhang.guards.exchange.rank_exchange import GatheredValues, RankExchange, current_exchange
 from unhang.guards.phases import phase
 from unhang.inprocess import annotations as marked
@@ -158,7 +157,7 @@ class _WaitForFirst:
         done = done if done is not None else self._here.poll(f"{self._turn}/done")  # it may have ended well meanwhile
         if done is None and self._number < 0:
             missing = GatheredValues({}, missing=(self._first,), turn=self._turn)
-            raise self._never_came(missing, limit_s)
+            raise ranks_missing_error(self._here, self._guard, missing, min(limit_s, START_LIMIT_S))
         if done is None:
             raise self._not_done(limit_s)
         if reason := json.loads(done):
@@ -216,9 +215,6 @@ class _WaitForFirst:
     def _failed(self, why: str, said: GuardStatement | None = None, *, reason: str = "") -> RankFailed:
         message = f"{self._guard} at {self._where}: rank {self._first} {why}"
         return RankFailed(message, rank=self._first, reason=reason or why, statement=said.line() if said else "")
-
-    def _never_came(self, missing: GatheredValues, limit_s: float) -> RanksMissing:
-        return ranks_missing_error(self._here, self._guard, missing, min(limit_s, START_LIMIT_S))
 
 
 def _text(line: CodeLine) -> str:

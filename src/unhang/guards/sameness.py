@@ -17,11 +17,9 @@ from typing import Any
 
 from unhang.errors import RanksDiffer, StoreLost
 from unhang.guards.arguments import checked_seconds
-from unhang.guards.exchange.exception_text import exception_text
 from unhang.guards.exchange.first_difference import ValueDifference, first_difference
-from unhang.guards.exchange.printing import print_message
+from unhang.guards.exchange.printing import exception_text, print_message, ranks_text
 from unhang.guards.exchange.rank_exchange import RankExchange, current_exchange
-from unhang.guards.exchange.rank_sentence import ranks_text
 from unhang.guards.fingerprints.nodes import FingerprintBudget, Limits, Node
 from unhang.guards.fingerprints.plain import fingerprint
 from unhang.guards.seeding import last_seeded

@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
-from unhang.evidence.items import SourceFile
-from unhang.findings import Source
+from unhang.guards.call_site import read_source
 from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, unseeded_splits_in_file
 
 _MAX_FILES = 40
-_MAX_BYTES = 1 << 20
 _NOT_THEIRS = (
     *("site-packages", "dist-packages", "/lib/python3", "<frozen", "<string"),
     *("unhang/guards", "unhang/integrations"),
@@ -26,21 +24,12 @@ def unseeded_splits(frame: FrameType | None) -> list[str]:
     """
     said: list[str] = []
     for path in _files(frame):
-        for split in _splits(path):
+        file = read_source(path)
+        for split in unseeded_splits_in_file(file) if file is not None else ():
             said.append(_sentence(Path(path).name, split))
             if len(said) == 3:
                 return said
     return said
-
-
-def _splits(path: str) -> tuple[UnseededSplit, ...]:
-    try:
-        if Path(path).stat().st_size > _MAX_BYTES:
-            return ()
-        text = Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ()
-    return unseeded_splits_in_file(SourceFile(Source(path), path, text))
 
 
 def _files(frame: FrameType | None) -> Iterator[str]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import time
 from contextlib import suppress
 from types import TracebackType
 
 from unhang.errors import RankFailed, StoreLost
 from unhang.guards.arguments import checked_seconds, checked_text
-from unhang.guards.exchange.exception_text import exception_text
-from unhang.guards.exchange.missing_ranks import ranks_missing_error
-from unhang.guards.exchange.rank_exchange import RankExchange, current_exchange
+from unhang.guards.exchange.missing_ranks import gather_from_all
+from unhang.guards.exchange.printing import exception_text
+from unhang.guards.exchange.rank_exchange import current_exchange
 from unhang.guards.phases import phase
-from unhang.inprocess import annotations as marked
 from unhang.wire.guard_statement import GuardStatement
 
 OK = b"ok"
@@ -47,7 +45,7 @@ class together:  # noqa: N801 - used like a function
         self._phase = phase(self._name, at_most_s=finish_s)
         self._here = current_exchange()
         if self._here is not None:
-            _exchange(self._here, f"together({self._name!r})", b"", timeout_s)
+            gather_from_all(self._here, f"together({self._name!r})", b"", timeout_s)
 
     def __enter__(self) -> None:
         self._phase.__enter__()
@@ -59,33 +57,13 @@ class together:  # noqa: N801 - used like a function
         what = f"the end of together({self._name!r})"
         if error is not None:
             with suppress(StoreLost):  # this rank's own error is what matters
-                self._here.abort_turn(what, _failure_message(error))
+                self._here.abort_turn(what, json.dumps(exception_text(error)).encode())
             return
-        for rank, said in _exchange(self._here, what, OK, self._finish_s).items():
+        ended = gather_from_all(self._here, what, OK, self._finish_s, ends=lambda said: said != OK)
+        for rank, said in ended.items():
             if said != OK:
                 reason = json.loads(said)
                 call = f"together({self._name!r})"
                 message = f"{call}: rank {rank} failed inside: {reason}"
                 statement = GuardStatement("failed", call, (rank,), detail=reason).line()
                 raise RankFailed(message, rank=rank, reason=reason, statement=statement)
-
-
-def _failure_message(error: BaseException) -> bytes:
-    return json.dumps(exception_text(error)).encode()
-
-
-def _exchange(here: RankExchange, what: str, mine: bytes, timeout_s: float) -> dict[int, bytes]:
-    """What all ranks said; the word of one that failed ends the wait."""
-    since = time.monotonic()
-
-    def progress(_: float, absent: tuple[int, ...]) -> None:
-        marked.begin_wait(what, absent, limit_s=timeout_s)
-
-    progress(0.0, ())
-    try:
-        gathered = here.gather(what, mine, timeout_s=timeout_s, progress=progress)
-        if gathered.missing and all(said == mine for said in gathered.values.values()):
-            raise ranks_missing_error(here, what, gathered, time.monotonic() - since)
-        return gathered.values
-    finally:
-        marked.end_wait()

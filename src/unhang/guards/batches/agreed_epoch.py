@@ -12,12 +12,11 @@ from typing import Any
 from unhang.errors import GuardError, RankFailed, RanksDiffer
 from unhang.guards.batches.batch_source import LoaderFailure, is_end_or_failure
 from unhang.guards.batches.batch_windows import LARGEST_WINDOW, WindowDecision, batches_due, decide_window, window_for
-from unhang.guards.batches.even_epoch import ANSWER_LIMIT_S, GUARD, EvenEpoch, gather_all
+from unhang.guards.batches.even_epoch import ANSWER_LIMIT_S, GUARD, EvenEpoch
 from unhang.guards.batches.loader_lengths import is_stateful_loader
 from unhang.guards.exchange.agreement import AgreedWindow, PendingAgreement, agreements
-from unhang.guards.exchange.missing_ranks import ranks_missing_error
-from unhang.guards.exchange.printing import print_message
-from unhang.guards.exchange.rank_sentence import ranks_text
+from unhang.guards.exchange.missing_ranks import gather_from_all, ranks_missing_error
+from unhang.guards.exchange.printing import print_message, ranks_text
 from unhang.guards.exchange.stop_notices import StopNotice
 from unhang.inprocess import annotations as marked
 
@@ -74,7 +73,7 @@ class AgreedEpoch:
         if all(start.ready for start in epoch.starts.values()):
             return
         why = agreements.make(max(epoch.timeout_s, _CREATE_S))
-        told = gather_all(epoch.met, f"{epoch.name}/group", json.dumps(why), _CREATE_S)
+        told = gather_from_all(epoch.met, f"{epoch.name}/group", json.dumps(why).encode(), _CREATE_S, guard=GUARD)
         reasons = {rank: json.loads(reason) for rank, reason in told.items() if json.loads(reason)}
         if reasons:
             agreements.drop()

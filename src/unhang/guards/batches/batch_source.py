@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from unhang.guards.exchange.exception_text import exception_text
+from unhang.guards.exchange.printing import exception_text
 
 END: Final = object()
 """There is no further batch."""

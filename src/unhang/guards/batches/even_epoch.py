@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from unhang.errors import GuardError, RankFailed, RanksDiffer, StoreLost
@@ -15,12 +13,10 @@ from unhang.guards.batches.batch_source import END, BatchSource, LoaderFailure
 from unhang.guards.batches.batch_windows import WhenUneven
 from unhang.guards.batches.loader_lengths import exact_length
 from unhang.guards.exchange.agreement import agreements
-from unhang.guards.exchange.missing_ranks import ranks_missing_error
-from unhang.guards.exchange.printing import print_message
+from unhang.guards.exchange.missing_ranks import gather_from_all
+from unhang.guards.exchange.printing import print_message, ranks_text
 from unhang.guards.exchange.rank_exchange import RankExchange
-from unhang.guards.exchange.rank_sentence import ranks_text
 from unhang.guards.exchange.stop_notices import StopNotice, StopNotices, notice_text
-from unhang.inprocess import annotations as marked
 from unhang.wire.guard_statement import GuardStatement
 
 GUARD = "even_batches"
@@ -56,8 +52,9 @@ class EvenEpoch:
         first = self.source.peek()
         told = "end" if first is END else repr(first) if isinstance(first, LoaderFailure) else "batch"
         mine = EpochStart(exact_length(self.loader), self.mode, told, agreements.ready())
-        said = [mine.exact, mine.when_uneven, mine.first, mine.ready]
-        heard = gather_all(self.met, f"{self.name}/epoch", json.dumps(said), self.timeout_s)
+        heard = gather_from_all(
+            self.met, f"{self.name}/epoch", json.dumps(astuple(mine)).encode(), self.timeout_s, guard=GUARD
+        )
         self.starts = {rank: EpochStart(*json.loads(start)) for rank, start in heard.items()}
         self.alarm.key = f"alarm/{self.met.turn(f'{self.name}/alarm')}"
         self._refuse_bad_start(first)
@@ -174,29 +171,6 @@ class EvenEpoch:
             raise RanksDiffer(
                 f"{self.name}: {ranks_text(empty)} has no batch at all, so there is nothing to pad with", ranks=empty
             )
-
-
-def gather_all(met: RankExchange, what: str, said: str, timeout_s: float) -> dict[int, bytes]:
-    """What every rank said.
-
-    Raises:
-        RanksMissing: with the stacks of ranks that did not come.
-    """
-    since, waits = time.monotonic(), False
-
-    def progress(_: float, absent: Iterable[int]) -> None:
-        nonlocal waits
-        waits = True
-        marked.begin_wait(what, absent, limit_s=timeout_s)
-
-    try:
-        gathered = met.gather(what, said.encode(), timeout_s=timeout_s, progress=progress)
-        if gathered.missing:
-            raise ranks_missing_error(met, what, gathered, time.monotonic() - since, guard=GUARD)
-        return gathered.values
-    finally:
-        if waits:
-            marked.end_wait()
 
 
 def ranks_by_number(numbers: dict[int, int]) -> list[tuple[int, list[int]]]:

@@ -20,25 +20,13 @@ def exact_length(loader: Any) -> int | None:
     data = torch.utils.data if torch is not None else None
     if data is None or not isinstance(loader, data.DataLoader) or isinstance(loader.dataset, data.IterableDataset):
         return None
-    if _defined_in(type(loader)) not in ("torch.utils.data.dataloader", "accelerate.data_loader"):
+    if type(loader).__module__ not in ("torch.utils.data.dataloader", "accelerate.data_loader"):
         return None
     cut = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
     samplers = (cut, getattr(cut, "sampler", None))
-    if not all(sampler is None or _defined_in(type(sampler)).startswith(_COUNTED) for sampler in samplers):
+    if not all(sampler is None or type(sampler).__module__.startswith(_COUNTED) for sampler in samplers):
         return None
     return len(loader)
-
-
-def _defined_in(kind: type) -> str:
-    return kind.__module__
-
-
-def reported_length(loader: Any) -> int | None:
-    """What ``len(loader)`` says; None where it says nothing."""
-    try:
-        return len(loader)
-    except (TypeError, NotImplementedError, AttributeError):
-        return None
 
 
 def is_stateful_loader(loader: Any) -> bool:

@@ -2,15 +2,48 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 from unhang.errors import RanksMissing, StoreLost
 from unhang.guards.call_site import branch_on_rank, called_from
 from unhang.guards.exchange.packed import rank_spans
 from unhang.guards.exchange.rank_exchange import GatheredValues, RankExchange
+from unhang.inprocess import annotations as marked
 from unhang.wire.guard_statement import GuardStatement
 from unhang.wire.record_views import CodeLine
 
 STACKS_LIMIT_S = 8.0
 MAX_NAMED = 8
+
+
+def gather_from_all(
+    here: RankExchange,
+    what: str,
+    mine: bytes,
+    timeout_s: float,
+    *,
+    guard: str = "",
+    ends: Callable[[bytes], bool] = lambda _: False,
+) -> dict[int, bytes]:
+    """What every rank said. ``ends``: for a word of a rank at which nobody has to come any more.
+
+    Raises:
+        RanksMissing: with the stacks of ranks that did not come.
+    """
+    since = time.monotonic()
+
+    def progress(_: float, absent: tuple[int, ...]) -> None:
+        marked.begin_wait(what, absent, limit_s=timeout_s)
+
+    progress(0.0, ())
+    try:
+        gathered = here.gather(what, mine, timeout_s=timeout_s, progress=progress)
+        if gathered.missing and not any(map(ends, gathered.values.values())):
+            raise ranks_missing_error(here, what, gathered, time.monotonic() - since, guard=guard)
+        return gathered.values
+    finally:
+        marked.end_wait()
 
 
 def ranks_missing_error(

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from unhang.errors import StoreLost
@@ -62,13 +62,13 @@ class PeerProcesses:
         self._main = threading.main_thread().ident
         listener, name = _listen()
         me = PeerProcess(host_identity(), socket.gethostname(), os.getpid(), _started(os.getpid()), name)
-        said = json.dumps([me.host, me.machine, me.pid, me.started, me.name])
+        said = json.dumps(astuple(me))
         connection.schedule(lambda store: store.set(f"peer/{rank}", said))
         threading.Thread(target=self._serve, args=(listener,), name="unhang-peers", daemon=True).start()
 
     def known(self, rank: int) -> PeerProcess | None:
         """The process of ``rank``; None while it never came to a guard."""
-        said = self._connection.do(lambda store: store.get(f"peer/{rank}") if store.check([f"peer/{rank}"]) else None)
+        said = self._connection.poll(f"peer/{rank}")
         return PeerProcess(*json.loads(said)) if said is not None else None
 
     def is_dead(self, rank: int) -> bool:
@@ -98,7 +98,7 @@ class PeerProcesses:
         while len(found) < len(asked):
             for rank in asked:
                 key = f"{turn}/seen/{rank}"
-                if rank not in found and (said := self._poll(key)) is not None:
+                if rank not in found and (said := self._connection.poll(key)) is not None:
                     found[rank] = said.decode(errors="replace")
             if time.monotonic() > deadline:
                 break
@@ -125,9 +125,6 @@ class PeerProcesses:
         if bytes(first) == str(self._rank).encode():
             seen = look()
             self._connection.do(lambda store: store.set(f"{turn}/seen/{rank}", seen))
-
-    def _poll(self, key: str) -> bytes | None:
-        return self._connection.do(lambda store: store.get(key) if store.check([key]) else None)
 
     def _serve(self, listener: socket.socket | None) -> None:
         ask_at = time.monotonic() + self._every_s
@@ -164,7 +161,7 @@ class PeerProcesses:
             return False
         with suppress(StoreLost, OSError):
             socket.create_connection(self._server, timeout=ANSWER_LIMIT_S).close()
-            turn = self._poll(f"wanted/{self._rank}")
+            turn = self._connection.poll(f"wanted/{self._rank}")
             if turn is not None:
                 self._connection.do(lambda store: store.delete_key(f"wanted/{self._rank}"))
                 self._look(turn.decode(), self._rank, lambda: self._stack().decode())

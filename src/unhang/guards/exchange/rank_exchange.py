@@ -119,7 +119,7 @@ class RankExchange:
 
     def poll(self, key: str) -> bytes | None:
         """What was announced under ``key``; None while nobody did."""
-        return self._connection.do(lambda store: store.get(key) if store.check([key]) else None)
+        return self._connection.poll(key)
 
     def wait_for(self, key: str, limit_s: float, ends: Callable[[float], bool] = lambda _: False) -> bytes | None:
         """What is announced under ``key`` within ``limit_s``; asks often at first, then ever more rarely.
@@ -171,9 +171,9 @@ class RankExchange:
         """False in a forked child: the threads and the place among the ranks are its parent's."""
         return self._pid == os.getpid()
 
-    def ended_ranks(self, *, within_s: float = 1.0) -> list[int]:
-        """Ranks whose process has ended, as far as this rank can tell; looks for ``within_s`` until there is one."""
-        peers, deadline = self.peers, time.monotonic() + within_s
+    def ended_ranks(self) -> list[int]:
+        """Ranks whose process has ended, as far as this rank can tell; looks for a second until there is one."""
+        peers, deadline = self.peers, time.monotonic() + 1.0
         ended: list[int] = []
         with suppress(StoreLost):
             while peers is not None and time.monotonic() < deadline:
@@ -188,9 +188,8 @@ class RankExchange:
 
     def _enter(self, topic: str, mine: bytes) -> str:
         """Say where this rank is, and ``mine``; the key of the round."""
-        number = self._rounds[topic] = self._rounds[topic] + 1
-        base = f"{topic}/{number}"
-        at = json.dumps([topic, number, called_from(), time.time()])
+        base = self.turn(topic)
+        at = json.dumps([topic, self._rounds[topic], called_from(), time.time()])
         keys, values = [f"at/{self.rank}", f"{base}/{self.rank}"], [at.encode(), mine]
 
         def say(store: Store) -> None:

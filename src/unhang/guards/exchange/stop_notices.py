@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from unhang.errors import StoreLost
 from unhang.guards.exchange.printing import print_message
@@ -40,7 +40,7 @@ class StopNotices:
 
     def announce_stop(self, word: StopNotice, *, wait: bool) -> None:
         """Tell the others; ``wait`` until they have had the time to hear it."""
-        said = json.dumps([word.rank, word.after, word.reason, word.failed])
+        said = json.dumps(astuple(word))
         self.told = True
         self.met.announce(self.key, said.encode())
         if wait:

@@ -82,6 +82,10 @@ class StoreConnection:
         assert asked.answer is not None
         return asked.answer[0]
 
+    def poll(self, key: str) -> bytes | None:
+        """What stands under ``key``; None where nothing does."""
+        return self.do(lambda store: store.get(key) if store.check([key]) else None)
+
     def schedule(self, operation: Callable[[Store], object]) -> None:
         """Do it after what is under way; nobody waits, a failure is found by the next who asks."""
         if self._lost is None and not self._closed:

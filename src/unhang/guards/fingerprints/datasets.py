@@ -132,7 +132,7 @@ def _stream(value: Any, look: FingerprintBudget, path: str, read: Read) -> Node:
         stages = [_stage(stage) for stage in pipeline]
         return _branch(value, path, read, stages=stages, length=getattr(value, "size", None))
     plain = {name: item for name, item in vars(value).items() if isinstance(item, str | int | float | list | tuple)}
-    return _branch(value, path, read, settings=plain, length=_length(value))
+    return _branch(value, path, read, settings=plain, length=reported_length(value))
 
 
 def _stage(stage: Any) -> Any:
@@ -144,10 +144,11 @@ def _stage(stage: Any) -> Any:
     return {"stage": name, "shards": list(shards) if shards is not None else None, "given": given}
 
 
-def _length(value: Any) -> int | None:
+def reported_length(data: Any) -> int | None:
+    """What ``len(data)`` says; None where it says nothing."""
     try:
-        return len(value)
-    except (TypeError, NotImplementedError):
+        return len(data)
+    except (TypeError, NotImplementedError, AttributeError):
         return None
 
 
