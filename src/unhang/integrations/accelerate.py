@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from unhang.guards.background_writer import BackgroundWriter
-from unhang.integrations.marked_method import count_method, mark_method
+from unhang.integrations.marks import count_method, mark_method, wrap_method
 from unhang.integrations.missing_library import missing_library_error
 from unhang.integrations.same_start import PATIENCE_S, has_other_ranks, same_batches, same_parameters
 
@@ -64,13 +64,9 @@ def guard(
 
 
 def _guard_prepare(accelerator: Any, *, check: bool, patience_s: float) -> None:
-    prepared = accelerator.prepare
-    if hasattr(prepared, "unhang_marks"):
-        return
     counted = False
 
-    @functools.wraps(prepared)
-    def prepare(*args: Any, **kwargs: Any) -> Any:
+    def prepare(prepared: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         nonlocal counted
         comparing = check and has_other_ranks()
         for given in args if comparing else ():
@@ -87,15 +83,11 @@ def _guard_prepare(accelerator: Any, *, check: bool, patience_s: float) -> None:
                 same_batches(part, f"prepared loader {loaders}", timeout_s=patience_s)
         return made
 
-    prepare.__dict__["unhang_marks"] = "prepare"
-    accelerator.prepare = prepare
+    wrap_method(accelerator, "prepare", prepare)
 
 
 def _guard_trackers(accelerator: Any) -> None:
-    started = accelerator.init_trackers
-
-    @functools.wraps(started)
-    def init_trackers(*args: Any, **kwargs: Any) -> Any:
+    def init_trackers(started: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         result = started(*args, **kwargs)
         for tracker in accelerator.trackers:
             handle = {"tensorboard": "writer", "wandb": "run"}.get(tracker.name, "")
@@ -104,4 +96,4 @@ def _guard_trackers(accelerator: Any) -> None:
                 setattr(tracker, handle, BackgroundWriter(writer))
         return result
 
-    accelerator.init_trackers = init_trackers
+    wrap_method(accelerator, "init_trackers", init_trackers)

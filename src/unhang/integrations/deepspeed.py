@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from unhang.integrations.marked_method import count_method, mark_method
+from unhang.integrations.marks import count_method, mark_method
 from unhang.integrations.missing_library import missing_library_error
 from unhang.integrations.same_start import PATIENCE_S, has_other_ranks, same_batches, same_parameters, same_settings
 

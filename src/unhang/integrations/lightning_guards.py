@@ -6,8 +6,7 @@ from typing import Any
 
 from unhang.guards.background_writer import BackgroundWriter
 from unhang.guards.phases import step
-from unhang.integrations.marked_method import mark_method
-from unhang.integrations.one_phase import ExclusivePhase
+from unhang.integrations.marks import ExclusivePhase, mark_method
 from unhang.integrations.same_start import PATIENCE_S, has_other_ranks, same_batches, same_parameters, same_settings
 
 EVALUATION = "evaluation"
@@ -98,25 +97,8 @@ class LightningGuards:
         """It is over."""
         self._phase.end()
 
-    def on_test_start(self, *_: Any) -> None:
-        """An evaluation begins."""
-        self._phase.begin(EVALUATION)
-
-    def on_test_end(self, *_: Any) -> None:
-        """It is over."""
-        self._phase.end()
-
-    def on_predict_start(self, *_: Any) -> None:
-        """An evaluation begins."""
-        self._phase.begin(EVALUATION)
-
-    def on_predict_end(self, *_: Any) -> None:
-        """It is over."""
-        self._phase.end()
-
-    def on_exception(self, *_: Any) -> None:
-        """Whatever went on is over."""
-        self._phase.end()
+    on_test_start = on_predict_start = on_validation_start
+    on_test_end = on_predict_end = on_exception = on_validation_end
 
 
 def background_logs(trainer: Any) -> None:

@@ -13,6 +13,7 @@ from unhang.errors import RanksDiffer, StoreLost
 from unhang.guards.even_batches import EvenBatches
 from unhang.guards.exchange.printing import print_message
 from unhang.guards.exchange.rank_exchange import current_exchange
+from unhang.guards.fingerprints.datasets import reported_length
 from unhang.guards.sameness import same_on_all_ranks
 from unhang.guards.together import together
 
@@ -30,9 +31,9 @@ def same_batches(loader: Any, what: str = "training", *, timeout_s: float = PATI
     """
     if loader is None or isinstance(loader, EvenBatches):
         return
-    same_on_all_ranks(known_length(loader), f"batches of {what} an epoch", timeout_s=timeout_s)
+    same_on_all_ranks(reported_length(loader), f"batches of {what} an epoch", timeout_s=timeout_s)
     try:
-        same_on_all_ranks(known_length(getattr(loader, "dataset", None)), f"rows of {what}", timeout_s=timeout_s)
+        same_on_all_ranks(reported_length(getattr(loader, "dataset", None)), f"rows of {what}", timeout_s=timeout_s)
     except RanksDiffer as error:  # as many batches all the same: nothing stalls
         print_message(f"{error.words}\n  They give as many batches all the same, so training goes on.")
 
@@ -69,14 +70,6 @@ def describe_parameters(model: Any) -> dict[str, str]:
         trained = "" if value.requires_grad else ", frozen"
         found[name] = f"{shape}{str(value.dtype).removeprefix('torch.')}{trained}"
     return found
-
-
-def known_length(of: Any) -> int | None:
-    """``len(of)``; None where it has none, or it is told by a stream."""
-    try:
-        return len(of)
-    except (TypeError, NotImplementedError, AttributeError):
-        return None
 
 
 def wait_for_all_ranks(name: str, *, timeout_s: float = PATIENCE_S) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from unhang.guards.background_writer import BackgroundWriter
 from unhang.guards.phases import step
+from unhang.integrations.marks import ExclusivePhase
 from unhang.integrations.missing_library import missing_library_error
-from unhang.integrations.one_phase import ExclusivePhase
 from unhang.integrations.same_start import (
     PATIENCE_S,
     has_other_ranks,
@@ -95,7 +95,7 @@ class UnhangCallback(TrainerCallback):  # type: ignore[misc]
     # ------------------------------------------------------------------------------------------------- the loop
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Whatever went on between steps is over."""
+        """Whatever went on is over: what is done between steps, or after the last."""
         self._phase.end()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -139,17 +139,7 @@ class UnhangCallback(TrainerCallback):  # type: ignore[misc]
         """Over; a save may follow."""
         self._after_logging(control)
 
-    def on_predict(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Over."""
-        self._phase.end()
-
-    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Over."""
-        self._phase.end()
-
-    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Over."""
-        self._phase.end()
+    on_predict = on_save = on_train_end = on_step_begin
 
 
 def saves_are_collective() -> bool:
