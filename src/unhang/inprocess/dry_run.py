@@ -21,6 +21,7 @@ from unhang.inprocess import annotations as marked
 from unhang.inprocess.capture import start_state
 from unhang.inprocess.import_hooks import when_imported
 from unhang.inprocess.internal_errors import environment_number
+from unhang.inprocess.process_registration import write_atomically
 
 FOLDER, STEPS, PEERS = "UNHANG_DRY_RUN", "UNHANG_DRY_RUN_STEPS", "UNHANG_DRY_RUN_PEERS"
 SCHEMA = "unhang.start/1"
@@ -139,12 +140,11 @@ class DryRun:
                 "parameters": self._parameters,
                 "memory": start_state.memory(),
             }
-            _write_atomically(f"{self._folder}/rank_{rank}.json", json.dumps(said, default=str).encode())
+            write_atomically(self._folder, f"rank_{rank}.json", json.dumps(said, default=str).encode())
         except Exception as error:  # noqa: BLE001  the edge to the user's program
             with suppress(OSError):
-                _write_atomically(
-                    f"{self._folder}/trouble_{os.getpid()}.txt", f"{type(error).__name__}: {error}".encode()
-                )
+                trouble = f"{type(error).__name__}: {error}".encode()
+                write_atomically(self._folder, f"trouble_{os.getpid()}.txt", trouble)
 
     def _leave(self) -> None:
         """End this process and nothing else, once its neighbours on this machine are as far (or long overdue)."""
@@ -158,15 +158,6 @@ class DryRun:
             time.sleep(0.05)
         time.sleep(REST_S if start_state.rank_and_world()[1] > peers else 0.1)
         os._exit(0)
-
-
-def _write_atomically(path: str, data: bytes) -> None:
-    """Write aside and move in place, so that nobody reads half of it. Private to the user."""
-    aside = f"{path}.{os.getpid()}"
-    file = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(file, "wb") as out:
-        out.write(data)
-    os.replace(aside, path)  # noqa: PTH105
 
 
 def _peers() -> int:

@@ -1,10 +1,11 @@
-"""The registration: a Python process with RANK set has started. Read back by ``records.process_registration``.
+"""The registration: a Python process with RANK set has started. Read back by ``wire.process_registration``.
 
 Written with what is loaded anyway (no json, no pathlib): this runs at the start of every Python process of the job.
 """
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
 import time
@@ -42,7 +43,9 @@ def register_process(entered_by: str, *, rank: int | None = None, world_size: in
     }
     text = ", ".join(f'"{name}": {_quoted(value) if isinstance(value, str) else value}' for name, value in said.items())
     try:
-        _write_atomically(f"{folder}/births", f"{restart_attempt()}.{os.getpid()}", f"{{{text}}}\n".encode())
+        name = f"{restart_attempt()}.{os.getpid()}.json"
+        if not os.path.exists(f"{folder}/births/{name}"):  # noqa: PTH110  pathlib is not loaded at start-up
+            write_atomically(f"{folder}/births", name, f"{{{text}}}\n".encode())
     except OSError as error:
         log_internal_error("no birth record", error)
 
@@ -56,19 +59,20 @@ def _program() -> str:
     return words[0][:1000] if words else ""
 
 
-def _write_atomically(folder: str, name: str, data: bytes) -> None:
-    """Write ``data`` aside and move it in place, so that nobody reads half a registration."""
-    final = f"{folder}/{name}.json"
-    if os.path.exists(final):  # noqa: PTH110  pathlib is not loaded at start-up
-        return
-    aside = f"{folder}/.{name}"
+def write_atomically(folder: str, name: str, data: bytes) -> None:
+    """Write ``data`` aside and move it in place, so that nobody reads half of it. Private to the user. Raises OSError.
+
+    The thread that falls and ours may write one dump at a time.
+    """
+    aside = f"{folder}/.{name}.{os.getpid()}.{_thread.get_ident()}"
     file = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        written = os.write(file, data)
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(file, rest) :]
+    except OSError:
+        os.unlink(aside)  # noqa: PTH108
+        raise
     finally:
         os.close(file)
-    if written == len(data):
-        os.replace(aside, final)  # noqa: PTH105
-    else:
-        os.unlink(aside)  # noqa: PTH108
-        raise OSError("no room for a birth record")
+    os.replace(aside, f"{folder}/{name}")  # noqa: PTH105

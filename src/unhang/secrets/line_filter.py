@@ -25,19 +25,13 @@ class HintedLines:
         seen: set[int] = set()
         for hint in hints:
             end = 0
-            for at in self._places.get(hint, ()) if self._places is not None else self._found(hint):
+            for at in self._places.get(hint, ()) if self._places is not None else _found(self._lowered, hint):
                 if at < end:
                     continue
                 start, end = _line_around(self._text, at)
                 if start not in seen:
                     seen.add(start)
                     yield start, self._text[start:end]
-
-    def _found(self, hint: str) -> Iterator[int]:
-        at = self._lowered.find(hint)
-        while at >= 0:
-            yield at
-            at = self._lowered.find(hint, at + 1)
 
 
 def _line_around(text: str, at: int) -> tuple[int, int]:
@@ -71,16 +65,15 @@ def literal_offsets(lowered: str, hints: tuple[str, ...]) -> Mapping[str, list[i
     database.scan(lowered.encode("latin-1", "replace"), match_event_handler=take, scratch=scratch)  # a byte a letter
     for hint in hints if not lowered.isascii() else ():
         if not hint.isascii():
-            places[hint] = _found(lowered, hint)
+            places[hint] = list(_found(lowered, hint))
     return places
 
 
-def _found(lowered: str, hint: str) -> list[int]:
-    found, at = [], lowered.find(hint)
+def _found(lowered: str, hint: str) -> Iterator[int]:
+    at = lowered.find(hint)
     while at >= 0:
-        found.append(at)
+        yield at
         at = lowered.find(hint, at + 1)
-    return found
 
 
 @cache

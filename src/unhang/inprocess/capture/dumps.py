@@ -3,7 +3,6 @@ of one."""
 
 from __future__ import annotations
 
-import _thread
 import os
 import sys
 import time
@@ -13,6 +12,7 @@ from types import TracebackType
 from unhang.inprocess.capture import last_call
 from unhang.inprocess.capture.recorder import FlightRecorder
 from unhang.inprocess.internal_errors import log_internal_error
+from unhang.inprocess.process_registration import write_atomically
 from unhang.wire.control import Control
 from unhang.wire.record import RecordWriter
 
@@ -82,18 +82,6 @@ class DumpWriter:
         view.dump_result = "written" if self._recorder.on else "recorder off"
 
     def _place(self, data: bytes) -> None:
-        folder, name = f"{self._folder}/dumps", f"rank_{self._view.identity.rank}"
+        folder = f"{self._folder}/dumps"
         os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
-        aside = f"{folder}/.{name}.{os.getpid()}.{_thread.get_ident()}"
-        number = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(number, rest) :]
-        except OSError:
-            with suppress(OSError):
-                os.unlink(aside)  # noqa: PTH108
-            raise
-        finally:
-            os.close(number)
-        os.replace(aside, f"{folder}/{name}")  # noqa: PTH105
+        write_atomically(folder, f"rank_{self._view.identity.rank}", data)

@@ -139,13 +139,13 @@ def _count_fitting(sizes: list[int], room: int) -> int:
     return sum(total <= room for total in accumulate(sizes))
 
 
-_FILE = "/torch/distributed/distributed_c10d.py"
+DISTRIBUTED_FILE = "/torch/distributed/distributed_c10d.py"
 _NAMES = {"send": "dst", "recv": "src"}
 
 
 def partner_of(frame: FrameType | None) -> int:
     """Global rank of the partner of the call that ``frame`` is in; -1 where it is none, or takes from anybody."""
-    if frame is None or not frame.f_code.co_filename.endswith(_FILE):
+    if frame is None or not frame.f_code.co_filename.endswith(DISTRIBUTED_FILE):
         return -1
     name = _NAMES.get(frame.f_code.co_name)
     if name is None:

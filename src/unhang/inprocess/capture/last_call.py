@@ -14,10 +14,11 @@ import time
 from types import FrameType, TracebackType
 from typing import Any
 
+from unhang.inprocess.capture.frames import DISTRIBUTED_FILE
 from unhang.inprocess.capture.recorder import FlightRecorder
+from unhang.inprocess.import_hooks import DISTRIBUTED
 from unhang.wire.record_views import GroupProgress
 
-_FILE = "/torch/distributed/distributed_c10d.py"
 _ONE = ("tensor", "tensor")
 _GATHERED = ("input_tensor", "")
 COLLECTIVE_SIGNATURES = {
@@ -73,7 +74,7 @@ def is_collective(frames: Frames) -> bool:
     if not frames:
         return False
     code = frames[0][0].f_code
-    return code.co_name in COLLECTIVE_SIGNATURES and code.co_filename.endswith(_FILE)
+    return code.co_name in COLLECTIVE_SIGNATURES and code.co_filename.endswith(DISTRIBUTED_FILE)
 
 
 def dump_of_call(frames: Frames, recorder: FlightRecorder) -> bytes | None:
@@ -96,7 +97,7 @@ def dump_of_call(frames: Frames, recorder: FlightRecorder) -> bytes | None:
 
 def _group_of(group: Any, recorder: FlightRecorder) -> tuple[GroupProgress, int] | None:
     """The call's group and how far it is; None where that is not known."""
-    world = getattr(sys.modules.get("torch.distributed.distributed_c10d"), "_world", None)
+    world = getattr(sys.modules.get(DISTRIBUTED), "_world", None)
     if world is None:
         return None
     name = world.pg_names.get(group if group is not None else world.default_pg)
