@@ -16,8 +16,7 @@ from unhang.findings import Cause
 from unhang.knowledge.hardware.file_systems import file_system_rows
 from unhang.knowledge.hardware.xid import xid_row
 from unhang.knowledge.job.costly_settings import costly_settings
-from unhang.knowledge.job.environment_variables import EnvironmentVariable, variables
-from unhang.knowledge.job.variable_support import nccl2_effects
+from unhang.knowledge.job.environment_variables import EnvironmentVariable, nccl2_effects, variables
 from unhang.knowledge.job.workarounds import workarounds
 from unhang.knowledge.messages import load_messages
 from unhang.knowledge.terms import advices, terms

@@ -10,8 +10,9 @@ import pytest
 import unhang
 from unhang.errors import KnowledgeError
 from unhang.findings import Phase
-from unhang.knowledge.activities import activity_table, bare_function, build_table, match_example
+from unhang.knowledge.activities import ActivityRow, activity_table, bare_function, build_table, match_example
 from unhang.knowledge.libraries import is_library_file, is_unknown_package, module_path
+from unhang.knowledge.tables import typed_rows
 
 GOOD: dict[str, Any] = {
     "what": "torch-save",
@@ -22,6 +23,10 @@ GOOD: dict[str, Any] = {
     "example": "save (torch/serialization.py:967)",
     "source": "torch",
 }
+
+
+def table_of(*rows: dict[str, Any]) -> None:
+    build_table(typed_rows("activities.toml", rows, ActivityRow))
 
 
 def test_every_row_matches_its_own_example() -> None:
@@ -46,8 +51,8 @@ def test_one_activity_has_one_phase_and_every_collective_its_operation() -> None
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"phase": "working"}, "is not a phase"),
-        ({"extra": 1}, "unknown keys extra"),
+        ({"phase": "working"}, "Invalid enum value 'working'"),
+        ({"extra": 1}, "what is not known: extra"),
         ({"files": []}, "go together"),
         ({"files": [], "functions": []}, "nothing to match"),
         ({"example": "load (torch/serialization.py:9)"}, "is the example of torch-save"),
@@ -56,18 +61,18 @@ def test_one_activity_has_one_phase_and_every_collective_its_operation() -> None
 )
 def test_a_row_that_breaks_the_contract_is_refused(change: dict[str, Any], complaint: str) -> None:
     with pytest.raises(KnowledgeError, match=complaint):
-        build_table([{**GOOD, **change}])
+        table_of({**GOOD, **change})
 
 
 def test_a_row_without_source_is_refused() -> None:
-    with pytest.raises(KnowledgeError, match="missing source"):
-        build_table([{key: value for key, value in GOOD.items() if key != "source"}])
+    with pytest.raises(KnowledgeError, match="it lacks: source"):
+        table_of({key: value for key, value in GOOD.items() if key != "source"})
 
 
 def test_two_rows_may_not_claim_one_call() -> None:
     row = {**GOOD, "calls": ["time.sleep"]}
     with pytest.raises(KnowledgeError, match="stands in two rows"):
-        build_table([row, {**row, "what": "other"}])
+        table_of(row, {**row, "what": "other"})
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from scripts.messages_page import messages_page
 from unhang.knowledge import messages
 from unhang.knowledge.job.torch_release_by_line import torch_version_from_line
 from unhang.knowledge.messages import MessageRow, bare_operation, load_messages, match_message, rank_list
-from unhang.knowledge.messages_page import messages_page
 
 ROWS = load_messages()
 
@@ -62,9 +62,7 @@ def test_rank_lists_and_operations() -> None:
 
 def test_the_page_of_messages_is_current() -> None:
     page = Path(__file__).parents[2] / "docs" / "messages.md"
-    assert page.read_text(encoding="utf-8") == messages_page(), (
-        "python -m unhang.knowledge.messages_page > docs/messages.md"
-    )
+    assert page.read_text(encoding="utf-8") == messages_page(), "python -m scripts.messages_page > docs/messages.md"
 
 
 ONLY_EXPLAINED = {

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.knowledge.boundaries import causes, checks, judging, logs, machine, pace, records, risks
-from tests.knowledge.boundaries.boundary import BOUNDARIES, SOURCES, place_of
+from tests.knowledge.boundaries.boundary import BOUNDARIES, SOURCES, Threshold, all_thresholds, place_of
 from unhang.errors import KnowledgeError
-from unhang.knowledge.thresholds import Threshold, all_thresholds, threshold, whole_threshold
+from unhang.knowledge.thresholds import threshold, whole_threshold
 
 WITH_SCENARIOS = (causes, checks, judging, logs, machine, pace, records, risks)
 WITHOUT_SCENARIO: set[str] = set()

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
-
-import tomli
 
 from unhang.errors import KnowledgeError
 from unhang.findings import Phase
 from unhang.knowledge.libraries import is_library_file
-from unhang.knowledge.tables import read_text
+from unhang.knowledge.tables import read_rows
 
-_KEYS = {
-    "what", "phase", "priority", "operation", "files", "functions", "excludes", "native", "calls", "example", "source",
-    "innermost",
-}  # fmt: skip
+_FILE = "activities.toml"
 _EXAMPLE_FRAME = re.compile(r"^(?P<function>.+) \((?P<file>[^()]+?)(?::(?P<line>\d+))?\)$")
 
 
@@ -29,20 +23,20 @@ class ActivityRow:
     what: str
     phase: Phase
     priority: int
-    operation: str | None
-    """Bare operation of a collective; ``*`` = the name of the matched function."""
-    files: tuple[str, ...]
-    functions: frozenset[str]
-    """``*`` matches every function of the files."""
-    excludes: frozenset[str]
-    """``file:function`` pairs that do not match although both lists name them."""
-    native: tuple[str, ...]
-    calls: frozenset[str]
-    """Calls on the user's own line that mean this when no Python frame stands below; ``.item`` is any object's."""
-    innermost: bool
-    """Counts only while no frame of the user's own stands further in: an import that runs a whole program is none."""
     example: str
     source: str
+    operation: str | None = None
+    """Bare operation of a collective; ``*`` = the name of the matched function."""
+    files: tuple[str, ...] = ()
+    functions: frozenset[str] = frozenset()
+    """``*`` matches every function of the files."""
+    excludes: frozenset[str] = frozenset()
+    """``file:function`` pairs that do not match although both lists name them."""
+    native: tuple[str, ...] = ()
+    calls: frozenset[str] = frozenset()
+    """Calls on the user's own line that mean this when no Python frame stands below; ``.item`` is any object's."""
+    innermost: bool = False
+    """Counts only while no frame of the user's own stands further in: an import that runs a whole program is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +111,11 @@ def row_of_frame(function: str, file: str, *, native: bool) -> ActivityRow | Non
 @lru_cache(maxsize=1)
 def activity_table() -> ActivityTable:
     """The checked table of ``activities.toml``; raises KnowledgeError when a row breaks its contract."""
-    text = read_text("activities.toml")
-    return build_table(tomli.loads(text).get("activity", []))
+    return build_table(read_rows(_FILE, "activity", ActivityRow))
 
 
-def build_table(raw: list[dict[str, Any]]) -> ActivityTable:
-    """Rows from their TOML form, each checked against its own example."""
-    rows = tuple(_row(item, number) for number, item in enumerate(raw, 1))
+def build_table(rows: Sequence[ActivityRow]) -> ActivityTable:
+    """``rows``, each checked against its own example."""
     by_function: dict[str, list[ActivityRow]] = {}
     by_call: dict[str, ActivityRow] = {}
     for row in rows:
@@ -134,49 +126,21 @@ def build_table(raw: list[dict[str, Any]]) -> ActivityTable:
                 raise KnowledgeError(f"activities.toml: the call {call} stands in two rows")
             by_call[call] = row
     table = ActivityTable(
-        rows,
+        tuple(rows),
         {name: tuple(found) for name, found in by_function.items()},
         tuple(row for row in rows if "*" in row.functions),
         by_call,
     )
     for row in rows:
-        _check_example(table, row)
+        _check(table, row)
     return table
 
 
-def _row(item: dict[str, Any], number: int) -> ActivityRow:
-    where = f"activities.toml, row {number} ({item.get('what', 'no name')})"
-    unknown = set(item) - _KEYS
-    if unknown:
-        raise KnowledgeError(f"{where}: unknown keys {', '.join(sorted(unknown))}")
-    missing = {"what", "phase", "priority", "example", "source"} - set(item)
-    if missing:
-        raise KnowledgeError(f"{where}: missing {', '.join(sorted(missing))}")
-    if bool(item.get("files")) != bool(item.get("functions")):
-        raise KnowledgeError(f"{where}: files and functions go together")
-    if not (item.get("files") or item.get("native") or item.get("calls")):
-        raise KnowledgeError(f"{where}: nothing to match")
-    try:
-        phase = Phase(item["phase"])
-    except ValueError:
-        raise KnowledgeError(f"{where}: {item['phase']} is not a phase") from None
-    return ActivityRow(
-        what=item["what"],
-        phase=phase,
-        priority=int(item["priority"]),
-        operation=item.get("operation"),
-        files=tuple(item.get("files", ())),
-        functions=frozenset(item.get("functions", ())),
-        excludes=frozenset(item.get("excludes", ())),
-        native=tuple(item.get("native", ())),
-        calls=frozenset(item.get("calls", ())),
-        innermost=bool(item.get("innermost", False)),
-        example=item["example"],
-        source=item["source"],
-    )
-
-
-def _check_example(table: ActivityTable, row: ActivityRow) -> None:
+def _check(table: ActivityTable, row: ActivityRow) -> None:
+    if bool(row.files) != bool(row.functions):
+        raise KnowledgeError(f"{_FILE}: {row.what}: files and functions go together")
+    if not (row.files or row.native or row.calls):
+        raise KnowledgeError(f"{_FILE}: {row.what}: nothing to match")
     found = match_example(table, row.example)
     if found is None or found.what != row.what:
         raise KnowledgeError(

@@ -17,7 +17,7 @@ from typing import Any
 from unhang.errors import KnowledgeError
 from unhang.findings import Cause
 from unhang.knowledge import numbers
-from unhang.knowledge.tables import list_toml_files, read_table
+from unhang.knowledge.tables import list_toml_files, read_table, typed_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,9 +33,9 @@ class MessageRow:
     says: str
     """What kind of statement it is (``timeout``, ``status``, ``peer-gone``, ``oom``, ``network``, …)."""
     meaning: str
-    owner: str
     source: str
     checked: str
+    owner: str = ""
     since: str = ""
     until: str = ""
     """First and last version of the owner's program with this shape; empty = open."""
@@ -98,9 +98,14 @@ _TWIN = re.compile(r"^(.*?[a-z_])\d$")
 """``status2`` is a second place of the field ``status`` in one pattern."""
 
 
+@cache
 def load_messages() -> tuple[MessageRow, ...]:
     """All rows, file by file in the order of their names. Raises :class:`KnowledgeError` for a row that is broken."""
-    return _rows()
+    rows = tuple(row for name in list_toml_files("messages") for row in _read_file(name))
+    ids = Counter(row.id for row in rows)
+    if twice := [row_id for row_id, times in ids.items() if times > 1]:
+        raise KnowledgeError(f"message id {', '.join(twice)} stands twice")
+    return rows
 
 
 def message_row(message_id: str) -> MessageRow:
@@ -238,7 +243,7 @@ def _compiled(expression: str) -> re.Pattern[str]:
 @cache
 def _by_piece() -> dict[str, list[tuple[int, str, MessageRow]]]:
     """(number of the row, anchor, row) under the four letters of the anchor that fewest anchors hold."""
-    anchors = [(number, anchor, row) for number, row in enumerate(_rows()) for anchor in row.anchors]
+    anchors = [(number, anchor, row) for number, row in enumerate(load_messages()) for anchor in row.anchors]
     common = Counter(anchor[at : at + 4] for _, anchor, _ in anchors for at in range(len(anchor) - 3))
     found: dict[str, list[tuple[int, str, MessageRow]]] = {}
     for number, anchor, row in anchors:
@@ -249,55 +254,23 @@ def _by_piece() -> dict[str, list[tuple[int, str, MessageRow]]]:
 
 @cache
 def _by_id() -> dict[str, MessageRow]:
-    return {row.id: row for row in _rows()}
+    return {row.id: row for row in load_messages()}
 
 
-@cache
-def _rows() -> tuple[MessageRow, ...]:
-    rows = [row for name in list_toml_files("messages") for row in _read_file(name)]
-    seen: set[str] = set()
+def _read_file(name: str, text: str | None = None) -> tuple[MessageRow, ...]:
+    path = f"messages/{name}"
+    table = read_table(path, text)
+    rows = typed_rows(path, [_as_fields(row) for row in table.pop("message")], MessageRow, table)
     for row in rows:
-        if row.id in seen:
-            raise KnowledgeError(f"message id {row.id} stands twice")
-        seen.add(row.id)
-    return tuple(rows)
+        if not all(anchor.isascii() and len(anchor) >= SHORTEST_ANCHOR for anchor in row.anchors):
+            raise KnowledgeError(
+                f"{path}: {row.id}: an anchor is at least {SHORTEST_ANCHOR} ASCII characters (seven are faster)"
+            )
+    return rows
 
 
-def _read_file(name: str, text: str | None = None) -> list[MessageRow]:
-    table = read_table(f"messages/{name}", text)
-    return [_read_row(name, table, row) for row in table["message"]]
-
-
-def _read_row(name: str, table: Mapping[str, Any], row: Mapping[str, Any]) -> MessageRow:
-    def text(key: str) -> str:
-        return str(row.get(key, table.get(key, "")))
-
-    row_id = text("id")
-    missing = [
-        key for key in ("id", "anchor", "pattern", "example", "says", "meaning", "source", "checked") if not text(key)
-    ]
-    if missing:
-        raise KnowledgeError(f"messages/{name}: {row_id or 'a row without id'} has no {', '.join(missing)}")
-    anchors = (row["anchor"],) if isinstance(row["anchor"], str) else tuple(row["anchor"])
-    if not all(anchor.isascii() and len(anchor) >= SHORTEST_ANCHOR for anchor in anchors):
-        raise KnowledgeError(
-            f"messages/{name}: {row_id}: an anchor is at least {SHORTEST_ANCHOR} ASCII characters (seven are faster)"
-        )
-    return MessageRow(
-        id=row_id,
-        anchors=anchors,
-        expression=row["pattern"],
-        example=text("example"),
-        says=text("says"),
-        meaning=text("meaning"),
-        owner=text("owner"),
-        source=text("source"),
-        checked=text("checked"),
-        since=text("since"),
-        until=text("until"),
-        benign=bool(row.get("benign", False)),
-        wraps=text("wraps"),
-        fingerprint=text("fingerprint"),
-        fallback=bool(row.get("fallback", False)),
-        cause=Cause(row["cause"]) if "cause" in row else None,
-    )
+def _as_fields(row: dict[str, Any]) -> dict[str, Any]:
+    """``row`` with the names of :class:`MessageRow`; an anchor may stand alone."""
+    anchors = row.pop("anchor", "")
+    fields = {"anchors": (anchors,) if isinstance(anchors, str) else anchors, "expression": row.pop("pattern", "")}
+    return {**row, **fields}

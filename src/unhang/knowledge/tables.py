@@ -6,6 +6,7 @@ what they may hold.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from datetime import date
 from pathlib import Path
@@ -81,8 +82,15 @@ def read_rows(path: str, name: str, kind: type[_Type]) -> tuple[_Type, ...]:
     rows = table.pop(name, None)
     if not isinstance(rows, list) or any(isinstance(value, dict | list) for value in table.values()):
         raise KnowledgeError(f"{path} must hold rows [[{name}]] and plain values above them")
-    names = [f"{path}: row {number} ({next(iter(row.values()), '')})" for number, row in enumerate(rows, 1)]
-    return tuple(_typed({**table, **row}, kind, name) for name, row in zip(names, rows, strict=True))
+    return typed_rows(path, rows, kind, table)
+
+
+def typed_rows(
+    path: str, rows: Sequence[dict[str, Any]], kind: type[_Type], defaults: Mapping[str, Any] = {}
+) -> tuple[_Type, ...]:
+    """``rows`` of the file ``path``, each as :func:`read_rows` gives it."""
+    places = (f"{path}: row {number} ({next(iter(row.values()), '')})" for number, row in enumerate(rows, 1))
+    return tuple(_typed({**defaults, **row}, kind, place) for row, place in zip(rows, places, strict=True))
 
 
 def _typed(row: dict[str, Any], kind: type[_Type], place: str) -> _Type:

@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 
 from unhang.errors import KnowledgeError
-from unhang.knowledge.tables import read_rows, read_text
+from unhang.knowledge.tables import read_text
 
 _VALUE = re.compile(r'^name = "(.+)"\nvalue = ([\d_.]+)$', re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True)
-class Threshold:
-    """One number and why it is what it is; ``file`` (below ``src/unhang/``) is the one that asks for it."""
-
-    name: str
-    value: int | float
-    unit: str
-    why: str
-    file: str
 
 
 def threshold(name: str) -> float:
@@ -47,22 +35,8 @@ def whole_threshold(name: str) -> int:
     return value
 
 
-def all_thresholds() -> tuple[Threshold, ...]:
-    """The whole register, in its order."""
-    return tuple(_by_name().values())
-
-
 @cache
 def _values() -> dict[str, float]:
     """Of every process that starts: the values alone, without reading the rest as TOML (4 ms)."""
     found = _VALUE.findall(read_text("thresholds.toml"))
     return {name: float(value) if "." in value else int(value) for name, value in found}
-
-
-@cache
-def _by_name() -> dict[str, Threshold]:
-    found = read_rows("thresholds.toml", "threshold", Threshold)
-    names = {row.name: row for row in found}
-    if len(names) < len(found):
-        raise KnowledgeError("thresholds.toml: a name stands there twice")
-    return names

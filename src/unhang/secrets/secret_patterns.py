@@ -36,14 +36,11 @@ def _rows(kind: str) -> tuple[_Row, ...]:
     return tuple(row for row in rows if row.kind == kind)
 
 
-def _literals(kind: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(literal for row in _rows(kind) for literal in row.literals.split(" ")))
-
-
 @cache
-def shape_hints() -> tuple[str, ...]:
-    """Literals, in lower case, of which one stands in every line with a secret that its letters tell."""
-    return _literals("shape")
+def hints_of(kind: str) -> tuple[str, ...]:
+    """Literals, in lower case, of which one stands in every line with a secret that its letters tell (``shape``), or
+    that names a service (``near``)."""
+    return tuple(dict.fromkeys(literal for row in _rows(kind) for literal in row.literals.split(" ")))
 
 
 @cache
@@ -51,12 +48,6 @@ def secret_shape_pattern() -> re.Pattern[str]:
     """Matches every secret that is known by its own letters, where a word or a part of one begins."""
     patterns = (re.sub(r"\((?!\?)", "(?:", row.pattern) for row in _rows("shape"))
     return re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(patterns)})")
-
-
-@cache
-def service_hints() -> tuple[str, ...]:
-    """Literals, in lower case, of which one stands in every line that names a service."""
-    return _literals("near")
 
 
 @cache

@@ -17,13 +17,7 @@ from itertools import pairwise
 from unhang.late_pattern import late_pattern
 from unhang.secrets.letter_statistics import randomness_bits
 from unhang.secrets.line_filter import HintedLines
-from unhang.secrets.secret_patterns import (
-    secret_services,
-    secret_shape_pattern,
-    service_hints,
-    service_names,
-    shape_hints,
-)
+from unhang.secrets.secret_patterns import hints_of, secret_services, secret_shape_pattern, service_names
 
 MIN_LENGTH = 14
 _LONGEST = 4096
@@ -99,7 +93,7 @@ class _Likelihood(Enum):
 
 def hints() -> tuple[str, ...]:
     """Literals, in lower case, that tell the lines worth a pattern."""
-    return (*_OWN_HINTS, *shape_hints(), *service_hints())
+    return (*_OWN_HINTS, *hints_of("shape"), *hints_of("near"))
 
 
 def secret_words(text: str, lines: HintedLines) -> Iterator[tuple[int, int]]:
@@ -110,9 +104,9 @@ def secret_words(text: str, lines: HintedLines) -> Iterator[tuple[int, int]]:
             yield match.span()
     for at, line in lines.with_any(_OWN_HINTS):
         yield from ((at + match.start(), at + match.end()) for match in _OWN_SHAPES.finditer(line))
-    for at, line in lines.with_any(shape_hints()):
+    for at, line in lines.with_any(hints_of("shape")):
         yield from ((at + match.start(), at + match.end()) for match in secret_shape_pattern().finditer(line))
-    for at, line in lines.with_any(service_hints()):
+    for at, line in lines.with_any(hints_of("near")):
         yield from ((at + start, at + end) for start, end in _of_services(line))
 
 

@@ -14,9 +14,15 @@ from unhang.findings import Severity, Status, Verdict
 from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import Machine
 from unhang.knowledge.job.costly_settings import costly_settings
-from unhang.knowledge.job.environment_variables import EnvironmentVariable, variable, variables
-from unhang.knowledge.job.parsed_values import ParseOutcome, parse_value
-from unhang.knowledge.job.variable_support import VariableSupport, variable_support
+from unhang.knowledge.job.environment_variables import (
+    EnvironmentVariable,
+    ParseOutcome,
+    VariableSupport,
+    parse_value,
+    variable,
+    variable_support,
+    variables,
+)
 from unhang.program.launch.job_environment import JobEnvironment, VariableSetting
 from unhang.program.launch.planned_job import PlannedJob
 

@@ -11,12 +11,30 @@ from types import ModuleType
 from typing import Any
 
 import unhang
-from unhang.knowledge.thresholds import Threshold
+from unhang.knowledge.tables import read_rows
 
 Answer = Callable[[Any], object]
 SOURCES = Path(unhang.__file__).parent
 BOUNDARIES: dict[str, Boundary] = {}
 """By name of the threshold; filled where the scenarios are written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """One number and why it is what it is; ``file`` (below ``src/unhang/``) is the one that asks for it."""
+
+    name: str
+    value: int | float
+    unit: str
+    why: str
+    file: str
+
+
+def all_thresholds() -> tuple[Threshold, ...]:
+    """The whole register, in its order."""
+    rows = read_rows("thresholds.toml", "threshold", Threshold)
+    assert len({row.name for row in rows}) == len(rows), "a name stands there twice"
+    return rows
 
 
 @dataclass(frozen=True, slots=True)

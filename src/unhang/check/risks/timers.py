@@ -9,7 +9,7 @@ from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
 from unhang.findings import Remedy, Severity, Where
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge import numbers
-from unhang.knowledge.job.variable_support import nccl2_effect
+from unhang.knowledge.job.environment_variables import nccl2_effect
 from unhang.knowledge.thresholds import whole_threshold
 from unhang.program.launch.job_environment import JobEnvironment, VariableSetting
 from unhang.sentences import Text

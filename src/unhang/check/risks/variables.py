@@ -12,9 +12,17 @@ from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
 from unhang.findings import Cause, Grade, Remedy, Severity
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.job.costly_settings import find_costly_setting
-from unhang.knowledge.job.environment_variables import EnvironmentVariable, similar_names, variable
-from unhang.knowledge.job.parsed_values import ParsedValue, ParseOutcome, parse_value
-from unhang.knowledge.job.variable_support import VariableSupport, nccl2_effect, variable_support
+from unhang.knowledge.job.environment_variables import (
+    EnvironmentVariable,
+    ParsedValue,
+    ParseOutcome,
+    VariableSupport,
+    nccl2_effect,
+    parse_value,
+    similar_names,
+    variable,
+    variable_support,
+)
 from unhang.program.launch.job_environment import JobEnvironment, VariableSetting
 from unhang.program.program_source import ProgramSource
 from unhang.program.settings.environment_reads import first_read

@@ -8,8 +8,15 @@ from unhang.check.environment.environment import Versions
 from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
 from unhang.findings import Evidence, Remedy, Severity, Source
 from unhang.host.inspection_result import NodeInspection
-from unhang.knowledge.job.release_choice import affected_releases, package_name, recommended_release
-from unhang.knowledge.job.versions import VersionRow, rows_affecting, rows_fixed_in, version_numbers
+from unhang.knowledge.job.versions import (
+    VersionRow,
+    affected_releases,
+    package_name,
+    recommended_release,
+    rows_affecting,
+    rows_fixed_in,
+    version_numbers,
+)
 from unhang.sentences import Text
 
 ROWS = RiskRows("versions")

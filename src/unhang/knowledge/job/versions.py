@@ -16,6 +16,7 @@ from typing import Literal
 
 from unhang.errors import KnowledgeError
 from unhang.knowledge.tables import read_rows
+from unhang.sentences import Text, say
 
 Kind = Literal["fact", "bad", "trap", "unverified"]
 """``fact``: what a release ships; ``bad``: a defect; ``trap``: a surprise; ``unverified``: a claim."""
@@ -34,6 +35,7 @@ Sign = Literal[
 """What may be seen of a job that a defect needs; ``facts/machine/known_defect_signs.py`` looks for each."""
 _CONDITION = re.compile(r"(>=|<=|==|<|>) ?(\d+(?:\.\d+)*)(\.\*)?")
 _NUMBERS = re.compile(r"v?(\d+(?:\.\d+)*)")
+_NAMES = {"nccl": "NCCL", "torch": "PyTorch", "trl": "TRL", "deepspeed": "DeepSpeed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,3 +150,45 @@ def _is_in_order(row: VersionRow) -> bool:
     wanted = ((row.introduced, True), (row.fixed, False), (row.last_good, False))
     told = ((version_numbers(release), has_it) for release, has_it in wanted if release)
     return all(numbers is not None and version_matches(row.affects, numbers) is has_it for numbers, has_it in told)
+
+
+def package_name(package: str) -> str:
+    """As its makers write it."""
+    return _NAMES.get(package, package)
+
+
+def affected_releases(row: VersionRow) -> Text:
+    """Which releases have the defect of ``row``, as far as is known."""
+    if row.single:
+        return say("seen in {version}", version=row.affects.removeprefix("==").strip())
+    if row.introduced and row.fixed:
+        return say("from {introduced} up to {fixed}, where it is fixed", introduced=row.introduced, fixed=row.fixed)
+    if row.fixed:
+        return say("in what is older than {fixed}", fixed=row.fixed)
+    if row.introduced:
+        return say("from {introduced} on", introduced=row.introduced)
+    return say("in {versions}", versions=row.affects or "*")
+
+
+def recommended_release(row: VersionRow) -> Text:
+    """The title of the remedy: never a release that has the defect."""
+    package = package_name(row.package)
+    older = row.last_good
+    if row.fixed and older:
+        return say(
+            "Update {package} to {fixed} or newer, or go back to {good}", package=package, fixed=row.fixed, good=older
+        )
+    if row.fixed and row.introduced and not row.single:
+        return say(
+            "Update {package} to {fixed} or newer, or use one older than {introduced}",
+            package=package,
+            fixed=row.fixed,
+            introduced=row.introduced,
+        )
+    if row.fixed:
+        return say("Update {package} to {fixed} or newer", package=package, fixed=row.fixed)
+    if older:
+        return say("Go back to {package} {good}", package=package, good=older)
+    if row.introduced and not row.single:
+        return say("Use a release of {package} older than {introduced}", package=package, introduced=row.introduced)
+    return say("Use another release of {package}", package=package)

@@ -5,8 +5,14 @@ from __future__ import annotations
 import re
 
 from unhang.knowledge.job.default_timeouts import timeouts_with_default
-from unhang.knowledge.job.release_choice import affected_releases, recommended_release
-from unhang.knowledge.job.versions import VersionRow, rows_affecting, version_numbers, version_rows
+from unhang.knowledge.job.versions import (
+    VersionRow,
+    affected_releases,
+    recommended_release,
+    rows_affecting,
+    version_numbers,
+    version_rows,
+)
 from unhang.report.explain.page import ExplanationPage, PageLine
 from unhang.sentences import Text, say
 

@@ -1,6 +1,6 @@
 """The page ``docs/messages.md``: every message kind with what it says and its fields.
 
-Written by ``python -m unhang.knowledge.messages_page > docs/messages.md``; a test keeps it current.
+Written by ``python -m scripts.messages_page > docs/messages.md``; a test keeps it current.
 """
 
 from __future__ import annotations
