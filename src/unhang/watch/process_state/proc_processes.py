@@ -92,10 +92,14 @@ def stat_fields(pid: int | str, *, proc: Path = PROC) -> list[str]:
     return text_of(proc / str(pid) / "stat").rpartition(")")[2].split()
 
 
+MAX_BYTES = 8 << 20
+"""Of one file: a table of connections on a busy machine may be long, and the watcher reads it between two ticks."""
+
+
 def text_of(path: Path) -> str:
     """What a small file holds, mostly of ``/proc`` or ``/sys``; empty where it is gone, or may not be read."""
-    with suppress(OSError):
-        return path.read_bytes().decode("utf-8", "replace")
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(MAX_BYTES).decode("utf-8", "replace")
     return ""
 
 
