@@ -12,25 +12,19 @@ from hypothesis import strategies as st
 from tests.check.told_machine import MACHINES, Told, ask
 from unhang.check.devices.collect_topology import parse_nvlinks, parse_peer_access, parse_topology, redirecting_bridges
 from unhang.check.devices.devices import Card, CardProcess
-from unhang.check.devices.nvidia_smi import FIELDS, parse_fabric_states, parse_report, parse_table, query_cards
+from unhang.check.devices.nvidia_smi import FIELDS, fabric_states, query_cards
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import CommandOutput, StoredMachine
 
 
-def test_an_old_nvidia_smi_that_refuses_the_query_is_asked_for_its_report() -> None:
-    stored = StoredMachine(MACHINES / "h100_nvswitch")
-    report = stored.command(("nvidia-smi", "-q")).found
-    assert report is not None
+def test_a_query_that_nvidia_smi_refuses_is_a_gap_in_its_words() -> None:
     refused = CommandOutput('Field "mig.mode.current" is not a valid field to query.\n', 2)
 
-    result, trouble = query_cards(Told(Path("/"), {"nvidia-smi --query-gpu": refused, "nvidia-smi -q": report}))
+    result, trouble = query_cards(Told(Path("/"), {"nvidia-smi --query-gpu": refused}))
 
-    by_query, _ = query_cards(stored)
     assert trouble is None
-    assert result.found is not None
-    assert by_query.found is not None
-    assert result.found.cards == by_query.found.cards
-    assert result.found.driver == "580.82.07"
+    assert result.found is None
+    assert str(result.because) == 'nvidia-smi says: Field "mig.mode.current" is not a valid field to query.'
 
 
 def test_a_name_with_a_comma_and_cells_that_are_not_supported() -> None:
@@ -86,9 +80,7 @@ def test_only_bridges_above_cards_count() -> None:
 
 
 PARSERS = (
-    parse_report,
-    parse_table,
-    parse_fabric_states,
+    fabric_states,
     parse_topology,
     parse_peer_access,
     parse_nvlinks,
@@ -98,7 +90,7 @@ PARSERS = (
 
 def stored_texts() -> list[str]:
     folders = (MACHINES / name for name in ("h100_ill", "card_lost", "a100_mig", "rtx4090_pair"))
-    return [path.read_text("utf-8") for folder in folders for path in folder.glob("*.txt")]
+    return [path.read_text("utf-8") for folder in folders for path in folder.glob("*.[ct][sx][vt]")]
 
 
 @settings(max_examples=60)

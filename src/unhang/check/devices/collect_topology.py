@@ -21,7 +21,7 @@ from unhang.check.devices.devices import (
     PeerAccess,
     VirtualMachine,
 )
-from unhang.check.devices.nvidia_smi import nvidia_smi_command, output_text, parse_fabric_states, run_commands
+from unhang.check.devices.nvidia_smi import FABRIC_QUERY, fabric_states, nvidia_smi_command, output_text, run_commands
 from unhang.host.inspection_result import Found, InspectionResult
 from unhang.host.machine import CommandOutput, Machine
 from unhang.program.launch.planned_job import PlannedJob
@@ -34,7 +34,7 @@ _BRIDGE_CLASS = "0x0680"  # "other bridge": an NVSwitch
 _LSPCI = ("lspci", "-D", "-vvv")
 _NVLINK = (
     nvidia_smi_command("nvlink", "-s"),
-    nvidia_smi_command("-q"),
+    FABRIC_QUERY,
     ("systemctl", "is-active", "nvidia-fabricmanager"),
 )
 _MANAGER_LOG = "/var/log/fabricmanager.log"
@@ -86,11 +86,11 @@ def _nvlink(
     machine: Machine,
     ways: CardTopology,
     links: InspectionResult[CommandOutput],
-    report: InspectionResult[CommandOutput],
+    fabric: InspectionResult[CommandOutput],
     service: InspectionResult[CommandOutput],
 ) -> Iterator[tuple[type, InspectionResult[Any]]]:
     """The fabric where there are switches on the bus, or where cards tell of one (those of B200 do not stand there)."""
-    switches, states = _switches(machine), parse_fabric_states(output_text(report))
+    switches, states = _switches(machine), fabric_states(output_text(fabric))
     if not switches and not states and not any(way.startswith("NV") for way in ways.ways.values()):
         return
     yield NvLinks, _told(parse_nvlinks(output_text(links)), "nvidia-smi nvlink -s")
@@ -99,8 +99,8 @@ def _nvlink(
     manager = _service(service)
     blind = not manager and not states
     because = say("neither systemd nor the cards tell whether it runs") if blind else None
-    fabric = NvlinkFabric(switches, manager, states, _last_error(machine))
-    yield NvlinkFabric, InspectionResult(fabric, because, "systemctl status nvidia-fabricmanager" if blind else "")
+    found = NvlinkFabric(switches, manager, states, _last_error(machine))
+    yield NvlinkFabric, InspectionResult(found, because, "systemctl status nvidia-fabricmanager" if blind else "")
 
 
 def _service(answer: InspectionResult[CommandOutput]) -> str:

@@ -1,14 +1,14 @@
-"""Ask ``nvidia-smi`` for the cards: by query, else its full report, else its table. What it says instead is kept.
+"""Ask ``nvidia-smi`` for the cards. What it says instead of an answer is kept.
 
 Field names: ``nvidia-smi --help-query-gpu``, ``--help-query-compute-apps``, ``--help-query-remapped-rows``. A query
 with one field an old driver does not know fails as a whole (``Field "…" is not a valid field to query.``), so that
-younger fields are asked for apart. Exit codes and sentences: nvidia-smi(1).
+fields younger than driver 450 are asked for apart. Exit codes and sentences: nvidia-smi(1).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -34,22 +34,15 @@ _TROUBLES = (
     ("refused", r"Insufficient Permissions|Permission denied|NVML: Unknown Error"),
     ("no-cards", r"No devices were found"),
 )
-MAX_CHARACTERS = 400
-"""Of a line; longer ones are none of nvidia-smi's."""
-_CARD = re.compile(r"^GPU (?P<bus>[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s*$", re.MULTILINE)
-_LINE = re.compile(r"^(?P<indent> *)(?P<key>[^:\n]+?) *(?:: (?P<value>.*))?$")
-_ROW = re.compile(
-    r"^\|\s+(?P<index>\d{1,6})\s+(?P<name>\S.*?)\s+(?:On|Off|N/A)\s+\|\s+(?P<bus>[0-9A-Fa-f]{8}:\S+)\s+\S+\s+\|\s+(?P<ecc>\S+)"
-)
-_USE = re.compile(
-    r"\|\s+(?P<used>\d{1,12})MiB\s+/\s+(?P<total>\d{1,12})MiB\s+\|\s+(?P<busy>\d+|N/A)%?\s+(?P<mode>\S.*?)\s+\|"
-)
-_DRIVER = re.compile(r"Driver Version\s*: (\S+)")
 
 
 def nvidia_smi_command(*words: str) -> tuple[str, ...]:
     """``nvidia-smi`` with ``words``, as :meth:`Machine.command` takes it."""
     return ("nvidia-smi", *words)
+
+
+FABRIC_QUERY = nvidia_smi_command("--query-gpu=pci.bus_id,fabric.state,fabric.status", CSV)
+"""Since driver 535."""
 
 
 def query_cards(machine: Machine) -> tuple[InspectionResult[Cards], DriverFailure | None]:
@@ -60,17 +53,15 @@ def query_cards(machine: Machine) -> tuple[InspectionResult[Cards], DriverFailur
     trouble = _trouble(query.found)
     if trouble is not None and trouble.kind != "lost":
         return _refused(trouble), trouble
-    cards = _cards_of_query(query.found.text) if query.found.code == 0 else Cards()
-    if not cards.cards:
-        cards = parse_report(_text(machine, "-q")) or parse_table(_text(machine))
-    cards = replace(cards, cards=cards.cards[:MAX_CARDS])
+    cards = _cards_of_query(query.found.text)  # beside one that is lost the others may be listed
     if not cards.cards:
         said = query.found.text.strip().split("\n")[0][:200]
         because = say("nvidia-smi says: {said}", said=said)
         return (
             _refused(trouble) if trouble is not None else InspectionResult(because=because, how="nvidia-smi -q")
         ), trouble
-    processes = _processes(_text(machine, f"--query-compute-apps={','.join(PROCESS_FIELDS)}", CSV))
+    listed = machine.command(nvidia_smi_command(f"--query-compute-apps={','.join(PROCESS_FIELDS)}", CSV))
+    processes = _processes(output_text(listed))
     return InspectionResult(replace(cards, processes=processes)), trouble
 
 
@@ -100,10 +91,6 @@ def run_commands(machine: Machine, *lines: Sequence[str]) -> tuple[InspectionRes
 def output_text(result: InspectionResult[CommandOutput]) -> str:
     """What a command that succeeded printed; else empty."""
     return result.found.text if result.found is not None and result.found.code == 0 else ""
-
-
-def _text(machine: Machine, *words: str) -> str:
-    return output_text(machine.command(nvidia_smi_command(*words)))
 
 
 def _trouble(output: CommandOutput) -> DriverFailure | None:
@@ -151,7 +138,7 @@ def _cards_of_query(text: str) -> Cards:
                 leading_integer(told["ecc.errors.uncorrected.volatile.total"]) or 0,
             )
         )
-    return Cards(tuple(cards), driver=driver)
+    return Cards(tuple(cards[:MAX_CARDS]), driver=driver)
 
 
 def _processes(text: str) -> tuple[CardProcess, ...]:
@@ -161,6 +148,11 @@ def _processes(text: str) -> tuple[CardProcess, ...]:
         if number is not None:
             found.append(CardProcess(uuid, number, name, bytes_of_mib(used)))
     return tuple(found)
+
+
+def fabric_states(text: str) -> dict[str, tuple[str, str]]:
+    """State and status in the NVLink fabric by bus (answer to :data:`FABRIC_QUERY`), of cards that tell them."""
+    return {normal_bus(bus): (state, status) for bus, state, status in _rows(text, 3) if "N/A" not in state}
 
 
 def _active(cells: list[str]) -> tuple[str, ...]:
@@ -188,81 +180,3 @@ def normal_bus(bus: str) -> str:
     """``00000000:3B:00.0`` as ``/sys`` spells it: ``0000:3b:00.0``."""
     domain, _, rest = bus.strip().lower().partition(":")
     return f"{domain[-4:]}:{rest}" if rest else bus.strip().lower()
-
-
-def parse_report(text: str) -> Cards | None:
-    """The cards of ``nvidia-smi -q``; None when it lists none."""
-    driver = _DRIVER.search(text)
-    cards = [_card(index, bus, told) for index, (bus, told) in enumerate(_blocks(text))]
-    return Cards(tuple(cards), driver=driver[1] if driver else "") if cards else None
-
-
-def parse_fabric_states(text: str) -> dict[str, tuple[str, str]]:
-    """State and status in the NVLink fabric by bus, of cards that tell them; from ``nvidia-smi -q``."""
-    states = {bus: (told.get("Fabric/State", "N/A"), told.get("Fabric/Status", "N/A")) for bus, told in _blocks(text)}
-    return {bus: told for bus, told in states.items() if told[0] != "N/A"}
-
-
-def _blocks(text: str) -> Iterator[tuple[str, dict[str, str]]]:
-    starts = list(_CARD.finditer(text))
-    for index, start in enumerate(starts):
-        end = starts[index + 1].start() if index + 1 < len(starts) else len(text)
-        yield normal_bus(start["bus"]), dict(_entries(text[start.end() : end]))
-
-
-def parse_table(text: str) -> Cards:
-    """The cards of plain ``nvidia-smi``; none when it is no such table."""
-    driver = re.search(r"Driver Version: (\S+)", text)
-    cards: list[Card] = []
-    lines = [line for line in text.splitlines() if len(line) <= MAX_CHARACTERS]
-    for at, line in enumerate(lines):
-        row, use = _ROW.match(line), _USE.search(lines[at + 1]) if at + 1 < len(lines) else None
-        if row is None or use is None:
-            continue
-        cards.append(
-            Card(
-                int(row["index"]),
-                row["name"],
-                "",
-                normal_bus(row["bus"]),
-                int(use["total"]) << 20,
-                int(use["used"]) << 20,
-                leading_integer(use["busy"]),
-                compute_mode=use["mode"],
-                uncorrected=leading_integer(row["ecc"]) or 0,
-            )
-        )
-    return Cards(tuple(cards), driver=driver[1] if driver else "")
-
-
-def _entries(block: str) -> Iterator[tuple[str, str]]:
-    """``section/section/key`` and value of an indented block."""
-    path: list[tuple[int, str]] = []
-    for line in block.splitlines():
-        found = _LINE.match(line) if len(line) <= MAX_CHARACTERS else None
-        if found is None or not line.strip():
-            continue
-        depth = len(found["indent"])
-        while path and path[-1][0] >= depth:
-            path.pop()
-        path.append((depth, found["key"].strip()))
-        if found["value"] is not None:
-            yield "/".join(name for _, name in path), found["value"].strip()
-
-
-def _card(index: int, bus: str, told: dict[str, str]) -> Card:
-    errors = [value for key, value in told.items() if key.startswith("ECC Errors/Volatile/") and "Uncorrectable" in key]
-    return Card(
-        index,
-        told.get("Product Name", ""),
-        told.get("GPU UUID", ""),
-        bus,
-        bytes_of_mib(told.get("FB Memory Usage/Total", "")),
-        bytes_of_mib(told.get("FB Memory Usage/Used", "")),
-        leading_integer(told.get("Utilization/Gpu", "")),
-        leading_integer(told.get("PCI/GPU Link Info/Link Width/Current", "")),
-        leading_integer(told.get("PCI/GPU Link Info/Link Width/Max", "")),
-        told.get("MIG Mode/Current") == "Enabled",
-        told.get("Compute Mode", "Default"),
-        sum(leading_integer(value) or 0 for value in errors),
-    )
