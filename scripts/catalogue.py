@@ -13,13 +13,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from unhang.findings import Cause
-from unhang.knowledge.hardware.file_systems import file_system_rows
-from unhang.knowledge.hardware.xid import xid_row
-from unhang.knowledge.job.costly_settings import costly_settings
-from unhang.knowledge.job.environment_variables import EnvironmentVariable, nccl2_effects, variables
+from unhang.knowledge.hardware import xid_row
+from unhang.knowledge.job.environment_variables import CostlySetting, EnvironmentVariable, Nccl2Row, variables
+from unhang.knowledge.job.job_paths import FileSystemRow
 from unhang.knowledge.job.workarounds import workarounds
 from unhang.knowledge.messages import load_messages
-from unhang.knowledge.terms import advices, terms
+from unhang.knowledge.tables import read_rows
+from unhang.knowledge.terms import Advice, terms
 from unhang.knowledge.words import translations
 from unhang.report.explain.cause_pages import cause_parts
 from unhang.report.explain.code_pages import DOCUMENTED_XIDS
@@ -45,19 +45,19 @@ def known_sentences() -> Iterator[str]:
         yield from (title, *parts.values())
     for term in terms():
         yield from (term.meaning, *term.do, *(text for _, text in term.judged), *filter(None, (term.harmless,)))
-    yield from (advice.do for advice in advices())
+    yield from (advice.do for advice in read_rows("advice.toml", "advice", Advice))
     yield from (row.meaning for row in map(xid_row, DOCUMENTED_XIDS) if row is not None)
     yield from (row.meaning for row in load_messages())
     for variable in variables():
         if variable.documented and not variable.guess:
             yield from (variable.effect, *filter(None, (variable.cost,)), *(item.why for item in variable.conflicts))
         yield from filter(_WORDS.search, values_of(variable))
-    for row in costly_settings():
+    for row in read_rows("costly.toml", "costly", CostlySetting):
         yield from (row.effect, row.unless)
     for workaround in workarounds():
         yield from (workaround.switches_off, workaround.reason, workaround.repair)
-    yield from nccl2_effects()
-    yield from (row.effect for row in file_system_rows())
+    yield from (row.effect for row in read_rows("nccl2.toml", "variable", Nccl2Row))
+    yield from (row.effect for row in read_rows("file_systems.toml", "file_system", FileSystemRow))
 
 
 def templates_in(folder: Path) -> Iterator[tuple[str | None, Path, int]]:

@@ -65,7 +65,8 @@ def test_a_name_with_a_nul_is_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["command = 7", "[[command]]\ncode = 1", "[space]\na = 1", "node = [1]", "environment = 1"]
+    "text",
+    ["command = 7", "[[command]]\ncode = 1", "[space]\na = 1", "node = [1]", "environment = 1", "a = " + "[" * 999],
 )
 def test_a_stored_machine_of_another_form_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "machine.toml").write_text(text)

@@ -7,7 +7,7 @@ import pytest
 
 from scripts.messages_page import messages_page
 from unhang.knowledge import messages
-from unhang.knowledge.job.torch_release_by_line import torch_version_from_line
+from unhang.knowledge.job.versions import torch_version_from_line
 from unhang.knowledge.messages import MessageRow, bare_operation, load_messages, match_message, rank_list
 
 ROWS = load_messages()

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from unhang.findings import Cause
-from unhang.knowledge.hardware.xid import Kind
+from unhang.knowledge.hardware import Kind
 from unhang.knowledge.job.versions import version_rows
 from unhang.knowledge.messages import load_messages
 from unhang.knowledge.terms import Judgement, advice, normalize_term, term, terms, terms_within

@@ -8,8 +8,8 @@ import tomli
 
 from scripts import catalogue
 from unhang.errors import KnowledgeError, UsageError
+from unhang.knowledge.activities import single_rank_work_words
 from unhang.knowledge.job.environment_variables import variables
-from unhang.knowledge.single_rank_work_words import single_rank_work_words
 from unhang.knowledge.terms import terms
 from unhang.report import language
 from unhang.sentences import Text, say

@@ -15,8 +15,8 @@ from unhang.facts.model import CodeContext, Facts, RankFacts, Stall
 from unhang.facts.pace.step_slowdown import step_slowdown
 from unhang.facts.waiting.progress_from_stacks import in_collective
 from unhang.findings import Cause, Certainty, RuledOut, Verdict
+from unhang.knowledge.activities import single_rank_work_words
 from unhang.knowledge.reasoning_rows import causes_that
-from unhang.knowledge.single_rank_work_words import single_rank_work_words
 from unhang.sentences import say
 
 

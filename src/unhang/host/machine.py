@@ -20,7 +20,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -121,15 +120,6 @@ class Machine:
         folders = sys.path if self.site is None else [str(self.path(folder)) for folder in self.site]
         return next((found.version for found in metadata.distributions(name=package, path=folders)), "") or ""
 
-    def has_library(self, name: str) -> bool:
-        """A module ``name`` is installed, and not from a folder that somebody works in. Nothing is imported."""
-        try:
-            spec = find_spec(name)
-        except (ImportError, ValueError):
-            return False
-        places = [] if spec is None else [*(spec.submodule_search_locations or ()), spec.origin or ""]
-        return any("site-packages" in place or "dist-packages" in place for place in places)
-
     def experiment(
         self, words: Sequence[str], told: Mapping[str, str], *, limit_s: float
     ) -> InspectionResult[CommandOutput]:
@@ -199,7 +189,7 @@ class StoredMachine(Machine):
         try:
             told = tomli.loads((folder / "machine.toml").read_text(encoding="utf-8"))
             stored = msgspec.convert(told, _StoredMachineFile)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise UsageError(f"{folder} is not a stored machine: machine.toml cannot be read ({error})") from error
         super().__init__(folder / "root", stored.environment)
         self.node = stored.node or folder.name
@@ -227,10 +217,6 @@ class StoredMachine(Machine):
     def installed(self, package: str) -> str:
         """The stored version of ``package``."""
         return self._packages.get(package, "")
-
-    def has_library(self, name: str) -> bool:
-        """A stored package is called ``name``."""
-        return name in self._packages
 
     def experiment(
         self,

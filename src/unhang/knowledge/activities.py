@@ -1,4 +1,5 @@
-"""What stack frames mean (``activities.toml``): the loader and the look-up."""
+"""What stack frames mean (``activities.toml``): the loader and the look-up; and how work that a rank may do alone while
+the others wait is spoken of (``own_work.toml``)."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from functools import lru_cache
 from unhang.errors import KnowledgeError
 from unhang.findings import Phase
 from unhang.knowledge.libraries import is_library_file
-from unhang.knowledge.tables import read_rows
+from unhang.knowledge.tables import read_rows, rows_by
 
 _FILE = "activities.toml"
 _EXAMPLE_FRAME = re.compile(r"^(?P<function>.+) \((?P<file>[^()]+?)(?::(?P<line>\d+))?\)$")
@@ -159,3 +160,25 @@ def match_example(table: ActivityTable, example: str) -> ActivityRow | None:
     if frame["line"] is None:
         return table.of_native(frame["function"])
     return table.of_python(frame["function"], frame["file"])
+
+
+@dataclass(frozen=True, slots=True)
+class SingleRankWorkWords:
+    """How one kind of single-rank work is spoken of (``said``), and what is known of it."""
+
+    what: str = ""
+    """Its activity (``activities.toml``)."""
+    said: str = ""
+    result: bool = False
+    """What it makes can be kept, and loaded by the next run."""
+    files: bool = False
+    """Storage may hold it up."""
+    asks: bool = False
+    """Somebody else has to answer, who may be a rank that waits for this one."""
+    means: bool = False
+    """How something is done, not what: where the part of the step is known, that says more."""
+
+
+def single_rank_work_words() -> Mapping[str, SingleRankWorkWords]:
+    """All kinds, by the activity's ``what``."""
+    return rows_by("what", "own_work.toml", "work", SingleRankWorkWords)

@@ -4,11 +4,12 @@ calls such (``collectives.toml``); names of ranks, steps, data and layers (``sou
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import TypeVar
 
-from unhang.knowledge.tables import read_rows, read_typed
+from unhang.knowledge.tables import read_typed, rows_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,9 @@ class SourceNames:
     names: frozenset[str]
 
 
+_Row = TypeVar("_Row", Collective, LongWork)
+
+
 @dataclass(frozen=True, slots=True)
 class CollectivesTable:
     """The whole file."""
@@ -98,28 +102,24 @@ def collectives_table() -> CollectivesTable:
 @cache
 def collectives_by_name() -> Mapping[str, Sequence[Collective]]:
     """Rows by the last part of what is called."""
-    return _by_name(read=False)
+    return _by_name(row for row in collectives_table().collective if not row.read)
 
 
 @cache
 def collective_attributes() -> Mapping[str, Sequence[Collective]]:
     """Rows of what is collective where it is read, by the name of the attribute."""
-    return _by_name(read=True)
-
-
-def _by_name(*, read: bool) -> Mapping[str, Sequence[Collective]]:
-    found: dict[str, list[Collective]] = {}
-    for row in collectives_table().collective:
-        for name in row.names if row.read is read else ():
-            found.setdefault(name, []).append(row)
-    return found
+    return _by_name(row for row in collectives_table().collective if row.read)
 
 
 @cache
 def long_work_by_name() -> Mapping[str, Sequence[LongWork]]:
     """Rows of long work by the last part of what is called."""
-    found: dict[str, list[LongWork]] = {}
-    for row in collectives_table().work:
+    return _by_name(collectives_table().work)
+
+
+def _by_name(rows: Iterable[_Row]) -> Mapping[str, Sequence[_Row]]:
+    found: dict[str, list[_Row]] = {}
+    for row in rows:
         for name in row.names:
             found.setdefault(name, []).append(row)
     return found
@@ -141,11 +141,6 @@ def is_own_data(name: str, owner: str) -> bool:
     return any(name in row.names and owner in row.of for row in collectives_table().own_data)
 
 
-@cache
-def _source_names() -> Mapping[str, frozenset[str]]:
-    return {row.what: row.names for row in read_rows("source_names.toml", "name", SourceNames)}
-
-
 def source_names(what: str) -> frozenset[str]:
     """The identifiers that mean ``what``."""
-    return _source_names()[what]
+    return rows_by("what", "source_names.toml", "name", SourceNames)[what].names

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-import tomli
-
-from unhang.errors import KnowledgeError
-from unhang.knowledge.tables import read_text
+from unhang.knowledge.tables import read_typed
 from unhang.late_pattern import late_pattern
 
 _INSTALLED = late_pattern(
@@ -28,12 +25,7 @@ _NOTEBOOK = late_pattern(r"^<(?:stdin|ipython-input-.*|string-notebook)>$|/ipyke
 
 @lru_cache(maxsize=1)
 def _names() -> dict[str, frozenset[str]]:
-    text = read_text("libraries.toml")
-    data = tomli.loads(text)
-    wanted = ("stdlib_modules", "stdlib_packages", "packages", "training", "launchers")
-    if set(data) != set(wanted):
-        raise KnowledgeError(f"libraries.toml must have exactly the lists {', '.join(wanted)}")
-    return {name: frozenset(data[name]) for name in wanted}
+    return read_typed("libraries.toml", dict[str, frozenset[str]])
 
 
 @lru_cache(maxsize=65_536)

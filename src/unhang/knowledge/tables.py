@@ -1,7 +1,7 @@
 """Read a TOML file of this room: rows that hold what they must, or a sentence that says which one does not.
 
-:func:`read_rows` reads rows that are alike, :func:`read_typed` a file of several kinds of rows; both by types that say
-what they may hold.
+:func:`read_rows` and :func:`rows_by` read rows that are alike, :func:`read_typed` a file of several kinds of rows; by
+types that say what they may hold.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -73,16 +74,44 @@ def toml_files() -> list[str]:
 
 def read_rows(path: str, name: str, kind: type[_Type]) -> tuple[_Type, ...]:
     """The rows ``[[name]]`` of ``path`` (below ``knowledge/``), each a dataclass of ``kind``; top-level values are
-    defaults of every row. ``source`` and ``checked`` are for who corrects a row, and need no field.
+    defaults of every row. They are read once. ``source`` and ``checked`` are for who corrects a row, and need no field.
 
     Raises:
         KnowledgeError: the file is no TOML, has other tables, or a row does not hold what ``kind`` says.
     """
+    rows: tuple[_Type, ...] = _rows(path, name, kind)  # type: ignore[arg-type]  # a class can be hashed
+    return rows
+
+
+def rows_by(key: str, path: str, name: str, kind: type[_Type]) -> Mapping[Any, _Type]:
+    """The rows of :func:`read_rows` by what stands in their field ``key``, by each of it where that is a list.
+
+    Raises:
+        KnowledgeError: as :func:`read_rows`; or it stands in two rows.
+    """
+    rows: Mapping[Any, _Type] = _rows_by(key, path, name, kind)  # type: ignore[arg-type]  # as above
+    return rows
+
+
+@cache
+def _rows(path: str, name: str, kind: Any) -> tuple[Any, ...]:
     table = read_table(path)
     rows = table.pop(name, None)
     if not isinstance(rows, list) or any(isinstance(value, dict | list) for value in table.values()):
         raise KnowledgeError(f"{path} must hold rows [[{name}]] and plain values above them")
     return typed_rows(path, rows, kind, table)
+
+
+@cache
+def _rows_by(key: str, path: str, name: str, kind: Any) -> Mapping[Any, Any]:
+    found: dict[Any, Any] = {}
+    for row in _rows(path, name, kind):
+        held = getattr(row, key)
+        for one in held if isinstance(held, tuple) else (held,):
+            if one in found:
+                raise KnowledgeError(f"{path}: {one} stands twice")
+            found[one] = row
+    return found
 
 
 def typed_rows(

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Literal
 
 from unhang.errors import KnowledgeError
-from unhang.knowledge.tables import read_rows
+from unhang.knowledge.tables import read_rows, rows_by
 
 _ENDING = re.compile(r"(?:ing|ed|s|e)$")
 Kind = Literal["nccl-error", "status", "exit", "operation", "word", "subject"]
@@ -79,12 +79,7 @@ def terms_within(text: str) -> tuple[Term, ...]:
 
 def advice(says: str) -> Advice | None:
     """What to do about messages that say this."""
-    return _advice().get(says)
-
-
-def advices() -> tuple[Advice, ...]:
-    """What to do about every kind of message."""
-    return tuple(_advice().values())
+    return rows_by("says", "advice.toml", "advice", Advice).get(says)
 
 
 def normalize_term(text: str) -> str:
@@ -113,8 +108,3 @@ def _by_name() -> dict[str, Term]:
                 raise KnowledgeError(f"{name!r} stands in {found[name].names[0]} and in {one.names[0]}")
             found[name] = one
     return found
-
-
-@cache
-def _advice() -> dict[str, Advice]:
-    return {row.says: row for row in read_rows("advice.toml", "advice", Advice)}

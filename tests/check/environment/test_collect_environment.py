@@ -13,8 +13,8 @@ from unhang.check.judge import judge
 from unhang.findings import Severity, Status, Verdict
 from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import Machine
-from unhang.knowledge.job.costly_settings import costly_settings
 from unhang.knowledge.job.environment_variables import (
+    CostlySetting,
     EnvironmentVariable,
     ParseOutcome,
     VariableSupport,
@@ -23,6 +23,7 @@ from unhang.knowledge.job.environment_variables import (
     variable_support,
     variables,
 )
+from unhang.knowledge.tables import read_rows
 from unhang.program.launch.job_environment import JobEnvironment, VariableSetting
 from unhang.program.launch.planned_job import PlannedJob
 
@@ -192,7 +193,7 @@ def test_where_nothing_is_wrong_no_block_is_suggested() -> None:
 
 
 def test_costly_rows_name_variables_that_exist_and_values_they_can_have() -> None:
-    for one in costly_settings():
+    for one in read_rows("costly.toml", "costly", CostlySetting):
         for name in one.names:
             for value in one.values:
                 assert parse_value(row(name), value).value.upper() == value, (name, value)

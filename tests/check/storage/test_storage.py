@@ -24,7 +24,8 @@ from unhang.check.storage.storage_paths import find_job_paths
 from unhang.findings import Certainty, Finding, Severity, Verdict
 from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import COMMAND_LIMIT_S, CommandOutput, Machine
-from unhang.knowledge.hardware.file_systems import file_system_rows
+from unhang.knowledge.job.job_paths import FileSystemRow
+from unhang.knowledge.tables import read_rows
 from unhang.program.launch.planned_job import PlannedJob
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount file systems")
@@ -376,6 +377,6 @@ def test_a_file_system_that_does_not_fit_its_use_is_a_note(kind: str, use: str, 
 
 
 def test_no_type_of_file_system_stands_twice() -> None:
-    types = [kind for row in file_system_rows() for kind in row.types]
+    types = [kind for row in read_rows("file_systems.toml", "file_system", FileSystemRow) for kind in row.types]
 
     assert len(types) == len(set(types))

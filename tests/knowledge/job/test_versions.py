@@ -4,8 +4,16 @@ import pytest
 
 from unhang.errors import KnowledgeError
 from unhang.knowledge.job import versions
-from unhang.knowledge.job.default_timeouts import timeout_rows, timeouts_with_default
-from unhang.knowledge.job.versions import rows_affecting, rows_fixed_in, version_matches, version_numbers, version_rows
+from unhang.knowledge.job.versions import (
+    TimeoutRow,
+    rows_affecting,
+    rows_fixed_in,
+    timeouts_with_default,
+    version_matches,
+    version_numbers,
+    version_rows,
+)
+from unhang.knowledge.tables import read_rows
 
 
 @pytest.mark.parametrize(
@@ -49,7 +57,7 @@ def test_a_release_finds_its_own_defects_only() -> None:
 
 
 def test_every_limit_has_a_source_and_says_its_default() -> None:
-    for row in timeout_rows():
+    for row in read_rows("timeouts.toml", "timeout", TimeoutRow):
         assert row.source.strip(), row.component
         assert row.default, row.component
         assert row.default_s is None or row.default_s > 0, row.component

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from tests.command import unhang
 from unhang.findings import Cause
-from unhang.knowledge.hardware.xid import xid_row
+from unhang.knowledge.hardware import xid_row
 from unhang.knowledge.messages import load_messages
 from unhang.knowledge.terms import terms
 from unhang.report.explain.explanation_text import explanation_layout

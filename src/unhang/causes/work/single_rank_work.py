@@ -42,8 +42,8 @@ from unhang.facts.model import CodeContext, Facts, Stall
 from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.facts.waiting.guard_waits import is_guard_call
 from unhang.findings import Cause, Grade, Phase, Remedy
+from unhang.knowledge.activities import SingleRankWorkWords, single_rank_work_words
 from unhang.knowledge.remedies import remedy
-from unhang.knowledge.single_rank_work_words import SingleRankWorkWords, single_rank_work_words
 from unhang.sentences import Text, say
 
 CAUSE = Cause.SINGLE_RANK_WORK

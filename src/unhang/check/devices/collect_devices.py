@@ -21,7 +21,7 @@ from unhang.check.devices.nvidia_smi import leading_integer, query_cards, query_
 from unhang.check.environment.collect_environment import job_variables
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
-from unhang.knowledge.hardware.xid import find_xid
+from unhang.knowledge.hardware import find_xid
 from unhang.program.launch.command_words import parse_command
 from unhang.program.launch.planned_job import PlannedJob
 from unhang.sentences import Text, say

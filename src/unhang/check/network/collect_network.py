@@ -28,7 +28,7 @@ from unhang.check.network.rendezvous_endpoint import find_rendezvous_endpoint, r
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
 from unhang.knowledge import numbers
-from unhang.knowledge.hardware.network_devices import plugin_fabrics
+from unhang.knowledge.hardware import plugin_fabrics
 from unhang.program.launch.command_words import parse_command
 from unhang.program.launch.planned_job import PlannedJob
 from unhang.program.settings.configuration_files import configuration_of

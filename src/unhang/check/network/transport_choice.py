@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from unhang.check.environment.environment import Versions
 from unhang.check.network.network import Address, Gid, HostName, Interfaces, NetworkInterface, RdmaPort
 from unhang.host.inspection_result import NodeInspection
-from unhang.knowledge.hardware.network_devices import interface_order
+from unhang.knowledge.hardware import interface_order
 from unhang.program.launch.job_environment import JobEnvironment
 from unhang.sentences import Text, say
 

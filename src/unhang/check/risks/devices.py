@@ -22,7 +22,7 @@ from unhang.check.environment.environment import Versions
 from unhang.check.risks.risk import Answer, Risk, RiskRows, asked_of_a_node, asked_of_several
 from unhang.findings import Evidence, Finding, Severity, Source
 from unhang.host.inspection_result import NodeInspection
-from unhang.knowledge.hardware.xid import xid_row
+from unhang.knowledge.hardware import xid_row
 from unhang.knowledge.thresholds import threshold
 from unhang.program.launch.launch import Launch
 

@@ -31,7 +31,7 @@ from unhang.check.network.transport_choice import (
 from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node, asked_of_several
 from unhang.findings import Evidence, Finding, Grade, Severity, Source
 from unhang.host.inspection_result import NOT_INSPECTED, NodeInspection
-from unhang.knowledge.hardware.network_devices import PluginFabric, node_local_interface, plugin_fabrics
+from unhang.knowledge.hardware import PluginFabric, node_local_interface, plugin_fabrics
 from unhang.program.launch.job_environment import JobEnvironment
 from unhang.sentences import Text
 

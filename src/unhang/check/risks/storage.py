@@ -13,8 +13,7 @@ from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
 from unhang.check.storage.storage import JobPath, Storage, StorageMeasurement
 from unhang.findings import Cause, Evidence, Phase, Severity
 from unhang.host.inspection_result import NodeInspection
-from unhang.knowledge.hardware.file_systems import file_system_row
-from unhang.knowledge.job.job_paths import names_of_paths
+from unhang.knowledge.job.job_paths import file_system_row, names_of_paths
 from unhang.knowledge.thresholds import threshold, whole_threshold
 from unhang.program.settings.job_values import job_value, job_values
 

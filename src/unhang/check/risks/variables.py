@@ -11,12 +11,12 @@ from unhang.check.environment.environment import Versions
 from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
 from unhang.findings import Cause, Grade, Remedy, Severity
 from unhang.host.inspection_result import NodeInspection
-from unhang.knowledge.job.costly_settings import find_costly_setting
 from unhang.knowledge.job.environment_variables import (
     EnvironmentVariable,
     ParsedValue,
     ParseOutcome,
     VariableSupport,
+    find_costly_setting,
     nccl2_effect,
     parse_value,
     similar_names,

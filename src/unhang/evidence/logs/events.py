@@ -12,7 +12,7 @@ from unhang.evidence.logs.lines.prefixes import UNKNOWN_SPEAKER, Speaker
 from unhang.evidence.logs.lines.speakers import SpeakerRanks
 from unhang.findings import Source
 from unhang.knowledge import numbers
-from unhang.knowledge.job.torch_release_by_line import torch_version_from_line
+from unhang.knowledge.job.versions import torch_version_from_line
 from unhang.knowledge.messages import MessageMatch, MessageRow, bare_operation, message_row
 from unhang.knowledge.numbers import TimeForm
 from unhang.late_pattern import late_pattern

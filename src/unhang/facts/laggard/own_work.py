@@ -11,7 +11,7 @@ from unhang.facts.stacks.rank_cohorts import RankCohort, has_left_loop
 from unhang.facts.stacks.source_context import line_context
 from unhang.facts.waiting.progress_from_stacks import GROUP_CREATION_CALLS
 from unhang.findings import Phase
-from unhang.knowledge.single_rank_work_words import single_rank_work_words
+from unhang.knowledge.activities import single_rank_work_words
 from unhang.program.syntax.syntax_tree import find_source
 
 LOADING_ACTIVITIES = ("dataloader", "dataset-item", "collate", "pin-memory")

@@ -10,7 +10,7 @@ from unhang.evidence.items import LogEvent
 from unhang.facts.logs.log_statements import first_attempt
 from unhang.facts.model import Facts, once
 from unhang.findings import Source
-from unhang.knowledge.hardware.xid import XidRow, xid_row
+from unhang.knowledge.hardware import XidRow, xid_row
 from unhang.knowledge.thresholds import threshold
 
 if TYPE_CHECKING:

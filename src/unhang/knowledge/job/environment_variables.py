@@ -1,7 +1,7 @@
 """Environment variables as data (``environment/*.toml``): who reads a name, since when, what it does and costs.
 
-Also how one stands in a version of its owner, and what the owner makes of a value: NCCL reads ``true`` as 0, torch
-stops at ``on``.
+Also how one stands in a version of its owner, what the owner makes of a value (NCCL reads ``true`` as 0, torch stops at
+``on``), and which settings cost more than people who copy them know (``costly.toml``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Literal
 
 from unhang.errors import KnowledgeError
 from unhang.knowledge.job.versions import version_numbers
-from unhang.knowledge.tables import read_rows
+from unhang.knowledge.tables import read_rows, rows_by
 
 OWNER_FILES = ("cluster", "cuda", "gloo", "launchers", "nccl", "nccl_contrib", "nobody", "torch")
 Status = Literal["current", "deprecated", "renamed", "removed", "unread"]
@@ -169,12 +169,8 @@ def _support_in_version(variable: EnvironmentVariable, version: tuple[int, ...] 
 
 def nccl2_effect(name: str) -> str:
     """What torch's rewritten NCCL backend does with ``name``; empty when nothing is known."""
-    return _nccl2().get(name, "")
-
-
-def nccl2_effects() -> tuple[str, ...]:
-    """Every sentence :func:`nccl2_effect` can give."""
-    return tuple(_nccl2().values())
+    row = _nccl2().get(name)
+    return "" if row is None else row.effect
 
 
 def _before(version: tuple[int, ...], bound: str) -> bool:
@@ -194,14 +190,15 @@ def _nccl2_reads(variable: EnvironmentVariable) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Nccl2Row:
+class Nccl2Row:
+    """A variable that torch's rewritten NCCL backend knows, and what it does with it."""
+
     name: str
     effect: str
 
 
-@cache
-def _nccl2() -> Mapping[str, str]:
-    return {row.name: row.effect for row in read_rows("nccl2.toml", "variable", _Nccl2Row)}
+def _nccl2() -> Mapping[str, Nccl2Row]:
+    return rows_by("name", "nccl2.toml", "variable", Nccl2Row)
 
 
 _TRUE, _FALSE = ("y", "yes", "1", "t", "true"), ("n", "no", "0", "f", "false")
@@ -271,3 +268,23 @@ def _enum(variable: EnvironmentVariable, text: str) -> ParsedValue:
     if not words or text.strip().upper() in words or text.strip().isdigit():
         return ParsedValue(text.strip().upper())
     return ParsedValue("", ParseOutcome.IGNORED)
+
+
+@dataclass(frozen=True, slots=True)
+class CostlySetting:
+    """Values of variables that cost speed or hide a stall. ``cause``: id of the stall it would lead to or hide."""
+
+    names: tuple[str, ...]
+    values: tuple[str, ...]
+    """As the owner reads them."""
+    cause: str
+    effect: str
+    unless: str
+    """When it is right all the same."""
+    source: str
+
+
+def find_costly_setting(name: str, value: str) -> CostlySetting | None:
+    """What ``name`` set to ``value`` (as its owner reads it) costs; None when it is no such setting."""
+    row = rows_by("names", "costly.toml", "costly", CostlySetting).get(name)
+    return row if row is not None and value.upper() in row.values else None

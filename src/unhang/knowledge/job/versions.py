@@ -10,12 +10,13 @@ Versions are compared as tuples of numbers; what follows the numbers (``+cu128``
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
 from unhang.errors import KnowledgeError
-from unhang.knowledge.tables import read_rows
+from unhang.knowledge.tables import read_rows, read_typed
 from unhang.sentences import Text, say
 
 Kind = Literal["fact", "bad", "trap", "unverified"]
@@ -192,3 +193,49 @@ def recommended_release(row: VersionRow) -> Text:
     if row.introduced and not row.single:
         return say("Use a release of {package} older than {introduced}", package=package, introduced=row.introduced)
     return say("Use another release of {package}", package=package)
+
+
+def torch_version_from_line(message: str, line: int) -> tuple[str, ...]:
+    """Releases of torch (PyPI wheels) in which ``message`` stands at ``line`` of ProcessGroupNCCL.cpp.
+
+    ``message`` is the ``fingerprint`` of a message row (``watchdog_timeout``). An empty tuple means another
+    build (a vendor's or one's own) or an unknown release.
+    """
+    table = _torch_lines()
+    numbers = zip(table.releases, table.lines.get(message, ()), strict=False)
+    return tuple(release for release, number in numbers if number == line != 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _TorchLines:
+    """At which line each release has each message; 0 where it has none."""
+
+    releases: tuple[str, ...]
+    lines: Mapping[str, tuple[int, ...]]
+
+
+@cache
+def _torch_lines() -> _TorchLines:
+    return read_typed("torch_lines.toml", _TorchLines)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeoutRow:
+    """The default limit of one component in some versions."""
+
+    component: str
+    versions: str
+    default: str
+    """As said: ``600 s``, ``default of the class: 600 for nccl, 1800 otherwise``."""
+    source: str
+    checked: str
+    default_s: float | None = None
+    """Seconds, where it is one number."""
+    knob: str = ""
+    note: str = ""
+
+
+def timeouts_with_default(seconds: float) -> tuple[TimeoutRow, ...]:
+    """Components whose default is exactly ``seconds``: where a limit in a log may come from."""
+    rows = read_rows("timeouts.toml", "timeout", TimeoutRow)
+    return tuple(row for row in rows if row.default_s is not None and row.default_s == seconds)

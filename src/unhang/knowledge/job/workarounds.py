@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 
 from unhang.knowledge.tables import read_rows
 
@@ -38,7 +37,6 @@ class Workaround:
         return hash((self.id, *self.set.items()))
 
 
-@cache
 def workarounds() -> tuple[Workaround, ...]:
     """All rows, in order of what they cost."""
     return read_rows("workarounds.toml", "workaround", Workaround)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from unhang.knowledge.hardware.xid import XidRow, xid_row
+from unhang.knowledge.hardware import XidRow, xid_row
 from unhang.knowledge.terms import Term, advice, term
 from unhang.report.explain.page import ExplanationPage
 from unhang.sentences import Text, say

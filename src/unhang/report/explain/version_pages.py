@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from unhang.knowledge.job.default_timeouts import timeouts_with_default
 from unhang.knowledge.job.versions import (
     VersionRow,
     affected_releases,
     recommended_release,
     rows_affecting,
+    timeouts_with_default,
     version_numbers,
     version_rows,
 )

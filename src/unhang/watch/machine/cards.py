@@ -27,7 +27,7 @@ from unhang.check.devices.nvidia_smi import (
     output_text,
 )
 from unhang.host.machine import Machine
-from unhang.knowledge.hardware.xid import find_xid
+from unhang.knowledge.hardware import find_xid
 from unhang.watch.machine.counters import Counters, KernelPaths, kernel_records, rate
 from unhang.watch.process_state.proc_processes import read_environment
 

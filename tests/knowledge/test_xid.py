@@ -5,7 +5,7 @@ from typing import get_args
 
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.knowledge.hardware.xid import Kind, xid_row, xid_rows
+from unhang.knowledge.hardware import Kind, xid_row, xid_rows
 from unhang.knowledge.terms import advice
 
 
