@@ -175,15 +175,25 @@ def _sentence(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PreparedOperation:
-    """One operation, ready to run. ``start`` gives the works to wait for; ``right`` compares what arrived.
+    """One operation, ready to run. ``start`` gives the works to wait for; ``out`` takes what arrives.
 
-    What is sent is known, so that every result can be compared.
+    What is sent is known, so that every result can be compared with what is ``wanted``.
     """
 
     start: Callable[[], list[Any]]
-    right: Callable[[], bool]
-    clear: Callable[[], None] = lambda: None
-    """Wipes what arrived, so that a result that stays away is not taken for the one before."""
+    out: Any
+    wanted: Any
+    receives: bool = True
+    """False: ``out`` is what this rank sends."""
+
+    def right(self) -> bool:
+        """Whether what arrived is what is wanted."""
+        return bool(torch.equal(self.out, self.wanted))
+
+    def clear(self) -> None:
+        """Wipe what arrived, so that a result that stays away is not taken for the one before."""
+        if self.receives:
+            self.out.fill_(-1)
 
 
 def prepare_operation(
@@ -216,7 +226,7 @@ def _all_reduce(group: Any, members: tuple[int, ...], me: int, count: int, devic
         data.copy_(own).mul_(me + 1)
         return [dist.all_reduce(data, group=group, async_op=True)]
 
-    return PreparedOperation(start, lambda: torch.equal(data, wanted), lambda: _wipe(data))
+    return PreparedOperation(start, data, wanted)
 
 
 def _all_gather(group: Any, members: tuple[int, ...], me: int, count: int, device: Any) -> PreparedOperation:
@@ -226,8 +236,8 @@ def _all_gather(group: Any, members: tuple[int, ...], me: int, count: int, devic
     wanted = torch.cat([own * (rank + 1) for rank in range(ranks)])
     return PreparedOperation(
         lambda: [dist.all_gather_into_tensor(out, data, group=group, async_op=True)],
-        lambda: torch.equal(out, wanted),
-        lambda: _wipe(out),
+        out,
+        wanted,
     )
 
 
@@ -239,8 +249,8 @@ def _reduce_scatter(group: Any, members: tuple[int, ...], me: int, count: int, d
     wanted = own[me * part : (me + 1) * part] * (ranks * (ranks + 1) / 2)
     return PreparedOperation(
         lambda: [dist.reduce_scatter_tensor(out, data, group=group, async_op=True)],
-        lambda: torch.equal(out, wanted),
-        lambda: _wipe(out),
+        out,
+        wanted,
     )
 
 
@@ -252,8 +262,8 @@ def _all_to_all(group: Any, members: tuple[int, ...], me: int, count: int, devic
     wanted = torch.cat([own * (sender * ranks + me + 1) for sender in range(ranks)])
     return PreparedOperation(
         lambda: [dist.all_to_all_single(out, data, group=group, async_op=True)],
-        lambda: torch.equal(out, wanted),
-        lambda: _wipe(out),
+        out,
+        wanted,
     )
 
 
@@ -262,8 +272,9 @@ def _broadcast(group: Any, members: tuple[int, ...], me: int, count: int, device
     data = wanted.clone()
     return PreparedOperation(
         lambda: [dist.broadcast(data, members[0], group=group, async_op=True)],
-        lambda: torch.equal(data, wanted),
-        lambda: _wipe(data) if me else None,
+        data,
+        wanted,
+        receives=me != 0,
     )
 
 
@@ -279,8 +290,4 @@ def _pair(group: Any, members: tuple[int, ...], me: int, count: int, device: Any
         works: list[Any] = dist.batch_isend_irecv([send, receive] if me == 0 else [receive, send])
         return works
 
-    return PreparedOperation(start, lambda: torch.equal(out, wanted), lambda: _wipe(out))
-
-
-def _wipe(data: Any) -> None:
-    data.fill_(-1)
+    return PreparedOperation(start, out, wanted)

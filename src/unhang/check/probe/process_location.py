@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import platform
 import socket
-import struct
 from dataclasses import dataclass
 from ipaddress import ip_network
 from pathlib import Path
 
-_SIOCGIFADDR, _SIOCGIFNETMASK = 0x8915, 0x891B
+from unhang.check.network.collect_network import interfaces_of
+from unhang.check.network.network import NetworkInterface
+from unhang.host.machine import Machine
+from unhang.knowledge.hardware import node_local_interface
+
 NET = Path("/sys/class/net")
 MEGABIT = 1e6 / 8
 
@@ -42,13 +44,15 @@ def nominal_bandwidth(interface: str, *, net: Path = NET) -> float | None:
 
 
 def interfaces_by_network() -> dict[str, str]:
-    """Interface by network (``10.1.0.0/16``), of those that are up, have an IPv4 address and lead to other machines."""
-    named = [name for _, name in socket.if_nameindex() if name != "lo" and _address_of(name)]
-    named.sort(key=lambda name: name.startswith(("docker", "br-", "virbr", "cni")))
+    """Interface by network (``10.1.0.0/16``), of those that have an IPv4 address and lead to other machines; those that
+    lead nowhere else only where no other is in the network."""
+    usable = [one for one in _interfaces() if one.kind != "loopback"]
     found: dict[str, str] = {}
-    for name in named:
-        mask = _asked(name, _SIOCGIFNETMASK) or "255.255.255.255"
-        found.setdefault(str(ip_network(f"{_address_of(name)}/{mask}", strict=False)), name)
+    for one in sorted(usable, key=lambda one: bool(node_local_interface(one.name))):
+        for address in one.addresses:
+            if address.family == 4:
+                network = ip_network(f"{address.text}/{address.prefix}", strict=False)
+                found.setdefault(str(network), one.name)
     return found
 
 
@@ -70,20 +74,12 @@ def _towards(address: str) -> str:
             own = probe.getsockname()[0]
     except OSError:
         return ""
-    return next((name for _, name in socket.if_nameindex() if _address_of(name) == own), "")
+    return next((one.name for one in _interfaces() if own in (address.text for address in one.addresses)), "")
 
 
-def _address_of(interface: str) -> str:
-    return _asked(interface, _SIOCGIFADDR)
-
-
-def _asked(interface: str, question: int) -> str:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            packed = fcntl.ioctl(probe.fileno(), question, struct.pack("256s", interface.encode()[:15]))
-        except OSError:
-            return ""
-    return socket.inet_ntoa(packed[20:24])
+def _interfaces() -> tuple[NetworkInterface, ...]:
+    seen = interfaces_of(Machine()).found
+    return () if seen is None else seen.all
 
 
 def _space() -> str:
