@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from unhang.check.risks.risk import RiskFile
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.stacks.stack_limits import FrameBudget
 from unhang.facts.build import build_facts
@@ -20,7 +21,6 @@ from unhang.findings import Cause
 from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import StoredMachine
 from unhang.knowledge import messages
-from unhang.knowledge.risk_rows import RiskFile
 from unhang.knowledge.tables import read_typed
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -193,29 +193,15 @@ _OPERATIONS = {
     "_ALLGATHER_BASE": "_all_gather_base",
     "ALLGATHER_COALESCED": "all_gather_into_tensor_coalesced",
     "ALLGATHER_INTO_TENSOR_COALESCED": "all_gather_into_tensor_coalesced",
-    "REDUCE_SCATTER": "reduce_scatter",
     "REDUCESCATTER": "reduce_scatter",
-    "_REDUCE_SCATTER_BASE": "_reduce_scatter_base",
-    "REDUCE_SCATTER_TENSOR_COALESCED": "reduce_scatter_tensor_coalesced",
-    "BROADCAST": "broadcast",
-    "_BROADCAST_OOP": "_broadcast_oop",
-    "_REDUCE_OOP": "_reduce_oop",
-    "REDUCE": "reduce",
-    "GATHER": "gather",
-    "SCATTER": "scatter",
     "ALLTOALL": "all_to_all",
     "ALLTOALL_BASE": "all_to_all",
-    "BARRIER": "barrier",
-    "COALESCED": "coalesced",
-    "SEND": "send",
-    "RECV": "recv",
     "RECVANYSOURCE": "recv",
-    "UNKNOWN": "unknown",
 }
 
 
 def bare_operation(printed: str) -> str:
-    """``ALLREDUCE`` as torch prints it is ``all_reduce`` as the flight recorder names it."""
+    """``ALLREDUCE`` as torch prints it is ``all_reduce`` as the flight recorder names it; most differ in case only."""
     return _OPERATIONS.get(printed.upper(), printed.lower())
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from unhang.check.risks import risk
+from unhang.check.risks.risk import RiskFile, risk_file
 from unhang.errors import KnowledgeError
 from unhang.findings import Certainty, Grade
-from unhang.knowledge.risk_rows import RiskFile, risk_file
 from unhang.knowledge.tables import list_toml_files, read_typed
 
 RISKS = Path(risk.__file__).parent

@@ -1,17 +1,21 @@
-"""What a risk is: a few lines judge what a check has seen, before there is a stall; a row says it in words."""
+"""What a risk is: a few lines judge what a check has seen, before there is a stall; a row says it in words
+(``knowledge/risks/<family>.toml``: words, causes and remedies)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
+import msgspec
+
 from unhang.diagnosis.grades import CERTAINTY
-from unhang.findings import Finding, Grade, NotChecked, PassedCheck, Remedy
+from unhang.findings import Cause, Finding, Grade, NotChecked, PassedCheck, Remedy, Severity
 from unhang.host.inspection_result import InspectionResult, NodeInspection
-from unhang.knowledge.remedies import remedy
-from unhang.knowledge.risk_rows import RiskFile, risk_file
-from unhang.knowledge.words import text_of
+from unhang.knowledge.remedies import RemedyRow, remedy
+from unhang.knowledge.tables import read_typed
+from unhang.knowledge.words import Phrase, text_of
 from unhang.sentences import Text
 
 Answer = Finding | NotChecked | PassedCheck
@@ -40,6 +44,43 @@ def asked_of_a_node(check: str, *asks: Ask) -> tuple[Risk, ...]:
 def asked_of_several(check: str, *compares: Compare) -> tuple[Risk, ...]:
     """Risks of ``check`` that only nodes or ranks beside each other show."""
     return tuple(Risk(compare.__name__, check, compare=compare) for compare in compares)
+
+
+class RiskRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is warned of.
+
+    ``grade``: what it rests on; ``whole``: nothing that could contradict it is missing (before a job runs, much is).
+    ``remedies``: ids of this file, or of ``remedies.toml``.
+    """
+
+    cause: Cause
+    grade: Grade
+    summary: Phrase
+    because: Phrase | None = None
+    subject: str = ""
+    severity: Severity = Severity.STOPS
+    whole: bool = False
+    remedies: tuple[str, ...] = ()
+
+
+class RiskFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One family. ``gap``: the question where nobody could look; ``fine``: what is said where there is no such risk."""
+
+    risk: Mapping[str, RiskRow] = {}
+    gap: Mapping[str, Phrase] = {}
+    fine: Mapping[str, Phrase] = {}
+    words: Mapping[str, Phrase] = {}
+    remedy: Mapping[str, RemedyRow] = {}
+
+
+@cache
+def risk_file(family: str) -> RiskFile:
+    """The rows of ``knowledge/risks/<family>.toml``.
+
+    Raises:
+        KnowledgeError: a row lacks something, or holds something unknown.
+    """
+    return read_typed(f"risks/{family}.toml", RiskFile)
 
 
 class RiskRows:
