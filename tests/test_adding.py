@@ -22,6 +22,7 @@ from unhang.host.inspection_result import InspectionResult, NodeInspection
 from unhang.host.machine import StoredMachine
 from unhang.knowledge import messages
 from unhang.knowledge.tables import read_typed
+from unhang.knowledge.words import Phrase
 
 ROOT = Path(__file__).resolve().parents[1]
 ADDING = (ROOT / "docs" / "adding.md").read_text("utf-8")
@@ -100,6 +101,8 @@ def test_the_detector_of_the_page_sees_its_case(monkeypatch: pytest.MonkeyPatch,
     (tmp_path / "job.log").write_text(log[1])
     # In place of the row for its message, which the page tells in words.
     monkeypatch.setattr(detector, "events_stating", lambda facts, _: facts.events_of("py.error"))
+    rows = read_typed("the page", dict[str, Phrase], next(block for block in blocks("toml") if "/causes/" in block))
+    monkeypatch.setattr("unhang.knowledge.words._sentences", lambda path: rows)
 
     (signal,) = detector.detect_descriptors(build_facts(read_evidence([str(tmp_path)])))
 

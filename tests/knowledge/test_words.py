@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import string
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 import tomli
 
-from unhang.knowledge.tables import read_rows, read_table, read_text, toml_files
+from unhang.knowledge import words
+from unhang.knowledge.tables import read_rows, read_table, read_text, read_typed, toml_files
 from unhang.knowledge.terms import Term
-from unhang.knowledge.words import translations
+from unhang.knowledge.words import Phrase, translations
+
+SOURCES = Path(words.__file__).parents[1]
 
 
 def sentences_in(value: Any) -> Iterator[dict[str, str]]:
@@ -56,3 +61,75 @@ def test_rows_are_read_in_english() -> None:
 
     assert read_table("rows", text)["row"] == [{"name": "x", "meaning": "well", "do": ["look"]}]
     assert all(isinstance(row.meaning, str) for row in read_rows("terms.toml", "term", Term))
+
+
+class Said(NamedTuple):
+    """A call of :class:`Sentences`. ``names``: which rows it may say; none where the name is a value of facts."""
+
+    place: str
+    names: tuple[str, ...]
+    values: frozenset[str]
+
+
+def calls_by_file() -> Mapping[str, list[Said]]:
+    """Of each file that a module says sentences of, the calls that say them."""
+    found: dict[str, list[Said]] = {}
+    for path in SOURCES.rglob("*.py"):
+        tree = ast.parse(path.read_text("utf-8"))
+        opened = [node for node in tree.body if isinstance(node, ast.Assign) and called(node.value) == "Sentences"]
+        files = {ast.unparse(node.targets[0]): node.value.args[0].value for node in opened}  # type: ignore[attr-defined]
+        for node in ast.walk(tree) if files else ():
+            if called(node) in files:
+                values = frozenset(keyword.arg or "**" for keyword in node.keywords)  # type: ignore[attr-defined]
+                names = tuple(names_in(node.args[0]))  # type: ignore[attr-defined]
+                found.setdefault(files[called(node)], []).append(Said(f"{path.name}:{node.lineno}", names, values))  # type: ignore[attr-defined]
+    return found
+
+
+def called(node: ast.AST) -> str:
+    return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+
+
+def names_in(node: ast.expr) -> Iterator[str]:
+    """The names that an expression may be: one, or one of two."""
+    if isinstance(node, ast.Constant):
+        yield str(node.value)
+    elif isinstance(node, ast.IfExp):
+        yield from (*names_in(node.body), *names_in(node.orelse))
+
+
+@pytest.mark.parametrize(("path", "calls"), calls_by_file().items(), ids=list(calls_by_file()))
+def test_a_sentence_that_is_said_has_a_row_and_a_row_is_said(path: str, calls: list[Said]) -> None:
+    rows = read_typed(path, dict[str, Phrase])
+    named = {name for said in calls for name in said.names}
+    by_facts = any(not said.names for said in calls)
+
+    assert named <= set(rows)
+    assert [name for name in set(rows) - named if not by_facts or not is_written(name)] == []
+
+
+def is_written(name: str) -> bool:
+    """Whether some module has this text."""
+    return any(f'"{name}"' in path.read_text("utf-8") for path in SOURCES.rglob("*.py"))
+
+
+@pytest.mark.parametrize(("path", "calls"), calls_by_file().items(), ids=list(calls_by_file()))
+def test_a_sentence_gets_a_value_for_each_place_and_no_other(path: str, calls: list[Said]) -> None:
+    rows = read_typed(path, dict[str, Phrase])
+    for said in calls:
+        needed = [places(words.text_of(rows[name], {}).template) for name in said.names]
+
+        assert "**" in said.values or all(names <= said.values for names in needed), said.place
+        assert said.values - {"**"} <= set().union(*needed), said.place
+
+
+def test_every_file_of_causes_is_said_from() -> None:
+    assert {path for path in toml_files() if path.startswith("causes/")} <= set(calls_by_file())
+
+
+def test_a_sentence_is_said_by_its_name() -> None:
+    tell = words.Sentences("causes/slow-rank.toml")
+
+    assert str(tell("pace", rank=3)) == "the job moves at the pace of rank 3; the others wait for it"
+    with pytest.raises(KeyError):
+        tell("not-there")

@@ -6,11 +6,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import msgspec
 
-from unhang.knowledge.tables import read_text, toml_files
+from unhang.knowledge.tables import read_text, read_typed, toml_files
 from unhang.sentences import Text
 
 
@@ -28,6 +29,23 @@ Phrase = Words | str
 def text_of(phrase: Phrase, values: Mapping[str, Any]) -> Text:
     """``phrase`` with its places filled."""
     return Text(phrase if isinstance(phrase, str) else phrase.en, values)
+
+
+class Sentences:
+    """The sentences of one file of rows, each said by its name: ``tell("stopped", ranks=ranks)``. The file is read when
+    the first of them is said."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __call__(self, name: str, /, **values: Any) -> Text:
+        """The sentence ``name`` with its places filled. Raises ``KeyError`` for one that is not in the file."""
+        return text_of(_sentences(self.path)[name], values)
+
+
+@cache
+def _sentences(path: str) -> Mapping[str, Phrase]:
+    return read_typed(path, dict[str, Phrase])
 
 
 def translations(lang: str) -> Iterator[tuple[str, str]]:

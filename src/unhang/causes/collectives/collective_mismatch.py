@@ -23,7 +23,6 @@ from unhang.causes.evidence_lines import (
     quote_mismatch,
     waiters_call,
 )
-from unhang.causes.wording.gone_on_reasons import unmatched_parts, unmatched_summary
 from unhang.causes.wording.mismatch_reasons import (
     fingerprint_reasons,
     mismatch_reasons,
@@ -32,6 +31,7 @@ from unhang.causes.wording.mismatch_reasons import (
     thread_name,
     thread_reasons,
 )
+from unhang.causes.wording.path_reasons import unmatched_parts, unmatched_summary
 from unhang.causes.wording.signals import cohort_parts, grade_of_group
 from unhang.facts.alignment.broadcast_roots import DifferingRoots, differing_roots
 from unhang.facts.alignment.collective_fingerprints import FingerprintMismatch, fingerprint_mismatch
@@ -52,9 +52,11 @@ from unhang.facts.waiting.concurrent_collectives import concurrent_collectives
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
 from unhang.findings import Call, Cause, Evidence, Grade, Phase, Severity
 from unhang.knowledge.remedies import remedy
-from unhang.sentences import Text, say
+from unhang.knowledge.words import Sentences
+from unhang.sentences import Text
 
 CAUSE = Cause.COLLECTIVE_MISMATCH
+tell = Sentences("causes/collective-mismatch.toml")
 _MAX_TOLD = 8
 
 
@@ -81,15 +83,12 @@ def _other_place(facts: Facts, at: Laggards) -> DetectorResult:
     return make_signal(
         CAUSE,
         Grade.STACK,
-        say(
-            "{ranks:who} {ranks:is|are} in another call than the others: Gloo met sizes that differ",
-            ranks=laggards.ranks,
-        ),
+        tell("other-call", ranks=laggards.ranks),
         **cohort_parts(facts, laggards, waiters, stall.group),
         calls=waiters_call(stall.direct_waiters, stall.call),
         because=(
-            say("{ranks:who} left no record; the stack stands in a collective of another line", ranks=laggards.ranks),
-            say("which side went another way is not proven: look for a condition on data between these lines"),
+            tell("gloo-no-record", ranks=laggards.ranks),
+            tell("side-not-proven"),
         ),
         remedies=(remedy("issue-same-collectives"),),
     )
@@ -108,12 +107,7 @@ def _split_sizes(facts: Facts, stall: AllJoinedStall) -> Iterator[DetectorResult
     yield make_signal(
         CAUSE,
         Grade.RECORD,
-        say(
-            "the split sizes of {operation} do not fit: all ranks together send {sent} elements and expect {wanted}",
-            operation=stall.operation,
-            sent=sent,
-            wanted=wanted,
-        ),
+        tell("split-sizes", operation=stall.operation, sent=sent, wanted=wanted),
         ranks=stall.ranks,
         group=group_label(facts, stall.group),
         phase=Phase.COMMUNICATION,
@@ -121,12 +115,7 @@ def _split_sizes(facts: Facts, stall: AllJoinedStall) -> Iterator[DetectorResult
         waiter_where=first.where,
         calls=tuple(call for rank, c in calls.items() for call in waiters_call((rank,), c)),
         because=tuple(
-            say(
-                "rank {rank} sends {sent} elements and expects {wanted}",
-                rank=rank,
-                sent=c.elements,
-                wanted=c.output_elements,
-            )
+            tell("rank-sends", rank=rank, sent=c.elements, wanted=c.output_elements)
             for rank, c in list(calls.items())[:_MAX_TOLD]
         ),
         evidence=tuple(c.evidence for c in known[:_MAX_TOLD]),
@@ -141,21 +130,10 @@ def _one_group_more(facts: Facts, at: Laggards) -> DetectorResult:
     return make_signal(
         CAUSE,
         Grade.STACK,
-        say(
-            "ranks make different numbers of groups: {wait:who} {wait:makes|make} one more, and {lag:who} "
-            "{lag:has|have} gone on to a collective",
-            wait=waiters.ranks,
-            lag=laggards.ranks,
-        ),
+        tell("groups-differ", wait=waiters.ranks, lag=laggards.ranks),
         **cohort_parts(facts, more, fewer, stall.group),
         calls=waiters_call(waiters.ranks, stall.call),
-        because=(
-            say("new_group returns only when every rank of the job has come to it, members or not"),
-            say(
-                "neither side moves: {lag:who} {lag:is|are} past the last group of {lag:its|their} own",
-                lag=laggards.ranks,
-            ),
-        ),
+        because=(tell("group-needs-everyone"), tell("past-last-group", lag=laggards.ranks)),
         remedies=(remedy("create-groups-everywhere"),),
     )
 
@@ -180,7 +158,7 @@ def _found(facts: Facts, mismatch: CallMismatch, *, went_on: bool = False) -> De
     return make_signal(
         CAUSE,
         Grade.RECORD if went_on else grade_of_group(facts, mismatch.group),
-        say("{told}, and the job went on: results are wrong", told=summary) if went_on else summary,
+        tell("went-on", told=summary) if went_on else summary,
         whole=aligned if went_on else place is None and _is_whole(facts, mismatch, cohorts),
         severity=Severity.SLOWS if went_on else Severity.STOPS,
         **parts,
@@ -231,14 +209,14 @@ def detect_printed(facts: Facts) -> Iterator[DetectorResult]:
     named = first_attempt(facts.events_of("fr.culprit", "fsdp.order"))
     if named:
         ranks = tuple(sorted({r for e in named if isinstance(r := e.values.get("rank"), int)}))
-        summary = say("{ranks:who} issued other collectives than the others, says torch's own check", ranks=ranks)
+        summary = tell("torch-says", ranks=ranks)
         yield _plain(summary, quote_events(named), ranks)
     counts = parameter_counts(facts)
     sizes = first_attempt(facts.events_of("ddp.shape", "gloo.enforce"))
     if odd := outlier_models(counts):
         yield _other_model(facts, counts, odd)
     elif sizes and not facts.mismatches:
-        yield _plain(say("ranks brought tensors of different sizes to one call"), quote_events(sizes))
+        yield _plain(tell("tensor-sizes"), quote_events(sizes))
 
 
 def _other_model(facts: Facts, counts: dict[int, int], odd: tuple[int, ...]) -> DetectorResult:
@@ -248,17 +226,12 @@ def _other_model(facts: Facts, counts: dict[int, int], odd: tuple[int, ...]) -> 
     return make_signal(
         CAUSE,
         Grade.STATED,
-        say("ranks have built models with different numbers of parameters")
-        if tied
-        else say("{ranks:who} built another model than the others: DDP counts other parameters", ranks=odd),
+        tell("models-differ" if tied else "other-model", ranks=odd),
         whole=False,
         ranks=odd,
         phase=Phase.INIT,
         where=place_of(facts, odd[0]),
-        because=tuple(
-            say("rank {rank}'s model has {count} parameters", rank=rank, count=count)
-            for rank, count in sorted(counts.items())[:4]
-        ),
+        because=tuple(tell("parameters", rank=rank, count=count) for rank, count in sorted(counts.items())[:4]),
         evidence=quote_events(events),
         remedies=(remedy("build-same-model"),),
     )
@@ -270,19 +243,7 @@ def _found_printed(facts: Facts, printed: FingerprintMismatch) -> DetectorResult
     return make_signal(
         CAUSE,
         Grade.RECORD,
-        say(
-            "{ranks:who} called another {kinds} than the others at position {position}",
-            ranks=ranks,
-            kinds=kinds,
-            position=printed.position,
-        )
-        if printed.outliers
-        else say(
-            "{ranks:who} disagree in {kinds} at position {position}",
-            ranks=ranks,
-            kinds=kinds,
-            position=printed.position,
-        ),
+        tell("called-another" if printed.outliers else "disagree", ranks=ranks, kinds=kinds, position=printed.position),
         whole=len(printed.outliers) == 1 and len(printed.calls) == facts.world_size,
         ranks=ranks,
         phase=printed.phase,
@@ -302,7 +263,7 @@ def _plain(summary: Text, evidence: tuple[Evidence, ...], ranks: tuple[int, ...]
         whole=False,
         ranks=ranks,
         evidence=evidence,
-        because=(say("TORCH_DISTRIBUTED_DEBUG=DETAIL names the ranks, the operation and the shapes"),),
+        because=(tell("detail-names"),),
         remedies=(remedy("issue-same-call"),),
     )
 
@@ -336,25 +297,19 @@ def detect_roots(facts: Facts) -> Iterator[DetectorResult]:
 
 def _roots_summary(found: DifferingRoots) -> Text:
     if found.depends_on_rank:
-        return say("ranks name different roots in {operation}: {root}", operation=found.call.operation, root=found.root)
-    return say(
-        "all ranks are in {operation} and none finished it: they may name different roots ({root})",
-        operation=found.call.operation,
-        root=found.root,
-    )
+        return tell("roots-differ", operation=found.call.operation, root=found.root)
+    return tell("roots-may-differ", operation=found.call.operation, root=found.root)
 
 
 def _roots_reasons(found: DifferingRoots) -> tuple[Text, Text]:
     if not found.depends_on_rank:
         return (
-            say("every rank works the root out by itself, and nothing shows that all come to the same"),
-            say("nothing between the ranks can fail on the way: they are on one machine, and use Gloo"),
+            tell("root-of-its-own"),
+            tell("nothing-can-fail"),
         )
     return (
-        say("{ranks:who} {ranks:is|are} in the call still, and others have finished it", ranks=found.ranks)
-        if found.some_finished
-        else say("all ranks joined the call and none finished it"),
-        say("{root} depends on the rank, and all ranks must name the same one", root=found.root),
+        tell("in-call-still", ranks=found.ranks) if found.some_finished else tell("joined-none-finished"),
+        tell("root-by-rank", root=found.root),
     )
 
 
@@ -372,12 +327,7 @@ def detect_threads(facts: Facts) -> Iterator[DetectorResult]:
     yield make_signal(
         CAUSE,
         Grade.RECORD if found.group is not None else Grade.STACK,
-        say(
-            "two threads of {ranks:who} call collectives of one group at the same time: {main} and {other}",
-            ranks=found.ranks,
-            main=found.main.operation,
-            other=found.other.operation,
-        ),
+        tell("threads-at-once", ranks=found.ranks, main=found.main.operation, other=found.other.operation),
         whole=differ or found.group is None,
         ranks=found.ranks,
         nodes=hosts_of(facts, found.ranks),

@@ -33,9 +33,11 @@ from unhang.facts.stacks.stack_divergence import diverge_in_library, first_diffe
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
 from unhang.findings import Call, Cause, Evidence, Grade, Phase, Where
 from unhang.knowledge.remedies import remedy
-from unhang.sentences import Text, say
+from unhang.knowledge.words import Sentences
+from unhang.sentences import Text
 
 CAUSE = Cause.DEADLOCK_ORDER
+tell = Sentences("causes/deadlock-order.toml")
 _ACTION = re.compile(r"\d+(?P<kind>SEND|RECV)_")
 _PAIR_SENDS = "post-receives-first"
 
@@ -58,8 +60,8 @@ def _calls(facts: Facts, ranks: tuple[int, ...]) -> dict[int, PendingCall]:
 
 def _waits(waiter: int, awaited: int, group: str | None) -> Text:
     if group is None:  # known from stacks alone
-        return say("rank {waiter} waits for rank {awaited}", waiter=waiter, awaited=awaited)
-    return say("rank {waiter} waits in group {group} for rank {awaited}", waiter=waiter, group=group, awaited=awaited)
+        return tell("waits-for", waiter=waiter, awaited=awaited)
+    return tell("waits-in-group", waiter=waiter, group=group, awaited=awaited)
 
 
 def _cycle(facts: Facts, cycle: tuple[int, ...]) -> DetectorResult:
@@ -73,7 +75,7 @@ def _cycle(facts: Facts, cycle: tuple[int, ...]) -> DetectorResult:
         cycle,
         calls,
         Grade.STACK if by_name else Grade.RECORD,
-        say("{ranks:who} wait for each other in a circle", ranks=cycle),
+        tell("circle", ranks=cycle),
         whole=not _diverge_in_library(facts, cycle),
         because=tuple(_waits(e.waiter, e.awaited, group_label(facts, e.group)) for e in edges[:6]),
         remedies=(remedy(_PAIR_SENDS if p2p else "use-same-group-order"),),
@@ -113,15 +115,11 @@ def _all_in_p2p(facts: Facts) -> Iterator[DetectorResult]:
         alive,
         calls,
         Grade.RECORD,
-        say("all ranks are in a receive; nobody sends")
-        if receiving
-        else say("all ranks are in a blocking send; nobody has reached its receive"),
+        tell("all-receive" if receiving else "all-send"),
         whole=not facts.ranks_missing,
         because=(
-            say("{ranks:who} are in {operations} at the same time", ranks=alive, operations=", ".join(operations)),
-            say("a receive returns only when somebody sends to it")
-            if receiving
-            else say("a send of a large tensor returns only when its partner receives"),
+            tell("at-once", ranks=alive, operations=", ".join(operations)),
+            tell("receive-needs-send" if receiving else "send-needs-receive"),
         ),
         remedies=(remedy(_PAIR_SENDS),),
     )
@@ -137,17 +135,12 @@ def _swapped(facts: Facts) -> Iterator[DetectorResult]:
         ranks,
         _calls(facts, ranks),
         Grade.RECORD,
-        say("{ranks:who} use two groups in opposite order", ranks=ranks),
+        tell("opposite-order", ranks=ranks),
         whole=False,  # whether the device runs one of them at a time is not recorded
         because=(
-            say(
-                "{ranks:who} queued group {first} before group {second}",
-                ranks=swap.first_ranks,
-                first=swap.first,
-                second=swap.second,
-            ),
-            say("{ranks:who} queued them the other way round", ranks=swap.second_ranks),
-            say("nobody finished either: on a device that runs one of them at a time this is a deadlock"),
+            tell("queued-before", ranks=swap.first_ranks, first=swap.first, second=swap.second),
+            tell("queued-other-way", ranks=swap.second_ranks),
+            tell("both-unfinished"),
         ),
         remedies=(remedy("use-same-group-order"),),
     )
@@ -164,12 +157,12 @@ def _teardown(facts: Facts) -> Iterator[DetectorResult]:
         ranks,
         _calls(facts, ranks),
         Grade.STACK,
-        say("{ranks:who} {ranks:is|are} stuck tearing its process groups down", ranks=ranks),
+        tell("stuck-teardown", ranks=ranks),
         whole=not facts.ranks_missing,
         phase=Phase.SHUTDOWN,
         because=(
-            say("training is over: no rank has an unfinished step"),
-            say("{ranks:who} {ranks:stands|stand} in the teardown of its groups", ranks=ranks),
+            tell("training-over"),
+            tell("in-teardown", ranks=ranks),
         ),
         remedies=(remedy("shut-down-together"),),
     )
@@ -188,16 +181,12 @@ def _schedule(facts: Facts) -> Iterator[DetectorResult]:
     yield make_signal(
         CAUSE,
         Grade.ORDER,
-        say("{ranks:who} all wait in a send; nobody has reached its receive", ranks=ranks)
-        if "SEND" in kinds.values()
-        else say("{ranks:who} all wait in a receive; nobody sends", ranks=ranks),
+        tell("ranks-send" if "SEND" in kinds.values() else "ranks-receive", ranks=ranks),
         whole=facts.world_size in (None, len(ranks)),
         ranks=ranks,
         phase=Phase.COMMUNICATION,
         calls=tuple(Call((rank,), kinds[rank].lower()) for rank in ranks),
-        because=(
-            say("the last action of each rank's schedule is of the same kind, and its partner's half comes later"),
-        ),
+        because=(tell("schedule-ends-alike"),),
         evidence=quote_events(last[rank] for rank in ranks),
         remedies=(remedy("pair-pipeline-sends"),),
     )
@@ -266,14 +255,7 @@ def detect_actors(facts: Facts) -> Iterator[DetectorResult]:
             phase=Phase.COMMUNICATION,
             because=(
                 *waiters_line(stall),
-                say(
-                    "rank {busy} is in `{inside}` of the actor class {actor}, which has `{method}` too: an actor "
-                    "answers one call after the other",
-                    busy=asked.busy,
-                    inside=asked.inside,
-                    actor=asked.actor,
-                    method=asked.method,
-                ),
+                tell("actor-busy", busy=asked.busy, inside=asked.inside, actor=asked.actor, method=asked.method),
             ),
             remedies=(remedy("avoid-circular-actor-call", method=asked.method),),
         )
@@ -281,19 +263,8 @@ def detect_actors(facts: Facts) -> Iterator[DetectorResult]:
 
 def _summary(stall: Stall, asked: ActorWait) -> Text:
     if asked.through:
-        return say(
-            "{ranks:who} {ranks:waits|wait} for an answer of `{through}`, which asks for `{method}` of an actor that "
-            "cannot answer meanwhile",
-            ranks=stall.laggards,
-            through=asked.through,
-            method=asked.method,
-        )
-    return say(
-        "{ranks:who} {ranks:waits|wait} for an answer of `{method}` from an actor that stands in a collective "
-        "with {ranks:it|them}",
-        ranks=stall.laggards,
-        method=asked.method,
-    )
+        return tell("asks-through", ranks=stall.laggards, through=asked.through, method=asked.method)
+    return tell("asks-actor", ranks=stall.laggards, method=asked.method)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -310,13 +281,7 @@ def detect_locks(facts: Facts) -> Iterator[DetectorResult]:
         yield stall_signal(
             CAUSE,
             Grade.RECORD,
-            say(
-                "{ranks:who} {ranks:waits|wait} for the file lock that rank {holder} holds, which waits for "
-                "{ranks:it|them} in {operation}",
-                ranks=stall.laggards,
-                holder=found.holder,
-                operation=operation_of(stall.call),
-            ),
+            tell("lock-circle", ranks=stall.laggards, holder=found.holder, operation=operation_of(stall.call)),
             facts,
             stall,
             ranks=ranks,
@@ -324,12 +289,7 @@ def detect_locks(facts: Facts) -> Iterator[DetectorResult]:
             phase=Phase.COMMUNICATION,
             because=(
                 *waiters_line(stall),
-                say(
-                    "{path} is locked by process {pid}, which is rank {holder}",
-                    path=found.lock.path,
-                    pid=found.lock.pid,
-                    holder=found.holder,
-                ),
+                tell("locked-by", path=found.lock.path, pid=found.lock.pid, holder=found.holder),
             ),
             remedies=(remedy("avoid-collective-under-lock"),),
         )

@@ -19,8 +19,7 @@ from collections.abc import Iterable, Iterator
 from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import group_label, hosts_of, operation_of, place_of, waiters_call
 from unhang.causes.wording import path_reasons
-from unhang.causes.wording.gone_on_reasons import skipped_call_parts
-from unhang.causes.wording.guard_signals import took_another_way
+from unhang.causes.wording.path_reasons import skipped_call_parts
 from unhang.causes.wording.signals import calls_of_cohorts, cohort_parts, stall_signal
 from unhang.facts.alignment.collective_fingerprints import FingerprintMismatch, fingerprint_mismatch
 from unhang.facts.alignment.sequence_offset import SequenceOffset, find_sequence_offset, minority_and_majority
@@ -28,7 +27,7 @@ from unhang.facts.divergence.branch_division import BranchDivision
 from unhang.facts.divergence.bypass_paths import BypassPaths
 from unhang.facts.divergence.early_loop_exit import EarlyLoopExit, ExitReason
 from unhang.facts.divergence.skipped_calls import SkippedCollective, skipped_collective
-from unhang.facts.endings.guard_errors import guard_errors
+from unhang.facts.endings.guard_errors import ParsedGuardError, guard_errors
 from unhang.facts.laggard.laggards import InGuard, Laggards, branch_divisions, early_loop_exits, laggards_doing
 from unhang.facts.laggard.waits_on_others import UnsetKey
 from unhang.facts.logs.last_log_lines import last_line_phases
@@ -37,9 +36,11 @@ from unhang.facts.logs.waits_in_logs import LoggedWaits, LogWait, logged_waits
 from unhang.facts.model import CodeContext, Facts, Stall
 from unhang.findings import Call, Cause, Grade, Phase
 from unhang.knowledge.remedies import remedy
-from unhang.sentences import Text, say
+from unhang.knowledge.words import Sentences
+from unhang.sentences import Text
 
 CAUSE = Cause.RANK_CONDITIONAL_COLLECTIVE
+tell = Sentences("causes/rank-conditional-collective.toml")
 
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
@@ -62,12 +63,10 @@ def _unused_parameters(facts: Facts) -> Iterator[DetectorResult]:
     yield make_signal(
         CAUSE,
         Grade.STATED,
-        say("DDP waits for gradients of parameters that {ranks:who} did not use in this step", ranks=ranks)
-        if ranks
-        else say("DDP waits for gradients of parameters that a rank did not use in this step"),
+        tell("unused-by" if ranks else "unused", ranks=ranks),
         ranks=ranks,
         where=place_of(facts, ranks[0]) if ranks else None,
-        because=(say("DDP raised it itself: the reduction of the step before has not finished"),),
+        because=(tell("raised-by-ddp"),),
         evidence=quote_events(events),
         remedies=(remedy("handle-unused-parameters"),),
     )
@@ -102,16 +101,9 @@ def _jumped_out(facts: Facts, left: EarlyLoopExit, around: BypassPaths) -> Detec
     return make_signal(
         CAUSE,
         left.grade,
-        say(
-            "{ranks:who} left the loop at line {line} on a value of {ranks:its|their} own; the others are still in it",
-            ranks=left.past.ranks,
-            line=jump.where.line,
-        )
+        tell("left-loop-at", ranks=left.past.ranks, line=jump.where.line)
         if len(around.jumps) == 1
-        else say(
-            "{ranks:who} left the loop on a value of {ranks:its|their} own; the others are still in it",
-            ranks=left.past.ranks,
-        ),
+        else tell("left-loop", ranks=left.past.ranks),
         whole=left.whole and not left.over_data and not around.iteration_skips,
         **cohort_parts(facts, left.past, left.inside, left.group),
         calls=calls_of_cohorts(left.divided_by),
@@ -129,10 +121,7 @@ def _skipped_iteration(facts: Facts, left: EarlyLoopExit, around: BypassPaths) -
     return make_signal(
         CAUSE,
         left.grade,
-        say(
-            "{ranks:who} went around collectives of an earlier step, and left the loop before the others",
-            ranks=left.past.ranks,
-        ),
+        tell("went-around-and-left", ranks=left.past.ranks),
         whole=False,
         **cohort_parts(facts, left.past, left.inside, left.group),
         because=(path_reasons.equal_iterations_reason(around), *path_reasons.path_sentences(around.ways)),
@@ -158,8 +147,8 @@ def _skipped_call(facts: Facts, found: SkippedCollective) -> DetectorResult:
     return make_signal(
         CAUSE,
         Grade.SOURCE,
-        say(
-            "{gone:who} went around {operation} in group {group}, which {waiting:who} {waiting:waits|wait} in",
+        tell(
+            "went-around",
             gone=found.gone,
             operation=found.left.operation,
             group=group_label(facts, found.left.group),
@@ -180,7 +169,7 @@ def detect_guard(facts: Facts) -> Iterator[DetectorResult]:
     for at, inside in laggards_doing(facts, InGuard):
         yield (_inside if inside.others_work_in_it else _alone_in_guard)(facts, at, inside.guard)
     errors = (error for error in guard_errors(facts.tracebacks) if error.said.kind in ("missing", "apart"))
-    yield from (took_another_way(CAUSE, error) for error in errors if not error.said.partner_died)
+    yield from (_took_another_way(error) for error in errors if not error.said.partner_died)
 
 
 def _inside(facts: Facts, at: Laggards, guard: str) -> DetectorResult:
@@ -189,15 +178,10 @@ def _inside(facts: Facts, at: Laggards, guard: str) -> DetectorResult:
     return make_signal(
         CAUSE,
         Grade.STACK,
-        say(
-            "{ranks:who} {ranks:calls|call} {operation} inside {guard}; the others wait for the end of that block",
-            ranks=waiters.ranks,
-            operation=operation_of(stall.call),
-            guard=guard,
-        ),
+        tell("calls-inside", ranks=waiters.ranks, operation=operation_of(stall.call), guard=guard),
         **cohort_parts(facts, waiters, laggards, stall.group),
         calls=waiters_call(stall.direct_waiters, stall.call),
-        because=(say("{ranks:who} {ranks:waits|wait} in {guard} and cannot join", ranks=laggards.ranks, guard=guard),),
+        because=(tell("waits-in-guard", ranks=laggards.ranks, guard=guard),),
         remedies=(remedy("move-collective-from-guard"),),
     )
 
@@ -205,20 +189,13 @@ def _inside(facts: Facts, at: Laggards, guard: str) -> DetectorResult:
 def _alone_in_guard(facts: Facts, at: Laggards, guard: str) -> DetectorResult:
     stall, laggards, waiters = at.stall, at.cohort, at.waiters
     in_branch = laggards.context is CodeContext.RANK_BRANCH
-    because = [say("only {ranks:who} {ranks:calls|call} {guard} here", ranks=laggards.ranks, guard=guard)]
+    because = [tell("calls-guard-alone", ranks=laggards.ranks, guard=guard)]
     if in_branch and laggards.branch_line is not None:
-        because.append(
-            say("the way to it leads through the branch on the rank at line {line}", line=laggards.branch_line)
-        )
+        because.append(tell("way-through-branch", line=laggards.branch_line))
     return make_signal(
         CAUSE,
         Grade.SOURCE,
-        say(
-            "{ranks:who} {ranks:waits|wait} in {guard} for ranks that are in {operation} and wait for it there",
-            ranks=laggards.ranks,
-            guard=guard,
-            operation=operation_of(stall.call),
-        ),
+        tell("guard-cross", ranks=laggards.ranks, guard=guard, operation=operation_of(stall.call)),
         whole=in_branch,
         **cohort_parts(facts, laggards, waiters, stall.group),
         calls=waiters_call(stall.direct_waiters, stall.call),
@@ -250,22 +227,13 @@ def _other_work(printed: FingerprintMismatch) -> DetectorResult:
     return make_signal(
         CAUSE,
         Grade.RECORD,
-        say(
-            "{ranks:who} {ranks:calls|call} a collective in its {doing} part; the others are elsewhere",
-            ranks=printed.side_work,
-            doing=doing,
-        ),
+        tell("in-other-part", ranks=printed.side_work, doing=doing),
         whole=False,
         ranks=printed.side_work,
         phase=printed.phase,
         where=printed.where,
         calls=printed.as_calls(),
-        because=(
-            say(
-                "different operations at position {position}: the ranks are in different parts of the program",
-                position=printed.position,
-            ),
-        ),
+        because=(tell("different-parts", position=printed.position),),
         evidence=printed.evidence,
         remedies=(remedy("call-everywhere-write-once"),),
     )
@@ -277,13 +245,7 @@ def _sequence_offset(shift: SequenceOffset) -> DetectorResult:
     return make_signal(
         CAUSE,
         Grade.ORDER,
-        say(
-            "{behind:who} {behind:is|are} {by} calls off against {ahead:who}, "
-            "although nobody can pass such a call alone",
-            behind=few,
-            by=shift.by,
-            ahead=many,
-        ),
+        tell("calls-off", behind=few, by=shift.by, ahead=many),
         whole=all(w.group != "0" for w in (*shift.behind, *shift.ahead)),
         ranks=few,
         calls=tuple(
@@ -291,15 +253,10 @@ def _sequence_offset(shift: SequenceOffset) -> DetectorResult:
             for ranks, waits in ((behind, shift.behind), (ahead, shift.ahead))
         ),
         because=(
-            say(
-                "{operation} ends on no rank before it has begun on all, so rank "
-                "{ahead} was in another call at position "
-                "{position}",
-                operation=shift.behind[0].operation,
-                ahead=ahead,
-                position=shift.behind[0].position,
+            tell(
+                "cannot-overtake", operation=shift.behind[0].operation, ahead=ahead, position=shift.behind[0].position
             ),
-            say("one side made {by} calls that the other did not: look for a branch on the rank", by=shift.by),
+            tell("one-side-made", by=shift.by),
         ),
         evidence=(shift.behind[0].evidence, shift.ahead[0].evidence),
         remedies=(remedy("call-everywhere-write-once"),),
@@ -321,14 +278,14 @@ def _last_barrier(facts: Facts, logged: LoggedWaits) -> DetectorResult:
     return make_signal(
         CAUSE,
         Grade.ORDER,
-        say("possible: rank 0 entered a barrier after the training that no other rank enters"),
+        tell("barrier-of-one"),
         whole=False,
         ranks=(0,),
         nodes=hosts_of(facts, (0,)),
         phase=Phase.SHUTDOWN,
         because=(
-            say("an all-reduce of one element is a barrier"),
-            say("training was over and no other rank waits: they have gone around it, or left"),
+            tell("barrier"),
+            tell("training-was-over"),
         ),
         evidence=(
             *(w.evidence for w in logged.waits[:2]),
@@ -372,25 +329,33 @@ def _never_set(facts: Facts, stall: Stall, found: UnsetKey) -> DetectorResult:
 def _summary_store(stall: Stall, found: UnsetKey, *, alone: bool) -> Text:
     who = {"ranks": found.setters, "waiting": stall.laggards}
     if alone:
-        return say("{waiting:who} {waiting:waits|wait} for a key that {ranks:who} {ranks:has|have} not set", **who)
-    return say(
-        "{ranks:who} went on without setting the key that {waiting:who} {waiting:waits|wait} for at the store", **who
-    )
+        return tell("key-not-set", **who)
+    return tell("went-on-without-key", **who)
 
 
 def _because_store(stall: Stall, found: UnsetKey) -> Iterator[Text]:
-    yield say(
-        "{waiting:who} {waiting:waits|wait} for the key {key}, which the program sets at line {line}",
-        waiting=stall.laggards,
-        key=found.key,
-        line=found.where.line,
-    )
+    yield tell("key-set-at", waiting=stall.laggards, key=found.key, line=found.where.line)
     if found.branch is not None:
-        yield say(
-            "only some ranks come to that line: `{test}` at line {line}", test=found.branch.test, line=found.branch.line
-        )
-    yield say(
-        "{ranks:who} {ranks:is|are} in {operation} with those who wait: neither side can go on",
-        ranks=found.setters,
-        operation=operation_of(stall.call),
+        yield tell("key-line-test", test=found.branch.test, line=found.branch.line)
+    yield tell("in-operation", ranks=found.setters, operation=operation_of(stall.call))
+
+
+def _took_another_way(error: ParsedGuardError) -> DetectorResult:
+    """Some did not come to the guard."""
+    said = error.said
+    alone = said.came if said.came and len(said.came) <= len(said.ranks) else said.ranks
+    return make_signal(
+        CAUSE,
+        Grade.STATED,
+        tell(
+            "took-another-way" if said.kind == "apart" or alone == said.ranks else "came-alone",
+            ranks=alone,
+            guard=said.what,
+        ),
+        whole=said.branch is not None,
+        ranks=alone,
+        where=error.raised_at,
+        because=(tell("lets-through", test=said.test),) if said.test else (),
+        evidence=(error.evidence,),
+        remedies=(remedy("enter-guard-everywhere", guard=said.what),),
     )

@@ -23,9 +23,10 @@ from unhang.facts.machine.ambiguous_errors import unexplained_usage_errors
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade, Severity
 from unhang.knowledge.thresholds import whole_threshold
-from unhang.sentences import say
+from unhang.knowledge.words import Sentences
 
 CAUSE = Cause.DEVICE_MAPPING
+tell = Sentences("causes/device-mapping.toml")
 _OWN_GPU = "assign-gpu-per-rank"
 FIRST_POSITIONS = whole_threshold("device_mapping.first_positions")
 
@@ -49,13 +50,11 @@ def _shared(facts: Facts, events: tuple[LogEvent, ...]) -> DetectorResult:
     return log_signal(
         CAUSE,
         Grade.STATED,
-        say("{ranks:who} {ranks:uses|use} the same GPU", ranks=ranks)
-        if len(ranks) > 1
-        else say("two ranks use the same GPU"),
+        tell("same-gpu" if len(ranks) > 1 else "two-same-gpu", ranks=ranks),
         events,
         _OWN_GPU,
         ranks=ranks,
-        because=(say("NCCL compares the bus ids of all ranks and found one twice"),),
+        because=(tell("bus-id-twice"),),
         consequences=timeouts_after(facts, CAUSE, ranks),
     )
 
@@ -65,16 +64,14 @@ def _not_there(facts: Facts, events: tuple[LogEvent, ...]) -> DetectorResult:
     return log_signal(
         CAUSE,
         Grade.STATED,
-        say("{ranks:who} asked for a GPU that it cannot use", ranks=ranks)
-        if ranks
-        else say("a process asked for a GPU that it cannot use"),
+        tell("no-such-gpu-by" if ranks else "no-such-gpu", ranks=ranks),
         events,
         _OWN_GPU,
         whole=all(e.kind == "cuda.ordinal" for e in events),
         ranks=ranks,
         because=(
-            say("a task that sees one GPU has only cuda:0, whatever its local rank is"),
-            say("the ranks that failed are awaited by those that did not"),
+            tell("one-visible"),
+            tell("failed-are-awaited"),
         ),
         consequences=timeouts_after(facts, CAUSE, ranks),
     )
@@ -95,15 +92,15 @@ def _invalid_usage(facts: Facts) -> Iterator[DetectorResult]:
     yield log_signal(
         CAUSE,
         Grade.STATED,
-        say("NCCL refused to start: most often two ranks share a GPU"),
+        tell("refused"),
         events,
         _OWN_GPU,
         whole=False,
         ranks=(),
         nodes=hosts_of(facts, ranks),
         because=(
-            say("'invalid usage' at start means that ranks share a device, or run different versions of NCCL"),
-            say("NCCL_DEBUG=WARN prints which of the two it is"),
+            tell("invalid-usage"),
+            tell("debug-tells"),
         ),
         consequences=timeouts_after(facts, CAUSE, ranks),
     )
@@ -121,23 +118,12 @@ def _guessed(facts: Facts) -> Iterator[DetectorResult]:
     yield log_signal(
         CAUSE,
         Grade.BASE_RATE,
-        say(
-            "torch guessed which GPU {ranks:who} {ranks:uses|use}, because nothing had told it",
-            ranks=ranks_of_events(events),
-        )
-        if ranks_of_events(events)
-        else say("torch guessed which GPU a rank uses, because nothing had told it"),
+        tell("guessed-of", ranks=ranks_of_events(events)) if ranks_of_events(events) else tell("guessed"),
         events,
         _OWN_GPU,
         severity=Severity.STOPS if first else Severity.NOTE,
         ranks=ranks_of_events(events) if first else (),
-        because=(
-            say(
-                "the guess is right: on one machine rank and GPU have the same number (counted among the visible cards)"
-            )
-            if right
-            else say("a guess is right where rank and GPU have the same number; where it is wrong the barrier hangs"),
-        ),
+        because=(tell("guess-right" if right else "guess-wrong"),),
     )
 
 

@@ -14,8 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import group_label, hosts_of, quote_stall
-from unhang.causes.wording.signals import log_signal, timeouts_after
-from unhang.causes.wording.transport_suspects import transport_suspect
+from unhang.causes.wording.signals import log_signal, timeouts_after, transport_suspect
 from unhang.evidence.items import LogEvent
 from unhang.facts.logs.log_statements import events_stating, field_text, hosts_of_events, ranks_of_events
 from unhang.facts.logs.waits_in_logs import logged_waits
@@ -26,9 +25,11 @@ from unhang.facts.waiting.stalls import is_device_behind
 from unhang.findings import Cause, Grade, Severity, shortened
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.thresholds import threshold
-from unhang.sentences import Text, say
+from unhang.knowledge.words import Sentences
+from unhang.sentences import Text
 
 CAUSE = Cause.GPU_HARDWARE
+tell = Sentences("causes/gpu-hardware.toml")
 # Multicast and missing P2P are configuration as often as hardware: p2p-broken judges them.
 _ELSEWHERE = {"n.nvls", "n.p2poff", "k.fabric"}
 OLD_S = threshold("gpu_hardware.old_s")
@@ -57,10 +58,10 @@ def _never_run(facts: Facts, stall: Stall) -> DetectorResult:
     return make_signal(
         CAUSE,
         Grade.BASE_RATE,
-        say("possible: {ranks:who} queued work that its device never ran", ranks=stall.laggards),
+        tell("never-run", ranks=stall.laggards),
         ranks=stall.laggards,
         group=group_label(facts, stall.group),
-        because=(say("its peers have finished collectives that it has queued and not finished"),),
+        because=(tell("queued-unfinished"),),
         evidence=quote_stall(facts, stall),
         remedies=(remedy("check-kernel-nccl-logs"),),
     )
@@ -68,8 +69,8 @@ def _never_run(facts: Facts, stall: Stall) -> DetectorResult:
 
 def _vague_summary(event: LogEvent) -> Text:
     if event.kind == "hip.hang":
-        return say("a GPU made no more progress, and its runtime ended the process ({error})", error=_words(event))
-    return say("a GPU failed with an error that programs do not cause ({error})", error=_words(event))
+        return tell("no-progress", error=_words(event))
+    return tell("device-error", error=_words(event))
 
 
 def _noted(facts: Facts) -> Iterator[DetectorResult]:
@@ -80,9 +81,7 @@ def _noted(facts: Facts) -> Iterator[DetectorResult]:
         return
     row = row_of_xid(events[0])
     assert row is not None
-    told_of = say(
-        "the driver noted Xid {code}, which stops nothing by itself: {meaning}", code=row.code, meaning=row.meaning
-    )
+    told_of = tell("xid-noted", code=row.code, meaning=row.meaning)
     mended_by = "report-gpu-error"
     yield log_signal(CAUSE, Grade.BASE_RATE, told_of, events, mended_by, severity=Severity.NOTE, ranks=())
 
@@ -128,15 +127,10 @@ def _summary(faults: Sequence[LogEvent]) -> Text:
     first = min(faults, key=_severity)
     row = row_of_xid(first)
     if row is not None:
-        return say(
-            "the driver reports Xid {code} on the GPU at {bus}: {meaning}",
-            code=row.code,
-            bus=field_text(first, "bus"),
-            meaning=row.meaning,
-        )
+        return tell("xid", code=row.code, bus=field_text(first, "bus"), meaning=row.meaning)
     if first.kind in ("cuda.ecc", "cuda.nvlink", "cuda.lost", "cuda.noninit"):
-        return say("CUDA reports a hardware fault of the GPU: {error}", error=first.text.strip()[-120:])
-    return say("the machine reports a hardware fault: {error}", error=first.text.strip()[-120:])
+        return tell("cuda-fault", error=first.text.strip()[-120:])
+    return tell("machine-fault", error=first.text.strip()[-120:])
 
 
 def _severity(event: LogEvent) -> int:
@@ -157,7 +151,7 @@ def _found(facts: Facts, faults: Sequence[LogEvent], grade: Grade, summary: Text
         whole=whole,
         ranks=ranks,
         nodes=nodes,
-        because=(say("no line of a program explains such an event; what other ranks report follows from it"),),
+        because=(tell("no-program-explains"),),
         consequences=timeouts_after(facts, CAUSE, ranks),
     )
 

@@ -21,9 +21,10 @@ from unhang.facts.logs.log_statements import events_stating, field_text, first_a
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Consequence, Grade
 from unhang.knowledge.remedies import remedy
-from unhang.sentences import say
+from unhang.knowledge.words import Sentences
 
 CAUSE = Cause.GPU_OOM
+tell = Sentences("causes/gpu-oom.toml")
 
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
@@ -40,25 +41,17 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
     yield make_signal(
         CAUSE,
         Grade.STATED,
-        say("{ranks:who} ran out of GPU memory; the others wait for it", ranks=ranks)
-        if ranks
-        else say("a process ran out of GPU memory"),
+        tell("out-of-memory-of" if ranks else "out-of-memory", ranks=ranks),
         whole=bool(ranks) and leads,
         ranks=ranks,
         group=group_label(facts, stall.group) if stall else None,
         where=first.where,
         waiter_where=stall.call.where if stall and stall.call else None,
         calls=waiters_call(stall.direct_waiters, stall.call) if stall else (),
-        because=(
-            say("{exception} is the first failure; what other ranks report follows from it", exception=first.exception),
-        ),
+        because=(tell("first-failure", exception=first.exception),),
         evidence=tuple(c.evidence for c in memory[:3]),
         remedies=(remedy("reduce-gpu-memory"), remedy("enable-expandable-segments")),
-        consequences=(
-            Consequence(CAUSE, others, len(others), say("{ranks:who} waited for it or were ended", ranks=others)),
-        )
-        if others
-        else (),
+        consequences=(Consequence(CAUSE, others, len(others), tell("waited-for-it", ranks=others)),) if others else (),
     )
 
 
@@ -79,17 +72,11 @@ def detect_printed(facts: Facts) -> Iterator[DetectorResult]:
     yield log_signal(
         CAUSE,
         Grade.ORDER,  # that it ran out is stated; that it ended somebody follows from what comes after it
-        say("{ranks:who} ran out of GPU memory; the others wait for it", ranks=ranks)
-        if ranks
-        else say("a process ran out of GPU memory"),
+        tell("out-of-memory-of" if ranks else "out-of-memory", ranks=ranks),
         events,
         "free-gpu-memory",
         whole=not survived and not primary_crashes(facts),
-        because=(
-            say("steps were counted after it, so the program may have caught it")
-            if survived
-            else say("nothing that was read shows the program going on after it"),
-        ),
+        because=(tell("steps-after" if survived else "none-went-on"),),
     )
 
 

@@ -26,9 +26,11 @@ from unhang.facts.machine.nccl_reports import SegmentFailure, segment_failure
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Consequence, Grade, shortened
 from unhang.knowledge.remedies import remedy
-from unhang.sentences import Text, say
+from unhang.knowledge.words import Sentences
+from unhang.sentences import Text
 
 CAUSE = Cause.HOST_MEMORY
+tell = Sentences("causes/host-memory.toml")
 SIGKILL, SIGBUS = 9, 7
 _SYSTEM_ERROR = "unhandled system error"
 _BY_LAUNCHER = ("te.closing", "te.closefail", "ds.kill")
@@ -55,9 +57,7 @@ def _killed(facts: Facts) -> DetectorResult | None:
         facts,
         [*events, *loader],
         Grade.KERNEL,
-        say("the host ran out of memory and a process of the job was killed")
-        if told
-        else say("a data-loader worker was killed by SIGKILL: the sign of the host's memory running out"),
+        tell("killed" if told else "worker-killed"),
         _REDUCE_MEMORY,
         whole=told and ours,
     )
@@ -79,7 +79,7 @@ def _shared_memory(facts: Facts) -> DetectorResult | None:
     trouble = segment_failure(events)
     if trouble is not SegmentFailure.NO_ROOM:
         return _not_opened(facts, events, trouble)
-    summary = say("shared memory (/dev/shm) is too small on this machine")
+    summary = tell("shm-small")
     told = _found(facts, events, Grade.STATED, summary, "enlarge-shared-memory")
     found = told.finding
     if not found.ranks and any(event.kind.startswith("dl.") for event in events):
@@ -92,7 +92,7 @@ def _shared_memory(facts: Facts) -> DetectorResult | None:
     found = replace(
         found,
         because=(
-            say("NCCL_P2P_DISABLE=1 sends what GPUs exchange through shared memory, which needs the more of it"),
+            tell("p2p-through-shm"),
             *found.because,
         ),
         evidence=(*found.evidence, without_p2p.evidence),
@@ -102,7 +102,7 @@ def _shared_memory(facts: Facts) -> DetectorResult | None:
                 Cause.P2P_BROKEN,
                 found.ranks,
                 1,
-                say("P2P had been switched off: whatever was behind that is still there"),
+                tell("p2p-was-off"),
             ),
         ),
     )
@@ -114,9 +114,9 @@ def _not_opened(facts: Facts, events: list[LogEvent], trouble: SegmentFailure) -
     if trouble is SegmentFailure.NO_NAME:
         return None  # a defect of NCCL, not a lack of memory
     if trouble is SegmentFailure.NO_RIGHT:
-        summary = say("this user may not write to /dev/shm on this machine")
+        summary = tell("shm-forbidden")
         return _found(facts, events, Grade.STATED, summary, "fix-dev-shm-permissions", whole=False)
-    summary = say("a rank did not find another rank's file in /dev/shm: they do not share it, or the file was removed")
+    summary = tell("shm-file-missing")
     return _found(facts, events, Grade.BASE_RATE, summary, "share-dev-shm")
 
 
@@ -137,7 +137,7 @@ def _locked_memory(facts: Facts) -> DetectorResult | None:
     events = [e for e in events if _NO_MEMORY.search(e.text) or e.values.get("errno") == 12]
     if not events:
         return None
-    summary = say("the network card could not lock memory: the limit of locked memory (ulimit -l) is too low")
+    summary = tell("locked-memory")
     return _found(facts, events, Grade.STATED, summary, "raise-memlock-limit", whole=False)
 
 
@@ -145,7 +145,7 @@ def _open_files(facts: Facts) -> DetectorResult | None:
     events = list(events_stating(facts, "limits"))
     if not events:
         return None
-    summary = say("the limit of open files is too low: connections to other ranks could not be made")
+    summary = tell("open-files")
     return _found(facts, events, Grade.STATED, summary, "raise-open-files-limit", whole=False)
 
 
@@ -157,11 +157,11 @@ def _exception(facts: Facts) -> DetectorResult | None:
     return make_signal(
         CAUSE,
         Grade.STATED,
-        say("a process found no memory on the host: {message}", message=shortened(crashes[0].message, 100)),
+        tell("no-memory", message=shortened(crashes[0].message, 100)),
         whole=bool(ranks),
         ranks=ranks,
         where=crashes[0].where,
-        because=(say("it is the first failure; what other ranks report follows from it"),),
+        because=(tell("first-failure"),),
         evidence=tuple(c.evidence for c in crashes[:3]),
         remedies=(remedy(_REDUCE_MEMORY),),
         consequences=timeouts_after(facts, CAUSE, ranks),
@@ -178,7 +178,7 @@ def _silent_kill(facts: Facts) -> DetectorResult | None:
     return make_signal(
         CAUSE,
         Grade.BASE_RATE,
-        say("possible: the host's OOM killer sends SIGKILL, a full /dev/shm SIGBUS; no kernel log was given"),
+        tell("no-kernel-log"),
         ranks=ranks,
         evidence=tuple(c.evidence for c in crashes[:3]),
         remedies=(remedy(_REDUCE_MEMORY),),
@@ -198,7 +198,7 @@ def _found(
         whole=whole,
         ranks=ranks,
         nodes=tuple(dict.fromkeys((*hosts_of_events(events), *hosts_of(facts, ranks)))),
-        because=(say("the line quoted says so; socket and collective errors of other ranks follow from it"),),
+        because=(tell("line-says-so"),),
         consequences=timeouts_after(facts, CAUSE, ranks),
     )
 

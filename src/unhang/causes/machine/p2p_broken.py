@@ -14,8 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from unhang.causes.detector import DetectorResult
-from unhang.causes.wording.signals import log_signal, ranks_if_few
-from unhang.causes.wording.transport_suspects import transport_suspect
+from unhang.causes.wording.signals import log_signal, ranks_if_few, transport_suspect
 from unhang.evidence.items import LogEvent
 from unhang.facts.logs.log_statements import field_text, first_attempt, ranks_of_events
 from unhang.facts.logs.waits_in_logs import logged_waits
@@ -24,9 +23,11 @@ from unhang.facts.machine.transport_errors import MEMORY_STATUS
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade
 from unhang.knowledge.thresholds import whole_threshold
-from unhang.sentences import Text, say
+from unhang.knowledge.words import Sentences
+from unhang.sentences import Text
 
 CAUSE = Cause.P2P_BROKEN
+tell = Sentences("causes/p2p-broken.toml")
 FIRST_POSITIONS = whole_threshold("p2p_broken.first_positions")
 _NVLS = re.compile(r"nvls\.cc|NVLS|Multicast", re.IGNORECASE)
 _CONSUMER = re.compile(r"GeForce|RTX \d{4}|TITAN|GTX")
@@ -49,8 +50,8 @@ def _multicast(facts: Facts) -> DetectorResult | None:
         return None
     return _found(
         events,
-        say("GPUs could not set up NVLink or NVSwitch multicast: {error}", error=events[0].text.strip()[-100:]),
-        (say("the fabric manager does not run, its version differs from the driver's, or slots are used up"),),
+        tell("multicast-failed", error=events[0].text.strip()[-100:]),
+        (tell("fabric-manager"),),
         "disable-nvls",
     )
 
@@ -61,8 +62,8 @@ def _p2p_refused(facts: Facts) -> DetectorResult | None:
         return None
     return _found(
         events,
-        say("GPUs could not map each other's memory: {error}", error=field_text(events[0], "error")),
-        (say("the failing call is the one that opens a peer's memory"),),
+        tell("not-mapped", error=field_text(events[0], "error")),
+        (tell("opens-peer-memory"),),
         "disable-p2p",
     )
 
@@ -77,12 +78,8 @@ def _gpudirect(facts: Facts) -> DetectorResult | None:
         return None
     return _found(
         events,
-        say("the network card was refused access to memory (error {status})", status=field_text(events[0], "status")),
-        (
-            say(
-                "this error speaks of memory, not of the way: GPUDirect RDMA through ACS or an IOMMU is the usual cause"
-            ),
-        ),
+        tell("access-refused", status=field_text(events[0], "status")),
+        (tell("speaks-of-memory"),),
         "test-without-gpudirect",
     )
 
@@ -98,8 +95,8 @@ def _silent_p2p(facts: Facts) -> DetectorResult | None:
     if acs:
         return _found(
             [*acs[:2], channels[0]],
-            say("GPUs exchange over P2P through bridges that redirect such requests (ACS), and nothing ever finishes"),
-            (say("ReqRedir+ sends requests between GPUs up to the CPU, where many platforms lose them"),),
+            tell("redirected"),
+            (tell("requests-lost"),),
             "disable-acs",
             "disable-p2p",
             grade=Grade.ORDER,
@@ -110,13 +107,8 @@ def _silent_p2p(facts: Facts) -> DetectorResult | None:
     if consumer and (busy or stuck is not None or tested):
         return _found(
             [consumer[0], *busy[:1], channels[0]],
-            say("cards without supported P2P exchange over it, and the job does not move"),
-            (
-                say("the GPUs are busy at low power: kernels that spin while they wait")
-                if busy
-                else say("the first collectives never end, and no rank is late"),
-                say("NCCL_P2P_DISABLE=1 settles it within a minute"),
-            ),
+            tell("unsupported"),
+            (tell("spinning" if busy else "first-never-end"), tell("settles-it")),
             "disable-p2p",
             grade=Grade.ORDER,
             whole=stuck is not None and bool(facts.all_joined_stalls),

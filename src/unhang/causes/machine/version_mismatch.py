@@ -27,9 +27,11 @@ from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade, Remedy, Severity
 from unhang.knowledge.job.versions import VersionRow, rows_affecting
 from unhang.knowledge.remedies import remedy
-from unhang.sentences import Text, say
+from unhang.knowledge.words import Sentences
+from unhang.sentences import Text
 
 CAUSE = Cause.VERSION_MISMATCH
+tell = Sentences("causes/version-mismatch.toml")
 _LAUNCHES = {"ncclStrongStreamLaunchKernel", "ncclLaunchKernel", "cudaLaunchKernel", "ncclGroupEndInternal"}
 
 
@@ -48,19 +50,13 @@ def _stated_mismatch(facts: Facts) -> DetectorResult | None:
         return None
     first = events[0]
     if first.kind == "n.mixver":
-        summary = say(
-            "ranks run different versions of NCCL: {first} and {second}",
-            first=field_text(first, "a_version"),
-            second=field_text(first, "b_version"),
-        )
+        summary = tell("nccl-differs", first=field_text(first, "a_version"), second=field_text(first, "b_version"))
     elif first.kind == "cuda.driver":
-        summary = say("the driver of this machine is older than this CUDA needs")
+        summary = tell("driver-old")
     elif first.kind == "cuda.noimage":
-        summary = say("this build holds no code for this GPU")
+        summary = tell("no-code-for-gpu")
     else:
-        summary = say(
-            "a library was built against another version: {symbol} is missing", symbol=field_text(first, "symbol")
-        )
+        summary = tell("symbol-missing", symbol=field_text(first, "symbol"))
     return _found(events, Grade.STATED, summary, "use-one-image")
 
 
@@ -72,14 +68,10 @@ def _not_built_for_it(facts: Facts) -> DetectorResult | None:
     return _found(
         (*events, *failed),
         Grade.STATED,
-        say(
-            "this NCCL's kernels need {need} bytes of shared memory, the GPU offers {offer}",
-            need=field_text(events[0], "bytes"),
-            offer=field_text(events[0], "limit"),
-        ),
+        tell("shared-memory", need=field_text(events[0], "bytes"), offer=field_text(events[0], "limit")),
         "use-matching-nccl-build",
         whole=False,
-        because=(say("the launch that fails afterwards is of such a kernel: this NCCL was not built for this GPU"),),
+        because=(tell("launch-fails"),),
     )
 
 
@@ -91,16 +83,10 @@ def _one_machine(facts: Facts) -> DetectorResult | None:
     return _found(
         failed,
         Grade.STATED,
-        say(
-            "NCCL takes {first} and {second} for one machine: ranks {a} and {b} exchange over P2P",
-            first=found.first_host,
-            second=found.second_host,
-            a=found.first,
-            b=found.second,
-        ),
+        tell("taken-for-one-machine", first=found.first_host, second=found.second_host, a=found.first, b=found.second),
         "set-unique-host-names",
         whole=False,
-        because=(say("it tells machines apart by host name and boot id; here both are equal"),),
+        because=(tell("host-name-equal"),),
         evidence=(found.evidence, *quote_events(failed)),
     )
 
@@ -113,12 +99,12 @@ def _nameless_segment(facts: Facts) -> DetectorResult | None:
     return _found(
         events,
         Grade.STATED,
-        say("NCCL was sent a name of a shared-memory file that is none: its ranks made that memory in different ways"),
+        tell("shm-name"),
         "disable-nccl-cumem-host",
         whole=False,
         because=(
-            say("a file that was never made is no lack of room: a larger /dev/shm does not help"),
-            say("known of NCCL 2.24 and later on machines with a NUMA node without memory"),
+            tell("shm-never-made"),
+            tell("known-of-224"),
         ),
     )
 
@@ -131,11 +117,9 @@ def _blocking_launch(facts: Facts) -> DetectorResult | None:
     return _found(
         stacks,
         Grade.STACK,
-        say("CUDA_LAUNCH_BLOCKING=1 makes NCCL's launches wait for each other"),
+        tell("launches-wait"),
         "unset-cuda-launch-blocking",
-        because=(
-            say("{ranks:who} {ranks:stands|stand} inside NCCL's launch of a kernel", ranks=ranks_of_events(stacks)),
-        ),
+        because=(tell("inside-launch", ranks=ranks_of_events(stacks)),),
         evidence=(setting.evidence, *quote_events(stacks)),
     )
 
@@ -169,16 +153,11 @@ def _suspected(facts: Facts, used: LoggedVersion, row: VersionRow, signs: frozen
     return make_signal(
         CAUSE,
         Grade.ORDER,
-        say(
-            "{package} {version} has a known defect that fits: {defect}",
-            package=used.package,
-            version=used.version,
-            defect=row.symptom,
-        ),
+        tell("known-defect", package=used.package, version=used.version, defect=row.symptom),
         whole=bool(row.telling) and signs.issuperset(row.telling),
         because=(
-            say("it is known from {source}", source=row.source),
-            say("nothing that was read tells of another reason; the same waiting has other causes too"),
+            tell("known-from", source=row.source),
+            tell("no-other-reason"),
         ),
         evidence=(used.evidence, *quote_waits(facts)),
         remedies=(*_newer(used, row), *_around(row)),
@@ -189,14 +168,9 @@ def _noted(used: LoggedVersion, row: VersionRow) -> DetectorResult:
     return make_signal(
         CAUSE,
         Grade.BASE_RATE,
-        say(
-            "{package} {version} has a known defect; nothing that was read shows it here: {defect}",
-            package=used.package,
-            version=used.version,
-            defect=row.symptom,
-        ),
+        tell("defect-not-shown", package=used.package, version=used.version, defect=row.symptom),
         severity=Severity.NOTE,
-        because=(say("it is known from {source}", source=row.source),),
+        because=(tell("known-from", source=row.source),),
         evidence=(used.evidence,),
         remedies=(*_newer(used, row), *_around(row)),
     )

@@ -28,9 +28,11 @@ from unhang.facts.model import Facts, RankFacts
 from unhang.facts.waiting.progress_from_stacks import in_collective
 from unhang.findings import Cause, Grade, Phase, shortened
 from unhang.knowledge.remedies import remedy
-from unhang.sentences import Text, say
+from unhang.knowledge.words import Sentences
+from unhang.sentences import Text
 
 CAUSE = Cause.NETWORK_CONFIG
+tell = Sentences("causes/network-config.toml")
 _MAKES_A_GROUP, _MAKES_THE_STORE = "_new_process_group_helper", "_create_c10d_store"
 _LOOPBACK = re.compile(r"^\[?(?:127\.|localhost|::1)")
 
@@ -50,10 +52,10 @@ def _no_interface(facts: Facts) -> DetectorResult | None:
     return _found(
         events,
         Grade.STATED,
-        say("no network interface of this machine fits {name}={value}", name=name, value=setting.value)
+        tell("no-interface-fits", name=name, value=setting.value)
         if setting is not None
-        else say("no usable network interface was found (see {name})", name=name),
-        because=(say("every rank that prints this leaves before the first collective"),),
+        else tell("no-interface", name=name),
+        because=(tell("leaves-before"),),
         remedies=(remedy("set-network-interface"),),
         more_evidence=(setting.evidence,) if setting is not None else (),
     )
@@ -69,10 +71,8 @@ def _gloo(facts: Facts) -> DetectorResult | None:
         return _found(
             events,
             Grade.STATED,
-            say(
-                "a rank was told to connect to {peer}: an address of its own machine", peer=field_text(loopback, "peer")
-            ),
-            because=(say("the partner's host name resolves to loopback there, and it published that address"),),
+            tell("loopback-told", peer=field_text(loopback, "peer")),
+            because=(tell("loopback-published"),),
             remedies=(remedy("fix-host-name-resolution"),),
             ranks=ranks,
             whole=facts.world_size is None or facts.world_size > 1,
@@ -80,8 +80,8 @@ def _gloo(facts: Facts) -> DetectorResult | None:
     return _found(
         events,
         Grade.STATED,
-        say("Gloo could not connect the ranks with each other"),
-        because=(say("it failed while connecting, before any collective: address, interface or firewall"),),
+        tell("gloo-not-connected"),
+        because=(tell("while-connecting"),),
         remedies=(
             remedy("set-network-interface"),
             remedy("bisect-network-setting"),
@@ -102,8 +102,8 @@ def _loopback_socket(facts: Facts) -> DetectorResult | None:
     return _found(
         (chosen[0], *failed),
         Grade.STATED,
-        say("NCCL took the loopback interface on one machine, and the others cannot reach it"),
-        because=(say("{address} is only reachable from the machine itself", address=field_text(chosen[0], "address")),),
+        tell("loopback-taken"),
+        because=(tell("only-from-itself", address=field_text(chosen[0], "address")),),
         remedies=(remedy("set-network-interface"),),
         whole=False,
     )
@@ -117,8 +117,8 @@ def _port_down(facts: Facts) -> DetectorResult | None:
     return _found(
         trouble.events,
         Grade.KERNEL,
-        say("port {port} is down or disabled, and transfers are not answered", port=", ".join(p.name for p in down)),
-        because=(say("a library that uses all cards it finds will use this one too"),),
+        tell("port-down", port=", ".join(p.name for p in down)),
+        because=(tell("will-use-it"),),
         remedies=(remedy("use-active-ports"),),
         more_evidence=tuple(p.evidence for p in down[:3]),
         whole=False,
@@ -135,19 +135,9 @@ def _first_use(facts: Facts) -> DetectorResult | None:
         return None
     first = trouble.stage is EventTiming.FIRST_USE or (trouble.stage is EventTiming.UNKNOWN and trouble.connecting)
     overrides = overruled_settings(facts)
-    because = [
-        say("it failed at first use, before anything had worked over it")
-        if first
-        else say("nothing shows that the network had worked before")
-    ]
+    because = [tell("at-first-use" if first else "had-worked-unknown")]
     because.extend(
-        say(
-            "NCCL uses {name}={theirs}, not the shell's {yours}, which did not reach the rank (/etc/nccl.conf?)",
-            name=mine.name,
-            theirs=library.value,
-            yours=mine.value,
-        )
-        for mine, library in overrides[:2]
+        tell("other-value", name=mine.name, theirs=library.value, yours=mine.value) for mine, library in overrides[:2]
     )
     verbs = trouble.events[0].kind in ("n.ibwc", "n.ibcall", "tp.retry")
     return _found(
@@ -163,14 +153,12 @@ def _first_use(facts: Facts) -> DetectorResult | None:
 
 def _first_use_summary(event: LogEvent) -> Text:
     if event.kind == "n.ibwc" and event.values.get("status") == RETRY_EXCEEDED:
-        return say("the peer did not answer the first transfers over InfiniBand or RoCE (error 12)")
+        return tell("first-transfers-ib")
     if event.kind == "n.ibcall":
-        return say("the network card could not set up a connection: {error}", error=_verbs_error(event))
+        return tell("card-not-set-up", error=_verbs_error(event))
     if event.kind == "n.ofi":
-        return say(
-            "the first transfers over libfabric failed: {error}", error=shortened(field_text(event, "error"), 100)
-        )
-    return say("ranks could not connect with each other: {error}", error=event.text.strip()[-100:].strip())
+        return tell("first-transfers-fabric", error=shortened(field_text(event, "error"), 100))
+    return tell("not-connected", error=event.text.strip()[-100:].strip())
 
 
 def _verbs_error(event: LogEvent) -> str:
@@ -186,14 +174,8 @@ def _fabric(facts: Facts) -> DetectorResult | None:
     return _found(
         (),
         Grade.ORDER,
-        say("the first collectives between nodes never finish over {network}", network=stall.network),
-        because=(
-            say(
-                "communicators were set up, and {ranks:who} {ranks:waits|wait} in their first collectives",
-                ranks=stall.ranks,
-            ),
-            say("no rank is missing from them: it is the transport and its settings, not the program"),
-        ),
+        tell("first-never-finish", network=stall.network),
+        because=(tell("in-first-collectives", ranks=stall.ranks), tell("nobody-missing")),
         remedies=(remedy("use-recommended-fabric-settings"),),
         more_evidence=stall.evidence[:3],
     )
@@ -213,14 +195,14 @@ def _unanswered(facts: Facts) -> DetectorResult | None:
     return make_signal(
         CAUSE,
         Grade.KERNEL,
-        say("{ranks:who} {ranks:tries|try} to connect to {peer}, and nothing answers", ranks=ranks, peer=peers[0]),
+        tell("tries-to-connect", ranks=ranks, peer=peers[0]),
         whole=False,  # a rank that was just stopped does not answer either
         nodes=hosts_of(facts, ranks),
         phase=Phase.INIT,
         where=place_of(facts, ranks[0]),
         because=(
-            say("the others have come: the address is what one of them told, and it does not lead there"),
-            *((say("addresses without an answer: {peers}", peers=", ".join(peers[:4])),) if len(peers) > 1 else ()),
+            tell("address-leads-nowhere"),
+            *((tell("no-answer-from", peers=", ".join(peers[:4])),) if len(peers) > 1 else ()),
         ),
         evidence=tuple(quote for rank in ranks[:3] for quote in quote_rank(facts.ranks[rank])),
         remedies=(remedy("bisect-network-setting"), remedy("set-network-interface")),

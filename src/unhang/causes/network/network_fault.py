@@ -19,8 +19,7 @@ from collections.abc import Iterator
 from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import group_label
 from unhang.causes.wording import machine_reasons
-from unhang.causes.wording.signals import log_signal, ranks_if_few
-from unhang.causes.wording.transport_suspects import chosen_transport_reason, transport_suspect
+from unhang.causes.wording.signals import chosen_transport_reason, log_signal, ranks_if_few, transport_suspect
 from unhang.facts.logs.event_timing import EventTiming
 from unhang.facts.logs.log_statements import ranks_of_events
 from unhang.facts.machine.machine_state import MachineSign, network_signs
@@ -30,10 +29,12 @@ from unhang.facts.pace.slow_links import SlowLink, slow_link
 from unhang.facts.pace_change import AllWait
 from unhang.findings import Cause, Ending, Evidence, Grade, NotChecked, Severity
 from unhang.knowledge.remedies import remedy
-from unhang.sentences import Text, say
+from unhang.knowledge.words import Sentences
+from unhang.sentences import Text
 from unhang.wire.documents.other_nodes import ObservedNode
 
 CAUSE = Cause.NETWORK_FAULT
+tell = Sentences("causes/network-fault.toml")
 _LINK = ("n.ibasync", "n.ibresil", "k.mlx5")
 _EXCLUDE_BAD_LINK = "exclude-faulty-link"
 
@@ -54,18 +55,18 @@ def _complaints(facts: Facts) -> Iterator[DetectorResult]:
     link = [e for e in trouble.events if e.kind in _LINK]
     told = (link or trouble.events)[0].text.strip()[-100:]
     if any(e.kind == "k.mlx5" for e in link):
-        yield _found(facts, trouble, Grade.KERNEL, say("a network port or link failed: {error}", error=told))
+        yield _found(facts, trouble, Grade.KERNEL, tell("link-failed", error=told))
     elif link:
-        summary = say("a network port or link failed: {error}", error=told)
+        summary = tell("link-failed", error=told)
         yield _found(facts, trouble, Grade.STATED, summary, whole=False)
     elif trouble.stage is EventTiming.RUNNING and not trouble.connecting:
-        yield _found(facts, trouble, Grade.ORDER, say("the network failed after it had worked: {error}", error=told))
+        yield _found(facts, trouble, Grade.ORDER, tell("failed-after-work", error=told))
     elif trouble.few_of_many:
         ranks = ranks_of_events(trouble.events)
-        summary = say("{ranks:who} could not connect; other ranks that were read do not complain", ranks=ranks)
+        summary = tell("not-connected", ranks=ranks)
         yield _found(facts, trouble, Grade.ORDER, summary)
     elif trouble.stage is not EventTiming.FIRST_USE:
-        summary = say("possible: the network failed; nothing tells whether it had worked")
+        summary = tell("nothing-tells")
         yield _found(facts, trouble, Grade.ORDER, summary, whole=False)
 
 
@@ -88,9 +89,9 @@ def _found(
 
 def _because(trouble: TransportErrors) -> Iterator[Text]:
     if trouble.stage is EventTiming.RUNNING and not trouble.connecting:
-        yield say("steps had been finished over the same connections, so the configuration was right")
+        yield tell("steps-had-finished")
     if trouble.few_of_many:
-        yield say("so the network as a whole is set up right, and one link or node is not")
+        yield tell("set-up-right")
 
 
 def _counted(facts: Facts) -> Iterator[DetectorResult]:
@@ -109,13 +110,7 @@ def _counted(facts: Facts) -> Iterator[DetectorResult]:
         whole=False,
         nodes=tuple(dict.fromkeys(sign.node for sign in signs)),
         group=group_label(facts, stall.group),
-        because=(
-            *machine_reasons.because(signs),
-            *chosen_transport_reason(facts),
-            say(
-                "every member of the group issued the same call with the same shape: no line of the program explains it"
-            ),
-        ),
+        because=(*machine_reasons.because(signs), *chosen_transport_reason(facts), tell("same-call")),
         evidence=machine_reasons.evidence(signs),
         remedies=(remedy(_EXCLUDE_BAD_LINK),),
     )
@@ -123,16 +118,10 @@ def _counted(facts: Facts) -> Iterator[DetectorResult]:
 
 def _summary(sign: MachineSign) -> Text:
     if sign.kind == "link-lost":
-        return say(
-            "the network failed: the link of {link} on {node} was lost", link=sign.values["link"], node=sign.node
-        )
+        return tell("link-lost", link=sign.values["link"], node=sign.node)
     if sign.kind == "sent-again":
-        return say(
-            "the network fails: {percent} % of what {node} sends has to be sent again",
-            percent=sign.values["percent"],
-            node=sign.node,
-        )
-    return say("possible: {link} on {node} counts errors", link=sign.values["link"], node=sign.node)
+        return tell("sent-again", percent=sign.values["percent"], node=sign.node)
+    return tell("counts-errors", link=sign.values["link"], node=sign.node)
 
 
 def _slow(facts: Facts) -> Iterator[DetectorResult]:
@@ -148,9 +137,7 @@ def _slow(facts: Facts) -> Iterator[DetectorResult]:
     yield make_signal(
         CAUSE,
         Grade.ORDER,
-        say("the job moves at the pace of the network: the link of {node} is slow", node=link.nodes[0])
-        if one
-        else say("the job moves at the pace of the network between {nodes}", nodes=", ".join(link.nodes)),
+        tell("pace-of-link", node=link.nodes[0]) if one else tell("pace-between", nodes=", ".join(link.nodes)),
         whole=one,
         severity=Severity.SLOWS,
         nodes=link.nodes,
@@ -161,22 +148,11 @@ def _slow(facts: Facts) -> Iterator[DetectorResult]:
 
 
 def _why_slow(slow: AllWait, link: SlowLink) -> Iterator[Text]:
-    yield say(
-        "since about step {step} a step takes {since} s; before, it took {before} s",
-        step=slow.change.step,
-        since=f"{slow.change.since_s:.2g}",
-        before=f"{slow.change.before_s:.2g}",
+    yield tell(
+        "pace-since", step=slow.change.step, since=f"{slow.change.since_s:.2g}", before=f"{slow.change.before_s:.2g}"
     )
-    yield say(
-        "every rank waits in {percent} % of {looks} looks or more: none is late",
-        percent=round(100 * slow.waits),
-        looks=slow.samples,
-    )
-    yield say(
-        "what {ranks:who} {ranks:sends|send} stands in the send queue most of the time: {ways}",
-        ranks=link.ranks,
-        ways=", ".join(way.replace(">", " > ") for way in link.ways[:4]),
-    )
+    yield tell("all-wait", percent=round(100 * slow.waits), looks=slow.samples)
+    yield tell("send-queue", ranks=link.ranks, ways=", ".join(way.replace(">", " > ") for way in link.ways[:4]))
 
 
 def _queues(facts: Facts, link: SlowLink) -> Iterator[Evidence]:
@@ -214,11 +190,7 @@ def _cut_off(facts: Facts, gone: list[ObservedNode]) -> DetectorResult:
     ranks = tuple(sorted(rank for node in gone for rank in node.ranks))
     all_others = len(gone) > 1 and len(gone) == len(facts.nodes)
     names = ", ".join(node.name for node in gone[:4])
-    summary = (
-        say("this node is cut off from all others ({nodes})", nodes=names)
-        if all_others
-        else say("{nodes} is cut off: {ranks:who} on it cannot be reached", nodes=names, ranks=ranks)
-    )
+    summary = tell("cut-off-self" if all_others else "cut-off", nodes=names, ranks=ranks)
     return make_signal(
         CAUSE,
         Grade.ORDER,
@@ -240,23 +212,15 @@ def _because_cut_off(gone: list[ObservedNode]) -> Iterator[Text]:
     for node in gone[:4]:
         seconds = node.silent_s or 0.0
         if node.answered:
-            yield say(
-                "{node}: its watcher is silent for {seconds:.0f} s; its machine had answered and does not now",
-                node=node.name,
-                seconds=seconds,
-            )
+            yield tell("answered-before", node=node.name, seconds=seconds)
         else:
-            yield say(
-                "{node}: its watcher is silent for {seconds:.0f} s; whether its machine lives is not known",
-                node=node.name,
-                seconds=seconds,
-            )
-    yield say("no rank on the nodes that are heard is late")
+            yield tell("answers-unknown", node=node.name, seconds=seconds)
+    yield tell("nobody-late")
 
 
 def _not_sampled(node: ObservedNode) -> NotChecked:
     return NotChecked(
-        what=say("ranks of node {node}", node=node.name),
-        because=say("its watcher is silent for {seconds:.0f} s", seconds=node.silent_s or 0.0),
+        what=tell("ranks-of-node", node=node.name),
+        because=tell("watcher-silent", seconds=node.silent_s or 0.0),
         how="unhang attach",
     )

@@ -25,9 +25,11 @@ from unhang.facts.waiting.progress_from_stacks import GROUP_CREATION_CALLS, is_c
 from unhang.findings import Cause, Grade, Phase, Remedy
 from unhang.knowledge import numbers
 from unhang.knowledge.remedies import remedy
-from unhang.sentences import Text, say
+from unhang.knowledge.words import Sentences
+from unhang.sentences import Text
 
 CAUSE = Cause.RENDEZVOUS
+tell = Sentences("causes/rendezvous.toml")
 LOOPBACK = re.compile(r"^(127\.|localhost$|::1$)")
 _KEY_NUMBER = re.compile(r":(\d+)$")
 
@@ -48,13 +50,11 @@ def _port_taken(facts: Facts) -> DetectorResult | None:
     return log_signal(
         CAUSE,
         Grade.STATED,
-        say("port {port} of the store is already in use on this machine", port=port)
-        if port
-        else say("the port of the store is already in use on this machine"),
+        tell("port-taken" if port else "some-port-taken", port=port),
         events,
         "use-free-port",
         whole=False,
-        because=(say("another job, or a process left over from the last one, listens there"),),
+        because=(tell("left-over-process"),),
     )
 
 
@@ -65,15 +65,13 @@ def _unreachable(facts: Facts) -> DetectorResult | None:
     place = next((e for e in events if field_text(e, "host")), None)
     host = field_text(place, "host") if place is not None else ""
     loopback = bool(LOOPBACK.match(host))
-    because = [say("no process answered there within the limit")]
+    because = [tell("no-answer")]
     if loopback:
-        because.insert(0, say("{host} is this machine itself: other nodes can never be reached through it", host=host))
+        because.insert(0, tell("loopback", host=host))
     return log_signal(
         CAUSE,
         Grade.STATED,
-        say("rank 0's store at {host}:{port} was not reached", host=host, port=field_text(place, "port"))
-        if place is not None
-        else say("the rendezvous store was not reached"),
+        tell("not-reached-at", host=host, port=field_text(place, "port")) if place is not None else tell("not-reached"),
         events,
         "use-reachable-master-address",
         whole=False,
@@ -89,15 +87,10 @@ def _too_many(facts: Facts) -> DetectorResult | None:
     return log_signal(
         CAUSE,
         Grade.STATED,
-        say(
-            "{joined} processes joined a store that waits for {world}: two jobs "
-            "share it, or a restart met the old store",
-            joined=over[0].values["joined"],
-            world=over[0].values["world_size"],
-        ),
+        tell("too-many", joined=over[0].values["joined"], world=over[0].values["world_size"]),
         over,
         "use-store-per-job",
-        because=(say("a count above the world size never comes back to it, so the barrier waits for ever"),),
+        because=(tell("never-comes-back"),),
     )
 
 
@@ -109,13 +102,9 @@ def _too_few(facts: Facts) -> DetectorResult | None:
     group = _group_number(events) or 1
     later = group > 1
     if counted is not None:
-        summary = say(
-            "only {joined} of {world} processes came",
-            joined=counted.values["joined"],
-            world=counted.values["world_size"],
-        )
+        summary = tell("too-few", joined=counted.values["joined"], world=counted.values["world_size"])
     else:
-        summary = say("not all nodes came to the rendezvous in time")
+        summary = tell("too-few-nodes")
     return log_signal(
         CAUSE,
         Grade.ORDER,
@@ -124,11 +113,11 @@ def _too_few(facts: Facts) -> DetectorResult | None:
         "match-announced-world-size",
         whole=not later,
         because=(
-            say("group {group} of this job: earlier ones were made, so addresses and ports are right", group=group),
-            say("ranks that did not come were late, or do not call new_group for it"),
+            tell("later-group", group=group),
+            tell("late-or-elsewhere"),
         )
         if later
-        else (say("the missing ones were not started, cannot reach the address, or have another world size"),),
+        else (tell("missing-ones"),),
     )
 
 
@@ -168,9 +157,7 @@ def detect_stacks(facts: Facts) -> Iterator[DetectorResult]:
     yield make_signal(
         CAUSE,
         Grade.STACK,
-        say("{ranks:who} {ranks:waits|wait} in {call} for {late:who}", ranks=ranks, call=call, late=late)
-        if late
-        else say("{ranks:who} {ranks:waits|wait} in {call} for others that do not come", ranks=ranks, call=call),
+        tell("waits-for" if late else "waits-for-others", ranks=ranks, call=call, late=late),
         whole=still and everyone,
         ranks=late,
         nodes=hosts_of(facts, ranks),
@@ -178,16 +165,10 @@ def detect_stacks(facts: Facts) -> Iterator[DetectorResult]:
         where=None if late else place_of(facts, ranks[0]),
         waiter_where=place_of(facts, ranks[0]),
         because=(
-            say("every rank whose stack was read stands there, and none moves")
-            if still
-            else say("every rank whose stack was read stands there; there was only one look"),
+            tell("none-moves" if still else "one-look"),
             _why_late(facts, late)
             if late
-            else say(
-                "the store waits for as many processes as the program announced: one is missing, or looks elsewhere"
-            )
-            if call == "init_process_group"
-            else say("all ranks have come, so they make different groups: some made one more, or in other order"),
+            else tell("store-waits" if call == "init_process_group" else "different-groups"),
         ),
         evidence=tuple(known.activity.evidence for known in alive[:3] if known.activity is not None),
         remedies=tuple(_remedies(call, alive)),
@@ -211,5 +192,5 @@ def _past_the_store(known: RankFacts) -> bool:
 
 def _why_late(facts: Facts, late: tuple[int, ...]) -> Text:
     if set(late) <= set(facts.ranks_missing):
-        return say("nothing was seen of {late:who}: not started, on its way, or on another machine", late=late)
-    return say("{late:who} {late:lives|live}; where {late:it stands|they stand} could not be seen", late=late)
+        return tell("nothing-seen", late=late)
+    return tell("lives", late=late)

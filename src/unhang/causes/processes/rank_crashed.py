@@ -30,9 +30,11 @@ from unhang.facts.machine.xids import program_xids
 from unhang.facts.model import Facts, Stall
 from unhang.findings import Cause, Consequence, Ending, Evidence, Grade, Remedy, shortened
 from unhang.knowledge.remedies import remedy
-from unhang.sentences import Text, say
+from unhang.knowledge.words import Sentences
+from unhang.sentences import Text
 
 CAUSE = Cause.RANK_CRASHED
+tell = Sentences("causes/rank-crashed.toml")
 SIGKILL, SIGSEGV, SIGBUS = 9, 11, 7
 SENT_BY_HAND = (15, 2, 1)
 """Only crashes that the launcher did not cause carry these."""
@@ -104,56 +106,40 @@ def _killed_while_loading(facts: Facts, crash: Crash) -> bool:
 
 def _summary(crash: Crash, ranks: tuple[int, ...]) -> Text:
     if crash.signal is not None and crash.when is TimeoutOrder.UNKNOWN and ranks:
-        return say(
-            "{ranks:who} {ranks:was|were} killed by {name} and others waited in vain; which came first is not told",
-            ranks=ranks,
-            name=signal_name(crash.signal),
-        )
+        return tell("killed-when", ranks=ranks, name=signal_name(crash.signal))
     if crash.signal is not None and not ranks:
-        return say("a process was killed by {name}; which rank it was is not told", name=signal_name(crash.signal))
+        return tell("somebody-killed", name=signal_name(crash.signal))
     if crash.signal is not None:
-        return say(
-            "{ranks:who} {ranks:was|were} killed by {name}; the others wait for it",
-            ranks=ranks,
-            name=signal_name(crash.signal),
-        )
+        return tell("killed", ranks=ranks, name=signal_name(crash.signal))
     if not crash.exception and not ranks:
-        return say("a process ended with exit code {code}", code=crash.exit_code)
+        return tell("somebody-exited", code=crash.exit_code)
     if not crash.exception:
-        return say("{ranks:who} ended with exit code {code}", ranks=ranks, code=crash.exit_code)
+        return tell("exited", ranks=ranks, code=crash.exit_code)
     message = shortened(crash.message.splitlines()[0], 120) if crash.message else ""
     if not ranks:
-        return say("a process ended with {exception}: {message}", exception=crash.exception, message=message)
-    return say("{ranks:who} ended with {exception}: {message}", ranks=ranks, exception=crash.exception, message=message)
+        return tell("somebody-raised", exception=crash.exception, message=message)
+    return tell("raised", ranks=ranks, exception=crash.exception, message=message)
 
 
 def _because(facts: Facts, crash: Crash, ranks: tuple[int, ...], stall: Stall | None) -> tuple[Text, ...]:
     lines = []
     if crash.thread:
-        lines.append(say("the exception ended thread {thread}; the process lived on", thread=crash.thread))
+        lines.append(tell("thread-ended", thread=crash.thread))
     elif crash.message and crash.when is TimeoutOrder.BEFORE:
-        lines.append(say("it is the first exception in time that is not an echo of a lost partner"))
+        lines.append(tell("first-exception"))
     if crash.when is TimeoutOrder.UNKNOWN and ranks:
-        lines.append(say("nothing tells whether it ended before others had waited in vain, or after"))
+        lines.append(tell("order-not-told"))
     if crash.signal == SIGKILL:
-        lines.append(
-            say("SIGKILL leaves no trace in the process: the host's OOM killer, a scheduler or a person sent it")
-        )
+        lines.append(tell("sigkill"))
     if crash.signal in SENT_BY_HAND:
-        lines.append(say("the launcher did not send it: it ended the others, and only after this"))
+        lines.append(tell("not-the-launcher"))
     if crash.signal in (SIGSEGV, SIGBUS):
-        lines.append(say("a crash in native code: the Python line is in faulthandler's output, if it was on"))
+        lines.append(tell("native-crash"))
     if stall is not None and stall.call is not None:
-        lines.append(
-            say(
-                "{waiters:who} {waiters:waits|wait} in {operation} for it",
-                waiters=stall.waiters,
-                operation=operation_of(stall.call),
-            )
-        )
+        lines.append(tell("waits-for-it", waiters=stall.waiters, operation=operation_of(stall.call)))
     echoes = [t for t in facts.tracebacks if t.rank is not None and t.rank not in ranks]
     if echoes:
-        lines.append(say("{count} exception(s) on other ranks only say that a partner is gone", count=len(echoes)))
+        lines.append(tell("partner-gone", count=len(echoes)))
     return tuple(lines)
 
 
@@ -190,7 +176,7 @@ def _consequences(facts: Facts, ranks: tuple[int, ...], stall: Stall | None) -> 
             CAUSE,
             affected,
             len(affected),
-            say("{ranks:who} waited for it, timed out or were ended by the launcher", ranks=affected),
+            tell("waited-or-ended", ranks=affected),
         ),
     )
 
@@ -199,12 +185,12 @@ def _swallowed_exception(facts: Facts, stall: Stall, ranks: tuple[int, ...]) -> 
     return stall_signal(
         CAUSE,
         Grade.SOURCE,
-        say("{ranks:who} caught an exception and went on alone; the others wait for it", ranks=ranks),
+        tell("caught", ranks=ranks),
         facts,
         stall,
         whole=False,  # the exception itself was not seen
         ranks=ranks,
-        because=(say("{ranks:who} {ranks:stands|stand} inside an except block", ranks=ranks),),
+        because=(tell("in-except", ranks=ranks),),
         evidence=tuple(quote for rank in ranks for quote in quote_rank(facts.ranks[rank])),
         remedies=(remedy("reraise-handled-exception"),),
     )
@@ -223,17 +209,13 @@ def detect_actor(facts: Facts) -> Iterator[DetectorResult]:
         yield stall_signal(
             CAUSE,
             Grade.STACK,
-            say(
-                "{ranks:who} {ranks:has|have} left the method of the actor, most likely by an exception; the others "
-                "are still in it",
-                ranks=stall.laggards,
-            ),
+            tell("left-method", ranks=stall.laggards),
             facts,
             stall,
             because=(
-                say("{ranks:who} {ranks:waits|wait} for the next call of an actor", ranks=stall.laggards),
+                tell("waits-for-call", ranks=stall.laggards),
                 *waiters_line(stall),
-                say("what an actor raises is told to whoever asks for its result, and to nobody before"),
+                tell("told-to-asker"),
             ),
             remedies=(remedy("await-all-actors-together"),),
         )
@@ -261,11 +243,7 @@ def detect_from_outside(facts: Facts) -> Iterator[DetectorResult]:
         whole=not by_hand,
         ending=Ending.FROM_OUTSIDE,
         nodes=tuple(dict.fromkeys((*(h for e in events if (h := field_text(e, "host"))), *hosts_of_events(events)))),
-        because=(
-            say("no rank failed or timed out before it; whether the job was stuck then, the log does not say")
-            if by_hand
-            else say("no rank failed or timed out before it"),
-        ),
+        because=(tell("before-it-unknown" if by_hand else "before-it"),),
         ranks=(),
     )
 
@@ -274,15 +252,15 @@ def _summary_from_outside(event: LogEvent) -> Text:
     if event.kind == "slurm.cancel":
         reason = field_text(event, "reason")
         if reason:
-            return say("Slurm ended the job: {reason}", reason=reason)
-        return say("Slurm ended the job because somebody cancelled it")
+            return tell("slurm-reason", reason=reason)
+        return tell("slurm-cancelled")
     if event.kind == "slurm.nodefail":
-        return say("node {host} was lost", host=field_text(event, "host"))
+        return tell("node-lost", host=field_text(event, "host"))
     if event.kind == "k8s.evicted":
-        return say("Kubernetes evicted the pod")
+        return tell("evicted")
     if is_interrupt(event):
-        return say("somebody ended the job with Ctrl-C (signal 2)")
-    return say("somebody outside sent signal {signal} to the launcher", signal=field_text(event, "signal"))
+        return tell("ctrl-c")
+    return tell("signal-sent", signal=field_text(event, "signal"))
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -302,13 +280,11 @@ def detect_gone(facts: Facts) -> Iterator[DetectorResult]:
         yield log_signal(
             CAUSE,
             Grade.STATED,
-            say("a kernel of the program failed on {ranks:who}: {error}", ranks=ranks, error=short_message(kernel[0]))
-            if ranks
-            else say("a kernel of the program failed: {error}", error=short_message(kernel[0])),
+            tell("kernel-failed-on" if ranks else "kernel-failed", ranks=ranks, error=short_message(kernel[0])),
             kernel,
             "find-failing-kernel-launch",
             whole=False,  # the exception that ended the process was not read
-            because=(say("such an error comes from an index or address of the program; the others' timeouts follow"),),
+            because=(tell("index-error"),),
         )
         return
     bare = bare_exceptions(facts)
@@ -326,13 +302,11 @@ def detect_gone(facts: Facts) -> Iterator[DetectorResult]:
         yield make_signal(
             CAUSE,
             Grade.ORDER,
-            say("{awaited:who} had ended when the others asked it for the first collective", awaited=awaited),
+            tell("ended-before-first", awaited=awaited),
             ranks=awaited,
             because=(
-                say("the connection was closed; a rank that is only slow lets the wait time out"),
-                say("its own log holds the exception; it was not given")
-                if not any(log.rank in awaited for log in facts.logs)
-                else say("its own log does not show why"),
+                tell("closed-connection"),
+                tell("own-log-missing" if not any(log.rank in awaited for log in facts.logs) else "own-log-silent"),
             ),
             evidence=tuple(w.evidence for w in gone[:3]),
             remedies=(remedy("read-rank-logs", ranks=awaited),),
@@ -343,11 +317,11 @@ def _reported_dead(died: tuple[LogEvent, ...]) -> DetectorResult:
     return log_signal(
         CAUSE,
         Grade.STATED,
-        say("the launcher says that a worker process died; what it lists as reasons are guesses of its own"),
+        tell("launcher-lost"),
         died,
         "find-worker-exit-reason",
         whole=False,
-        because=(say("no exception of the program was read; what other ranks report follows from it"),),
+        because=(tell("no-exception-read"),),
     )
 
 
@@ -357,12 +331,10 @@ def _bare(events: tuple[LogEvent, ...]) -> DetectorResult:
     return log_signal(
         CAUSE,
         Grade.STATED,
-        say("{ranks:who} ended with {exception}: {message}", ranks=ranks, exception=exception, message=message)
-        if ranks
-        else say("a process ended with {exception}: {message}", exception=exception, message=message),
+        tell("raised" if ranks else "somebody-raised", ranks=ranks, exception=exception, message=message),
         events,
         whole=False,
         ranks=ranks,
-        because=(say("it is the last line of a traceback; the lines above it name the place"),),
+        because=(tell("last-line"),),
         remedies=(remedy("read-rank-logs", ranks=ranks),) if ranks else (),
     )

@@ -34,10 +34,11 @@ from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Cause, Grade, Remedy
 from unhang.knowledge.remedies import remedy
-from unhang.sentences import Text, say
+from unhang.knowledge.words import Sentences
+from unhang.sentences import Text
 
 CAUSE = Cause.RANK_FROZEN
-_SENDER_UNKNOWN = say("who stopped it is not recorded: look for preemption, a debugger, or job control (Ctrl-Z)")
+tell = Sentences("causes/rank-frozen.toml")
 
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
@@ -57,14 +58,14 @@ def _stopped(facts: Facts, stall: Stall, ranks: tuple[int, ...]) -> DetectorResu
     return stall_signal(
         CAUSE,
         Grade.KERNEL,
-        say("{ranks:who} {ranks:is|are} stopped (state T); the others wait for it", ranks=ranks),
+        tell("stopped", ranks=ranks),
         facts,
         stall,
         ranks=ranks,
         because=(
-            say("{ranks:who}: process state T (stopped by a signal or a debugger)", ranks=ranks),
+            tell("state", ranks=ranks),
             *waiters_line(stall),
-            _SENDER_UNKNOWN,
+            tell("who-stopped"),
         ),
         remedies=(_resume(facts, ranks),),
     )
@@ -78,11 +79,11 @@ def _stopped_alone(facts: Facts) -> Iterator[DetectorResult]:
     yield make_signal(
         CAUSE,
         Grade.KERNEL,
-        say("{ranks:who} {ranks:is|are} stopped (state T); a job cannot go on without {ranks:it|them}", ranks=ranks),
+        tell("stopped-alone", ranks=ranks),
         whole=all(known.stack is not None or known.recording is not None for known in facts.ranks.values()),
         ranks=ranks,
         where=place_of(facts, ranks[0]),
-        because=(say("{ranks:who}: process state T (stopped by a signal or a debugger)", ranks=ranks), _SENDER_UNKNOWN),
+        because=(tell("state", ranks=ranks), tell("who-stopped")),
         remedies=(_resume(facts, ranks),),
     )
 
@@ -97,14 +98,14 @@ def _gil_holder(facts: Facts, stall: Stall, rank: int, hold: GilHold) -> Detecto
     return stall_signal(
         CAUSE,
         Grade.RECORD,  # read from the interpreter itself
-        say("rank {rank} is inside a native call that holds the interpreter lock; the others wait for it", rank=rank),
+        tell("lock-held", rank=rank),
         facts,
         stall,
         whole=hold.whole,
         ranks=(rank,),
         where=where or place_of(facts, rank),
         because=(
-            say("rank {rank}: one thread holds the interpreter lock at the same line in every look", rank=rank),
+            tell("one-thread-holds", rank=rank),
             _no_other_runs(rank, hold.thread),
             *waiters_line(stall),
         ),
@@ -114,8 +115,8 @@ def _gil_holder(facts: Facts, stall: Stall, rank: int, hold: GilHold) -> Detecto
 
 def _no_other_runs(rank: int, holder: ThreadStack) -> Text:
     if sleeps_with_gil(holder):
-        return say("rank {rank}: that thread sleeps in native code and keeps the lock meanwhile", rank=rank)
-    return say("rank {rank} gave no flight-recorder dump: no other thread of it could run", rank=rank)
+        return tell("sleeps-with-lock", rank=rank)
+    return tell("no-dump", rank=rank)
 
 
 def _asleep(facts: Facts, stall: Stall, laggards: RankCohort) -> DetectorResult:
@@ -124,19 +125,12 @@ def _asleep(facts: Facts, stall: Stall, laggards: RankCohort) -> DetectorResult:
     return stall_signal(
         CAUSE,
         Grade.STACK,
-        say(
-            "{ranks:who} {ranks:stands|stand} still in {function}; the others wait for it in a collective",
-            ranks=stall.laggards,
-            function=function,
-        ),
+        tell("stands-still", ranks=stall.laggards, function=function),
         facts,
         stall,
         phase=laggards.phase,
         because=(
-            say(
-                "every look found {ranks:who} asleep at one line: it waits for something that does not come",
-                ranks=laggards.ranks,
-            ),
+            tell("asleep", ranks=laggards.ranks),
             *waiters_line(stall),
             *external_wait_reasons.because(facts, laggards),
         ),
@@ -165,11 +159,9 @@ def _gil_lines(facts: Facts) -> Iterator[DetectorResult]:
     yield log_signal(
         CAUSE,
         Grade.ORDER,
-        say("a thread of {ranks:who} held the interpreter lock in a native call", ranks=ranks)
-        if ranks
-        else say("a thread held the interpreter lock in a native call"),
+        tell("lock-held-by" if ranks else "lock-was-held", ranks=ranks),
         locked,
         "find-gil-holding-call",
         whole=bool(set(ranks) & stuck) or (alone and bool(waiting)),
-        because=(say("torch could not take the lock within its time, and so could not run Python there"),),
+        because=(tell("no-python"),),
     )

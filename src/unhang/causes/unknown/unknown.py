@@ -18,8 +18,7 @@ from typing import Any
 
 from unhang.causes.detector import DetectorResult, Signal, make_signal
 from unhang.causes.evidence_lines import group_label, hosts_of, operation_of, waiters_call
-from unhang.causes.wording.signals import stall_signal
-from unhang.causes.wording.transport_suspects import chosen_transport_reason, transport_evidence
+from unhang.causes.wording.signals import chosen_transport_reason, stall_signal, transport_evidence
 from unhang.evidence.items import LogEvent, PythonTraceback
 from unhang.facts.endings.stated_failures import last_exception
 from unhang.facts.evidence_quotes import exception_line, exception_source
@@ -31,9 +30,11 @@ from unhang.facts.waiting.progress_from_stacks import STACK_GROUP, waiting_activ
 from unhang.facts.waiting.stalls import all_wait, is_device_behind, nobody_moved
 from unhang.findings import Cause, Evidence, Grade, Phase, Severity, shortened
 from unhang.knowledge.remedies import remedy
-from unhang.sentences import Text, say
+from unhang.knowledge.words import Sentences
+from unhang.sentences import Text
 
 CAUSE = Cause.UNKNOWN
+tell = Sentences("causes/unknown.toml")
 
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
@@ -51,20 +52,14 @@ def _all_joined(facts: Facts, stall: AllJoinedStall) -> DetectorResult:
     return make_signal(
         CAUSE,
         Grade.ORDER,
-        say(
-            "all {count} ranks joined {operation} at position {position} and none finished it: not your code, "
-            "but what carries it",
-            count=len(stall.ranks),
-            operation=stall.operation,
-            position=stall.position,
-        ),
+        tell("joined-none-finished", count=len(stall.ranks), operation=stall.operation, position=stall.position),
         group=group_label(facts, stall.group),
         where=first.where,
         waiter_where=first.where,
         calls=waiters_call(stall.ranks, first),
         because=(
-            say("every member of the group issued the same call with the same shape"),
-            say("no rank is behind, so no line of the program explains it"),
+            tell("same-call"),
+            tell("nobody-behind"),
             *chosen_transport_reason(facts),
         ),
         evidence=(*(stall.pending[rank].evidence for rank in stall.ranks[:2]), *transport_evidence(facts)),
@@ -77,9 +72,7 @@ def _laggard(facts: Facts, stall: Stall) -> DetectorResult:
     held = stall_signal(
         CAUSE,
         Grade.ORDER,
-        say("{ranks:who} {ranks:works|work} still; the others wait for {ranks:it|them}", ranks=stall.laggards)
-        if at_work
-        else _laggard_summary(facts, stall),
+        tell("works-still", ranks=stall.laggards) if at_work else _laggard_summary(facts, stall),
         facts,
         stall,
         whole=not (stall.reason == "silent" or _rests_on_logs(facts, stall) or _laggards_wait_too(facts, stall)),
@@ -140,92 +133,59 @@ def _most_are_silent(stall: Stall) -> bool:
 
 def _silent_summary(stall: Stall) -> Text:
     if len(stall.laggards) == 1:
-        return say(
-            "{waiters:who} {waiters:waits|wait}; nothing tells how far {ranks:who} came",
-            waiters=stall.waiters,
-            ranks=stall.laggards,
-        )
-    return say(
-        "{waiters:who} {waiters:waits|wait}; the rank they wait for is among {ranks}, "
-        "none of which tells how far it came",
-        waiters=stall.waiters,
-        ranks=stall.laggards,
-    )
+        return tell("how-far-of", waiters=stall.waiters, ranks=stall.laggards)
+    return tell("how-far-among", waiters=stall.waiters, ranks=stall.laggards)
 
 
 def _laggard_summary(facts: Facts, stall: Stall) -> Text:
     if is_device_behind(facts.groups, facts.ranks, stall):
-        return say(
-            "{ranks:who} {ranks:holds|hold} the others up: the device has not run what the peers have finished",
-            ranks=stall.laggards,
-        )
+        return tell("device-not-run", ranks=stall.laggards)
     if _most_are_silent(stall):
         return _silent_summary(stall)
     if stall.reason == "silent" and all(facts.ranks[r].stack is not None for r in stall.laggards):
-        return say("the others wait for {ranks:who}; what its stack shows tells no cause", ranks=stall.laggards)
+        return tell("stack-no-cause", ranks=stall.laggards)
     if stall.reason == "silent" and any(facts.ranks[r].state is not RankState.MISSING for r in stall.laggards):
-        return say("the others wait for {ranks:who}; its log does not tell how far it came", ranks=stall.laggards)
+        return tell("log-no-step", ranks=stall.laggards)
     if stall.reason == "silent":
-        return say("the others wait, and nothing was read from {ranks:who}", ranks=stall.laggards)
+        return tell("nothing-read", ranks=stall.laggards)
     if all(facts.ranks[r].state is RankState.CRASHED for r in stall.laggards):
-        return say("{ranks:who} ended; how is not recorded", ranks=stall.laggards)
+        return tell("ended", ranks=stall.laggards)
     if _laggards_wait_too(facts, stall):
-        return say(
-            "the others wait for {ranks:who}, {ranks:which waits itself|who wait themselves} in a group "
-            "whose other members left no record",
-            ranks=stall.laggards,
-        )
+        return tell("waits-itself", ranks=stall.laggards)
     doing = {a.what for r in stall.laggards if (a := facts.ranks[r].activity) is not None}
     if doing == {"store-wait"}:
-        return say(
-            "{ranks:who} {ranks:holds|hold} the others up: it waits at the store for a key that nobody has set",
-            ranks=stall.laggards,
-        )
+        return tell("holds-up-key", ranks=stall.laggards)
     if doing:
-        return say("{ranks:who} {ranks:holds|hold} the others up; its stack tells no cause", ranks=stall.laggards)
-    return say(
-        "{ranks:who} {ranks:holds|hold} the others up; what {ranks:it was|they were} doing is not recorded",
-        ranks=stall.laggards,
-    )
+        return tell("holds-up-stack", ranks=stall.laggards)
+    return tell("holds-up", ranks=stall.laggards)
 
 
 def _why_laggard(facts: Facts, stall: Stall) -> Iterator[Text]:
     operation = operation_of(stall.call)
     group = facts.groups.get(stall.group)
     if stall.group.startswith(STACK_GROUP):
-        yield say(
-            "{waiters:who} {waiters:waits|wait} in {operation}", waiters=stall.direct_waiters, operation=operation
-        )
+        yield tell("waits-in", waiters=stall.direct_waiters, operation=operation)
     else:
-        yield say(
-            "{waiters:who} {waiters:waits|wait} in {operation} at position {position} of group {group}",
+        yield tell(
+            "waits-in-at",
             waiters=stall.direct_waiters,
             operation=operation,
             position=stall.position,
             group=group_label(facts, stall.group),
         )
     if stall.call is not None and stall.call.timeout_ms is not None:
-        yield say("the limit in force is {limit:g} s", limit=stall.call.timeout_ms / 1000)
+        yield tell("limit", limit=stall.call.timeout_ms / 1000)
     yield from _last_seen(facts, stall)
     for rank in stall.laggards[:4]:
         progress = group.progress.get(rank) if group is not None else None
         if stall.group.startswith(STACK_GROUP):
             continue
         if progress is None:
-            yield say("rank {rank} left no record in this group", rank=rank)
+            yield tell("no-record", rank=rank)
         elif progress.pending is not None:
-            yield say(
-                "rank {rank} entered up to position {enqueued}, but its oldest unfinished call is {position}",
-                rank=rank,
-                enqueued=progress.enqueued,
-                position=progress.pending.position,
-            )
+            yield tell("entered-up-to", rank=rank, enqueued=progress.enqueued, position=progress.pending.position)
         else:
-            yield say(
-                "rank {rank} entered up to position {enqueued} and has nothing unfinished",
-                rank=rank,
-                enqueued=progress.enqueued,
-            )
+            yield tell("entered-all", rank=rank, enqueued=progress.enqueued)
 
 
 def _last_seen(facts: Facts, stall: Stall) -> Iterator[Text]:
@@ -233,13 +193,7 @@ def _last_seen(facts: Facts, stall: Stall) -> Iterator[Text]:
     for rank in stall.laggards[:2]:
         last = last_recorded_call(facts.ranks[rank]) if facts.ranks[rank].activity is None else None
         if last is not None and last.where is not None:
-            yield say(
-                "rank {rank} was last seen in {operation} at {file}:{line}; what came after was not recorded",
-                rank=rank,
-                operation=last.operation,
-                file=last.where.file,
-                line=last.where.line,
-            )
+            yield tell("last-seen", rank=rank, operation=last.operation, file=last.where.file, line=last.where.line)
 
 
 def _nothing_else(facts: Facts) -> Iterator[Signal]:
@@ -269,16 +223,14 @@ def _nobody_progresses(facts: Facts) -> Signal:
     """Nobody moves and nobody is seen behind."""
     waiting = [(rank, waiting_activity(known)) for rank, known in sorted(facts.ranks.items()) if known.alive]
     if not all_wait(facts) or not waiting or waiting[0][1] is None:
-        summary = say("no rank got on between the looks, and nothing tells who waits for whom")
+        summary = tell("no-rank-moved")
         return _left(facts, summary, ())
     activity = waiting[0][1]
     places = {a.where for _, a in waiting if a is not None}
     summary = (
-        say("all ranks stand in {operation} and none moves", operation=activity.operation or activity.what)
-        if len(places) == 1
-        else say("all ranks wait and none moves; their stacks do not tell who is behind")
+        tell("all-stand-in", operation=activity.operation or activity.what) if len(places) == 1 else tell("all-wait")
     )
-    because = say("stacks tell no positions: one of them may be a round behind, or what carries it stopped")
+    because = tell("no-positions")
     evidence = tuple(a.evidence for _, a in waiting[:2] if a is not None)
     return _left(facts, summary, evidence, because, waiter_where=activity.where)
 
@@ -295,36 +247,30 @@ def _is_idle_everywhere(facts: Facts) -> bool:
 def _timeouts_only(facts: Facts, events: tuple[LogEvent, ...]) -> Signal:
     first = events[0]
     ranks = tuple(sorted({e.rank for e in events if e.rank is not None}))
-    summary = (
-        say("{ranks:who} timed out; nothing that was read tells whom they waited for", ranks=ranks)
-        if ranks
-        else say("a collective timed out; nothing that was read tells who was missing")
-    )
+    summary = tell("timed-out" if ranks else "some-timed-out", ranks=ranks)
     return _left(facts, summary, (Evidence(first.source, first.text, first.rank),))
 
 
 def _pending_only(facts: Facts, groups: tuple[str, ...]) -> Signal:
     call = next(p.pending for name in groups for p in facts.groups[name].progress.values() if p.pending is not None)
-    summary = say(
-        "work is unfinished in group {groups}, and it cannot be told whom it waits for", groups=", ".join(groups)
-    )
+    summary = tell("unfinished", groups=", ".join(groups))
     return _left(facts, summary, (call.evidence,))
 
 
 def _ended_badly(facts: Facts) -> Signal:
     exits = [exit_ for exit_ in facts.exits if exit_.exit_code not in (0, None)]
-    summary = say("the job did not end well, and nothing that was read tells why")
+    summary = tell("not-well")
     return _left(facts, summary, tuple(Evidence(e.source, e.text, e.rank) for e in exits[:2] if e.text))
 
 
 def _raised(facts: Facts, raised: PythonTraceback) -> Signal:
     words = shortened(exception_line(raised).split("\n")[0], 200)
-    summary = say("an exception ended a process, and nothing that was read tells why: {words}", words=words)
+    summary = tell("exception-ended", words=words)
     return _left(facts, summary, (Evidence(exception_source(raised), words, raised.rank),))
 
 
 def _left(facts: Facts, summary: Text, evidence: tuple[Evidence, ...], *because: Text, **parts: Any) -> Signal:
-    seen = (say("{ranks:who} {ranks:was|were} seen", ranks=facts.ranks_seen),) if facts.ranks_seen else ()
+    seen = (tell("seen", ranks=facts.ranks_seen),) if facts.ranks_seen else ()
     return make_signal(
         CAUSE,
         Grade.EXCLUSION,

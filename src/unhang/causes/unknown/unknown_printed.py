@@ -32,9 +32,11 @@ from unhang.facts.pace.step_slowdown import step_slowdown
 from unhang.findings import Call, Cause, Ending, Grade, Severity
 from unhang.knowledge.numbers import time_text
 from unhang.knowledge.remedies import remedy
-from unhang.sentences import Text, say
+from unhang.knowledge.words import Sentences
+from unhang.sentences import Text
 
 CAUSE = Cause.UNKNOWN
+tell = Sentences("causes/unknown.toml")
 
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
@@ -68,14 +70,10 @@ def _reported_missing(facts: Facts) -> Signal | None:
     return make_signal(
         CAUSE,
         Grade.ORDER,
-        say(
-            "{ranks:who} did not come; {told_by} says so, and not what held them",
-            ranks=late.ranks,
-            told_by=late.source_kind,
-        ),
+        tell("did-not-come", ranks=late.ranks, told_by=late.source_kind),
         whole=not most,  # then the few that came may be the odd ones
         ranks=late.ranks,
-        because=(say("it counted who had arrived when its limit passed"),),
+        because=(tell("counted"),),
         evidence=late.evidence,
         remedies=(remedy("inspect-ranks", ranks=late.ranks),),
     )
@@ -89,9 +87,7 @@ def _timeouts(facts: Facts) -> Signal | None:
     return make_signal(
         CAUSE,
         Grade.ORDER,
-        say("{ranks:who} timed out; nothing that was read tells whom they waited for", ranks=logged.ranks)
-        if logged.ranks
-        else say("a collective timed out; nothing that was read tells who was missing"),
+        tell("timed-out", ranks=logged.ranks) if logged.ranks else tell("some-timed-out"),
         whole=False,
         calls=tuple(
             Call((w.rank,) if w.rank is not None else (), w.operation, w.position, w.elements)
@@ -106,19 +102,15 @@ def _timeouts(facts: Facts) -> Signal | None:
 
 def _known(facts: Facts, logged: LoggedWaits) -> Iterator[Text]:
     for limit in logged.limits[:2]:
-        yield say("the limit in force is {limit:g} s", limit=limit)
+        yield tell("limit", limit=limit)
     if facts.world_size is not None:
-        yield say(
-            "the job has at least {count} ranks; {seen} of them were read",
-            count=facts.world_size,
-            seen=len(facts.ranks_seen),
-        )
+        yield tell("ranks-read", count=facts.world_size, seen=len(facts.ranks_seen))
     if any(w.barrier and w.operation for w in logged.waits):
-        yield say("an all-reduce of one element is a barrier")
+        yield tell("barrier")
     first = logged.first_wait
     began = time_text(first.since_s, first.time_form) if first is not None and first.since_s is not None else ""
     if began:
-        yield say("the stall began at {moment} by the log's clock: the timeout's time less its limit", moment=began)
+        yield tell("began", moment=began)
 
 
 def _complaints(facts: Facts) -> Signal | None:
@@ -133,38 +125,29 @@ def _complaints(facts: Facts) -> Signal | None:
     if trouble is not None and trouble.one_peer is not None:
         return _complaint(
             trouble.events,
-            say("all network errors name one peer, {peer}: it is dead, frozen or cut off", peer=trouble.one_peer),
+            tell("one-peer", peer=trouble.one_peer),
         )
     if truncated:
-        return _complaint(
-            truncated,
-            say(
-                "peers sent different amounts: other sizes, another order of calls, another NCCL, or a stranger's bytes"
-            ),
-        )
+        return _complaint(truncated, tell("different-amounts"))
     if stuck:
         return _complaint(
             stuck,
-            say("the watchdog was blocked: a CUDA or NCCL call, or the interpreter lock, did not come back"),
+            tell("watchdog-blocked"),
             ranks_of_events(stuck)[:1],
         )
     if gone:
-        return _complaint(
-            gone, say("connections between ranks failed or were closed; nothing tells who ended first, or why")
-        )
+        return _complaint(gone, tell("connections-failed"))
     if failed:
-        return _complaint(failed, say("a library reports an error, and nothing tells what was behind it"))
+        return _complaint(failed, tell("library-error"))
     if waiting:
-        return _complaint(waiting, say("somebody waited for too long; nothing tells for whom"))
+        return _complaint(waiting, tell("waited-too-long"))
     if inside:
-        return _complaint(
-            inside, say("threads stand inside NCCL, and nothing complains: what they wait for is not told")
-        )
+        return _complaint(inside, tell("inside-nccl"))
     return None
 
 
 def _complaint(events: tuple[LogEvent, ...], summary: Text, ranks: tuple[int, ...] = ()) -> Signal:
-    because = (say("such lines are often an echo: the first process to end or freeze prints something else"),)
+    because = (tell("echo"),)
     mended_by = "collect-all-logs"
     return log_signal(CAUSE, Grade.WORDS, summary, events, mended_by, ranks=ranks, because=because)
 
@@ -179,7 +162,7 @@ def _slower_steps(facts: Facts) -> Signal | None:
         Grade.ORDER,
         slowdown_text(growing),
         severity=Severity.SLOWS,
-        because=(say("the lines of '{label}' tell how long each took, and they stay slow", label=growing.label),),
+        because=(tell("stays-slow", label=growing.label),),
         evidence=(growing.evidence,),
         remedies=(remedy("profile-growing-step-time"),),
     )
@@ -204,25 +187,13 @@ def _ended_by_hand(facts: Facts) -> Iterator[Signal]:
 
 def _summary_of_hand(ended: EndedByUser) -> Text:
     if ended.all_joined:
-        return say(
-            "somebody ended the job by hand: all {count} ranks had joined its first {operation} and none finished it",
-            count=len(ended.joined),
-            operation=ended.operation,
-        )
-    return say(
-        "somebody ended the job by hand: {ranks:who} had come to its first {operation}; of the others no line tells",
-        ranks=ended.joined,
-        operation=ended.operation,
-    )
+        return tell("by-hand-all", count=len(ended.joined), operation=ended.operation)
+    return tell("by-hand", ranks=ended.joined, operation=ended.operation)
 
 
 def _because_of_hand(ended: EndedByUser) -> Iterator[Text]:
-    yield say("no rank failed or timed out before it")
+    yield tell("before-it")
     if ended.all_joined:
-        yield say("no rank is behind, so no line of the program explains it")
+        yield tell("nobody-behind")
     else:
-        yield say(
-            "{ranks:who} {ranks:is|are} not heard there: work of its own keeps it away, or it came too and nothing "
-            "carries the bytes",
-            ranks=ended.missing,
-        )
+        yield tell("not-heard", ranks=ended.missing)

@@ -19,9 +19,11 @@ from unhang.facts.endings.stated_failures import StatedFailure, has_failed, lead
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade
 from unhang.knowledge.remedies import remedy
-from unhang.sentences import Text, say
+from unhang.knowledge.words import Sentences
+from unhang.sentences import Text
 
 CAUSE = Cause.UNKNOWN
+tell = Sentences("causes/unknown.toml")
 MAX_FAILURES = 2
 SUMMARY_CHARS = 120
 
@@ -55,15 +57,15 @@ def _summary(failure: StatedFailure, ranks: tuple[int, ...], *, stated: bool) ->
     words = failure.evidence.text.strip()
     words = words if len(words) <= SUMMARY_CHARS else f"{words[:SUMMARY_CHARS].rsplit(' ', 1)[0]} …"
     if not stated:
-        return say("possible: a line speaks of it in general words: {words}", words=words)
+        return tell("words-hint", words=words)
     if ranks:
-        return say("{ranks:who} {ranks:says|say} what failed: {words}", ranks=ranks, words=words)
-    return say("a process says what failed: {words}", words=words)
+        return tell("says-failed", ranks=ranks, words=words)
+    return tell("process-says", words=words)
 
 
 def _because(facts: Facts, failure: StatedFailure) -> Iterator[Text]:
     echoes = sum(other.elsewhere for other in stated_failures(facts))
     if echoes:
-        yield say("{count} other line(s) only point to a failure elsewhere", count=echoes)
+        yield tell("points-elsewhere", count=echoes)
     if failure.also is not None:
-        yield say("such words are also said of {other}", other=failure.also.value)
+        yield tell("also-said-of", other=failure.also.value)

@@ -14,10 +14,12 @@ from unhang.facts.stacks.child_processes import InheritedLock, inherited_lock
 from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.findings import Evidence, Remedy
 from unhang.knowledge.remedies import remedy
+from unhang.knowledge.words import Sentences
 from unhang.program.syntax.syntax_tree import find_source
-from unhang.sentences import Text, say
+from unhang.sentences import Text
 from unhang.wire.documents.bundle import EndedChild, HeldLock
 
+tell = Sentences("causes/shared.toml")
 _ASKS_A_PEER = ("http", "socket", "download")
 _OF_CHILDREN = ("process-pool", "child-process", "queue-wait", "subprocess")
 
@@ -26,14 +28,11 @@ def because(facts: Facts, laggards: RankCohort) -> Iterator[Text]:
     """What it waits for, as far as it could be seen."""
     known = facts.ranks[laggards.ranks[0]]
     if laggards.stack_context.tried_again is not None:
-        yield say(
-            "what line {line} tries fails, and the loop around it tries again, without an end so far",
-            line=laggards.stack_context.tried_again,
-        )
+        yield tell("tried-again", line=laggards.stack_context.tried_again)
     if laggards.what == "file-lock":
         yield from (_held_by(lock) for lock in _locks(facts, known))
     if laggards.what in _ASKS_A_PEER and known.awaits.peers:
-        yield say("it waits for {peer}, and nothing comes", peer=", ".join(known.awaits.peers))
+        yield tell("waits-for-peer", peer=", ".join(known.awaits.peers))
     if laggards.what in _OF_CHILDREN:
         yield from (_ended(child) for child in known.awaits.ended_children)
         lock = inherited_lock(facts, known)
@@ -98,9 +97,9 @@ def _spelled(facts: Facts, laggards: RankCohort) -> str | None:
 
 def _held_by(lock: HeldLock) -> Text:
     if lock.started_s is None:
-        return say("{path} is locked by process {pid} ({command})", path=lock.path, pid=lock.pid, command=lock.command)
-    return say(
-        "{path} is locked by process {pid} ({command}), which runs since {since}",
+        return tell("locked-by", path=lock.path, pid=lock.pid, command=lock.command)
+    return tell(
+        "locked-since",
         path=lock.path,
         pid=lock.pid,
         command=lock.command,
@@ -110,17 +109,16 @@ def _held_by(lock: HeldLock) -> Text:
 
 def _ended(child: EndedChild) -> Text:
     if not child.signal:
-        return say("its child {pid} has ended with exit code {code}", pid=child.pid, code=child.exit_code)
+        return tell("child-exited", pid=child.pid, code=child.exit_code)
     name = str(child.signal)
     with suppress(ValueError):
         name = signals.Signals(child.signal).name
-    return say("its child {pid} was ended by {signal}", pid=child.pid, signal=name)
+    return tell("child-ended", pid=child.pid, signal=name)
 
 
 def _inherited(lock: InheritedLock) -> Text:
-    return say(
-        "its child {pid} was forked while a thread held `{lock}`, and waits for it at {file}:{line}: in the child that "
-        "thread does not exist{holder}",
+    return tell(
+        "child-forked",
         pid=lock.pid,
         lock=lock.name,
         file=lock.where.file,

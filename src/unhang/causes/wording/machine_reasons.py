@@ -8,8 +8,10 @@ from unhang.facts.machine.machine_state import MachineSign
 from unhang.findings import Evidence, Remedy
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.thresholds import threshold
-from unhang.sentences import Text, say
+from unhang.knowledge.words import Sentences
+from unhang.sentences import Text
 
+tell = Sentences("causes/machine-signs.toml")
 MAX_SIGNS = 4
 MUCH_ELSEWHERE = threshold("machine_reasons.much_elsewhere")
 """Processors."""
@@ -46,46 +48,9 @@ def _reason(sign: MachineSign) -> Text:
         kind = "cpu-taken-by-process"
     elif kind == "cpu-starved" and sign.values.get("elsewhere", 0.0) >= MUCH_ELSEWHERE:
         kind = "cpu-taken-by-others"
-    return Text(_SAID[kind].template, {**sign.values, "node": sign.node, "rank": sign.rank})
+    return tell(kind, **{**sign.values, "node": sign.node, "rank": sign.rank})
 
 
-_SAID = {
-    "card-slowed": say(
-        "card {card} of {node}, on which rank {rank} runs, holds its clocks down ({reasons}): {mhz:.0f} MHz, "
-        "the others run at {peers_mhz:.0f} MHz"
-    ),
-    "card-slowed-alone": say("card {card} of {node}, on which rank {rank} runs, holds its clocks down ({reasons})"),
-    "card-clocks": say(
-        "card {card} of {node}, on which rank {rank} runs, runs at {mhz:.0f} MHz under load, the others at "
-        "{peers_mhz:.0f} MHz"
-    ),
-    "card-shared": say("process {pid}, which is not the job's, is on rank {rank}'s card {card} of {node}"),
-    "cpu-limit": say(
-        "the control group of rank {rank} may use {limit:g} processors and was held up in {percent} % of the periods"
-    ),
-    "cpu-taken-by-process": say(
-        "rank {rank} was ready to run and got no processor {percent} % of the time (others: {peers_percent} %); "
-        "process {pid}, which is not the job's, used {cpus:.1f} processors"
-    ),
-    "cpu-taken-by-others": say(
-        "rank {rank} was ready to run and got no processor {percent} % of the time (others: {peers_percent} %); "
-        "processes that are not the job's used {elsewhere:.1f} of {processors} processors"
-    ),
-    "cpu-starved": say(
-        "rank {rank} was ready to run and got no processor {percent} % of the time (others: {peers_percent} %)"
-    ),
-    "memory-stalls": say("processes on {node} stood still for memory {percent} % of the time"),
-    "disk-silent": say("the file system under {path} on {node} gave no answer for {seconds} s"),
-    "disk-full": say("the file system under {path} on {node} is full: {free_mib} of {size_mib} MiB free"),
-    "disk-busy": say("the disk under {path} on {node} was busy {percent} % of the time"),
-    "rank-blocked": say(
-        "rank {rank} stood in a read or write that the kernel had not finished, in {times} of {of} looks"
-    ),
-    "io-pressure": say("processes on {node} stood still for disks {percent} % of the time"),
-    "link-lost": say("the link of {link} on {node} was lost or came back while the ranks waited"),
-    "link-errors": say("{link} on {node} counted {count} errors while the ranks waited"),
-    "sent-again": say("{node} had to send {percent} % of its TCP segments again ({count}) while the ranks waited"),
-}
 _REMEDIES = {
     "card-slowed": ("cool-or-replace-gpu", "card", "node"),
     "card-clocks": ("cool-or-replace-gpu", "card", "node"),

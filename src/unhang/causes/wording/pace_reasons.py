@@ -13,8 +13,10 @@ from unhang.facts.pace.step_slowdown import TRAINER_LINES, StepSlowdown
 from unhang.facts.stacks.child_processes import loader_workers
 from unhang.findings import Cause, Grade, Phase, Remedy, Severity
 from unhang.knowledge.thresholds import whole_threshold
-from unhang.sentences import Text, say
+from unhang.knowledge.words import Sentences
+from unhang.sentences import Text
 
+tell = Sentences("causes/shared.toml")
 MANY_LOOKS = whole_threshold("pace_reasons.many_looks")
 _OWN_PHASES = (Phase.DATA, Phase.SAVE, Phase.LOG, Phase.EVAL)
 _OWN_WORK = {"file-io", "subprocess", "http", "json", "tokenize", "file-lock", "plot", "download"}
@@ -60,47 +62,26 @@ def slowdown_text(growing: StepSlowdown) -> Text:
     """How much longer steps take than before, and since when."""
     values = {"times": growing.times, "step": growing.since_step, "now": growing.now_s, "before": growing.before_s}
     if growing.unit == TRAINER_LINES:
-        return say(
-            "the Trainer's lines come {times:.2g} times as slowly since about the {step}th: {now:.2g} s each; "
-            "before, {before:.2g} s",
-            **values,
-        )
-    return say(
-        "steps take {times:.2g} times as long since about step {step}: {now:.2g} s each; before, {before:.2g} s",
-        **values,
-    )
+        return tell("trainer-slower", **values)
+    return tell("steps-slower", **values)
 
 
 def because(straggler: Straggler) -> Iterator[Text]:
     """Since when, and what was seen."""
     change = straggler.change
     if change is not None:
-        yield say(
-            "since about step {step} a step takes {since} s; before, it took {before} s",
-            step=change.step,
-            since=f"{change.since_s:.2g}",
-            before=f"{change.before_s:.2g}",
-        )
+        yield tell("step-since", step=change.step, since=f"{change.since_s:.2g}", before=f"{change.before_s:.2g}")
     if straggler.pace_samples:
-        yield say(
-            "rank {rank} waited in {own} % of {looks} looks, every other rank in {others} % or more",
+        yield tell(
+            "waited-less",
             rank=straggler.rank,
             own=round(100 * straggler.waits),
             looks=straggler.pace_samples,
             others=min(99, round(100 * straggler.others)),
         )
     if straggler.positions:
-        yield say(
-            "rank {rank} came last to nearly all of {positions} collectives, late by a good part of a step",
-            rank=straggler.rank,
-            positions=straggler.positions,
-        )
+        yield tell("came-last", rank=straggler.rank, positions=straggler.positions)
     elif straggler.samples:
-        yield say(
-            "in {looks} looks rank {rank} was busy each time while {waiters:who} waited",
-            looks=straggler.samples,
-            rank=straggler.rank,
-            waiters=straggler.waiters,
-        )
+        yield tell("busy-each-look", looks=straggler.samples, rank=straggler.rank, waiters=straggler.waiters)
     if is_loading(straggler.activity):
-        yield say("rank {rank} waited for its next batch meanwhile", rank=straggler.rank)
+        yield tell("waited-for-batch", rank=straggler.rank)

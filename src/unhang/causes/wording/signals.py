@@ -1,8 +1,9 @@
-"""Signals as they are put together alike: about ranks that hold a stall up, about two cohorts, from lines of a log."""
+"""Signals as they are put together alike: about ranks that hold a stall up, about two cohorts, from lines of a log, and
+about what may carry a collective that all joined and none finished."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from unhang.causes.detector import Signal, make_signal
@@ -16,13 +17,18 @@ from unhang.causes.evidence_lines import (
     waiters_call,
 )
 from unhang.evidence.items import LogEvent
+from unhang.facts.endings.ended_from_outside import ended_by_user
 from unhang.facts.logs.log_statements import hosts_of_events, quote_events, ranks_of_events
 from unhang.facts.logs.waits_in_logs import logged_waits
+from unhang.facts.machine.nccl_reports import chosen_transports
 from unhang.facts.model import CallMismatch, Facts, Stall
 from unhang.facts.stacks.rank_cohorts import RankCohort
-from unhang.findings import Call, Cause, Consequence, Grade
+from unhang.findings import Call, Cause, Consequence, Evidence, Grade
 from unhang.knowledge.remedies import remedy
-from unhang.sentences import Text, say
+from unhang.knowledge.words import Sentences
+from unhang.sentences import Text
+
+tell = Sentences("causes/shared.toml")
 
 
 def stall_signal(
@@ -48,13 +54,7 @@ def waiters_line(stall: Stall) -> tuple[Text, ...]:
     """Who waits in which operation, as a reason; empty where no call is known."""
     if stall.call is None:
         return ()
-    return (
-        say(
-            "{waiters:who} {waiters:waits|wait} in {operation}",
-            waiters=stall.direct_waiters,
-            operation=operation_of(stall.call),
-        ),
-    )
+    return (tell("waits-in", waiters=stall.direct_waiters, operation=operation_of(stall.call)),)
 
 
 def cohort_parts(facts: Facts, odd: RankCohort, others: RankCohort | None, group: str) -> dict[str, Any]:
@@ -119,4 +119,61 @@ def timeouts_after(facts: Facts, cause: Cause, ranks: Collection[int]) -> tuple[
     others = tuple(sorted(logged.rank_set.difference(ranks))) if logged is not None else ()
     if not others:
         return ()
-    return (Consequence(cause, others, len(others), say("{ranks:who} waited in vain and timed out", ranks=others)),)
+    return (Consequence(cause, others, len(others), tell("waited-in-vain", ranks=others)),)
+
+
+def chosen_transport_reason(facts: Facts) -> Iterator[Text]:
+    """One sentence, where NCCL told."""
+    chosen = chosen_transports(facts)
+    if chosen is None or not chosen.ways:
+        return
+    names = ", ".join(chosen.ways)
+    if chosen.multicast:
+        yield tell("ways-with-multicast", ways=names)
+    else:
+        yield tell("ways", ways=names)
+
+
+def transport_evidence(facts: Facts) -> tuple[Evidence, ...]:
+    """One line of each way."""
+    chosen = chosen_transports(facts)
+    return chosen.evidence[:2] if chosen is not None else ()
+
+
+# Groups that never touch a GPU.
+CPU_BACKENDS = {"gloo", "mpi", "ucc"}
+
+
+def transport_suspect(cause: Cause, facts: Facts, test: str, way: str | None = None) -> Iterator[Signal]:
+    """A *possible* finding for each call that all joined and none finished, if ``way`` (``NET``, ``P2P``) may carry it,
+    or without one the GPUs themselves. ``test``: the remedy that tells more.
+    """
+    if not _may_carry(facts, way):
+        return
+    for group in _all_joined(facts):
+        yield make_signal(
+            cause,
+            Grade.BASE_RATE,
+            tell("possible"),
+            group=group,
+            remedies=(remedy(test),),
+        )
+
+
+def _all_joined(facts: Facts) -> Iterator[str | None]:
+    """The groups; none is known of a call in which somebody ended the job."""
+    # Where somebody is behind, groups that look symmetric only wait behind the others.
+    yield from (group_label(facts, stall.group) for stall in (() if facts.graph.edges else facts.all_joined_stalls))
+    by_hand = ended_by_user(facts)
+    if by_hand is not None and by_hand.all_joined:
+        yield None
+
+
+def _may_carry(facts: Facts, way: str | None) -> bool:
+    """False for a way that NCCL does not use, as every rank's first lines tell, and for GPUs of a CPU backend."""
+    if any(r.recording is not None and r.recording.backend in CPU_BACKENDS for r in facts.ranks.values()):
+        return way == "NET"
+    chosen = chosen_transports(facts)
+    if chosen is None or not chosen.all_told or way is None or chosen.uses(way):
+        return True
+    return way == "NET" and len({known.host for known in facts.ranks.values()}) > 1

@@ -17,13 +17,11 @@ from collections.abc import Iterator
 from unhang.causes.detector import DetectorResult, Signal, make_signal
 from unhang.causes.evidence_lines import quote_waits
 from unhang.causes.wording import external_wait_reasons, machine_reasons, pace_reasons
-from unhang.causes.wording.guard_signals import still_at_work
-from unhang.causes.wording.remedies import store_wait_remedy
 from unhang.causes.wording.signals import stall_signal, waiters_line
 from unhang.evidence.stacks.torn_stacks import is_torn
 from unhang.facts.collective_operations import is_barrier
 from unhang.facts.endings.ended_from_outside import ended_by_user
-from unhang.facts.endings.guard_errors import guard_errors
+from unhang.facts.endings.guard_errors import ParsedGuardError, guard_errors
 from unhang.facts.evidence_quotes import quote_progress
 from unhang.facts.laggard.laggards import laggards_doing
 from unhang.facts.laggard.main_process_first import MainProcessWait, main_first_of_stall
@@ -43,10 +41,12 @@ from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.facts.waiting.guard_waits import is_guard_call
 from unhang.findings import Cause, Grade, Phase, Remedy
 from unhang.knowledge.activities import SingleRankWorkWords, single_rank_work_words
-from unhang.knowledge.remedies import remedy
-from unhang.sentences import Text, say
+from unhang.knowledge.remedies import remedy, store_wait_remedy
+from unhang.knowledge.words import Sentences
+from unhang.sentences import Text
 
 CAUSE = Cause.SINGLE_RANK_WORK
+tell = Sentences("causes/single-rank-work.toml")
 _LOG_REMEDIES = ("reduce-logging", "log-to-local-disk", "log-from-background-thread", "log-to-tracking-server")
 """The cheapest first."""
 
@@ -55,7 +55,7 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
     """A laggard that is busy with its own work; a straggler; what a guard's error tells."""
     yield from _slows(facts)
     errors = [error for error in guard_errors(facts.tracebacks) if error.said.kind == "slow"]
-    yield from (still_at_work(CAUSE, error) for error in errors[:1])
+    yield from (_still_at_work(error) for error in errors[:1])
     for at, work in laggards_doing(facts, OwnWork):
         yield _found(facts, at.stall, work)
 
@@ -65,7 +65,7 @@ def _found(facts: Facts, stall: Stall, work: OwnWork) -> DetectorResult:
     doing = _activity_text(laggards)
     known = laggards.what in single_rank_work_words() or laggards.what == OWN_LOOP
     if laggards.stack_context.tried_again is not None:
-        doing = say("trying line {line} again and again", line=laggards.stack_context.tried_again)
+        doing = tell("try-again", line=laggards.stack_context.tried_again)
     known_work = known and laggards.what not in ("compute", "sleep")
     signs = storage_signs(facts, stall.laggards) if writes_or_reads(laggards.phase, laggards.what) else ()
     is_placed = laggards.where is not None or not _has_lost_callers(facts, stall)
@@ -95,8 +95,8 @@ def _activity_text(laggards: RankCohort) -> str | Text:
     if laggards.where is None:
         return _own_work_kind(laggards.what).said or "working alone"
     if laggards.what == OWN_LOOP:
-        return say("going through batches of its own in {function}", function=laggards.where.function)
-    return _own_work_kind(laggards.what).said or say("busy in {function}", function=laggards.where.function)
+        return tell("own-batches", function=laggards.where.function)
+    return _own_work_kind(laggards.what).said or tell("busy-in", function=laggards.where.function)
 
 
 def _may_have_left_its_loop(laggards: RankCohort) -> bool:
@@ -117,32 +117,19 @@ def writes_or_reads(phase: Phase | None, what: str) -> bool:
 
 def _summary(stall: Stall, doing: str | Text) -> Text:
     if stall.call is not None and is_guard_call(stall.call):
-        return say(
-            "{ranks:who} {ranks:is|are} {doing}; the others wait for it in {guard}, on the store",
-            ranks=stall.laggards,
-            doing=doing,
-            guard=stall.call.operation,
-        )
-    return say(
-        "{ranks:who} {ranks:is|are} {doing}; the others wait for it in a collective", ranks=stall.laggards, doing=doing
-    )
+        return tell("waited-on-store", ranks=stall.laggards, doing=doing, guard=stall.call.operation)
+    return tell("waited-in-collective", ranks=stall.laggards, doing=doing)
 
 
 def _because(stall: Stall, doing: str | Text, *, moving: bool) -> Iterator[Text]:
     if not is_guard_call(stall.call):
-        yield say(
-            "{ranks:who} {ranks:has|have} not reached the collective: its stack shows it {doing}",
-            ranks=stall.laggards,
-            doing=doing,
-        )
+        yield tell("not-reached", ranks=stall.laggards, doing=doing)
     if moving:
-        yield say("its stack moves between two looks: it works, it is not stuck")
+        yield tell("moves")
     yield from waiters_line(stall)
     indirect = set(stall.waiters) - set(stall.direct_waiters)
     if indirect:
-        yield say(
-            "{indirect:who} {indirect:waits|wait} for those in turn, in other groups", indirect=tuple(sorted(indirect))
-        )
+        yield tell("waits-in-turn", indirect=tuple(sorted(indirect)))
 
 
 def _remedies(facts: Facts, stall: Stall, laggards: RankCohort) -> Iterator[Remedy]:
@@ -175,11 +162,7 @@ def _slows(facts: Facts) -> Iterator[DetectorResult]:
         return
     activity = straggler.activity
     assert activity is not None
-    summary = say(
-        "the job moves at the pace of rank {rank}, which is {doing} while the others wait for it",
-        rank=straggler.rank,
-        doing=_work_between_steps(activity.what, activity.phase),
-    )
+    summary = tell("pace", rank=straggler.rank, doing=_work_between_steps(activity.what, activity.phase))
     signs = storage_signs(facts, (straggler.rank,)) if writes_or_reads(activity.phase, activity.what) else ()
     names = _LOG_REMEDIES if activity.phase is Phase.LOG else ("move-work-off-loop",)
     yield pace_reasons.slow_rank_signal(CAUSE, facts, straggler, summary, signs, *map(remedy, names))
@@ -225,10 +208,9 @@ def _bar(facts: Facts, work: SpanningWork) -> Signal:
     return make_signal(
         CAUSE,
         Grade.ORDER,
-        say(
-            "{who} had worked on '{label}' for {minutes:.0f} minutes, as long as the others may wait, and was at "
-            "{done} of {total}",
-            who=say("{ranks:who}", ranks=ranks) if ranks else say("one process"),
+        tell(
+            "bar-as-long",
+            who=tell("who" if ranks else "somebody", ranks=ranks),
             label=work.label,
             minutes=minutes,
             done=work.done,
@@ -236,12 +218,7 @@ def _bar(facts: Facts, work: SpanningWork) -> Signal:
         ),
         ranks=ranks,
         phase=Phase.DATA,
-        because=(
-            say("the limit in force is {limit:g} s", limit=work.limit_s)
-            if work.limit_seen
-            else say("torch's own limit is {limit:g} s, and the bar stands there", limit=work.limit_s),
-            say("the bar was moving: the work is slow, not stuck"),
-        ),
+        because=(tell("limit" if work.limit_seen else "torch-limit", limit=work.limit_s), tell("bar-moving")),
         evidence=(work.evidence, *quote_waits(facts)),
         remedies=(
             remedy("prepare-data-before-job"),
@@ -258,33 +235,15 @@ def _main_process_wait(facts: Facts, wait: MainProcessWait) -> Signal:
     return make_signal(
         CAUSE,
         Grade.STACK,
-        say("the main process ({ranks:who}) was still preparing; the others wait for it to go first", ranks=ranks),
+        tell("main-preparing", ranks=ranks),
         whole=by_hand is None or bar is not None,
         ranks=ranks,
         phase=Phase.DATA,
         waiter_where=wait.where,
         because=(
-            say(
-                "the stack of rank {rank} ends in a barrier that lets the main process go first",
-                rank=wait.waiter,
-            )
-            if wait.waiter is not None
-            else say("a waiter's stack ends in a barrier that lets the main process go first"),
-            say("it gave up by its limit; the connection was not closed, so the main process lived")
-            if by_hand is None
-            else say("somebody interrupted it by hand while it waited; no line tells that the main process had come"),
-            *(
-                (
-                    say(
-                        "'{label}' stood at {done} of {total} and counted on",
-                        label=bar.label,
-                        done=bar.last_step,
-                        total=bar.total,
-                    ),
-                )
-                if bar is not None
-                else ()
-            ),
+            tell("stack-main-first", rank=wait.waiter) if wait.waiter is not None else tell("waiter-main-first"),
+            tell("gave-up" if by_hand is None else "interrupted"),
+            *((tell("bar-stood", label=bar.label, done=bar.last_step, total=bar.total),) if bar is not None else ()),
         ),
         evidence=(wait.evidence, *((quote_progress(bar),) if bar is not None else ())),
         remedies=(
@@ -300,18 +259,13 @@ def _active_during_wait(facts: Facts, work: ActiveDuringWait) -> Signal:
     return make_signal(
         CAUSE,
         Grade.ORDER,
-        say(
-            "rank {rank} was still writing lines {after:.0f} s after the others had begun to wait, "
-            "and did not time out",
-            rank=work.rank,
-            after=work.after_s,
-        ),
+        tell("still-writing", rank=work.rank, after=work.after_s),
         whole=work.counts,  # else another thread may have written them
         ranks=(work.rank,),
         phase=work.phase,
         because=(
-            say("a rank that waits in a collective writes nothing: it was busy with work of its own"),
-            say("the others waited {wait:.0f} s, their whole limit", wait=work.wait_s),
+            tell("writes-nothing"),
+            tell("whole-limit", wait=work.wait_s),
         ),
         evidence=(work.evidence, *quote_waits(facts)),
         remedies=(remedy("spread-or-move-work", rank=work.rank), remedy("raise-main-process-timeout")),
@@ -323,30 +277,13 @@ def _last_line_phase(facts: Facts, words: LastLinePhase) -> Signal:
     return make_signal(
         CAUSE,
         Grade.ORDER,
-        say(
-            "possible: rank {rank} was still {doing} when the others had waited for their whole limit",
-            rank=words.rank,
-            doing=doing,
-        )
-        if words.counting
-        else say(
-            "possible: rank {rank} was {doing} when the others began to wait, and said nothing since",
-            rank=words.rank,
-            doing=doing,
-        ),
+        tell("still-doing" if words.counting else "was-doing", rank=words.rank, doing=doing),
         whole=False,  # whether it worked, waited or had failed is not in the log
         ranks=(words.rank,),
         phase=words.phase,
         because=(
-            say("(time of the timeout - limit) is the moment of its last line")
-            if words.time_s is not None
-            else say(
-                "its last words stand right before the timeouts, and {rank} is the one that did not time out",
-                rank=words.rank,
-            ),
-            say("its bar had not come to its end")
-            if words.counting
-            else say("whether it worked, waited for storage or had failed is not in the log"),
+            tell("last-line") if words.time_s is not None else tell("last-words", rank=words.rank),
+            tell("bar-not-full" if words.counting else "not-in-log"),
         ),
         evidence=(words.evidence, *quote_waits(facts)),
         remedies=(remedy("inspect-awaited-rank", rank=words.rank), remedy("raise-main-process-timeout")),
@@ -358,22 +295,29 @@ def _first_barrier(facts: Facts) -> Signal:
     return make_signal(
         CAUSE,
         Grade.BASE_RATE,
-        say(
-            "possible: rank 0 was still preparing when the others had waited at the first barrier for their whole limit"
-        ),
+        tell("rank0-preparing"),
         ranks=(0,),
         phase=Phase.INIT,
-        because=(
-            say(
-                "{ranks:who} {ranks:waits|wait} in one of the first collectives of the job: a barrier",
-                ranks=logged.ranks if logged is not None else (),
-            ),
-            say("rank 0 did not time out in it, so it had not come there; its own log would say why"),
-        ),
+        because=(tell("first-barrier", ranks=logged.ranks if logged is not None else ()), tell("rank0-not-come")),
         evidence=tuple(w.evidence for w in logged.waits[:3]) if logged is not None else (),
         remedies=(
             remedy("inspect-awaited-rank", rank=0),
             remedy("prepare-data-before-job"),
             remedy("raise-main-process-timeout"),
         ),
+    )
+
+
+def _still_at_work(error: ParsedGuardError) -> DetectorResult:
+    """Ranks waited in `rank_zero_first`, and the first rank was still at work when the time given was over."""
+    return make_signal(
+        CAUSE,
+        Grade.STATED,
+        tell("still-at-work", ranks=error.said.ranks, waited=error.said.waited_s, guard=error.said.what),
+        whole=error.seen_at is not None,  # the line at which it was last seen, working
+        ranks=error.said.ranks,
+        where=error.seen_at,
+        waiter_where=error.raised_at,
+        evidence=(error.evidence,),
+        remedies=(remedy("extend-guard-timeout", guard=error.said.what),),
     )

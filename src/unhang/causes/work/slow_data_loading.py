@@ -31,9 +31,11 @@ from unhang.facts.stacks.unattributed_stacks import unattributed_cohorts
 from unhang.findings import Cause, Evidence, Grade, Phase, Severity
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.thresholds import whole_threshold
-from unhang.sentences import Text, say
+from unhang.knowledge.words import Sentences
+from unhang.sentences import Text
 
 CAUSE = Cause.SLOW_DATA_LOADING
+tell = Sentences("causes/slow-data-loading.toml")
 FEW = whole_threshold("slow_data_loading.few")
 """Of stacks without ranks, at most one in so many waits for data."""
 
@@ -56,7 +58,7 @@ def _slows(facts: Facts) -> Iterator[DetectorResult]:
         CAUSE,
         facts,
         straggler,
-        say("the job moves at the pace of rank {rank}'s data loader", rank=straggler.rank),
+        tell("pace", rank=straggler.rank),
         (*signs_of_rank(facts, straggler.rank), *storage_signs(facts, (straggler.rank,))),
         remedy("speed-up-data-loader"),
         remedy("inspect-loader-worker"),
@@ -69,7 +71,7 @@ def _stalls(facts: Facts, stall: Stall) -> DetectorResult:
     return stall_signal(
         CAUSE,
         Grade.SOURCE,
-        say("{ranks:who} {ranks:waits|wait} for its data loader; the others wait for it", ranks=stall.laggards),
+        tell("waits-for-loader", ranks=stall.laggards),
         facts,
         stall,
         whole=all(facts.ranks[rank].moving is False for rank in stall.laggards),  # one sample is one moment
@@ -81,9 +83,9 @@ def _stalls(facts: Facts, stall: Stall) -> DetectorResult:
 
 
 def _because(stall: Stall, workers: list[Evidence]) -> Iterator[Text]:
-    yield say("{ranks:who} {ranks:stands|stand} in the loader's queue, before its next step", ranks=stall.laggards)
+    yield tell("in-loader-queue", ranks=stall.laggards)
     for worker in workers[:2]:
-        yield say("its worker stands in {place}", place=worker.text)
+        yield tell("worker-stands", place=worker.text)
     yield from waiters_line(stall)
 
 
@@ -100,12 +102,12 @@ def _unattributed(facts: Facts) -> Iterator[DetectorResult]:
     yield make_signal(
         CAUSE,
         Grade.STACK,
-        say("{few} of {all} processes wait for their data loader, all others in collectives", few=few, all=few + many),
+        tell("few-wait", few=few, all=few + many),
         whole=few * FEW <= few + many,  # else the stacks may be of different moments
         phase=Phase.DATA,
         where=loading[0].activity.where,
         waiter_where=others[0].activity.where,
-        because=(say("whoever waits for a batch has not begun the step in which the others wait"),),
+        because=(tell("not-begun"),),
         evidence=(loading[0].activity.evidence, others[0].activity.evidence),
         remedies=(remedy("inspect-unattributed-loader-workers"),),
     )
@@ -117,12 +119,12 @@ def _own_limit(facts: Facts) -> Iterator[DetectorResult]:
         yield log_signal(
             CAUSE,
             Grade.STATED,
-            say("data did not come: the file server or a loader worker did not answer in time"),
+            tell("no-data"),
             limits,
             "localize-data-with-timeouts",
             whole=False,  # what held the worker up is not known
             phase=Phase.DATA,
-            because=(say("the line quoted says so; collective timeouts follow from it"),),
+            because=(tell("line-says-so"),),
         )
 
 
@@ -131,27 +133,13 @@ def _waits_in_steps(facts: Facts) -> Iterator[DetectorResult]:
     pace = data_wait_share(facts)
     if pace is None:
         return
-    because = [
-        say(
-            "{waits} of {steps} steps waited longer for their data than they computed, up to {longest:.3g} s; "
-            "computing takes {compute:.2g} s",
-            waits=pace.waits,
-            steps=pace.steps,
-            longest=pace.longest_s,
-            compute=pace.compute_s,
-        )
-    ]
+    because = [tell("steps-waited", waits=pace.waits, steps=pace.steps, longest=pace.longest_s, compute=pace.compute_s)]
     if pace.every is not None and pace.every > 1:
-        because.append(
-            say(
-                "such a step comes every {every} lines, as when all of the loader's workers read at once",
-                every=pace.every,
-            )
-        )
+        because.append(tell("such-steps", every=pace.every))
     yield make_signal(
         CAUSE,
         Grade.STATED,
-        say("{percent} % of the time of a step goes into waiting for its data", percent=round(100 * pace.share)),
+        tell("percent", percent=round(100 * pace.share)),
         whole=False,  # which rank or which part of the storage is slow is not known
         severity=Severity.SLOWS,
         ranks=() if pace.rank is None else (pace.rank,),
@@ -179,11 +167,11 @@ def _last_line_phases(facts: Facts) -> Iterator[DetectorResult]:
     few = [rank for rank in ranks if rank in stepping]
     if few and len(few) * 2 < len(stepping):
         ranks = tuple(few)
-        summary = say("possible: {ranks:who} {ranks:was|were} fetching data when everything stopped", ranks=ranks)
-        why = say("all ranks had finished the same step; the last words of {ranks:who} are about data", ranks=ranks)
+        summary = tell("fetching", ranks=ranks)
+        why = tell("last-words", ranks=ranks)
     elif len(ranks) > 1 and len(ranks) == len(facts.ranks) and not stepping and _was_ended(facts):
-        summary = say("possible: all ranks were still loading their data when everything stopped")
-        why = say("no rank had made a step, and the last words of each are about data")
+        summary = tell("all-loading")
+        why = tell("no-step")
     else:
         return
     yield make_signal(

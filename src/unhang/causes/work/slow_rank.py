@@ -19,9 +19,10 @@ from unhang.facts.machine.machine_state import signs_of_rank
 from unhang.facts.model import Facts
 from unhang.findings import Cause
 from unhang.knowledge.remedies import remedy
-from unhang.sentences import say
+from unhang.knowledge.words import Sentences
 
 CAUSE = Cause.SLOW_RANK
+tell = Sentences("causes/slow-rank.toml")
 
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
@@ -31,7 +32,7 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
         return
     if pace_reasons.is_loading(straggler.activity) or pace_reasons.is_own_work(straggler.activity):
         return
-    summary = say("the job moves at the pace of rank {rank}; the others wait for it", rank=straggler.rank)
+    summary = tell("pace", rank=straggler.rank)
     signs = signs_of_rank(facts, straggler.rank)
     look_closer = remedy("profile-slow-rank", rank=straggler.rank)
     yield pace_reasons.slow_rank_signal(CAUSE, facts, straggler, summary, signs, look_closer)

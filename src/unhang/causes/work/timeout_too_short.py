@@ -26,9 +26,11 @@ from unhang.facts.model import Facts, Stall
 from unhang.facts.waiting.timeouts import LateArrival, late_arrivals, limit_not_in_force, tiny_limits
 from unhang.findings import Cause, Grade, Phase, Remedy
 from unhang.knowledge.remedies import remedy
-from unhang.sentences import Text, say
+from unhang.knowledge.words import Sentences
+from unhang.sentences import Text
 
 CAUSE = Cause.TIMEOUT_TOO_SHORT
+tell = Sentences("causes/timeout-too-short.toml")
 # torch's own limit is 600 s (NCCL) or 1800 s (Gloo); a shorter one was chosen by somebody. At the default and above,
 # work that outlasts the limit is named as such: single-rank-work.
 DEFAULT_LIMIT_S = 600.0
@@ -52,13 +54,9 @@ def _late_arrival(facts: Facts) -> Signal | None:
     return make_signal(
         CAUSE,
         Grade.STATED,
-        say(
-            "{ranks:who} reached the collective after the others' limit of {limit:g} s had passed",
-            ranks=late.ranks,
-            limit=late.limit_s,
-        )
+        tell("late-by-limit", ranks=late.ranks, limit=late.limit_s)
         if late.limit_s is not None
-        else say("{ranks:who} reached the collective after the others had given up", ranks=late.ranks),
+        else tell("late", ranks=late.ranks),
         whole=late.late_by_s is not None,
         ranks=late.ranks,
         where=late.where,
@@ -70,11 +68,9 @@ def _late_arrival(facts: Facts) -> Signal | None:
 
 
 def _why_late(late: LateArrival) -> Iterator[Text]:
-    yield say(
-        "{waiters:who} gave up first; {ranks:who} entered the same call later", waiters=late.waiters, ranks=late.ranks
-    )
+    yield tell("gave-up-first", waiters=late.waiters, ranks=late.ranks)
     if late.late_by_s is not None:
-        yield say("it came {late:.0f} s after the first timeout: its work was planned, and ended", late=late.late_by_s)
+        yield tell("planned-and-ended", late=late.late_by_s)
 
 
 def _cut_by_limit(facts: Facts) -> Signal | None:
@@ -86,20 +82,13 @@ def _cut_by_limit(facts: Facts) -> Signal | None:
     return stall_signal(
         CAUSE,
         Grade.ORDER,
-        say(
-            "{ranks:who} {ranks:was|were} at {done} of {total} of planned work "
-            "when the others' limit of {limit:g} s passed",
-            ranks=stall.laggards,
-            done=work.done,
-            total=work.total,
-            limit=work.limit_s,
-        ),
+        tell("planned-work", ranks=stall.laggards, done=work.done, total=work.total, limit=work.limit_s),
         facts,
         stall,
         where=work.where,
         because=(
-            say("{ranks:who} counted on: its work has an end and was on its way to it", ranks=stall.laggards),
-            say("the limit in force is {limit:g} s, below torch's default", limit=work.limit_s),
+            tell("counted-on", ranks=stall.laggards),
+            tell("limit-below-default", limit=work.limit_s),
         ),
         evidence=(work.evidence, work.timeout),
         remedies=(_longer(work.limit_s),),
@@ -114,9 +103,9 @@ def _tiny(facts: Facts) -> Signal | None:
     return make_signal(
         CAUSE,
         Grade.STATED,
-        say("the limit in force is {limit:g} s: shorter than an ordinary step", limit=limit_s),
+        tell("limit-below-step", limit=limit_s),
         whole=limit_s < 1,
-        because=(say("the log prints the limit: {limit:g} s", limit=limit_s),),
+        because=(tell("limit-printed", limit=limit_s),),
         evidence=(evidence,),
         remedies=(_longer(limit_s),),
     )
@@ -151,41 +140,18 @@ def _marked(facts: Facts) -> Signal | None:
 
 def _marked_summary(found: MarkedWorkBeyondLimit) -> Text:
     if found.until_limit_s is None:
-        return say(
-            "rank {rank} was in {label}, as planned, when the others' limit of {limit:g} s passed",
-            rank=found.rank,
-            label=found.work.label,
-            limit=found.limit_s,
-        )
-    return say(
-        "rank {rank} is in {label}, as planned; the others' limit of {limit:g} s ends the job before it need be done",
-        rank=found.rank,
-        label=found.work.label,
-        limit=found.limit_s,
-    )
+        return tell("mark-passed", rank=found.rank, label=found.work.label, limit=found.limit_s)
+    return tell("mark-running", rank=found.rank, label=found.work.label, limit=found.limit_s)
 
 
 def _why_marked(stall: Stall, found: MarkedWorkBeyondLimit) -> Iterator[Text]:
     work = found.work
     if work.at_most_s is not None:
-        yield say(
-            "the program marks {label} with {allowed:g} s at most; it has gone on for {gone:.0f} s",
-            label=work.label,
-            allowed=work.at_most_s,
-            gone=work.gone_s,
-        )
+        yield tell("mark-bounded", label=work.label, allowed=work.at_most_s, gone=work.gone_s)
     else:
-        yield say(
-            "the program marks {label} without a bound; it has gone on for {gone:.0f} s",
-            label=work.label,
-            gone=work.gone_s,
-        )
+        yield tell("mark-unbounded", label=work.label, gone=work.gone_s)
     if found.until_limit_s is not None:
-        yield say(
-            "{waiters:who} {waiters:waits|wait} in a collective whose limit passes in {left:.0f} s",
-            waiters=stall.direct_waiters,
-            left=found.until_limit_s,
-        )
+        yield tell("limit-passes-in", waiters=stall.direct_waiters, left=found.until_limit_s)
 
 
 def _longer_than_mark(found: MarkedWorkBeyondLimit) -> Remedy:
@@ -203,14 +169,9 @@ def _generation(facts: Facts) -> Signal | None:
     return make_signal(
         CAUSE,
         Grade.STACK if found.seen else Grade.ORDER,
-        say(
-            "{ranks:who} still {ranks:generates|generate} text; "
-            "{waiters:who} {waiters:is|are} done and {waiters:waits|wait}",
-            ranks=found.ranks,
-            waiters=found.waiters,
-        )
+        tell("generates", ranks=found.ranks, waiters=found.waiters)
         if found.ranks
-        else say("other ranks still generate text; {waiters:who} waited for them", waiters=found.waiters),
+        else tell("others-generate", waiters=found.waiters),
         ranks=found.ranks,
         phase=Phase.EVAL,
         where=found.where,
@@ -227,16 +188,12 @@ def _generation(facts: Facts) -> Signal | None:
 
 def _why_longer(found: LongerGeneration) -> Iterator[Text]:
     if found.seen:
-        yield say("all of them are in {function}; the others are past the generation in it", function=found.function)
+        yield tell("in-function", function=found.function)
     else:
-        yield say(
-            "{waiters:who} gave up in {function}, behind the generation; the other ranks did not time out",
-            waiters=found.waiters,
-            function=found.function,
-        )
-    yield say("every rank answers its own prompts, and the longest answer of all ranks decides")
+        yield tell("gave-up-in", waiters=found.waiters, function=found.function)
+    yield tell("own-prompts")
     if found.limit_s is not None:
-        yield say("the limit in force is {limit:g} s", limit=found.limit_s)
+        yield tell("limit", limit=found.limit_s)
 
 
 def _not_in_force(facts: Facts) -> Signal | None:
@@ -248,20 +205,11 @@ def _not_in_force(facts: Facts) -> Signal | None:
     return make_signal(
         CAUSE,
         Grade.ORDER,
-        say(
-            "the limit that passed is {passed:g} s, not the {wanted:g} s that {name} asks for",
-            passed=limit.passed_s,
-            wanted=limit.set_s,
-            name=limit.name,
-        ),
+        tell("limit-not-wanted", passed=limit.passed_s, wanted=limit.set_s, name=limit.name),
         whole=working,  # else the two limits may belong to different groups
         because=(
-            say("the setting did not reach the group that timed out: it was made earlier, or by new_group()"),
-            *(
-                (say("a rank was still at work that would have ended within the limit that was meant"),)
-                if working
-                else ()
-            ),
+            tell("setting-not-reached"),
+            *((tell("would-have-ended"),) if working else ()),
         ),
         evidence=limit.evidence,
         remedies=(remedy("set-timeout-at-init"),),

@@ -17,38 +17,41 @@ Possible when: there is no source, and only the order of calls tells that one ra
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import quote_rank
-from unhang.causes.wording.gone_on_reasons import unmatched_parts, unmatched_summary
-from unhang.causes.wording.guard_signals import hold_other_data
 from unhang.causes.wording.path_reasons import (
     cohort_places,
     decide_together_remedies,
     equal_iterations_reason,
     path_sentences,
+    unmatched_parts,
+    unmatched_summary,
 )
-from unhang.causes.wording.remedies import equal_shards_remedy, leave_together_remedy
 from unhang.causes.wording.signals import calls_of_cohorts, cohort_parts
 from unhang.facts.divergence.bypass_paths import BypassPaths
 from unhang.facts.divergence.early_loop_exit import EarlyLoopExit, ExitReason, StackLoopExit
 from unhang.facts.divergence.rank_dependent_loop_exit import RankDependentExit, rank_dependent_exits
 from unhang.facts.divergence.skipped_calls import unmatched_p2p
-from unhang.facts.endings.guard_errors import guard_errors
+from unhang.facts.endings.guard_errors import ParsedGuardError, guard_errors
 from unhang.facts.laggard.laggards import early_loop_exits
 from unhang.facts.logs.per_rank_counts import StepCounts, UnequalCounts, step_counts, unequal_counts
 from unhang.facts.model import CodeContext, Facts
 from unhang.facts.stacks.rank_cohorts import RankCohort
-from unhang.findings import Cause, Evidence, Grade, Phase, Remedy, RemedyKind, Where
+from unhang.findings import Cause, Evidence, Grade, Phase, Remedy, Where
 from unhang.knowledge.remedies import remedy
+from unhang.knowledge.words import Sentences
+from unhang.program.rank_dependence.data_loading_code import guarded_loop, reads_tables_or_shards
 from unhang.program.rank_dependence.same_on_all_ranks import agreeing_call
 from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, unseeded_splits
 from unhang.program.syntax.syntax_tree import find_source
-from unhang.sentences import Text, say
+from unhang.sentences import Text
 
 CAUSE = Cause.UNEVEN_DATA
+tell = Sentences("causes/uneven-data.toml")
 
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
@@ -66,11 +69,7 @@ def _rank_dependent(facts: Facts, left: RankDependentExit) -> DetectorResult:
     return make_signal(
         CAUSE,
         Grade.SOURCE,
-        say(
-            "{ranks:who} {ranks:makes|make} fewer steps than the others: line {line} lets the rank say how many",
-            ranks=past.ranks,
-            line=bound.line,
-        ),
+        tell("fewer-steps", ranks=past.ranks, line=bound.line),
         whole=bound.sure and bound.alone,
         **cohort_parts(facts, past, inside, left.divided_by.group),
         calls=calls_of_cohorts(left.divided_by),
@@ -82,16 +81,11 @@ def _rank_dependent(facts: Facts, left: RankDependentExit) -> DetectorResult:
 def _bound_reasons(left: RankDependentExit) -> Iterator[Text]:
     bound = left.bound
     if bound.kind == "loop":
-        yield say("the loop at line {line} runs as often as the rank says: `{test}`", line=bound.line, test=bound.test)
+        yield tell("as-rank-says", line=bound.line, test=bound.test)
     else:
-        yield say(
-            "line {line} leaves the loop ({jump}) in a step that depends on the rank: `{test}`",
-            line=bound.line,
-            jump=bound.kind,
-            test=bound.test,
-        )
+        yield tell("leaves-by-rank", line=bound.line, jump=bound.kind, test=bound.test)
     if not bound.alone:
-        yield say("its data may have ended earlier on one rank too: the header of the loop does not exclude it")
+        yield tell("data-may-have-ended")
 
 
 def _remedies_of_bound(facts: Facts, left: RankDependentExit) -> Iterator[Remedy]:
@@ -101,7 +95,7 @@ def _remedies_of_bound(facts: Facts, left: RankDependentExit) -> Iterator[Remedy
     if bound.kind == "loop":
         yield remedy("equalize-batches-with-sampler")
     elif not bound.alone:
-        yield leave_together_remedy(facts, left.loop)
+        yield _leave_together(facts, left.loop)
 
 
 def _agreed(facts: Facts, waiters: RankCohort) -> int | None:
@@ -144,8 +138,8 @@ def _found(facts: Facts, left: EarlyLoopExit, counts: StepCounts) -> DetectorRes
 
 def _summary(ranks: tuple[int, ...], around: BypassPaths | None) -> Text:
     if around is None or not around.out:
-        return say("{ranks:who} ran out of batches and left the loop; the others are still in it", ranks=ranks)
-    return say("{ranks:who} left the loop before the others, which are still in it", ranks=ranks)
+        return tell("ran-out", ranks=ranks)
+    return tell("left", ranks=ranks)
 
 
 def _because(laggards: RankCohort, waiters: RankCohort, counts: StepCounts, agreed: int | None) -> Iterator[Text]:
@@ -155,34 +149,23 @@ def _because(laggards: RankCohort, waiters: RankCohort, counts: StepCounts, agre
         shown, waiters, waiters.loop_line, (waiters.stack_context.where or waiters.where) if inside else None
     )
     if agreed is not None:
-        yield say(
-            "the ranks had agreed on the number of rounds in line {line}: that collective gave them different results; "
-            "compare its dtype and size on each rank",
-            line=agreed,
-        )
+        yield tell("agreed", line=agreed)
     if counts.differ:
-        yield say("steps differ between ranks: {told}", told=counts.told)
+        yield tell("steps-differ", told=counts.told)
     if waiters.context is CodeContext.NO_SOURCE:
-        yield say("the source was not in the evidence, so where the loop ends is not proven")
+        yield tell("no-source")
 
 
 def _stack_reasons(parted: StackLoopExit | None) -> Iterator[Text]:
     if parted is None:
         return
     if parted.line is None:
-        yield say(
-            "{ranks:who} {ranks:waits|wait} in a call of one number, as a barrier makes it", ranks=parted.past.ranks
-        )
+        yield tell("call-of-one", ranks=parted.past.ranks)
     else:
-        yield say(
-            "{ranks:who} {ranks:is|are} at line {line} of a function in whose line {step} the others make a step",
-            ranks=parted.past.ranks,
-            line=parted.line,
-            step=parted.step_line,
-        )
+        yield tell("function-parts", ranks=parted.past.ranks, line=parted.line, step=parted.step_line)
     if parted.bars is not None:
         told = parted.bars.told
-        yield say("one progress bar runs with several lengths at a time: {told}; the shortest is done", told=told)
+        yield tell("bars", told=told)
 
 
 def _printed(facts: Facts, ranks: tuple[int, ...]) -> UnequalCounts | None:
@@ -193,7 +176,7 @@ def _printed(facts: Facts, ranks: tuple[int, ...]) -> UnequalCounts | None:
 
 def _count_reasons(printed: UnequalCounts | None, counts: StepCounts) -> Iterator[Text]:
     if printed is not None and not counts.differ:  # else that was said
-        yield say("ranks printed different numbers of {what}: {told}", what=printed.what, told=printed.told)
+        yield tell("counts-differ", what=printed.what, told=printed.told)
 
 
 def _lines(printed: UnequalCounts | None) -> tuple[Evidence, ...]:
@@ -222,12 +205,7 @@ def _split_reasons(facts: Facts) -> Iterator[Text]:
     """Why the seeds that are there do not help."""
     _, split = _split(facts)
     if split is not None and split.draws_from and split.seeded:
-        yield say(
-            "{call} draws from the generator of {drawn}, which nothing seeds; seeded are those of {seeded}",
-            call=split.call,
-            drawn=split.draws_from,
-            seeded=", ".join(split.seeded),
-        )
+        yield tell("unseeded", call=split.call, drawn=split.draws_from, seeded=", ".join(split.seeded))
 
 
 def _remedies(
@@ -235,16 +213,8 @@ def _remedies(
 ) -> Iterator[Remedy]:
     path, split = _split(facts)
     if split is not None:
-        yield Remedy(
-            title=say(
-                "Give the split a seed: {call} at {path}:{line} has none", call=split.call, path=path, line=split.line
-            ),
-            kind=RemedyKind.CODE,
-            change=say("{code}", code=split.with_seed),
-            cost=say("none"),
-            verify=say("print(len(loader)) shows the same number on every rank"),
-        )
-    shards, together = equal_shards_remedy(facts, _lines(printed)), leave_together_remedy(facts, _loop(waiters))
+        yield remedy("seed-split", call=split.call, path=path, line=split.line, code=split.with_seed)
+    shards, together = _equal_shards(facts, _lines(printed)), _leave_together(facts, _loop(waiters))
     if split is None and shards is None and parted is not None:
         yield remedy("seed-data-splits")  # without source nobody knows what was drawn
     yield from (shards, together) if shards is not None else ()
@@ -282,30 +252,62 @@ def detect_printed(facts: Facts) -> Iterator[DetectorResult]:
     counts = unequal_counts(facts)
     if counts is not None:
         yield _found_printed(facts, counts)
-    yield from (
-        hold_other_data(CAUSE, error) for error in guard_errors(facts.tracebacks) if error.said.kind == "differ"
-    )
+    yield from (_hold_other_data(error) for error in guard_errors(facts.tracebacks) if error.said.kind == "differ")
 
 
 def _found_printed(facts: Facts, counts: UnequalCounts) -> DetectorResult:
-    shards = equal_shards_remedy(facts, counts.evidence)
+    shards = _equal_shards(facts, counts.evidence)
     return make_signal(
         CAUSE,
         Grade.ORDER,
-        say("ranks do not run the same number of steps: {what}: {told}", what=counts.what, told=counts.told),
+        tell("steps-unequal", what=counts.what, told=counts.told),
         whole=counts.announced and bool(counts.short) and not counts.went_on,
         ranks=counts.short,
         phase=Phase.EVAL if "val" in counts.what.lower() else Phase.DATA,
         because=(
-            say("each rank must print the same number, for each step holds a collective")
-            if counts.announced
-            else say("ranks that share a collective in each step stop at most one step apart"),
-            *((say("all of them went on after they had printed it"),) if counts.went_on else ()),
+            tell("must-print" if counts.announced else "one-apart"),
+            *((tell("went-on"),) if counts.went_on else ()),
         ),
         evidence=counts.evidence,
         remedies=(
             *((shards,) if shards is not None else ()),
             remedy("equalize-batches-before-sharding"),
-            leave_together_remedy(facts),
+            _leave_together(facts),
         ),
     )
+
+
+def _hold_other_data(error: ParsedGuardError) -> DetectorResult:
+    """The guard compared data, or counted batches."""
+    return make_signal(
+        CAUSE,
+        Grade.STATED,
+        tell("other-data", ranks=error.said.ranks, detail=error.said.detail),
+        ranks=error.said.ranks,
+        where=error.raised_at,
+        because=(tell("compared"),),
+        evidence=(error.evidence,),
+        remedies=(remedy("equalize-data"),),
+    )
+
+
+_TABLE = re.compile(r"[\w./{}-]*\w\.(?:csv|tsv|jsonl|parquet|tar)\b")
+
+
+def _equal_shards(facts: Facts, said: Sequence[Evidence] = ()) -> Remedy | None:
+    """For programs that read tables or shards: write them anew; None for others. ``said``: lines that may name one."""
+    names = list(dict.fromkeys(name for line in said for name in _TABLE.findall(line.text)))
+    if not names and not reads_tables_or_shards(facts.sources.values()):
+        return None
+    return remedy("reshard-data", data=names[0] if names else "DATA", ranks=facts.world_size or "N")
+
+
+def _leave_together(facts: Facts, loop: Where | None = None) -> Remedy:
+    """A guard around the data of the loop; ``loop`` is a line in its header, where one is known."""
+    if loop is None or loop.line is None:
+        return remedy("stop-together")
+    source = find_source(facts.sources, loop.file)
+    code = guarded_loop(source, loop.line) if source is not None else None
+    if code is None:
+        return remedy("stop-together")
+    return remedy("stop-together-at", path=loop.file, line=loop.line, code=code)

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from unhang.causes.wording.remedies import store_wait_remedy
 from unhang.check.environment.environment import Cores, Timer, Timers
 from unhang.check.risks.program.collectives import about, paths_of, place, quoted
 from unhang.check.risks.risk import Answer, RiskRows, asked_of_a_node
@@ -16,6 +15,7 @@ from unhang.facts.logs.event_timing import is_preparation_function
 from unhang.findings import Grade, Phase, Severity, Where
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.job.job_paths import names_of_paths
+from unhang.knowledge.remedies import store_wait_remedy
 from unhang.program.launch.launch import Launch
 from unhang.program.patterns.data_loaders import LoaderInSource, gives_webdataset_a_length, loaders_in
 from unhang.program.patterns.log_flushes import log_flushes
