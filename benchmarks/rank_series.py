@@ -17,7 +17,7 @@ from statistics import median
 from unhang.findings import Source
 from unhang.watch import private_files
 from unhang.watch.job.wait_detection import RankSample
-from unhang.watch.pace.rank_series import MANY, SERIES_PATH, RankSeries
+from unhang.watch.pace.rank_series import SERIES_PATH, RankSeries
 from unhang.wire.record_views import CodeLine, GroupProgress, RankIdentity, RecordView
 from unhang_compare.rank_times import RankTimes, read_rank_series
 
@@ -29,7 +29,7 @@ def main() -> None:
     """A row for each number of ranks."""
     print("| ranks | processor time an hour | a write | longest look | written an hour | file | rows a rank |")
     print("|---:|---:|---:|---:|---:|---:|---:|")
-    for ranks in [int(word) for word in sys.argv[1:]] or [8, 1_024, 2_500, 10_000]:
+    for ranks in [int(word) for word in sys.argv[1:]] or [8, 1_024, 2_048]:
         print(_row(ranks), flush=True)
 
 
@@ -51,7 +51,7 @@ def _row(ranks: int) -> str:
         looked = -1.0
         for tick in range(SECONDS * LOOKS_A_S):
             now = 1.0 + tick / LOOKS_A_S
-            if now - looked >= max(1.0, ranks / MANY):
+            if now - looked >= 1.0:
                 looked, looks = now, {rank: RankSample(_later(look.view, now, chance)) for rank, look in looks.items()}
             before, start = written[0], time.process_time()
             series.add(looks, now)

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.trace_samples import Sample, training
-from unhang.wire.documents.rank_series import pack_rows
 from unhang_lab.dump_writer import StalledJob, json_like_torch, make_dump, make_entry, pickle_like_torch
 
 SAVED = Path(__file__).with_name("saved")
@@ -190,17 +189,17 @@ def _row(rank: int, at: int, **parts: Any) -> dict[str, Any]:
 
 
 def series() -> list[bytes]:
-    """A row a line, many ranks in a line, counted collectives before steps, a second attempt, rows without an end."""
+    """Rows of two ranks and of six, counted collectives before steps, a second attempt, rows without an end."""
     head: list[dict[str, Any]] = [
         {"schema": "unhang.series/1", "width_s": 1.0},
         {"site": 1, "place": ["/a.py", 4, "f"]},
         {"site": 2, "place": ["", 0, ""]},
     ]
     rows = [_row(at % 2, at) for at in range(1, 9)]
-    wide = [pack_rows([_row(rank, at) for rank in range(6)]) for at in range(1, 6)]
-    other = pack_rows([_row(rank, 7, attempt=1) for rank in range(6)])
+    wide = [_row(rank, at) for at in range(1, 6) for rank in range(6)]
+    other = [_row(rank, 7, attempt=1) for rank in range(6)]
     counted = [_row(0, at, step=0, steps=0, took_s=0.0) for at in range(1, 4)] + [_row(0, 5, took_s=0.0), _row(0, 6)]
-    return [_lines([*head, *more]) for more in (rows, wide, [*wide, other], counted, [*rows, *wide])]
+    return [_lines([*head, *more]) for more in (rows, wide, [*wide, *other], counted, [*rows, *wide])]
 
 
 def _lines(rows: Iterable[Any]) -> bytes:

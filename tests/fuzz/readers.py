@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import msgspec
-
 from tests.fuzz.seeds import write_files
 from unhang.errors import UnhangError
 from unhang.evidence.archives import leaves_folder
@@ -54,7 +52,6 @@ from unhang.wire.documents import (
     pace,
     run_settings,
 )
-from unhang.wire.documents.rank_series import ColumnBlock, merge_blocks
 from unhang_compare.kineto import columns, event_stream, names, sweep
 from unhang_compare.kineto.reading import read_trace
 from unhang_compare.rank_times import read_rank_series
@@ -234,13 +231,6 @@ def _series(data: bytes, place: Path) -> Any:
     path = place / "ranks.jsonl"
     path.write_bytes(data)
     found = read_rank_series(path, source=_SOURCE)
-    stretches = []
-    for line in data.splitlines():
-        with suppress(ValueError, LookupError, RecursionError):
-            stretches.append(msgspec.json.decode(line, type=dict[str, ColumnBlock])["stretch"])
-    for first, second in pairwise(stretches):
-        with suppress(ValueError):
-            merge_blocks(first, second, 2)
     return list(found) if isinstance(found, tuple) else found
 
 

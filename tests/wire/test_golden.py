@@ -298,10 +298,8 @@ FORMATS = {
     "run.json": Format(PLAN, lambda _: PLAN.json(), lambda path: msgspec.json.decode(path.read_bytes(), type=RunPlan)),
     "summary.json": Format(SUMMARY, lambda _: json.dumps(asdict(SUMMARY)).encode(), read_summary),
     "ranks.jsonl": Format(
-        [ROW, ROW],
-        lambda _: b"\n".join(
-            [SERIES_HEAD.strip(), json.dumps(ROW).encode(), json.dumps(rank_series.pack_rows([ROW])).encode()]
-        ),
+        [ROW],
+        lambda _: SERIES_HEAD + json.dumps(ROW).encode() + b"\n",
         lines_of,
     ),
 }

@@ -59,8 +59,6 @@ class RankRows:
         self.generation = 0
         self.rows: list[SeriesRow] = []
         self.sites: list[str] = []
-        self.left_out = False
-        """It was too large to be read whole."""
 
     def read(self) -> None:
         """Take in whole lines that were added, or all of them if the file is another one."""
@@ -71,7 +69,6 @@ class RankRows:
                     self._begin((found.st_dev, found.st_ino))
                 file.seek(self._offset)
                 data = file.read(max(0, MAX_BYTES - self._offset))
-                self.left_out = found.st_size > MAX_BYTES or len(self.rows) >= MAX_ROWS
         except OSError:
             return
         whole = data.rpartition(b"\n")[0]

@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from unhang.findings import Phase, Source, Unread
-from unhang.view.series_reading import RankRows
 from unhang.watch.job.wait_detection import RankSample
 from unhang.watch.pace import rank_series
 from unhang.watch.pace.rank_series import SERIES_PATH, RankSeries
@@ -113,68 +112,13 @@ def test_a_job_of_days_fits_into_little_and_keeps_its_shape(tmp_path: Path) -> N
     assert log[half:].mean() == pytest.approx(3 * log[:half].mean(), rel=0.2)
 
 
-@pytest.fixture
-def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More than 20 ranks are written by column here."""
-    monkeypatch.setattr(rank_series, "MANY", 20)
-
-
-def many(folder: Path, ranks: int, looks: int, *, max_bytes: int = 4 << 20, first: int = 1) -> None:
-    """So many looks at a job of many ranks; rank 7 never waits."""
-    run = Run(folder, max_bytes=max_bytes)
-    pause_s = ranks / 20
-    for at in range(first, first + looks):
-        run.ticks, run.steps = round(at * pause_s / TICK_S), 3 * at
-        found = {rank: run.look(rank, rank == 7 or at % 4 == 0, True, 0) for rank in range(ranks)}
-        run.series.add(found, at * pause_s)
-        run.series.add(found, (at + 0.5) * pause_s)  # too early for another look
+def test_of_more_ranks_than_a_machine_has_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rank_series, "MAX_RANKS", 1)
+    run = Run(tmp_path)
+    run.tick(50)
     run.series.close()
 
-
-@pytest.mark.usefixtures("few_are_many")
-def test_of_many_ranks_every_one_is_kept_in_the_same_space(tmp_path: Path) -> None:
-    ranks, looks = 60, 400
-    many(tmp_path, ranks, looks, max_bytes=10_000)
-
-    found = read_rank_series(tmp_path / SERIES_PATH, source=Source("ranks.jsonl"))
-
-    assert not isinstance(found, Unread)
-    assert (tmp_path / SERIES_PATH).stat().st_size < 12_000
-    assert [times.rank for times in found] == list(range(ranks))
-    assert {int(times.steps.sum()) for times in found} == {3 * (looks - 1)}
-    assert found[0].unread == ()
-    waits = [sum(v.sum() for a, v in times.spent.items() if a.kind == WAITING) for times in found]
-    assert waits[7] == 0
-    assert min(waits[:7] + waits[8:]) > 0
-
-
-@pytest.mark.usefixtures("few_are_many")
-def test_many_ranks_are_shown_like_few(tmp_path: Path) -> None:
-    many(tmp_path, 60, 20)
-    rows = RankRows(tmp_path)
-    rows.read()
-
-    assert {row.rank for row in rows.rows} == set(range(60))
-    assert len({row.end_s for row in rows.rows if row.rank == 7}) == 3
-    assert {row.site for row in rows.rows if row.rank == 7} == {rows.sites.index("/job/train.py:40 main")}
-
-
-@pytest.mark.usefixtures("few_are_many")
-def test_a_page_can_hold_all_rows_of_many_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rank_series, "MAX_KEPT", 300)
-    many(tmp_path, 60, 400)
-    rows = RankRows(tmp_path)
-    rows.read()
-
-    assert 100 < len(rows.rows) <= 360
-
-
-@pytest.mark.usefixtures("few_are_many")
-def test_ranks_that_come_and_go_do_not_make_the_file_grow(tmp_path: Path) -> None:
-    for start in range(40):
-        many(tmp_path, 40 + start % 3, 20, max_bytes=6_000, first=1 + 20 * start)
-
-    assert (tmp_path / SERIES_PATH).stat().st_size < 12_000
+    assert not (tmp_path / SERIES_PATH).exists()
 
 
 def test_a_watcher_started_again_goes_on_where_the_other_stopped(tmp_path: Path) -> None:

@@ -111,7 +111,6 @@ class RunResponses:
                 "more": len(rows) > first + ROWS_AT_ONCE,
                 "first_site": first_site,
                 "sites": [self._clean(site) for site in sites[first_site:]],
-                "left_out": self._rows.left_out,
                 "episodes": [self._shown(episode) for episode in stall_spans(self._folder)],
             }
         return _json(document)

@@ -1,8 +1,7 @@
 """``series/ranks.jsonl`` in the run folder: how far each rank came, how fast, and what it did, from start to end.
 
 A row holds some seconds of one rank. The file keeps below ``MAX_BYTES`` however long the job runs: when it is full,
-neighbouring rows are made one, and rows are twice as long from then on. Of more than ``MANY`` ranks rows begin longer,
-are sampled less often, and are written by column.
+neighbouring rows are made one, and rows are twice as long from then on.
 """
 
 from __future__ import annotations
@@ -10,36 +9,22 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from unhang.watch import private_files
 from unhang.watch.job.wait_detection import RankSample, is_in_communication
-from unhang.wire.documents.rank_series import (
-    MAX_ROWS,
-    SCHEMA,
-    SERIES_PATH,
-    ColumnBlock,
-    merge_blocks,
-    pack_rows,
-    unpack_rows,
-)
+from unhang.wire.documents.rank_series import SCHEMA, SERIES_PATH
 from unhang.wire.record_views import RecordView
 
 MAX_BYTES = 4 << 20
 FIRST_WIDTH_S = 1.0
 FLUSH_S = 5.0
-MANY = 2_048
-"""Ranks; so many more, so much longer is the time between two samples of all of them."""
-SAMPLES_PER_ROW = 8
-"""Of many ranks."""
-MAX_KEPT = 1 << 17
-"""Rows of many ranks: as many as a page that shows them can hold."""
+MAX_RANKS = 2_048
+"""Of more ranks on one machine nothing is kept."""
 MAX_SITES = 4_096
 SITES_A_ROW = 8
 
@@ -105,26 +90,15 @@ class RankSeries:
         self._rows: dict[int, _Row] = {}
         self._sites: dict[tuple[str, int, str], int] = {}
         self._waiting: list[str] = []
-        self._over: list[dict[str, Any]] = []
         self._flushed = 0.0
-        self._sampled_s = 0.0
-        self._by_column = False
-        self._kept = 0
-        """Rows written by column."""
 
     def add(self, samples: Mapping[int, RankSample], now: float | None = None) -> None:
         """One sample of every rank; ``now`` is monotonic seconds. A folder that takes nothing is not worth an error."""
         now = time.monotonic() if now is None else now
-        pause_s = len(samples) / MANY if len(samples) > MANY else 0.0
-        if not 0 < len(samples) <= MAX_ROWS or now - self._sampled_s < pause_s:
+        if not 0 < len(samples) <= MAX_RANKS:
             return
-        self._sampled_s = now
         if self._size < 0:
             self._begin()
-        if pause_s and self._width_s < SAMPLES_PER_ROW * pause_s:
-            self._width_s = SAMPLES_PER_ROW * pause_s
-            self._waiting.append(self._head())
-        self._by_column = self._by_column or pause_s > 0
         for rank in sorted(samples):
             if samples[rank].ended_ns is None:
                 self._look(rank, samples[rank].view, now)
@@ -134,49 +108,34 @@ class RankSeries:
     def close(self) -> None:
         """The job is over: write what is open too."""
         for rank, row in sorted(self._rows.items()):
-            self._over.append(row.document(rank))
+            self._waiting.append(_line(row.document(rank)))
         self._rows.clear()
         self.flush(time.monotonic())
 
     def flush(self, now: float) -> None:
         """Write the rows that are over."""
         self._flushed = now
-        content = "".join((*self._waiting, *self._lines(self._over))).encode()
-        self._kept += len(self._over) * self._by_column
+        content = "".join(self._waiting).encode()
         self._waiting.clear()
-        self._over.clear()
         with suppress(OSError):
             if content:
                 private_files.append(self._path, content)
                 self._size += len(content)
-            if self._size > self._max_bytes or self._kept > MAX_KEPT:
+            if self._size > self._max_bytes:
                 self._thin()
 
     def _look(self, rank: int, view: RecordView, now: float) -> None:
         row = self._rows.get(rank)
         if row is not None and not row.goes_on(view):
-            self._over.append(row.document(rank))
+            self._waiting.append(_line(row.document(rank)))
             row = None
         if row is None:
             row = self._rows[rank] = _Row(now, view, view)
         user = view.user if view.user.file else view.top
         row.add(view, self._site((user.file, user.line, user.function)))
         if now - row.since >= self._width_s:
-            self._over.append(row.document(rank))
+            self._waiting.append(_line(row.document(rank)))
             self._rows[rank] = _Row(now, view, view)
-
-    def _lines(self, rows: Iterable[dict[str, Any]]) -> Iterator[str]:
-        if not self._by_column:
-            yield from map(_line, rows)
-            return
-        together: list[dict[str, Any]] = []
-        for row in rows:
-            if together and (row["rank"] <= together[-1]["rank"] or len(together) == MAX_ROWS):
-                yield _line(pack_rows(together))
-                together.clear()
-            together.append(row)
-        if together:
-            yield _line(pack_rows(together))
 
     def _site(self, place: tuple[str, int, str]) -> int:
         """The number of a line; it is written once. 0 stands for those beyond ``MAX_SITES``."""
@@ -196,8 +155,6 @@ class RankSeries:
             for found in _read_rows(self._path):
                 if "schema" in found:
                     self._width_s = float(found["width_s"])
-                elif "stretch" in found:
-                    self._kept += found["stretch"]["rows"]
                 elif "site" in found:
                     file, line, function = found["place"]
                     self._sites[(file, line, function)] = found["site"]
@@ -213,10 +170,8 @@ class RankSeries:
     def _thin(self) -> None:
         """Make every two neighbouring rows of a rank one."""
         self._width_s *= 2
-        self._kept //= 2
         sites = [_line(found) for found in _read_rows(self._path) if "site" in found]
-        halved = (_line(found) for half in (_halved_rows, _halved_stretches) for found in half(self._path))
-        content = "".join((self._head(), *sites, *halved)).encode()
+        content = "".join((self._head(), *sites, *map(_line, _halved_rows(self._path)))).encode()
         private_files.write_atomically(self._path, content)
         self._size = len(content)
         if self._size > self._max_bytes // 2 + len(self._head()):
@@ -238,33 +193,6 @@ def _halved_rows(path: Path) -> Iterator[dict[str, Any]]:
             yield before
             open_rows[found["rank"]] = found
     yield from (row for _, row in sorted(open_rows.items()))
-
-
-def _halved_stretches(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows that are written by column, of every two neighbouring lines one."""
-    before: ColumnBlock | None = None
-    for found in _read_rows(path):
-        if "stretch" not in found:
-            continue
-        with suppress(ValueError):
-            here = msgspec.convert(found["stretch"], ColumnBlock)
-            if before is None:
-                before = here
-                continue
-            yield merge_blocks(before, here, SITES_A_ROW) or _merge_stretches(before, here)
-            before = None
-    if before is not None:
-        yield {"stretch": msgspec.to_builtins(before)}
-
-
-def _merge_stretches(first: ColumnBlock, second: ColumnBlock) -> dict[str, Any]:
-    """Where ranks came, went or were started again: of those the newer attempt is kept."""
-    rows = {row["rank"]: row for row in unpack_rows(first)}
-    for row in unpack_rows(second):
-        before = rows.get(row["rank"])
-        goes_on = before is not None and before["attempt"] == row["attempt"] and before["step"] <= row["step"]
-        rows[row["rank"]] = _merge_rows(before, row) if before is not None and goes_on else row
-    return pack_rows([row for _, row in sorted(rows.items())][:MAX_ROWS])
 
 
 def _merge_rows(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
