@@ -176,12 +176,12 @@ def test_what_one_run_was_told_is_said_in_the_next(tmp_path: Path, monkeypatch: 
     assert side_process.add_to_history(
         RunEnding(str(run_folder(tmp_path / "run")), True, time.time(), ("h7", "h8")), 30
     )
-    look = side_process.HistoryLookup()
+    look = side_process.ask_history()
     deadline = time.monotonic() + 30
-    while not look.content() and time.monotonic() < deadline:
+    while not look.answer() and time.monotonic() < deadline:
         time.sleep(0.02)
 
-    earlier = read_suspect_listing(look.content(), source=Source("x"))
+    earlier = read_suspect_listing(look.answer() or b"", source=Source("x"))
 
     assert not isinstance(earlier, Unread)
     assert {(guilt.kind, guilt.name) for guilt in earlier} == {

@@ -106,7 +106,7 @@ def _checkpoints(folders: Sequence[Path], evidence: EvidenceSet) -> tuple[Checkp
     for folder in folders:
         if not folder.exists():
             raise UsageError(f"{folder} does not exist", next_step="give --checkpoints the folder the job saves into")
-    found = CheckpointSearch.start(folders, world_size=build_facts(evidence).world_size).found(LIMIT_S)
+    found = CheckpointSearch(folders, world_size=build_facts(evidence).world_size).found(LIMIT_S)
     if found is None:
         print(f"unhang: {folders[0]} did not answer within {LIMIT_S:.0f} s; checkpoints: not checked", file=sys.stderr)
     elif not found:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
 import signal
@@ -12,9 +11,10 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 
+from unhang.host.own_process import end_with_parent
+
 LIMIT_S = 60.0
 MEMORY = 4 << 30
-_PR_SET_PDEATHSIG = 1
 
 
 class ForkedChild:
@@ -78,8 +78,7 @@ def _run(work: Callable[[], None], memory: int, watcher: int) -> None:
     code = 1
     try:
         os.setpgid(0, 0)
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != watcher:  # it ended before we could ask to end with it
+        if not end_with_parent(watcher):
             return
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_AS, (memory, memory))

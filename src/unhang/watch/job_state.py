@@ -18,7 +18,7 @@ from unhang.watch.pace.rank_series import RankSeries
 from unhang.watch.reporting.live_snapshot import LiveFile
 from unhang.watch.reporting.run_totals import RunTotals
 from unhang.watch.run_folder import RunFolder
-from unhang.watch.side_process import HistoryLookup, MachineSampling, SideProcess
+from unhang.watch.side_process import MachineSampling, SideProcess, SideQuestion, ask_history
 from unhang.watch.stall_episode import StallEpisode
 from unhang.watch.verdict.diagnosis_child import DiagnosisChild
 from unhang.wire.documents.run_plan import RunPlan
@@ -73,7 +73,7 @@ class JobState:
     series: RankSeries = field(kw_only=True)
     settings: SettingsCollector = field(kw_only=True)
     machine: MachineSampling = field(kw_only=True)
-    history: HistoryLookup = field(default_factory=HistoryLookup)
+    history: SideQuestion = field(default_factory=ask_history)
     live: LiveFile = field(kw_only=True)
     metrics: SideProcess | None = None
 

@@ -114,7 +114,7 @@ class LeaderTasks:
         if cluster is None or not paces:
             return request
         least = {told.rank: told.waits / 100 for told in paces.values() if told is not None}
-        request = replace(request, pace=stragglers.record.pace(least).json())
+        request = replace(request, machine={**request.machine, "pace.json": stragglers.record.pace(least).json()})
         asked = cluster.request_pace(request.number, slow, samples=request.samples)
         return _with_remote_evidence(request, cluster, asked, PACE_SAMPLE_LIMIT_S)
 

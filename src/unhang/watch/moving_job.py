@@ -164,8 +164,8 @@ class MovingJob:
         wait looks like a stall."""
         step_s = max((member.view.step_mean_ns for member in members.by_rank.values()), default=0.0) / 1e9
         pause_s = max(SAMPLE_PAUSE_S, min(MAX_SAMPLE_PAUSE_S, 1.3 * step_s / max(1, samples - 1)))
-        pace = self.stragglers.record.pace().json()
-        return replace(request, samples=samples, earlier_dumps=samples > 2, pace=pace, sample_pause_s=pause_s)
+        machine = {**request.machine, "pace.json": self.stragglers.record.pace().json()}
+        return replace(request, samples=samples, earlier_dumps=samples > 2, machine=machine, sample_pause_s=pause_s)
 
     def is_new(self, summary: VerdictSummary) -> bool:
         """Whether this was not said yet; from now on it was."""

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -26,6 +27,10 @@ HISTORY_KEEP_S = 1.5
 """The end of the command waits for the watcher's last words, and those for this."""
 SAMPLER_LAST_S, METRICS_LAST_S = 0.7, 1.0
 """So long the sampler may take to keep NCCL's last lines, and the other to send its last measures."""
+TAKE_S = 0.1
+"""To read what a process has printed that ended."""
+HUNG_S, PAUSE_S = 15.0, 2.0
+"""A kept process that says nothing for so long is ended; between two starts."""
 SAMPLE_AGAIN_S = 5.0
 """Between two requests for a sample of the machine."""
 
@@ -39,8 +44,8 @@ class SideProcess:
         """``log``: where its troubles go; ``last_s``: so long it may take to end by itself."""
         self._process: subprocess.Popen[bytes] | None = None
         self._last_s = last_s
-        with suppress(OSError), private_files.open_log(log) as file:
-            self._process = _popen(words, subprocess.DEVNULL, file, file, environment)
+        with suppress(OSError), open_log(log) as file:
+            self._process = start(words, subprocess.DEVNULL, file, file, environment)
 
     def reap(self) -> bool:
         """It may have ended by itself. Whether it runs."""
@@ -81,89 +86,109 @@ def serve_metrics(folder: Path, records: Path, where: str) -> SideProcess | None
     return SideProcess(words, folder / ".unhang" / "metrics.log", last_s=METRICS_LAST_S) if where else None
 
 
-class HistoryLookup:
-    """What earlier runs say of hosts and cards, asked for once."""
+class KeptProcess:
+    """One that is started again when it ended or says nothing for long. It holds nothing that has to be saved."""
 
-    def __init__(self) -> None:
-        self._content = b""
-        self._deadline = time.monotonic() + HISTORY_READ_S
-        self._process: subprocess.Popen[bytes] | None = None
-        with suppress(OSError):
-            self._process = start(["unhang.history", "guilty"])
+    def __init__(self, words: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
+        self._words, self._log, self._environment = words, log, environment
+        self._running: SideProcess | None = None
+        self._began = float("-inf")
 
-    def content(self) -> bytes:
-        """``machine/history.json``; empty while it is not known, and where it cannot be read."""
-        self.reap()
-        return self._content
-
-    def reap(self) -> None:
-        """Take the answer of the process and let it go, once it has one or has had its time."""
-        if self._process is not None and (self._process.poll() is not None or time.monotonic() > self._deadline):
-            if self._process.returncode == 0 and self._process.stdout is not None:
-                self._content = self._process.stdout.read()
+    def keep(self, told_ns: int | None) -> None:
+        """Start one where there is none. ``told_ns``: when it last said something, None: never."""
+        if self._running is not None and not self._running.reap():
+            self._running = None
+        if self._running is not None and time.monotonic() - max(self._began, (told_ns or 0) / 1e9) > HUNG_S:
             self.end()
+        if self._running is None and time.monotonic() - self._began > PAUSE_S:
+            self._began = time.monotonic()
+            self._running = SideProcess(self._words, self._log, environment=self._environment)
+
+    def end(self) -> None:
+        """End it now."""
+        if self._running is not None:
+            self._running.end()
+            self._running = None
+
+
+class SideQuestion:
+    """One that prints an answer and ends; where it fails, cannot be started or takes too long there is none."""
+
+    def __init__(self, words: Sequence[str], *, told: bytes = b"", limit_s: float = float("inf")) -> None:
+        """``told`` is on its standard input; nobody waits for it, and after ``limit_s`` it is ended."""
+        self._answer: bytes | None = None
+        self._deadline = time.monotonic() + limit_s
+        self.process: subprocess.Popen[bytes] | None = None
+        with suppress(OSError):
+            self.process = start(words, subprocess.PIPE, subprocess.PIPE, subprocess.DEVNULL)
+            assert self.process.stdin is not None
+            self.process.stdin.write(told)
+            self.process.stdin.close()
+        if self.process is not None:
+            self.process.stdin = None  # communicate() would write to it
+
+    def answer(self, wait_s: float = 0.0) -> bytes | None:
+        """What it printed, once it has ended well. ``wait_s``: so long it is waited for, and ended then."""
+        process = self.process
+        if process is None or not (wait_s > 0 or process.poll() is not None or time.monotonic() > self._deadline):
+            return self._answer
+        with suppress(subprocess.TimeoutExpired):
+            printed, _ = process.communicate(timeout=max(wait_s, TAKE_S))
+            self._answer = printed if process.returncode == 0 else None
+        self.end()
+        return self._answer
 
     def end(self) -> None:
         """Nobody will ask any more."""
-        if self._process is not None:
-            end(self._process)
-            self._process = None
+        if self.process is not None:
+            end(self.process)
+            self.process = None
+
+
+def ask_history() -> SideQuestion:
+    """What earlier runs say of hosts and cards: ``machine/history.json``."""
+    return SideQuestion(["unhang.history", "guilty"], limit_s=HISTORY_READ_S)
 
 
 def add_to_history(ending: RunEnding, limit_s: float = HISTORY_KEEP_S) -> bool:
     """Add a run to the history; False where that did not work within ``limit_s``."""
-    try:
-        process = start(["unhang.history", "add"], told=msgspec.json.encode(ending))
-    except OSError:
-        return False
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(limit_s)
-    end(process)
-    return process.returncode == 0
-
-
-def start(words: Sequence[str], *, told: bytes = b"") -> subprocess.Popen[bytes]:
-    """``python -m WORDS…`` with ``told`` on its standard input; its standard output is read by the caller.
-
-    Raises:
-        OSError: no process can be started.
-    """
-    process = _popen(words, subprocess.PIPE, subprocess.PIPE, subprocess.DEVNULL)
-    assert process.stdin is not None
-    with suppress(OSError):
-        process.stdin.write(told)
-        process.stdin.close()
-    process.stdin = None  # communicate() would write to it
-    return process
+    question = SideQuestion(["unhang.history", "add"], told=msgspec.json.encode(ending))
+    return question.answer(limit_s) is not None
 
 
 def end(process: subprocess.Popen[bytes], *, ask_s: float = 0.0) -> None:
     """End it, with what it started. ``ask_s``: so long it may take to end by itself once asked; 0: it is not asked."""
     if ask_s > 0 and process.poll() is None:
         process.send_signal(signal.SIGTERM)
-        _wait(process, ask_s)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(ask_s)
     if process.poll() is None:
-        with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError, PermissionError, subprocess.TimeoutExpired):
             os.killpg(process.pid, signal.SIGKILL)
-        _wait(process, KILL_LIMIT_S)
+            process.wait(KILL_LIMIT_S)
     if process.stdout is not None:
         process.stdout.close()
 
 
-def _wait(process: subprocess.Popen[bytes], limit_s: float) -> None:
-    deadline = time.monotonic() + limit_s
-    while process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.01)
+def open_log(path: Path) -> FileIO:
+    """Where the troubles of a process go; nowhere where its folder takes no file."""
+    with suppress(OSError):
+        return private_files.open_log(path)
+    return private_files.open_log(Path(os.devnull))
 
 
-def _popen(
+def start(
     words: Sequence[str],
     stdin: int,
     out: int | IO[bytes],
     err: int | IO[bytes],
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Away from the folder of the job, where a module of the user's could take the place of one of ours."""
+    """``python -m WORDS…``, away from the job's folder, where a module of the user's could take the place of ours.
+
+    Raises:
+        OSError: no process can be started.
+    """
     command = [sys.executable, "-m", *words]
     return subprocess.Popen(
         command, stdin=stdin, stdout=out, stderr=err, cwd="/", start_new_session=True, env=environment

@@ -370,7 +370,8 @@ def compare_calls(state: JobState, completed: int) -> None:
         return
     request = next_request(state, None, with_stacks=False)
     request = state.moving.as_pace_request(request, DRIFT_SAMPLES, state.members)
-    request = replace(request, compared=compared or b"", of_moving_job=True)
+    machine = {**request.machine, "compared.json": compared or b""}
+    request = replace(request, machine=machine, of_moving_job=True)
     start(state, state.nodes.with_remote_calls(request, nodes))
 
 
@@ -386,7 +387,7 @@ def follow_what_was_started(state: JobState) -> None:
         state.abort.tick()
     if state.metrics is not None:
         state.metrics.reap()
-    state.history.reap()
+    state.history.answer()
 
 
 def show(state: JobState) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.ports import free_port
 from tests.watch.nodes.seen_ranks import look, ranks_of, roster_of
+from unhang.watch import side_process
 from unhang.watch.job.wait_detection import RankSample, WaitDetector, WaitSnapshot
 from unhang.watch.nodes import leader_election
 from unhang.watch.nodes.cluster_view import ClusterView
@@ -20,7 +21,6 @@ from unhang.watch.nodes.leader_election import Role, elect_role
 from unhang.watch.nodes.node_announcements import NodeAnnouncements
 from unhang.watch.nodes.node_roster import newly_quiet
 from unhang.watch.nodes.rank_digest import NodeRanks, digest_of, read_digest
-from unhang.watch.nodes.transport import transport_process
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState
 from unhang.watch.nodes.transport.node_discovery import JobNodes
 from unhang.wire.documents.live_state import RankActivity
@@ -207,8 +207,8 @@ def test_a_store_of_their_own_on_loopback_needs_no_token(nodes: Callable[..., No
 def test_a_carrier_that_hangs_is_started_again_and_holds_nobody_up(
     nodes: Callable[..., Nodes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transport_process, "HUNG_S", 4.0)
-    monkeypatch.setattr(transport_process, "PAUSE_S", 0.1)
+    monkeypatch.setattr(side_process, "HUNG_S", 4.0)
+    monkeypatch.setattr(side_process, "PAUSE_S", 0.1)
     two = nodes(2)
     two.until(two.met)
     running = two.every[1].cluster._process._running

@@ -36,7 +36,7 @@ def save(folder: Path, step: int, *, cut: int = 0) -> Path:
 def test_the_command_says_where_the_job_saves(tmp_path: Path) -> None:
     saved = save(tmp_path / "out", 7)
 
-    look = CheckpointSearch.start(command=["torchrun", "train.py", "--output_dir", "out"], cwd=str(tmp_path))
+    look = CheckpointSearch(command=["torchrun", "train.py", "--output_dir", "out"], cwd=str(tmp_path))
 
     found = look.found(30)
     assert found is not None
@@ -47,7 +47,7 @@ def test_so_does_a_configuration_file_it_names(tmp_path: Path) -> None:
     save(tmp_path / "runs", 9)
     (tmp_path / "train.yaml").write_text("output_dir: runs\n")
 
-    look = CheckpointSearch.start(command=["llamafactory-cli", "train", "train.yaml"], cwd=str(tmp_path))
+    look = CheckpointSearch(command=["llamafactory-cli", "train", "train.yaml"], cwd=str(tmp_path))
 
     assert [one.step for one in look.found(30) or ()] == [9]
 
@@ -55,10 +55,12 @@ def test_so_does_a_configuration_file_it_names(tmp_path: Path) -> None:
 def test_storage_that_does_not_answer_holds_nobody_up(tmp_path: Path) -> None:
     (tmp_path / "step-1").mkdir()
     os.mkfifo(tmp_path / "step-1" / ".metadata")  # to open it waits for a writer that never comes
-    look = CheckpointSearch.start([tmp_path])
+    look = CheckpointSearch([tmp_path])
+    process = look.process
 
     assert look.found(1.5) is None
-    assert look.process.poll() is not None
+    assert process is not None
+    assert process.poll() is not None
 
 
 def test_a_restart_takes_the_last_whole_one_and_keeps_away_from_torn_ones(

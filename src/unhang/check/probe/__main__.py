@@ -8,22 +8,18 @@ does this and the other ranks follow it; all of them print the last answer.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import os
-import signal
 import sys
 
 from unhang.check.probe_results.probe_results import refusal_line
 from unhang.errors import UnhangError
-
-_PR_SET_PDEATHSIG = 1
+from unhang.host.own_process import end_with_parent
 
 
 def main() -> int:
     """Run one probe, or serve; 0 when there was an answer."""
     chosen = _parser().parse_args()
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if chosen.of and os.getppid() != chosen.of:  # it ended before we could ask to end with it
+    if not end_with_parent(chosen.of or os.getppid()):
         return 1
     try:
         import torch.distributed as dist

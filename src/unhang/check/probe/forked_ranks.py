@@ -6,7 +6,6 @@ The process that forks has one thread and has loaded torch already, so that a ra
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import re
 import selectors
@@ -19,11 +18,11 @@ from dataclasses import dataclass, field
 import msgspec
 
 from unhang.check.probe.probe_jobs import StepReport
+from unhang.host.own_process import end_with_parent
 from unhang.wire.documents.document import DECODE_ERRORS
 
 GRACE_S = 1.5
 """A rank may say itself that a step failed; it is ended when it has not by then."""
-_PR_SET_PDEATHSIG = 1
 _REAP_S = 2.0
 _MAX_PRINTED = 64 << 10
 _NCCL_WARNING = re.compile(r"NCCL WARN (.+)")
@@ -92,8 +91,7 @@ def _start(rank: int, work: Callable[[int, Callable[[StepReport], None]], None],
 
 def _settle(parent: int, printed: int) -> None:
     """It ends with its parent, and what libraries print is kept apart: the parent's output is an answer."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
+    if not end_with_parent(parent):
         os._exit(1)
     sys.stdout.flush()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

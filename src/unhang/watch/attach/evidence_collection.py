@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -27,7 +26,7 @@ from unhang.watch.process_state.proc_processes import PROC, Process, ProcessTabl
 from unhang.watch.process_state.rank_processes import LiveRank
 from unhang.watch.process_state.stack_collection import ProcessSample, has_moved, resample_process, sample_process
 from unhang.watch.run_folder import create_private_folder, free_place
-from unhang.watch.sampling.kept_logs import copy_tail
+from unhang.watch.sampling.kept_logs import LAUNCHER_LOGS, keep_logs, rank_log
 
 LIMIT_S = 5.0
 """A card that fell off the bus can hold ``nvidia-smi`` up for minutes."""
@@ -73,7 +72,7 @@ def collect_evidence(
         answer = cards.result().found
     if answer is not None and answer.text:
         private_files.write_text(folder / "logs" / "nvidia-smi.txt", answer.text)
-    _keep_logs(machine, chosen.ranks, chosen.launcher, folder)
+    keep_logs(_logs(machine, chosen.ranks, chosen.launcher), folder)
     _write_stacks(taken)
     taken.taken_s = time.time()
     write_manifest(taken, {"source_root": "source", "source_prefix": "/"})
@@ -188,32 +187,22 @@ def _write_stacks(taken: CollectedEvidence) -> None:
                 private_files.write_text(taken.folder / "stacks" / name, seen[-1].stack or b"")
 
 
-STREAMS = ((1, "stdout"), (2, "stderr"))
+STREAMS = {"stdout": 1, "stderr": 2}
 
 
-def _keep_logs(machine: ProcessTable, ranks: Sequence[LiveRank], launcher: int | None, folder: Path) -> None:
-    """Copy the ends of all logs into ``folder/logs``: files behind standard output and error, and the launcher's own
-    folder of logs."""
-    kept: set[tuple[int, int]] = set()
+def _logs(machine: ProcessTable, ranks: Sequence[LiveRank], launcher: int | None) -> Iterator[tuple[Path, str]]:
+    """Files behind standard output and error, and the launcher's own folder of logs, for :func:`keep_logs`."""
     if launcher is not None:
-        _keep(PROC / str(launcher) / "fd" / "1", folder / "logs" / "launcher.stdout.log", kept)
-        _keep(PROC / str(launcher) / "fd" / "2", folder / "logs" / "launcher.log", kept)
+        yield from ((PROC / str(launcher) / "fd" / str(n), LAUNCHER_LOGS[stream]) for stream, n in STREAMS.items())
     for rank in ranks:
-        for number, stream in STREAMS:
-            _keep(PROC / str(rank.pid) / "fd" / str(number), folder / "logs" / _log_name(rank, stream), kept)
+        local = rank.local_rank if rank.local_rank is not None else rank.rank
+        for stream, number in STREAMS.items():
+            yield PROC / str(rank.pid) / "fd" / str(number), rank_log(rank.attempt, local, stream)
     if launcher is not None:
-        for name, path in _launcher_files(machine, launcher, {rank.attempt for rank in ranks}):
-            if not (folder / "logs" / name).exists():
-                _keep(path, folder / "logs" / name, kept)
+        yield from _launcher_files(machine, launcher, {rank.attempt for rank in ranks})
 
 
-def _log_name(rank: LiveRank, stream: str) -> str:
-    """Name in a bundle's ``logs``: torchrun files by attempt and local rank."""
-    local = rank.local_rank if rank.local_rank is not None else rank.rank
-    return f"attempt_{rank.attempt}/{local}/{stream}.log"
-
-
-def _launcher_files(machine: ProcessTable, launcher: int, attempts: set[int]) -> Iterator[tuple[str, Path]]:
+def _launcher_files(machine: ProcessTable, launcher: int, attempts: set[int]) -> Iterator[tuple[Path, str]]:
     """Logs under ``--log-dir``; only of the newest run in that folder."""
     process = machine.processes.get(launcher)
     command = process.command if process is not None else ()
@@ -227,16 +216,7 @@ def _launcher_files(machine: ProcessTable, launcher: int, attempts: set[int]) ->
         with suppress(OSError):
             runs = sorted(root.glob(f"*/attempt_{attempt}"), key=lambda path: path.stat().st_mtime)
             for path in sorted(runs[-1].glob("*/std*.log"))[:4096] if runs else ():
-                yield "/".join(path.parts[-3:]), path
-
-
-def _keep(source: Path, target: Path, kept: set[tuple[int, int]]) -> None:
-    """Each file once, however many write to it."""
-    with suppress(OSError):
-        seen = source.stat()
-        if stat.S_ISREG(seen.st_mode) and (seen.st_dev, seen.st_ino) not in kept and seen.st_size:
-            kept.add((seen.st_dev, seen.st_ino))
-            copy_tail(source, target)
+                yield path, "/".join(path.parts[-3:])
 
 
 def create_bundle_folder(named: Path | None, *, several_hosts: bool) -> Path:

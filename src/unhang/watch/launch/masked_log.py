@@ -11,11 +11,12 @@ import fcntl
 import mmap
 import os
 import select
-import signal
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+
+from unhang.watch.launch.helper_process import detach, fork_helper, new_pipe
 
 _CHUNK = 1 << 16
 _PAUSE_S, _STRETCH_S, _WAIT_S = 0.1, 1.0, 0.02
@@ -113,12 +114,7 @@ class MaskingProcess:
             OSError: there is no room for a process.
         """
         self._logs = logs
-        self._pid = os.fork()
-        if self._pid == 0:
-            try:
-                self._work()
-            finally:
-                os._exit(0)
+        self._pid = fork_helper(self._work)
 
     def reaped(self, pid: int, status: int) -> None:
         """Process ``pid`` has ended. If it was ours and somebody killed it, another goes on where it was."""
@@ -126,19 +122,15 @@ class MaskingProcess:
             with suppress(OSError):
                 self.start(self._logs)
 
-    def _work(self) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # the end of the logs is its own
-        close_all_except((self._ended,))
-        nothing = os.open(os.devnull, os.O_RDWR)
-        for number in range(3):
-            os.dup2(nothing, number)
-        os.chdir("/")
+    def _work(self) -> int:
+        detach((self._ended,))
         os.nice(_NICE)
         while not select.select([self._ended], [], [], _PAUSE_S)[0]:
             for log in self._logs:
                 log.tick(_STRETCH_S)
         for log in self._logs:
             log.finish(_LAST_S)
+        return 0
 
 
 def _whole_lines(data: bytes) -> bytes:
@@ -162,30 +154,3 @@ def _overwrite(file: int, at: int, data: bytes) -> None:
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
-
-
-_FIRST_FREE = 10
-"""Numbers below may be standard streams that somebody closed."""
-
-
-def new_pipe() -> tuple[int, int]:
-    """Its reading and its writing end.
-
-    Raises:
-        OSError: there is no room for one.
-    """
-    ends = os.pipe2(os.O_CLOEXEC)
-    if min(ends) >= _FIRST_FREE:
-        return ends
-    moved = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE) for end in ends]
-    for end in ends:
-        os.close(end)
-    return moved[0], moved[1]
-
-
-def close_all_except(kept: Sequence[int]) -> None:
-    """Close all but the standard streams and ``kept``: another stream's pipe must end without us."""
-    at = 3
-    for number in (*sorted(kept), 1 << 16):
-        os.closerange(at, number)
-        at = number + 1

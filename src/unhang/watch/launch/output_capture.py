@@ -12,7 +12,6 @@ import fcntl
 import os
 import queue
 import select
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +22,7 @@ from unhang.report.language import translate
 from unhang.report.printable import one_line
 from unhang.sentences import Text, say
 from unhang.watch import private_files
-from unhang.watch.launch.masked_log import close_all_except, new_pipe
+from unhang.watch.launch.helper_process import detach, fork_helper, new_pipe
 
 CHUNK = 1 << 16
 PIPE = 1 << 20
@@ -74,7 +73,7 @@ class OutputCapture:
         self._drained = self._said = False
         with suppress(OSError, AttributeError):
             fcntl.fcntl(self._write, fcntl.F_SETPIPE_SZ, PIPE)
-        self._pid = self._start()
+        self._pid = fork_helper(self._relay)
 
     @property
     def actions(self) -> list[tuple[int, ...]]:
@@ -102,46 +101,32 @@ class OutputCapture:
             return
         if os.WIFSIGNALED(status) and not self._drained:
             self._on_cut()
-            self._pid = self._start()
+            self._pid = fork_helper(self._relay)
             return
         self._pid, self._drained = 0, True
         os.close(self._read)  # the last one: who still writes is told that nobody reads
 
-    def _start(self) -> int:
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                code = self._relay()
-            finally:
-                os._exit(code)
-        return pid
-
     def _relay(self) -> int:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # its end is the end of the pipe
-        target, others = self._targets[-1], (0, *({1, 2} - {*self._targets}))
-        close_all_except((self._read, self._file, self._over_read, self._done_write, *self._held))
-        nothing = os.open(os.devnull, os.O_RDWR)
-        complaints = os.dup(2) if _is_open(2) else nothing
-        for number in others:
-            os.dup2(nothing, number)
-        os.chdir("/")
-        kept = _LogWriter(self._file, self._on_cut)
-        for data in _pieces(self._read, self._over_read, lambda: self._say_drained(kept, complaints)):
+        target = self._targets[-1]
+        complaints = os.dup(2) if _is_open(2) else os.open(os.devnull, os.O_WRONLY)
+        kept = (self._read, self._file, self._over_read, self._done_write, complaints, *self._held)
+        detach(kept, (0, *({1, 2} - {*self._targets})))
+        log = _LogWriter(self._file, self._on_cut)
+        for data in _pieces(self._read, self._over_read, lambda: self._say_drained(log, complaints)):
             if not _write_all(target, data):
-                self._say_drained(kept, complaints)
+                self._say_drained(log, complaints)
                 return _READER_GONE
-            kept.add(data)
-        self._say_drained(kept, complaints)
+            log.add(data)
+        self._say_drained(log, complaints)
         for number in (1, 2, complaints):
             with suppress(OSError):
                 os.close(number)  # a thread that waits for a dead disk would hold them
         return 0
 
-    def _say_drained(self, kept: _LogWriter, complaints: int) -> None:
+    def _say_drained(self, log: _LogWriter, complaints: int) -> None:
         if self._said:
             return
-        text = kept.finish(self._path)
+        text = log.finish(self._path)
         if text is not None:
             _write_all(complaints, f"unhang: {one_line(translate(text, self._lang))}\n".encode("utf-8", "replace"))
         with suppress(OSError):  # the command runner was killed

@@ -8,7 +8,6 @@ us, in our group and under the name of the command, and blocks everything: what 
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import signal
@@ -17,6 +16,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from unhang.host.own_process import end_with_parent
+from unhang.watch.launch.helper_process import detach, fork_helper
 from unhang.watch.process_state.proc_processes import PROC, text_of
 
 _OURS = (signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD)
@@ -63,7 +64,6 @@ def stop_self(number: int) -> None:
 
 SETTLES_S = (0.0, 0.002, 0.008, 0.02, 0.05)
 """Whoever signals many processes one by one takes a moment to come around."""
-_PR_SET_PDEATHSIG = 1
 _NAME = 4096
 KEPT_S = 1.0
 
@@ -116,30 +116,17 @@ class SignalWitness:
             return None
         # A box of many programs (busybox) goes by the name it is called.
         name = self._name if Path(program).resolve().name == "sleep" else program
-        libc, parent = ctypes.CDLL(None), os.getpid()
-        try:
-            pid = os.fork()
-        except OSError:
-            return None
-        if pid == 0:
-            try:
-                signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-                libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-                if os.getppid() == parent:
-                    _detach_streams()
-                    os.execve(program, [name, "infinity"], {})  # noqa: S606 - nothing of it comes from elsewhere
-            finally:
-                os._exit(1)
-        return pid
+        parent = os.getpid()
 
+        def sleep() -> int:
+            if end_with_parent(parent):
+                detach()
+                os.execve(program, [name, "infinity"], {})  # noqa: S606 - nothing of it comes from elsewhere
+            return 1
 
-def _detach_streams() -> None:
-    """Whoever reads the command's output waits for its end, not for ours."""
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1, 2):
-        os.dup2(nothing, number)
-    os.closerange(3, 256)
-    os.chdir("/")
+        with suppress(OSError):
+            return fork_helper(sleep)
+        return None
 
 
 def _end(pid: int | None) -> None:

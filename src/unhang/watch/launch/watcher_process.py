@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 
+from unhang.watch import side_process
 from unhang.watch.launch.records_folder import watcher_lock
 
 FAILURES = 20
@@ -80,34 +80,13 @@ class WatcherProcess:
     def end(self) -> None:
         """End ours and what it started."""
         running, self._running = self._running, None
-        if running is None:
-            return
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(running.pid, signal.SIGKILL)
-        with suppress(ChildProcessError):
-            os.waitpid(running.pid, 0)
-        running.returncode = -signal.SIGKILL
+        if running is not None:
+            side_process.end(running)
 
     def _start(self) -> None:
-        command = [sys.executable, "-m", "unhang.watch.watcher", str(self._folder), str(self._records)]
         environment = {k: v for k, v in os.environ.items() if not k.startswith("UNHANG_RUN")}
         environment |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         self._began = time.monotonic()
-        with suppress(OSError), os.fdopen(self._log(), "wb") as log:
-            self._running = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                cwd=self._folder if self._folder.is_dir() else "/",
-                env=environment,
-            )
-
-    def _log(self) -> int:
-        """Where its own troubles go; nowhere where the run folder takes no file any more."""
-        with suppress(OSError):
-            return os.open(
-                self._folder / ".unhang" / "watcher.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
-            )
-        return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        words = ["unhang.watch.watcher", str(self._folder), str(self._records)]
+        with suppress(OSError), side_process.open_log(self._folder / ".unhang" / "watcher.log") as log:
+            self._running = side_process.start(words, subprocess.DEVNULL, log, log, environment)

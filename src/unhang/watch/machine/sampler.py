@@ -6,7 +6,6 @@ asks for a sample now.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
 import signal
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from unhang.host.machine import Machine
+from unhang.host.own_process import end_with_parent
 from unhang.watch import private_files
 from unhang.watch.machine.cards import CardSampler, Xids, card_of_rank, device_choice
 from unhang.watch.machine.control_groups import ControlGroups
@@ -39,7 +39,6 @@ FIRST_S = 2.0
 NICE = 15
 MAX_BYTES, MAX_FILES = 256 << 10, 1_024
 """Of NCCL's lines."""
-_PR_SET_PDEATHSIG = 1
 
 
 class NcclStartupLogs:
@@ -178,14 +177,13 @@ def _used_s() -> float:
 def main() -> int:
     """Sample until the watcher is gone, or asks us to end."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGUSR1})
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     with suppress(OSError):
         os.nice(NICE)
     folder, records, watcher = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
     try:
         sampler = MachineSampler(folder, records, RunFolder(folder, records).read_plan())
         pause_s = FIRST_S
-        if os.getppid() == watcher:
+        if end_with_parent(watcher, signal.SIGTERM):
             sampler.sample()
         while os.getppid() == watcher:
             told = signal.sigtimedwait({signal.SIGTERM, signal.SIGUSR1}, pause_s)

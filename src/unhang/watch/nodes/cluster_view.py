@@ -29,9 +29,9 @@ from unhang.watch.nodes.transport import mailbox
 from unhang.watch.nodes.transport.exchange_opener import TransportConfig
 from unhang.watch.nodes.transport.node_discovery import JobNodes, discover_nodes, node_name
 from unhang.watch.nodes.transport.transport_main import write_config
-from unhang.watch.nodes.transport.transport_process import TransportProcess
 from unhang.watch.pace.call_drift import CallDigest, differing_nodes
 from unhang.watch.pace.pace_over_nodes import NodePace, SlowestRank
+from unhang.watch.side_process import KeptProcess
 from unhang.wire.documents.live_state import RankActivity
 from unhang.wire.documents.other_nodes import ObservedNode
 from unhang.wire.documents.run_plan import RunPlan
@@ -54,7 +54,11 @@ class ClusterView:
         self.role, self.leader = Role.UNDECIDED, -1
         self._requests, self._states = mailbox.request_mailbox(records), mailbox.state_mailbox(records)
         self._started_ns = time.monotonic_ns()
-        self._process = TransportProcess(folder, records)
+        self._process = KeptProcess(
+            ["unhang.watch.nodes.transport.transport_main", str(records)],
+            folder / ".unhang" / "carrier.log",
+            {**os.environ, "TORCH_CPP_LOG_LEVEL": "FATAL", "OMP_NUM_THREADS": "1"},
+        )
         self._ranks = NodeRanks({}, {})
         self._hello: NodeHello | None = None
         self._turn: tuple[int, object] = (0, None)

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
 from unhang.evidence.checkpoints.checkpoint_listing import checkpoint_listing, read_checkpoint_listing
 from unhang.findings import Source, Unread
-from unhang.watch import side_process
+from unhang.watch.side_process import SideQuestion
 
 LIMIT_S = 20.0
 """Seconds, for a search that somebody asked for and waits for."""
@@ -26,41 +24,24 @@ STALL_LIMIT_S = 2.0
 """A verdict waits no longer for it than so, after everything else is known."""
 
 
-@dataclass(slots=True)
-class CheckpointSearch:
-    """A search under way. Call :meth:`found` once."""
+class CheckpointSearch(SideQuestion):
+    """A search under way; its answer is a listing."""
 
-    process: subprocess.Popen[bytes]
-
-    @classmethod
-    def start(
-        cls, folders: Iterable[Path] = (), *, command: Sequence[str] = (), cwd: str = "", world_size: int | None = None
-    ) -> CheckpointSearch:
-        """Look in ``folders``, and where ``command``, started in ``cwd``, says that it saves.
-
-        Raises:
-            OSError: no process can be started.
-        """
+    def __init__(
+        self, folders: Iterable[Path] = (), *, command: Sequence[str] = (), cwd: str = "", world_size: int | None = None
+    ) -> None:
+        """Look in ``folders``, and where ``command``, started in ``cwd``, says that it saves."""
         request = {
             "folders": [str(folder.absolute()) for folder in folders],
             "command": list(command),
             "cwd": cwd,
             "world_size": world_size,
         }
-        return cls(side_process.start(["unhang.watch.sampling.checkpoint_search"], told=json.dumps(request).encode()))
-
-    def listing(self, limit_s: float) -> bytes:
-        """The listing; empty when there was no answer within ``limit_s``, and the process is gone then."""
-        try:
-            out, _ = self.process.communicate(timeout=limit_s)
-        except subprocess.TimeoutExpired:
-            side_process.end(self.process)
-            return b""
-        return out if self.process.returncode == 0 else b""
+        super().__init__(["unhang.watch.sampling.checkpoint_search"], told=json.dumps(request).encode())
 
     def found(self, limit_s: float) -> tuple[Checkpoint, ...] | None:
         """The checkpoints, newest first; None when there was no answer within ``limit_s``."""
-        read = read_checkpoint_listing(self.listing(limit_s), source=Source("checkpoints"))
+        read = read_checkpoint_listing(self.answer(limit_s) or b"", source=Source("checkpoints"))
         return None if isinstance(read, Unread) else read
 
 

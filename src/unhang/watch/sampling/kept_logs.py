@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,21 +15,34 @@ LOG_BYTES = 4 << 20
 _CUT = ".cut"
 
 
-def keep_logs(job_outputs: Mapping[str, str], members: Mapping[int, JobRank], folder: Path) -> None:
-    """Copies of the regular files behind the standard outputs of the command and of its ranks."""
-    kept: set[str] = set()
-    for stream, path in job_outputs.items():
-        name = "launcher.log" if stream == "stderr" else "launcher.stdout.log"
-        if path not in kept:
-            copy_tail(Path(path), folder / "logs" / name)
-        kept.add(path)
+LAUNCHER_LOGS = {"stdout": "launcher.stdout.log", "stderr": "launcher.log"}
+
+
+def keep_logs(files: Iterable[tuple[Path, str]], folder: Path) -> None:
+    """Copies of the ends of regular files, each once however many write to it. ``files``: each with its name below
+    ``folder/logs``, of which the first counts."""
+    kept: set[tuple[int, int] | str] = set()
+    for path, name in files:
+        with suppress(OSError):
+            seen = path.stat()
+            file = (seen.st_dev, seen.st_ino)
+            if stat.S_ISREG(seen.st_mode) and not kept & {file, name}:
+                kept |= {file, name}
+                copy_tail(path, folder / "logs" / name)
+
+
+def output_logs(job_outputs: Mapping[str, str], members: Mapping[int, JobRank]) -> Iterator[tuple[Path, str]]:
+    """The files behind the standard outputs of the command and of its ranks, for :func:`keep_logs`."""
+    yield from ((Path(path), LAUNCHER_LOGS[stream]) for stream, path in job_outputs.items())
     for _, member in sorted(members.items()):
         me = member.view.identity
         local = me.local_rank if me.local_rank >= 0 else me.rank
-        for stream, path in member.outputs.items():
-            if path not in kept:
-                copy_tail(Path(path), folder / "logs" / f"attempt_{me.attempt}" / str(local) / f"{stream}.log")
-            kept.add(path)
+        yield from ((Path(path), rank_log(me.attempt, local, stream)) for stream, path in member.outputs.items())
+
+
+def rank_log(attempt: int, local_rank: int, stream: str) -> str:
+    """Its name in a bundle's ``logs``: torchrun files by attempt and local rank."""
+    return f"attempt_{attempt}/{local_rank}/{stream}.log"
 
 
 def log_sizes(folder: Path) -> dict[str, int]:

@@ -35,16 +35,8 @@ class EvidenceRequest:
     sample_pause_s: float = SAMPLE_PAUSE_S
     """Pause between two samples, besides what the samples take."""
     earlier_dumps: bool = False
-    pace: bytes = b""
-    """``machine/pace.json``, for a job that moves."""
-    compared: bytes = b""
-    """``machine/compared.json``, where its ranks called different things."""
-    memory: bytes = b""
-    """``machine/memory.log``, where a lack of memory may have ended a rank."""
-    kernel: bytes = b""
-    """``machine/kernel.log``."""
-    earlier: bytes = b""
-    """``machine/history.json``."""
+    machine: Mapping[str, bytes] = field(default_factory=dict)
+    """What is known before, by the name of its file in ``machine``; empty where there is nothing to tell."""
     nodes: EvidenceGathering | None = None
     """Evidence of other nodes that is on its way; None where there is none to wait for."""
     command: tuple[str, ...] = ()

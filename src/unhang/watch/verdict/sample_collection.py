@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shutil
 import time
-from contextlib import suppress
 from pathlib import Path
 
 from unhang.watch import private_files
@@ -33,7 +32,9 @@ def collect_evidence(request: EvidenceRequest, folder: Path) -> SampleResult:
         exit_evidence.keep_exceptions(request.members, request.job_outputs, folder)
         write_manifest(folder, manifest_of(request, taken))
         return taken
-    saved = _start_checkpoint_search(request)
+    saved = None
+    if request.command:  # beside everything else, so that it costs the verdict no time
+        saved = CheckpointSearch(command=request.command, cwd=request.cwd, world_size=request.world_size)
     if request.live:
         _sample_keeping_earlier(request, folder, taken)
     else:
@@ -42,23 +43,15 @@ def collect_evidence(request: EvidenceRequest, folder: Path) -> SampleResult:
         shutil.rmtree(folder / "source", ignore_errors=True)
         exit_evidence.drop_earlier_dumps(request.members, folder)
         exit_evidence.keep_exit_stacks(request.members, folder)
-    kept_logs.keep_logs(request.job_outputs, request.members, folder)
+    kept_logs.keep_logs(kept_logs.output_logs(request.job_outputs, request.members), folder)
     exit_evidence.keep_exceptions(request.members, request.job_outputs, folder)
-    _write_machine_evidence(request, folder)
+    for name, content in request.machine.items():
+        _keep(folder, name, content)
     if saved is not None:
-        _keep(folder, "checkpoints.json", saved.listing(STALL_LIMIT_S))
+        _keep(folder, "checkpoints.json", saved.answer(STALL_LIMIT_S) or b"")
     taken.taken_s, taken.log_bytes = time.time(), kept_logs.log_sizes(folder) if request.live else {}
     write_manifest(folder, manifest_of(request, taken))
     return taken
-
-
-def _start_checkpoint_search(request: EvidenceRequest) -> CheckpointSearch | None:
-    """Begins beside everything else, so that it costs the verdict no time."""
-    if not request.command:
-        return None
-    with suppress(OSError):
-        return CheckpointSearch.start(command=request.command, cwd=request.cwd, world_size=request.world_size)
-    return None
 
 
 def _sample_keeping_earlier(request: EvidenceRequest, folder: Path, taken: SampleResult) -> None:
@@ -76,13 +69,6 @@ def _sample_keeping_earlier(request: EvidenceRequest, folder: Path, taken: Sampl
         raise SamplingInterrupted(f"rank {gone[0]} ended during the look")
     kept_evidence.set_rest_aside(folder)
     stacks.rename(folder / "stacks")
-
-
-def _write_machine_evidence(request: EvidenceRequest, folder: Path) -> None:
-    watched = {"pace.json": request.pace, "compared.json": request.compared}
-    watched["history.json"] = request.earlier
-    for name, content in (watched | {"memory.log": request.memory, "kernel.log": request.kernel}).items():
-        _keep(folder, name, content)
 
 
 def _keep(folder: Path, name: str, content: bytes) -> None:

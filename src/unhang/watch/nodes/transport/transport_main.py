@@ -6,10 +6,8 @@ nothing else; the watcher ends and starts it again when it says nothing for long
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
-import signal
 import sys
 import time
 from collections.abc import Iterable
@@ -18,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from unhang.host.own_process import end_with_parent
 from unhang.report.language import translate
 from unhang.watch import private_files
 from unhang.watch.nodes.rank_digest import read_hello
@@ -45,7 +44,6 @@ BACK_S = 5.0
 STORE_LOST_AFTER_S = 6.0
 """So long a store may be gone (its keeper is started again) before the next node keeps one."""
 MEMORY = 8 << 30
-_PR_SET_PDEATHSIG = 1
 
 
 class Transport:
@@ -275,7 +273,7 @@ def write_config(records: Path, config: TransportConfig) -> None:
 
 def main() -> int:
     """Carry for the watcher that started us."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    end_with_parent(os.getppid())
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     with suppress(OSError):
