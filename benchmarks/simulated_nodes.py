@@ -232,10 +232,7 @@ class SimulatedNode:
         self._hear(now_s)
         if now_s - self._hello_at > HELLOS_S:
             if self._hello_at < 0:
-                world, pids = job.ranks, [100_000 + rank for rank in self.ranks]
-                hello = NodeHello(
-                    self.name, self.name, "127.0.0.1", "", list(self.ranks), pids, world, now_ns, time.time_ns()
-                )
+                hello = NodeHello(self.name, self.name, "127.0.0.1", list(self.ranks), now_ns, time.time_ns())
                 self.sent += self._sealed.put(f"h/{self.number}", digests.encode_digest(hello))
             self._hello_at = now_s
             self._sealed.get([f"h/{node}" for node in range(MAX_LEADERS)])

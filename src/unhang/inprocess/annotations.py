@@ -12,6 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from threading import get_ident
 
+from unhang.wire.layout import MAX_SPENT
+from unhang.wire.record_views import GuardWait, MarkedPhase, RecordView, TimeSpent
+
 MAX_LABELS = 64
 """Time is kept apart for so many labels; what comes later counts as ``OTHERS``."""
 OTHERS = "others"
@@ -139,3 +142,34 @@ def reset_annotations() -> None:
     for said in (_current.marks, _current.waits, _current.spent):
         said.clear()
     _current.steps, _current.step_ns = 0, -1
+
+
+_UNSPECIFIC_PHASES = ("compute", "other")
+
+
+def write_annotations(view: RecordView, thread: int, seen: str) -> None:
+    """Marks, waits and times into ``view``. ``thread``: whose words count first; ``seen``: the phase of its stack."""
+    open_marks, guard = marks(thread), wait(thread)
+    view.mark = _bounded_phase(open_marks) if open_marks else None
+    view.wait = GuardWait(guard.what, guard.ranks, guard.since_ns, _ns(guard.limit_s)) if guard is not None else None
+    view.phase = _phase(seen, open_marks, waits=guard is not None and not view.in_init)
+    longest = sorted(spent().items(), key=lambda item: -item[1].ns)[:MAX_SPENT]
+    view.spent = [TimeSpent(label, one.ns, one.times) for label, one in longest]
+
+
+def _bounded_phase(open_marks: tuple[OpenPhase, ...]) -> MarkedPhase:
+    """The innermost with a bound: what stands inside it is part of its time."""
+    mark = next((mark for mark in reversed(open_marks) if mark.at_most_s is not None), open_marks[-1])
+    return MarkedPhase(mark.label, mark.phase, mark.since_ns, _ns(mark.at_most_s))
+
+
+def _ns(limit_s: float | None) -> int:
+    return int(limit_s * 1e9) if limit_s is not None else -1
+
+
+def _phase(seen: str, open_marks: tuple[OpenPhase, ...], *, waits: bool) -> str:
+    """Computing in a marked phase is that phase; waiting in a guard is communication, though no collective."""
+    if waits:
+        return "communication"
+    innermost = open_marks[-1].phase if open_marks else "other"
+    return innermost if seen in _UNSPECIFIC_PHASES and innermost != "other" else seen

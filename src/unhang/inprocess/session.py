@@ -14,7 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from unhang.inprocess import process_registration, steps, user_annotations
+from unhang.inprocess import annotations as marked
+from unhang.inprocess import process_registration, steps
 from unhang.inprocess.capture.crash import CrashEvidence, allow_watcher
 from unhang.inprocess.capture.dumps import DumpWriter
 from unhang.inprocess.capture.frames import StackSampler
@@ -152,7 +153,7 @@ class Session:
                     return
             dumps.serve(control)
             self._sleep.sleep(min(max(control.beat_ms or DEFAULT_BEAT_MS, 10), 10_000) / 1e3)
-        user_annotations.write_annotations(self.record.now, self.issuer, sampler.phase)
+        marked.write_annotations(self.record.now, self.issuer, sampler.phase)
         rhythm.follow(self.record.now, self.record.now.collectives_per_step, time.monotonic_ns())
         self._publish_end()
 
@@ -166,7 +167,7 @@ class Session:
         view.beat_ns, view.beat_wall_ns, view.beats = now_ns, time.time_ns(), view.beats + 1
         view.in_init, view.exiting = self.init_depth > 0, self.exiting
         sampler.sample(view, now_ns)
-        user_annotations.write_annotations(view, self.issuer, sampler.phase)
+        marked.write_annotations(view, self.issuer, sampler.phase)
         names = self._world(view)
         self._ask(recorder, now_ns, in_a_call=view.phase == "communication" or view.top.function in HIDDEN_COLLECTIVES)
         view.recorder_on, view.groups = recorder.on, recorder.living(names)

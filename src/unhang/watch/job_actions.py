@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from unhang.watch import end_job
-from unhang.watch.job.wait_detection import WaitSnapshot
+from unhang.watch.job.wait_detection import RankState, WaitSnapshot
 from unhang.watch.job_state import JobState
+from unhang.watch.nodes.rank_digest import NodeRanks
 from unhang.watch.reporting import announcements
-from unhang.watch.reporting.live_snapshot import SnapshotBuilder, hosts_of, with_failed_exits
+from unhang.watch.reporting.live_snapshot import hosts_of, snapshot_of, with_failed_exits
 from unhang.watch.sampling import kept_evidence
 from unhang.watch.stall_episode import StallEpisode
 from unhang.watch.verdict.diagnosis_child import DiagnosisChild
 from unhang.watch.verdict.evidence_request import EvidenceRequest
-from unhang.wire.documents.live_state import LiveState
+from unhang.wire.documents.live_state import LiveState, RankActivity
 from unhang.wire.documents.verdict_summary import VerdictSummary
 
 
@@ -101,13 +102,21 @@ def abort(state: JobState, summary: VerdictSummary) -> None:
 
 def live_state(state: JobState, wait: WaitSnapshot | None, *, ended: bool = False) -> LiveState:
     """The ranks of all nodes, and what was found."""
-    snapshot = SnapshotBuilder(
+    everyone = state.everyone
+    doing = with_failed_exits(state.detector.doing, everyone, state.folder.path)
+    unknown = RankState(RankActivity.BUSY, None, stuck=False, in_init=False, rhythm=False)
+    states = {
+        rank: state.states.get(rank, unknown)._replace(doing=doing.get(rank, RankActivity.BUSY)) for rank in everyone
+    }
+    snapshot = snapshot_of(
         state.plan,
         state.folder.path,
-        {rank: member.sample() for rank, member in state.everyone.items()},
-        with_failed_exits(state.detector.doing, state.everyone, state.folder.path),
-        state.detector.waits_since,
-        node_of=hosts_of(state.everyone),
+        NodeRanks({rank: member.sample() for rank, member in everyone.items()}, states),
+        node_of=hosts_of(everyone),
         world_size=state.members.world_size,
+        wait=wait,
+        said=state.said,
+        totals=state.totals,
+        ended=ended,
     )
-    return state.nodes.live(snapshot.state(wait, state.said, state.totals, ended=ended))
+    return state.nodes.live(snapshot)

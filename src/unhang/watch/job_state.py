@@ -8,7 +8,7 @@ from pathlib import Path
 
 from unhang.watch.end_job import Abort
 from unhang.watch.job.job_ranks import AbsentRanks, JobRank, JobRanks
-from unhang.watch.job.wait_detection import RankSample, WaitDetector, WaitSnapshot
+from unhang.watch.job.wait_detection import RankSample, RankState, WaitDetector, WaitSnapshot
 from unhang.watch.launch.run_settings import SettingsCollector
 from unhang.watch.launch.tasks import Tasks
 from unhang.watch.leader_tasks import LeaderTasks
@@ -40,6 +40,8 @@ class JobState:
     absent: AbsentRanks
     samples: Mapping[int, RankSample] = field(default_factory=dict)
     """Of our ranks, at this tick."""
+    states: Mapping[int, RankState] = field(default_factory=dict)
+    """What each of them does, by its own sample."""
     detector: WaitDetector = field(default_factory=WaitDetector)
     snapshot: WaitSnapshot | None = None
     """Who waits for whom at this tick; None where nobody does, or another node says it."""

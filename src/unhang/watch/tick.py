@@ -92,7 +92,7 @@ def follow_ranks(state: JobState) -> None:
 def judge_waits(state: JobState, samples: Mapping[int, RankSample]) -> None:
     """Who waits for whom; nobody says it here where another node does."""
     now_ns = time.monotonic_ns()
-    states = state.detector.rank_states(now_ns, samples)
+    states = state.states = state.detector.rank_states(now_ns, samples)
     cluster = state.nodes.cluster
     if cluster is None:
         state.snapshot = state.detector.judge(now_ns, states)

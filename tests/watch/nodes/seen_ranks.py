@@ -39,8 +39,8 @@ def roster_of(digest: NodeDigest, *, deaths: int = 0, quiet_s: float = 0.0) -> N
     """Node 1, with an address, heard twice; last so long ago."""
     now_ns = time.monotonic_ns() - int(quiet_s * 1e9)
     roster = NodeRoster()
-    hello = NodeHello("h1", "h1", "192.0.2.1", "/x", [2, 3], [1, 2], 4, now_ns, 0)
-    for at_ns, told in ((now_ns - 10, digest), (now_ns, msgspec.structs.replace(digest, steps=9, deaths=deaths))):
+    hello = NodeHello("h1", "h1", "192.0.2.1", [2, 3], now_ns, 0)
+    for at_ns, told in ((now_ns - 10, digest), (now_ns, msgspec.structs.replace(digest, deaths=deaths))):
         heard_before = [ReceivedValue(1, now_ns - 10, at_ns, encode_digest(told))]
         roster.take(
             TransportState(

@@ -53,9 +53,9 @@ def test_clocks_of_nodes_do_not_matter() -> None:
     later_ns = time.monotonic_ns()
     assert whole.columns is not None
     columns = msgspec.structs.replace(whole.columns, waits_ns=[ns + away_ns for ns in whole.columns.waits_ns])
-    there = NodeDigest(now_ns + away_ns, 2, 0, 3000, 0, 41, 41, columns=columns)
-    hello = NodeHello("h1", "h1", "", "/x", [2, 3], [1, 2], 4, now_ns + away_ns, 1_000 * 10**9 + 300 * 10**9)
-    ours = NodeHello("h0", "h0", "", "/x", [0, 1], [1, 2], 4, now_ns, 1_000 * 10**9)
+    there = NodeDigest(now_ns + away_ns, 0, 3000, columns=columns)
+    hello = NodeHello("h1", "h1", "", [2, 3], now_ns + away_ns, 1_000 * 10**9 + 300 * 10**9)
+    ours = NodeHello("h0", "h0", "", [0, 1], now_ns, 1_000 * 10**9)
     roster = NodeRoster()
 
     roster.take(
@@ -80,7 +80,7 @@ def test_clocks_of_nodes_do_not_matter() -> None:
             True,
             0,
             seat=0,
-            digests=[ReceivedValue(1, 1, now_ns + 5, encode_digest(msgspec.structs.replace(there, steps=1)))],
+            digests=[ReceivedValue(1, 1, now_ns + 5, encode_digest(msgspec.structs.replace(there, waits_ms=3001)))],
         )
     )
     since = [state.waits_ns for state in roster.states(now_ns).values()]
@@ -119,9 +119,9 @@ def test_the_live_state_of_the_leader_holds_every_rank() -> None:
     now_ns = time.monotonic_ns()
     digest = digest_of(now_ns, ranks_of(2, waits_s=3.0), deaths=0, over=0, whole=True)
     roster = NodeRoster()
-    hello = NodeHello("h1", "h1", "", "/x", [2, 3], [1, 2], 4, now_ns, 0)
-    for at_ns, steps in ((now_ns, 0), (now_ns + 1, 1)):
-        value = encode_digest(msgspec.structs.replace(digest, steps=steps))
+    hello = NodeHello("h1", "h1", "", [2, 3], now_ns, 0)
+    for at_ns in (now_ns, now_ns + 1):
+        value = encode_digest(msgspec.structs.replace(digest, at_ns=at_ns))
         roster.take(
             TransportState(
                 now_ns,

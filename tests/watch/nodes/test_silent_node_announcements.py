@@ -43,10 +43,7 @@ def hear(cluster: ClusterView, nodes: Sequence[int], *, ago_s: float = 0.0, answ
         since_ns=now_ns,
         seat=0,
         seats=1000,
-        hellos=[
-            ReceivedValue(n, 0, 0, encode_digest(NodeHello(f"h{n}", f"h{n}", "", "", [n], [1], 1000, 0, 0)))
-            for n in nodes
-        ],
+        hellos=[ReceivedValue(n, 0, 0, encode_digest(NodeHello(f"h{n}", f"h{n}", "", [n], 0, 0))) for n in nodes],
         digests=[ReceivedValue(n, 0, heard_ns, encode_digest(digest)) for n in nodes],
         answers=dict.fromkeys(nodes, (now_ns, answer)) if answer is not None else {},
     )

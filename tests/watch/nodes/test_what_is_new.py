@@ -53,7 +53,7 @@ def of_many(cluster: ClusterView, nodes: int) -> None:
     """As if so many others, of two ranks each, had been heard just now."""
     told = []
     for node in range(1, nodes):
-        hello = NodeHello(f"h{node}", f"h{node}", "", "", [2 * node, 2 * node + 1], [1, 2], 2 * nodes, 0, 0)
+        hello = NodeHello(f"h{node}", f"h{node}", "", [2 * node, 2 * node + 1], 0, 0)
         told.append((node, encode_digest(hello)))
     now_ns = cluster._started_ns
     cluster.roster.take(

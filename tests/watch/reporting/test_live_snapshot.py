@@ -18,8 +18,9 @@ from unhang.view.reading import JUST_BEGUN, latest_run, read_run, run_in
 from unhang.watch import private_files
 from unhang.watch.job.job_ranks import JobRank
 from unhang.watch.job.wait_detection import RankSample, WaitDetector
+from unhang.watch.nodes.rank_digest import NodeRanks
 from unhang.watch.nodes.transport.node_discovery import node_name
-from unhang.watch.reporting.live_snapshot import LiveFile, SnapshotBuilder, with_failed_exits
+from unhang.watch.reporting.live_snapshot import LiveFile, snapshot_of, with_failed_exits
 from unhang.watch.reporting.run_totals import RunTotals
 from unhang.wire.documents.live_state import LIVE_FILE_NAME, REQUEST_FILE, STATES, LiveState, RankActivity
 from unhang.wire.documents.run_plan import RUN_SCHEMA, RunPlan
@@ -50,21 +51,23 @@ def snapshot(folder: Path, ranks: int = 2) -> LiveState:
     looks = {rank: look(rank, waits=rank == 1) for rank in range(ranks)}
     detector = WaitDetector()
     now_ns = time.monotonic_ns()
-    standing = detector.judge(now_ns, detector.rank_states(now_ns, looks))
+    states = detector.rank_states(now_ns, looks)
+    standing = detector.judge(now_ns, states)
     said = VerdictSummary(
         1, "stall", "hang", "uneven-data", "likely", (0,), "train.py:12", "…", 1.0, time.time() + 60, *[False] * 4
     )
     private_files.write_json(folder / "summary.json", asdict(replace(said, sentence_parts=text_to_json(say("moves")))))
     said = read_summary(folder / "summary.json")
-    return SnapshotBuilder(
+    return snapshot_of(
         RunPlan(command=["torchrun", "train.py", "--hub_token", "a-secret-word"], started_s=1.0),
         folder,
-        looks,
-        detector.doing,
-        detector.waits_since,
+        NodeRanks(looks, states),
         node_of=dict.fromkeys(looks, "h1"),
         world_size=ranks,
-    ).state(standing, said, RunTotals())
+        wait=standing,
+        said=said,
+        totals=RunTotals(),
+    )
 
 
 def test_what_a_snapshot_tells(tmp_path: Path) -> None:

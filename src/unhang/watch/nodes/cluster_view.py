@@ -386,5 +386,5 @@ class ClusterView:
 
     def _current_hello(self, now_ns: int) -> NodeHello:
         address = self.transport.address if self.transport is not None else ""
-        self._hello = digests.hello_of(self._hello, self.name, address, self._folder, self._ranks, now_ns)
+        self._hello = digests.hello_of(self._hello, self.name, address, self._ranks, now_ns)
         return self._hello

@@ -1,68 +1,86 @@
-"""The ranks of other nodes in a snapshot of the run: their columns are put behind our own."""
+"""The ranks of a snapshot of the run: the columns of one node are put behind those of another."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
-from unhang.watch.nodes.node_roster import NodeRoster, RemoteNode
-from unhang.watch.nodes.rank_digest import ACTIVITIES, DigestColumns
-from unhang.watch.reporting.live_snapshot import age_s
+from unhang.watch.nodes.node_roster import NodeRoster
+from unhang.watch.nodes.rank_digest import ACTIVITIES, DigestColumns, TextIndex
 from unhang.wire.documents.live_state import MAX_GROUPS, STATES, GroupColumns, LiveState, RankColumns
 
 _STATE_OF = [STATES.index(doing.value) for doing in ACTIVITIES]
 
 
+class NodeColumns(NamedTuple):
+    """The ranks of one node. ``hosts``: of each; ``now_ns``: by the clock of that node."""
+
+    columns: DigestColumns
+    hosts: Sequence[str]
+    now_ns: int
+    silent: bool = False
+
+
 def with_remote_ranks(state: LiveState, roster: NodeRoster) -> LiveState:
     """``state`` with every rank any node reported."""
-    nodes = [node for node in roster.met() if node.columns is not None]
-    if not nodes:
-        return state
     now_ns = time.monotonic_ns()
-    hosts, places, labels = list(state.run.nodes), list(state.places), list(state.labels)
+    parts = [
+        NodeColumns(
+            node.columns,
+            [node.name] * len(node.columns.rank),
+            now_ns + (node.ahead_ns or 0),
+            node.silent_s(now_ns) is not None,
+        )
+        for node in roster.met()
+        if node.columns is not None
+    ]
+    return with_ranks(state, parts) if parts else state
+
+
+def with_ranks(state: LiveState, parts: Iterable[NodeColumns]) -> LiveState:
+    """``state`` with the ranks of these nodes."""
+    hosts, places, labels = TextIndex(state.run.nodes), TextIndex(state.places), TextIndex(state.labels)
     ranks: dict[str, list[Any]] = {name: list(getattr(state.ranks, name)) for name in RankColumns.__struct_fields__}
     groups = {group.name: group for group in state.groups}
-    for node in nodes:
-        assert node.columns is not None
-        _add(ranks, node, node.columns, (len(hosts), len(places), len(labels)), now_ns)
-        hosts.append(node.name)
-        places += node.columns.places
-        labels += node.columns.labels
-        _add_groups(groups, node.columns)
+    for part in parts:
+        for name, column in _live_columns(part, hosts, places, labels).items():
+            ranks[name] += column
+        _add_groups(groups, part.columns)
     largest = sorted(groups.values(), key=lambda group: (-len(group.rank), group.name))[:MAX_GROUPS]
     return msgspec.structs.replace(
         state,
-        run=msgspec.structs.replace(state.run, nodes=hosts),
+        run=msgspec.structs.replace(state.run, nodes=hosts.texts()),
         ranks=msgspec.convert(ranks, RankColumns),
-        places=places,
-        labels=labels,
+        places=places.texts(),
+        labels=labels.texts(),
         groups=largest,
     )
 
 
-def _add(
-    ranks: dict[str, list[Any]], node: RemoteNode, columns: DigestColumns, offsets: tuple[int, int, int], now_ns: int
-) -> None:
-    host, place, label = offsets
-    ours_ns = now_ns + (node.ahead_ns or 0)
-    silent = node.silent_s(now_ns) is not None
-    more: dict[str, list[Any]] = {
+def _live_columns(part: NodeColumns, hosts: TextIndex, places: TextIndex, labels: TextIndex) -> dict[str, list[Any]]:
+    columns = part.columns
+    place_of, label_of = list(map(places.number, columns.places)), list(map(labels.number, columns.labels))
+    return {
         "rank": columns.rank,
-        "node": [host] * len(columns.rank),
-        "state": [STATES.index("silent") if silent else _STATE_OF[doing] for doing in columns.doing],
+        "node": list(map(hosts.number, part.hosts)),
+        "state": [STATES.index("silent") if part.silent else _STATE_OF[doing] for doing in columns.doing],
         "phase": columns.phase,
-        "label": [at + label if at >= 0 else -1 for at in columns.label],
-        "place": [at + place if at >= 0 else -1 for at in columns.place],
+        "label": [label_of[at] if at >= 0 else -1 for at in columns.label],
+        "place": [place_of[at] if at >= 0 else -1 for at in columns.place],
         "step": columns.step,
         "step_s": [round(ms / 1000, 4) if ms > 0 else -1.0 for ms in columns.step_ms],
-        "still_s": [age_s(at_ns, ours_ns) for at_ns in columns.still_ns],
-        "waits_s": [age_s(at_ns, ours_ns) for at_ns in columns.waits_ns],
-        "beat_s": [age_s(at_ns, ours_ns) for at_ns in columns.beat_ns],
+        "still_s": [_age_s(at_ns, part.now_ns) for at_ns in columns.still_ns],
+        "waits_s": [_age_s(at_ns, part.now_ns) for at_ns in columns.waits_ns],
+        "beat_s": [_age_s(at_ns, part.now_ns) for at_ns in columns.beat_ns],
     }
-    for name, column in more.items():
-        ranks[name] += column
+
+
+def _age_s(since_ns: int, now_ns: int) -> float:
+    """For a column; -1 where there is nothing to tell."""
+    return round(max(0, now_ns - since_ns) / 1e9, 1) if since_ns > 0 else -1.0
 
 
 def _add_groups(groups: dict[str, GroupColumns], columns: DigestColumns) -> None:

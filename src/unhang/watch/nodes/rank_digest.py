@@ -7,8 +7,7 @@ are never compared.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,7 +16,6 @@ from unhang.watch.job.wait_detection import RankSample, RankState
 from unhang.watch.pace.call_drift import MAX_GROUPS as PRINTED_GROUPS
 from unhang.watch.pace.call_drift import MAX_STRETCHES, CallDigest
 from unhang.watch.pace.pace_over_nodes import NodePace, is_valid
-from unhang.watch.reporting.live_snapshot import TextIndex
 from unhang.wire.documents.document import DECODE_ERRORS
 from unhang.wire.documents.live_state import RankActivity
 from unhang.wire.process_registration import host_name
@@ -67,16 +65,12 @@ _BY_RANK = DigestColumns.__struct_fields__[:11]
 
 
 class NodeDigest(msgspec.Struct, array_like=True, frozen=True):
-    """One node at one moment. ``waits_ms``: how long the rank that waits longest has, -1: nobody does. ``low`` and
-    ``high``: positions in the group with most members. ``over``: its command has ended, 1 well, 2 not."""
+    """One node at one moment. ``waits_ms``: how long the rank that waits longest has, -1: nobody does.
+    ``over``: its command has ended, 1 well, 2 not."""
 
     at_ns: int
-    ranks: int
     deaths: int
     waits_ms: int
-    steps: int
-    low: int
-    high: int
     over: int = 0
     columns: DigestColumns | None = None
     pace: NodePace | None = None
@@ -91,10 +85,7 @@ class NodeHello(msgspec.Struct, array_like=True, frozen=True):
     name: str
     host: str
     address: str
-    folder: str
     ranks: list[int]
-    pids: list[int]
-    world_size: int
     at_ns: int
     wall_ns: int
 
@@ -108,19 +99,11 @@ class NodeRanks(NamedTuple):
 
 def digest_of(now_ns: int, ranks: NodeRanks, *, deaths: int, over: int, whole: bool) -> NodeDigest:
     """``whole``: with columns."""
-    views = [sample.view for sample in ranks.samples.values()]
     since = [state.waits_ns for state in ranks.states.values() if state.waits_ns is not None and state.waits]
-    groups = [group for view in views for group in view.groups]
-    largest = max(groups, key=lambda group: group.size, default=None)
-    positions = [g.enqueued for g in groups if largest is not None and g.name == largest.name]
     return NodeDigest(
         at_ns=now_ns,
-        ranks=len(ranks.samples),
         deaths=deaths,
         waits_ms=(now_ns - min(since)) // 1_000_000 if since else -1,
-        steps=max((view.steps for view in views), default=0),
-        low=min(positions, default=-1),
-        high=max(positions, default=-1),
         over=over,
         columns=columns_of(ranks) if whole else None,
     )
@@ -136,13 +119,30 @@ def change_key(digest: NodeDigest) -> object:
     return digest.deaths, digest.over, ranks, told.places, told.labels, told.marks, counts
 
 
-def columns_of(ranks: NodeRanks) -> DigestColumns:
-    """Every rank of a node."""
+class TextIndex:
+    """Texts by number, each once."""
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self._numbers = {text: number for number, text in enumerate(texts)}
+
+    def number(self, text: str) -> int:
+        """The number of ``text``; -1 of an empty one."""
+        return self._numbers.setdefault(text, len(self._numbers)) if text else -1
+
+    def texts(self) -> list[str]:
+        """All texts, in the order of their numbers."""
+        return list(self._numbers)
+
+
+def columns_of(
+    ranks: NodeRanks, *, most: int | None = MAX_RANKS, most_groups: int | None = MAX_GROUPS
+) -> DigestColumns:
+    """Every rank of a node, and the largest groups."""
     places, labels = TextIndex(), TextIndex()
     rows: list[tuple[float, ...]] = []
     marks: list[tuple[int, int, int]] = []
     groups: dict[str, DigestGroup] = {}
-    for rank, sample in sorted(ranks.samples.items())[:MAX_RANKS]:
+    for rank, sample in sorted(ranks.samples.items())[:most]:
         view, state = sample.view, ranks.states[rank]
         flags = STUCK * state.stuck + IN_INIT * state.in_init + HAS_DONE_STEPS * state.rhythm
         rows.append(
@@ -168,7 +168,7 @@ def columns_of(ranks: NodeRanks) -> DigestColumns:
             part.enqueued.append(group.enqueued)
             part.completed.append(group.completed)
     lists = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in _BY_RANK]
-    largest = sorted(groups.values(), key=lambda part: (-part.size, part.name))[:MAX_GROUPS]
+    largest = sorted(groups.values(), key=lambda part: (-part.size, part.name))[:most_groups]
     columns: dict[str, Any] = dict(zip(_BY_RANK, lists, strict=True))
     return DigestColumns(**columns, places=places.texts(), labels=labels.texts(), marks=marks, groups=largest)
 
@@ -216,7 +216,7 @@ def read_hello(data: bytes) -> NodeHello | None:
         found = _hellos.decode(data)
     except DECODE_ERRORS:
         return None
-    return found if len(found.ranks) == len(found.pids) <= MAX_RANKS else None
+    return found if len(found.ranks) <= MAX_RANKS else None
 
 
 def _is_valid(columns: DigestColumns) -> bool:
@@ -240,14 +240,9 @@ def clock_ahead_s(ours: NodeHello, theirs: NodeHello, ahead_ns: int) -> float:
     return (other_ns - own_ns) / 1e9
 
 
-def hello_of(
-    known: NodeHello | None, name: str, address: str, folder: Path, ranks: NodeRanks, now_ns: int
-) -> NodeHello:
+def hello_of(known: NodeHello | None, name: str, address: str, ranks: NodeRanks, now_ns: int) -> NodeHello:
     """What a node says of itself: ``known``, unless its ranks or its address are others by now."""
     numbers = sorted(ranks.samples)
     if known is not None and known.ranks == numbers and known.address == address:
         return known
-    identities = [ranks.samples[rank].view.identity for rank in numbers]
-    world = max((identity.world_size for identity in identities), default=0)
-    pids = [identity.pid for identity in identities]
-    return NodeHello(name, host_name(), address, str(folder), numbers, pids, world, now_ns, time.time_ns())
+    return NodeHello(name, host_name(), address, numbers, now_ns, time.time_ns())

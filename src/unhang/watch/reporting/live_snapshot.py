@@ -7,7 +7,7 @@ to date. The last snapshot stays in the run folder. Columns, not objects: one en
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -18,14 +18,13 @@ import msgspec
 from unhang.secrets import tree_without_secrets, without_secrets, words_without_secrets
 from unhang.watch import private_files
 from unhang.watch.job.job_ranks import JobRank
-from unhang.watch.job.wait_detection import RankSample, WaitSnapshot
+from unhang.watch.job.wait_detection import WaitSnapshot
+from unhang.watch.nodes.live_columns import NodeColumns, with_ranks
+from unhang.watch.nodes.rank_digest import NodeRanks, columns_of
 from unhang.wire.documents.live_state import (
     LIVE_FILE_NAME,
-    MAX_GROUPS,
     REQUEST_FILE,
     SCHEMA,
-    STATES,
-    GroupColumns,
     LiveRun,
     LiveState,
     LiveTotals,
@@ -36,7 +35,6 @@ from unhang.wire.documents.live_state import (
 )
 from unhang.wire.documents.run_plan import RunPlan
 from unhang.wire.documents.verdict_summary import VerdictSummary
-from unhang.wire.record_views import PHASES, RecordView
 from unhang.wire.uncaught_exception import exceptions_file
 
 if TYPE_CHECKING:
@@ -46,114 +44,49 @@ EVERY_S = 1.0
 WANTED_FOR_S = 15.0
 
 
-class TextIndex:
-    """Texts by number, each once."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def number(self, text: str) -> int:
-        """The number of ``text``; -1 of an empty one."""
-        return self._numbers.setdefault(text, len(self._numbers)) if text else -1
-
-    def texts(self) -> list[str]:
-        """All texts, in the order of their numbers."""
-        return list(self._numbers)
-
-
-class SnapshotBuilder:
-    """Everything one snapshot is made of; the watcher fills it, :meth:`state` turns it into columns."""
-
-    def __init__(
-        self,
-        plan: RunPlan,
-        folder: Path,
-        samples: Mapping[int, RankSample],
-        doing: Mapping[int, RankActivity],
-        waits_since: Callable[[int, RecordView], int | None],
-        *,
-        node_of: Mapping[int, str],
-        world_size: int | None,
-    ) -> None:
-        self._plan, self._folder, self._world_size = plan, folder, world_size
-        self._looks, self._doing, self._waits_since, self._node_of = samples, doing, waits_since, node_of
-        self._nodes, self._labels, self._places = TextIndex(), TextIndex(), TextIndex()
-
-    def state(
-        self, wait: WaitSnapshot | None, said: VerdictSummary | None, totals: RunTotals, *, ended: bool = False
-    ) -> LiveState:
-        """The snapshot. ``said``: the verdict that was printed last, None without one."""
-        now_ns = time.monotonic_ns()
-        ranks = self._ranks(now_ns)
-        attempts = [sample.view.identity.attempt for sample in self._looks.values()]
-        nodes = self._nodes.texts()
-        return LiveState(
-            schema=SCHEMA,
-            at_s=round(time.time(), 3),
-            ended=ended,
-            run=LiveRun(
-                command=words_without_secrets(self._plan.command),
-                folder=str(self._folder),
-                started_s=self._plan.started_s,
-                world_size=self._world_size,
-                nodes=nodes,
-                attempt=max(attempts, default=0),
-            ),
-            ranks=ranks,
-            places=self._places.texts(),
-            labels=self._labels.texts(),
-            groups=self._groups(),
-            standing=_live_wait(wait, said),
-            verdict=_live_verdict(said),
-            totals=LiveTotals(
-                steps=totals.steps,
-                step_s=totals.median_step_s,
-                slowest=totals.slowest(self._looks),
-                by_phase=dict(totals.by_phase),
-                findings=list(totals.findings),
-            ),
-        )
-
-    def _ranks(self, now_ns: int) -> RankColumns:
-        columns: list[tuple[int, int, int, int, int, int, int, float, float, float, float]] = []
-        for rank in sorted(self._looks):
-            view = self._looks[rank].view
-            since = self._waits_since(rank, view)
-            waits = self._doing.get(rank) is RankActivity.WAITING and since is not None
-            columns.append(
-                (
-                    rank,
-                    self._nodes.number(self._node_of.get(rank, "")),
-                    STATES.index(self._doing.get(rank, RankActivity.BUSY).value),
-                    PHASES.index(view.phase) if view.phase in PHASES else PHASES.index("other"),
-                    self._labels.number(view.mark.label if view.mark is not None else ""),
-                    self._places.number(f"{view.user.file}:{view.user.line}" if view.user.file else ""),
-                    view.steps if view.step_source != "none" else -1,
-                    round(view.step_mean_ns / 1e9, 4) if view.step_mean_ns > 0 else -1.0,
-                    age_s(view.since_ns, now_ns),
-                    age_s(since if waits and since is not None else -1, now_ns),
-                    age_s(view.beat_ns, now_ns),
-                )
-            )
-        return RankColumns(*([list(column) for column in zip(*columns, strict=True)] if columns else [[]] * 11))
-
-    def _groups(self) -> list[GroupColumns]:
-        found: dict[str, GroupColumns] = {}
-        for rank in sorted(self._looks):
-            for group in self._looks[rank].view.groups:
-                columns = found.get(group.name)
-                if columns is None:
-                    columns = found[group.name] = GroupColumns(group.name, group.backend, group.size, [], [], [])
-                columns.rank.append(rank)
-                columns.enqueued.append(group.enqueued)
-                columns.completed.append(group.completed)
-        largest = sorted(found.values(), key=lambda group: (-len(group.rank), group.name))
-        return largest[:MAX_GROUPS]
-
-
-def age_s(since_ns: int, now_ns: int) -> float:
-    """For a column; -1 where there is nothing to tell."""
-    return round(max(0, now_ns - since_ns) / 1e9, 1) if since_ns > 0 else -1.0
+def snapshot_of(
+    plan: RunPlan,
+    folder: Path,
+    ranks: NodeRanks,
+    *,
+    node_of: Mapping[int, str],
+    world_size: int | None,
+    wait: WaitSnapshot | None,
+    said: VerdictSummary | None,
+    totals: RunTotals,
+    ended: bool = False,
+) -> LiveState:
+    """The run at this moment, as far as this node sees it. ``node_of``: the host of each rank; ``said``: the verdict
+    that was printed last, None without one."""
+    views = {rank: sample.view for rank, sample in sorted(ranks.samples.items())}
+    state = LiveState(
+        schema=SCHEMA,
+        at_s=round(time.time(), 3),
+        ended=ended,
+        run=LiveRun(
+            command=words_without_secrets(plan.command),
+            folder=str(folder),
+            started_s=plan.started_s,
+            world_size=world_size,
+            nodes=[],
+            attempt=max((view.identity.attempt for view in views.values()), default=0),
+        ),
+        ranks=RankColumns(*[[] for _ in RankColumns.__struct_fields__]),
+        places=[],
+        labels=[],
+        groups=[],
+        standing=_live_wait(wait, said),
+        verdict=_live_verdict(said),
+        totals=LiveTotals(
+            steps=totals.steps,
+            step_s=totals.median_step_s,
+            slowest=totals.slowest(views),
+            by_phase=dict(totals.by_phase),
+            findings=list(totals.findings),
+        ),
+    )
+    columns = columns_of(ranks, most=None, most_groups=None)
+    return with_ranks(state, [NodeColumns(columns, [node_of.get(rank, "") for rank in views], time.monotonic_ns())])
 
 
 def _live_wait(wait: WaitSnapshot | None, said: VerdictSummary | None) -> LiveWait | None:
