@@ -11,6 +11,7 @@ from __future__ import annotations
 import faulthandler
 import sys
 
+from unhang.inprocess import crash_ownership
 from unhang.inprocess.import_hooks import DISTRIBUTED, stop_watching, when_imported
 from unhang.inprocess.internal_errors import log_internal_error
 
@@ -20,18 +21,13 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-unhang_reports_crashes = False
-"""faulthandler is on because of us: the program had not decided."""
-user_reports_crashes = False
-"""The program switched faulthandler on or off."""
 COPIES = {DISTRIBUTED: ("torch.distributed",)}
 """Modules that took over a name before we came (only when we came in through torch)."""
 
 
 def _around_enable(original: Callable[..., Any]) -> Callable[..., Any]:
     def enable(*args: Any, **kwargs: Any) -> Any:
-        global unhang_reports_crashes, user_reports_crashes
-        unhang_reports_crashes, user_reports_crashes = False, True
+        crash_ownership.mark_user_owned()
         return original(*args, **kwargs)
 
     return enable
@@ -39,7 +35,7 @@ def _around_enable(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _around_is_enabled(original: Callable[..., Any]) -> Callable[..., Any]:
     def is_enabled() -> bool:
-        return bool(original()) and not unhang_reports_crashes
+        return bool(original()) and not crash_ownership.unhang_reports_crashes
 
     return is_enabled
 

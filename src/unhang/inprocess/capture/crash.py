@@ -21,7 +21,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
-from unhang.inprocess import code_phases, patched_functions
+from unhang.inprocess import code_phases, crash_ownership
 from unhang.inprocess.capture.high_descriptors import OpenFile
 from unhang.inprocess.internal_errors import log_internal_error
 from unhang.wire.uncaught_exception import UncaughtException
@@ -56,9 +56,9 @@ class CrashEvidence:
         os.makedirs(os.path.dirname(self.stem), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120
         self._chain_hooks()
         self._faults = self._open("faulthandler")
-        if not patched_functions.user_reports_crashes and not _unpatched(faulthandler.is_enabled)():
+        if not crash_ownership.user_reports_crashes and not _unpatched(faulthandler.is_enabled)():
             _unpatched(faulthandler.enable)(file=self._faults.number, all_threads=True)
-            patched_functions.unhang_reports_crashes = True
+            crash_ownership.unhang_reports_crashes = True
 
     def _open(self, ending: str) -> OpenFile:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -69,15 +69,15 @@ class CrashEvidence:
         if now_ns - self._checked_ns < CHECK_INTERVAL_NS:
             return
         self._checked_ns = now_ns
-        if patched_functions.unhang_reports_crashes and (self._faults is None or not self._faults.is_still_ours()):
+        if crash_ownership.unhang_reports_crashes and (self._faults is None or not self._faults.is_still_ours()):
             _unpatched(faulthandler.disable)()
-            patched_functions.unhang_reports_crashes = False
+            crash_ownership.unhang_reports_crashes = False
 
     def leave_child(self) -> None:
         """In a forked child: nothing of it goes into its parent's files."""
-        if patched_functions.unhang_reports_crashes:
+        if crash_ownership.unhang_reports_crashes:
             _unpatched(faulthandler.disable)()
-            patched_functions.unhang_reports_crashes = False
+            crash_ownership.unhang_reports_crashes = False
         if self._faults is not None:
             self._faults.close()
 
