@@ -22,6 +22,7 @@ from unhang.knowledge.failure_language import (
     find_failure_statement,
     without_guesses,
 )
+from unhang.knowledge.tables import typed_rows
 
 SAID = [
     # accelerators
@@ -203,10 +204,8 @@ def test_rows_are_sourced_sorted_and_reached() -> None:
     ],
 )
 def test_a_broken_row_is_told(wrong: dict[str, object]) -> None:
-    from unhang.knowledge import failure_language
-
     with pytest.raises(KnowledgeError):
-        failure_language._read_row({"id": "x", "words": ["a"], "source": "s", **wrong})
+        typed_rows("rows.toml", [{"id": "x", "words": ["a"], "source": "s", **wrong}], LanguageRow)
 
 
 def test_words_of_two_causes_say_which_one_they_name() -> None:

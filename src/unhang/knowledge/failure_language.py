@@ -12,19 +12,17 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
-
-import tomli
+from typing import Any, Literal
 
 from unhang.errors import KnowledgeError
 from unhang.findings import Cause
-from unhang.knowledge.tables import read_text
+from unhang.knowledge.tables import read_table, typed_rows
 from unhang.late_pattern import late_pattern
 
+_FILE = "failure_language.toml"
 NAMES, WORDS, VAGUE, ELSEWHERE, HARMLESS = "names", "words", "vague", "elsewhere", "harmless"
 STRENGTHS = (HARMLESS, NAMES, ELSEWHERE, VAGUE, WORDS)
 """In the order in which they are looked for."""
-SITUATIONS = ("", "start", "running")
 ANY_SITUATION = "any"
 """Whatever the situation: a row of any of them counts."""
 TEXT_CHARS = 2000
@@ -37,17 +35,27 @@ CUT_SHARE = 0.75
 @dataclass(frozen=True, slots=True)
 class LanguageRow:
     """Words of failure. ``cause`` is None for rows that name none of their own; ``also`` is another one that the same
-    words are said of."""
+    words are said of. The other fields are told in the file."""
 
     id: str
-    phrases: tuple[Phrase, ...]
-    needs: tuple[Phrase, ...]
-    about: tuple[str, ...]
-    when: str
-    cause: Cause | None
-    also: Cause | None
-    strength: str
+    words: tuple[str, ...]
+    strength: Literal["harmless", "names", "elsewhere", "vague", "words"]
     source: str
+    needs: tuple[str, ...] = ()
+    about: tuple[str, ...] = ()
+    when: Literal["", "start", "running"] = ""
+    cause: Cause | None = None
+    also: Cause | None = None
+
+    def __post_init__(self) -> None:
+        """Raise where cause and strength do not fit."""
+        if bool(self.cause) != (self.strength in (NAMES, WORDS)) or (self.also and self.cause in (None, self.also)):
+            raise ValueError(f"a cause belongs to the strengths {NAMES} and {WORDS} alone")
+
+    @property
+    def phrases(self) -> tuple[Phrase, ...]:
+        """``words`` as they are compared."""
+        return _phrases(self.words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +155,7 @@ def find_failure_statement(text: str, situation: str = "", *, raised: bool = Fal
         if (row.when and situation not in (row.when, ANY_SITUATION)) or (raised and row.strength == HARMLESS):
             continue
         words = next((phrase.words for phrase in phrases if phrase.occurs_in(said)), None)
-        if words is None or (row.needs and not _one_of(row.needs, said)):
+        if words is None or (row.needs and not _one_of(_phrases(row.needs), said)):
             continue
         subject = next((name for name in row.about if _is_about(name, said)), "")
         if subject or not row.about:
@@ -204,41 +212,20 @@ def _one_of(phrases: Iterable[Phrase], text: str) -> bool:
 def failure_rows() -> tuple[LanguageRow, ...]:
     """All rows: what names a cause before what only points to another place. Raises :class:`KnowledgeError` for one
     that is broken."""
-    rows = tuple(sorted(map(_read_row, _table()["row"]), key=lambda row: STRENGTHS.index(row.strength)))
+    rows = typed_rows(_FILE, _table()["row"], LanguageRow)
     if len({row.id for row in rows}) != len(rows):
-        raise KnowledgeError("failure_language: an id stands twice")
-    return rows
+        raise KnowledgeError(f"{_FILE}: an id stands twice")
+    return tuple(sorted(rows, key=lambda row: STRENGTHS.index(row.strength)))
 
 
-def _read_row(row: dict[str, Any]) -> LanguageRow:
-    name = row.get("id", "a row without id")
-    strength, when, about = row.get("strength", ""), row.get("when", ""), tuple(row.get("about", ()))
-    if strength not in STRENGTHS or when not in SITUATIONS or not row.get("source") or not row.get("words"):
-        raise KnowledgeError(f"failure_language: {name} needs words, a source, a strength and a known situation")
-    if not set(about) <= set(_subjects()):
-        raise KnowledgeError(f"failure_language: {name} is about something that is no subject")
-    cause, also = (_cause(row[key], name) if key in row else None for key in ("cause", "also"))
-    if bool(cause) != (strength in (NAMES, WORDS)) or (also and (cause is None or also is cause)):
-        raise KnowledgeError(f"failure_language: {name}: a cause belongs to the strengths {NAMES} and {WORDS} alone")
-    return LanguageRow(
-        name, _phrases(row["words"]), _phrases(row.get("needs", ())), about, when, cause, also, strength, row["source"]
-    )
-
-
-def _cause(value: object, row: str) -> Cause:
-    try:
-        return Cause(value)
-    except ValueError:
-        raise KnowledgeError(f"failure_language: {row}: {value!r} is no cause") from None
-
-
-def _phrases(words: Iterable[str]) -> tuple[Phrase, ...]:
+@cache
+def _phrases(words: tuple[str, ...]) -> tuple[Phrase, ...]:
     return tuple(Phrase(each, max(each.replace("*", " ").split(), key=len)) for each in words)
 
 
 @cache
 def _subjects() -> dict[str, tuple[Phrase, ...]]:
-    return {name: _phrases(words) for name, words in _table()["subjects"].items()}
+    return {name: _phrases(tuple(words)) for name, words in _table()["subjects"].items()}
 
 
 @cache
@@ -265,4 +252,4 @@ def _pattern_of(words: str) -> Iterator[str]:
 
 @cache
 def _table() -> dict[str, Any]:
-    return tomli.loads(read_text("failure_language.toml"))
+    return read_table(_FILE)
