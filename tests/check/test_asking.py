@@ -24,7 +24,7 @@ from unhang.program.launch.planned_job import PlannedJob
 from unhang.sentences import say
 
 SOURCE = Path(__file__).parents[2] / "src" / "unhang"
-SHM = InspectionResult(SharedMemory(1 << 33, 1 << 33))
+SHM = InspectionResult(SharedMemory(1 << 33))
 FINE = Risk("r", "two", ask=lambda _: iter([PassedCheck("two", say("z"))]))
 
 

@@ -117,7 +117,7 @@ def _probed(number: int) -> ProbeResult:
         ),
         ProbeStep("all-gather", "tensor_parallel=4", (everyone[:4], everyone[4:]), 1 << 20, 0.001, ended, wrong=stuck),
     )
-    pairs = tuple(PairSpeed(pair, 2e-5, 1e9 if pair[0] == number % 5 else 150e9) for pair in combinations(everyone, 2))
+    pairs = tuple(PairSpeed(pair, 1e9 if pair[0] == number % 5 else 150e9) for pair in combinations(everyone, 2))
     rounds = () if whole else (SuspectRound((everyone[:4], everyone[4:]), (everyone[:4],)),)
     nodes, link = ("a",) * 4 + ("b",) * 4, 50e9 if number % 2 else None
     told = ProbeResult(

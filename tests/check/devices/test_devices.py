@@ -297,7 +297,7 @@ def test_a_fabric_that_is_ready_in_a_guest_whose_host_runs_the_manager(tmp_path:
     ],
 )
 def test_which_links_are_missed(links: dict[int, tuple[int, int]], switched: bool, subjects: list[str]) -> None:
-    fabric = InspectionResult(NvlinkFabric(4, "active") if switched else None)
+    fabric = InspectionResult(NvlinkFabric("active") if switched else None)
     here = NodeInspection("h1", results={NvLinks: InspectionResult(NvLinks(links)), NvlinkFabric: fabric})
 
     assert [found.subject for found in findings(here) if found.check == "topology"] == subjects

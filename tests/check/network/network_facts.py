@@ -20,7 +20,7 @@ def settings(**values: str) -> JobEnvironment:
 def interface(
     index: int, name: str, *addresses: str, kind: str = "ether", running: bool = True, mtu: int = 1500
 ) -> NetworkInterface:
-    return NetworkInterface(index, name, kind, True, running, mtu, tuple(Address(one, 24) for one in addresses))
+    return NetworkInterface(index, name, kind, running, mtu, tuple(Address(one, 24) for one in addresses))
 
 
 LO = interface(1, "lo", "127.0.0.1", "::1", kind="loopback")

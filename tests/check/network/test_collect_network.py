@@ -33,7 +33,7 @@ def test_the_kernels_files_tell_what_ip_tells() -> None:
     read = {one.name: one for one in _from_files(Machine(), set())}
 
     for one in told.all:
-        assert (read[one.name].index, read[one.name].up, read[one.name].mtu) == (one.index, one.up, one.mtu)
+        assert (read[one.name].index, read[one.name].running, read[one.name].mtu) == (one.index, one.running, one.mtu)
         assert {a.text for a in read[one.name].addresses if a.family == 6} == {
             a.text for a in one.addresses if a.family == 6
         }

@@ -77,23 +77,19 @@ def a_small_message(size: int) -> object:
 @turns("speeds.pair_factor")
 def slower_than_the_others(factor: float) -> object:
     ranks = [(0, 1), (2, 3), (4, 5), (6, 7), (8, 9)]
-    return bool(find_slow_pairs(PairSpeed(pair, 1e-5, 1.0 if pair == (0, 1) else factor) for pair in ranks))
+    return bool(find_slow_pairs(PairSpeed(pair, 1.0 if pair == (0, 1) else factor) for pair in ranks))
 
 
 @turns("speeds.min_pairs")
 def pairs_of_other_ranks(count: int) -> object:
     """Rank 0 is slow with all of six partners; so many pairs have nothing to do with it."""
-    star = [PairSpeed((0, other), 1e-5, 1.0) for other in range(1, 7)]
+    star = [PairSpeed((0, other), 1.0) for other in range(1, 7)]
     return bool(
-        find_slow_pairs(
-            [*star, *(PairSpeed((10 + 2 * number, 11 + 2 * number), 1e-5, 10.0) for number in range(count))]
-        )
+        find_slow_pairs([*star, *(PairSpeed((10 + 2 * number, 11 + 2 * number), 10.0) for number in range(count))])
     )
 
 
 @turns("speeds.max_slow_share")
 def many_slow_pairs(share: float) -> object:
     ranks = [(2 * number, 2 * number + 1) for number in range(100)]
-    return bool(
-        find_slow_pairs(PairSpeed(pair, 1e-5, 1.0 if pair[0] < 2 * round(100 * share) else 10.0) for pair in ranks)
-    )
+    return bool(find_slow_pairs(PairSpeed(pair, 1.0 if pair[0] < 2 * round(100 * share) else 10.0) for pair in ranks))

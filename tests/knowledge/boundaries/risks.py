@@ -71,12 +71,12 @@ def memory_that_may_be_locked(size: int) -> object:
 
 @turns("limits.enough_shared_memory")
 def small_shared_memory(size: int) -> object:
-    return said(shared_memory, SharedMemory(size, size))
+    return said(shared_memory, SharedMemory(size))
 
 
 @turns("limits.container_default", 64 << 20, (64 << 20) + 1)
 def tiny_shared_memory(size: int) -> object:
-    return said(shared_memory, SharedMemory(size, size))
+    return said(shared_memory, SharedMemory(size))
 
 
 @turns("limits.min_free")

@@ -46,7 +46,6 @@ class BisectResult:
 
     before: ProbeResult | None = None
     refused: str = ""
-    needed: bool = False
     trials: tuple[BisectTrial, ...] = ()
     answer: BisectTrial | None = None
     again: bool = True
@@ -80,7 +79,7 @@ class Bisection:
             return BisectResult(refused=first.refused)
         self._before = first.probed
         if first.probed.missing:
-            return BisectResult(first.probed, needed=True)
+            return BisectResult(first.probed)
         if not is_broken(first.probed):
             already = tuple(one for one in self.already(first.probed) if _was_tried(one, first.probed))
             return self._without(first.probed, already)
@@ -89,7 +88,7 @@ class Bisection:
         if answer is not None:
             second = self.ask({}).probed
             again = second is None or is_broken(second)
-        return BisectResult(first.probed, "", True, tuple(self._trials), answer, again, self._out_of_time)
+        return BisectResult(first.probed, "", tuple(self._trials), answer, again, self._out_of_time)
 
     def _without(self, before: ProbeResult, already: tuple[Workaround, ...]) -> BisectResult:
         """Which settings of the environment can be taken out together; the others are needed."""
@@ -99,7 +98,7 @@ class Bisection:
             out = tuple(one for one in already if one not in kept)
         trial = next((trial for trial in self._trials if out and trial.settings == out), None)
         left = tuple(one for one in already if one not in out)
-        return BisectResult(before, "", False, tuple(self._trials), None, True, self._out_of_time, trial, left)
+        return BisectResult(before, "", tuple(self._trials), None, True, self._out_of_time, trial, left)
 
     def _smallest(self, options: Sequence[Workaround]) -> BisectTrial | None:
         singles = working_singles(options, self._works)

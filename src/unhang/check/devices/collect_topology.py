@@ -99,7 +99,7 @@ def _nvlink(
     manager = _service(service)
     blind = not manager and not states
     because = say("neither systemd nor the cards tell whether it runs") if blind else None
-    found = NvlinkFabric(switches, manager, states, _last_error(machine))
+    found = NvlinkFabric(manager, states, _last_error(machine))
     yield NvlinkFabric, InspectionResult(found, because, "systemctl status nvidia-fabricmanager" if blind else "")
 
 

@@ -226,11 +226,11 @@ class NvLinks:
 
 @dataclass(frozen=True, slots=True)
 class NvlinkFabric:
-    """NVSwitches of this machine. ``manager``: what systemd says of the fabric manager, empty when that is not known;
-    ``states``: the card's state and status in the fabric by bus (``Completed``, ``Success``); absent before Hopper.
+    """What joins the cards through NVSwitches. ``manager``: what systemd says of the fabric manager, empty when that is
+    not known; ``states``: the card's state and status in the fabric by bus (``Completed``, ``Success``); absent before
+    Hopper.
     """
 
-    switches: int
     manager: str = ""
     states: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     log: str = ""

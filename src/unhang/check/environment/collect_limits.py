@@ -35,7 +35,7 @@ def _shared_memory(machine: Machine) -> InspectionResult[SharedMemory]:
     space = machine.space("/dev/shm")
     if space.found is None:
         return InspectionResult(because=space.because)
-    return InspectionResult(SharedMemory(space.found.size, space.found.free))
+    return InspectionResult(SharedMemory(space.found.size))
 
 
 def _process_limits(machine: Machine) -> InspectionResult[ProcessLimits]:

@@ -73,10 +73,9 @@ class Timers:
 
 @dataclass(frozen=True, slots=True)
 class SharedMemory:
-    """``/dev/shm``; bytes."""
+    """``/dev/shm``; bytes in all."""
 
     size: int
-    free: int
 
 
 @dataclass(frozen=True, slots=True)

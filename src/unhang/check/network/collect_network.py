@@ -209,11 +209,10 @@ def _row(row: dict[str, Any], default: set[str]) -> NetworkInterface:
         for one in row.get("addr_info", ())
         if one.get("family") in ("inet", "inet6") and "local" in one
     ]
-    up = "UP" in flags
-    running = up and row.get("operstate", "UNKNOWN") in ("UP", "UNKNOWN")
+    running = "UP" in flags and row.get("operstate", "UNKNOWN") in ("UP", "UNKNOWN")
     ordered = tuple(sorted(addresses, key=lambda one: one.family))
     return NetworkInterface(
-        int(row["ifindex"]), name, str(kind), up, running, int(row.get("mtu", 0)), ordered, name in default
+        int(row["ifindex"]), name, str(kind), running, int(row.get("mtu", 0)), ordered, name in default
     )
 
 
@@ -230,7 +229,7 @@ def _from_files(machine: Machine, default: set[str]) -> Iterator[NetworkInterfac
         kind = kind or _KINDS.get(_file(machine, name, "type"), "")
         mtu = _file(machine, name, "mtu")
         size = numbers.integer(mtu) or 0
-        yield NetworkInterface(place, name, kind, up, running, size, tuple(addresses.get(name, ())), name in default)
+        yield NetworkInterface(place, name, kind, running, size, tuple(addresses.get(name, ())), name in default)
 
 
 def _file(machine: Machine, name: str, what: str) -> str:

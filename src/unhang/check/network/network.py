@@ -45,7 +45,6 @@ class NetworkInterface:
     index: int
     name: str
     kind: str
-    up: bool
     running: bool
     mtu: int
     addresses: tuple[Address, ...] = ()

@@ -237,6 +237,5 @@ def pairs_of(steps: Iterable[ProbeStep], lines: Iterable[StepReport]) -> Iterato
             if len(own) == 2:
                 found.setdefault((a, b), []).append((step.size, max(filter(None, own))))
     for ranks, measured in found.items():
-        measured.sort()
-        size, seconds = measured[-1]
-        yield PairSpeed(ranks, measured[0][1], size / seconds)
+        size, seconds = max(measured)
+        yield PairSpeed(ranks, size / seconds)

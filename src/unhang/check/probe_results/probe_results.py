@@ -5,7 +5,7 @@ Ranks are those of the probe; seconds end in ``_s``; bandwidths are bytes a seco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -67,10 +67,9 @@ class ProbeStep:
 
 @dataclass(frozen=True, slots=True)
 class PairSpeed:
-    """What one rank sent to another and back: the time of the smallest message, the bandwidth of the largest."""
+    """What one rank sent to another and back: the bandwidth of the largest message."""
 
     ranks: tuple[int, int]
-    latency_s: float
     bandwidth: float
 
 
@@ -152,15 +151,6 @@ class ProbeResult:
         if not self.several_nodes:
             return {rank}
         return {other for other, node in enumerate(self.nodes) if node == self.nodes[rank]}
-
-    def measured(self, operation: str, scope: str = "world") -> Iterator[ProbeStep]:
-        """Finished steps of ``operation``, by size."""
-        found = [step for step in self.steps if (step.operation, step.scope) == (operation, scope) and step.call_s]
-        return iter(sorted(found, key=lambda step: step.size))
-
-    def best(self, operation: str, scope: str = "world") -> float | None:
-        """The highest bus bandwidth of ``operation``; None when nothing was measured."""
-        return max((step.bus for step in self.measured(operation, scope) if step.bus is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)

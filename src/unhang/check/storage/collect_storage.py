@@ -120,7 +120,7 @@ def _measured(
     if hung and step == "files":
         _tried(machine, "clean", folder, limit_s=1.0)
     if hung or trouble:
-        return (StorageMeasurement(step, folder, device, trouble=trouble, hung=hung, limit_s=STEP_S),)
+        return (StorageMeasurement(step, folder, device, trouble=trouble, hung=hung),)
     seconds = tuple(float(one) for one in answer.get("seconds", ()))
     return (StorageMeasurement(step, folder, device, seconds, int(answer.get("bytes", 0))),) if seconds else ()
 

@@ -58,7 +58,6 @@ class StorageMeasurement:
     trouble: str = ""
     """What the system said when it refused."""
     hung: bool = False
-    limit_s: float = 0.0
 
     @property
     def typical_s(self) -> float | None:
