@@ -7,7 +7,9 @@ Within /1 keys and enum members are added, never renamed or removed. The JSON sc
 
 from __future__ import annotations
 
+import enum
 import json
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -18,22 +20,29 @@ from unhang.findings import (
     Candidate,
     Cause,
     Certainty,
+    Consequence,
     Evidence,
     Finding,
+    NotChecked,
+    PassedCheck,
     Phase,
     Remedy,
     RemedyKind,
     Restart,
+    RuledOut,
     Severity,
+    Source,
     Status,
     Stop,
     StopAdvice,
     SuggestedEnvironment,
+    TornCheckpoint,
     Unread,
     Verdict,
     Where,
 )
 from unhang.report.localizer import Localizer
+from unhang.sentences import Text
 
 SCHEMA_ID: Final = "unhang.verdict/1"
 Rank = Annotated[int, msgspec.Meta(ge=0, description="Global rank.")]
@@ -222,129 +231,60 @@ class VerdictDocument(msgspec.Struct, frozen=True):
     incidents: list[KnownIncidentItem]
 
 
+_ITEMS: Mapping[type, type[msgspec.Struct]] = {
+    Where: PlaceItem,
+    Call: CallItem,
+    Evidence: EvidenceItem,
+    Remedy: RemedyItem,
+    Consequence: ConsequenceItem,
+    Finding: FindingItem,
+    RuledOut: RuledOutItem,
+    NotChecked: NotCheckedItem,
+    PassedCheck: CheckedItem,
+    SuggestedEnvironment: SuggestedItem,
+    Unread: UnreadItem,
+    TornCheckpoint: TornCheckpointItem,
+    Restart: RestartItem,
+    Stop: StopItem,
+    Candidate: CandidateItem,
+}
+"""The wire type of each part of a verdict: a field of it is the field of that name, told by ``_told``."""
+_COMMANDS = ("how", "commands")
+_NONE_WHERE_EMPTY: Mapping[type, tuple[str, ...]] = {Finding: ("check", "subject"), NotChecked: ("check",)}
+
+
 def verdict_document(verdict: Verdict, localizer: Localizer) -> VerdictDocument:
     """``verdict`` as its wire type, every text said by ``localizer``."""
-    return VerdictDocument(
-        schema=SCHEMA_ID,
-        unhang=__version__,
-        lang=localizer.lang,
-        status=verdict.status,
-        world_size=verdict.world_size,
-        ranks_seen=list(verdict.ranks_seen),
-        ranks_missing=list(verdict.ranks_missing),
-        findings=[_finding(finding, localizer) for finding in verdict.findings],
-        ruled_out=[RuledOutItem(item.cause, localizer.say(item.because)) for item in verdict.ruled_out],
-        not_checked=[
-            NotCheckedItem(
-                localizer.say(item.what), localizer.say(item.because), localizer.command(item.how), item.check or None
-            )
-            for item in verdict.not_checked
-        ],
-        restart=_restart(verdict.restart, localizer),
-        unread=[_unread(item, localizer) for item in verdict.unread],
-        stalled_since=verdict.stalled_since,
-        noticed_after_s=verdict.noticed_after_s,
-        killed_in_s=verdict.killed_in_s,
-        checked=[CheckedItem(item.check, localizer.say(item.what)) for item in verdict.checked],
-        suggested=_suggested(verdict.suggested, localizer),
-        stop=_stop(verdict.stop, localizer),
-        differential=[_candidate(item, localizer) for item in verdict.differential],
-        incidents=[KnownIncidentItem(i.cause, i.link, i.happened, i.fixed) for i in verdict.incidents],
-    )
+    head: dict[str, Any] = {"schema": SCHEMA_ID, "unhang": __version__, "lang": localizer.lang}
+    names = [name for name in VerdictDocument.__struct_fields__ if name not in (*head, "incidents")]
+    told = {name: _told(getattr(verdict, name), localizer.clean, localizer) for name in names}
+    # as the library has them, links and all
+    incidents = [KnownIncidentItem(one.cause, one.link, one.happened, one.fixed) for one in verdict.incidents]
+    return VerdictDocument(**head, **told, incidents=incidents)
 
 
-def _finding(finding: Finding, localizer: Localizer) -> FindingItem:
-    return FindingItem(
-        cause=finding.cause,
-        certainty=finding.certainty,
-        severity=finding.severity,
-        ranks=list(finding.ranks),
-        nodes=[localizer.clean(node) for node in finding.nodes],
-        group=None if finding.group is None else localizer.clean(finding.group),
-        phase=finding.phase,
-        where=_place(finding.where, localizer),
-        waiter_where=_place(finding.waiter_where, localizer),
-        calls=[_call(call, localizer) for call in finding.calls],
-        summary=localizer.say(finding.summary),
-        because=[localizer.say(text) for text in finding.because],
-        evidence=[_evidence(item, localizer) for item in finding.evidence],
-        remedies=[_remedy(remedy, localizer) for remedy in finding.remedies],
-        consequences=[
-            ConsequenceItem(
-                item.cause, list(item.ranks), item.count, localizer.say(item.summary) if item.summary else None
-            )
-            for item in finding.consequences
-        ],
-        check=finding.check or None,
-        subject=localizer.clean(finding.subject) if finding.subject else None,
-    )
+def _told(value: Any, clean: Callable[[str], str], localizer: Localizer) -> Any:
+    """``value`` as the wire has it; ``clean``: what is made of somebody's text in it."""
+    if isinstance(value, Text):
+        return localizer.say(value)
+    if isinstance(value, str) and not isinstance(value, enum.Enum):
+        return clean(value)
+    if isinstance(value, tuple):
+        return [_told(one, clean, localizer) for one in value]
+    if isinstance(value, Mapping):
+        return {name: clean(one) for name, one in value.items()}
+    return _item(value, localizer) if type(value) in _ITEMS else value
 
 
-def _suggested(block: SuggestedEnvironment | None, localizer: Localizer) -> SuggestedItem | None:
-    if block is None:
-        return None
-    values = {name: localizer.clean(value) for name, value in block.set.items()}
-    return SuggestedItem(values, list(block.unset), block.form, localizer.clean(block.text))
-
-
-def _place(where: Where | None, localizer: Localizer) -> PlaceItem | None:
-    if where is None:
-        return None
-    return PlaceItem(localizer.clean(where.file), where.line, localizer.clean(where.function))
-
-
-def _call(call: Call, localizer: Localizer) -> CallItem:
-    dtype = None if call.dtype is None else localizer.clean(call.dtype)
-    return CallItem(list(call.ranks), localizer.clean(call.operation), call.position, call.elements, dtype)
-
-
-def _evidence(item: Evidence, localizer: Localizer) -> EvidenceItem:
-    source, time = item.source, None if item.time is None else localizer.clean(item.time)
-    path, text = localizer.clean(source.path), localizer.clean(item.text)
-    return EvidenceItem(path, source.line, source.byte, text, item.rank, time)
-
-
-def _remedy(remedy: Remedy, localizer: Localizer) -> RemedyItem:
-    return RemedyItem(
-        title=localizer.say(remedy.title),
-        kind=remedy.kind,
-        change=localizer.say(remedy.change),
-        set={name: localizer.clean(value) for name, value in remedy.set.items()},
-        unset=list(remedy.unset),
-        cost=localizer.say(remedy.cost),
-        verify=localizer.say(remedy.verify),
-    )
-
-
-def _unread(item: Unread, localizer: Localizer) -> UnreadItem:
-    source = item.source
-    return UnreadItem(localizer.clean(source.path), source.line, source.byte, item.rank, localizer.clean(item.reason))
-
-
-def _restart(restart: Restart, localizer: Localizer) -> RestartItem:
-    checkpoint = restart.last_complete_checkpoint
-    return RestartItem(
-        advice=restart.advice,
-        exclude_nodes=[localizer.clean(node) for node in restart.exclude_nodes],
-        last_complete_checkpoint=None if checkpoint is None else localizer.clean(checkpoint),
-        because=localizer.say(restart.because) if restart.because else None,
-        torn_checkpoints=[
-            TornCheckpointItem(localizer.clean(torn.path), localizer.say(torn.because))
-            for torn in restart.torn_checkpoints
-        ],
-    )
-
-
-def _candidate(item: Candidate, localizer: Localizer) -> CandidateItem:
-    because = [localizer.say(text) for text in item.because]
-    how = localizer.command(item.how)
-    return CandidateItem(item.cause, item.share, because, localizer.say(item.settles), how)
-
-
-def _stop(stop: Stop | None, localizer: Localizer) -> StopItem | None:
-    if stop is None:
-        return None
-    return StopItem(stop.advice, localizer.say(stop.summary), [localizer.command(command) for command in stop.commands])
+def _item(part: Any, localizer: Localizer) -> msgspec.Struct:
+    """The wire type of ``part``; of what was read, its source's path, line and byte stand in it."""
+    kind, empty, told = _ITEMS[type(part)], _NONE_WHERE_EMPTY.get(type(part), ()), {}
+    for name in kind.__struct_fields__:
+        value = getattr(part if hasattr(part, name) else part.source, name)
+        value = value.path if isinstance(value, Source) else value
+        clean = localizer.command if name in _COMMANDS else localizer.clean
+        told[name] = None if name in empty and not value else _told(value, clean, localizer)
+    return kind(**told)
 
 
 def json_schema() -> dict[str, Any]:
