@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from unhang import __version__
+from unhang.findings import NotChecked
 from unhang.report.language import translate
 from unhang.report.printable import printable
 from unhang.report.redaction.redact import Redactor
 from unhang.sentences import Text
-from unhang_compare.comparison import Change, RankPair, RunComparison, SideSummary, StepPart
+from unhang_compare.comparison import Change, RankPair, RunComparison, StepPart
 from unhang_compare.noise import TimeDifference
 
 SCHEMA = "unhang.comparison/1"
@@ -24,78 +26,32 @@ def to_json(comparison: RunComparison, *, lang: str = "en", redactor: Redactor |
 
 
 def _document(one: RunComparison, lang: str) -> dict[str, Any]:
-    def said(text: Text | None) -> str | None:
-        return None if text is None else translate(text, lang)
-
-    return {
-        "schema": SCHEMA,
-        "unhang": __version__,
-        "lang": lang,
-        "kind": one.kind,
-        "answer": one.answer,
-        "summary": said(one.summary),
-        "because": [said(text) for text in one.because],
-        "before": _side(one.before),
-        "after": _side(one.after),
-        "ranks": [_pair(pair) for pair in one.pairs],
-        "grew": [_part(part) for part in one.grew],
-        "shrank": [_part(part) for part in one.shrank],
-        "changes": [{**_change(change), "because": said(change.because)} for change in one.changes],
-        "not_compared": [
-            {"what": said(gap.what), "because": said(gap.because), "how": gap.how} for gap in one.not_compared
-        ],
-        "unread": [{"source": unread.source.path, "reason": unread.reason} for unread in one.unread],
-    }
+    head = {"schema": SCHEMA, "unhang": __version__, "lang": lang}
+    names = ("kind", "answer", "summary", "because", "before", "after", "pairs", "grew", "shrank", "changes")
+    told = {"ranks" if name == "pairs" else name: _told(getattr(one, name), lang) for name in names}
+    unread = [{"source": unread.source.path, "reason": unread.reason} for unread in one.unread]
+    return {**head, **told, "not_compared": _told(one.not_compared, lang), "unread": unread}
 
 
-def _side(side: SideSummary) -> dict[str, Any]:
-    return {
-        "name": side.name,
-        "ranks": list(side.ranks),
-        "steps": None if side.steps is None else _rounded(asdict(side.steps)),
-    }
+_FIELDS: Mapping[type, tuple[str, ...]] = {
+    RankPair: ("rank", "before", "after", "median", "mean"),
+    TimeDifference: ("before_s", "after_s", "grew_s", "low_s", "high_s"),
+    Change: ("kind", "name", "before", "after", "matters", "known_bad", "because"),
+    NotChecked: ("what", "because", "how"),
+}
+"""What is told of a part of a comparison, where that is not all of its fields."""
 
 
-def _pair(pair: RankPair) -> dict[str, Any]:
-    return {
-        "rank": pair.rank,
-        "before": _rounded(asdict(pair.before)),
-        "after": _rounded(asdict(pair.after)),
-        "median": _difference(pair.median),
-        "mean": _difference(pair.mean),
-    }
-
-
-def _part(part: StepPart) -> dict[str, Any]:
-    return {
-        "where": None if part.where is None else asdict(part.where),
-        "called": part.called,
-        "inside": part.inside,
-        "phase": part.phase.value,
-        "kind": part.kind,
-        "on": part.on,
-        "ranks": list(part.ranks),
-        **_difference(part.difference),
-    }
-
-
-def _difference(one: TimeDifference) -> dict[str, Any]:
-    return _rounded(
-        {
-            "before_s": one.before_s,
-            "after_s": one.after_s,
-            "grew_s": one.grew_s,
-            "low_s": one.low_s,
-            "high_s": one.high_s,
-        }
-    )
-
-
-def _change(change: Change) -> dict[str, Any]:
-    found = asdict(change)
-    found.pop("because")
-    return found
-
-
-def _rounded(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: round(value, 9) if isinstance(value, float) else value for name, value in values.items()}
+def _told(value: Any, lang: str) -> Any:
+    """``value`` as JSON holds it; the difference of a part of the step is told among its own fields."""
+    if isinstance(value, Text):
+        return translate(value, lang)
+    if isinstance(value, float):
+        return round(value, 9)
+    if isinstance(value, tuple):
+        return [_told(one, lang) for one in value]
+    if not is_dataclass(value):
+        return value
+    names = _FIELDS.get(type(value)) or [field.name for field in fields(value)]
+    found = {name: _told(getattr(value, name), lang) for name in names}
+    return found | found.pop("difference") if isinstance(value, StepPart) else found

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from typing import IO
-
 from rich.text import Text as Styled
 
 from unhang.findings import Phase
-from unhang.report.layout.text_layout import TextLayout, width_of
+from unhang.report.layout.text_layout import TextLayout
 from unhang.report.localizer import Localizer
-from unhang.report.redaction.redact import Redactor
 from unhang.sentences import say
 from unhang_compare import rows_in_words
 from unhang_compare.comparison import RunComparison, StepPart
 
 _STYLES = {"grew": "bold red", "shrank": "bold green", "same": "bold green", "not-told": "bold yellow"}
 UNREAD_SHOWN = 8
-
-
-def print_comparison(
-    comparison: RunComparison, *, lang: str = "en", file: IO[str] | None = None, redactor: Redactor | None = None
-) -> None:
-    """Print it: colours and the terminal's width on a terminal, plain 80 columns elsewhere."""
-    file = sys.stdout if file is None else file
-    comparison_sheet(comparison, Localizer(lang, redactor or Redactor()), width_of(file)).print_to(file)
 
 
 def comparison_sheet(comparison: RunComparison, voice: Localizer, width: int) -> TextLayout:
@@ -35,18 +23,14 @@ def comparison_sheet(comparison: RunComparison, voice: Localizer, width: int) ->
     for text in comparison.because:
         sheet.paragraph(voice.sentence(text), lead="• ")
     sheet.lines.append(Styled())
-    sheet.paragraph(voice.line(side_text(comparison, voice, before=True)), indent=0, lead=voice.say(say("before: ")))
-    sheet.paragraph(voice.line(side_text(comparison, voice, before=False)), indent=0, lead=voice.say(say("after: ")))
+    for label, side in ((say("before: "), comparison.before), (say("after: "), comparison.after)):
+        told = voice.line(voice.say(rows_in_words.side_line(side)))
+        sheet.paragraph(told, indent=0, lead=voice.say(label))
     _parts(sheet, comparison, voice, grew=True)
     _parts(sheet, comparison, voice, grew=False)
     _changes(sheet, comparison, voice)
     _missing(sheet, comparison, voice)
     return sheet
-
-
-def side_text(comparison: RunComparison, voice: Localizer, *, before: bool) -> str:
-    """The line about one side."""
-    return voice.say(rows_in_words.side_line(comparison.before if before else comparison.after))
 
 
 def _parts(sheet: TextLayout, comparison: RunComparison, voice: Localizer, *, grew: bool) -> None:

@@ -140,13 +140,15 @@ def _give(comparison: RunComparison, form: Form, out: Path | None, lang: str | N
 
         text = to_markdown(comparison, lang=spoken, redactor=redactor)
     else:
+        from unhang.report.layout.text_layout import width_of
         from unhang.report.localizer import Localizer
-        from unhang_compare.as_text import comparison_sheet, print_comparison
+        from unhang_compare.as_text import comparison_sheet
 
+        sheet = comparison_sheet(comparison, Localizer(spoken, redactor), 80 if out else width_of(sys.stdout))
         if out is None:
-            print_comparison(comparison, lang=spoken, redactor=redactor)
+            sheet.print_to(sys.stdout)
             return
-        text = comparison_sheet(comparison, Localizer(spoken, redactor), 80).plain()
+        text = sheet.plain()
     if out is None:
         sys.stdout.write(text)
         return

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from unhang.findings import NotChecked, Source, Unread
 from unhang.sentences import say
 from unhang.wire.documents.pace import read_pace
 from unhang.wire.documents.rank_series import SERIES_PATH as SERIES
+from unhang.wire.documents.regular_files import read_json_as, read_limited
 from unhang.wire.documents.run_settings import RunSettings, read_run_settings
 from unhang_compare.kineto.reading import read_trace
 from unhang_compare.rank_times import RankTimes, read_rank_series
@@ -88,17 +88,13 @@ def _trace_files(folder: Path) -> list[Path]:
 # traces
 
 
-def _report_progress(seen: Seen, path: Path, count: int) -> None:
-    seen(count, str(path))
-
-
 def _traces(name: str, files: list[Path], seen: Seen) -> ComparisonSide:
     side = ComparisonSide(name, TRACE)
     by_rank: dict[int | None, list[RankTimes]] = defaultdict(list)
     for path in files:
         if len(files) > 1 and not looks_like_trace(read_trace_head(path)):
             continue
-        found = read_trace(path, seen=partial(_report_progress, seen, path))
+        found = read_trace(path, seen=lambda count, name=str(path): seen(count, name))
         if isinstance(found, Unread):
             side.unread.append(found)
             continue
@@ -169,7 +165,7 @@ def _run(name: str, folder: Path) -> ComparisonSide:
 def _settings(folder: Path, side: ComparisonSide) -> RunSettings | None:
     path = folder / "settings.json"
     try:
-        raw = _bytes_of(path)
+        raw = read_limited(path, MAX_BYTES)
     except OSError:
         side.missing.append(
             NotChecked(
@@ -190,12 +186,7 @@ def _settings(folder: Path, side: ComparisonSide) -> RunSettings | None:
 def _bundle(folder: Path, side: ComparisonSide) -> None:
     """What an older run tells of itself."""
     for name, keys in (("bundle.json", ("torch_version", "backend", "world_size")), ("run.json", ("command",))):
-        try:
-            found = json.loads(_bytes_of(folder / name))
-        except (OSError, ValueError, RecursionError):
-            continue
-        if not isinstance(found, dict):
-            continue
+        found: dict[str, Any] = read_json_as(folder / name, dict, MAX_BYTES) or {}
         for key in keys:
             value = found.get(key)
             if isinstance(value, list):
@@ -207,19 +198,11 @@ def _bundle(folder: Path, side: ComparisonSide) -> None:
         side.world_size = int(side.told["ranks"])
 
 
-def _bytes_of(path: Path) -> bytes:
-    """A small file of ours. Raises OSError for what is none: a pipe is not waited for."""
-    if not path.is_file():
-        raise FileNotFoundError(path)
-    with path.open("rb") as file:
-        return file.read(MAX_BYTES + 1)
-
-
 def _earlier_pace(folder: Path, side: ComparisonSide) -> Iterator[RankTimes]:
     """The history of steps in ``machine/pace.json``, where there is no series."""
     path = folder / "machine" / "pace.json"
     try:
-        raw = _bytes_of(path)
+        raw = read_limited(path, MAX_BYTES)
     except OSError:
         return
     found = read_pace(raw, source=Source(str(path)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -71,18 +71,13 @@ class RankTimes:
 
     def cut(self, keep: npt.NDArray[np.bool_]) -> RankTimes:
         """Only the samples marked in ``keep``."""
-        return RankTimes(
-            self.source,
-            self.rank,
-            self.last_step[keep],
-            self.steps[keep],
-            self.step_s[keep],
-            {activity: seconds[keep] for activity, seconds in self.spent.items()},
-            self.longest_s[keep] if self.longest_s is not None else None,
-            self.with_stacks,
-            self.world_size,
-            self.told,
-            self.unread,
+        return replace(
+            self,
+            last_step=self.last_step[keep],
+            steps=self.steps[keep],
+            step_s=self.step_s[keep],
+            spent={activity: seconds[keep] for activity, seconds in self.spent.items()},
+            longest_s=self.longest_s[keep] if self.longest_s is not None else None,
         )
 
 

@@ -65,18 +65,16 @@ def pool_ranks(times: Sequence[RankTimes]) -> RankTimes:
     longest = [one.longest_s if one.longest_s is not None else one.step_s for one in times]
     first = times[0]
     ranks = {one.rank for one in times}
-    return RankTimes(
-        first.source,
-        first.rank if len(ranks) == 1 else None,
-        np.concatenate([one.last_step for one in times]),
-        np.concatenate([one.steps for one in times]),
-        np.concatenate([one.step_s for one in times]),
-        spent,
-        np.concatenate(longest),
-        all(one.with_stacks for one in times),
-        first.world_size,
-        first.told,
-        tuple(unread for one in times for unread in one.unread),
+    return replace(
+        first,
+        rank=first.rank if len(ranks) == 1 else None,
+        last_step=np.concatenate([one.last_step for one in times]),
+        steps=np.concatenate([one.steps for one in times]),
+        step_s=np.concatenate([one.step_s for one in times]),
+        spent=spent,
+        longest_s=np.concatenate(longest),
+        with_stacks=all(one.with_stacks for one in times),
+        unread=tuple(unread for one in times for unread in one.unread),
     )
 
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
 import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from unhang.check.environment import collect_limits
 from unhang.check.environment.environment import MemoryLimit
@@ -22,6 +18,7 @@ from unhang.check.sameness.sameness import RankStart
 from unhang.host.machine import Machine
 from unhang.program.launch.planned_job import PlannedJob
 from unhang.watch.launch.dry_run import dry_run_environment, kill_job, last_output_lines, read_starts, start_job
+from unhang.wire.documents.regular_files import read_json_as
 from unhang.wire.documents.run_plan import RunPlan
 from unhang.wire.record import read_records
 
@@ -101,10 +98,10 @@ class _Observations:
                 left = found.limit - found.used
                 self.free = left if self.free is None else min(self.free, left)
         self._note_verdict(run)
-        records = _records(run)
-        if records is None or not any(s.stage == "stepping" for s in read_starts(folder)):
+        plan = read_json_as(run / "run.json", RunPlan)
+        if plan is None or not any(s.stage == "stepping" for s in read_starts(folder)):
             return
-        for view in read_records(records).values():
+        for view in read_records(Path(plan.records)).values():
             if not (view.closed or view.ended):
                 under_way = any(group.enqueued > max(group.completed, 0) for group in view.groups)
                 self.looks[under_way or view.phase == "communication"] += 1
@@ -158,12 +155,6 @@ def _memory() -> MemoryLimit | None:
     return None
 
 
-def _records(run: Path) -> Path | None:
-    with suppress(OSError, ValueError, KeyError):
-        return Path(msgspec.json.decode((run / "run.json").read_bytes(), type=RunPlan).records)
-    return None
-
-
 def _trial_result(
     values: Mapping[str, str], code: int | None, seconds: float, folder: Path, run: Path, seen: _Observations
 ) -> RampTrial:
@@ -202,10 +193,7 @@ def _steps(starts: Sequence[RankStart]) -> tuple[float, ...]:
 
 
 def _verdict(run: Path) -> dict[str, Any]:
-    with suppress(OSError, ValueError):
-        found = json.loads((run / "verdict.json").read_bytes())
-        return found if isinstance(found, dict) else {}
-    return {}
+    return read_json_as(run / "verdict.json", dict) or {}
 
 
 def _failure(code: int | None, verdict: Mapping[str, Any], finding: Mapping[str, Any]) -> str:

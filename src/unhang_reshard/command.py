@@ -77,9 +77,9 @@ def reshard(
     from unhang.report.language import resolve_language
     from unhang.report.layout.text_layout import width_of
     from unhang_reshard import report
+    from unhang_reshard.formats.table_rows import ReadOptions
     from unhang_reshard.reshard import ReshardOptions
     from unhang_reshard.reshard import reshard as write
-    from unhang_reshard.sources import ReadOptions
 
     if os.name != "posix":
         raise UsageError("unhang reshard works on Linux and macOS only")

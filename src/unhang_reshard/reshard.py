@@ -16,10 +16,11 @@ import numpy.typing as npt
 
 from unhang import __version__
 from unhang.errors import UnhangError, UsageError
+from unhang_reshard.formats.table_rows import ReadOptions
 from unhang_reshard.samples import BrokenSample, Fields, SampleSource
 from unhang_reshard.shard_sizes import EvenSizes, WhenUneven, even_sizes
 from unhang_reshard.shard_writer import Shard, tar_writer, write_shard
-from unhang_reshard.sources import ReadOptions, find_files, open_source
+from unhang_reshard.sources import find_files, open_source
 from unhang_reshard.survey import LEFT_OUT, Progress, Survey, load_places, survey_source
 from unhang_reshard.work_folder import MANIFEST, WorkFolder, write_whole
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from unhang.errors import UsageError
+from unhang_reshard.formats.table_rows import ReadOptions
 from unhang_reshard.samples import SampleSource
 
 SourceKind = Literal["csv", "json", "parquet", "shards"]
@@ -17,22 +17,8 @@ ENDINGS: dict[str, SourceKind] = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".jsonl": "json", ".ndjson": "json", ".json": "json",
     ".parquet": "parquet", ".pq": "parquet", ".tar": "shards", ".tgz": "shards",
 }  # fmt: skip
-SEPARATOR_NAMES = {"\\t": "\t", "tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|"}
 MAX_FILES = 1_000_000
 _BRACES = re.compile(r"\{(\d+)\.\.(\d+)\}")
-
-
-@dataclass(frozen=True)
-class ReadOptions:
-    """How sources are read; every field decides what the shards hold."""
-
-    image: str | None = None
-    caption: str | None = None
-    text_only: bool = False
-    keep_others: bool = False
-    separator: str | None = None
-    encoding: str = "utf-8"
-    images: Path | None = None
 
 
 def find_files(words: Sequence[str]) -> list[Path]:
@@ -99,29 +85,11 @@ def open_source(files: Sequence[Path], reading: ReadOptions) -> SampleSource:
 def _table(kind: SourceKind, files: Sequence[Path], reading: ReadOptions) -> SampleSource:
     from unhang_reshard.formats.image_rows import ImageRows
 
-    wanted = (reading.image, reading.caption)
-    folders = [reading.images] if reading.images is not None else [Path.cwd(), files[0].absolute().parent]
     if kind == "csv":
-        from unhang_reshard.formats.csv_rows import CsvRows
-
-        separator = SEPARATOR_NAMES.get(reading.separator, reading.separator) if reading.separator else None
-        if separator is not None and len(separator) != 1:
-            raise UsageError(f"a separator is one character, not {reading.separator!r}", next_step="--separator tab")
-        table = CsvRows(
-            files,
-            image=wanted[0],
-            caption=wanted[1],
-            text_only=reading.text_only,
-            keep_others=reading.keep_others,
-            separator=separator,
-            encoding=reading.encoding,
-        )
-        return ImageRows(table, table.columns, folders)
-    if kind == "json":
-        from unhang_reshard.formats.json_rows import JsonRows as Table
+        from unhang_reshard.formats.csv_rows import CsvRows as Table
+    elif kind == "json":
+        from unhang_reshard.formats.json_rows import JsonRows as Table  # type: ignore[assignment]
     else:
         from unhang_reshard.formats.parquet_rows import ParquetRows as Table  # type: ignore[assignment]
-    rows = Table(
-        files, image=wanted[0], caption=wanted[1], text_only=reading.text_only, keep_others=reading.keep_others
-    )
-    return ImageRows(rows, rows.columns, folders)
+    folders = [reading.images] if reading.images is not None else [Path.cwd(), files[0].absolute().parent]
+    return ImageRows(Table(files, reading), folders)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from tests.reshard.pictures import write_table
 from unhang.errors import UsageError
+from unhang_reshard.formats.table_rows import ReadOptions
 from unhang_reshard.reshard import Resharded, ReshardOptions, reshard
 from unhang_reshard.shard_sizes import even_sizes
-from unhang_reshard.sources import ReadOptions
 
 pytest.importorskip("webdataset")
 

@@ -13,8 +13,8 @@ import pytest
 from tests.command import unhang
 from tests.reshard.pictures import write_table
 from unhang.errors import UsageError
+from unhang_reshard.formats.table_rows import ReadOptions
 from unhang_reshard.reshard import ReshardOptions, reshard
-from unhang_reshard.sources import ReadOptions
 
 pytest.importorskip("webdataset")
 ORDER = ReshardOptions((2,), workers=2, per_shard=5)
@@ -25,7 +25,7 @@ from pathlib import Path
 import webdataset.writer
 from unhang_reshard.formats import images; from unhang_reshard import survey
 from unhang_reshard.reshard import ReshardOptions, reshard
-from unhang_reshard.sources import ReadOptions
+from unhang_reshard.formats.table_rows import ReadOptions
 survey.SAVE_EVERY_S = 0.02
 whole, look = images.read_file, images.check_file
 images.read_file = lambda path: (time.sleep(0.002), whole(path))[1]

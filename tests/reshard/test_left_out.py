@@ -12,8 +12,8 @@ import pytest
 
 from tests.reshard.pictures import png, write_table
 from unhang.errors import MissingExtra, UnhangError, UsageError
+from unhang_reshard.formats.table_rows import ReadOptions
 from unhang_reshard.reshard import Resharded, ReshardOptions, reshard
-from unhang_reshard.sources import ReadOptions
 
 pytest.importorskip("webdataset")
 ONE = ReshardOptions((1,), workers=1)

@@ -84,30 +84,27 @@ class _Trace:
         self.last = max(self.last, float(rows["end"].max()))
 
 
-def read_trace(
-    path: Path, *, name: str = "", rank: int | None = None, seen: Callable[[int], None] | None = None
-) -> RankTimes | Unread:
-    """Where the steps of one rank went. ``rank``: for a file that says nothing of it; ``seen`` hears bytes read."""
-    source = Source(name or str(path))
+def read_trace(path: Path, *, seen: Callable[[int], None] = lambda _: None) -> RankTimes | Unread:
+    """Where the steps of one rank went. ``seen`` hears bytes read."""
+    source = Source(str(path))
     reading, trace = StreamState(), _Trace()
     try:
         with open_trace(path) as stream:
             done = 0
             for events in read_events(stream, reading):
                 trace.take(events)
-                if seen is not None:
-                    seen(reading.size - done)
-                    done = reading.size
+                seen(reading.size - done)
+                done = reading.size
         if not len(trace.columns):
             return Unread(source, reading.trouble or "is a trace without a single event that lasts")
-        return _judged(trace, reading, source, rank)
+        return _judged(trace, reading, source)
     except STREAM_ERRORS as error:
         return Unread(source, f"cannot be read ({getattr(error, 'strerror', None) or error})")
     finally:
         trace.columns.close()
 
 
-def _judged(trace: _Trace, reading: StreamState, source: Source, rank: int | None) -> RankTimes:
+def _judged(trace: _Trace, reading: StreamState, source: Source) -> RankTimes:
     told = _metadata(reading)
     main, bounds, numbers, weights = _samples(trace)
     sweep = TimeAttribution(trace.names.known, bounds, main, cards=trace.cards)
@@ -118,10 +115,9 @@ def _judged(trace: _Trace, reading: StreamState, source: Source, rank: int | Non
     info = told.get("distributedInfo") or {}
     found = info.get("rank") if isinstance(info, dict) else None
     size = info.get("world_size") if isinstance(info, dict) else None
-    named = rank_from_name(source.path)
     return RankTimes(
         source,
-        found if _is_count(found) else named if named is not None else rank,
+        found if _is_count(found) else rank_from_name(source.path),
         np.array(numbers, np.int64),
         steps,
         np.array([end - begin for begin, end in bounds]) / steps,

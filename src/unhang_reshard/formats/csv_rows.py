@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import csv
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 from unhang.errors import UsageError
-from unhang_reshard.formats.table_rows import Row, TableColumns, choose_columns
-from unhang_reshard.samples import BrokenSample, Fault, Resume, split_place
+from unhang_reshard.formats.table_rows import LineRows, ReadOptions, Row, choose_columns
+from unhang_reshard.samples import BrokenSample, Fault, Resume
 
 LONGEST_LINE = 4 << 20
 MAX_LINES = 64
 """Lines of one quoted row; beyond that its quotation mark was never closed."""
 SEPARATORS = ("\t", ",", ";", "|")
+SEPARATOR_NAMES = {"\\t": "\t", "tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|"}
 BOMS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
@@ -24,31 +24,20 @@ class _RowFault(Exception):
         self.fault, self.detail = fault, detail
 
 
-class CsvRows:
+class CsvRows(LineRows):
     """Delimited text files with one header each; the columns are those of the first."""
 
-    def __init__(
-        self,
-        files: Sequence[Path],
-        *,
-        image: str | None,
-        caption: str | None,
-        text_only: bool,
-        keep_others: bool,
-        separator: str | None,
-        encoding: str,
-    ) -> None:
-        _check_encoding(encoding)
+    def __init__(self, files: Sequence[Path], reading: ReadOptions) -> None:
+        _check_encoding(reading.encoding)
         self.files = files
-        self._encoding = "utf-8" if encoding.lower().replace("_", "-") == "utf-8-sig" else encoding
+        utf8 = reading.encoding.lower().replace("_", "-") == "utf-8-sig"
+        self._encoding = "utf-8" if utf8 else reading.encoding
         csv.field_size_limit(LONGEST_LINE * 2)
-        self._separator, names = self._header(files[0], separator, image, caption, text_only=text_only)
-        found_image, found_caption = choose_columns(names, image, caption, text_only=text_only)
-        self.columns = TableColumns(found_image, found_caption, keep_others)
+        self._separator, names = self._header(files[0], reading)
+        self.columns = choose_columns(names, reading)
 
-    def _header(
-        self, path: Path, separator: str | None, image: str | None, caption: str | None, *, text_only: bool
-    ) -> tuple[str, list[str]]:
+    def _header(self, path: Path, reading: ReadOptions) -> tuple[str, list[str]]:
+        separators = [_separator(reading.separator)] if reading.separator else SEPARATORS
         with path.open("rb") as file:
             line = file.readline(LONGEST_LINE)
         if line[:2] in BOMS:
@@ -59,9 +48,7 @@ class CsvRows:
             raise UsageError(f"{path} has no header line")
         try:
             text = self._text(line, first=True)
-            choices = {
-                sep: next(csv.reader([text], delimiter=sep), []) for sep in ([separator] if separator else SEPARATORS)
-            }
+            choices = {sep: next(csv.reader([text], delimiter=sep), []) for sep in separators}
         except _RowFault:
             raise UsageError(
                 f"the header of {path} is not {self._encoding}", next_step="name its encoding: --encoding gb18030"
@@ -70,37 +57,13 @@ class CsvRows:
             raise UsageError(f"the header of {path} cannot be read: {error}") from None
         for sep, names in choices.items():
             try:
-                choose_columns(names, image, caption, text_only=text_only)
+                choose_columns(names, reading)
             except UsageError:
                 continue
             return sep, names
         return max(choices.items(), key=lambda choice: len(choice[1]))
 
-    def rows(self, start: Resume) -> Iterator[Row | BrokenSample]:
-        """From ``start`` to the end of the last file."""
-        for number in range(start.file, len(self.files)):
-            here = start if number == start.file else Resume(number)
-            with self.files[number].open("rb") as file:
-                names = self._names(file)
-                if here.at == 0:
-                    here = Resume(number, file.tell(), 2)
-                file.seek(here.at)
-                yield from self._rows(file, names, here)
-
-    def rows_at(self, places: Iterable[int]) -> Iterator[Row | BrokenSample]:
-        """One answer for each place; the line is not known here and is 0."""
-        for number, group in itertools.groupby(map(split_place, places), key=lambda place: place[0]):
-            with self.files[number].open("rb") as file:
-                names = self._names(file)
-                for _, at in group:
-                    if file.tell() != at:
-                        file.seek(at)
-                    yield next(self._rows(file, names, Resume(number, at, 0)), self._gone(number))
-
-    def _gone(self, number: int) -> BrokenSample:
-        return BrokenSample("changed", str(self.files[number]), 0)
-
-    def _names(self, file: BinaryIO) -> list[str]:
+    def _header_of(self, file: BinaryIO) -> list[str]:
         try:
             return next(
                 csv.reader([self._text(file.readline(LONGEST_LINE), first=True)], delimiter=self._separator), []
@@ -189,6 +152,13 @@ def _skip_rest(file: BinaryIO, line: bytes, after_first: int) -> int:
             break
         skipped += len(line)
     return skipped
+
+
+def _separator(told: str) -> str:
+    separator = SEPARATOR_NAMES.get(told, told)
+    if len(separator) != 1:
+        raise UsageError(f"a separator is one character, not {told!r}", next_step="--separator tab")
+    return separator
 
 
 def _check_encoding(encoding: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from unhang_reshard.formats import images
-from unhang_reshard.formats.table_rows import Row, Rows, TableColumns, caption_of, others_of
+from unhang_reshard.formats.table_rows import Row, Rows, caption_of, others_of
 from unhang_reshard.prefetch import prefetch
 from unhang_reshard.samples import BrokenSample, Fault, Fields, GoodSample, Resume, packed_size, place_of
 
@@ -18,8 +18,8 @@ ADDRESSES = ("http://", "https://", "s3://", "gs://", "hf://", "ftp://")
 class ImageRows:
     """A table as a source. ``folders``: where relative paths are looked for, in this order."""
 
-    def __init__(self, rows: Rows, columns: TableColumns, folders: Sequence[Path]) -> None:
-        self._rows, self._columns, self._folders = rows, columns, [str(folder) for folder in folders]
+    def __init__(self, rows: Rows, folders: Sequence[Path]) -> None:
+        self._rows, self._columns, self._folders = rows, rows.columns, [str(folder) for folder in folders]
         self._sizes = [path.stat().st_size for path in rows.files]
 
     def total_bytes(self) -> int:

@@ -2,52 +2,32 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from unhang.errors import UsageError
-from unhang_reshard.formats.table_rows import Row, TableColumns, choose_columns
-from unhang_reshard.samples import BrokenSample, Resume, split_place
+from unhang_reshard.formats.table_rows import LineRows, ReadOptions, Row, choose_columns
+from unhang_reshard.samples import BrokenSample, Resume
 
 LONGEST_LINE = 16 << 20
 
 
-class JsonRows:
+class JsonRows(LineRows):
     """Files with one JSON object a line; the columns are those of the first object."""
 
-    def __init__(
-        self, files: Sequence[Path], *, image: str | None, caption: str | None, text_only: bool, keep_others: bool
-    ) -> None:
+    def __init__(self, files: Sequence[Path], reading: ReadOptions) -> None:
         self.files = files
-        self.columns = TableColumns(image, caption or "")  # before the first row is known
         first = next((row for row in self.rows(Resume()) if isinstance(row, Row)), None)
         if first is None:
             raise UsageError(f"{files[0]} holds no line that is a JSON object")
-        self.columns = TableColumns(
-            *choose_columns(list(first.values), image, caption, text_only=text_only), keep_others
-        )
+        self.columns = choose_columns(list(first.values), reading)
 
-    def rows(self, start: Resume) -> Iterator[Row | BrokenSample]:
-        """From ``start`` to the end of the last file."""
-        for number in range(start.file, len(self.files)):
-            here = start if number == start.file else Resume(number)
-            with self.files[number].open("rb") as file:
-                file.seek(here.at)
-                yield from self._rows(file, here)
+    def _header_of(self, file: BinaryIO) -> list[str]:  # noqa: ARG002 - every row names its columns
+        return []
 
-    def rows_at(self, places: Iterable[int]) -> Iterator[Row | BrokenSample]:
-        """One answer for each place; the line is not known here and is 0."""
-        for number, group in itertools.groupby(map(split_place, places), key=lambda place: place[0]):
-            with self.files[number].open("rb") as file:
-                for _, at in group:
-                    file.seek(at)
-                    gone = BrokenSample("changed", str(self.files[number]), 0)
-                    yield next(self._rows(file, Resume(number, at, 0)), gone)
-
-    def _rows(self, file: BinaryIO, here: Resume) -> Iterator[Row | BrokenSample]:
+    def _rows(self, file: BinaryIO, names: list[str], here: Resume) -> Iterator[Row | BrokenSample]:  # noqa: ARG002
         name = str(self.files[here.file])
         while line := file.readline(LONGEST_LINE):
             size, whole = len(line), line

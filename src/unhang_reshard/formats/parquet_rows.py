@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from unhang.errors import MissingExtra, UsageError
-from unhang_reshard.formats.table_rows import Row, TableColumns, choose_columns
+from unhang_reshard.formats.table_rows import ReadOptions, Row, choose_columns
 from unhang_reshard.samples import BrokenSample, Resume, split_place
 
 ROWS_AT_ONCE = 64
@@ -18,9 +18,7 @@ ROWS_AT_ONCE = 64
 class ParquetRows:
     """Parquet files of one schema. A file that cannot be read is one broken sample at its row 1."""
 
-    def __init__(
-        self, files: Sequence[Path], *, image: str | None, caption: str | None, text_only: bool, keep_others: bool
-    ) -> None:
+    def __init__(self, files: Sequence[Path], reading: ReadOptions) -> None:
         try:
             from pyarrow import ArrowException, parquet
         except ImportError as error:
@@ -32,7 +30,7 @@ class ParquetRows:
             names = parquet.ParquetFile(files[0]).schema_arrow.names
         except self._damaged as error:
             raise UsageError(f"{files[0]} cannot be read as Parquet: {error}") from None
-        self.columns = TableColumns(*choose_columns(names, image, caption, text_only=text_only), keep_others)
+        self.columns = choose_columns(names, reading)
 
     def rows(self, start: Resume) -> Iterator[Row | BrokenSample]:
         """From ``start`` to the end of the last file."""

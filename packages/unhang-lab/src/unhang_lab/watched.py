@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -20,6 +19,7 @@ from unhang.errors import UnhangError
 from unhang.watch import private_files
 from unhang.watch.job import job_processes
 from unhang.watch.launch.job_environment import RECORDS_VARIABLE
+from unhang.wire.documents.regular_files import read_json_as
 from unhang.wire.record import read_records
 from unhang.wire.record_views import RecordView
 from unhang_lab.job import require_torch
@@ -67,17 +67,11 @@ class WatchedCase:
     @property
     def plan(self) -> dict[str, Any]:
         """``run.json``; empty before it is there."""
-        with suppress(OSError, ValueError):
-            found: dict[str, Any] = json.loads((self.folder / "run.json").read_bytes())
-            return found
-        return {}
+        return read_json_as(self.folder / "run.json", dict) or {}
 
     def verdict(self) -> dict[str, Any] | None:
         """``verdict.json`` as it is now; None before there is one."""
-        with suppress(OSError, ValueError):
-            found: dict[str, Any] = json.loads((self.folder / "verdict.json").read_bytes())
-            return found
-        return None
+        return read_json_as(self.folder / "verdict.json", dict)
 
     def sample(self) -> None:
         """Read the ranks' records: when they last moved. Injects the case's fault at its moment."""

@@ -71,9 +71,9 @@ def _wrong_place(where: Mapping[str, Any] | None, wanted: ExpectedFinding, folde
         yield _differs("place", spoken, wanted.file)
         return
     lines = (folder / wanted.file).read_text(encoding="utf-8").splitlines()
-    right = {number for number, text in enumerate(lines, 1) for piece in wanted.line if piece in text}
-    if wanted.line and where["line"] not in right:
-        yield _differs("place", spoken, f"{wanted.file}:{rank_ranges(sorted(right)) or wanted.line[0]}")
+    right = {number for number, text in enumerate(lines, 1) for piece in wanted.lines if piece in text}
+    if wanted.lines and where["line"] not in right:
+        yield _differs("place", spoken, f"{wanted.file}:{rank_ranges(sorted(right)) or wanted.lines[0]}")
 
 
 def _wrong_remedy(remedies: list[dict[str, Any]], wanted: ExpectedFinding) -> Iterator[Text]:

@@ -18,7 +18,7 @@ from unhang.sentences import Text, say
 from unhang_lab.recorder import Tell
 from unhang_lab.stories.judging import find_mistakes, missing_finding
 from unhang_lab.stories.recorded_run import RecordedRun, run_patched
-from unhang_lab.stories.story import ExpectedFinding, ImprovedFigure, Moment, Story
+from unhang_lab.stories.story import BeforeAlso, ExpectedFinding, ImprovedFigure, Moment, Story
 from unhang_lab.stories.workplace import Workplace, workplace
 
 CHECK_LIMIT_S = 120.0
@@ -62,25 +62,21 @@ def tell_before(story: Story, *, tell: Tell = lambda _: None) -> MomentResult:
     began, steps = time.monotonic(), []
     with workplace(story) as place:
         usual = story.before.command or story.command
-        asked = [(story.before.options, story.before.findings, usual)]
-        asked += [(also.options, also.findings, also.command or usual) for also in story.before.also]
-        for options, findings, command in asked:
+        for asked in (story.before, *story.before.also):
             tell("asking unhang check")
-            steps.append(_check(place, options, findings, command))
+            steps.append(_check(place, asked, asked.command or usual))
     return MomentResult(story.name, Moment.BEFORE, tuple(steps), time.monotonic() - began)
 
 
-def _check(
-    place: Workplace, options: tuple[str, ...], findings: tuple[ExpectedFinding, ...], command: tuple[str, ...]
-) -> StoryStep:
-    words = [str(place.story.folder / one) if (place.story.folder / one).is_dir() else one for one in options]
-    typed = shlex.join(["unhang", "check", *options, "--", *command])
+def _check(place: Workplace, asked: BeforeAlso, command: tuple[str, ...]) -> StoryStep:
+    words = [str(place.story.folder / one) if (place.story.folder / one).is_dir() else one for one in asked.options]
+    typed = shlex.join(["unhang", "check", *asked.options, "--", *command])
     words = ["unhang", "check", *words, "--format", "json", "--", *command]
     document = _asked(place, words, place.job)
     if isinstance(document, Text):
         return StoryStep(typed, (document,))
-    wrong = tuple(text for wanted in findings for text in missing_finding(document, wanted, place.job))
-    return StoryStep(typed, wrong, document, findings)
+    wrong = tuple(text for wanted in asked.findings for text in missing_finding(document, wanted, place.job))
+    return StoryStep(typed, wrong, document, asked.findings)
 
 
 def tell_during(recorded: RecordedRun) -> MomentResult:
@@ -90,7 +86,7 @@ def tell_during(recorded: RecordedRun) -> MomentResult:
     if noticed_s is not None and noticed_s > within_s:
         wrong.append(say("it took {took:.0f} s, must be at most {most:.0f} s", took=noticed_s, most=within_s))
     typed = shlex.join(["unhang", "run", *story.during.options, "--", *story.command])
-    step = StoryStep(typed, tuple(wrong), recorded.verdict, (story.during.wanted,))
+    step = StoryStep(typed, tuple(wrong), recorded.verdict, (story.during,))
     return MomentResult(story.name, Moment.DURING, (step,), noticed_s or 0.0, noticed_s)
 
 
@@ -102,9 +98,9 @@ def tell_after(recorded: RecordedRun) -> MomentResult:
         alone.mkdir()
         with suppress(FileNotFoundError):
             shutil.copy2(recorded.log, alone / "job.log")
-        log = _diagnose(place, recorded, "job.log", "job.log", alone, recorded.story.log)
+        log = _diagnose(place, recorded, "job.log", "job.log", alone, recorded.story.after.log)
         folder = str(recorded.run_folder)
-        bundle = _diagnose(place, recorded, folder, "RUN-FOLDER", alone, recorded.story.bundle)
+        bundle = _diagnose(place, recorded, folder, "RUN-FOLDER", alone, recorded.story.after.bundle)
     return MomentResult(recorded.story.name, Moment.AFTER, (log, bundle), time.monotonic() - began)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from unhang.sentences import Text, say
+from unhang.wire.documents.regular_files import read_json_as
 from unhang.wire.documents.verdict_summary import HEALTHY
 from unhang_lab.recorder import Tell
 from unhang_lab.stories.judging import find_mistakes
@@ -155,7 +155,7 @@ def _right_while_it_lives(place: Workplace, watching: _RunInProgress) -> bool:
     if document is None:
         return False
     watching.verdict = document
-    watching.wrong = find_mistakes(document, place.story.during.wanted, place.job, _text(place.root / "job.log"))
+    watching.wrong = find_mistakes(document, place.story.during, place.job, _text(place.root / "job.log"))
     if not watching.wrong:
         stalled = document["stalled_since"]
         since_s = datetime.fromisoformat(stalled).timestamp() if stalled else watching.began_s
@@ -165,10 +165,8 @@ def _right_while_it_lives(place: Workplace, watching: _RunInProgress) -> bool:
 
 def _verdict(root: Path) -> dict[str, Any] | None:
     """What was found; None where nothing was, and where the run ended well."""
-    with suppress(OSError, ValueError):
-        found: dict[str, Any] = json.loads((root / "run" / "verdict.json").read_bytes())
-        return None if found.get("status") == HEALTHY else found
-    return None
+    found: dict[str, Any] | None = read_json_as(root / "run" / "verdict.json", dict)
+    return None if found is None or found.get("status") == HEALTHY else found
 
 
 def _text(path: Path) -> str:

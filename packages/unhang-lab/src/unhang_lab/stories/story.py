@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
 
 from unhang.errors import UsageError
 from unhang.findings import Cause, Certainty, Status
@@ -25,8 +26,16 @@ class Moment(str, enum.Enum):
     FIXED = "fixed"
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectedFinding:
+Words = Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+"""Of a command."""
+AboveZero = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of ``story.toml``: its words are the fields, and no others."""
+
+
+class ExpectedFinding(Table, frozen=True, kw_only=True):
     """What a verdict must say; what is None or empty is not asked. ``story_file.py`` explains each."""
 
     cause: Cause | None = None
@@ -35,84 +44,93 @@ class ExpectedFinding:
     ranks: tuple[int, ...] | None = None
     fewest: re.Pattern[str] | None = None
     file: str = ""
-    line: tuple[str, ...] = ()
+    lines: tuple[str, ...] | str = msgspec.field(name="line", default=())
     check: str = ""
     subject: str = ""
-    says: tuple[str, ...] = ()
+    says: tuple[str, ...] | str = ()
     remedy: str = ""
-    change: tuple[str, ...] = ()
+    change: tuple[str, ...] | str = ()
+
+    def __post_init__(self) -> None:
+        if self.cause is None and self.status is None:  # a log alone may leave the cause open, and must say so
+            raise ValueError("cause is missing")
+        if self.fewest is not None and not {"rank", "count"} <= set(self.fewest.groupindex):
+            raise ValueError("fewest must have the groups (?P<rank>…) and (?P<count>…)")
+        for name in ("lines", "says", "change"):
+            if isinstance(one := getattr(self, name), str):
+                msgspec.structs.force_setattr(self, name, (one,))
 
 
-@dataclass(frozen=True, slots=True)
-class Before:
-    """``unhang check``: its options, and the findings that must be among its answers. ``command``: what the script
-    of the story starts, where that is not the story's own command.
-    """
+class BeforeAlso(Table, frozen=True, kw_only=True):
+    """One ``unhang check``: its options, and the findings that must be among its answers. ``command``: what the script
+    of the story starts, where that is not the story's own command."""
 
-    options: tuple[str, ...]
-    findings: tuple[ExpectedFinding, ...]
+    findings: Annotated[tuple[ExpectedFinding, ...], msgspec.Meta(min_length=1)] = msgspec.field(name="finding")
+    options: tuple[str, ...] = ()
+    command: Words | None = None
+
+
+class Before(BeforeAlso, frozen=True, kw_only=True):
+    """The first of them; ``also``: others, on a stored machine or with other options."""
+
     also: tuple[BeforeAlso, ...] = ()
-    command: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BeforeAlso:
-    """One more ``unhang check``: on a stored machine, or with other options."""
-
-    options: tuple[str, ...]
-    findings: tuple[ExpectedFinding, ...]
-    command: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class During:
+class During(ExpectedFinding, frozen=True, kw_only=True):
     """``unhang run``. ``then``: the job runs on until it ``ends`` by itself, or we ``stop`` it once it was judged."""
 
-    wanted: ExpectedFinding
-    within_s: float
+    within_s: AboveZero
     options: tuple[str, ...] = ()
-    then: str = "ends"
+    then: Literal["ends", "stop"] = "ends"
 
 
-@dataclass(frozen=True, slots=True)
-class ImprovedFigure:
+class After(Table, frozen=True, kw_only=True):
+    """``unhang diagnose``: of the job's log alone, and of the run folder."""
+
+    log: ExpectedFinding
+    bundle: ExpectedFinding
+
+
+class ImprovedFigure(Table, frozen=True, kw_only=True):
     """A figure that both runs print often: how many times the first of it the last may still be, as a share of what it
     was in the stalled run. Each run is its own measure, so that a busy machine makes neither look better."""
 
     what: str
     pattern: re.Pattern[str]
-    at_most_share: float
+    at_most_share: AboveZero
+
+    def __post_init__(self) -> None:
+        if self.pattern.groups != 1:
+            raise ValueError("pattern must have one group: the figure")
 
 
-@dataclass(frozen=True, slots=True)
-class Fixed:
+class Fixed(Table, frozen=True, kw_only=True):
     """The patched job: what it is run with, and what its output must show."""
 
     change: tuple[str, ...]
     shows: tuple[re.Pattern[str], ...]
     patch: str = "fixed.patch"
-    prepare: tuple[tuple[str, ...], ...] = ()
-    command: tuple[str, ...] | None = None
-    environment: Mapping[str, str] = field(default_factory=dict)
+    prepare: tuple[Words, ...] = ()
+    command: Words | None = None
+    environment: dict[str, str] = msgspec.field(default_factory=dict)
     better: ImprovedFigure | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Story:
-    """One folder of ``stories/``. ``title``: by language, ``en`` always."""
+class Story(Table, frozen=True, kw_only=True):
+    """One folder of ``stories/``."""
 
     folder: Path
-    title: Mapping[str, str]
-    command: tuple[str, ...]
-    ranks: int
-    limit_s: float
+    title_en: str = msgspec.field(name="title")
+    title_zh: str = ""
+    command: Words
+    ranks: Annotated[int, msgspec.Meta(gt=0)]
+    limit_s: AboveZero
     before: Before
     during: During
-    log: ExpectedFinding
-    bundle: ExpectedFinding
+    after: After
     fixed: Fixed
-    prepare: tuple[tuple[str, ...], ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
+    prepare: tuple[Words, ...] = ()
+    environment: dict[str, str] = msgspec.field(default_factory=dict)
     needs: tuple[str, ...] = ()
     by_chance: bool = False
     permits: tuple[str, ...] = ()
@@ -121,6 +139,11 @@ class Story:
     def name(self) -> str:
         """The folder's name."""
         return self.folder.name
+
+    @property
+    def title(self) -> dict[str, str]:
+        """By language, ``en`` always."""
+        return {"en": self.title_en, **({"zh": self.title_zh} if self.title_zh else {})}
 
 
 def stories_root() -> Path:

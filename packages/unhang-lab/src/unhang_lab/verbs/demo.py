@@ -65,14 +65,16 @@ def demo(
 
 
 def _short_demo(console: Console, out: Path | None, report: Path) -> None:
-    from unhang_lab.demo import record_demo
+    from unhang_lab.catalog import find_case
+    from unhang_lab.run_case import run_case
     from unhang_lab.signals import interrupt_on_termination
     from unhang_lab.verbs.lab import new_run_folder
     from unhang_lab.verbs.recording import RecordingSteps, print_verdict
 
     console.print("A real training job on 4 ranks of this machine (CPU, Gloo). Something is wrong with its data.")
     with RecordingSteps(console) as steps, interrupt_on_termination():
-        bundle = record_demo(out or new_run_folder("unhang-runs/demo-"), tell=steps.tell)
+        folder = out or new_run_folder("unhang-runs/demo-")
+        bundle = run_case(find_case("split-without-seed"), folder, ranks=4, tell=steps.tell)
     # The verdict is the point of the demo: finding the fault is its success.
     print_verdict(bundle, report=report)
     console.print(
