@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,11 @@ from unhang.evidence.found_files import links_outside
 from unhang.evidence.profiler_trace import looks_like_trace, read_trace_head
 from unhang.findings import NotChecked, Source, Unread
 from unhang.sentences import say
+from unhang.view.regular_files import read_json_as, read_limited
 from unhang.wire.documents.pace import read_pace
 from unhang.wire.documents.rank_series import SERIES_PATH as SERIES
-from unhang.wire.documents.regular_files import read_json_as, read_limited
 from unhang.wire.documents.run_settings import RunSettings, read_run_settings
-from unhang_compare.kineto.reading import read_trace
+from unhang_compare.kineto.reading import Seen, read_trace
 from unhang_compare.rank_times import RankTimes, read_rank_series
 from unhang_compare.time_growth import pool_ranks
 
@@ -31,7 +31,6 @@ MAX_BYTES = 16 << 20
 _TRACE_NAME = re.compile(r"\.json(?:\.gz)?$", re.IGNORECASE)
 _RUN_FILES = ("run.json", "settings.json", "bundle.json", str(SERIES), "machine/pace.json")
 _RANGE = re.compile(r"(\d{1,15})?(?::(\d{1,15})?)?")
-Seen = Callable[[int, str], None]
 
 
 @dataclass(slots=True)
@@ -94,7 +93,7 @@ def _traces(name: str, files: list[Path], seen: Seen) -> ComparisonSide:
     for path in files:
         if len(files) > 1 and not looks_like_trace(read_trace_head(path)):
             continue
-        found = read_trace(path, seen=lambda count, name=str(path): seen(count, name))
+        found = read_trace(path, seen=seen)
         if isinstance(found, Unread):
             side.unread.append(found)
             continue

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import itertools
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from unhang.errors import UsageError
 from unhang.sentences import Text
-from unhang.watch.launch.dry_run import cleaned_up
-from unhang_ramp.ramp import judge_size
-from unhang_ramp.sizes import MAX_VALUES, Growth, check_placeholders, command_for_size
-from unhang_ramp.trial import RampTrial, TrialLimits, run_trial
+from unhang_ramp.ramp import judge_size, try_values
+from unhang_ramp.sizes import MAX_VALUES, Growth, check_placeholders
+from unhang_ramp.trial import RampTrial, TrialLimits
 
 _TRY = re.compile(
     r"(?P<names>[A-Za-z_]\w*(?:\*[A-Za-z_]\w*)*)=(?P<values>[^@]+)(?:@(?P<file>[^:]+):(?P<keys>[\w.*]+))?"
@@ -98,10 +96,6 @@ def compare_choices(
         raise UsageError(f"that is {len(rows)} runs; {MAX_VALUES} is the most", next_step="try fewer values at a time")
     trials: list[RampTrial] = []
     for number, values in enumerate(rows, 1):
-        folder = Path(tempfile.mkdtemp(prefix="unhang-ramp-"))
-        kept = keep / f"{number:02d}-{'-'.join(f'{n}={v}' for n, v in values.items())}" if keep is not None else None
-        with cleaned_up(folder):
-            words = command_for_size(command, settings, values, folder)
-            trials.append(run_trial(words, values, folder, kept, bounds or TrialLimits()))
+        trials.append(try_values(command, settings, values, bounds, None if keep is None else keep / f"{number:02d}"))
         tell(trials[-1])
     return TriedChoices(tuple(trials), tuple(judge_size(one, None, None) for one in trials))

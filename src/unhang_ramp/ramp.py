@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,16 +53,27 @@ def ramp(
     check_placeholders(command, growths)
     trials: list[RampTrial] = []
     for number, (grown, values) in enumerate(ramp_sizes(growths), 1):
-        folder = Path(tempfile.mkdtemp(prefix="unhang-ramp-"))
-        kept = keep / f"{number:02d}-{'-'.join(f'{n}={v}' for n, v in values.items())}" if keep is not None else None
-        with cleaned_up(folder):
-            words = command_for_size(command, growths, values, folder)
-            trials.append(run_trial(words, values, folder, kept, bounds or TrialLimits()))
+        trials.append(try_values(command, growths, values, bounds, None if keep is None else keep / f"{number:02d}"))
         tell(trials[-1])
         kind, because = judge_size(trials[-1], trials[-2] if grown is not None else None, grown)
         if because is not None:
             return Ramp(tuple(trials), because, kind)
     return Ramp(tuple(trials))
+
+
+def try_values(
+    command: Sequence[str],
+    growths: Sequence[Growth],
+    values: Mapping[str, str],
+    bounds: TrialLimits | None,
+    keep: Path | None,
+) -> RampTrial:
+    """Run ``command`` with these values. ``keep``: its run folder, by a name to which they are added."""
+    folder = Path(tempfile.mkdtemp(prefix="unhang-ramp-"))
+    kept = keep and keep.with_name(f"{keep.name}-{'-'.join(f'{n}={v}' for n, v in values.items())}")
+    with cleaned_up(folder):
+        words = command_for_size(command, growths, values, folder)
+        return run_trial(words, values, folder, kept, bounds or TrialLimits())
 
 
 def judge_size(now: RampTrial, before: RampTrial | None, grown: Growth | None) -> tuple[str, Text | None]:

@@ -17,8 +17,8 @@ from unhang.check.environment.environment import MemoryLimit
 from unhang.check.sameness.sameness import RankStart
 from unhang.host.machine import Machine
 from unhang.program.launch.planned_job import PlannedJob
+from unhang.view.regular_files import read_json_as
 from unhang.watch.launch.dry_run import dry_run_environment, kill_job, last_output_lines, read_starts, start_job
-from unhang.wire.documents.regular_files import read_json_as
 from unhang.wire.documents.run_plan import RunPlan
 from unhang.wire.record import read_records
 

@@ -217,7 +217,7 @@ def _trace(data: bytes, place: Path) -> Any:
     path.write_bytes(data)
     if len(data) % 2:
         read_trace_head(path), read_trace_head(place)
-        return [read_trace(path, seen=lambda _: None), read_trace(place)]
+        return [read_trace(path, seen=lambda _count, _name: None), read_trace(place)]
     with (
         patch.multiple(columns, RUN_EVENTS=16, MIN_READ=3),
         patch.object(event_stream, "PIECE_BYTES", 1 << 12),

@@ -6,16 +6,20 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from unhang.report.printable import printable
 from unhang.report.text_serialization import clean_serialized
 from unhang.secrets import without_secrets
+from unhang.wire.documents.document import DECODE_ERRORS
 from unhang.wire.documents.earlier_verdicts import gpus_named
 from unhang.wire.documents.kept_verdict import KeptFinding, KeptVerdict
-from unhang.wire.documents.regular_files import read_json_as, read_limited
 from unhang.wire.documents.run_plan import RunPlan
 from unhang.wire.documents.verdict_summary import VerdictSummary
+
+_Kind = TypeVar("_Kind")
 
 MACHINE_CAUSES = ("gpu-hardware", "network-fault", "p2p-broken", "slow-rank", "rank-frozen", "host-memory")
 """Causes that may stay with a host or a card; the others stay with the program."""
@@ -87,7 +91,7 @@ class RunEnding:
 def run_from_folder(ending: RunEnding) -> PastRun:
     """The run that left ``ending.folder``; what cannot be read of it is left out."""
     folder = Path(ending.folder)
-    plan = read_json_as(folder / "run.json", RunPlan, MAX_SETTINGS) or RunPlan()
+    plan = _decoded(folder / "run.json", MAX_SETTINGS, RunPlan) or RunPlan()
     sentences = _sentences(folder / ".unhang")
     verdicts = tuple(_run_finding(document, ending.hosts, sentences) for document in _verdicts(folder))
     return PastRun(
@@ -121,7 +125,7 @@ def _verdicts(folder: Path) -> Iterator[KeptVerdict]:
     """The last one, then those on waits that ended by themselves."""
     own = folder / ".unhang"
     for path in (folder / "verdict.json", *sorted((own / "past").glob("*/verdict.json"))[-8:]):
-        document = read_json_as(path, KeptVerdict, MAX_VERDICT)
+        document = _decoded(path, MAX_VERDICT, KeptVerdict)
         if document is not None and document.findings:
             yield document
 
@@ -130,7 +134,7 @@ def _sentences(own: Path) -> dict[str, dict[str, Any]]:
     """How each sentence that was said is carried: every sample leaves a summary, of the verdict it came to."""
     found = {}
     for path in sorted(own.glob("summary-*.json"), key=_number)[-MAX_SUMMARIES:]:
-        summary = read_json_as(path, VerdictSummary, MAX_SUMMARY)
+        summary = _decoded(path, MAX_SUMMARY, VerdictSummary)
         if summary is not None and summary.sentence_parts is not None:
             found[_clean(summary.sentence)] = clean_serialized(summary.sentence_parts, _clean)
     return found
@@ -170,7 +174,15 @@ def _cards(finding: KeptFinding, nodes: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(gpus_named(" ".join(item.text for item in finding.evidence), nodes)))
 
 
+def _decoded(path: Path, most: int, kind: type[_Kind]) -> _Kind | None:
+    with suppress(OSError, *DECODE_ERRORS):
+        if path.stat().st_size <= most:
+            return msgspec.json.decode(path.read_bytes(), type=kind)
+    return None
+
+
 def _text(path: Path) -> str:
     with suppress(OSError):
-        return read_limited(path, MAX_SETTINGS).decode("utf-8", "replace")
+        if path.stat().st_size <= MAX_SETTINGS:
+            return path.read_text(encoding="utf-8", errors="replace")
     return ""

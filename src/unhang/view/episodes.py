@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from unhang.wire.documents.regular_files import read_json_as
+from unhang.view.regular_files import read_json_as
 from unhang.wire.documents.bundle import BundleManifest
 from unhang.wire.documents.kept_verdict import KeptVerdict
 

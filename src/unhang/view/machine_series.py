@@ -11,7 +11,7 @@ from typing import Any, TypeGuard
 
 import msgspec
 
-from unhang.wire.documents.regular_files import open_regular
+from unhang.view.regular_files import open_regular
 from unhang.wire.documents.document import DECODE_ERRORS
 
 FOLDER = "machine"

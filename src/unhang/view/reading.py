@@ -11,7 +11,7 @@ import msgspec
 
 from unhang.errors import UsageError
 from unhang.sentences import Text, say
-from unhang.wire.documents.regular_files import read_json_as, read_limited
+from unhang.view.regular_files import read_json_as, read_limited
 from unhang.watch.nodes.transport.node_discovery import node_name
 from unhang.wire.documents.document import DECODE_ERRORS, schema_of
 from unhang.wire.documents.live_state import LIVE_FILE_NAME, REQUEST_FILE, LiveState

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from unhang.wire.documents.regular_files import open_regular
+from unhang.view.regular_files import open_regular
 from unhang.wire.documents.rank_series import SERIES_PATH, Line, read_lines
 from unhang.wire.record_views import PHASES
 

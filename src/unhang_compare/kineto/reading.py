@@ -26,6 +26,7 @@ MAX_SAMPLES = 1024
 """Of more steps several make one sample."""
 MAX_STEPS = 1 << 20
 _TOLD_BYTES = 1 << 20
+Seen = Callable[[int, str], None]
 
 
 class _Trace:
@@ -84,8 +85,8 @@ class _Trace:
         self.last = max(self.last, float(rows["end"].max()))
 
 
-def read_trace(path: Path, *, seen: Callable[[int], None] = lambda _: None) -> RankTimes | Unread:
-    """Where the steps of one rank went. ``seen`` hears bytes read."""
+def read_trace(path: Path, *, seen: Seen = lambda _count, _name: None) -> RankTimes | Unread:
+    """Where the steps of one rank went. ``seen`` hears bytes read, and of which file."""
     source = Source(str(path))
     reading, trace = StreamState(), _Trace()
     try:
@@ -93,7 +94,7 @@ def read_trace(path: Path, *, seen: Callable[[int], None] = lambda _: None) -> R
             done = 0
             for events in read_events(stream, reading):
                 trace.take(events)
-                seen(reading.size - done)
+                seen(reading.size - done, source.path)
                 done = reading.size
         if not len(trace.columns):
             return Unread(source, reading.trouble or "is a trace without a single event that lasts")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from unhang.findings import Finding, Verdict, Where
 from unhang.sentences import rank_ranges
-from unhang_lab.lab_case import LabCase
+from unhang_lab.lab_case import GUILTY_RANKS, LabCase
 
 _BATCHES = re.compile(r"^(\d+) batches$", re.MULTILINE)
 
@@ -44,10 +44,8 @@ def expected_ranks(case: LabCase, bundle: Path, world: int) -> set[tuple[int, ..
     """The answers that are right for this run."""
     if case.expected.fewest_batches:
         return {ranks_with_fewest_batches(bundle)}
-    answers = {case.expected.ranks(world)}
-    if case.expected.also_ranks is not None:
-        answers.add(case.expected.also_ranks(world))
-    return answers
+    guilty = (case.expected.ranks, case.expected.also_ranks)
+    return {GUILTY_RANKS[ranks](world) for ranks in guilty if ranks is not None}
 
 
 def ranks_with_fewest_batches(bundle: Path) -> tuple[int, ...]:

@@ -2,43 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
+
+import msgspec
 
 from unhang.findings import Cause
 from unhang_lab.recorder import Injection
 
 CASES_FOLDER = Path(__file__).with_name("cases")
-Ranks = Callable[[int], tuple[int, ...]]
+Guilty = Literal["none", "first", "second", "last", "all but last", "all", "odd"]
+GUILTY_RANKS: Mapping[Guilty, Callable[[int], tuple[int, ...]]] = {
+    "none": lambda _world: (),
+    "first": lambda _world: (0,),
+    "second": lambda _world: (1,),
+    "last": lambda world: (world - 1,),
+    "all but last": lambda world: tuple(range(world - 1)),
+    "all": lambda world: tuple(range(world)),
+    "odd": lambda world: tuple(range(1, world, 2)),
+}
 """Of a world size: the ranks that are to blame."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectedVerdict:
+class ExpectedVerdict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The verdict a bundle of this case must get.
 
-    ``cause`` None means a healthy job. ``where`` and ``waiter`` are pieces of code, each on a line that is right;
+    Without ``cause`` it is a healthy job. ``where`` and ``waiter`` are pieces of code, each on a line that is right;
     ``where_functions`` allows any line of these functions (for work that moves). Empty means: there is no such line, or
     the evidence cannot tell. ``also_ranks`` is another answer that is right (one side of a cycle). ``watched``: what is
     right instead of ``status`` while the job is watched and lives on (empty: the same).
     """
 
-    cause: Cause | None
-    ranks: Ranks
+    cause: Cause | None = None
+    ranks: Guilty
     status: tuple[str, ...] = ("hang",)
     watched: tuple[str, ...] = ()
     where: tuple[str, ...] = ()
     where_functions: tuple[str, ...] = ()
     waiter: tuple[str, ...] = ()
-    also_ranks: Ranks | None = None
+    also_ranks: Guilty | None = None
     fewest_batches: bool = False
     """The guilty ranks are those whose log announces the fewest batches: chance decides in every run."""
 
 
-@dataclass(frozen=True, slots=True)
-class LabCase:
+class LabCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One job with one fault. ``fault`` is the piece of code that is the cause, empty when it comes from outside."""
 
     name: str
@@ -52,44 +60,9 @@ class LabCase:
     after: int = 3
     timeout_s: float = 120.0
     injection: Injection | None = None
-    backends: tuple[str, ...] = field(default=("gloo", "nccl"))
+    backends: tuple[str, ...] = ("gloo", "nccl")
 
     @property
     def path(self) -> Path:
         """The training script."""
         return CASES_FOLDER / self.script
-
-
-def no_rank(_world: int) -> tuple[int, ...]:
-    """Nobody is to blame."""
-    return ()
-
-
-def first_rank(_world: int) -> tuple[int, ...]:
-    """Rank 0."""
-    return (0,)
-
-
-def second_rank(_world: int) -> tuple[int, ...]:
-    """Rank 1."""
-    return (1,)
-
-
-def last_rank(world: int) -> tuple[int, ...]:
-    """The last rank."""
-    return (world - 1,)
-
-
-def all_but_last(world: int) -> tuple[int, ...]:
-    """All ranks but the last."""
-    return tuple(range(world - 1))
-
-
-def all_ranks(world: int) -> tuple[int, ...]:
-    """All ranks."""
-    return tuple(range(world))
-
-
-def odd_ranks(world: int) -> tuple[int, ...]:
-    """Ranks with an odd number."""
-    return tuple(range(1, world, 2))

@@ -40,8 +40,8 @@ class Injection:
     has enqueued ``after`` collectives. ``rank`` None means every rank."""
 
     kind: str
-    rank: int | None
     after: int
+    rank: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

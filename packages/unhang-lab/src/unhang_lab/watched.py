@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from unhang.errors import UnhangError
+from unhang.view.regular_files import read_json_as
 from unhang.watch import private_files
 from unhang.watch.job import job_processes
 from unhang.watch.launch.job_environment import RECORDS_VARIABLE
-from unhang.wire.documents.regular_files import read_json_as
 from unhang.wire.record import read_records
 from unhang.wire.record_views import RecordView
 from unhang_lab.job import require_torch

@@ -9,7 +9,7 @@ from typing import Any
 
 from unhang.report.localizer import Localizer
 from unhang.view.reading import RunReading
-from unhang.wire.documents.regular_files import read_json_as
+from unhang.view.regular_files import read_json_as
 from unhang.wire.documents.bundle import BundleManifest, rank_of_file, read_manifest
 from unhang.wire.documents.run_plan import RunPlan
 from unhang.wire.record import find_record

@@ -18,7 +18,7 @@ from unhang.report.localizer import Localizer
 from unhang.view.episodes import StallSpan, stall_spans
 from unhang.view.machine_series import MachineSeries
 from unhang.view.reading import RunReading, SharedReading, read_run
-from unhang.wire.documents.regular_files import read_limited
+from unhang.view.regular_files import read_limited
 from unhang.view.series_reading import RankRows
 from unhang.view.web.page import page, page_policy, report_policy
 from unhang.view.web.rank_details import rank_details

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from unhang.sentences import Text, say
-from unhang.wire.documents.regular_files import read_json_as
+from unhang.view.regular_files import read_json_as
 from unhang.wire.documents.verdict_summary import HEALTHY
 from unhang_lab.recorder import Tell
 from unhang_lab.stories.judging import find_mistakes
