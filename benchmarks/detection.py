@@ -34,7 +34,7 @@ from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang_lab.catalog import CASES
-from unhang_lab.expectation import expected_status, find_mistakes
+from unhang_lab.expectation import find_mistakes, names_the_cause
 from unhang_lab.lab_case import LabCase
 from unhang_lab.watched import WatchedCase, watch_case
 
@@ -104,11 +104,8 @@ class _Clock:
 
 
 def _is_said(job: WatchedCase) -> bool:
-    case, told = job.case, job.verdict() or {}
-    cause = case.expected.cause
-    if cause is None or not told.get("findings") or told["status"] not in expected_status(case, watched=True):
-        return False
-    if told["findings"][0]["cause"] != cause.value:
+    case, cause = job.case, job.case.expected.cause
+    if cause is None or not names_the_cause(job.verdict(), case):
         return False
     return kind_of(case) == "work" or f"\n{cause.value} · " in job.terminal.read_text(errors="replace")
 

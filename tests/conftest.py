@@ -34,7 +34,6 @@ settings.register_profile("unhang", deadline=None, suppress_health_check=[Health
 settings.load_profile("unhang")
 
 QUICK_CASES = {
-    "test_lab_cases.py": set(),  # the same jobs as in test_run_cases.py, and test_recorder.py records some
     "test_run_cases.py": {"missing-rank", "stopped"},
 }
 # Programs that are run twice, with us and without; each pair takes seconds.

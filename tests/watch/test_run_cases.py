@@ -18,7 +18,7 @@ from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Verdict
 from unhang_lab.catalog import CASES, find_case
-from unhang_lab.expectation import expected_status, find_mistakes
+from unhang_lab.expectation import find_mistakes, names_the_cause
 from unhang_lab.lab_case import LabCase
 from unhang_lab.watched import watch_case
 
@@ -71,13 +71,6 @@ def cited(told: Mapping[str, Any]) -> set[str]:
 
 def fewest(case: LabCase) -> int:
     return case.ranks if case.expected.fewest_batches or case.name == "chain-of-groups" else case.at_least
-
-
-def names_the_cause(told: Mapping[str, Any] | None, case: LabCase) -> bool:
-    if not told or not told["findings"] or case.expected.cause is None:
-        return False
-    right = told["status"] in expected_status(case, watched=True)
-    return right and told["findings"][0]["cause"] == case.expected.cause.value
 
 
 def same_as(verdict: Verdict) -> tuple[Any, ...]:

@@ -24,7 +24,7 @@ import threading
 import time
 from pathlib import Path
 
-from unhang_lab.worker import freeze_transport, wait_until
+from unhang_lab.frozen_transport import freeze_transport, wait_until
 
 
 def freeze(order=Path(__file__).with_name("order")):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 from unhang.findings import Finding, Verdict, Where
 from unhang.sentences import rank_ranges
@@ -33,6 +34,14 @@ def find_mistakes(case: LabCase, bundle: Path, verdict: Verdict, *, watched: boo
     if first.cause is not expected.cause:
         found.append(f"cause is {first.cause.value}, must be {expected.cause.value}")
     return found + _wrong_ranks(case, bundle, first) + _wrong_lines(case, bundle, first)
+
+
+def names_the_cause(told: Mapping[str, Any] | None, case: LabCase) -> bool:
+    """Whether a verdict of ``unhang run`` names what is wrong in ``case``, of a job that is watched."""
+    if not told or not told["findings"] or case.expected.cause is None:
+        return False
+    right = told["status"] in expected_status(case, watched=True)
+    return right and told["findings"][0]["cause"] == case.expected.cause.value
 
 
 def expected_status(case: LabCase, *, watched: bool) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ from typing import Literal
 import msgspec
 
 from unhang.findings import Cause
-from unhang_lab.recorder import Injection
 
 CASES_FOLDER = Path(__file__).with_name("cases")
 Guilty = Literal["none", "first", "second", "last", "all but last", "all", "odd"]
@@ -23,6 +22,15 @@ GUILTY_RANKS: Mapping[Guilty, Callable[[int], tuple[int, ...]]] = {
     "odd": lambda world: tuple(range(1, world, 2)),
 }
 """Of a world size: the ranks that are to blame."""
+
+
+class Injection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A fault from outside. ``kind`` is a signal's name (``KILL``) or ``freeze-transport``; it comes when every rank
+    has enqueued ``after`` collectives. ``rank`` None means every rank."""
+
+    kind: str
+    after: int
+    rank: int | None = None
 
 
 class ExpectedVerdict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -57,8 +65,8 @@ class LabCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ranks: int = 3
     at_least: int = 2
     moment: Literal["stall", "moving", "end"] = "stall"
-    after: int = 3
     timeout_s: float = 120.0
+    """Of its collectives."""
     injection: Injection | None = None
     backends: tuple[str, ...] = ("gloo", "nccl")
 

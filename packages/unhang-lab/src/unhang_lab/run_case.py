@@ -1,31 +1,34 @@
-"""Run one case of the catalogue and record it."""
+"""Run one case of the catalogue under ``unhang run`` until it is known what is wrong with it."""
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from pathlib import Path
 
-from unhang.errors import UsageError
+from unhang.errors import UnhangError, UsageError
+from unhang_lab.expectation import names_the_cause
 from unhang_lab.lab_case import LabCase
-from unhang_lab.recorder import RecordingPlan, Tell, record
+from unhang_lab.watched import Tell, watch_case
+
+LIMIT_S = 120.0
+HEALTHY_S = 25.0
+"""Long enough for the watcher to have asked which rank is the slowest."""
 
 
 def run_case(
-    case: LabCase, bundle: Path, *, ranks: int | None = None, backend: str = "gloo", tell: Tell = lambda _: None
+    case: LabCase, folder: Path, *, ranks: int | None = None, backend: str = "gloo", tell: Tell = lambda _: None
 ) -> Path:
-    """Run ``case`` with real processes and leave its bundle at ``bundle``.
+    """Run ``case`` with real processes and leave its run folder at ``folder``, which is returned.
 
     Args:
         case: from :data:`unhang_lab.catalog.CASES`.
-        bundle: a folder that holds nothing yet. Its name becomes part of the paths in the evidence.
+        folder: holds nothing yet. Its name becomes part of the paths in the evidence.
         ranks: number of ranks; None takes the case's own.
         backend: ``gloo`` (CPU) or ``nccl`` (one GPU a rank).
-        tell: is told what happens, one short sentence at a time.
+        tell: is told what happens.
 
     Raises:
         UsageError: too few ranks for this fault, or a backend it cannot run on.
-        UnhangError: the job reached neither its moment nor its end.
+        UnhangError: the folder is in use, or a process of the job was left over.
         MissingExtra: there is no PyTorch.
     """
     world = case.ranks if ranks is None else ranks
@@ -33,16 +36,14 @@ def run_case(
         raise UsageError(f"{case.name} needs at least {case.at_least} ranks, not {world}.")
     if backend not in case.backends:
         raise UsageError(f"{case.name} runs on {' or '.join(case.backends)}, not on {backend}.")
-    with tempfile.TemporaryDirectory(prefix="unhang-case-") as folder:
-        # The bundle always shows train.py: a script's name must not give its fault away.
-        shutil.copy(case.path, Path(folder) / "train.py")
-        plan = RecordingPlan(
-            Path(folder),
-            ranks=world,
-            backend=backend,
-            moment=case.moment,
-            after=case.after,
-            timeout_s=case.timeout_s,
-            injection=case.injection,
-        )
-        return record(plan, bundle, tell=tell)
+    folder = folder.resolve()
+    if folder.exists() and any(folder.iterdir()):
+        raise UnhangError(f"{folder} already holds something; name another folder with --out.")
+    tell(f"starting {world} ranks with torchrun ({backend}) under unhang run")
+    endless = case.expected.cause is None and case.moment == "moving"
+    with watch_case(case, folder, ranks=world, extra={"TRAIN_BACKEND": backend}) as job:
+        tell("training")
+        if job.wait_for(lambda: names_the_cause(job.verdict(), case), HEALTHY_S if endless else LIMIT_S):
+            tell("the verdict is there while the job lives")
+        tell("ending the job")
+    return folder

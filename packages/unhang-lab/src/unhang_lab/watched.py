@@ -12,21 +12,22 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from unhang.errors import UnhangError
+from unhang.errors import MissingExtra, UnhangError
 from unhang.view.regular_files import read_json_as
 from unhang.watch import private_files
 from unhang.watch.job import job_processes
 from unhang.watch.launch.job_environment import RECORDS_VARIABLE
 from unhang.wire.record import read_records
 from unhang.wire.record_views import RecordView
-from unhang_lab.job import require_torch
-from unhang_lab.lab_case import LabCase
-from unhang_lab.recorder import Injection
+from unhang_lab.lab_case import Injection, LabCase
 
 POLL_S = 0.05
+Tell = Callable[[str], None]
+"""Is told what happens, one short sentence at a time."""
 FREEZE_AFTER_MOVE_S = 0.9
 _FREEZER = """\
 import runpy
@@ -34,7 +35,7 @@ import threading
 import time
 from pathlib import Path
 
-from unhang_lab.worker import freeze_transport, wait_until
+from unhang_lab.frozen_transport import freeze_transport, wait_until
 
 
 def freeze(order=Path(__file__).with_name("order")):
@@ -114,6 +115,19 @@ class WatchedCase:
                 return condition()
             time.sleep(POLL_S)
         return False
+
+
+def require_torch() -> None:
+    """Say clearly what to install when there is no PyTorch."""
+    try:
+        installed = find_spec("torch") is not None
+    except ValueError:  # somebody put None in its place
+        installed = False
+    if not installed:
+        raise MissingExtra(
+            "The lab runs real training jobs and needs PyTorch, which is not installed here.",
+            next_step="pip install torch --index-url https://download.pytorch.org/whl/cpu",
+        )
 
 
 @contextmanager

@@ -133,7 +133,7 @@ class BundleManifest(Document, frozen=True, kw_only=True, tag="unhang.bundle/1")
     source_prefix: Annotated[str, msgspec.Meta(max_length=4_096)] | None = None
     """Path the source folder had when the job ran, as stack frames spell it."""
     taken_by: Name = ""
-    """The command that sampled; empty for the lab's recorder and ``unhang run``."""
+    """The command that sampled; empty for ``unhang run``."""
     launcher: int | None = None
     """Its process, where the job was attached to."""
     live: bool = False

@@ -15,11 +15,11 @@ from typing import Any
 
 from unhang.errors import UnhangError
 from unhang.sentences import Text, say
-from unhang_lab.recorder import Tell
 from unhang_lab.stories.judging import find_mistakes, missing_finding
 from unhang_lab.stories.recorded_run import RecordedRun, run_patched
 from unhang_lab.stories.story import BeforeAlso, ExpectedFinding, ImprovedFigure, Moment, Story
 from unhang_lab.stories.workplace import Workplace, workplace
+from unhang_lab.watched import Tell
 
 CHECK_LIMIT_S = 120.0
 FEWEST_OF_A_TENTH = 3

@@ -15,10 +15,10 @@ from typing import Any
 from unhang.sentences import Text, say
 from unhang.view.regular_files import read_json_as
 from unhang.wire.documents.verdict_summary import HEALTHY
-from unhang_lab.recorder import Tell
 from unhang_lab.stories.judging import find_mistakes
 from unhang_lab.stories.story import Story
 from unhang_lab.stories.workplace import POLL_S, Workplace, workplace
+from unhang_lab.watched import Tell
 
 ATTEMPTS = 3
 """Of a story that may end well by chance."""

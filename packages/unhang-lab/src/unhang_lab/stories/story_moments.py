@@ -7,10 +7,10 @@ from pathlib import Path
 
 from unhang.errors import MissingExtra, UnhangError
 from unhang.sentences import say
-from unhang_lab.recorder import Tell
 from unhang_lab.stories.moments import MomentResult, StoryStep, tell_after, tell_before, tell_during, tell_fixed
 from unhang_lab.stories.recorded_run import record_story
 from unhang_lab.stories.story import Moment, Story
+from unhang_lab.watched import Tell
 
 
 def tell_story(

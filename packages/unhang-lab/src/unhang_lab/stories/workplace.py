@@ -18,9 +18,9 @@ from pathlib import Path
 
 from unhang.errors import MissingExtra, UnhangError
 from unhang.watch.job import job_processes
-from unhang_lab.job import require_torch
 from unhang_lab.stories.patch import apply_patch
 from unhang_lab.stories.story import STORY_FILE, Story
+from unhang_lab.watched import require_torch
 
 MARK_NAME = "UNHANG_STORY"
 POLL_S = 0.05

@@ -41,10 +41,10 @@ def run(
     ranks: Annotated[int | None, typer.Option(min=1, help="Number of ranks; the case's own number otherwise.")] = None,
     backend: Annotated[Backend, typer.Option(help="gloo runs on CPUs, nccl needs a GPU for each rank.")] = Backend.GLOO,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the bundle; must be empty. Default: lab-runs/DATE-TIME.")
+        Path | None, typer.Option(help="The run folder; must be empty. Default: lab-runs/DATE-TIME.")
     ] = None,
 ) -> None:
-    """Run a case, record it into a bundle, print where it is and the verdict on it."""
+    """Run a case under `unhang run`, print where its run folder is and the verdict on it."""
     from unhang.cli.output.verdict_output import exit_code
     from unhang.report.layout.console import Console
     from unhang_lab.catalog import find_case
@@ -59,9 +59,12 @@ def run(
     folder = out or new_run_folder("lab-runs/")
     with RecordingSteps(console) as steps, interrupt_on_termination():
         bundle = run_case(case, folder, ranks=ranks, backend=backend.value, tell=steps.tell)
+    if case.expected.cause is None and not (bundle / "verdict.json").exists():
+        console.print("unhang run said nothing of this job, as it must be.")
+        raise typer.Exit(0)
     verdict = print_verdict(bundle)
-    console.print(f"\nbundle: {bundle}", soft_wrap=True)
-    wrong = find_mistakes(case, bundle, verdict)
+    console.print(f"\nevidence: {bundle}", soft_wrap=True)
+    wrong = find_mistakes(case, bundle, verdict, watched=True)
     console.print("The verdict is the one this fault must get." if not wrong else "The verdict is not right:")
     for sentence in wrong:
         console.print(f"  {sentence}", soft_wrap=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from unhang.watch.process_state.py_spy import same_place, without_our_thread
-from unhang_lab.recorder import ProcessEnding, read_endings
 
 PY_SPY = """Process 41: /usr/bin/python3 -u train.py
 Python v3.11.7 (/usr/bin/python3.11)
@@ -21,19 +20,6 @@ FAULTHANDLER = """Thread 0x00007f0a (most recent call first):
 Current thread 0x00007f0b (most recent call first):
   File "/home/u/train.py", line 26 in score
   File "/opt/unhang_lab/worker.py", line 163 in main
-"""
-LAUNCHER = """\
-W1121 14:40:05.813000 8102 torch/distributed/elastic/api.py:1028] Sending process 8108 closing signal SIGTERM
-E1121 14:40:05.845000 8102 api.py:1002] failed (exitcode: -9) local_rank: 0 (pid: 8107) of binary: /usr/bin/python3
-Failures:
-[1]:
-  rank      : 2 (local_rank: 2)
-  exitcode  : 1 (pid: 8109)
-  error_file: <N/A>
-Root Cause (first observed failure):
-[0]:
-  rank      : 0 (local_rank: 0)
-  exitcode  : -9 (pid: 8107)  (SIGKILL)
 """
 
 
@@ -70,15 +56,3 @@ def test_native_frames_in_one_look_only_are_the_same_place() -> None:
 
 def test_another_line_is_another_place() -> None:
     assert not same_place(PY_SPY, PY_SPY.replace("train.py:11", "train.py:12"))
-
-
-def test_endings_tell_the_first_to_fail_from_those_torchrun_ended() -> None:
-    assert read_endings(LAUNCHER) == {
-        8107: ProcessEnding(-9, False),
-        8108: ProcessEnding(-15, True),
-        8109: ProcessEnding(1, False),
-    }
-
-
-def test_a_quiet_launcher_tells_no_endings() -> None:
-    assert read_endings("") == {}
