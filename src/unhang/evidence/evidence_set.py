@@ -6,9 +6,9 @@ Manifests are applied after reading, because one may be the last member of its a
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
 from unhang.evidence.file_names import rank_from_name
@@ -42,14 +42,6 @@ class EvidenceSet:
     unread: list[Unread] = field(default_factory=list)
     inputs: list[str] = field(default_factory=list)
     """What the user named, for the report."""
-
-
-class _OfRank(Protocol):
-    @property
-    def rank(self) -> int | None: ...
-
-
-Item = TypeVar("Item", bound=_OfRank)
 
 
 def apply_manifests(evidence: EvidenceSet) -> None:
@@ -93,21 +85,12 @@ def _log(evidence: EvidenceSet, log: LogReading) -> LogReading:
     if known is None or known == log.rank:
         return log
 
-    def moved(items: Sequence[Item]) -> tuple[Item, ...]:
-        # ranks that a line itself names stay as they are
-        return tuple(replace(item, rank=known) if item.rank == log.rank else item for item in items)  # type: ignore[type-var]
+    def moved(item: Any) -> Any:
+        # ranks that a line itself names stay as they are, and endings name ranks of their own
+        return replace(item, rank=known) if getattr(item, "rank", known) == log.rank else item
 
-    return replace(
-        log,
-        rank=known,
-        ranks=tuple(sorted({known if rank == log.rank else rank for rank in log.ranks})),
-        events=moved(log.events),
-        tracebacks=moved(log.tracebacks),
-        exits=moved(log.exits),
-        progress=moved(log.progress),
-        last_lines=moved(log.last_lines),
-        unrecognized_failures=moved(log.unrecognized_failures),
-    )
+    ranks = tuple(sorted({known if rank == log.rank else rank for rank in log.ranks}))
+    return replace(log.with_items(moved), rank=known, ranks=ranks)
 
 
 def _source(evidence: EvidenceSet, file: SourceFile) -> SourceFile:

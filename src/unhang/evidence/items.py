@@ -5,9 +5,10 @@ A reader never raises for bad input: what it could read is in the items, what it
 
 from __future__ import annotations
 
+import enum
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from unhang.findings import Source, Unread
@@ -199,6 +200,8 @@ class StackDump:
 # ---------------------------------------------------------------------------------------------------
 # logs
 
+_NOWHERE = Source("")
+
 
 @dataclass(frozen=True, slots=True)
 class LogEvent:
@@ -266,7 +269,7 @@ class ProcessExit:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Progress:
     """A run of step or progress lines of one rank and label, folded into its first and last.
 
@@ -309,26 +312,40 @@ class LastLine:
     """Lines of an exception, of a stack or of somebody's keys stand behind it."""
 
 
+class EndSubject(str, enum.Enum):
+    """Whose end a line tells."""
+
+    JOB = "job"
+    """The whole job, on all nodes, as a scheduler tells it."""
+    LAUNCH = "launch"
+    """All that one launcher started."""
+    ALL = "all"
+    """All ranks, as one of them tells it."""
+    PROCESS = "process"
+    """One process, by a number that is no rank."""
+    RANK = "rank"
+    """One rank."""
+
+
 @dataclass(frozen=True, slots=True)
 class LogEnding:
-    """A line that tells how something ended."""
+    """A line that tells how something ended; ``well`` is False where it tells of a bad end."""
 
-    source: Source
-    text: str
-    who: str
-    """``job``, ``launch``, ``all``, ``process`` or ``rank``: ``evidence.logs.endings.Who``."""
-    well: bool
-    ranks: tuple[int, ...]
+    who: EndSubject
+    well: bool = True
+    ranks: tuple[int, ...] = ()
     """Those it is about; empty where it names none."""
-    here: int | None
+    here: int | None = None
     """How many processes it is about, of ``size`` that the launcher reported."""
-    size: int | None
-    alone: bool
+    size: int | None = None
+    alone: bool = False
     """That launcher started the whole job."""
-    name: str
+    name: str = ""
     """The process, by a number that is no rank."""
-    words: bool
+    words: bool = False
     """The program itself said it; it may still hang on its way out."""
+    source: Source = _NOWHERE
+    text: str = ""
     attempt: int = 0
     since_line: int = 0
     """Of the last command before it that ran a program of the job: of an earlier one it tells nothing."""
@@ -369,6 +386,17 @@ class LogReading:
     """The last line that tells of a start."""
     has_year: bool = True
     """A line has a year; else all times are placed in the year of the file, which may be another log's next year."""
+
+    def with_items(self, change: Callable[[Any], Any]) -> LogReading:
+        """The same reading with every item changed."""
+        items: dict[str, Any] = {name: tuple(map(change, getattr(self, name))) for name in _ITEMS_OF_A_LOG}
+        return replace(self, **items)
+
+
+_ITEMS_OF_A_LOG = (
+    *("events", "tracebacks", "exits", "progress", "last_lines"),
+    *("unrecognized_failures", "said", "endings"),
+)
 
 
 @dataclass(slots=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from operator import attrgetter
 
-from unhang.evidence.logs.lines.prefixes import Speaker
+from unhang.evidence.items import LastLine
+from unhang.evidence.logs.lines.prefixes import Speaker, SpokenLine
 
 CONTEXT_LINES = 160
 """So many are kept before the first trouble, and so many behind it."""
@@ -15,38 +16,24 @@ _TROUBLE = frozenset(("timeout", "oom", "gpu-fault", "killed", "nccl-error", "as
 """What a message says that ends the story of how the job went."""
 
 
-@dataclass(slots=True)
-class ContextLine:
-    """An ordinary line before its rank is known; ``rank`` is the one it names itself."""
-
-    speaker: Speaker
-    rank: int | None
-    text: str
-    line: int
-    dated: str
-
-
 class ContextLineKeeper:
     """Give it the ordinary lines of one log in order."""
 
     def __init__(self) -> None:
-        self._last: dict[tuple[Speaker, int | None], ContextLine] = {}
+        self._last: dict[tuple[Speaker, int | None], SpokenLine] = {}
         self._broke_off: dict[Speaker, int] = {}
-        self._latest: deque[ContextLine] = deque(maxlen=CONTEXT_LINES)
-        self._before: tuple[ContextLine, ...] | None = None
+        self._latest: deque[SpokenLine] = deque(maxlen=CONTEXT_LINES)
+        self._before: tuple[SpokenLine, ...] | None = None
 
-    def take(self, speaker: Speaker, rank: int | None, text: str, line: int, dated: str) -> None:
+    def take(self, said: SpokenLine) -> None:
         """Keep a line."""
-        told = self._last[speaker, rank] = ContextLine(speaker, rank, text[:_TEXT_CHARS], line, dated)
-        self._latest.append(told)
+        said.text = said.text[:_TEXT_CHARS]
+        self._last[said.speaker, said.rank] = said
+        self._latest.append(said)
 
-    def note_stack_line(self, speaker: Speaker, line: int) -> None:
-        """Note that ``speaker`` printed a line of an exception or a stack at ``line``."""
-        self._broke_off[speaker] = line
-
-    def is_followed(self, told: ContextLine) -> bool:
-        """Whether its speaker printed an exception or a stack behind it."""
-        return self._broke_off.get(told.speaker, 0) > told.line
+    def note_stack_line(self, said: SpokenLine) -> None:
+        """Note a line of an exception or a stack."""
+        self._broke_off[said.speaker] = said.number
 
     def message(self, says: str, *, benign: bool) -> None:
         """A known message stands in the log here."""
@@ -54,11 +41,17 @@ class ContextLineKeeper:
             self._before = tuple(self._latest)
             self._latest.clear()
 
-    def last_of_everybody(self) -> Iterator[ContextLine]:
-        """The last line of each speaker."""
-        return iter(self._last.values())
+    def last_lines(self, item: Callable[[SpokenLine, bool], LastLine]) -> tuple[LastLine, ...]:
+        """The last line of every rank, in the order of the lines; ``item`` makes it of what was said,
+        and of whether a stack stands behind it."""
+        newest: dict[int | None, LastLine] = {}
+        for said in sorted(self._last.values(), key=attrgetter("number")):
+            told = item(said, self._broke_off.get(said.speaker, 0) > said.number)
+            newest.pop(told.rank, None)
+            newest[told.rank] = told
+        return tuple(newest.values())
 
-    def lines(self) -> Iterator[ContextLine]:
+    def lines(self) -> Iterator[SpokenLine]:
         """Those before the first trouble and behind it, in order."""
         yield from self._before or ()
         yield from self._latest

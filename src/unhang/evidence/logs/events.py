@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from unhang.evidence.items import LogEvent
 from unhang.evidence.logs.lines.prefixes import UNKNOWN_SPEAKER, Speaker
-from unhang.evidence.logs.lines.speakers import SpeakerRanks
-from unhang.findings import Source
+from unhang.evidence.logs.lines.speakers import SpeakerRanks, Spoken
 from unhang.knowledge import numbers
 from unhang.knowledge.job.versions import torch_version_from_line
 from unhang.knowledge.messages import MessageMatch, MessageRow, bare_operation, message_row
-from unhang.knowledge.numbers import TimeForm
 from unhang.late_pattern import late_pattern
 
 MAX_EQUAL, MAX_EQUAL_PLAIN, MAX_EVENTS_OF_RANK, MAX_EVENTS_OF_KIND, MAX_EVENTS = 4, 1, 400, 60_000, 60_000
@@ -46,43 +43,29 @@ _ORIGIN_FIELDS = frozenset(
 )
 
 
-@dataclass(slots=True)
-class RecognizedLine:
-    """An event before its rank is known."""
-
-    match: MessageMatch
-    line: int
-    text: str
-    speaker: Speaker
-    told: dict[str, Any]
-    time_s: float | None
-    attempt: int
-    time_form: TimeForm = TimeForm.DAY
-
-
 class EventKeeper:
     """Keeps what was recognised. ``folded`` counts, by kind, what was left out."""
 
     def __init__(self) -> None:
         self.folded: dict[str, int] = {}
-        self._heard: list[RecognizedLine] = []
+        self._kept: list[Spoken[LogEvent]] = []
         self._equal: dict[Hashable, int] = {}
         self._of_rank: dict[Hashable, int] = {}
         self._of_kind: dict[str, int] = {}
         self._nothing_new: dict[str, int] = {}
 
     def __len__(self) -> int:
-        return len(self._heard)
+        return len(self._kept)
 
-    def add(self, heard: RecognizedLine) -> None:
-        """Keep a recognised line, unless there are enough like it."""
-        row, told = heard.match.row, heard.told
-        rank = told.get("rank", heard.speaker.rank)
-        voice = (rank, heard.speaker, told.get("group_rank"), told.get("nccl_pid"), heard.attempt)
+    def add(self, event: LogEvent, match: MessageMatch, speaker: Speaker, told: Mapping[str, Any]) -> None:
+        """Keep what a line tells, unless there is enough like it."""
+        row = match.row
+        rank = told.get("rank", speaker.rank)
+        voice = (rank, speaker, told.get("group_rank"), told.get("nccl_pid"), event.attempt)
         told_once = row.says in _ONCE
         values = (
             (name, _without_durations(str(value)))
-            for name, value in heard.match.values.items()
+            for name, value in match.values.items()
             if name not in _DURATION_FIELDS or not told_once
         )
         equal = (row.id, voice, tuple(sorted(values)))
@@ -100,15 +83,15 @@ class EventKeeper:
             else MAX_EQUAL
         )
         if (
-            seen > (1 if told_once or heard.match.inside else enough)
+            seen > (1 if told_once or match.inside else enough)
             or of_rank > MAX_EVENTS_OF_RANK
             or of_kind > MAX_EVENTS_OF_KIND
-            or len(self._heard) >= MAX_EVENTS
+            or len(self._kept) >= MAX_EVENTS
         ):
             self.folded[row.id] = self.folded.get(row.id, 0) + 1
             self._nothing_new[row.id] = self._nothing_new.get(row.id, 0) + 1
             return
-        self._heard.append(heard)
+        self._kept.append((event, speaker, told))
         self._nothing_new[row.id] = 0
 
     def note_false_match(self, row: MessageRow) -> None:
@@ -126,9 +109,9 @@ class EventKeeper:
         """Count a line of this kind that was not looked at."""
         self.folded[row.id] = self.folded.get(row.id, 0) + 1
 
-    def log_events(self, voices: SpeakerRanks, source: str, host: str | None) -> tuple[LogEvent, ...]:
-        """The events, now that ``voices`` knows who is which rank. ``host`` is the file's, if its name tells."""
-        return tuple(self._without_echoes(_log_event(heard, voices, source, host) for heard in self._heard))
+    def log_events(self, voices: SpeakerRanks) -> tuple[LogEvent, ...]:
+        """The events, now that ``voices`` knows who is which rank."""
+        return tuple(self._without_echoes(voices.resolved(self._kept)))
 
     def _without_echoes(self, events: Iterable[LogEvent]) -> Iterable[LogEvent]:
         """Events of one rank that torch repeats inside exception texts, only once each."""
@@ -152,28 +135,17 @@ def _without_durations(text: str) -> str:
     return _LENGTH.sub("", text) if " " in text else text
 
 
-def _log_event(heard: RecognizedLine, voices: SpeakerRanks, source: str, file_host: str | None) -> LogEvent:
-    row = heard.match.row
-    told = {name: value for name, value in heard.told.items() if name not in ("rank", "nccl_host")}
-    values: dict[str, Any] = {**told, **heard.match.values}
-    if heard.match.inside:
-        values["inside"] = heard.match.inside
-    if row.fingerprint and not heard.match.inside and heard.told.get("cpp_file") == "ProcessGroupNCCL.cpp":
-        values["torch_versions"] = torch_version_from_line(row.fingerprint, heard.told.get("cpp_line", 0))
+def values_told(match: MessageMatch, told: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a recognised line, among them what it tells of its origin."""
+    row = match.row
+    values = {name: value for name, value in told.items() if name not in ("rank", "nccl_host")} | dict(match.values)
+    if match.inside:
+        values["inside"] = match.inside
+    if row.fingerprint and not match.inside and told.get("cpp_file") == "ProcessGroupNCCL.cpp":
+        values["torch_versions"] = torch_version_from_line(row.fingerprint, told.get("cpp_line", 0))
     if row.id == "det.mis":
         _add_fingerprints(values)
-    host = heard.told.get("nccl_host") or heard.speaker.host or file_host
-    return LogEvent(
-        row.id,
-        Source(source, heard.line),
-        heard.text,
-        voices.rank_of(heard.speaker, heard.told),
-        heard.time_s,
-        values,
-        heard.attempt,
-        str(host) if host else None,
-        heard.time_form,
-    )
+    return values
 
 
 _FINGERPRINT_FIELD = re.compile(r"(SequenceNumber|OpType|TensorShape|TensorDtypes)=(\[[^\]]*\]|[^,()]*)")

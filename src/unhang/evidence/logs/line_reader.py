@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from unhang.evidence.items import LogReading
+from unhang.evidence.items import EndSubject, LastLine, LogEnding, LogEvent, LogReading
 from unhang.evidence.logs.blocks import LINE_BYTES, Blocks, decoded
 from unhang.evidence.logs.content.endings import MAX_ENDINGS, EndingReader, numbered_rank
 from unhang.evidence.logs.content.exits import TABLE_FIELDS, ExitReader
 from unhang.evidence.logs.content.tracebacks import TracebackReader
 from unhang.evidence.logs.context_lines import ContextLineKeeper
-from unhang.evidence.logs.events import EventKeeper, RecognizedLine
+from unhang.evidence.logs.events import EventKeeper, values_told
 from unhang.evidence.logs.line_shapes import LineShapes
 from unhang.evidence.logs.lines.line_parts import (
     first_and_last_parts,
@@ -22,13 +23,20 @@ from unhang.evidence.logs.lines.line_parts import (
     searchable_part,
     split_behind_bars,
 )
-from unhang.evidence.logs.lines.prefixes import UNKNOWN_SPEAKER, PrefixReader, Speaker, kernel_host, origin_fields
-from unhang.evidence.logs.lines.progress import LogStep, ProgressReader, find_step, find_step_time, is_trainer_line
-from unhang.evidence.logs.lines.speakers import SpeakerRanks
+from unhang.evidence.logs.lines.prefixes import (
+    UNKNOWN_SPEAKER,
+    PrefixReader,
+    Speaker,
+    SpokenLine,
+    kernel_host,
+    origin_fields,
+)
+from unhang.evidence.logs.lines.progress import LogStep, find_step, find_step_time, is_trainer_line
+from unhang.evidence.logs.lines.speakers import SpeakerRanks, Spoken
 from unhang.evidence.logs.lines.timestamps import TimestampReader, year_in
-from unhang.evidence.logs.speaker_resolution import LogItemBuilder, UnresolvedEnding
-from unhang.evidence.logs.unrecognized_failures import UnrecognizedFailure, UnrecognizedFailureKeeper
-from unhang.findings import Source, Unread, shortened
+from unhang.evidence.logs.step_runs import ProgressReader
+from unhang.evidence.logs.unrecognized_failures import UnrecognizedFailureKeeper
+from unhang.findings import Source, Unread
 from unhang.knowledge import numbers
 from unhang.knowledge.messages import MessageMatch, MessageRow, match_rows
 from unhang.late_pattern import late_pattern
@@ -52,17 +60,17 @@ class LineReader:
         self.modified_s = modified_s
         self.clock = TimestampReader(year=time.gmtime(modified_s if modified_s is not None else time.time()).tm_year)
         self.prefixes = PrefixReader("")
-        self.endings = EndingReader()
+        self.endings = EndingReader(source)
         self.voices = SpeakerRanks(rank, self.endings.sizes)
         self.tracebacks = TracebackReader()
         self.tracebacks.attempt = attempt
-        self.exits = ExitReader(self.clock)
-        self.progress = ProgressReader()
+        self.exits = ExitReader(source, self.clock)
+        self.progress = ProgressReader(source)
         self.events = EventKeeper()
         self.unrecognized_failures = UnrecognizedFailureKeeper()
         self.story = ContextLineKeeper()
         self._shapes = LineShapes()
-        self._endings: deque[UnresolvedEnding] = deque(maxlen=MAX_ENDINGS)
+        self._endings: deque[Spoken[LogEnding]] = deque(maxlen=MAX_ENDINGS)
         self._trainer: dict[Speaker, int] = {}
         self._kernel = self._launcher = 0
         self._first_time_s: float | None = None
@@ -79,7 +87,7 @@ class LineReader:
             self.clock.year, self.clock.has_year = year, True
         else:
             self.clock = TimestampReader(year=self.clock.year, latest_s=self.modified_s or time.time())
-            self.exits = ExitReader(self.clock)
+            self.exits.clock = self.clock
 
     def take(self, raw: bytes, line: int, rows: list[MessageRow]) -> None:
         """Read a line, which may hold carriage returns. ``rows`` are the messages of which a literal stands in it."""
@@ -120,34 +128,35 @@ class LineReader:
     def _line(self, whole: str, line: int, rows: list[MessageRow]) -> None:
         if "^C" in whole[:_HEAD]:
             whole = _ECHOED.sub("", whole, count=1)
-        spoken = self.prefixes.read(searchable_part(whole, rows))
-        text = spoken.text
+        said = self.prefixes.read(searchable_part(whole, rows), line)
+        text = said.text
         if not text.strip():
             if self.tracebacks.busy:
-                self.tracebacks.take(spoken.speaker, text, line, "")
+                said.dated = ""
+                self.tracebacks.take(said)
             return
-        dated = spoken.dated[:160]
+        said.dated = said.dated[:160]
         if self._first_time_s is None:
-            self._first_time_s = self.clock.time_of(dated)
-        self._latest.append(dated)
-        speaker = spoken.speaker
-        self._learn(speaker, text)
-        in_traceback = self.tracebacks.take(speaker, text, line, dated)
+            self._first_time_s = self.clock.time_of(said.dated)
+        self._latest.append(said.dated)
+        self._learn(said.speaker, text)
+        in_traceback = self.tracebacks.take(said)
         in_table = (
             not in_traceback
             and text.lstrip().startswith(TABLE_FIELDS)
             and self.exits.take_line(text, line, self.attempt)
         )
         # A literal of a message may stand in an ordinary line too.
-        told = bool(rows) and self._events(text, line, rows, speaker, dated)
+        told = bool(rows) and self._events(said, rows)
         if in_traceback:
-            self.story.note_stack_line(speaker, line)
+            self.story.note_stack_line(said)
         if in_traceback or in_table:
             return
         if told and "NCCL" not in text and any(row.says == "setting" for row in rows):
-            self._start_or_end(text, line, speaker)
+            said.rank = _self_named_rank(text)
+            self._start_or_end(said)
         elif not told:
-            self._ordinary(text, line, speaker, dated)
+            self._ordinary(said)
 
     def _learn(self, speaker: Speaker, text: str) -> None:
         """What the line tells of who speaks."""
@@ -156,32 +165,29 @@ class LineReader:
         if speaker.name is not None or "pid" in text or "Pid" in text or "PID" in text:
             self.voices.learn_named(speaker, text)
 
-    def _ordinary(self, text: str, line: int, speaker: Speaker, dated: str) -> None:
+    def _ordinary(self, said: SpokenLine) -> None:
+        text = said.text
         shape = self._shapes.of(text)
-        step = self._step(speaker, text, may_count=shape.step)
-        rank = _self_named_rank(text) if shape.rank else None
-        if rank is not None:
-            self.voices.learn_spoken(speaker, rank)
+        step = self._step(said.speaker, text, may_count=shape.step)
+        said.rank = _self_named_rank(text) if shape.rank else None
+        if said.rank is not None:
+            self.voices.learn_spoken(said.speaker, said.rank)
         if (shape.start_or_end or self.endings.expects_continuation) and (
             step is None or "$ " in text or text.startswith("+ ")
         ):
-            self._start_or_end(text, line, speaker)
+            self._start_or_end(said)
         if step is not None:
-            self.progress.take(speaker, rank, step, line, self.clock.time_of(dated), shortened(text, 300), self.attempt)
+            self.progress.take(said, step, self.clock.time_of(said.dated), self.attempt)
         elif shape.complaint:
-            told = UnrecognizedFailure(speaker, rank, text, line, self.clock.time_of(dated), self.attempt)
-            self.unrecognized_failures.take(told, shape.key)
+            self.unrecognized_failures.take(said, shape.key, self._item("", said, {}, said.speaker.host))
         if shape.words:
-            self.story.take(speaker, rank, text, line, dated)
+            self.story.take(said)
         elif shape.stack:
-            self.story.note_stack_line(speaker, line)
+            self.story.note_stack_line(said)
 
-    def _start_or_end(self, text: str, line: int, speaker: Speaker) -> None:
-        for said in self.endings.take(text, line):
-            quoted, since = shortened(text, 300), self.endings.command_line
-            self._endings.append(
-                UnresolvedEnding(said, speaker, _self_named_rank(text), quoted, line, self.attempt, since)
-            )
+    def _start_or_end(self, said: SpokenLine) -> None:
+        for ending in self.endings.take(said.text, said.number, self.attempt):
+            self._endings.append((ending, said.speaker, said.told))
 
     def _step(self, speaker: Speaker, text: str, *, may_count: bool) -> LogStep | None:
         if text.startswith("{'") and is_trainer_line(text):
@@ -195,33 +201,42 @@ class LineReader:
         count = self._trainer[speaker] = self._trainer.get(speaker, 0) + 1
         return LogStep("trainer log", count, None, "log", find_step_time(text))
 
-    def _events(self, text: str, line: int, rows: list[MessageRow], speaker: Speaker, dated: str) -> bool:
+    def _events(self, said: SpokenLine, rows: list[MessageRow]) -> bool:
         """Keep what the line tells; False when it only looked like a message."""
-        matches = match_rows(text, rows)
+        matches = match_rows(said.text, rows)
         for row in rows:
             if not any(match.row is row for match in matches):
                 self.events.note_false_match(row)
         if not matches:
             return False
-        told = origin_fields(text)
-        self.voices.learn(speaker, _stated_rank(told))
+        told = origin_fields(said.text)
+        self.voices.learn(said.speaker, _stated_rank(told))
         for match in matches:
-            self._event(match, text, line, speaker, told, dated)
+            self._event(match, said, told)
         return True
 
-    def _event(
-        self, match: MessageMatch, text: str, line: int, speaker: Speaker, told: dict[str, Any], dated: str
-    ) -> None:
-        row, values, time_s = match.row, match.values, self.clock.time_of(dated)
+    def _event(self, match: MessageMatch, said: SpokenLine, told: dict[str, Any]) -> None:
+        row, speaker = match.row, said.speaker
         self.story.message(row.says, benign=row.benign)
         if row.id.startswith("k.") and speaker.host is None:
-            speaker = speaker._replace(host=kernel_host(text))
-        self._note(row, values, told)
-        self.exits.take_event(
-            row.id, values, line=line, time_s=time_s, host=speaker.host, attempt=self.attempt, text=text
+            speaker = speaker._replace(host=kernel_host(said.text))
+        self._note(row, match.values, told)
+        event = self._item(row.id, said, values_told(match, told), told.get("nccl_host") or speaker.host)
+        self.exits.take_event(event, speaker.host)
+        self.events.add(event, match, speaker, told)
+
+    def _item(self, kind: str, said: SpokenLine, values: Mapping[str, Any], host: str | None) -> LogEvent:
+        return LogEvent(
+            kind,
+            Source(self.source, said.number),
+            said.text[:_TEXT_CHARS],
+            None,
+            self.clock.time_of(said.dated),
+            values,
+            self.attempt,
+            host or self.host,
+            self.clock.time_form(said.dated),
         )
-        form = self.clock.time_form(dated)
-        self.events.add(RecognizedLine(match, line, text[:_TEXT_CHARS], speaker, told, time_s, self.attempt, form))
 
     def _note(self, row: MessageRow, values: Any, told: dict[str, Any]) -> None:
         if (
@@ -244,11 +259,13 @@ class LineReader:
 
     def reading(self, blocks: Blocks, lines: int) -> LogReading:
         """Everything the lines told, now that it is known who is which rank."""
-        made = LogItemBuilder(self.source, self.host, self.voices, self.clock)
-        events = self.events.log_events(self.voices, self.source, self.host)
-        tracebacks = tuple(map(made.traceback, sorted(self.tracebacks.done, key=lambda raw: raw.line)))
-        last_lines = made.last_lines(self.story)
-        progress = tuple(map(made.progress, self.progress.runs()))
+        events = self.events.log_events(self.voices)
+        tracebacks = tuple(
+            raw.item(self.source, self.voices, self.clock.time_of, self.host)
+            for raw in sorted(self.tracebacks.done, key=lambda raw: raw.line)
+        )
+        last_lines = self.story.last_lines(self._said)
+        progress = tuple(self.voices.resolved(self.progress.runs()))
         folded = self.events.folded
         others = (("progress", self.progress), ("exit", self.exits), ("traceback", self.tracebacks))
         for label, dropped in ((label, reader.dropped) for label, reader in others):
@@ -262,7 +279,7 @@ class LineReader:
             self.rank,
             events,
             tracebacks,
-            tuple(made.exits(self.exits, self.endings)),
+            tuple(self.exits.exits(self.voices, self.endings, self.host)),
             progress,
             last_lines,
             lines,
@@ -273,13 +290,23 @@ class LineReader:
             self._role(lines),
             folded,
             tuple(self._unread(blocks, lines)),
-            tuple(map(made.said, self.story.lines())),
-            tuple(self.unrecognized_failures.events(self.voices, self.source, self.host)),
-            tuple(map(made.ending, self._endings)),
+            tuple(map(self._said, self.story.lines())),
+            tuple(self.voices.resolved(self.unrecognized_failures.kept)),
+            tuple(self._resolved_endings()),
             tuple(sorted(self.endings.sizes)),
             self.endings.started_line,
             self.clock.has_year,
         )
+
+    def _said(self, said: SpokenLine, followed: bool = False) -> LastLine:
+        rank = self.voices.rank_of(said.speaker, said.told)
+        return LastLine(Source(self.source, said.number), rank, said.text, self.clock.time_of(said.dated), followed)
+
+    def _resolved_endings(self) -> Iterator[LogEnding]:
+        for ending, speaker, told in self._endings:
+            rank = self.voices.rank_of(speaker, told)
+            own = (rank,) if ending.who is EndSubject.RANK and rank is not None else ()
+            yield replace(ending, ranks=ending.ranks or own)
 
     def _last_time_s(self) -> float | None:
         times = (self.clock.time_of(dated) for dated in reversed(self._latest))

@@ -6,11 +6,11 @@ Nothing here is a cause. An ending is a proof of health only beside everything e
 
 from __future__ import annotations
 
-import enum
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from unhang.evidence.items import EndSubject, LogEnding
 from unhang.evidence.logs.content.shell_lines import (
     LaunchedProcesses,
     ShellReader,
@@ -18,47 +18,13 @@ from unhang.evidence.logs.content.shell_lines import (
     number_of_nodes,
     starts_programs,
 )
+from unhang.findings import Source, shortened
 from unhang.knowledge import numbers
 from unhang.knowledge.messages import rank_list
 from unhang.late_pattern import late_pattern
 
 MAX_ENDINGS = 20_000
 """So many endings of a log are kept: a line a rank of the largest jobs."""
-
-
-class EndSubject(str, enum.Enum):
-    """Whose end a line tells."""
-
-    JOB = "job"
-    """The whole job, on all nodes, as a scheduler tells it."""
-    LAUNCH = "launch"
-    """All that one launcher started."""
-    ALL = "all"
-    """All ranks, as one of them tells it."""
-    PROCESS = "process"
-    """One process, by a number that is no rank."""
-    RANK = "rank"
-    """One rank."""
-
-
-@dataclass(frozen=True, slots=True)
-class EndStatement:
-    """What one line tells of an end. ``well`` is False where it tells of a bad one."""
-
-    who: EndSubject
-    well: bool = True
-    ranks: tuple[int, ...] = ()
-    """Those it names."""
-    here: int | None = None
-    """How many processes it is about."""
-    size: int | None = None
-    """Of so many that the launcher reported."""
-    alone: bool = False
-    """Of a launch: it started the whole job."""
-    name: str = ""
-    """The process."""
-    words: bool = False
-    """The program said so; it may still hang on its way out."""
 
 
 _CODE = late_pattern(
@@ -211,7 +177,8 @@ def _is_rank_of(found: re.Match[str]) -> bool:
 class EndingReader:
     """Give it the lines of one log in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: str) -> None:
+        self._source = source
         self._shell = ShellReader()
         self._started = LaunchedProcesses()
         self._listing = False
@@ -232,14 +199,20 @@ class EndingReader:
         """Whether the next line is to be read whatever stands in it."""
         return self._shell.waits or self._listing
 
-    def take(self, text: str, line: int) -> Iterator[EndStatement]:
+    def take(self, text: str, line: int, attempt: int) -> Iterator[LogEnding]:
         """What ``text`` tells of an end; what it tells of a start is kept."""
+        where = Source(self._source, line)
+        for said in self._take(text, line):
+            quoted, since = shortened(text, 300), self.command_line
+            yield replace(said, source=where, text=quoted, attempt=attempt, since_line=since)
+
+    def _take(self, text: str, line: int) -> Iterator[LogEnding]:
         bare = text.strip()
         code = self._shell.exit_code(bare)
         if code is not None:
             number, begun = code
             if begun is not None:
-                yield EndStatement(EndSubject.LAUNCH, number == 0, here=begun.here, size=begun.size, alone=begun.alone)
+                yield LogEnding(EndSubject.LAUNCH, number == 0, here=begun.here, size=begun.size, alone=begun.alone)
             return
         ran = self._shell.programs
         command = self._shell.take(text)
@@ -257,7 +230,7 @@ class EndingReader:
             begun = self._started if said.who is EndSubject.LAUNCH else LaunchedProcesses()
             yield replace(said, here=said.here or begun.here, size=begun.size, alone=begun.alone)
 
-    def _listed(self, text: str) -> EndStatement | None:
+    def _listed(self, text: str) -> LogEnding | None:
         """A row of the table that the lines before began."""
         if text.startswith("NAME") and _LISTING.match(text):
             self._listing = True
@@ -268,8 +241,8 @@ class EndingReader:
             return None
         well = found["state"] in _LISTED_WELL
         if found["pod"]:  # another pod that runs still may be of another job
-            return EndStatement(EndSubject.PROCESS, name=found["name"]) if well else None
-        return EndStatement(EndSubject.JOB, well, name=found["name"])
+            return LogEnding(EndSubject.PROCESS, name=found["name"]) if well else None
+        return LogEnding(EndSubject.JOB, well, name=found["name"])
 
     def _take_start(self, text: str, line: int, *, is_command: bool) -> None:
         begun = (
@@ -305,19 +278,19 @@ def _size_beside_rank(text: str) -> int | None:
     return numbers.rank(found["size"])
 
 
-def _statements_in_line(text: str) -> Iterator[EndStatement]:
+def _statements_in_line(text: str) -> Iterator[LogEnding]:
     """What an ordinary line tells of an end."""
     if (found := _NCCL_TESTS_RESULT.match(text)) is not None:
-        yield EndStatement(EndSubject.ALL, numbers.integer(found["wrong"]) == 0)
+        yield LogEnding(EndSubject.ALL, numbers.integer(found["wrong"]) == 0)
     elif (found := _ACCOUNTED.search(text)) is not None:
         if not found["name"].endswith(".extern"):
-            yield EndStatement(
+            yield LogEnding(
                 EndSubject.JOB, found["state"] == "COMPLETED" and found["code"] == "0:0", name=found["name"]
             )
     elif (found := _TASKS.search(text)) is not None:
-        yield EndStatement(EndSubject.RANK, ranks=rank_list(found["ranks"]))
+        yield LogEnding(EndSubject.RANK, ranks=rank_list(found["ranks"]))
     elif _AGENT.search(text):
-        yield EndStatement(EndSubject.LAUNCH)
+        yield LogEnding(EndSubject.LAUNCH)
     elif (found := _CODE.search(text)) is not None:
         well = next(group for group in found.groups() if group) == "0"
         if not well or (not _NOT_THIS_END.search(text) and _is_of_the_job(text, found)):
@@ -330,9 +303,9 @@ def _is_of_the_job(text: str, code: re.Match[str]) -> bool:
     return _OF_THE_JOB.search(_BEFORE_THE_WORDS.sub("", text[: code.start()]) + text[code.end() :]) is not None
 
 
-def _statements_in_words(text: str) -> Iterator[EndStatement]:
+def _statements_in_words(text: str) -> Iterator[LogEnding]:
     if (found := _EVERY.search(text)) is not None:
-        yield EndStatement(EndSubject.ALL, here=numbers.rank(found["size"]) if found["size"] else None, words=True)
+        yield LogEnding(EndSubject.ALL, here=numbers.rank(found["size"]) if found["size"] else None, words=True)
         return
     said = next(_subjects_of(text, _SCHEDULED, well=True), None) if _WELL.search(text) else None
     if said is not None and said.who is not EndSubject.LAUNCH:
@@ -340,15 +313,15 @@ def _statements_in_words(text: str) -> Iterator[EndStatement]:
         return
     if _ENDED.search(text) or (len(text) <= _BARE_LENGTH and _BARE.search(text)):
         named = {rank for found in _RANK.finditer(text) if (rank := numbers.rank(found[1])) is not None}
-        yield EndStatement(EndSubject.RANK, ranks=tuple(named) if len(named) == 1 else (), words=True)
+        yield LogEnding(EndSubject.RANK, ranks=tuple(named) if len(named) == 1 else (), words=True)
 
 
-def _subjects_of(text: str, job: re.Pattern[str], *, well: bool) -> Iterator[EndStatement]:
+def _subjects_of(text: str, job: re.Pattern[str], *, well: bool) -> Iterator[LogEnding]:
     if (found := _RANK.search(text)) is not None and (rank := numbers.rank(found[1])) is not None:
-        yield EndStatement(EndSubject.RANK, well, ranks=(rank,))
+        yield LogEnding(EndSubject.RANK, well, ranks=(rank,))
     elif _OF_A_HELPER.search(text):
         return
     elif (found := _ONE.search(text)) is not None:
-        yield EndStatement(EndSubject.PROCESS, well, name=found["name"])
+        yield LogEnding(EndSubject.PROCESS, well, name=found["name"])
     else:
-        yield EndStatement(EndSubject.JOB if job.search(text) else EndSubject.LAUNCH, well)
+        yield LogEnding(EndSubject.JOB if job.search(text) else EndSubject.LAUNCH, well)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import signal as signals
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
+from unhang.evidence.items import LogEvent, ProcessExit
+from unhang.evidence.logs.content.endings import EndingReader
+from unhang.evidence.logs.lines.speakers import SpeakerRanks
 from unhang.evidence.logs.lines.timestamps import TimestampReader
-from unhang.findings import shortened
+from unhang.findings import Source, shortened
 from unhang.knowledge import numbers
 from unhang.late_pattern import late_pattern
 
@@ -49,77 +52,45 @@ _SOURCE_BY_KIND = {
 }
 
 
-@dataclass(slots=True)
-class RawExit:
-    """One ended process."""
-
-    line: int
-    rank: int | None
-    local_rank: int | None
-    pid: int | None
-    exit_code: int | None
-    time_s: float | None
-    host: str | None
-    source_kind: str
-    by_launcher: bool
-    attempt: int
-    text: str
-    task: bool = False
-    """``rank`` is a scheduler's task number: a rank unless each task is itself a launcher."""
-
-
 class ExitReader:
     """Collects exits; one process told twice is kept once, with everything known of it."""
 
-    def __init__(self, clock: TimestampReader) -> None:
-        self._clock = clock
-        self._by_pid: dict[tuple[int, int], RawExit] = {}
-        self._others: list[RawExit] = []
+    def __init__(self, source: str, clock: TimestampReader) -> None:
+        self._source = source
+        self.clock = clock
+        self._by_pid: dict[tuple[int, int], ProcessExit] = {}
+        self._others: list[ProcessExit] = []
         self._fields: dict[str, str] = {}
         self._fields_line = 0
         self.dropped = 0
-        self.torchrun = False
+        self._torchrun = False
 
-    def take_event(
-        self,
-        kind: str,
-        values: Mapping[str, Any],
-        *,
-        line: int,
-        time_s: float | None,
-        host: str | None,
-        attempt: int,
-        text: str,
-    ) -> None:
-        """Read a recognised line; lines that tell no exit are passed over."""
+    def take_event(self, event: LogEvent, host: str | None) -> None:
+        """Read a recognised line of ``host``; lines that tell no exit are passed over."""
+        kind, values = event.kind, event.values
         source_kind = _SOURCE_BY_KIND.get(kind)
         if kind.startswith("te."):
-            self.torchrun = True
+            self._torchrun = True
         if source_kind is None:
             return
-        text = shortened(text, 300)
-        code = _code(kind, values)
         local = values.get("local_rank")
         if kind == "ds.exit" and (found := _LOCAL_RANK.search(str(values.get("command", "")))) is not None:
             local = numbers.rank(found[1])
-        ranks = values.get("ranks") or (values.get("rank"),)
-        for rank in ranks:
-            self._add(
-                RawExit(
-                    line,
-                    rank,
-                    local,
-                    values.get("pid"),
-                    code,
-                    time_s,
-                    values.get("host") or host,
-                    source_kind,
-                    kind in ("te.closing", "ds.kill"),
-                    attempt,
-                    text,
-                    task=kind == "srun.exit",
-                )
-            )
+        ended = ProcessExit(
+            event.source,
+            None,
+            local,
+            values.get("pid"),
+            _code(kind, values),
+            event.time_s,
+            values.get("host") or host,
+            source_kind,
+            kind in ("te.closing", "ds.kill"),
+            event.attempt,
+            shortened(event.text, 300),
+        )
+        for rank in values.get("ranks") or (values.get("rank"),):
+            self._add(replace(ended, rank=rank))
 
     def take_line(self, text: str, line: int, attempt: int) -> bool:
         """Look for the fields of torchrun's table (``exitcode  : 1 (pid: 7)``); whether it was one."""
@@ -138,48 +109,65 @@ class ExitReader:
         code = _CODE.search(self._fields.get("exitcode", ""))
         if code is None:
             return
-        self.torchrun = True
+        self._torchrun = True
         rank = _RANK.search(self._fields.get("rank", ""))
         self._add(
-            RawExit(
-                line,
+            ProcessExit(
+                Source(self._source, line),
                 numbers.rank(rank["rank"]) if rank else None,
                 numbers.rank(rank["local"]) if rank else None,
                 numbers.integer(code["pid"]),
                 numbers.exit_code(code["code"]),
-                self._clock.time_of(self._fields.get("time", "")),
+                self.clock.time_of(self._fields.get("time", "")),
                 self._fields.get("host") or None,
                 "torchelastic",
-                False,
-                attempt,
-                text,
+                attempt=attempt,
+                text=text,
             )
         )
 
-    def _add(self, new: RawExit) -> None:
+    def _add(self, new: ProcessExit) -> None:
         if new.pid is None:
             if len(self._others) < MAX_EXITS:
                 self._others.append(new)
             else:
                 self.dropped += 1
             return
-        old = self._by_pid.get((new.attempt, new.pid))
-        if old is None:
-            if len(self._by_pid) < MAX_EXITS:
-                self._by_pid[new.attempt, new.pid] = new
-            else:
-                self.dropped += 1
-            return
-        old.rank = old.rank if old.rank is not None else new.rank
-        old.local_rank = old.local_rank if old.local_rank is not None else new.local_rank
-        old.exit_code = new.exit_code if old.exit_code is None or old.by_launcher else old.exit_code
-        old.time_s = old.time_s if old.time_s is not None else new.time_s
-        old.host = old.host or new.host
-        old.by_launcher = old.by_launcher or new.by_launcher
+        key = new.attempt, new.pid
+        old = self._by_pid.get(key)
+        if old is not None:
+            self._by_pid[key] = _joined(old, new)
+        elif len(self._by_pid) < MAX_EXITS:
+            self._by_pid[key] = new
+        else:
+            self.dropped += 1
 
-    def exits(self) -> list[RawExit]:
-        """Exits that the log tells of, by line."""
-        return sorted([*self._by_pid.values(), *self._others], key=lambda item: (item.line, item.rank or 0))
+    def exits(self, voices: SpeakerRanks, endings: EndingReader, host: str | None) -> Iterator[ProcessExit]:
+        """Ends of processes, by line. Local ranks are ranks where one launcher has the whole job; a scheduler's tasks
+        are none where they are nodes, or where torchrun starts the ranks."""
+        found = sorted([*self._by_pid.values(), *self._others], key=lambda one: (one.source.line or 0, one.rank or 0))
+        pids = {one.pid for one in found if one.local_rank is not None or one.terminated_by_launcher} - {None}
+        here = endings.holds_all(len(pids))
+        for one in found:
+            rank = one.rank if one.rank is not None or not here else one.local_rank
+            if one.source_kind == "slurm" and (self._torchrun or voices.labels_are_nodes()):
+                rank = None
+            if rank is None and one.pid is not None:
+                rank = voices.process_rank(one.pid, one.host)
+            yield replace(one, rank=rank, host=one.host or host)
+
+
+def _joined(old: ProcessExit, new: ProcessExit) -> ProcessExit:
+    """One process told twice."""
+    return replace(
+        old,
+        rank=old.rank if old.rank is not None else new.rank,
+        local_rank=old.local_rank if old.local_rank is not None else new.local_rank,
+        exit_code=new.exit_code if old.exit_code is None or old.terminated_by_launcher else old.exit_code,
+        time_s=old.time_s if old.time_s is not None else new.time_s,
+        host=old.host or new.host,
+        terminated_by_launcher=old.terminated_by_launcher or new.terminated_by_launcher,
+    )
 
 
 def _code(kind: str, values: Mapping[str, Any]) -> int | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
-from unhang.evidence.items import Frame
-from unhang.evidence.logs.lines.prefixes import UNKNOWN_SPEAKER
+from unhang.evidence.items import Frame, PythonTraceback
+from unhang.evidence.logs.lines.prefixes import UNKNOWN_SPEAKER, Speaker, SpokenLine
+from unhang.evidence.logs.lines.speakers import SpeakerRanks
+from unhang.findings import Source
 from unhang.knowledge import numbers
 from unhang.knowledge.libraries import is_unhang_in_process
 from unhang.late_pattern import late_pattern
@@ -49,7 +51,7 @@ STATEMENT_LINES = 40
 class RawTraceback:
     """A traceback as read; ``frames`` outermost first."""
 
-    speaker: Hashable
+    speaker: Speaker
     line: int
     dated: str
     """The part of its head line that may hold a time."""
@@ -75,6 +77,26 @@ class RawTraceback:
         if len(self.frames) > MAX_FRAMES:
             del self.frames[MAX_FRAMES // 2]
 
+    def item(
+        self, source: str, voices: SpeakerRanks, time_of: Callable[[str], float | None], host: str | None
+    ) -> PythonTraceback:
+        """As it is kept, in a log of ``host``."""
+        return PythonTraceback(
+            Source(source, self.line),
+            voices.rank_of(self.speaker, {}),
+            time_of(self.dated),
+            self.exception,
+            self.message,
+            tuple(reversed(self.frames)),
+            self.thread,
+            self.attempt,
+            self.speaker.host or host,
+            self.chained,
+            self.raised_line,
+            self.pid if self.pid is not None else self.speaker.pid,
+            self.statement,
+        )
+
 
 class TracebackReader:
     """Follows the lines of every speaker. ``take`` says whether a line belongs to a traceback."""
@@ -88,10 +110,10 @@ class TracebackReader:
         """Innermost frame and exception, as written, of tracebacks of which enough were kept."""
         self._shapes: dict[Hashable, int] = {}
         self._equal: dict[Hashable, int] = {}
-        self._open: dict[Hashable, RawTraceback] = {}
-        self._closing: dict[Hashable, RawTraceback] = {}
-        self._threads: dict[Hashable, str] = {}
-        self._guards: dict[Hashable, RawTraceback] = {}
+        self._open: dict[Speaker, RawTraceback] = {}
+        self._closing: dict[Speaker, RawTraceback] = {}
+        self._threads: dict[Speaker, str] = {}
+        self._guards: dict[Speaker, RawTraceback] = {}
         """The last error of a guard, until its statement comes: there may be long stacks in between."""
         self._broken: RawTraceback | None = None
         """Whose statement goes on in the next line."""
@@ -106,10 +128,11 @@ class TracebackReader:
         """Whether a traceback is open for any speaker."""
         return bool(self._open or self._closing)
 
-    def take(self, speaker: Hashable, text: str, line: int, dated: str) -> bool:
-        """Read a line (prefixes removed). True when it is part of a traceback."""
+    def take(self, said: SpokenLine) -> bool:
+        """Read a line. True when it is part of a traceback."""
+        speaker, text, line = said.speaker, said.text, said.number
         if "Traceback (most recent call last)" in text:
-            self._begin(speaker, text, line, dated)
+            self._begin(said)
             return True
         if text.startswith("Exception in thread ") and (found := _THREAD.match(text)) is not None:
             self._threads[speaker] = found["name"][:200]
@@ -123,7 +146,8 @@ class TracebackReader:
             return self._after(ended, text, line)
         return False
 
-    def _begin(self, speaker: Hashable, text: str, line: int, dated: str) -> None:
+    def _begin(self, said: SpokenLine) -> None:
+        speaker, text = said.speaker, said.text
         previous = self._open.pop(speaker, None)
         if previous is not None:
             self._finish(previous)
@@ -131,13 +155,13 @@ class TracebackReader:
         before = text.split("Traceback (most recent", 1)[0]
         self._open[speaker] = RawTraceback(
             speaker,
-            line,
-            dated,
+            said.number,
+            said.dated,
             thread=self._threads.pop(speaker, ""),
             indent=len(before) - len(before.lstrip()) if not before.strip() else 0,
             rich="─" in text or "━" in text,
             grouped="Exception Group" in before or before.strip().startswith("|"),
-            last_line=line,
+            last_line=said.number,
             attempt=self.attempt,
         )
 
@@ -204,7 +228,7 @@ class TracebackReader:
             ended.message = f"{ended.message}\n{stripped}"[:MESSAGE_CHARS]
         return True
 
-    def _takes_statement(self, speaker: Hashable, text: str, line: int) -> bool:
+    def _takes_statement(self, speaker: Speaker, text: str, line: int) -> bool:
         """The last line of a guard's message, and what a terminal broke off it, which nobody's prefix precedes."""
         if text.lstrip().startswith(MARK) and (raised := self._guards.pop(speaker, None)) is not None:
             raised.statement = text

@@ -205,14 +205,22 @@ class Speaker(NamedTuple):
     """A label whose meaning is not known: nobody's rank until something in the log says whose."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnprefixedLine:
-    """A line without its prefixes."""
+@dataclass(slots=True)
+class SpokenLine:
+    """A line without its prefixes; ``number``: which of its log. What it tells is kept with its speaker."""
 
     speaker: Speaker
     text: str
     dated: str
     """The part in which to look for a time: an outer time stamp if there is one, else the text."""
+    number: int = 0
+    rank: int | None = None
+    """The one an ordinary line names itself."""
+
+    @property
+    def told(self) -> dict[str, int]:
+        """What it tells itself of who printed it."""
+        return {} if self.rank is None else {"rank": self.rank}
 
 
 UNKNOWN_SPEAKER = Speaker()
@@ -246,8 +254,8 @@ class PrefixReader:
             text = text[found.end() :]
         return text
 
-    def read(self, line: str) -> UnprefixedLine:
-        """Split one line."""
+    def read(self, line: str, number: int = 0) -> SpokenLine:
+        """Split one line, the one of this ``number``."""
         text = line
         if "\x1b" in text or (self.colours and "[" in text):
             text = without_colours(text)
@@ -273,7 +281,7 @@ class PrefixReader:
             if (found := label.pattern.match(text)) is not None:
                 known.update({name: value for name, value in found.groupdict().items() if name not in known})
                 text = text[found.end() :] if label.whole else text
-        return UnprefixedLine(_speaker(known) if known else UNKNOWN_SPEAKER, text, outer or text)
+        return SpokenLine(_speaker(known) if known else UNKNOWN_SPEAKER, text, outer or text, number)
 
     def _next(self, text: str, known: dict[str, str]) -> re.Match[str] | None:
         """The prefix at the start of ``text``, if any."""

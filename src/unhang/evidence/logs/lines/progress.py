@@ -1,18 +1,14 @@
-"""Steps, iterations and progress bars, folded into runs: one per speaker and label, from its first to its last step."""
+"""Steps, iterations and progress bars, as a line tells them."""
 
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from unhang.evidence.logs.lines.timestamps import elapsed_s
 from unhang.knowledge import numbers
 from unhang.late_pattern import late_pattern
 
-RECENT = 4096
-MAX_RUNS, MAX_LABELS = 8, 20_000
 _NUMBER = r"\d[\d,]{0,14}"
 _AMOUNT = r"[\d.]{1,20}[kKMGT]?"
 _BAR = late_pattern(
@@ -172,80 +168,3 @@ def find_step_time(text: str) -> float | None:
         milli = found["milli"] or found["each_milli"]
         return numbers.duration_s(found["s"] or found["each_s"], 0.001 if milli else 1)
     return None
-
-
-@dataclass(slots=True)
-class StepRun:
-    """Steps of one speaker under one label that only grow."""
-
-    speaker: Hashable
-    rank: int | None
-    label: str
-    unit: str
-    total: int | None
-    first_step: int
-    first_time_s: float | None
-    first_line: int
-    attempt: int
-    last_step: int = -1
-    last_time_s: float | None = None
-    last_line: int = 0
-    last_text: str = ""
-    told: int = 0
-    """So many lines told its last step, and ``most_told`` that of the steps before which most did."""
-    most_told: int = 0
-    elapsed_s: float | None = None
-    recent: deque[tuple[int, float | None]] = field(default_factory=lambda: deque(maxlen=RECENT))
-    loads: deque[tuple[int, float, float]] = field(default_factory=lambda: deque(maxlen=RECENT))
-    printed: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=RECENT))
-
-
-class ProgressReader:
-    """Folds steps into runs; a label that starts over begins a new run (at most ``MAX_RUNS`` a speaker and label)."""
-
-    def __init__(self) -> None:
-        self._runs: dict[tuple[Hashable, int | None, str], list[StepRun]] = {}
-        self.dropped = 0
-
-    def take(
-        self,
-        speaker: Hashable,
-        rank: int | None,
-        step: LogStep,
-        line: int,
-        time_s: float | None,
-        text: str,
-        attempt: int,
-    ) -> None:
-        """Add a step."""
-        key = (speaker, rank, step.label)
-        runs = self._runs.get(key)
-        if runs is None:
-            if len(self._runs) >= MAX_LABELS:
-                self.dropped += 1
-                return
-            runs = self._runs[key] = []
-        run = runs[-1] if runs else None
-        if run is None or step.number < run.last_step or step.total != run.total or run.attempt != attempt:
-            run = StepRun(speaker, rank, step.label, step.unit, step.total, step.number, time_s, line, attempt)
-            runs.append(run)
-            if len(runs) > MAX_RUNS:
-                del runs[1]
-                self.dropped += 1
-        if not run.recent or run.recent[-1][0] != step.number:
-            run.recent.append((step.number, time_s))
-            if (printed_s := step.elapsed_s if step.elapsed_s is not None else step.per_step_s) is not None:
-                run.printed.append((step.number, printed_s))
-            if (load := find_data_wait(text)) is not None:
-                run.loads.append((step.number, *load))
-        if step.number != run.last_step:
-            run.most_told, run.told = max(run.most_told, run.told), 0
-        run.told += 1
-        run.last_step, run.last_line, run.last_text = step.number, line, text
-        run.last_time_s = time_s if time_s is not None else run.last_time_s
-        run.elapsed_s = step.elapsed_s if step.elapsed_s is not None else run.elapsed_s
-
-    def runs(self) -> list[StepRun]:
-        """All runs, in the order of their first lines."""
-        found = [run for runs in self._runs.values() for run in runs]
-        return sorted(found, key=lambda run: run.first_line)

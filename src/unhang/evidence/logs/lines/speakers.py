@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from unhang.evidence.logs.lines.prefixes import UNKNOWN_SPEAKER, Speaker
@@ -15,6 +16,9 @@ _PID = re.compile(r"(?<![\w-])pid[ :=#]{0,3}(\d{1,10})\b", re.IGNORECASE)
 _MAX_KNOWN = 65_536
 """Labels and processes, each."""
 _Key = TypeVar("_Key")
+_Item = TypeVar("_Item")
+Spoken = tuple[_Item, Speaker, Mapping[str, Any]]
+"""An item, who printed it, and what its line tells of that: its rank is known when all lines were read."""
 _FEW_LABELS = 4
 """Ranks kept of one label or process: two are already too many to be one."""
 
@@ -88,6 +92,11 @@ class SpeakerRanks:
         if best is None or comm_size > best[1]:
             self._processes[host, pid] = (comm_rank, comm_size)
             self._world = max(self._world, comm_size)
+
+    def resolved(self, spoken: Iterable[Spoken[_Item]]) -> Iterator[_Item]:
+        """The items, each with the rank of who printed it."""
+        for item, speaker, told in spoken:
+            yield replace(item, rank=self.rank_of(speaker, told))  # type: ignore[type-var]
 
     def rank_of(self, speaker: Speaker, told: Mapping[str, Any]) -> int | None:
         """The global rank behind a line. ``told`` is what ``origin_of`` found inside it."""

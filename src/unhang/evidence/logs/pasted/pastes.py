@@ -11,9 +11,9 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any
 
-from unhang.evidence.items import LastLine, LogEnding, LogEvent, LogReading, ProcessExit, Progress, PythonTraceback
+from unhang.evidence.items import LogReading
 from unhang.evidence.logs.blocks import decoded
 from unhang.evidence.logs.lines.prefixes import without_colours
 from unhang.evidence.logs.pasted.wrapped_lines import NumberedLine, information_score, join_wrapped_lines
@@ -172,7 +172,6 @@ def _narrow(line: str) -> str:
 
 
 PASTE_BYTES = 1 << 18
-_Item = TypeVar("_Item", LogEvent, PythonTraceback, ProcessExit, Progress, LastLine, LogEnding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,22 +210,12 @@ def with_paste_line_numbers(reading: LogReading, paste: RestoredPaste) -> LogRea
     def placed(line: int) -> int:
         return paste.first_lines[line - 1] if 0 < line <= len(paste.first_lines) else line
 
-    def moved(item: _Item) -> _Item:
-        line = item.source.line
-        return item if line is None else replace(item, source=replace(item.source, line=placed(line)))
+    def moved(item: Any) -> Any:
+        others = {name: placed(line) for name in _OTHER_LINES if (line := getattr(item, name, None))}
+        return replace(item, source=replace(item.source, line=placed(item.source.line)), **others)
 
-    return replace(
-        reading,
-        events=tuple(map(moved, reading.events)),
-        tracebacks=tuple(
-            replace(moved(t), raised_line=t.raised_line and placed(t.raised_line)) for t in reading.tracebacks
-        ),
-        exits=tuple(map(moved, reading.exits)),
-        progress=tuple(replace(moved(run), last_line=placed(run.last_line)) for run in reading.progress),
-        last_lines=tuple(map(moved, reading.last_lines)),
-        unrecognized_failures=tuple(map(moved, reading.unrecognized_failures)),
-        said=tuple(map(moved, reading.said)),
-        endings=tuple(map(moved, reading.endings)),
-        started_line=placed(reading.started_line),
-        lines=paste.lines,
-    )
+    return replace(reading.with_items(moved), started_line=placed(reading.started_line), lines=paste.lines)
+
+
+_OTHER_LINES = ("raised_line", "last_line")
+"""Of a traceback and of steps."""
