@@ -5,11 +5,10 @@ A reader never raises for bad input: what it could read is in the items, what it
 
 from __future__ import annotations
 
-import enum
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from unhang.findings import Source, Unread
 from unhang.knowledge.numbers import MAX_INTEGER, TimeForm
@@ -190,8 +189,6 @@ class StackDump:
     """``py-spy``, ``py-spy-json``, ``faulthandler``, ``gdb``."""
     command: str = ""
     time_s: float | None = None
-    process_state: str = ""
-    """``/proc`` state letter (``R``, ``S``, ``D``, ``T``, ``Z``) when recorded beside the stack, else empty."""
     fatal: str = ""
     """faulthandler's fatal line (``Segmentation fault``), else empty."""
     unread: tuple[Unread, ...] = ()
@@ -312,19 +309,9 @@ class LastLine:
     """Lines of an exception, of a stack or of somebody's keys stand behind it."""
 
 
-class EndSubject(str, enum.Enum):
-    """Whose end a line tells."""
-
-    JOB = "job"
-    """The whole job, on all nodes, as a scheduler tells it."""
-    LAUNCH = "launch"
-    """All that one launcher started."""
-    ALL = "all"
-    """All ranks, as one of them tells it."""
-    PROCESS = "process"
-    """One process, by a number that is no rank."""
-    RANK = "rank"
-    """One rank."""
+EndSubject = Literal["job", "launch", "all", "process", "rank"]
+"""Whose end a line tells: the whole job's, on all nodes, as a scheduler tells it; that of all that one launcher
+started; all ranks', as one of them tells it; one process's, by a number that is no rank; one rank's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,7 +188,6 @@ def _with_stacks(facts: RankFacts, stacks: list[StackDump]) -> RankFacts:
         stack=latest,
         earlier_stacks=tuple(ordered[:-1]),
         worker_stacks=workers,
-        process_state=facts.process_state or latest.process_state,
         pid=facts.pid if facts.pid is not None else latest.pid,
     )
 

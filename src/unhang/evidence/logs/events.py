@@ -60,8 +60,7 @@ class EventKeeper:
     def add(self, event: LogEvent, match: MessageMatch, speaker: Speaker, told: Mapping[str, Any]) -> None:
         """Keep what a line tells, unless there is enough like it."""
         row = match.row
-        rank = told.get("rank", speaker.rank)
-        voice = (rank, speaker, told.get("group_rank"), told.get("nccl_pid"), event.attempt)
+        voice = (event.rank, speaker, told.get("group_rank"), told.get("nccl_pid"), event.attempt)
         told_once = row.says in _ONCE
         values = (
             (name, _without_durations(str(value)))

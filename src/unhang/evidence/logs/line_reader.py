@@ -8,12 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from unhang.evidence.items import EndSubject, LastLine, LogEnding, LogEvent, LogReading
+from unhang.evidence.items import LastLine, LogEnding, LogEvent, LogReading
 from unhang.evidence.logs.blocks import LINE_BYTES, Blocks, decoded
 from unhang.evidence.logs.content.endings import MAX_ENDINGS, EndingReader, numbered_rank
 from unhang.evidence.logs.content.exits import TABLE_FIELDS, ExitReader
 from unhang.evidence.logs.content.tracebacks import TracebackReader
-from unhang.evidence.logs.context_lines import ContextLineKeeper
 from unhang.evidence.logs.events import EventKeeper, values_told
 from unhang.evidence.logs.line_shapes import LineShapes
 from unhang.evidence.logs.lines.line_parts import (
@@ -34,8 +33,8 @@ from unhang.evidence.logs.lines.prefixes import (
 from unhang.evidence.logs.lines.progress import LogStep, find_step, find_step_time, is_trainer_line
 from unhang.evidence.logs.lines.speakers import SpeakerRanks, Spoken
 from unhang.evidence.logs.lines.timestamps import TimestampReader, year_in
+from unhang.evidence.logs.ordinary_lines import ContextLineKeeper, UnrecognizedFailureKeeper
 from unhang.evidence.logs.step_runs import ProgressReader
-from unhang.evidence.logs.unrecognized_failures import UnrecognizedFailureKeeper
 from unhang.findings import Source, Unread
 from unhang.knowledge import numbers
 from unhang.knowledge.messages import MessageMatch, MessageRow, match_rows
@@ -179,7 +178,7 @@ class LineReader:
         if step is not None:
             self.progress.take(said, step, self.clock.time_of(said.dated), self.attempt)
         elif shape.complaint:
-            self.unrecognized_failures.take(said, shape.key, self._item("", said, {}, said.speaker.host))
+            self.unrecognized_failures.take(said, shape.key, self._item("", said, said.rank, {}, said.speaker.host))
         if shape.words:
             self.story.take(said)
         elif shape.stack:
@@ -221,16 +220,19 @@ class LineReader:
         if row.id.startswith("k.") and speaker.host is None:
             speaker = speaker._replace(host=kernel_host(said.text))
         self._note(row, match.values, told)
-        event = self._item(row.id, said, values_told(match, told), told.get("nccl_host") or speaker.host)
+        rank, host = told.get("rank", speaker.rank), told.get("nccl_host") or speaker.host
+        event = self._item(row.id, said, rank, values_told(match, told), host)
         self.exits.take_event(event, speaker.host)
         self.events.add(event, match, speaker, told)
 
-    def _item(self, kind: str, said: SpokenLine, values: Mapping[str, Any], host: str | None) -> LogEvent:
+    def _item(
+        self, kind: str, said: SpokenLine, rank: int | None, values: Mapping[str, Any], host: str | None
+    ) -> LogEvent:
         return LogEvent(
             kind,
             Source(self.source, said.number),
             said.text[:_TEXT_CHARS],
-            None,
+            rank,
             self.clock.time_of(said.dated),
             values,
             self.attempt,
@@ -305,7 +307,7 @@ class LineReader:
     def _resolved_endings(self) -> Iterator[LogEnding]:
         for ending, speaker, told in self._endings:
             rank = self.voices.rank_of(speaker, told)
-            own = (rank,) if ending.who is EndSubject.RANK and rank is not None else ()
+            own = (rank,) if ending.who == "rank" and rank is not None else ()
             yield replace(ending, ranks=ending.ranks or own)
 
     def _last_time_s(self) -> float | None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from unhang.evidence.items import EndSubject, LogEnding
+from unhang.evidence.items import LogEnding
 from unhang.evidence.logs.content.shell_lines import (
     LaunchedProcesses,
     ShellReader,
@@ -212,7 +212,7 @@ class EndingReader:
         if code is not None:
             number, begun = code
             if begun is not None:
-                yield LogEnding(EndSubject.LAUNCH, number == 0, here=begun.here, size=begun.size, alone=begun.alone)
+                yield LogEnding("launch", number == 0, here=begun.here, size=begun.size, alone=begun.alone)
             return
         ran = self._shell.programs
         command = self._shell.take(text)
@@ -227,7 +227,7 @@ class EndingReader:
         if not any(hint in text for hint in _END_HINTS):
             return
         for said in _statements_in_line(bare):
-            begun = self._started if said.who is EndSubject.LAUNCH else LaunchedProcesses()
+            begun = self._started if said.who == "launch" else LaunchedProcesses()
             yield replace(said, here=said.here or begun.here, size=begun.size, alone=begun.alone)
 
     def _listed(self, text: str) -> LogEnding | None:
@@ -241,8 +241,8 @@ class EndingReader:
             return None
         well = found["state"] in _LISTED_WELL
         if found["pod"]:  # another pod that runs still may be of another job
-            return LogEnding(EndSubject.PROCESS, name=found["name"]) if well else None
-        return LogEnding(EndSubject.JOB, well, name=found["name"])
+            return LogEnding("process", name=found["name"]) if well else None
+        return LogEnding("job", well, name=found["name"])
 
     def _take_start(self, text: str, line: int, *, is_command: bool) -> None:
         begun = (
@@ -281,16 +281,14 @@ def _size_beside_rank(text: str) -> int | None:
 def _statements_in_line(text: str) -> Iterator[LogEnding]:
     """What an ordinary line tells of an end."""
     if (found := _NCCL_TESTS_RESULT.match(text)) is not None:
-        yield LogEnding(EndSubject.ALL, numbers.integer(found["wrong"]) == 0)
+        yield LogEnding("all", numbers.integer(found["wrong"]) == 0)
     elif (found := _ACCOUNTED.search(text)) is not None:
         if not found["name"].endswith(".extern"):
-            yield LogEnding(
-                EndSubject.JOB, found["state"] == "COMPLETED" and found["code"] == "0:0", name=found["name"]
-            )
+            yield LogEnding("job", found["state"] == "COMPLETED" and found["code"] == "0:0", name=found["name"])
     elif (found := _TASKS.search(text)) is not None:
-        yield LogEnding(EndSubject.RANK, ranks=rank_list(found["ranks"]))
+        yield LogEnding("rank", ranks=rank_list(found["ranks"]))
     elif _AGENT.search(text):
-        yield LogEnding(EndSubject.LAUNCH)
+        yield LogEnding("launch")
     elif (found := _CODE.search(text)) is not None:
         well = next(group for group in found.groups() if group) == "0"
         if not well or (not _NOT_THIS_END.search(text) and _is_of_the_job(text, found)):
@@ -305,23 +303,23 @@ def _is_of_the_job(text: str, code: re.Match[str]) -> bool:
 
 def _statements_in_words(text: str) -> Iterator[LogEnding]:
     if (found := _EVERY.search(text)) is not None:
-        yield LogEnding(EndSubject.ALL, here=numbers.rank(found["size"]) if found["size"] else None, words=True)
+        yield LogEnding("all", here=numbers.rank(found["size"]) if found["size"] else None, words=True)
         return
     said = next(_subjects_of(text, _SCHEDULED, well=True), None) if _WELL.search(text) else None
-    if said is not None and said.who is not EndSubject.LAUNCH:
+    if said is not None and said.who != "launch":
         yield said
         return
     if _ENDED.search(text) or (len(text) <= _BARE_LENGTH and _BARE.search(text)):
         named = {rank for found in _RANK.finditer(text) if (rank := numbers.rank(found[1])) is not None}
-        yield LogEnding(EndSubject.RANK, ranks=tuple(named) if len(named) == 1 else (), words=True)
+        yield LogEnding("rank", ranks=tuple(named) if len(named) == 1 else (), words=True)
 
 
 def _subjects_of(text: str, job: re.Pattern[str], *, well: bool) -> Iterator[LogEnding]:
     if (found := _RANK.search(text)) is not None and (rank := numbers.rank(found[1])) is not None:
-        yield LogEnding(EndSubject.RANK, well, ranks=(rank,))
+        yield LogEnding("rank", well, ranks=(rank,))
     elif _OF_A_HELPER.search(text):
         return
     elif (found := _ONE.search(text)) is not None:
-        yield LogEnding(EndSubject.PROCESS, well, name=found["name"])
+        yield LogEnding("process", well, name=found["name"])
     else:
-        yield LogEnding(EndSubject.JOB if job.search(text) else EndSubject.LAUNCH, well)
+        yield LogEnding("job" if job.search(text) else "launch", well)

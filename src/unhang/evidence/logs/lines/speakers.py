@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from unhang.evidence.items import LogEvent, Progress
 from unhang.evidence.logs.lines.prefixes import UNKNOWN_SPEAKER, Speaker
 from unhang.knowledge import numbers
 
@@ -17,6 +18,7 @@ _MAX_KNOWN = 65_536
 """Labels and processes, each."""
 _Key = TypeVar("_Key")
 _Item = TypeVar("_Item")
+_Ranked = TypeVar("_Ranked", LogEvent, Progress)
 Spoken = tuple[_Item, Speaker, Mapping[str, Any]]
 """An item, who printed it, and what its line tells of that: its rank is known when all lines were read."""
 _FEW_LABELS = 4
@@ -93,10 +95,11 @@ class SpeakerRanks:
             self._processes[host, pid] = (comm_rank, comm_size)
             self._world = max(self._world, comm_size)
 
-    def resolved(self, spoken: Iterable[Spoken[_Item]]) -> Iterator[_Item]:
+    def resolved(self, spoken: Iterable[Spoken[_Ranked]]) -> Iterator[_Ranked]:
         """The items, each with the rank of who printed it."""
         for item, speaker, told in spoken:
-            yield replace(item, rank=self.rank_of(speaker, told))  # type: ignore[type-var]
+            rank = self.rank_of(speaker, told)
+            yield item if rank == item.rank else replace(item, rank=rank)
 
     def rank_of(self, speaker: Speaker, told: Mapping[str, Any]) -> int | None:
         """The global rank behind a line. ``told`` is what ``origin_of`` found inside it."""

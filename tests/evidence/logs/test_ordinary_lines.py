@@ -6,7 +6,7 @@ from io import BytesIO
 
 from unhang.evidence.items import LogReading
 from unhang.evidence.logs import read_log
-from unhang.evidence.logs.unrecognized_failures import MAX_FAILURES
+from unhang.evidence.logs.ordinary_lines import MAX_FAILURES
 
 
 def reading(log: str) -> LogReading:
