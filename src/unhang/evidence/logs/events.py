@@ -57,10 +57,10 @@ class EventKeeper:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def add(self, event: LogEvent, match: MessageMatch, speaker: Speaker, told: Mapping[str, Any]) -> None:
-        """Keep what a line tells, unless there is enough like it."""
+    def wants(self, match: MessageMatch, speaker: Speaker, told: Mapping[str, Any], attempt: int) -> bool:
+        """Whether what a line tells is to be kept: False once there is enough like it."""
         row = match.row
-        voice = (event.rank, speaker, told.get("group_rank"), told.get("nccl_pid"), event.attempt)
+        voice = (told.get("rank", speaker.rank), speaker, told.get("group_rank"), told.get("nccl_pid"), attempt)
         told_once = row.says in _ONCE
         values = (
             (name, _without_durations(str(value)))
@@ -89,9 +89,13 @@ class EventKeeper:
         ):
             self.folded[row.id] = self.folded.get(row.id, 0) + 1
             self._nothing_new[row.id] = self._nothing_new.get(row.id, 0) + 1
-            return
-        self._kept.append((event, speaker, told))
+            return False
         self._nothing_new[row.id] = 0
+        return True
+
+    def keep(self, event: LogEvent, speaker: Speaker, told: Mapping[str, Any]) -> None:
+        """Keep what a line tells."""
+        self._kept.append((event, speaker, told))
 
     def note_false_match(self, row: MessageRow) -> None:
         """A line held a literal of this kind and was not of this kind."""

@@ -220,10 +220,14 @@ class LineReader:
         if row.id.startswith("k.") and speaker.host is None:
             speaker = speaker._replace(host=kernel_host(said.text))
         self._note(row, match.values, told)
+        wanted = self.events.wants(match, speaker, told, self.attempt)
+        if not wanted and not self.exits.hears(row.id):
+            return
         rank, host = told.get("rank", speaker.rank), told.get("nccl_host") or speaker.host
         event = self._item(row.id, said, rank, values_told(match, told), host)
         self.exits.take_event(event, speaker.host)
-        self.events.add(event, match, speaker, told)
+        if wanted:
+            self.events.keep(event, speaker, told)
 
     def _item(
         self, kind: str, said: SpokenLine, rank: int | None, values: Mapping[str, Any], host: str | None

@@ -65,6 +65,11 @@ class ExitReader:
         self.dropped = 0
         self._torchrun = False
 
+    @staticmethod
+    def hears(kind: str) -> bool:
+        """Whether an event of this kind tells of an exit, or of who launches."""
+        return kind in _SOURCE_BY_KIND or kind.startswith("te.")
+
     def take_event(self, event: LogEvent, host: str | None) -> None:
         """Read a recognised line of ``host``; lines that tell no exit are passed over."""
         kind, values = event.kind, event.values
