@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from unhang.evidence.items import Frame, StackDump, ThreadStack
-from unhang.evidence.stacks.stack_limits import MAX_LINE, FrameBudget, FrameKeeper
-from unhang.findings import Source
+from unhang.evidence.stacks.collected_stacks import StackCollector
+from unhang.evidence.stacks.stack_limits import MAX_LINE, FrameBudget
 from unhang.knowledge import numbers
 from unhang.late_pattern import late_pattern
 
@@ -41,25 +41,6 @@ _PREFIX_RANK = late_pattern(r"^\s*(?:\[(?:rank|default)?(?P<rank>\d+)\](?:<std(?
 _UNDERSTOOD = late_pattern(r"^\s*(?:<no Python frame>|<.*>|\.\.\.|Garbage-collecting|Extension modules:.*)?\s*$")
 
 
-@dataclass(slots=True)
-class _Dump:
-    line: int
-    rank: int | None
-    fatal: str = ""
-    threads: list[ThreadStack] = field(default_factory=list)
-    ids: set[str] = field(default_factory=set)
-
-
-@dataclass(slots=True)
-class _OpenThread:
-    """The thread whose frames are being read."""
-
-    thread_id: str
-    name: str
-    line: int
-    keeper: FrameKeeper = field(default_factory=FrameKeeper)
-
-
 def looks_like(text: str) -> bool:
     """True when ``text`` holds a thread heading as faulthandler writes it."""
     return THREAD.search(text) is not None
@@ -71,7 +52,6 @@ def read(text: str, *, source: str, rank: int | None, budget: FrameBudget) -> It
     Lines that carry a launcher's prefix are kept apart by it, so that ranks that print at once stay whole.
     """
     streams: dict[str, _PrefixedStream] = {}
-    order: list[_Dump] = []
     for number, line in enumerate(text.splitlines(), 1):
         prefix, body = _without_prefix(line[:MAX_LINE].rstrip())
         stream = streams.get(prefix)
@@ -81,15 +61,12 @@ def read(text: str, *, source: str, rank: int | None, budget: FrameBudget) -> It
             if len(streams) >= 100_000:
                 budget.note("too many different line prefixes; the rest was left out", number)
                 break
-            stream = streams[prefix] = _PrefixedStream(prefix, rank, order)
-        stream.feed(body, number, budget)
-    for stream in streams.values():
-        stream.finish()
-    for dump in sorted(order, key=lambda item: item.line):
-        if dump.threads:
-            yield StackDump(
-                Source(source, dump.line), dump.rank, None, tuple(dump.threads), "faulthandler", fatal=dump.fatal
-            )
+            stream = streams[prefix] = _PrefixedStream(prefix, source, rank, budget)
+        stream.feed(body, number)
+    dumps = [dump for stream in streams.values() for dump in stream.stacks.dumps()]
+    for dump in sorted(dumps, key=lambda dump: dump.source.line or 0):
+        dump.threads = tuple(map(_named, dump.threads))
+        yield dump
 
 
 def _without_prefix(line: str) -> tuple[str, str]:
@@ -100,20 +77,21 @@ def _without_prefix(line: str) -> tuple[str, str]:
 class _PrefixedStream:
     """The lines that share one prefix: one rank's own output."""
 
-    def __init__(self, prefix: str, rank: int | None, order: list[_Dump]) -> None:
+    def __init__(self, prefix: str, source: str, rank: int | None, budget: FrameBudget) -> None:
         found = _PREFIX_RANK.match(prefix)
         told = (found["rank"] or found["srun"]) if found else None
-        self._rank = rank if rank is not None else (numbers.rank(told) if told is not None else None)
-        self._order = order
-        self._dump: _Dump | None = None
-        self._open: _OpenThread | None = None
+        if rank is None and told is not None:
+            rank = numbers.rank(told)
+        self.stacks = StackCollector("faulthandler", source, rank, budget)
+        self._ids: set[str] | None = None
+        """Of the threads of the dump; None between two dumps."""
         self._fatal: tuple[int, str] | None = None
         self._in_c_stack = False
         self._current: int | None = None
 
-    def feed(self, line: str, number: int, budget: FrameBudget) -> None:
+    def feed(self, line: str, number: int) -> None:
         if _C_STACK.search(line):
-            self._close()
+            self.stacks.end_thread()
             self._in_c_stack = True
         elif found := THREAD.search(line):
             self._start_thread(found, number)
@@ -123,66 +101,54 @@ class _PrefixedStream:
         elif _TIMER.search(line):
             self._end_dump()
         elif self._in_c_stack:
-            self._c_frame(line, number, budget)
-        elif self._open is not None:
-            self._frame(line, number, budget)
-
-    def finish(self) -> None:
-        self._end_dump()
+            self._c_frame(line, number)
+        elif self.stacks.thread is not None:
+            self._frame(line, number)
 
     def _start_thread(self, found: re.Match[str], number: int) -> None:
-        self._close()
         self._in_c_stack = False
-        if self._dump is not None and found["id"] in self._dump.ids:
+        if self._ids is not None and found["id"] in self._ids:
             self._end_dump()
-        if self._dump is None:
+        if self._ids is None:
             line, fatal = self._fatal or (number, "")
-            self._dump = _Dump(line, self._rank, fatal)
-            self._order.append(self._dump)
-            self._fatal = None
-        self._dump.ids.add(found["id"])
-        if found["current"] == "Current thread":
-            self._current = len(self._dump.threads)
-        self._open = _OpenThread(found["id"], found["name"] or "", number)
+            self.stacks.begin_process(line, fatal=fatal)
+            self._ids, self._fatal = set(), None
+        self._ids.add(found["id"])
+        self.stacks.end_thread()
+        process, current = self.stacks.processes[-1], found["current"] == "Current thread"
+        if current:
+            self._current = len(process.threads)
+        fell = current and bool(process.dump.fatal)
+        self.stacks.begin_thread(ThreadStack(found["name"] or "", found["id"], (), line=number, took_fatal_signal=fell))
 
-    def _frame(self, line: str, number: int, budget: FrameBudget) -> None:
-        assert self._open is not None
+    def _frame(self, line: str, number: int) -> None:
         found = _FRAME.match(line)
         if found:
-            if budget.take(number):
-                line_number = numbers.integer(found["line"])
-                self._open.keeper.add(Frame(found["function"], found["file"], line_number))
+            self.stacks.add(Frame(found["function"], found["file"], numbers.integer(found["line"])), number)
         elif not _UNDERSTOOD.match(line):
-            self._close()
+            self.stacks.end_thread()
 
-    def _c_frame(self, line: str, number: int, budget: FrameBudget) -> None:
+    def _c_frame(self, line: str, number: int) -> None:
         found = _BINARY.match(line)
         if found is None:
             self._in_c_stack = not line.strip() or line.lstrip().startswith("<")
             return
-        if self._dump is None or self._current is None or self._current >= len(self._dump.threads):
-            return
-        if budget.take(number):
-            thread = self._dump.threads[self._current]
+        if self._current is not None and self.stacks.budget.take(number):
+            threads = self.stacks.processes[-1].threads
+            thread = threads[self._current]
             natives = [frame for frame in thread.frames if frame.native]
             python = [frame for frame in thread.frames if not frame.native]
             symbol = found["symbol"] or found["address"] or "??"
             natives.append(Frame(symbol, found["file"], None, native=True))
-            self._dump.threads[self._current] = replace(thread, frames=(*natives, *python))
-
-    def _close(self) -> None:
-        if self._open is not None and self._dump is not None:
-            frames = self._open.keeper.frames()
-            name = self._open.name or ("MainThread" if is_main_stack(frames) else "")
-            fell = bool(self._dump.fatal) and self._current == len(self._dump.threads)
-            self._dump.threads.append(
-                ThreadStack(name, self._open.thread_id, frames, line=self._open.line, took_fatal_signal=fell)
-            )
-        self._open = None
+            threads[self._current] = replace(thread, frames=(*natives, *python))
 
     def _end_dump(self) -> None:
-        self._close()
-        self._dump, self._current, self._in_c_stack = None, None, False
+        self.stacks.end_thread()
+        self._ids, self._current, self._in_c_stack = None, None, False
+
+
+def _named(thread: ThreadStack) -> ThreadStack:
+    return replace(thread, name="MainThread") if not thread.name and is_main_stack(thread.frames) else thread
 
 
 def is_main_stack(frames: tuple[Frame, ...]) -> bool:

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from unhang.evidence.items import Frame, StackDump, ThreadStack
+from unhang.evidence.stacks.collected_stacks import StackCollector
 from unhang.evidence.stacks.py_spy import opening_of_last_parenthesis
-from unhang.evidence.stacks.stack_limits import MAX_LINE, FrameBudget, FrameKeeper
-from unhang.findings import Source
+from unhang.evidence.stacks.stack_limits import MAX_LINE, FrameBudget
 from unhang.knowledge import numbers
 from unhang.late_pattern import late_pattern
 
@@ -37,24 +36,6 @@ _PY_BT_FULL = late_pattern(
 )
 
 
-@dataclass(slots=True)
-class _Dump:
-    line: int
-    pid: int | None = None
-    threads: dict[int, ThreadStack] = field(default_factory=dict)
-    """By gdb's number of the thread, in the order of the file."""
-
-
-@dataclass(slots=True)
-class _OpenThread:
-    number: int
-    thread_id: str
-    name: str
-    line: int
-    keeper: FrameKeeper = field(default_factory=FrameKeeper)
-    python: bool = False
-
-
 def looks_like(text: str) -> bool:
     """True when ``text`` holds a thread heading or frames as gdb, pstack or eu-stack write them."""
     lines = text.splitlines()[:2000]
@@ -66,30 +47,27 @@ def looks_like(text: str) -> bool:
 
 def read(text: str, *, source: str, rank: int | None, budget: FrameBudget) -> Iterator[StackDump]:
     """Every process in ``text``. Only py-bt knows Python frames; all others are native."""
-    reader = _Reader(budget)
+    reader = _Reader(StackCollector("gdb", source, rank, budget))
     for number, line in enumerate(text.splitlines(), 1):
         reader.feed(line[:MAX_LINE].rstrip(), number)
-        yield from reader.finished(source, rank)
-    reader.end_dump()
-    yield from reader.finished(source, rank)
+    yield from reader.stacks.dumps()
 
 
 class _Reader:
-    def __init__(self, budget: FrameBudget) -> None:
-        self._budget = budget
-        self._dump: _Dump | None = None
-        self._open: _OpenThread | None = None
-        self._done: list[_Dump] = []
+    def __init__(self, stacks: StackCollector) -> None:
+        self.stacks = stacks
+        self._numbers: set[int] = set()
+        """gdb's numbers of the threads of the process."""
+        self._number = 1
+        self._in_python = False
 
     def feed(self, line: str, number: int) -> None:
         if found := THREAD.match(line):
             self._start_thread(numbers.integer(found["number"]) or 0, found["lwp"], found["name"] or "", number)
         elif found := _TID.match(line):
-            count = len(self._dump.threads) + 1 if self._dump else 1
-            self._start_thread(count + (1 if self._open else 0), found["lwp"], "", number)
+            self._start_thread(len(self._numbers) + 1, found["lwp"], "", number)
         elif found := (_PID.match(line) or _ATTACH.match(line)):
-            self.end_dump()
-            self._dump = _Dump(number, numbers.integer(found["pid"]))
+            self._start_process(number, numbers.integer(found["pid"]))
         elif found := _PY_BT_FULL.match(line):
             self._python(found, number)
         elif found := _FRAME.match(line):
@@ -97,53 +75,36 @@ class _Reader:
         elif found := _PY_FRAME.match(line):
             self._python(found, number)
 
-    def finished(self, source: str, rank: int | None) -> Iterator[StackDump]:
-        """Dumps that are complete, each given once."""
-        while self._done:
-            dump = self._done.pop(0)
-            yield StackDump(Source(source, dump.line), rank, _pid(dump), tuple(dump.threads.values()), "gdb")
-
-    def end_dump(self) -> None:
-        """Close the process that is being read."""
-        self._close()
-        if self._dump is not None and self._dump.threads:
-            self._done.append(self._dump)
-        self._dump = None
+    def _start_process(self, line: int, pid: int | None = None) -> None:
+        self.stacks.begin_process(line, pid)
+        self._numbers = set()
 
     def _start_thread(self, number: int, lwp: str, name: str, line: int) -> None:
-        self._close()
-        if self._dump is not None and number in self._dump.threads:
-            self.end_dump()
-        self._dump = self._dump or _Dump(line)
-        self._open = _OpenThread(number, lwp, name, line)
+        if not self.stacks.processes or number in self._numbers:
+            self._start_process(line)
+        self._numbers.add(number)
+        self._number, self._in_python = number, False
+        dump = self.stacks.processes[-1].dump
+        if number == 1 and dump.pid is None:  # the first thread of a process has the process's number
+            dump.pid = numbers.integer(lwp)
+        self.stacks.begin_thread(ThreadStack(name, lwp, (), line=line))
 
     def _native(self, found: re.Match[str], line: int) -> None:
-        if self._open is None or (found["number"].strip("0") == "" and self._open.keeper.frames()):
-            if self._open is not None and self._open.python:
+        if self.stacks.thread is None or (found["number"].strip("0") == "" and self.stacks.has_frames):
+            if self.stacks.thread is not None and self._in_python:
                 return
             self._restart(line)
-        assert self._open is not None
-        if self._budget.take(line):
-            self._open.keeper.add(native_frame(found["rest"], found["address"] or ""))
+        self.stacks.add(native_frame(found["rest"], found["address"] or ""), line)
 
     def _restart(self, line: int) -> None:
         """Frames without a heading: a process with one thread, or the next of several files put together."""
-        self._start_thread(self._open.number if self._open else 1, "", "", line)
+        self._start_thread(self._number if self.stacks.thread is not None else 1, "", "", line)
 
     def _python(self, found: re.Match[str], line: int) -> None:
-        if self._open is None:
+        if self.stacks.thread is None:
             self._restart(line)
-        assert self._open is not None
-        self._open.python = True
-        if self._budget.take(line):
-            self._open.keeper.add(Frame(found["function"], found["file"], numbers.integer(found["line"])))
-
-    def _close(self) -> None:
-        if self._open is not None and self._dump is not None:
-            opened = self._open
-            thread = ThreadStack(opened.name, opened.thread_id, opened.keeper.frames(), line=opened.line)
-            self._dump.threads[opened.number] = thread
-        self._open = None
+        self._in_python = True
+        self.stacks.add(Frame(found["function"], found["file"], numbers.integer(found["line"])), line)
 
 
 def native_frame(rest: str, address: str) -> Frame:
@@ -164,11 +125,3 @@ def _function(call: str) -> str:
         return call.strip()
     opening = opening_of_last_parenthesis(call)
     return call.partition(" (")[0].strip() if opening is None else call[:opening].strip() or call
-
-
-def _pid(dump: _Dump) -> int | None:
-    """The first thread of a process has the process's number; gdb counts it as thread 1."""
-    if dump.pid is not None:
-        return dump.pid
-    first = dump.threads.get(1)
-    return numbers.integer(first.thread_id) if first is not None else None

@@ -17,10 +17,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from unhang.evidence.items import Frame, StackDump, ThreadStack
+from unhang.evidence.stacks.collected_stacks import StackCollector
 from unhang.evidence.stacks.stack_limits import MAX_LINE, FrameBudget, FrameKeeper
 from unhang.findings import Source
 from unhang.knowledge import numbers
@@ -44,21 +44,6 @@ _INTERPRETER_SHIM = late_pattern(r"^<(?:shim|interpreter trampoline)>$")
 _SPACES = " \t\r\n,"
 
 
-@dataclass(slots=True)
-class _Process:
-    pid: int | None
-    command: str
-    line: int
-    threads: list[ThreadStack] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Thread:
-    header: re.Match[str]
-    line: int
-    keeper: FrameKeeper = field(default_factory=FrameKeeper)
-
-
 def looks_like_text(text: str) -> bool:
     """True when ``text`` holds a process or thread line as py-spy writes them."""
     return any(PROCESS.match(line) or THREAD.match(line) for line in text.splitlines()[:400])
@@ -72,64 +57,52 @@ def looks_like_json(text: str) -> bool:
 
 def read_text(text: str, *, source: str, rank: int | None, budget: FrameBudget) -> Iterator[StackDump]:
     """Every process of a ``py-spy dump``; a file may hold several."""
-    reader = _TextReader(budget)
+    reader = _TextReader(StackCollector("py-spy", source, rank, budget))
     for number, line in enumerate(text.splitlines(), 1):
         reader.feed(line[:MAX_LINE].rstrip(), number)
-    reader.close_thread()
-    for process in reader.processes:
-        if process.command or process.threads:  # else a command that was typed and showed nothing
-            yield _dump(process, source, rank)
+    yield from reader.stacks.dumps()  # without commands that were typed and showed nothing
 
 
 class _TextReader:
-    def __init__(self, budget: FrameBudget) -> None:
-        self.processes: list[_Process] = []
-        self._budget = budget
-        self._thread: _Thread | None = None
+    def __init__(self, stacks: StackCollector) -> None:
+        self.stacks = stacks
         self._torn = False
 
     def feed(self, line: str, number: int) -> None:
+        stacks = self.stacks
         if self._begins_process(line, number):
             return
         if found := THREAD.match(line):
-            self.close_thread()
-            if not self.processes or self._is_of_another(found):
-                self.processes.append(_Process(None, "", number))
-            self._thread = _Thread(found, number)
-        elif self._thread is None:
+            stacks.end_thread()
+            if not stacks.processes or self._is_of_another(found):
+                stacks.begin_process(number)
+            stacks.begin_thread(_thread(found, number))
+        elif stacks.thread is None:
             if _COMPLAINT.match(line):
-                self._budget.note(f"py-spy could not read the process: {line[:200]}", number)
+                stacks.budget.note(f"py-spy could not read the process: {line[:200]}", number)
         elif (frame := read_frame(line)) is not None and not _JOINED.search(line):
-            if self._budget.take(number):
-                self._thread.keeper.add(frame)
+            stacks.add(frame, number)
         elif not self._torn and _is_torn(line):
             self._torn = True
-            self._budget.note("a line of the stack is damaged", number)
+            stacks.budget.note("a line of the stack is damaged", number)
 
     def _begins_process(self, line: str, number: int) -> bool:
         head = PROCESS.match(line)
         found = head or PROMPT.search(line)
         if found is None:
             return False
-        self.close_thread()
-        if head is not None and self.processes and not self.processes[-1].threads:
-            self.processes.pop()  # the command that was typed for it
+        self.stacks.end_thread()
+        if head is not None and self.stacks.processes and not self.stacks.processes[-1].threads:
+            self.stacks.processes.pop()  # the command that was typed for it
         command = head["command"].strip() if head is not None else ""
-        self.processes.append(_Process(numbers.integer(found["pid"]), command, number))
+        self.stacks.begin_process(number, numbers.integer(found["pid"]), command=command)
         return True
 
     def _is_of_another(self, header: re.Match[str]) -> bool:
         """A process has one main thread: with a second one begins a process whose head was not pasted. A tool that
         folds equal stacks prints the heads of several one after the other."""
-        threads = self.processes[-1].threads
+        threads = self.stacks.processes[-1].threads
         return header["name"] == "MainThread" and any(t.name == "MainThread" and t.frames for t in threads)
-
-    def close_thread(self) -> None:
-        """Hand the thread that is being read to its process."""
-        if self._thread is not None:
-            opened = self._thread
-            self.processes[-1].threads.append(_thread(opened.header, opened.line, opened.keeper.frames()))
-        self._thread = None
 
 
 def read_frame(line: str) -> Frame | None:
@@ -173,7 +146,7 @@ def opening_of_last_parenthesis(call: str) -> int | None:
     return None
 
 
-def _thread(header: re.Match[str], line: int, frames: tuple[Frame, ...]) -> ThreadStack:
+def _thread(header: re.Match[str], line: int) -> ThreadStack:
     active = header["state"] == "active"
     # The text tells the holder of the interpreter lock only among active threads; one that sleeps in native code while
     # holding it is just "(idle)". The JSON form tells it always.
@@ -181,21 +154,10 @@ def _thread(header: re.Match[str], line: int, frames: tuple[Frame, ...]) -> Thre
     return ThreadStack(
         name=header["name"] or "",
         thread_id=header["os"] or header["id"],
-        frames=frames,
+        frames=(),
         active=active,
         holds_gil=holds_gil,
         line=line,
-    )
-
-
-def _dump(process: _Process, source: str, rank: int | None) -> StackDump:
-    return StackDump(
-        source=Source(source, process.line),
-        rank=rank,
-        pid=process.pid,
-        threads=tuple(process.threads),
-        format="py-spy",
-        command=process.command,
     )
 
 
