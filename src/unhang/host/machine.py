@@ -120,13 +120,6 @@ class Machine:
         folders = sys.path if self.site is None else [str(self.path(folder)) for folder in self.site]
         return next((found.version for found in metadata.distributions(name=package, path=folders)), "") or ""
 
-    def experiment(
-        self, words: Sequence[str], told: Mapping[str, str], *, limit_s: float
-    ) -> InspectionResult[CommandOutput]:
-        """What our own experiment prints (``python -m unhang.check.probe``), with ``told`` in its environment."""
-        module = [sys.executable, "-m", "unhang.check.probe", *words, "--of", str(os.getpid())]
-        return self.command(["env", *(f"{name}={value}" for name, value in told.items()), *module], limit_s)
-
     def command(self, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> InspectionResult[CommandOutput]:
         """What a command prints; nothing when there is no such command. It is killed, with its children, at the limit.
 
@@ -157,10 +150,15 @@ class Machine:
         return InspectionResult(CommandOutput(out[:MAX_BYTES].decode("utf-8", "replace"), process.returncode))
 
     def program(
-        self, script: Path, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S
+        self, code: Path | str, words: Sequence[str], limit_s: float, told: Mapping[str, str] | None = None
     ) -> InspectionResult[CommandOutput]:
-        """What a Python file of ours prints, in a process of its own: for trials that may hang or must be undone."""
-        return self.command([sys.executable, "-I", "-S", str(script), *words], limit_s)
+        """What Python code of ours prints, in a process of its own: a file, for trials that may hang or must be undone;
+        or a module, for experiments with ``told`` in the environment, which end when we do."""
+        if isinstance(code, Path):
+            return self.command([sys.executable, "-I", "-S", str(code), *words], limit_s)
+        environment = [f"{name}={value}" for name, value in (told or {}).items()]
+        module = [sys.executable, "-m", code, *words, "--of", str(os.getpid())]
+        return self.command(["env", *environment, *module], limit_s)
 
 
 class _Command(msgspec.Struct):
@@ -218,16 +216,6 @@ class StoredMachine(Machine):
         """The stored version of ``package``."""
         return self._packages.get(package, "")
 
-    def experiment(
-        self,
-        words: Sequence[str],
-        told: Mapping[str, str],  # noqa: ARG002
-        *,
-        limit_s: float,  # noqa: ARG002
-    ) -> InspectionResult[CommandOutput]:
-        """The stored output of ``unhang.check.probe`` and these words."""
-        return self.command(["unhang.check.probe", *words])
-
     def space(self, path: str) -> InspectionResult[DiskSpace]:
         """The stored size of ``path``."""
         return InspectionResult(self._space.get(path))
@@ -251,10 +239,14 @@ class StoredMachine(Machine):
             return None
 
     def program(
-        self, script: Path, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S
+        self,
+        code: Path | str,
+        words: Sequence[str],
+        limit_s: float,
+        told: Mapping[str, str] | None = None,  # noqa: ARG002
     ) -> InspectionResult[CommandOutput]:
-        """The stored output of ``<name of the file> <words>``."""
-        return self.command([script.name, *words], limit_s)
+        """The stored output of ``<name of the file or module> <words>``."""
+        return self.command([code.name if isinstance(code, Path) else code, *words], limit_s)
 
 
 def _refused(what: str, error: OSError) -> Text:

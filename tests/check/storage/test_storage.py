@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,7 @@ from unhang.check.storage.storage import JobPath, Storage, StorageMeasurement
 from unhang.check.storage.storage_paths import find_job_paths
 from unhang.findings import Certainty, Finding, Severity, Verdict
 from unhang.host.inspection_result import InspectionResult, NodeInspection
-from unhang.host.machine import COMMAND_LIMIT_S, CommandOutput, Machine
+from unhang.host.machine import CommandOutput, Machine
 from unhang.knowledge.job.job_paths import FileSystemRow
 from unhang.knowledge.tables import read_rows
 from unhang.program.launch.planned_job import PlannedJob
@@ -290,11 +290,11 @@ class Stalls(Bare):
         self._step = step
 
     def program(
-        self, script: Path, words: Sequence[str], limit_s: float = COMMAND_LIMIT_S
+        self, code: Path | str, words: Sequence[str], limit_s: float, told: Mapping[str, str] | None = None
     ) -> InspectionResult[CommandOutput]:
         if words[0] == self._step:
             return self.command(["sleep", "600"], limit_s=0.2 if self._step == "inspect" else limit_s)
-        return super().program(script, words, limit_s)
+        return super().program(code, words, limit_s, told)
 
 
 def test_a_mount_that_does_not_answer_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,7 +313,7 @@ def test_what_a_killed_step_left_behind_is_removed(tmp_path: Path) -> None:
     own.mkdir()
     (own / "0").touch()
 
-    assert Machine().program(Path(storage_trial.__file__), ["clean", str(tmp_path)]).found is not None
+    assert Machine().program(Path(storage_trial.__file__), ["clean", str(tmp_path)], 8.0).found is not None
 
     assert not own.exists()
 

@@ -7,10 +7,9 @@ undo it. Whatever is given back was seen to work, and nothing can be left out of
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, product
-from typing import Protocol, TypeVar
 
 from unhang.check.probe_results.probe_results import ProbeAnswer, ProbeResult
 from unhang.check.probe_results.speeds import fastest, find_slow_collectives
@@ -160,25 +159,16 @@ def best_trial(trials: Sequence[BisectTrial]) -> BisectTrial:
     return next(trial for trial in trials if (trial.bus or 0.0) >= EQUAL_SPEED_SHARE * most)
 
 
-class ConflictingSetting(Hashable, Protocol):
-    """Something that can be switched: the variables it sets."""
-
-    @property
-    def set(self) -> Mapping[str, str]:
-        """Variables and values; two settings of one variable exclude each other."""
-
-
-Option = TypeVar("Option", bound=ConflictingSetting)
 MAX_COMBINATIONS = 8
-Works = Callable[[tuple[Option, ...]], bool]
+Works = Callable[[tuple[Workaround, ...]], bool]
 
 
-def working_singles(options: Sequence[Option], works: Works[Option]) -> tuple[Option, ...]:
+def working_singles(options: Sequence[Workaround], works: Works) -> tuple[Workaround, ...]:
     """Every option that is enough alone, in the order given."""
     return tuple(option for option in options if works((option,)))
 
 
-def smallest_together(options: Sequence[Option], works: Works[Option]) -> tuple[Option, ...] | None:
+def smallest_together(options: Sequence[Workaround], works: Works) -> tuple[Workaround, ...] | None:
     """A set of which nothing can be left out; None when no combination tried works."""
     for combination in full_combinations(options):
         if len(combination) > 1 and works(combination):
@@ -186,12 +176,12 @@ def smallest_together(options: Sequence[Option], works: Works[Option]) -> tuple[
     return None
 
 
-def full_combinations(options: Sequence[Option]) -> tuple[tuple[Option, ...], ...]:
+def full_combinations(options: Sequence[Workaround]) -> tuple[tuple[Workaround, ...], ...]:
     """All options at once; where several set one variable, each of those in turn."""
-    by_names: dict[tuple[str, ...], list[Option]] = {}
+    by_names: dict[tuple[str, ...], list[Workaround]] = {}
     for option in options:
         by_names.setdefault(tuple(sorted(option.set)), []).append(option)
-    found: dict[tuple[Option, ...], None] = {}
+    found: dict[tuple[Workaround, ...], None] = {}
     for chosen in product(*by_names.values()):
         taken: set[str] = set()
         fitting = []
@@ -205,7 +195,7 @@ def full_combinations(options: Sequence[Option]) -> tuple[tuple[Option, ...], ..
     return tuple(found)
 
 
-def minimal_subset(whole: tuple[Option, ...], works: Works[Option]) -> tuple[Option, ...]:
+def minimal_subset(whole: tuple[Workaround, ...], works: Works) -> tuple[Workaround, ...]:
     """``whole``, which works, without everything it works without (delta debugging, Zeller and Hildebrandt 2002)."""
     pieces = 2
     while len(whole) > 1:
@@ -220,6 +210,6 @@ def minimal_subset(whole: tuple[Option, ...], works: Works[Option]) -> tuple[Opt
     return whole
 
 
-def _without_a_piece(whole: tuple[Option, ...], pieces: int) -> list[tuple[Option, ...]]:
+def _without_a_piece(whole: tuple[Workaround, ...], pieces: int) -> list[tuple[Workaround, ...]]:
     bounds = [len(whole) * number // pieces for number in range(pieces + 1)]
     return [whole[:start] + whole[stop:] for start, stop in pairwise(bounds)]

@@ -22,6 +22,7 @@ from unhang.check.network.network import (
     RdmaPort,
     RdmaPorts,
     RendezvousEndpoint,
+    address_of,
     planned_node_count,
 )
 from unhang.check.network.rendezvous_endpoint import find_rendezvous_endpoint, resolve_host
@@ -155,17 +156,9 @@ def _gids(machine: Machine, here: str) -> Iterator[Gid]:
     names = machine.entries(f"{ROOT}/{here}/gids").found or ()
     for index in sorted(int(name) for name in names if name.isdecimal())[:MAX_GIDS]:
         text = _read(machine, f"{here}/gids/{index}")
-        if _is_address(text) and not _EMPTY.fullmatch(text):
+        if address_of(text) is not None and not _EMPTY.fullmatch(text):
             kind, interface = (_read(machine, f"{here}/gid_attrs/{what}/{index}") for what in ("types", "ndevs"))
             yield Gid(index, text, kind, interface)
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.IPv6Address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _read(machine: Machine, path: str) -> str:

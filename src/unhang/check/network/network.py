@@ -35,7 +35,7 @@ class Address:
     @property
     def link_local(self) -> bool:
         """It means something on its own link only."""
-        return ipaddress.ip_address(self.text.partition("%")[0]).is_link_local
+        return is_link_local(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,12 +166,24 @@ class Firewall:
     listening: tuple[int, int] = (32768, 60999)
 
 
+def address_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address that ``text`` is; None for what is none, as a name."""
+    try:
+        return ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+
+
 def is_loopback(text: str) -> bool:
     """Whether an address never leaves the machine; False for what is no address."""
-    try:
-        return ipaddress.ip_address(text.partition("%")[0]).is_loopback
-    except ValueError:
-        return False
+    address = address_of(text)
+    return address is not None and address.is_loopback
+
+
+def is_link_local(text: str) -> bool:
+    """``fe80::…``, ``169.254.…``: it means something on its own link only."""
+    address = address_of(text)
+    return address is not None and address.is_link_local
 
 
 def nodes_of(here: NodeInspection) -> int | None:

@@ -10,11 +10,10 @@ import json
 import re
 import time
 from collections.abc import Mapping
-from ipaddress import ip_address
 from pathlib import Path
 
 from unhang.check.network import network_trial
-from unhang.check.network.network import Interfaces, RendezvousEndpoint, is_loopback
+from unhang.check.network.network import Interfaces, RendezvousEndpoint, address_of, is_loopback
 from unhang.findings import Evidence, Source
 from unhang.host.inspection_result import InspectionResult
 from unhang.host.machine import Machine
@@ -66,7 +65,7 @@ def resolve_host(machine: Machine, name: str, limit_s: float = RESOLVE_S) -> Ins
 
     An address is its own answer. Without a resolver ``/etc/hosts`` tells where a name leads, not that it leads nowhere.
     """
-    if _is_address(name):
+    if address_of(name) is not None:
         return InspectionResult((name,))
     if _HOST.fullmatch(name) is None:
         return InspectionResult(because=say("{name} is no name of a host: only running tells", name=name))
@@ -83,14 +82,6 @@ def resolve_host(machine: Machine, name: str, limit_s: float = RESOLVE_S) -> Ins
         if found
         else InspectionResult(because=say("there is no getent"), how=f"getent ahosts {name}")
     )
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _named(

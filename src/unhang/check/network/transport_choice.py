@@ -12,7 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unhang.check.environment.environment import Versions
-from unhang.check.network.network import Address, Gid, HostName, Interfaces, NetworkInterface, RdmaPort
+from unhang.check.network.network import (
+    Address,
+    Gid,
+    HostName,
+    Interfaces,
+    NetworkInterface,
+    RdmaPort,
+    address_of,
+    is_link_local,
+)
 from unhang.host.inspection_result import NodeInspection
 from unhang.knowledge.hardware import interface_order
 from unhang.program.launch.job_environment import JobEnvironment
@@ -150,17 +159,12 @@ def chosen_gid(port: RdmaPort, settings: JobEnvironment) -> Gid | None:
         return gid_at(port, index)
     family = _FAMILIES.get(settings.value("NCCL_IB_ADDR_FAMILY") or "", 4)
     version = settings.value("NCCL_IB_ROCE_VERSION_NUM") or "2"
-    usable = [gid for gid in port.gids if not is_link_local(gid)]
+    usable = [gid for gid in port.gids if not is_link_local(gid.text)]
     best = sorted(usable, key=lambda gid: (family_of(gid) != family, f"v{version}" not in gid.type, gid.index))
     return best[0] if best else gid_at(port, 0)
 
 
-def is_link_local(gid: Gid) -> bool:
-    """``fe80::…``: it means something on its own link only."""
-    return ipaddress.ip_address(gid.text).is_link_local
-
-
 def family_of(gid: Gid) -> int:
     """4 for an IPv4 address written as IPv6."""
-    address = ipaddress.ip_address(gid.text)
+    address = address_of(gid.text)
     return 4 if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None else 6

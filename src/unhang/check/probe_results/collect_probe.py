@@ -59,7 +59,7 @@ def probe_arguments(here: NodeInspection) -> list[str]:
 
 
 def _probed(machine: Machine, words: list[str], told: Mapping[str, str]) -> InspectionResult[ProbeResult]:
-    printed = machine.experiment(words, told, limit_s=_PROBE_LIMIT_S)
+    printed = machine.program("unhang.check.probe", words, _PROBE_LIMIT_S, told)
     if printed.found is None:
         return InspectionResult(because=printed.because or say("no probe is stored"), how=HOW)
     answer = find_answer(printed.found.text)

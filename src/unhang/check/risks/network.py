@@ -16,6 +16,7 @@ from unhang.check.network.network import (
     RdmaPort,
     RdmaPorts,
     RendezvousEndpoint,
+    is_link_local,
     is_loopback,
     nodes_of,
 )
@@ -24,7 +25,6 @@ from unhang.check.network.transport_choice import (
     forced_index,
     gid_in_force,
     gloo_choice,
-    is_link_local,
     nccl_choice,
     used_ports,
 )
@@ -330,7 +330,7 @@ def _wrong_gid(gid: Gid | None, forced: int | None) -> str:
     """The row that says what is wrong with an entry; empty where it is well."""
     if gid is None:
         row = "gid-none" if forced is None else "gid-empty"
-    elif is_link_local(gid):
+    elif is_link_local(gid.text):
         row = "gid-link-local"
     elif gid.type and "v2" not in gid.type:
         row = "gid-v1"
