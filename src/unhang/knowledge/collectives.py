@@ -1,5 +1,5 @@
 """What names mean in the source of a program: calls in which every rank must take part, and what makes a model's own
-calls such (``collectives.toml``); names of ranks, steps, data and layers (``source_names.toml``).
+calls such (``collectives.toml``); what the names of libraries tell (``source_names.toml``).
 """
 
 from __future__ import annotations
@@ -141,6 +141,7 @@ def is_own_data(name: str, owner: str) -> bool:
     return any(name in row.names and owner in row.of for row in collectives_table().own_data)
 
 
+@cache
 def source_names(what: str) -> frozenset[str]:
     """The identifiers that mean ``what``."""
     return rows_by("what", "source_names.toml", "name", SourceNames)[what].names

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from unhang.knowledge.collectives import collectives_by_name
+from unhang.knowledge.collectives import collectives_by_name, source_names
 from unhang.program.data_flow.call_kinds import CallClassifier
 from unhang.program.data_flow.function_steps import BATCH, CHANCE, DATA, ORDER, PARTLY, RANK
-from unhang.program.data_flow.library_vocabulary import PROGRESS_WRAPPERS
 from unhang.program.data_flow.models import batch_parameters
 from unhang.program.data_flow.rank_dependent_values import RankDependentValues
 from unhang.program.data_flow.value_origins import (
@@ -77,7 +76,11 @@ class NameBindings:
                 else:
                     self.bind(part, one)
             return
-        if isinstance(value, ast.Call) and call_name(value) in PROGRESS_WRAPPERS and _first_is(value, target):
+        if (
+            isinstance(value, ast.Call)
+            and call_name(value) in source_names("progress_bar")
+            and _first_is(value, target)
+        ):
             return  # ``bar = tqdm(bar)``: gone through as before
         if self.equal_result(value):
             self.give(target, ValueOrigin(made=EQUAL))

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from unhang.knowledge.collectives import source_names
 from unhang.program.data_flow.function_steps import (
     BATCH,
     DATA,
@@ -17,12 +18,6 @@ from unhang.program.data_flow.function_steps import (
     RANK,
     BranchTest,
     TestTerm,
-)
-from unhang.program.data_flow.library_vocabulary import (
-    DISTRIBUTED_QUESTIONS,
-    ENGINE_NAMES,
-    STRUCTURE_QUESTIONS,
-    WORLD_SIZES,
 )
 from unhang.program.data_flow.models import is_optional_input
 from unhang.program.data_flow.rank_names import rank_zero_key
@@ -56,7 +51,7 @@ def _leaf(node: ast.expr, of: ValueOf) -> TestTerm:
     value = of(node)
     if PARTLY in value.kinds:
         return TestTerm(text, True, text, frozenset({GROUP_RANK}))
-    if name_asked(node).strip("_") in DISTRIBUTED_QUESTIONS and "cuda" not in text and not value.kinds:
+    if name_asked(node).strip("_") in source_names("distributed_question") and "cuda" not in text and not value.kinds:
         return TestTerm(text, True, text, known=True)
     path = expression_text(_path_of(node)) if FILES in value.kinds and isinstance(node, ast.Call) else ""
     if value.key is not None:
@@ -69,12 +64,13 @@ def _leaf(node: ast.expr, of: ValueOf) -> TestTerm:
 
 def _compared(node: ast.Compare, text: str, of: ValueOf) -> TestTerm:
     operator, left, right = node.ops[0], node.left, node.comparators[0]
-    if name_asked(left).strip("_") in ENGINE_NAMES and isinstance(right, ast.Constant) and right.value is None:
+    is_none = isinstance(right, ast.Constant) and right.value is None
+    if name_asked(left).strip("_") in source_names("engine") and is_none:
         return TestTerm(text, True, text, known=isinstance(operator, ast.IsNot | ast.NotEq))
     one, other = of(left), of(right)
     kinds = one.kinds | other.kinds
     number = integer_literal(right)
-    if name_asked(left) in WORLD_SIZES and number is not None and not kinds & {DATA}:
+    if name_asked(left) in source_names("world_size") and number is not None and not kinds & {DATA}:
         return TestTerm(text, True, text, known=_world_size_test_result(operator, number))
     if isinstance(operator, ast.In | ast.NotIn) and isinstance(left, ast.Constant):
         partly = frozenset({GROUP_RANK}) if PARTLY in other.kinds else NO_ORIGINS
@@ -125,8 +121,8 @@ def _path_of(call: ast.Call) -> ast.expr:
 
 def _setting_of(node: ast.expr) -> str:
     """Nothing is called or counted in the test: a setting may decide it once for all."""
-    calls = [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]
-    if not all(call_name(call) in STRUCTURE_QUESTIONS | {"getattr", "get", "len", "bool"} for call in calls):
+    asking = source_names("structure_question") | {"getattr", "get", "len", "bool"}
+    if not all(call_name(inner) in asking for inner in ast.walk(node) if isinstance(inner, ast.Call)):
         return ""
     asked = isinstance(node, ast.Call) and call_name(node) == "hasattr"
     return "own" if asked or names_in(node) == {"self"} else "given"

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
+from unhang.knowledge.collectives import source_names
 from unhang.program.data_flow.bindings import NameBindings, merge_branches
 from unhang.program.data_flow.call_kinds import CallClassifier, ProgramContext
 from unhang.program.data_flow.constant_arguments import constant_arguments
@@ -56,7 +57,6 @@ else:
     _Try: TypeAlias = ast.Try
 
 _FILLS = {"update", "append", "extend", "add", "setdefault", "insert"}
-_EXITS = {"exit", "_exit", "quit", "abort"}
 
 
 class FunctionReader:
@@ -184,7 +184,7 @@ class FunctionReader:
             self.values.names[sorts.id] = ValueOrigin(held.kinds - {ORDER}, only=held.only)
         if call_name(call) in _FILLS and isinstance(call.func, ast.Attribute):
             self.names.fill(call.func.value, self.values.of(call.args[0] if call.args else None))
-        if call_name(call) in _EXITS:
+        if call_name(call) in source_names("exit"):
             steps.append(ExitStep("raise", call.lineno))
         for target in self.calls.called(call, self.here):
             if target.is_context_manager:

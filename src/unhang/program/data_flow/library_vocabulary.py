@@ -1,55 +1,15 @@
-"""What names of libraries say of how a value may differ by rank: what they keep, ask, count, and what every process
-makes for itself, as the order of a set of strings and random numbers."""
+"""What every process makes for itself: the order of a set of strings, and random numbers."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Collection
 
+from unhang.knowledge.collectives import source_names
 from unhang.program.data_flow.function_steps import ORDER
 from unhang.program.syntax.syntax_tree import call_name
 
-PROGRESS_WRAPPERS = {"tqdm", "track"}
-"""Their other arguments say whether a bar is drawn."""
-FILE_QUESTIONS = {"exists", "isfile", "isdir", "islink", "is_file", "is_dir", "is_symlink", "lexists", "iterdir"}
-CLOCKS = {"time", "monotonic", "perf_counter", "process_time", "time_ns"}
-NUMBER_QUESTIONS = {"isnan", "isinf", "isfinite"}
-MASKING_CALLS = {"nonzero", "masked_select", "bool", "argwhere"}
-TENSOR_METHODS = {
-    *("int", "bool", "str", "float", "min", "max", "abs", "len", "range", "enumerate"),
-    *("zip", "islice", "list", "tuple", "sorted", "reversed", "iter", "tqdm", "trange", "sum"),
-    *("round", "divmod", "pow", "next", "get", "item", "strip", "cycle", "chain", "any", "all"),
-    *("tensor", "as_tensor", "Tensor", "to", "cuda", "cpu", "detach", "clone", "full", "numel", "size"),
-}
-STRUCTURE_QUESTIONS = {
-    "isinstance",
-    "hasattr",
-    "callable",
-    "type",
-    "issubclass",
-    "dim",
-    "ndimension",
-    "get_device",
-    "is_tensor",
-}
-NUMBER_ATTRIBUTES = {"shape", "data", "loss", "losses", "grad", "T", "values"}
-"""Attributes that hold numbers of what they belong to; any other may be a setting."""
-STRUCTURE_ATTRIBUTES = {"dtype", "device", "ndim", "requires_grad", "is_cuda"}
-DISTRIBUTED_QUESTIONS = {
-    *("is_initialized", "is_available", "is_distributed", "is_dist_avail_and_initialized", "is_dist_initialized"),
-    *("distributed", "is_dist", "use_dist", "is_ddp", "use_ddp", "is_multi_gpu", "is_dist_available"),
-    *("is_torchelastic_launched", "use_distributed", "is_distributed_initialized"),
-}
-ENGINE_NAMES = {"accelerator", "fabric"}
-"""A job of several ranks that asks for one of these has it."""
-WORLD_SIZES = {"world_size", "get_world_size", "num_processes", "WORLD_SIZE", "get_num_processes", "n_gpus_total"}
-KEEPS_ITEMS = {"dict", "items", "keys", "values", "copy", "deepcopy", "defaultdict", "OrderedDict"}
 _SETS = {"set", "frozenset"}
-_OF_SETS = {"union", "intersection", "difference", "symmetric_difference", "copy", "keys"}
-_KEEP_ORDER = {
-    *("list", "tuple", "iter", "enumerate", "reversed", "tqdm", "track", "zip", "map", "filter", "chain", "cycle"),
-    *("fromkeys", "deepcopy", "islice", "join"),
-}
 _SET_OPERATORS = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.Sub)
 _GENERATORS = {"random": "python", "numpy.random": "numpy", "torch": "torch"}
 _NUMBERS = {
@@ -78,7 +38,9 @@ def returns_set_order(node: ast.Call, given: Collection[str], behind: Collection
     name = call_name(node)
     if name in _SETS:
         return not node.args or not _counts(node.args[0])
-    return (name in _KEEP_ORDER and ORDER in given) or (name in _OF_SETS and ORDER in behind)
+    if ORDER in given and name in source_names("keeps_order"):
+        return True
+    return ORDER in behind and name in source_names("set_method")
 
 
 def _counts(node: ast.expr) -> bool:

@@ -23,17 +23,7 @@ from unhang.program.data_flow.function_steps import (
     test_terms,
 )
 from unhang.program.data_flow.library_vocabulary import (
-    CLOCKS,
-    FILE_QUESTIONS,
-    KEEPS_ITEMS,
-    MASKING_CALLS,
-    NUMBER_ATTRIBUTES,
-    NUMBER_QUESTIONS,
-    PROGRESS_WRAPPERS,
     RANDOM_FUNCTIONS,
-    STRUCTURE_ATTRIBUTES,
-    STRUCTURE_QUESTIONS,
-    TENSOR_METHODS,
     is_random_number,
     iterates_over_set,
     returns_set_order,
@@ -180,7 +170,7 @@ class RankDependentValues:
         return value_of_name(name)
 
     def _attribute(self, node: ast.Attribute) -> ValueOrigin:
-        if node.attr in STRUCTURE_ATTRIBUTES:
+        if node.attr in source_names("structure_attribute"):
             return PLAIN_VALUE
         owner = self.owner_of(node)
         known = self._learned_of(owner, node.attr)
@@ -195,7 +185,7 @@ class RankDependentValues:
         inner = self.of(node.value)
         if BATCH in inner.kinds and inner.made == LOOP and node.attr != "shape":
             return ValueOrigin(inner.kinds & {DATA, BATCH}, made=LOOP)
-        kinds = inner.kinds & {DATA} if node.attr in NUMBER_ATTRIBUTES else NO_ORIGINS
+        kinds = inner.kinds & {DATA} if node.attr in source_names("number_attribute") else NO_ORIGINS
         return ValueOrigin(kinds) if kinds else PLAIN_VALUE
 
     def _learned_of(self, owner: ClassDefinition | None, name: str) -> ValueOrigin | None:
@@ -228,7 +218,7 @@ class RankDependentValues:
         if base.made == EQUAL and not index.kinds:
             return base  # of a list that was broadcast
         masked = isinstance(node.slice, ast.Compare) or (
-            isinstance(node.slice, ast.Call) and call_name(node.slice) in MASKING_CALLS
+            isinstance(node.slice, ast.Call) and call_name(node.slice) in source_names("mask")
         )
         kinds = (base.kinds - {PARTLY, ORDER}) | (index.kinds & RANK_ORIGINS) | ({DATA} if masked else NO_ORIGINS)
         return ValueOrigin(frozenset(kinds)) if kinds else PLAIN_VALUE
@@ -245,18 +235,20 @@ class RankDependentValues:
             return value_of_call(name, node)
         if (named := value_of_name(name)).key is not None:
             return named  # ``is_master(args)``, from where nobody knows
-        if name in STRUCTURE_QUESTIONS:
+        if name in source_names("structure_question"):
             return PLAIN_VALUE
         if name in RANDOM_FUNCTIONS and is_random_number(
             node, self.known.calls.outside(node.func, self.here), self.known.seeds
         ):
             return ValueOrigin(frozenset({CHANCE}))
-        if name in FILE_QUESTIONS or (name in CLOCKS and dotted(node.func) in (name, f"time.{name}")):
-            return ValueOrigin(frozenset({FILES if name in FILE_QUESTIONS else TIME}))
+        if name in source_names("file_question"):
+            return ValueOrigin(frozenset({FILES}))
+        if name in source_names("clock") and dotted(node.func) in (name, f"time.{name}"):
+            return ValueOrigin(frozenset({TIME}))
         return self._of_library(node, name)
 
     def _of_library(self, node: ast.Call, name: str) -> ValueOrigin:
-        if name in PROGRESS_WRAPPERS and node.args:
+        if name in source_names("progress_bar") and node.args:
             return self.of(node.args[0])  # what is shown while it is gone through is gone through as before
         given = [*node.args, *(word.value for word in node.keywords)]
         kinds: frozenset[str] = NO_ORIGINS
@@ -266,11 +258,11 @@ class RankDependentValues:
         if name in ("get", "pop") and PARTLY in behind:
             return ValueOrigin(frozenset({GROUP_RANK}), only=True)
         order = frozenset({ORDER}) if returns_set_order(node, kinds, behind) else NO_ORIGINS
-        if name not in TENSOR_METHODS:
-            passed = {DATA, BATCH, PARTLY} | RANK_ORIGINS if name in KEEPS_ITEMS else {DATA, BATCH}
+        if name not in source_names("keeps_value"):
+            passed = {DATA, BATCH, PARTLY} | RANK_ORIGINS if name in source_names("keeps_items") else {DATA, BATCH}
             kinds, behind = kinds & passed, behind & passed
         kinds, behind = kinds - {ORDER} | order, behind - {ORDER} - ({BATCH} if name == "size" else NO_ORIGINS)
-        if name in NUMBER_QUESTIONS | {"nonzero", "masked_select", "argwhere"} or is_own_data(name, _last_owner(node)):
+        if name in source_names("number_question") or is_own_data(name, _last_owner(node)):
             behind |= {DATA}
         if kinds | behind:
             return ValueOrigin(kinds | behind)

@@ -17,6 +17,7 @@ from typing import Any
 import tomli
 
 from unhang.findings import Source
+from unhang.knowledge.collectives import source_names
 from unhang.knowledge.job.launch_commands import TrainingCommand, training_command
 from unhang.program.launch.command_words import behind_python_options, launcher_words
 from unhang.program.launch.shell.partly_known_text import is_known
@@ -34,9 +35,6 @@ _PLAIN = {
 _ENTRY = re.compile(r"\s*([\w.-]+)\s*=\s*([A-Za-z_][\w.]*)\s*:\s*([A-Za-z_][\w.]*)\s*(?:\[.*\])?\s*")
 _SOURCES = ("", "src", "python", "lib")
 MAX_ABOVE = 4
-_STARTS = frozenset(
-    ("run", "Popen", "call", "check_call", "check_output", "system", "execvp", "execvpe", "execv", "execlp", "popen")
-)
 
 
 def program_words(session: FollowSession, command: StartedCommand, text: str | None) -> list[str] | None:
@@ -212,7 +210,7 @@ def _started_by(
     for node in nodes:
         reader.learn(node)
     for node in nodes:
-        if isinstance(node, ast.Call) and last_name(node.func) in _STARTS and node.args:
+        if isinstance(node, ast.Call) and last_name(node.func) in source_names("starts_program") and node.args:
             words = reader.words(node.args[-1] if last_name(node.func).startswith("exec") else node.args[0])
             if words and any(launcher_words(words[at:])[0] is not None for at in range(min(len(words), 4))):
                 return words

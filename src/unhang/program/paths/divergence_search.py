@@ -6,6 +6,7 @@ import ast
 import time
 from collections.abc import Iterator, Sequence
 
+from unhang.knowledge.collectives import source_names
 from unhang.program.data_flow.function_steps import (
     BATCH,
     CHANCE,
@@ -45,10 +46,6 @@ _OTHER = "rank of a group"
 _ASKED = (RANK, LOCAL, _OTHER, "named rank", DATA, TIME, FILES, CHANCE)
 _ASKED_OF_PARTS = (DATA, BATCH, CHANCE)
 _EXITS = {RETURN: "return", BREAK: "break", NEXT: "continue"}
-WRITES = {
-    *("open", "save", "dump", "mkdir", "makedirs", "touch", "write_text", "write_bytes", "to_csv", "symlink", "write"),
-    *("save_file", "savez", "save_pretrained", "to_parquet", "to_json", "symlink_to"),
-}
 _READS = ("'r'", "'rb'")
 
 
@@ -283,7 +280,7 @@ class DivergenceSearch:
         """The program itself makes the file that the test at line ``asked`` asks for, here, and no collective stands
         between the two: so ranks see it at different times."""
         for node in own_nodes(one.node):
-            if isinstance(node, ast.Call) and call_name(node) in WRITES and leaf.path:
+            if isinstance(node, ast.Call) and call_name(node) in source_names("writes_file") and leaf.path:
                 words = [expression_text(arg) for arg in (*node.args, *(word.value for word in node.keywords))]
                 behind = expression_text(node.func.value) if isinstance(node.func, ast.Attribute) else ""
                 reads = call_name(node) == "open" and not any(mode in words for mode in ("'w'", "'wb'", "'a'", "'x'"))
@@ -335,7 +332,7 @@ def is_written_by_some_ranks(path: str, here: FunctionDefinition, calls: CallGra
 
 
 def _writes(node: ast.AST, here: FunctionDefinition, names: frozenset[str]) -> bool:
-    if not isinstance(node, ast.Call) or call_name(node) not in WRITES:
+    if not isinstance(node, ast.Call) or call_name(node) not in source_names("writes_file"):
         return False
     given = [*node.args, *(word.value for word in node.keywords)]
     if call_name(node) == "open" and (len(given) < 2 or expression_text(given[1]) in _READS):

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from unhang.evidence.items import SourceFile
 from unhang.findings import Source
+from unhang.knowledge.collectives import source_names
 from unhang.late_pattern import late_pattern
 from unhang.program.data_flow.program_flow import ProgramFlow
 from unhang.program.paths.collective_traces import CollectiveTraces
@@ -29,7 +30,6 @@ _MAY_PART = late_pattern(
 )
 CallPath = tuple[tuple[FunctionDefinition, int, str], ...]
 _MAX_SHOWN = 8
-_PLAIN_DECORATORS = {"dataclass", "total_ordering", "final", "runtime_checkable", "define", "frozen", "attrs", "unique"}
 
 
 def find_program_paths(files: Sequence[SourceFile], entered: Sequence[str], *, sharded: bool) -> ProgramPaths | None:
@@ -162,7 +162,7 @@ class _Reaching:
 def _is_plain(decorator: ast.expr) -> bool:
     """It leaves the class where it is."""
     name = dotted(decorator.func if isinstance(decorator, ast.Call) else decorator).rpartition(".")[2]
-    return name in _PLAIN_DECORATORS
+    return name in source_names("plain_class_decorator")
 
 
 def _starts(tree: ast.AST) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from unhang.knowledge.collectives import source_names
 from unhang.program.data_flow.function_steps import CollectiveStep, steps_of
 from unhang.program.paths.divergent_paths import ProgramPaths
 from unhang.program.rank_dependence.rank_branches import RankBranch, rank_branch_at
@@ -17,10 +18,6 @@ from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinitio
 from unhang.program.syntax.syntax_tree import Loop, call_name, dotted, last_line, names_in, own_nodes
 
 DATA, LOG, SAVE = "data", "log", "save"
-_LOG_CALLS = {"add_scalar", "add_scalars", "add_histogram", "add_image", "add_images", "add_figure", "log_metrics"}
-_LOG_LIBRARIES = {"wandb", "self.wandb", "mlflow", "swanlab", "self.swanlab"}
-_SAVE_CALLS = {"torch.save", "np.save", "np.savez", "joblib.dump", "save_file"}
-_SAVE_METHODS = {"save_pretrained", "push_to_hub", "upload_file", "upload_folder"}
 _JUMPS = {"return", "raise", "continue", "break", "exit"}
 _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _MAX_DEPTH = 6
@@ -233,6 +230,6 @@ def _calls_a_model(loop: ast.For | ast.AsyncFor) -> bool:
 
 def _writes(call: ast.Call) -> str:
     name, full = call_name(call), dotted(call.func)
-    if name in _LOG_CALLS or (name == "log" and full.rpartition(".")[0] in _LOG_LIBRARIES):
+    if name in source_names("log_call") or (name == "log" and full.rpartition(".")[0] in source_names("log_library")):
         return LOG
-    return SAVE if full in _SAVE_CALLS or name in _SAVE_METHODS else ""
+    return SAVE if full in source_names("save_function") or name in source_names("save_method") else ""

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from unhang.knowledge.collectives import source_names
 from unhang.program.data_flow.rank_names import rank_decorator
 from unhang.program.rank_dependence.rank_values import SURE, RankValues, rank_values
 from unhang.program.syntax.syntax_tree import (
@@ -32,9 +33,6 @@ class RankBranch:
     """The test as the source spells it, at most 200 characters."""
     sure: bool
     """The test was followed to a rank; False when a name only suggests one."""
-
-
-_EXITS = {"exit", "_exit", "quit", "abort"}
 
 
 def rank_branch_at(
@@ -138,7 +136,8 @@ def _leaves(node: ast.stmt, in_loop: bool) -> bool:
         return True
     if isinstance(node, ast.Continue | ast.Break):
         return not in_loop
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and call_name(node.value) in _EXITS
+    called = node.value if isinstance(node, ast.Expr) else None
+    return isinstance(called, ast.Call) and call_name(called) in source_names("exit")
 
 
 def _in_expression(values: RankValues, place: LinePosition, line: int) -> RankBranch | None:

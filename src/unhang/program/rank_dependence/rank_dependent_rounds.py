@@ -11,13 +11,13 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from unhang.knowledge.collectives import source_names
 from unhang.program.rank_dependence.rank_values import SURE, rank_values
 from unhang.program.rank_dependence.same_on_all_ranks import gone_through, has_equal_rounds, may_differ_by_rank
 from unhang.program.syntax.syntax_tree import Loop, ParsedFile, Scope, blocks, call_name, expression_text
 
 _COUNTING = {"range", "trange", "count"}
 _ARITHMETIC = {"int", "len", "min", "max", "round", "abs", "divmod", "range", "trange", "islice", "bool"}
-_EXITS = {"exit", "_exit", "quit"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def _kind(statement: ast.stmt) -> str:
     if isinstance(statement, ast.Break | ast.Return):
         return type(statement).__name__.lower()
     called = statement.value if isinstance(statement, ast.Expr) else None
-    return "exit" if isinstance(called, ast.Call) and call_name(called) in _EXITS else ""
+    return "exit" if isinstance(called, ast.Call) and call_name(called) in source_names("exit") else ""
 
 
 class _Rounds:

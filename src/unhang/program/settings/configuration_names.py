@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from unhang.evidence.items import SourceFile
+from unhang.knowledge.collectives import source_names
 from unhang.program.settings.declared_options import DeclaredSettings, annotated_class, targets_of
 from unhang.program.syntax.syntax_tree import (
     ParsedFile,
@@ -25,15 +26,6 @@ from unhang.program.syntax.syntax_tree import (
 OPTIONS = "*"
 """The kind of what a parser of options returns; every other kind is the name of a class."""
 _OWN_NAMES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_PARSES = {
-    *("parse_args", "parse_known_args", "parse_args_into_dataclasses", "parse_args_and_config", "parse_dict"),
-    *("parse_yaml_file", "parse_json_file", "parse_intermixed_args"),
-}
-_KNOWS_CLASSES = {
-    *("isinstance", "issubclass", "field", "super", "cast", "fields", "cli", "CLI", "parse", "add_arguments", "wrap"),
-    *("type", "hasattr", "Field", "add_dataclass_arguments", "tuple", "Tuple", "is_dataclass", "asdict"),
-}
-"""Calls that take a configuration class and leave its defaults as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +114,7 @@ class ConfigNames:
         if not isinstance(call, ast.Call):
             return ()
         name = self.real(call_name(call))
-        if name in _PARSES:
+        if name in source_names("parses_options"):
             return self.parsed.get(id(call), (OPTIONS,))
         if name in ("cli", "CLI") and call.args:
             kind = self.real(dotted(call.args[0]).rpartition(".")[2])
@@ -182,7 +174,8 @@ class ConfigNames:
         for program in programs:
             self._read_aliases(program.tree)
         self._read_stored(told)
-        words = {*_PARSES, *self.declared.classes, *(a for a, n in self._aliases.items() if n in self.declared.classes)}
+        aliases = {alias for alias, name in self._aliases.items() if name in self.declared.classes}
+        words = source_names("parses_options") | self.declared.classes.keys() | aliases
         named = re.compile(r"\b(?:" + "|".join(map(re.escape, sorted(words))) + r")\b")
         for text, program in read:
             if named.search(text):
@@ -265,12 +258,12 @@ class ConfigNames:
             if not isinstance(node, ast.Call):
                 continue
             name = self.real(call_name(node))
-            if name in _PARSES and filled:
+            if name in source_names("parses_options") and filled:
                 self.parsed[id(node)] = filled[0] if len(filled) == 1 else (OPTIONS,)
             if name in self.declared.classes:
                 given = {word.arg or "*" for word in node.keywords} | ({"*"} if node.args else set())
                 self.made_otherwise.setdefault(name, set()).update(given)
-            elif name not in _KNOWS_CLASSES and not name.endswith("Parser"):
+            elif name not in source_names("keeps_defaults") and not name.endswith("Parser"):
                 for kind in self._classes_in((*node.args, *(word.value for word in node.keywords))):
                     self.made_otherwise.setdefault(kind, set()).add("*")
                 if isinstance(node.func, ast.Attribute) and (kind := self._class(node.func.value)):

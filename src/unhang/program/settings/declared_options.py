@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from unhang.evidence.items import SourceFile
+from unhang.knowledge.collectives import source_names
 from unhang.program.syntax.evaluation import UNKNOWN
 from unhang.program.syntax.syntax_tree import (
     ParsedFile,
@@ -19,12 +20,7 @@ from unhang.program.syntax.syntax_tree import (
     statements,
 )
 
-_MAKES_CONFIG = {"dataclass", "define", "frozen", "attrs", "s", "mutable", "chz", "dataclass_transform", "configclass"}
-_CONFIG_BASES = {"BaseModel", "BaseSettings", "BaseConfig", "ScriptArguments"}
-_FIELDS = {"field", "Field", "ib", "attrib", "HfArg", "Option", "Argument"}
 _ADD_OPTION = {"add_argument", "add_arg"}
-_COMMANDS = {"command", "callback", "group"}
-_CALL_WITH_COMMAND = {"Fire", "run", "cli", "CLI"}
 _LIBRARIES_OF_COMMANDS = ("fire", "typer", "tyro", "jsonargparse", "Fire", "CLI")
 
 
@@ -142,7 +138,7 @@ def _add_class(found: DeclaredSettings, path: str, node: ast.ClassDef, constants
 
 def _is_config(node: ast.ClassDef, bases: tuple[str, ...]) -> bool:
     decorators = {dotted(d.func if isinstance(d, ast.Call) else d).rpartition(".")[2] for d in node.decorator_list}
-    return bool(decorators & _MAKES_CONFIG) or bool(set(bases) & _CONFIG_BASES)
+    return bool(decorators & source_names("config_decorator")) or bool(set(bases) & source_names("config_base"))
 
 
 def _inherit(found: DeclaredSettings) -> None:
@@ -168,7 +164,7 @@ def _class_fields(node: ast.ClassDef, path: str, constants: Mapping[str, Any]) -
 
 def default_of(node: ast.expr, constants: Mapping[str, Any]) -> Any:
     """A literal, ``field(default=…)``, ``default_factory=lambda: […]``; UNKNOWN for everything else."""
-    if isinstance(node, ast.Call) and call_name(node) in _FIELDS:
+    if isinstance(node, ast.Call) and call_name(node) in source_names("config_field"):
         given = {word.arg: word.value for word in node.keywords if word.arg}
         if "default" in given:
             return default_of(given["default"], constants)
@@ -262,14 +258,15 @@ def _option(call: ast.Call, path: str, constants: Mapping[str, Any]) -> Iterator
 def _is_command(node: ast.FunctionDef) -> bool:
     """``@click.command()``, ``@app.command``, ``@hydra.main`` is none: its parameter is the configuration."""
     return any(
-        dotted(d.func if isinstance(d, ast.Call) else d).rpartition(".")[2] in _COMMANDS for d in node.decorator_list
+        dotted(d.func if isinstance(d, ast.Call) else d).rpartition(".")[2] in source_names("command_decorator")
+        for d in node.decorator_list
     )
 
 
 def _called_as_commands(tree: ast.Module) -> Iterator[str]:
     """``fire.Fire(main)``, ``typer.run(main)``, ``tyro.cli(main)``."""
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or call_name(node) not in _CALL_WITH_COMMAND or not node.args:
+        if not isinstance(node, ast.Call) or call_name(node) not in source_names("calls_command") or not node.args:
             continue
         if dotted(node.func).partition(".")[0] in _LIBRARIES_OF_COMMANDS:
             yield dotted(node.args[0])

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from unhang.evidence.items import SourceFile
+from unhang.knowledge.collectives import source_names
 from unhang.program.syntax.assignments import assigned_values, bind_arguments
 from unhang.program.syntax.definition_table import DefinitionTable
 from unhang.program.syntax.definitions import ClassDefinition, FunctionDefinition
@@ -17,7 +18,6 @@ from unhang.program.syntax.syntax_tree import ParsedFile, call_name
 from unhang.program.syntax.value_resolution import ValueResolver
 
 _MAX_HANDED = 6
-_STARTERS = {"spawn", "start_processes", "Process", "Thread", "submit", "partial", "map", "run_in_executor", "launch"}
 
 
 class CallGraph(ValueResolver):
@@ -63,7 +63,7 @@ class CallGraph(ValueResolver):
         """The functions that ``call`` leads to, with what their parameters get; also ``Process(target=f, args=…)``."""
         for target in self.called(call, here):
             yield target, dict(bind_arguments(target.parameters, call.args, call.keywords))
-        if call_name(call) in _STARTERS:
+        if call_name(call) in source_names("starts_function"):
             words = {word.arg: word.value for word in call.keywords}
             started = words.get("target") or (call.args[0] if call.args else None)
             given = words.get("args")

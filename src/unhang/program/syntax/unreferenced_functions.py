@@ -12,11 +12,10 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import PurePosixPath
 
 from unhang.evidence.items import SourceFile
+from unhang.knowledge.collectives import source_names
 from unhang.program.syntax.syntax_tree import Function, ParsedFile, blanked, call_name, first_line, parsed_files
 
 _CALLS_ANYTHING = {"eval", "exec", "globals", "__import__", "getmembers"}
-_CALLS_NOTHING = {"setattr", "isinstance", "print", "len", "str", "repr", "int", "float", "bool", "type"}
-"""Built-in functions that do not call what they are given."""
 _READS = (
     ast.Compare,
     ast.BinOp,
@@ -28,11 +27,6 @@ _READS = (
     ast.Attribute,
     ast.Expr,
 )
-_PLAIN_DECORATORS = {
-    *("staticmethod", "classmethod", "property", "cached_property", "abstractmethod", "lru_cache", "cache", "wraps"),
-    *("no_grad", "inference_mode", "contextmanager", "dataclass", "overload", "record"),
-}
-"""They leave a function where it is; any other may hand it to whoever calls it later."""
 
 
 def without_unreached_functions(
@@ -126,7 +120,7 @@ def _is_special(name: str) -> bool:
 
 def _is_registered(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     names = (one.func if isinstance(one, ast.Call) else one for one in node.decorator_list)
-    return any(getattr(one, "attr", getattr(one, "id", "")) not in _PLAIN_DECORATORS for one in names)
+    return any(getattr(one, "attr", getattr(one, "id", "")) not in source_names("plain_decorator") for one in names)
 
 
 def _calls_anything(call: ast.Call) -> bool:
@@ -153,7 +147,7 @@ def _is_asked_by_name(call: ast.Call) -> bool:
 
 def _only_reads(parent: ast.AST, given: ast.Call, called: Collection[str]) -> bool:
     if isinstance(parent, ast.Call):
-        return parent.func is not given and getattr(parent.func, "id", "") in _CALLS_NOTHING
+        return parent.func is not given and getattr(parent.func, "id", "") in source_names("calls_nothing")
     if isinstance(parent, ast.Assign):
         return not any(getattr(one, "id", getattr(one, "attr", None)) in (None, *called) for one in parent.targets)
     return isinstance(parent, _READS)
