@@ -31,7 +31,7 @@ _COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.In: lambda left, right: left in right,
     ast.NotIn: lambda left, right: left not in right,
 }
-_ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -46,6 +46,8 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 
 class Evaluation:
     """Works expressions out. What names, attributes, subscripts and calls hold, those derived from it know."""
+
+    arithmetic = _ARITHMETIC
 
     def held(self, node: ast.expr) -> Any:
         """What ``node``, a name, attribute, subscript or call, holds; UNKNOWN where that is not known."""
@@ -111,7 +113,7 @@ class Evaluation:
         return True
 
     def _calculated(self, node: ast.BinOp) -> Any:
-        left, right, does = self.value(node.left), self.value(node.right), _ARITHMETIC.get(type(node.op))
+        left, right, does = self.value(node.left), self.value(node.right), self.arithmetic.get(type(node.op))
         if does is None or not all(isinstance(one, int | float | timedelta) for one in (left, right)):
             return UNKNOWN
         try:
