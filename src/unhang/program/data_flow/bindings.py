@@ -147,7 +147,7 @@ class NameBindings:
 
     def is_received(self, node: ast.Call) -> bool:
         """Whether another rank gives the value: ranks that send values to each other agree on them."""
-        return self.calls.outside(node.func, self.here) in _RECEIVE
+        return self.calls.table.outside(node.func, self.here) in _RECEIVE
 
     def pass_on(self, node: ast.Call) -> None:
         """What the functions it calls are given."""

@@ -101,7 +101,7 @@ class CallClassifier:
 
     def fits(self, row: Collective, node: ast.Call) -> bool | None:
         """Whether ``node`` is such a collective in any case (True) or perhaps (False); None where it is none."""
-        outside = self.calls.outside(node.func, self.here)
+        outside = self.calls.table.outside(node.func, self.here)
         module = outside.rpartition(".")[0]
         if outside.startswith(_NO_LIBRARY):
             return None
@@ -128,7 +128,7 @@ class CallClassifier:
         if not self.around.wrapped.any_sharded:
             return None
         if not row.of:
-            method = isinstance(node.func, ast.Attribute) and not self.calls.outside(node.func, self.here)
+            method = isinstance(node.func, ast.Attribute) and not self.calls.table.outside(node.func, self.here)
             return None if method else True
         if not isinstance(node.func, ast.Attribute):
             return None
@@ -141,7 +141,7 @@ class CallClassifier:
     def _is_of(self, func: ast.expr, libraries: tuple[str, ...]) -> bool:
         """``func`` is a method of what a function of these libraries made."""
         made = self.calls.makers(func.value, self.here) if isinstance(func, ast.Attribute) else ()
-        return any(self.calls.outside(call.func, there).startswith(libraries) for call, there in made)
+        return any(self.calls.table.outside(call.func, there).startswith(libraries) for call, there in made)
 
     def _group(self, node: ast.Call) -> str:
         given = next((word.value for word in node.keywords if word.arg in _GROUPS), None)

@@ -238,7 +238,7 @@ class RankDependentValues:
         if name in source_names("structure_question"):
             return PLAIN_VALUE
         if name in RANDOM_FUNCTIONS and is_random_number(
-            node, self.known.calls.outside(node.func, self.here), self.known.seeds
+            node, self.known.calls.table.outside(node.func, self.here), self.known.seeds
         ):
             return ValueOrigin(frozenset({CHANCE}))
         if name in source_names("file_question"):

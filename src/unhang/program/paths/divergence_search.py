@@ -60,7 +60,7 @@ class DivergenceSearch:
 
     def found(self) -> Iterator[PathDivergence]:
         """Every place, function by function."""
-        for one, read in self.ways.reads.items():
+        for one, read in self.ways.flow.reads.items():
             if one not in self.ways.launch:
                 continue
             if time.process_time() > self.until:
@@ -109,8 +109,8 @@ class DivergenceSearch:
         if meeting[-1] is not block[0]:
             return True
         first = block[0]
-        targets = [t for t in first.targets if t in self.ways.reads] if isinstance(first, CallStep) else []
-        inner = any(self._works_before(self.ways.reads[target].steps, target, deep - 1) for target in targets)
+        targets = [t for t in first.targets if t in self.ways.flow.reads] if isinstance(first, CallStep) else []
+        inner = any(self._works_before(self.ways.flow.reads[target].steps, target, deep - 1) for target in targets)
         return inner or any(self._works_before(part, one, deep) for part in inner_blocks(first))
 
     def _parted(self, one: FunctionDefinition, read: FunctionReading, leaf: TestTerm) -> PathDivergence | None:
@@ -223,7 +223,7 @@ class DivergenceSearch:
         others: ReachedCollective | None,
     ) -> PathDivergence | None:
         asked = FILES in leaf.kinds and kind in ("if", "else") and not leaf.kinds & {RANK, LOCAL}
-        if asked and not is_written_by_some_ranks(leaf.path, one, self.ways.calls):
+        if asked and not is_written_by_some_ranks(leaf.path, one, self.ways.flow.calls):
             return None
         if not met.proved or (met.op.name == "forward" and not self._gets_wrapped(met)):
             return None
@@ -234,7 +234,7 @@ class DivergenceSearch:
 
     def _gets_wrapped(self, met: ReachedCollective) -> bool:
         """The calls of this way hand the wrapped model down, and not another one to the same parameter."""
-        calls, wrapped = self.ways.calls, self.ways.flow.around.wrapped
+        calls, wrapped = self.ways.flow.calls, self.ways.flow.around.wrapped
         name, target = met.op.text, met.op.here
         for caller, line, _ in reversed(met.chain):
             if name not in target.parameters:
@@ -292,7 +292,7 @@ class DivergenceSearch:
         """All ranks meet in a collective between two lines."""
         between = (
             s
-            for s in steps_of(self.ways.reads[one].steps)
+            for s in steps_of(self.ways.flow.reads[one].steps)
             if isinstance(s, CollectiveStep | CallStep) and first < s.line < last
         )
         met = (self.next.met(step, one, PathAssumptions(), 12) for step in between)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from unhang.program.data_flow.function_steps import Block, CollectiveStep, FunctionReading
+from unhang.program.data_flow.function_steps import Block, CollectiveStep
 from unhang.program.data_flow.program_flow import ProgramFlow
 from unhang.program.paths.collective_traces import CollectiveTraces, PathAssumptions
 from unhang.program.paths.next_collective import NextCollective
-from unhang.program.syntax.call_graph import CallGraph
 from unhang.program.syntax.definitions import FunctionDefinition, SourceLine
 
 
@@ -45,20 +43,10 @@ class ProgramPaths:
     left_out: tuple[PathDivergence, ...] = field(default=())
     """Where a part of the model is used on some ranks only."""
 
-    @property
-    def calls(self) -> CallGraph:
-        """Where calls lead."""
-        return self.flow.calls
-
-    @property
-    def reads(self) -> Mapping[FunctionDefinition, FunctionReading]:
-        """The steps of each function."""
-        return self.flow.reads
-
     @cached_property
     def next(self) -> NextCollective:
         """The collective that ranks meet next."""
-        return NextCollective(self.reads, self.launch, self.traces)
+        return NextCollective(self.flow.reads, self.launch, self.traces)
 
     def first(self, block: Block, here: FunctionDefinition) -> CollectiveStep | None:
         """The first collective that a block certainly meets, through calls too."""

@@ -63,7 +63,7 @@ def _find_program_paths(
 
 def _seeded_alike(files: Sequence[SourceFile], calls: CallGraph) -> frozenset[str]:
     """Global generators with the same seed on every rank; the trainers of these libraries seed all of them so."""
-    made = (calls.outside(call.func, one) for one in calls.defined for call in one.calls)
+    made = (calls.table.outside(call.func, one) for one in calls.defined for call in one.calls)
     bases = (base for one in calls.defined if one.owner is not None for base in one.owner.bases)
     if any(name.startswith(_SEEDING) and name.endswith("Trainer") for name in made) or "Trainer" in bases:
         return frozenset(GENERATORS)

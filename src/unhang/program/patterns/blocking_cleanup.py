@@ -27,7 +27,7 @@ def blocking_cleanups(ways: ProgramPaths) -> Iterator[BlockingCleanup]:
     """None where the program ends itself at once after an exception."""
     if any(_takes_exceptions(one) for one in ways.launch):
         return
-    waiting = {one for one in ways.calls.defined if any(_destroys_all(call) for call in one.calls)}
+    waiting = {one for one in ways.flow.calls.defined if any(_destroys_all(call) for call in one.calls)}
     for one in ways.launch:
         for node in own_nodes(one.node):
             for line, how, text in _run_late(ways, one, node, waiting):
@@ -41,18 +41,18 @@ def _run_late(
         given = node.args[0]
         if dotted(given).rpartition(".")[2] == _WAITS or waiting.intersection(_functions(ways, given, one)):
             yield node.lineno, "atexit", dotted(given)
-    elif isinstance(node, Function) and ways.calls.of_node[node] in waiting:
+    elif isinstance(node, Function) and ways.flow.calls.of_node[node] in waiting:
         if any(dotted(how) == "atexit.register" for how in node.decorator_list):
             yield node.lineno, "atexit", node.name
     elif isinstance(node, ast.Try) and not any(_ends_at_once(handler) for handler in node.handlers):
         for call in (inner for part in node.finalbody for inner in ast.walk(part) if isinstance(inner, ast.Call)):
-            if _destroys_all(call) or waiting.intersection(ways.calls.called(call, one)):
+            if _destroys_all(call) or waiting.intersection(ways.flow.calls.called(call, one)):
                 yield call.lineno, "finally", dotted(call.func)
                 return
 
 
 def _functions(ways: ProgramPaths, node: ast.expr, one: FunctionDefinition) -> list[FunctionDefinition]:
-    return [found for found in ways.calls.referred(node, one) if isinstance(found, FunctionDefinition)]
+    return [found for found in ways.flow.calls.referred(node, one) if isinstance(found, FunctionDefinition)]
 
 
 def _destroys_all(call: ast.Call) -> bool:

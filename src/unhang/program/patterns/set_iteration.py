@@ -29,7 +29,7 @@ class SetIteration:
 
 def loops_in_set_order(ways: ProgramPaths) -> Iterator[SetIteration]:
     """Such loops of what the launch comes to."""
-    for one, read in ways.reads.items():
+    for one, read in ways.flow.reads.items():
         for step in steps_of(read.steps):
             if not isinstance(step, LoopStep) or ORDER not in step.kinds:
                 continue

@@ -51,7 +51,7 @@ class UnenteredContext:
 def work_before_waits(ways: ProgramPaths) -> Iterator[WorkBeforeWait]:
     """Downloads and copies of one rank, outside loops of steps too."""
     search = _Search(ways)
-    for one, read in ways.reads.items():
+    for one, read in ways.flow.reads.items():
         for step, path in paths_to_steps(read.steps):
             if not isinstance(step, BranchStep) or not any(
                 x.key in (RANK_ZERO, LOCAL_ZERO) for x in test_terms(step.test)
@@ -70,9 +70,9 @@ def work_before_waits(ways: ProgramPaths) -> Iterator[WorkBeforeWait]:
 
 def unentered_contexts(ways: ProgramPaths) -> Iterator[UnenteredContext]:
     """Context managers whose wait is lost because nobody enters them."""
-    for one, read in ways.reads.items():
+    for one, read in ways.flow.reads.items():
         for call, target in read.unused:
-            inner = ways.reads.get(target)
+            inner = ways.flow.reads.get(target)
             waits = (
                 [s for s in steps_of(inner.steps) if isinstance(s, CollectiveStep) or _polls(s)]
                 if inner is not None
@@ -115,7 +115,7 @@ class _Search:
         for target in step.targets if deep else ():
             if target not in self._works:
                 self._works[target] = None
-                read = self.ways.reads.get(target)
+                read = self.ways.flow.reads.get(target)
                 self._works[target] = self.work(read.steps, target, deep - 1) if read is not None else None
             found = self._works[target]
             if found is not None:
@@ -144,7 +144,7 @@ class _Search:
             found: CollectiveStep | WorkStep | ExitStep | None = None
             if isinstance(step, CallStep) and deep:
                 for target in step.targets:
-                    read = self.ways.reads.get(target)
+                    read = self.ways.flow.reads.get(target)
                     found = found or (self._met(read.steps, deep - 1) if read is not None else None)
                 found = None if isinstance(found, ExitStep) else found
                 found = found or self._met(step.inside or (), deep)

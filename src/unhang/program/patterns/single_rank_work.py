@@ -54,10 +54,10 @@ def single_rank_work(ways: ProgramPaths | None) -> tuple[SingleRankWork, ...]:
 
 class _Search:
     def __init__(self, ways: ProgramPaths) -> None:
-        self._calls = ways.calls
+        self._calls = ways.flow.calls
         self._ops = {
             (one, step.line, step.text): SourceLine(one.file.path, step.line, one.name, step.text)
-            for one, read in ways.reads.items()
+            for one, read in ways.flow.reads.items()
             for step in steps_of(read.steps)
             if isinstance(step, CollectiveStep) and (step.name != "forward" or step.sure)
         }

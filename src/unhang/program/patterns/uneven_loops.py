@@ -30,7 +30,7 @@ class UnevenLoop:
 
 def uneven_loops(ways: ProgramPaths) -> Iterator[UnevenLoop]:
     """Loops over a loader of an iterable data set, without an exit on a count that all ranks share."""
-    for one, read in ways.reads.items():
+    for one, read in ways.flow.reads.items():
         for loop, path in paths_to_steps(read.steps):
             if not isinstance(loop, LoopStep) or loop.endless or any(_leaves(step) for step in steps_of(loop.body)):
                 continue
@@ -71,12 +71,12 @@ def _leaves(step: object) -> bool:
 
 def _iterable(ways: ProgramPaths, over: ast.expr, here: FunctionDefinition) -> SourceLine | None:
     """Where a loader of an iterable data set is made that ``over`` holds."""
-    table = ways.calls.table
-    for call, there in ways.calls.makers(over, here):
-        kind = ways.calls.made(call, there)
+    table = ways.flow.calls.table
+    for call, there in ways.flow.calls.makers(over, here):
+        kind = ways.flow.calls.made(call, there)
         if call_name(call) in _LOADERS or (kind is not None and table.derives_from(kind, _LOADERS)):
             named = next((word.value for word in call.keywords if word.arg == "dataset"), None)
-            data = ways.calls.instances(named or next(iter(call.args), None), there)
+            data = ways.flow.calls.instances(named or next(iter(call.args), None), there)
             if any(table.derives_from(one, _ITERABLE) for one in data):
                 return there.at(call.lineno, expression_text(call.func))
     return None

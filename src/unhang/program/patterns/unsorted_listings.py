@@ -70,7 +70,7 @@ def _used_by_callers(ways: ProgramPaths, one: FunctionDefinition) -> SourceLine 
     back = [n.value for n in own_nodes(one.node) if isinstance(n, ast.Return) and n.value is not None]
     if not any(held & names_in(value) for value in back):
         return None
-    for caller, call in ways.calls.callers.get(one, ()):
+    for caller, call in ways.flow.calls.callers.get(one, ()):
         if caller not in ways.launch:
             continue
         names = _assigned_from(caller, call)

@@ -91,10 +91,6 @@ class CallGraph(ValueResolver):
         """The class of the program that ``call`` makes an instance of; None for every other call."""
         return self.table.class_named(call.func, here)
 
-    def outside(self, node: ast.expr, here: FunctionDefinition) -> str:
-        """The full name of what the program imports and does not define itself: ``torch.distributed.barrier``."""
-        return self.table.outside(node, here)
-
     def referred(self, node: ast.expr, here: FunctionDefinition) -> list[FunctionDefinition | ClassDefinition]:
         """The functions or the class that a name stands for."""
         kind = self.table.class_named(node, here)

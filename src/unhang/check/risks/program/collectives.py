@@ -142,7 +142,7 @@ def program_rank_given(here: NodeInspection) -> Iterator[Answer]:
     paths = paths_of(here) if nodes is not None and nodes > 1 else None
     if program is None or paths is None:
         return
-    for one, read in paths.reads.items():
+    for one, read in paths.flow.reads.items():
         for call, given, kinds in read.ranks_given:
             if LOCAL in kinds and not kinds & {RANK, NAMED}:
                 at = one.at(call.lineno, ast.unparse(given))
@@ -217,7 +217,7 @@ def program_group_made(here: NodeInspection) -> Iterator[Answer]:
     program, paths = here.found(ProgramSource), paths_of(here)
     if program is None or paths is None:
         return
-    for one in per_rank_groups(paths.reads):
+    for one in per_rank_groups(paths.flow.reads):
         at = one.call.at
         test = SourceLine(at.path, one.line, at.function, one.test) if one.test else None
         values = {"call": at.text, "test": one.test, "line": one.line, "ranks": one.ranks}
