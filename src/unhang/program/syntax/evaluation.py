@@ -6,7 +6,7 @@ import ast
 import operator
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from unhang.program.syntax.syntax_tree import call_name
 
@@ -47,7 +47,9 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 class Evaluation:
     """Works expressions out. What names, attributes, subscripts and calls hold, those derived from it know."""
 
-    arithmetic = _ARITHMETIC
+    arithmetic: ClassVar = _ARITHMETIC
+    operands: ClassVar[Any] = int | float | timedelta
+    """What it calculates with."""
 
     def held(self, node: ast.expr) -> Any:
         """What ``node``, a name, attribute, subscript or call, holds; UNKNOWN where that is not known."""
@@ -114,7 +116,7 @@ class Evaluation:
 
     def _calculated(self, node: ast.BinOp) -> Any:
         left, right, does = self.value(node.left), self.value(node.right), self.arithmetic.get(type(node.op))
-        if does is None or not all(isinstance(one, int | float | timedelta) for one in (left, right)):
+        if does is None or not all(isinstance(one, self.operands) for one in (left, right)):
             return UNKNOWN
         try:
             return does(left, right)

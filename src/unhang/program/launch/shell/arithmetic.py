@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from typing import ClassVar
 
 from unhang.program.launch.shell.state import ShellState
 from unhang.program.syntax.evaluation import Evaluation
@@ -30,4 +31,7 @@ def evaluate_arithmetic(words: str, state: ShellState) -> int | None:
 class _WholeNumbers(Evaluation):
     """A division leaves what is before the point, and a remainder has the sign of what was divided."""
 
-    arithmetic = Evaluation.arithmetic | {ast.Div: lambda a, b: int(a / b), ast.Mod: lambda a, b: a - b * int(a / b)}
+    arithmetic: ClassVar = Evaluation.arithmetic | {
+        ast.Div: lambda a, b: int(a / b),
+        ast.Mod: lambda a, b: a - b * int(a / b),
+    }
