@@ -116,7 +116,7 @@ def better_choice(cards: Cards, ways: CardTopology, chosen: ChosenCards) -> tupl
     if best is None or wanted < 1:
         return None
     crowded = any(is_crowded(cards, card) for card in chosen.cards) or len(set(kinds)) > 1
-    nearer = _worst(ways, best) < _worst(ways, chosen.cards)
+    nearer = (farthest_link(ways, best) or 0) < (farthest_link(ways, chosen.cards) or 0)
     return best if nearer or crowded else None
 
 
@@ -140,11 +140,6 @@ def farthest_link(ways: CardTopology, cards: Sequence[Card]) -> int | None:
     found = [ways.distance(one.index, other.index) for one, other in combinations(cards, 2)]
     known = [distance for distance in found if distance is not None]
     return max(known) if known and len(known) == len(found) else None
-
-
-def _worst(ways: CardTopology, cards: Sequence[Card]) -> int:
-    worst = farthest_link(ways, cards)
-    return 0 if worst is None else worst
 
 
 def _spread(ways: CardTopology, cards: Sequence[Card]) -> tuple[int, int]:

@@ -26,7 +26,9 @@ _WORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 
 def collect(machine: Machine, plan: PlannedJob) -> Iterator[tuple[type, InspectionResult[Any]]]:
     """Everything that is set, by name, with what is set elsewhere and has no effect."""
-    layers = [_of_command(plan), _of_scripts(plan), _of_shell(machine.environment)]
+    of_scripts = list(plan.followed.environment.values()) if plan.followed is not None else []
+    of_shell = [VariableSetting(name, value) for name, value in machine.environment.items()]
+    layers = [_of_command(plan), of_scripts, of_shell]
     because: Text | None = None
     for path in _files(machine.environment):
         text = machine.read(path)
@@ -51,15 +53,6 @@ def _of_command(plan: PlannedJob) -> list[VariableSetting]:
             break
         found.append(VariableSetting(match[1], match[2], "command"))
     return found
-
-
-def _of_scripts(plan: PlannedJob) -> list[VariableSetting]:
-    """What the scripts on the way to the program export."""
-    return list(plan.followed.environment.values()) if plan.followed is not None else []
-
-
-def _of_shell(environment: Mapping[str, str]) -> list[VariableSetting]:
-    return [VariableSetting(name, value) for name, value in environment.items()]
 
 
 def _files(environment: Mapping[str, str]) -> Iterator[str]:

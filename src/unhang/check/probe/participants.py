@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from itertools import count
+from typing import Any
 
 import msgspec
 
@@ -21,16 +22,6 @@ WHOLE_S = 60.0
 """Of one job, unless something fails in it before."""
 _END = b"end"
 _SLACK_S = 3.0
-
-
-class Participants(Protocol):
-    """Runs probe jobs on all ranks and gathers their reports."""
-
-    places: Sequence[ProcessLocation]
-    missing: tuple[int, ...]
-
-    def run(self, job: ProbeJob) -> JobOutcome:
-        """Run ``job`` to its end, or until its limits end it."""
 
 
 @dataclass(slots=True)
@@ -99,11 +90,15 @@ class RemoteParticipants:
                 self.meeting.take(f"gone/{rank}", limit_s=1.0)
 
 
+Participants = LocalParticipants | RemoteParticipants
+"""They run probe jobs on all ranks and gather what these report."""
+
+
 def follow_jobs(meeting: ProbeStore, *, limit_s: float) -> bytes | None:
     """Do what the leader says until it ends; its answer, None when it fell silent for ``limit_s``."""
     seat = meeting.seat
     meeting.put(f"here/{seat.rank}", msgspec.json.encode(locate_process(seat.address)))
-    for number in _numbers():
+    for number in count():
         said = meeting.take(f"job/{number}", limit_s=limit_s)
         if said is None:
             return None
@@ -116,13 +111,6 @@ def follow_jobs(meeting: ProbeStore, *, limit_s: float) -> bytes | None:
             lines = _forked(job, [seat.rank], seat.address, seat.port, seat.local_rank)
             meeting.put(f"lines/{number}/{seat.rank}", msgspec.json.encode(lines))
     return None
-
-
-def _numbers() -> Iterator[int]:
-    number = 0
-    while True:
-        yield number
-        number += 1
 
 
 def _forked(

@@ -47,6 +47,7 @@ from unhang.check.probe_results.probe_results import (
     refusal_line,
 )
 from unhang.check.probe_results.speeds import slow_pairs
+from unhang.program.launch.job_environment import find_task
 
 LIMITS_S = {"gloo": 5.0, "nccl": 30.0}
 """Of one step, where the user names none; making NCCL's communicators takes seconds on many nodes."""
@@ -197,9 +198,10 @@ def _node_scope(nodes: tuple[str, ...]) -> dict[str, int]:
 
 def run(chosen: argparse.Namespace) -> int:
     """Do what was asked; 0 when there was an answer."""
-    seat = LauncherRank.found(os.environ)
-    if seat is None:
+    task = find_task(os.environ)
+    if task is None:
         return _work(chosen, LocalParticipants(_count(chosen)), "", lambda _: None)
+    seat = LauncherRank.of(task, os.environ)
     meeting = ProbeStore(seat, limit_s=RENDEZVOUS_LIMIT_S)
     place = f"{seat.address}:{seat.port}"
     if seat.rank == 0:

@@ -15,7 +15,7 @@ from typing import Any
 from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]  # torch hides them from type checkers
 
 from unhang.errors import UsageError
-from unhang.program.launch.job_environment import LauncherTask, find_task
+from unhang.program.launch.job_environment import LauncherTask
 
 _PIECE_S = 1.0
 _NAME = "unhang/probe"
@@ -34,16 +34,6 @@ class LauncherRank:
     hosted: bool
     attempt: str = "0"
     """A store that outlives a restart holds what was said before it."""
-
-    @classmethod
-    def found(cls, environment: Mapping[str, str]) -> LauncherRank | None:
-        """From what launchers set; None when no launcher started us, or one that started only us.
-
-        Raises:
-            UsageError: nothing says where the processes meet.
-        """
-        task = find_task(environment)
-        return None if task is None else cls.of(task, environment)
 
     @classmethod
     def of(cls, task: LauncherTask, environment: Mapping[str, str]) -> LauncherRank:

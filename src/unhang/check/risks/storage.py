@@ -173,8 +173,6 @@ def storage_appends(here: NodeInspection) -> Iterator[Answer]:
     """A metrics log waits until its line is on the disk, and the other ranks wait in the next collective meanwhile."""
     storage = here.found(Storage) or Storage()
     for measured in storage.of("appends"):
-        if measured.typical_s is None:
-            continue
         values = {**_speed(measured, APPEND_NOTED_S), "step": STEP_S, "memory": storage.memory_free >> 30}
         if measured.typical_s <= APPEND_NOTED_S:
             yield ROWS.fine("storage-appends", **values)
@@ -195,8 +193,6 @@ def storage_files(here: NodeInspection) -> Iterator[Answer]:
     """Shards, locks and caches are many small files, which one rank makes while the others wait."""
     storage = here.found(Storage) or Storage()
     for measured in storage.of("files"):
-        if measured.typical_s is None:
-            continue
         values = _speed(measured, FILE_NOTED_S)
         if measured.typical_s <= FILE_NOTED_S:
             yield ROWS.fine("storage-files", **values)
@@ -213,8 +209,6 @@ def storage_reads(here: NodeInspection) -> Iterator[Answer]:
     """Samples that are read at random arrive later than the ranks take them."""
     storage = here.found(Storage) or Storage()
     for measured in storage.of("reads"):
-        if measured.typical_s is None:
-            continue
         values = _speed(measured, 1 / SAMPLES_PER_S)
         workers = math.ceil(measured.typical_s * SAMPLES_PER_S)
         if workers <= 1:
@@ -255,8 +249,7 @@ def _limit_s(here: NodeInspection) -> float:
 
 
 def _speed(measured: StorageMeasurement, need_s: float) -> dict[str, Any]:
-    typical_s = measured.typical_s or 0.0
-    return {"folder": measured.folder, "ms": rounded(typical_s * 1e3), "need": rounded(need_s * 1e3)}
+    return {"folder": measured.folder, "ms": rounded(measured.typical_s * 1e3), "need": rounded(need_s * 1e3)}
 
 
 def _quoted(place: JobPath) -> tuple[Evidence, ...]:

@@ -60,9 +60,9 @@ class StorageMeasurement:
     hung: bool = False
 
     @property
-    def typical_s(self) -> float | None:
-        """The median of ``seconds``; None when nothing was measured."""
-        return statistics.median(self.seconds) if self.seconds else None
+    def typical_s(self) -> float:
+        """The median of ``seconds``."""
+        return statistics.median(self.seconds)
 
     @property
     def bytes_per_s(self) -> float | None:
@@ -83,8 +83,8 @@ class Storage:
     memory_free: int = 0
 
     def of(self, step: str) -> tuple[StorageMeasurement, ...]:
-        """What was measured of one step."""
-        return tuple(one for one in self.measured if one.step == step)
+        """What was measured of one step; what was refused or hung is left out."""
+        return tuple(one for one in self.measured if one.step == step and one.seconds)
 
     def places_on(self, measured: StorageMeasurement) -> tuple[JobPath, ...]:
         """The paths a measurement speaks for."""
