@@ -33,8 +33,9 @@ from unhang.evidence.logs import read_log
 from unhang.evidence.logs import reading as log_reading
 from unhang.evidence.logs.blocks import Blocks
 from unhang.evidence.logs.content.stacks_in_logs import LogStackReader
-from unhang.evidence.logs.scan import literal_positions, literal_search
-from unhang.evidence.logs.scan.literal_positions import LiteralFinder, Literals, PlainSearch
+from unhang.evidence.logs.scan import literal_filters, literal_search
+from unhang.evidence.logs.scan.literal_filters import PlainSearch
+from unhang.evidence.logs.scan.literal_positions import LiteralFinder, Literals
 from unhang.evidence.profiler_trace import read_trace_head
 from unhang.evidence.read_limits import DEFAULT_LIMITS, ReadLimits
 from unhang.evidence.recorder_dump_json import recorder_dump_as_json
@@ -127,7 +128,7 @@ def _literals(data: bytes, place: Path) -> Any:
     finders = _finders()
     with (
         patch.object(literal_search, "_TUNE_FROM", 64 if len(data) % 16 == 0 else 1 << 18),
-        patch.object(literal_positions, "_WORTH_COMPILING", 2),
+        patch.object(literal_filters, "_WORTH_COMPILING", 2),
     ):
         if len(data) % 16 == 0:
             _finders.cache_clear()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import TypeAlias
 
 import pytest
 from hypothesis import given, settings
@@ -12,13 +11,8 @@ from hypothesis import strategies as st
 
 from unhang.evidence.logs import read_log
 from unhang.evidence.logs.scan import literal_positions
-from unhang.evidence.logs.scan.literal_positions import (
-    HyperscanFilter,
-    LiteralFinder,
-    Literals,
-    PlainSearch,
-    compile_filter,
-)
+from unhang.evidence.logs.scan.literal_filters import LiteralSearch, PlainSearch, compile_filter
+from unhang.evidence.logs.scan.literal_positions import LiteralFinder, Literals
 from unhang.evidence.logs.scan.literal_search import SHORTEST, LiteralFilter
 from unhang.knowledge.messages import load_messages
 
@@ -30,10 +24,9 @@ HYPERSCAN = compile_filter(OWN.anchors)
 needs_hyperscan = pytest.mark.skipif(HYPERSCAN is None, reason="hyperscan has no wheel for this machine")
 CASES = Path(__file__).parents[3] / "cases"
 FILTERS = ["plain", "own", pytest.param("compiled", marks=needs_hyperscan)]
-Filter: TypeAlias = PlainSearch[bytes] | LiteralFilter[bytes] | HyperscanFilter[bytes]
 
 
-def filter_of(kind: str, *anchors: bytes) -> Filter:
+def filter_of(kind: str, *anchors: bytes) -> LiteralSearch[bytes]:
     own = LiteralFilter([(anchor, (anchor,)) for anchor in anchors or ANCHORS])
     if kind == "plain":
         return PlainSearch(list(own.anchors))
@@ -150,7 +143,7 @@ def test_only_large_logs_are_worth_compiling_for() -> None:
 
 
 def test_where_hyperscan_cannot_be_had_our_own_filter_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unhang.evidence.logs.scan.literal_positions._hyperscan", lambda: None)
+    monkeypatch.setattr("unhang.evidence.logs.scan.literal_filters._hyperscan", lambda: None)
     finder = LiteralFinder(LITERALS, compile_from=0)
     assert finder.places(STEPS + b"Killed") == [(len(STEPS), b"Killed")]
     assert not finder.is_compiled

@@ -10,12 +10,13 @@ by the log itself: those that it holds least often. A second hash keeps out comm
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-Tag = TypeVar("Tag")
+from unhang.evidence.logs.scan.literal_filters import LiteralSearch, Tag
+
 _BITS = 18
 _BUCKETS = 1 << _BITS
 _MULTIPLIER = np.uint32(2654435761)
@@ -101,11 +102,11 @@ class _Choices:
         return [start + int(keys[start:end].argmin()) for start, end in zip(self._starts, ends, strict=True)]
 
 
-class LiteralFilter(Generic[Tag]):
+class LiteralFilter(LiteralSearch[Tag]):
     """Finds literals (each with its tags) in blocks of bytes; one per log, because it tunes itself to it."""
 
     def __init__(self, anchors: Sequence[tuple[bytes, tuple[Tag, ...]]]) -> None:
-        self.anchors = anchors
+        super().__init__(anchors)
         self._choices = _Choices([anchor for anchor, _ in anchors])
         self._buckets: dict[int, list[tuple[int, bytes, int]]] = {}
         self._table = self._second = np.zeros(_BUCKETS, dtype=np.bool_)
@@ -116,29 +117,22 @@ class LiteralFilter(Generic[Tag]):
         self._tunings = 0
         self._rest = 0
         self._costs: npt.NDArray[np.int64] | None = None
-        self._quiet: set[Tag] = set()
         self._limited_buckets: npt.NDArray[np.bool_] | None = None
-        self._has_limits = True
+        self._limited_literals = 0
         self._hashes: Any = np.empty(0, dtype=np.intp)
         self._flags: Any = np.empty(0, dtype=np.bool_)
 
     def fresh(self) -> LiteralFilter[Tag]:
         """A filter for another log, as it was before any tuning; cheaper than a new one. Only for untuned filters."""
         other: LiteralFilter[Tag] = object.__new__(LiteralFilter)
-        other.anchors, other._choices, other._buckets = self.anchors, self._choices, self._buckets
+        LiteralSearch.__init__(other, self.anchors)
+        other._choices, other._buckets = self._choices, self._buckets
         other._table, other._second = self._table, self._second
         other._checked, other._check, other._check_at = self._checked, self._check, self._check_at
         other._prepare()
         return other
 
-    def quiet(self, tag: Tag) -> None:
-        """From now on only the first place of a block matters for literals of ``tag``."""
-        if tag not in self._quiet:
-            self._quiet.add(tag)
-            self._has_limits = False  # set with the next block: many literals become quiet within one
-
-    def places(self, data: bytes) -> list[tuple[int, Tag]]:
-        """(offset, tag) of every literal in ``data``, ordered by offset; of quiet ones the first."""
+    def _found(self, data: bytes) -> list[tuple[int, int]]:
         words, hashes = self._hashed(data)
         if self._tunings == 0 and len(data) >= _TUNE_FROM:
             self._tune(words)
@@ -148,7 +142,7 @@ class LiteralFilter(Generic[Tag]):
         if len(hits):
             hits = hits[self._second[(words[hits] * _SECOND_MULTIPLIER) >> _SECOND_SHIFT]]
             hits = self._with_second_word(data, hits, hashes)
-        if not self._has_limits:
+        if self._limited_literals < len(self._once):  # not at once: many become quiet within one block
             self._set_limits()
         held = hits[:0]
         if self._limited_buckets is not None and len(hits):
@@ -159,10 +153,7 @@ class LiteralFilter(Generic[Tag]):
         self._rest -= 1
         if self._rest <= 0 and missed > len(data) * _TOO_MANY_PER_BYTE and len(data) >= _TUNE_FROM:
             self._tune(words)
-        found.sort()
-        if self._quiet:
-            found = self._thinned(found)
-        return [(at, tag) for at, number in found for tag in self.anchors[number][1]]
+        return sorted(found)
 
     def _hashed(self, data: bytes) -> tuple[_Words, _Indices]:
         """The words of ``data`` and their hashes; the array of these is used again for the next block."""
@@ -204,20 +195,6 @@ class LiteralFilter(Generic[Tag]):
         for more in range(1, 4):
             word |= letters[np.minimum(at + more, len(data) - 1)].astype(np.uint32) << np.uint32(8 * more)
         kept: _Indices = hits[~self._checked[buckets] | (inside & (word == self._check[buckets]))]
-        return kept
-
-    def _thinned(self, found: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """``found`` without what is not the first of a quiet literal."""
-        once = {number for number, (_, tags) in enumerate(self.anchors) if self._quiet.issuperset(tags)}
-        seen: set[int] = set()
-        kept: list[tuple[int, int]] = []
-        for place in found:
-            number = place[1]
-            if number in seen:
-                continue
-            if number in once:
-                seen.add(number)
-            kept.append(place)
         return kept
 
     def _first_of_held(
@@ -294,13 +271,12 @@ class LiteralFilter(Generic[Tag]):
 
     def _set_limits(self) -> None:
         """A word is quiet when all literals it stands for are."""
-        self._has_limits = True
-        if not self._quiet:
+        self._limited_literals = len(self._once)
+        if not self._once:
             return
         self._limited_buckets = np.zeros(_BUCKETS, dtype=np.bool_)
         for bucket, entries in self._buckets.items():
-            quiet = all(self._quiet.issuperset(self.anchors[number][1]) for _, _, number in entries)
-            self._limited_buckets[bucket] = quiet
+            self._limited_buckets[bucket] = all(number in self._once for _, _, number in entries)
 
 
 def _may_hold(letters: npt.NDArray[np.uint8], places: _Indices, anchor: bytes) -> _Indices:

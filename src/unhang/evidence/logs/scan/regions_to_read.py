@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unhang.evidence.logs.scan.literal_positions import Tag
+from unhang.evidence.logs.scan.literal_filters import Tag
 from unhang.knowledge.messages import MessageRow
 
 _AFTER_HIT, _LONGEST_TRACEBACK = 4, 160
