@@ -90,7 +90,7 @@ def secret_spans(text: str) -> Iterator[tuple[int, int]]:
 
 @cache
 def _hints() -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*secrets_by_name.HINTS, *secrets_by_place.HINTS, *words.hints())))
+    return tuple(dict.fromkeys((*secrets_by_name.HINTS, *secrets_by_place.hints(), *words.hints())))
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
