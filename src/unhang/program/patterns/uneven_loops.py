@@ -1,4 +1,5 @@
-"""Loops over each rank's own data, of unknown length, with collectives inside."""
+"""What a rank goes through as often as its own data say, with collectives inside: loops of unknown length, and answers
+that a model with spread parameters generates."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from unhang.program.syntax.syntax_tree import call_name, dotted, expression_text
 _LOADERS = frozenset({"DataLoader", "StatefulDataLoader"})
 _ITERABLE = frozenset({"IterableDataset"})
 _JOINS = {"Join", "join_uneven_inputs", "join"}
+_SYNC_ARGUMENT = "synced_gpus"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +82,30 @@ def _iterable(ways: ProgramPaths, over: ast.expr, here: FunctionDefinition) -> S
             if any(table.derives_from(one, _ITERABLE) for one in data):
                 return there.at(call.lineno, expression_text(call.func))
     return None
+
+
+def unsynced_generations(ways: ProgramPaths) -> Iterator[SourceLine]:
+    """Calls of ``generate`` of a model that is spread over ranks, in which ranks do not wait for the longest answer."""
+    for one in ways.launch:
+        for call in one.calls:
+            if call_name(call) != "generate" or not isinstance(call.func, ast.Attribute):
+                continue
+            if ways.flow.around.wrapped.holds(_outer(call.func.value), one) == "sharded" and not _together(call):
+                yield one.at(call.lineno, expression_text(call.func))
+
+
+def _outer(model: ast.expr) -> ast.expr:
+    """What wraps ``model``, where it is asked for the model in it: that one's parameters are spread all the same."""
+    while isinstance(model, ast.Attribute) and model.attr in ("module", "_orig_mod"):
+        model = model.value
+    return model
+
+
+def _together(call: ast.Call) -> bool:
+    """It says so, or ``**options`` may."""
+    for word in call.keywords:
+        if word.arg is None:
+            return True
+        if word.arg == _SYNC_ARGUMENT:
+            return not (isinstance(word.value, ast.Constant) and not word.value.value)
+    return False

@@ -19,8 +19,7 @@ from unhang.program.paths.whole_program import find_program_paths
 from unhang.program.patterns.blocking_cleanup import blocking_cleanups
 from unhang.program.patterns.group_creation import per_rank_groups
 from unhang.program.patterns.set_iteration import loops_in_set_order
-from unhang.program.patterns.sharded_generation import unsynced_generations
-from unhang.program.patterns.uneven_loops import uneven_loops
+from unhang.program.patterns.uneven_loops import uneven_loops, unsynced_generations
 from unhang.program.program_source import ProgramSource
 from unhang.program.settings.job_values import job_value
 from unhang.program.syntax.definitions import SourceLine
