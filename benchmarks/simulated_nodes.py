@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from unhang.watch.job.wait_detection import RankSample, RankState
-from unhang.watch.nodes import leader_messages
+from unhang.watch.nodes import leadership
 from unhang.watch.nodes import rank_digest as digests
 from unhang.watch.nodes.rank_digest import NodeHello, NodeRanks, digest_of
 from unhang.watch.nodes.transport.evidence_pack import pack_evidence
@@ -268,7 +268,7 @@ class SimulatedNode:
         if every:
             self._words_at = now_s
         for value in self._sealed.get([f"w/{node}" for node in (range(MAX_LEADERS) if every else [0])]).values():
-            word = leader_messages.read_leader_message(value)
+            word = leadership.read_leader_message(value)
             if word is None:
                 continue
             self.whole = word.whole

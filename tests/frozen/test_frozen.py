@@ -23,8 +23,8 @@ from unhang.history.database import HistoryError, open_history
 from unhang.view.reading import NO_LAST_STATE, read_run
 from unhang.view.series_reading import RankRows
 from unhang.watch.job.job_ranks import JobRanks
+from unhang.watch.pace.pace_record import RunTotals
 from unhang.watch.reporting import announcements
-from unhang.watch.reporting.run_totals import RunTotals
 from unhang.wire.control import Control
 from unhang.wire.process_registration import read_registrations
 from unhang.wire.record import read_records

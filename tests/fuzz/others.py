@@ -29,14 +29,14 @@ from unhang.history.run import PastRun, RunEnding, RunFinding, run_from_folder
 from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor
 from unhang.view.web.responses import RunResponses
-from unhang.watch.nodes.leader_messages import (
+from unhang.watch.nodes.leadership import (
     LeaderMessage,
     LeaderVerdict,
     SampleRequest,
     read_leader_message,
     read_leader_verdict,
 )
-from unhang.watch.nodes.leader_messages import encode_message as pack_word
+from unhang.watch.nodes.leadership import encode_message as pack_word
 from unhang.watch.nodes.node_roster import NodeRoster
 from unhang.watch.nodes.rank_digest import NodeHello, digest_of, read_digest, read_hello
 from unhang.watch.nodes.rank_digest import encode_digest as pack_digest
@@ -306,13 +306,12 @@ def wire(given: Files, place: Path, number: int) -> Iterator[str]:
     if digest is not None:
         find_slowest_rank(digest.pace, {1: digest.pace})
     for said in filter(None, (read_leader_verdict(data),)):
-        summary = said.summary
-        if summary is not None:
+        if said is not None:
             from unhang.report.language import translate
             from unhang.watch.nodes.node_announcements import leader_verdict_line
 
             for lang in ("en", "zh"):
-                line = translate(leader_verdict_line(said, summary, lang), lang)
+                line = translate(leader_verdict_line(said, lang), lang)
                 if CONTROL.search(line):
                     yield f"wire: control character in {line[:200]!r}"
     read_leader_message(data), read_hello(data), evidence_parts._announced(data), len(states)

@@ -14,9 +14,9 @@ from unhang.watch.launch.tasks import Tasks
 from unhang.watch.leader_tasks import LeaderTasks
 from unhang.watch.machine.memory_evidence import MemoryWatch
 from unhang.watch.moving_job import MovingJob
+from unhang.watch.pace.pace_record import RunTotals
 from unhang.watch.pace.rank_series import RankSeries
 from unhang.watch.reporting.live_snapshot import LiveFile
-from unhang.watch.reporting.run_totals import RunTotals
 from unhang.watch.run_folder import RunFolder
 from unhang.watch.side_process import MachineSampling, SideProcess, SideQuestion, ask_history
 from unhang.watch.stall_episode import StallEpisode

@@ -17,8 +17,7 @@ from unhang.watch.moving_job import StragglerWatch
 from unhang.watch.nodes import node_announcements
 from unhang.watch.nodes.cluster_view import ClusterView
 from unhang.watch.nodes.evidence_gathering import AFTER_OURS_S, AFTER_STACKS_S, AT_THE_END_S, EvidenceGathering
-from unhang.watch.nodes.leader_election import Role
-from unhang.watch.nodes.leader_messages import LeaderVerdict, SampleRequest
+from unhang.watch.nodes.leadership import LeaderVerdict, Role
 from unhang.watch.nodes.live_columns import with_remote_ranks
 from unhang.watch.nodes.transport.evidence_parts import EXIT_EVIDENCE_NUMBER
 from unhang.watch.pace.pace_over_nodes import SlowestRank
@@ -50,11 +49,6 @@ class LeaderTasks:
         return self.follows and self.cluster is not None and self.cluster.is_urgent
 
     @property
-    def gives_verdicts(self) -> bool:
-        """For all nodes, or for this one alone."""
-        return self.cluster is None or self.cluster.gives_verdicts
-
-    @property
     def follows(self) -> bool:
         """Another node leads."""
         return self.cluster is not None and self.cluster.role is Role.FOLLOWS
@@ -67,14 +61,6 @@ class LeaderTasks:
         """What is to be said of the other nodes now."""
         if self.cluster is not None:
             yield from self._lines.due(self.cluster)
-
-    def leader_request(self) -> SampleRequest | None:
-        """A sample that the leader asks for, once each."""
-        return self.cluster.take_sample_request() if self.cluster is not None else None
-
-    def leader_verdict(self) -> LeaderVerdict | None:
-        """What the leader said, once each."""
-        return self.cluster.take_leader_verdict() if self.cluster is not None else None
 
     @property
     def heard_summary(self) -> VerdictSummary | None:

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unhang.watch.dump_requests import dump_times, open_control, remove_unchanged, take_dumps
-from unhang.watch.forked_child import ForkedChild
 from unhang.watch.job.job_ranks import JobRanks
 from unhang.watch.job.wait_detection import RankSample, has_done_steps, is_in_communication
 from unhang.watch.pace.call_drift import CallDriftWatch
 from unhang.watch.pace.pace_over_nodes import NodePace, SlowestRank, find_slowest_rank, node_pace
 from unhang.watch.pace.pace_record import PaceRecord, PaceSample, pace_sample
+from unhang.watch.side_process import ForkedChild
 from unhang.watch.verdict.evidence_request import SAMPLE_PAUSE_S, EvidenceRequest
 from unhang.wire.control import Control
 from unhang.wire.documents.verdict_summary import VerdictSummary

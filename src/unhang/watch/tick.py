@@ -202,20 +202,21 @@ def take_pace_result(state: JobState, answer: tuple[VerdictSummary, str] | None)
 
 def serve_leader(state: JobState) -> None:
     """Take the sample that the leader asks for, and show what it said."""
-    asked = state.nodes.leader_request()
-    if asked is not None and state.nodes.cluster is not None:
+    cluster = state.nodes.cluster
+    if cluster is None:
+        return
+    asked = cluster.take_sample_request()
+    if asked is not None:
         since_s = time.time() - (time.monotonic_ns() - asked.since_ns) / 1e9 if asked.since_ns >= 0 else None
         request = next_request(state, since_s, with_stacks=asked.with_stacks, live=asked.live)
         if asked.samples:
             request = state.moving.as_pace_request(request, min(asked.samples, MAX_PACE_SAMPLES), state.members)
         end_child(state)  # it goes before any of our own
-        pack_for = state.nodes.cluster.pack_path
-        start(state, replace(request, leader_number=asked.number, pack_for=pack_for))
-    said = state.nodes.leader_verdict()
-    summary = said.summary if said is not None else None
-    if said is None or summary is None:
+        start(state, replace(request, leader_number=asked.number, pack_for=cluster.pack_path))
+    said = cluster.take_leader_verdict()
+    if said is None:
         return
-    before = state.nodes.heard_summary
+    summary, before = said.summary, state.nodes.heard_summary
     if said.ended:
         if state.nodes.heard is not None:
             state.nodes.heard = state.said = None
@@ -228,7 +229,7 @@ def serve_leader(state: JobState) -> None:
         with suppress(OSError):
             private_files.write_atomically(state.folder.verdict, said.verdict)
     if before != summary:
-        state.folder.say(announcements.line(leader_verdict_line(said, summary, state.plan.lang)))
+        state.folder.say(announcements.line(leader_verdict_line(said, state.plan.lang)))
         state.totals.found(summary.cause)
     if said.abort and state.plan.on_hang == "abort" and state.abort is None:
         abort(state, summary)

@@ -17,7 +17,7 @@ from unhang.watch import side_process
 from unhang.watch.job.wait_detection import RankSample, WaitDetector, WaitSnapshot
 from unhang.watch.nodes import leader_election
 from unhang.watch.nodes.cluster_view import ClusterView
-from unhang.watch.nodes.leader_election import Role, elect_role
+from unhang.watch.nodes.leadership import Role, elect_role
 from unhang.watch.nodes.node_announcements import NodeAnnouncements
 from unhang.watch.nodes.node_roster import newly_quiet
 from unhang.watch.nodes.rank_digest import NodeRanks, digest_of, read_digest

@@ -8,7 +8,7 @@ from typing import Any
 from unhang.report.language import translate
 from unhang.report.text_serialization import text_to_json
 from unhang.sentences import say
-from unhang.watch.nodes.leader_messages import LeaderVerdict
+from unhang.watch.nodes.leadership import LeaderVerdict
 from unhang.watch.nodes.node_announcements import leader_verdict_line
 from unhang.wire.documents.verdict_summary import VerdictLevel, VerdictSummary
 
@@ -37,7 +37,7 @@ def said(**changed: Any) -> LeaderVerdict:
 
 
 def line(heard: LeaderVerdict, lang: str) -> str:
-    return translate(leader_verdict_line(heard, heard.summary, lang), lang)
+    return translate(leader_verdict_line(heard, lang), lang)
 
 
 def test_english() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from unhang.watch.job.job_ranks import JobRank, JobRanks
 from unhang.watch.job.wait_detection import WaitSnapshot
+from unhang.watch.pace.pace_record import RunTotals
 from unhang.watch.reporting import announcements
-from unhang.watch.reporting.run_totals import RunTotals
 from unhang.watch.stall_episode import MIN_SAMPLE_INTERVAL_S, StallEpisode, should_report
 from unhang.wire.documents.run_plan import RunPlan
 from unhang.wire.documents.verdict_summary import VerdictLevel, VerdictSummary

@@ -10,8 +10,8 @@ import pytest
 
 from unhang.watch.job.job_ranks import JobRank, JobRanks
 from unhang.watch.job.wait_detection import RankSample
+from unhang.watch.pace.pace_record import RunTotals
 from unhang.watch.reporting import announcements
-from unhang.watch.reporting.run_totals import RunTotals
 from unhang.wire.documents.verdict_summary import VerdictSummary
 from unhang.wire.record_views import RankIdentity, RecordView
 

@@ -20,8 +20,8 @@ from unhang.watch.job.job_ranks import JobRank
 from unhang.watch.job.wait_detection import RankSample, WaitDetector
 from unhang.watch.nodes.rank_digest import NodeRanks
 from unhang.watch.nodes.transport.node_discovery import node_name
+from unhang.watch.pace.pace_record import RunTotals
 from unhang.watch.reporting.live_snapshot import LiveFile, snapshot_of, with_failed_exits
-from unhang.watch.reporting.run_totals import RunTotals
 from unhang.wire.documents.live_state import LIVE_FILE_NAME, REQUEST_FILE, STATES, LiveState, RankActivity
 from unhang.wire.documents.run_plan import RUN_SCHEMA, RunPlan
 from unhang.wire.documents.verdict_summary import VerdictSummary, read_summary

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from unhang.watch import private_files
-from unhang.watch.forked_child import ForkedChild
 from unhang.watch.process_state.stack_collection import sample_kernel
 from unhang.watch.run_folder import RunFolder
 from unhang.watch.sampling import kept_evidence
+from unhang.watch.side_process import ForkedChild
 from unhang.watch.verdict.diagnosis_child import DiagnosisChild
 from unhang.watch.verdict.evidence_request import EvidenceRequest
 

@@ -24,11 +24,11 @@ import msgspec
 from unhang import __version__
 from unhang.knowledge.job.environment_variables import is_relevant, varies_by_start
 from unhang.watch import private_files
-from unhang.watch.forked_child import ForkedChild
 from unhang.watch.job.job_ranks import JobRanks
 from unhang.watch.launch.job_environment import RECORDS_VARIABLE, RUN_FOLDER_VARIABLE, STARTUP_FOLDER
 from unhang.watch.process_state.proc_processes import PROC, read_environment, text_of
 from unhang.watch.run_folder import RunFolder
+from unhang.watch.side_process import ForkedChild
 from unhang.wire.documents.run_plan import RunPlan
 from unhang.wire.documents.run_settings import GpuDescription, NodeDescription, RunSettings, SettingsFile
 from unhang.wire.process_registration import host_name

@@ -19,10 +19,9 @@ from msgspec import structs
 from unhang.watch import private_files
 from unhang.watch.job.job_ranks import JobRank
 from unhang.watch.job.wait_detection import SAME_WAIT_NS, RankSample, RankState, WaitDetector, WaitSnapshot
-from unhang.watch.nodes import leader_messages, node_roster
+from unhang.watch.nodes import leadership, node_roster
 from unhang.watch.nodes import rank_digest as digests
-from unhang.watch.nodes.leader_election import Role, elect_role
-from unhang.watch.nodes.leader_messages import LeaderMessage, LeaderVerdict, SampleRequest
+from unhang.watch.nodes.leadership import LeaderMessage, LeaderVerdict, Role, SampleRequest, elect_role
 from unhang.watch.nodes.node_roster import QUIET_S, NodeRoster, RemoteNode, remote_sample
 from unhang.watch.nodes.rank_digest import NodeHello, NodeRanks, clock_ahead_s, digest_of
 from unhang.watch.nodes.transport import mailbox
@@ -255,7 +254,7 @@ class ClusterView:
         heard = self._from_leader(self.transport.words) if self.transport is not None else None
         if self.transport is None or heard is None or self.role is not Role.FOLLOWS:
             return None
-        word = leader_messages.read_leader_message(heard.value)
+        word = leadership.read_leader_message(heard.value)
         if word is None or word.request is None or word.request.number == self._last_request:
             return None
         request = word.request
@@ -276,7 +275,7 @@ class ClusterView:
         if self.transport is None:
             return False
         earlier = [word.value for word in self.transport.words if word.node < self.transport.seat]
-        return any(word is not None and word.over for word in map(leader_messages.read_leader_message, earlier))
+        return any(word is not None and word.over for word in map(leadership.read_leader_message, earlier))
 
     @property
     def pack_path(self) -> Path:
@@ -293,9 +292,9 @@ class ClusterView:
         if self.role is not Role.LEADS:
             return
         self._said_number += 1
-        content = verdict if len(verdict) <= leader_messages.MAX_TEXT else b""
+        content = verdict if len(verdict) <= leadership.MAX_TEXT else b""
         said = LeaderVerdict(self._said_number, self.name, str(self._folder), summary, content, ended, abort)
-        self._said = leader_messages.encode_message(said)
+        self._said = leadership.encode_message(said)
         self._word = structs.replace(self._word, said=self._said_number)
         self._tell(time.monotonic_ns())
 
@@ -305,7 +304,7 @@ class ClusterView:
         if heard is None or self.role is not Role.FOLLOWS or heard.heard_ns == self._heard_number:
             return None
         self._heard_number = heard.heard_ns
-        return leader_messages.read_leader_verdict(heard.value)
+        return leadership.read_leader_verdict(heard.value)
 
     def end(self, *, well: bool, wait_s: float = 0.5) -> None:
         """The command is over: tell so, and leave."""
@@ -345,7 +344,7 @@ class ClusterView:
             mailbox.TransportRequest(
                 hello=digests.encode_digest(self._current_hello(now_ns)),
                 digest=digests.encode_digest(told),
-                word=leader_messages.encode_message(self._word) if leads else b"",
+                word=leadership.encode_message(self._word) if leads else b"",
                 said=self._said if leads else b"",
                 leads=leads,
                 hurry=whole,
@@ -378,7 +377,7 @@ class ClusterView:
         if self.role is not Role.FOLLOWS or self.transport is None:
             return False
         heard = self._from_leader(self.transport.words)
-        word = leader_messages.read_leader_message(heard.value) if heard is not None else None
+        word = leadership.read_leader_message(heard.value) if heard is not None else None
         return word is not None and word.whole
 
     def _from_leader(self, values: Iterable[mailbox.ReceivedValue]) -> mailbox.ReceivedValue | None:

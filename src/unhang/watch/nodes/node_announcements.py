@@ -12,8 +12,7 @@ from unhang.report.localizer import Localizer
 from unhang.report.text_serialization import text_from_json
 from unhang.sentences import Text, say
 from unhang.watch.nodes.cluster_view import ClusterView
-from unhang.watch.nodes.leader_election import Role
-from unhang.watch.nodes.leader_messages import LeaderVerdict
+from unhang.watch.nodes.leadership import LeaderVerdict, Role
 from unhang.watch.nodes.node_roster import RemoteNode
 from unhang.watch.nodes.transport.mailbox import seconds_since
 from unhang.wire.documents.verdict_summary import VerdictSummary
@@ -60,9 +59,9 @@ class NodeAnnouncements:
             yield say("the first node's watcher is silent; verdicts come from here")
 
 
-def leader_verdict_line(said: LeaderVerdict, summary: VerdictSummary, lang: str) -> Text:
+def leader_verdict_line(said: LeaderVerdict, lang: str) -> Text:
     """A leader's verdict, on another node's terminal and in its user's language."""
-    localizer = Localizer(lang)
+    localizer, summary = Localizer(lang), said.summary
     return say(
         "verdict of node {node}: {cause} ({certainty}): {sentence}  evidence there: {folder}",
         node=localizer.line(said.node, MAX_NAME),

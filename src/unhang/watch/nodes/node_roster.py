@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from unhang.watch.job.wait_detection import RankSample, RankState, WaitSnapshot
-from unhang.watch.nodes.leader_messages import read_leader_message
+from unhang.watch.nodes.leadership import read_leader_message
 from unhang.watch.nodes.rank_digest import (
     ACTIVITIES,
     DigestColumns,

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from unhang.watch import private_files
 from unhang.watch.dump_requests import remove_unchanged, take_dumps
-from unhang.watch.forked_child import ForkedChild
 from unhang.watch.sampling import kept_evidence
+from unhang.watch.side_process import ForkedChild
 from unhang.wire.documents.call_comparison import CallComparison, CallComparisons, ComparedCall
 
 if TYPE_CHECKING:

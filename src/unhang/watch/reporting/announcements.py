@@ -14,7 +14,7 @@ from unhang.report.printable import one_line
 from unhang.sentences import Text, say
 from unhang.watch.job.job_ranks import JobRanks
 from unhang.watch.job.wait_detection import PlannedWait, WaitSnapshot
-from unhang.watch.reporting.run_totals import RunTotals
+from unhang.watch.pace.pace_record import RunTotals
 from unhang.wire.documents.live_state import RankActivity
 from unhang.wire.documents.verdict_summary import VerdictLevel, VerdictSummary
 from unhang.wire.record import read_foreign_pids

@@ -38,7 +38,7 @@ from unhang.wire.documents.verdict_summary import VerdictSummary
 from unhang.wire.uncaught_exception import exceptions_file
 
 if TYPE_CHECKING:
-    from unhang.watch.reporting.run_totals import RunTotals
+    from unhang.watch.pace.pace_record import RunTotals
 
 EVERY_S = 1.0
 WANTED_FOR_S = 15.0

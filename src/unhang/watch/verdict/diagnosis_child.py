@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from unhang.watch import private_files
-from unhang.watch.forked_child import ForkedChild
 from unhang.watch.nodes.transport.evidence_pack import pack_evidence
 from unhang.watch.process_state.stack_collection import resume_if_stopped
 from unhang.watch.run_folder import RunFolder
 from unhang.watch.sampling import kept_evidence
+from unhang.watch.side_process import ForkedChild
 from unhang.watch.verdict.evidence_request import EvidenceRequest, SamplingInterrupted
 from unhang.watch.verdict.sample_collection import collect_evidence
 from unhang.wire.documents.verdict_summary import VerdictSummary, read_summary
