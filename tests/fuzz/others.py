@@ -248,7 +248,7 @@ def bundles(given: Files, place: Path, number: int) -> Iterator[str]:
 
 def wire_seeds() -> dict[str, bytes]:
     now = time.monotonic_ns()
-    hello = NodeHello("h1", "h1", "192.0.2.1", "/x", [2, 3], [1, 2], 4, now, 0)
+    hello = NodeHello("h1", "h1", "192.0.2.1", [2, 3], now, 0)
     summary = VerdictSummary(
         1, "stall", "hang", "gpu-oom", "likely", (1,), "", "it failed", None, None, False, True, False, False
     )
@@ -305,15 +305,15 @@ def wire(given: Files, place: Path, number: int) -> Iterator[str]:
     digest = read_digest(data)
     if digest is not None:
         find_slowest_rank(digest.pace, {1: digest.pace})
-    for said in filter(None, (read_leader_verdict(data),)):
-        if said is not None:
-            from unhang.report.language import translate
-            from unhang.watch.nodes.node_announcements import leader_verdict_line
+    said = read_leader_verdict(data)
+    if said is not None:
+        from unhang.report.language import translate
+        from unhang.watch.nodes.node_announcements import leader_verdict_line
 
-            for lang in ("en", "zh"):
-                line = translate(leader_verdict_line(said, lang), lang)
-                if CONTROL.search(line):
-                    yield f"wire: control character in {line[:200]!r}"
+        for lang in ("en", "zh"):
+            line = translate(leader_verdict_line(said, lang), lang)
+            if CONTROL.search(line):
+                yield f"wire: control character in {line[:200]!r}"
     read_leader_message(data), read_hello(data), evidence_parts._announced(data), len(states)
     from unhang.watch.nodes.transport.mailbox import Mailbox
 

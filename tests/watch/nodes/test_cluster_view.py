@@ -15,7 +15,7 @@ from tests.ports import free_port
 from tests.watch.nodes.seen_ranks import look, ranks_of, roster_of
 from unhang.watch import side_process
 from unhang.watch.job.wait_detection import RankSample, WaitDetector, WaitSnapshot
-from unhang.watch.nodes import leader_election
+from unhang.watch.nodes import leadership
 from unhang.watch.nodes.cluster_view import ClusterView
 from unhang.watch.nodes.leadership import Role, elect_role
 from unhang.watch.nodes.node_announcements import NodeAnnouncements
@@ -141,8 +141,8 @@ def _told(node: Node) -> list[str]:
 def test_another_node_leads_when_the_first_is_gone_and_gives_it_back(
     nodes: Callable[..., Nodes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leader_election, "FIRST_PAUSE_S", 1.0)
-    monkeypatch.setattr(leader_election, "PAUSE_S", 1.0)
+    monkeypatch.setattr(leadership, "FIRST_PAUSE_S", 1.0)
+    monkeypatch.setattr(leadership, "PAUSE_S", 1.0)
     monkeypatch.setattr("unhang.watch.nodes.node_roster.SILENT_S", 2.0)
     three = nodes(3)
     three.until(three.met)
