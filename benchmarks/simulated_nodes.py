@@ -30,9 +30,8 @@ from unhang.watch.nodes.rank_digest import NodeHello, NodeRanks, digest_of
 from unhang.watch.nodes.transport.evidence_pack import pack_evidence
 from unhang.watch.nodes.transport.evidence_parts import send_evidence
 from unhang.watch.nodes.transport.exchange_opener import MAX_LEADERS, ExchangeOpener, TransportConfig
-from unhang.watch.nodes.transport.key_value_exchange import ExchangeError, KeyValueExchange
+from unhang.watch.nodes.transport.key_value_exchange import ExchangeError, KeyValueExchange, SignedValues
 from unhang.watch.nodes.transport.node_discovery import JobNodes
-from unhang.watch.nodes.transport.signed_values import SignedValues
 from unhang.watch.nodes.transport.transport_main import CALM_S, HELLOS_S, HURRY_S
 from unhang.watch.sampling.exit_evidence import recorded_stack
 from unhang.wire.control import Control

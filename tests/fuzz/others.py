@@ -41,8 +41,8 @@ from unhang.watch.nodes.node_roster import NodeRoster
 from unhang.watch.nodes.rank_digest import NodeHello, digest_of, read_digest, read_hello
 from unhang.watch.nodes.rank_digest import encode_digest as pack_digest
 from unhang.watch.nodes.transport import evidence_pack, evidence_parts
+from unhang.watch.nodes.transport.key_value_exchange import SignedValues
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportRequest, TransportState
-from unhang.watch.nodes.transport.signed_values import SignedValues
 from unhang.watch.pace.pace_over_nodes import find_slowest_rank
 from unhang.wire.documents.live_state import LIVE_FILE_NAME as LIVE_FILE
 from unhang.wire.documents.verdict_summary import VerdictSummary

@@ -20,8 +20,14 @@ from unhang.watch.nodes.transport.evidence_parts import (
     send_evidence,
 )
 from unhang.watch.nodes.transport.folder_exchange import FolderExchange
-from unhang.watch.nodes.transport.key_value_exchange import MAX_BYTES, ExchangeError, KeyValueExchange
-from unhang.watch.nodes.transport.signed_values import SignedValues, shared_token, token_from_environment
+from unhang.watch.nodes.transport.key_value_exchange import (
+    MAX_BYTES,
+    ExchangeError,
+    KeyValueExchange,
+    SignedValues,
+    shared_token,
+    token_from_environment,
+)
 from unhang.watch.nodes.transport.store_exchange import StoreExchange, is_local_address, is_loopback, watcher_port
 
 pytestmark = pytest.mark.timeout(240)

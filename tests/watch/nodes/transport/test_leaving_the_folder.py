@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from unhang.watch.nodes.transport.folder_exchange import GONE_S, FolderExchange
-from unhang.watch.nodes.transport.key_value_exchange import ExchangeError
-from unhang.watch.nodes.transport.signed_values import shared_token
+from unhang.watch.nodes.transport.key_value_exchange import ExchangeError, shared_token
 
 
 @pytest.fixture

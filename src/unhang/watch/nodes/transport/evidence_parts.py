@@ -9,8 +9,7 @@ from pathlib import Path
 import msgspec
 
 from unhang.watch import private_files
-from unhang.watch.nodes.transport.key_value_exchange import MAX_BYTES
-from unhang.watch.nodes.transport.signed_values import SignedValues
+from unhang.watch.nodes.transport.key_value_exchange import MAX_BYTES, SignedValues
 from unhang.wire.documents.document import DECODE_ERRORS
 
 MAX_PARTS = 64

@@ -21,9 +21,14 @@ import msgspec
 from unhang.sentences import Text, say
 from unhang.watch import private_files
 from unhang.watch.nodes.transport.folder_exchange import FolderExchange
-from unhang.watch.nodes.transport.key_value_exchange import ExchangeError, KeyValueExchange
+from unhang.watch.nodes.transport.key_value_exchange import (
+    TOKEN_VARIABLE,
+    ExchangeError,
+    KeyValueExchange,
+    shared_token,
+    token_from_environment,
+)
 from unhang.watch.nodes.transport.node_discovery import JobNodes
-from unhang.watch.nodes.transport.signed_values import TOKEN_VARIABLE, shared_token, token_from_environment
 from unhang.watch.nodes.transport.store_exchange import StoreExchange, is_local_address, is_loopback, watcher_port
 
 SHARED_FILESYSTEMS = re.compile(

@@ -15,8 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from unhang.watch import private_files
-from unhang.watch.nodes.transport.key_value_exchange import MAX_BYTES, ExchangeError
-from unhang.watch.nodes.transport.signed_values import TOKEN_FILE
+from unhang.watch.nodes.transport.key_value_exchange import MAX_BYTES, TOKEN_FILE, ExchangeError
 
 READERS = 16
 LISTED_S = 5.0

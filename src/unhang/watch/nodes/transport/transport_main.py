@@ -22,7 +22,7 @@ from unhang.watch import private_files
 from unhang.watch.nodes.rank_digest import read_hello
 from unhang.watch.nodes.transport.evidence_parts import EvidenceFetch, send_evidence
 from unhang.watch.nodes.transport.exchange_opener import MAX_LEADERS, ExchangeOpener, NoExchange, TransportConfig
-from unhang.watch.nodes.transport.key_value_exchange import ExchangeError, KeyValueExchange
+from unhang.watch.nodes.transport.key_value_exchange import ExchangeError, KeyValueExchange, SignedValues
 from unhang.watch.nodes.transport.mailbox import (
     FOLDER,
     ReceivedValue,
@@ -32,7 +32,6 @@ from unhang.watch.nodes.transport.mailbox import (
     state_mailbox,
 )
 from unhang.watch.nodes.transport.reachability import ReachabilityProbe, own_address
-from unhang.watch.nodes.transport.signed_values import SignedValues
 
 POLL_S = 0.05
 CALM_S, HURRY_S = 1.0, 0.2
