@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from unhang.evidence.evidence_set import EvidenceSet
-from unhang.evidence.items import RecorderDump
+from unhang.evidence.items import LogReading, RecorderDump
 from unhang.facts.model import Facts, RankFacts
 from unhang.knowledge.numbers import MAX_RANKS
+from unhang.wire.documents.bundle import BundleManifest
 
 # Fields of log events that carry the number of ranks of the job.
 WORLD_FIELDS = ("world_size", "nranks", "comm_size")
@@ -30,46 +31,36 @@ def _size_by_gather(evidence: EvidenceSet) -> int | None:
     return max((ratio for ratio in ratios if ratio <= MAX_RANKS), default=None)
 
 
+def _stated_size(
+    manifests: Iterable[BundleManifest], recordings: Iterable[RecorderDump], logs: Sequence[LogReading]
+) -> int | None:
+    """The manifest's word, else the default group's members, else what logs say."""
+    for manifest in manifests:
+        if manifest.world_size:
+            return manifest.world_size
+    groups = (group for recording in recordings for group in recording.groups.values())
+    sizes = Counter(len(group.ranks) for group in groups if group.description == "default_pg" and group.ranks)
+    if sizes:
+        return sizes.most_common(1)[0][0]
+    values = [event.values.get(name) for log in logs for event in log.events for name in WORLD_FIELDS]
+    told = [value for value in values if isinstance(value, int) and 0 < value <= MAX_RANKS]
+    return max((*told, *(size for log in logs for size in log.sizes)), default=None)
+
+
 def world_size_of(
     evidence: EvidenceSet, recordings: Mapping[int, RecorderDump], ranks: Mapping[int, RankFacts]
 ) -> int | None:
-    """The manifest's word, else the default group's members, else what logs say; never less than the ranks seen."""
+    """What something says, else what an all-gather's sizes tell; never less than the ranks seen."""
     least = max(ranks, default=-1) + 1
-    for manifest in evidence.manifests:
-        if manifest.world_size:
-            return max(manifest.world_size, least)
-    sizes: Counter[int] = Counter()
-    for recording in recordings.values():
-        for group in recording.groups.values():
-            if group.description == "default_pg" and group.ranks:
-                sizes[len(group.ranks)] += 1
-    if sizes:
-        return max(sizes.most_common(1)[0][0], least)
-    told = [
-        value
-        for log in evidence.logs
-        for event in log.events
-        for name in WORLD_FIELDS
-        if isinstance(value := event.values.get(name), int) and 0 < value <= MAX_RANKS
-    ]
-    told += [size for log in evidence.logs for size in log.sizes]
-    if told:
-        return max(*told, least)
-    gathered = _size_by_gather(evidence)
-    if gathered is not None:
-        return max(gathered, least)
-    if any(r.backend == "gloo" for r in recordings.values()) and least > 1:
-        return least
-    return None
+    size = _stated_size(evidence.manifests, recordings.values(), evidence.logs)
+    if size is None:
+        size = _size_by_gather(evidence)
+    if size is not None:
+        return max(size, least)
+    return least if least > 1 and any(r.backend == "gloo" for r in recordings.values()) else None
 
 
 def is_world_size_stated(facts: Facts) -> bool:
     """Something says how large the job is; it was not concluded from the ranks that were seen."""
-    if any(manifest.world_size for manifest in facts.manifests):
-        return True
-    recordings = (known.recording for known in facts.ranks.values() if known.recording is not None)
-    if any(g.description == "default_pg" and g.ranks for r in recordings for g in r.groups.values()):
-        return True
-    if any(log.sizes for log in facts.logs):
-        return True
-    return any(isinstance(event.values.get(name), int) for event in facts.events for name in WORLD_FIELDS)
+    recordings = [known.recording for known in facts.ranks.values() if known.recording is not None]
+    return _stated_size(facts.manifests, recordings, facts.logs) is not None

@@ -89,11 +89,11 @@ def computed_root(where: Where | None, sources: Mapping[str, SourceFile]) -> str
 
 def _roots(where: Where | None, sources: Mapping[str, SourceFile]) -> Iterator[tuple[LinePosition, str, ast.expr]]:
     place = find_line(sources, where.file, where.line) if where is not None else None
-    if place is None or not place.levels:
+    if where is None or where.line is None or place is None:
         return
-    for node in ast.walk(place.levels[-1].statement):
-        if isinstance(node, ast.Call) and call_name(node) in ROOTED_OPERATIONS:
-            yield from ((place, name, value) for name, value in _root_arguments(node))
+    for call in place.calls(where.line):
+        if call_name(call) in ROOTED_OPERATIONS:
+            yield from ((place, name, value) for name, value in _root_arguments(call))
 
 
 def _root_arguments(call: ast.Call) -> Iterator[tuple[str, ast.expr]]:

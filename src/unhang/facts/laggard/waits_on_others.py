@@ -73,9 +73,9 @@ def _asked_inside(facts: Facts, method: str) -> Iterator[str]:
 def _asked(facts: Facts, file: str, line: int | None) -> Iterator[str]:
     """Names of the methods whose results the statement waits for: started in it, or where a name in it was given."""
     place = find_line(facts.sources, file, line)
-    if place is None or not place.levels:
+    statement = place.statement if place is not None else None
+    if place is None or statement is None:
         return
-    statement = place.levels[-1].statement
     names = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
     given = (node for node in own_nodes(place.function) if isinstance(node, ast.Assign | ast.NamedExpr))
     for node in (statement, *(node for node in given if _targets(node) & names)):
@@ -165,9 +165,9 @@ def unset_key(facts: Facts, stall: Stall) -> UnsetKey | None:
 
 def _keys(facts: Facts, where: Where) -> Iterator[ast.expr]:
     place = find_line(facts.sources, where.file, where.line)
-    for node in ast.walk(place.levels[-1].statement) if place is not None and place.levels else ():
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and call_name(node) in _WAITS:
-            yield from _arguments(node)
+    for call in place.calls(where.line or 0) if place is not None else ():
+        if isinstance(call.func, ast.Attribute) and call_name(call) in _WAITS:
+            yield from _arguments(call)
 
 
 def _set_at(facts: Facts, key: ast.expr) -> Iterator[tuple[Where, RankBranch | None]]:

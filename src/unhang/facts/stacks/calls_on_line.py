@@ -17,25 +17,14 @@ _LIBRARY_OBJECTS = {"ctypes.pythonapi", "pythonapi"}
 def calls_on_line(source: SourceFile, line: int) -> tuple[str, ...]:
     """Dotted names of the calls that span ``line``, innermost (the one running first) last; empty without source."""
     place = _place(source, line)
-    if place is None or not place.levels:
-        return ()
-    found: list[ast.Call] = []
-    waiting: list[ast.AST] = [place.levels[-1].statement]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or node.lineno):
-            found.append(node)
-        waiting.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt))
-    return tuple(dotted(call.func) for call in found)
+    return tuple(dotted(call.func) for call in place.calls(line)) if place is not None else ()
 
 
 def call_spelled_on_line(source: SourceFile, line: int, name: str) -> str | None:
     """The first call of ``name`` that spans ``line``, as the source spells it."""
     place = _place(source, line)
-    for node in ast.walk(place.levels[-1].statement) if place is not None and place.levels else ():
-        if isinstance(node, ast.Call) and call_name(node) == name:
-            return ast.unparse(node)[:200]
-    return None
+    calls = place.calls(line) if place is not None else ()
+    return next((ast.unparse(call)[:200] for call in calls if call_name(call) == name), None)
 
 
 def awaited_operation(source: SourceFile, line: int) -> str | None:
@@ -62,7 +51,7 @@ def awaited_operation(source: SourceFile, line: int) -> str | None:
 def calls_into_library(source: SourceFile, line: int) -> bool:
     """True when ``line`` calls a native library through ctypes: ``ctypes.CDLL("x.so")`` or a name bound to it."""
     place = _place(source, line)
-    if place is None or not place.levels:
+    if place is None:
         return False
     bound = {
         target.id if isinstance(target, ast.Name) else target.attr
@@ -72,15 +61,14 @@ def calls_into_library(source: SourceFile, line: int) -> bool:
         for target in node.targets
         if isinstance(target, ast.Name | ast.Attribute)
     }
-    for node in ast.walk(place.levels[-1].statement):
-        if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or node.lineno):
-            root = node.func
-            while isinstance(root, ast.Attribute):
-                if root.attr in bound:
-                    return True
-                root = root.value
-            if (isinstance(root, ast.Name) and root.id in bound) or _opens_library(root):
+    for call in place.calls(line):
+        root = call.func
+        while isinstance(root, ast.Attribute):
+            if root.attr in bound:
                 return True
+            root = root.value
+        if (isinstance(root, ast.Name) and root.id in bound) or _opens_library(root):
+            return True
     return False
 
 

@@ -70,15 +70,12 @@ def _lock_at(facts: Facts, where: Where) -> str | None:
     """What the line takes: ``with NAME:`` or ``NAME.acquire()``; its first line inside counts, which is where the
     interpreter is while it waits in some versions."""
     place = find_line(facts.sources, where.file, where.line)
-    if place is None or not place.levels:
+    if place is None or where.line is None:
         return None
-    statement = place.levels[-1].statement
-    if isinstance(statement, ast.With | ast.AsyncWith):
-        return dotted(statement.items[0].context_expr) or None
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Call) and dotted(node.func).endswith(".acquire"):
-            return dotted(node.func).removesuffix(".acquire")
-    return None
+    if isinstance(place.statement, ast.With | ast.AsyncWith):
+        return dotted(place.statement.items[0].context_expr) or None
+    called = (dotted(call.func) for call in place.calls(where.line))
+    return next((name.removesuffix(".acquire") for name in called if name.endswith(".acquire")), None)
 
 
 def _uses(facts: Facts, thread: ThreadStack, name: str) -> bool:

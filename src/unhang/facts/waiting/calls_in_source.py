@@ -59,17 +59,13 @@ def _group_name(activity: Activity, sources: Mapping[str, SourceFile]) -> _Group
 def _places(frames: Sequence[Frame], sources: Mapping[str, SourceFile]) -> Iterator[tuple[Frame, LinePosition]]:
     for frame in frames:
         place = find_line(sources, frame.file, frame.line)
-        if place is None or not place.levels:
+        if place is None:
             return
         yield frame, place
 
 
 def _call_on(place: LinePosition, line: int, name: str) -> ast.Call | None:
-    calls = [
-        node
-        for node in ast.walk(place.levels[-1].statement)
-        if isinstance(node, ast.Call) and call_name(node) == name and node.lineno <= line <= (node.end_lineno or 0)
-    ]
+    calls = [call for call in place.calls(line) if call_name(call) == name]
     return calls[0] if len(calls) == 1 else None
 
 
@@ -106,15 +102,9 @@ def partner_on_line(
 ) -> int | None:
     """Global rank of the partner of the one ``send`` or ``recv`` on that line; None when it is unknown."""
     place = find_line(sources, where.file, where.line) if where is not None else None
-    if where is None or where.line is None or place is None or not place.levels:
+    if where is None or where.line is None or place is None:
         return None
-    calls = [
-        node
-        for node in ast.walk(place.levels[-1].statement)
-        if isinstance(node, ast.Call)
-        and call_name(node).lstrip("i") == operation.lstrip("i")
-        and node.lineno <= where.line <= (node.end_lineno or node.lineno)
-    ]
+    calls = [call for call in place.calls(where.line) if call_name(call).lstrip("i") == operation.lstrip("i")]
     if len(calls) != 1 or operation not in POINT_TO_POINT:
         return None
     partner = _peer(calls[0])

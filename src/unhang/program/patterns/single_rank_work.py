@@ -190,7 +190,7 @@ def _always_leaves(one: FunctionDefinition, branch: RankBranch) -> bool:
     if branch.kind not in _JUMPS:
         return True
     place = one.program.place(branch.line)
-    test = place.levels[-1].statement if place is not None and place.levels else None
+    test = place.statement if place is not None else None
     parts = (test.body, test.orelse) if isinstance(test, ast.If) else ()
     return any(isinstance(inner, _LEAVING) or _exits(inner) for part in parts for inner in part)
 

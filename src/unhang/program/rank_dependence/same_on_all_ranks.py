@@ -168,7 +168,7 @@ def agreeing_call(source: SourceFile | None, loop_line: int | None) -> int | Non
     if isinstance(program, str) or loop_line is None:
         return None
     place = program.place(loop_line)
-    loop = place.levels[-1].statement if place is not None and place.levels else None
+    loop = place.statement if place is not None else None
     if place is None or not isinstance(loop, ast.For | ast.While) or loop.lineno != loop_line:
         return None
     decides = loop.iter if isinstance(loop, ast.For) else loop.test

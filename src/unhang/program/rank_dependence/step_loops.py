@@ -72,7 +72,7 @@ class StepLoops:
 
     def enclosing(self, place: LinePosition) -> Iterator[LoopPurpose]:
         """Loops around the line inside its function, innermost first; a loop's own first line belongs to it."""
-        if place.levels and (own := self.facts(place.levels[-1].statement)):
+        if place.statement is not None and (own := self.facts(place.statement)):
             yield own
         for level in reversed(place.levels):
             if level.part == "body" and (facts := self.facts(level.owner)):

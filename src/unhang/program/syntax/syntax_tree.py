@@ -51,6 +51,20 @@ class LinePosition:
         """The innermost function, or the module."""
         return self.scopes[-1]
 
+    @property
+    def statement(self) -> ast.stmt | None:
+        """The innermost statement around the line."""
+        return self.levels[-1].statement if self.levels else None
+
+    def calls(self, line: int) -> Iterator[ast.Call]:
+        """The calls of that statement that span ``line``, the innermost (the one that runs first) last."""
+        waiting: list[ast.AST] = [self.statement] if self.statement is not None else []
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or node.lineno):
+                yield node
+            waiting.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt))
+
 
 @dataclass(eq=False, slots=True)
 class ParsedFile:
