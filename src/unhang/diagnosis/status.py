@@ -119,7 +119,7 @@ def _ending_text(ending: LogEnding) -> Text:
 
 def _planned(known: RankFacts) -> bool:
     """It waits where its program says that it will: in a guard, with somebody named."""
-    return known.guard_wait is not None and bool(known.guard_wait.ranks)
+    return known.process.guard_wait is not None and bool(known.process.guard_wait.ranks)
 
 
 def _sample_count(known: RankFacts) -> int:

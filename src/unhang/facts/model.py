@@ -30,7 +30,7 @@ from unhang.evidence.items import (
 from unhang.facts.pace_change import AllWait, StepChange
 from unhang.findings import Evidence, NotChecked, Phase, Unread, Where
 from unhang.knowledge.numbers import TimeForm
-from unhang.wire.documents.bundle import NO_EXTERNAL_WAITS, BundleManifest, ExternalWaits, GuardWait, MarkedPhase
+from unhang.wire.documents.bundle import BundleManifest, RankProcess
 
 if TYPE_CHECKING:
     from unhang.wire.documents.earlier_verdicts import EarlierSuspect
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from unhang.wire.documents.other_nodes import ObservedNode
 
 _Told = TypeVar("_Told")
+NO_PROCESS = RankProcess(rank=-1)
+"""Of a rank that no watcher saw."""
 
 
 class RankState(str, enum.Enum):
@@ -173,14 +175,13 @@ class RankFacts:
     rank: int
     host: str | None = None
     pid: int | None = None
-    local_rank: int | None = None
+    process: RankProcess = NO_PROCESS
+    """What its watcher saw of it; the fields beside this one say where stacks and logs tell more."""
     state: RankState = RankState.UNKNOWN
     exit: ProcessExit | None = None
     ended_by_recorder: bool = False
     process_state: str = ""
     moving: bool | None = None
-    beats: bool | None = None
-    """Our thread in it ran between two samples; None: it has none, or was not sampled twice."""
     recording: RecorderDump | None = None
     stack: StackDump | None = None
     """The latest."""
@@ -197,20 +198,6 @@ class RankFacts:
     """Of the thread that issues collectives; None without a stack."""
     threads: tuple[Activity, ...] = ()
     """Of every other thread worth a word (loader workers, background writers, dead trainers)."""
-    marked: MarkedPhase | None = None
-    """The phase its program marked and was in, as far as its record says."""
-    guard_wait: GuardWait | None = None
-    """It waits in a guard, on the store and in no collective."""
-    unanswered: tuple[str, ...] = ()
-    """``address:port`` it tries to connect to, without an answer."""
-    awaits: ExternalWaits = NO_EXTERNAL_WAITS
-    """What it waits for outside of the job: a peer, a file lock, a child that ended."""
-    partner: int | None = None
-    """With whom it is in a blocking send or receive."""
-    addresses: tuple[str, ...] = ()
-    """Its own, of its connections to other machines, in a job that moves."""
-    piled_up: tuple[str, ...] = ()
-    """``OWN>OTHER``: addresses between which what it sends stands in its queue most of the time."""
 
     @property
     def alive(self) -> bool:

@@ -81,7 +81,7 @@ def _exit_from_stack(facts: RankFacts) -> ProcessExit | None:
     return ProcessExit(
         source=stack.source,
         rank=facts.rank,
-        local_rank=facts.local_rank,
+        local_rank=facts.process.local_rank,
         pid=facts.pid,
         exit_code=-number,
         time_s=stack.time_s,
@@ -102,19 +102,11 @@ def _processes(manifests: Iterable[BundleManifest]) -> dict[int, RankFacts]:
                 process.rank,
                 host=process.host,
                 pid=process.pid,
-                local_rank=process.local_rank,
+                process=process,
                 exit=ended,
                 ended_by_recorder=process.killed_by_us,
                 process_state=process.state,
                 moving=process.moving,
-                beats=process.beats,
-                marked=process.marked,
-                guard_wait=process.guard_wait,
-                unanswered=process.unanswered,
-                awaits=process.awaits,
-                partner=process.partner,
-                addresses=process.addresses,
-                piled_up=process.piled_up,
             )
     return found
 

@@ -160,7 +160,7 @@ def fetch(url):
 def test_a_handler_in_a_loop_that_goes_on_repeats_work(text: str) -> None:
     source, line = source_of(text)
     context = line_context(source, line)
-    assert (context.context, context.handler) == (CodeContext.INSIDE_LOOP, None)
+    assert context.context is CodeContext.INSIDE_LOOP
     assert context.tried_again is not None
     assert "read(" in source.text.splitlines()[context.tried_again - 1]
 

@@ -191,7 +191,7 @@ def _unanswered(facts: Facts) -> DetectorResult | None:
     ranks = tuple(rank for rank, known in sorted(facts.ranks.items()) if known.alive and _connects(known))
     if not ranks:
         return None
-    peers = sorted({peer for rank in ranks for peer in facts.ranks[rank].unanswered})
+    peers = sorted({peer for rank in ranks for peer in facts.ranks[rank].process.unanswered})
     return make_signal(
         CAUSE,
         Grade.KERNEL,
@@ -211,7 +211,7 @@ def _unanswered(facts: Facts) -> DetectorResult | None:
 
 def _connects(known: RankFacts) -> bool:
     """To another rank, not to the store: it makes a group, or stands in a collective that makes its connections."""
-    if not known.unanswered or known.stack is None:
+    if not known.process.unanswered or known.stack is None:
         return False
     functions = {frame.function for thread in known.stack.threads for frame in thread.frames}
     if _MAKES_THE_STORE in functions:

@@ -159,7 +159,7 @@ def _queues(facts: Facts, link: SlowLink) -> Iterator[Evidence]:
     for rank in link.ranks[:3]:
         known = facts.ranks[rank]
         if known.stack is not None:
-            yield Evidence(known.stack.source, ", ".join(known.piled_up[:4]), rank)
+            yield Evidence(known.stack.source, ", ".join(known.process.piled_up[:4]), rank)
 
 
 # ---------------------------------------------------------------------------------------------------

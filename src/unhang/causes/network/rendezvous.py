@@ -143,7 +143,7 @@ def detect_stacks(facts: Facts) -> Iterator[DetectorResult]:
     alive = [known for known in facts.ranks.values() if known.alive and known.stack is not None]
     if not alive or facts.graph.edges or not all(is_creating_group(known.activity) for known in alive):
         return
-    if any(known.unanswered for known in alive):  # they have met: nobody is missing
+    if any(known.process.unanswered for known in alive):  # they have met: nobody is missing
         return
     calls = {GROUP_CREATION_CALLS[known.activity.what] for known in alive if known.activity is not None}
     if len(calls) != 1:

@@ -31,10 +31,10 @@ def because(facts: Facts, laggards: RankCohort) -> Iterator[Text]:
         yield tell("tried-again", line=laggards.stack_context.tried_again)
     if laggards.what == "file-lock":
         yield from (_held_by(lock) for lock in _locks(facts, known))
-    if laggards.what in _ASKS_A_PEER and known.awaits.peers:
-        yield tell("waits-for-peer", peer=", ".join(known.awaits.peers))
+    if laggards.what in _ASKS_A_PEER and known.process.awaits.peers:
+        yield tell("waits-for-peer", peer=", ".join(known.process.awaits.peers))
     if laggards.what in _OF_CHILDREN:
-        yield from (_ended(child) for child in known.awaits.ended_children)
+        yield from (_ended(child) for child in known.process.awaits.ended_children)
         lock = inherited_lock(facts, known)
         if lock is not None:
             yield _inherited(lock)
@@ -55,7 +55,7 @@ def remedies(facts: Facts, laggards: RankCohort) -> Iterator[Remedy]:
     elif laggards.what == "file-lock":
         yield _free_the_lock(facts, known)
     elif laggards.what in _ASKS_A_PEER:
-        peer = ", ".join(known.awaits.peers) or "the server"
+        peer = ", ".join(known.process.awaits.peers) or "the server"
         yield remedy("add-request-timeout", place=place, peer=peer)
     elif laggards.what == "ray-get":
         yield remedy("inspect-awaited-actor", call=_spelled(facts, laggards) or place)
@@ -68,8 +68,8 @@ def remedies(facts: Facts, laggards: RankCohort) -> Iterator[Remedy]:
 def _locks(facts: Facts, known: RankFacts) -> tuple[HeldLock, ...]:
     """Those that the program names, where it names one: other programs of the machine hold locks as well."""
     texts = [source.text for source in facts.sources.values()]
-    named = tuple(o for o in known.awaits.locks if any(PurePosixPath(o.path).name in text for text in texts))
-    return named or known.awaits.locks
+    named = tuple(o for o in known.process.awaits.locks if any(PurePosixPath(o.path).name in text for text in texts))
+    return named or known.process.awaits.locks
 
 
 def _free_the_lock(facts: Facts, known: RankFacts) -> Remedy:
@@ -83,7 +83,7 @@ def _of_children(facts: Facts, known: RankFacts) -> Iterator[Remedy]:
     lock = inherited_lock(facts, known)
     if lock is not None:
         yield remedy("spawn-instead-of-fork", holder=lock.holder or "?")
-    child = next(iter(known.awaits.ended_children), None)
+    child = next(iter(known.process.awaits.ended_children), None)
     if child is not None:
         yield remedy("find-child-exit-reason", pid=child.pid)
 

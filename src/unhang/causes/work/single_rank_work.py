@@ -70,7 +70,9 @@ def _found(facts: Facts, stall: Stall, work: OwnWork) -> DetectorResult:
     signs = storage_signs(facts, stall.laggards) if writes_or_reads(laggards.phase, laggards.what) else ()
     is_placed = laggards.where is not None or not _has_lost_callers(facts, stall)
     seen_whole = is_placed and not _may_have_left_its_loop(laggards)
-    answerer_known = laggards.what == "file-lock" and any(facts.ranks[rank].awaits.locks for rank in stall.laggards)
+    answerer_known = laggards.what == "file-lock" and any(
+        facts.ranks[rank].process.awaits.locks for rank in stall.laggards
+    )
     if _own_work_kind(laggards.what).asks and not answerer_known:
         seen_whole = False  # whoever has to answer may be a rank that waits for this one
     return stall_signal(

@@ -181,7 +181,7 @@ def _in_guard(facts: Facts, cohort: RankCohort, waiters: RankCohort) -> InGuard 
     if cohort.what != GUARD_WAIT or has_left_loop(cohort, waiters):
         return None
     guard = awaited_guard(facts.ranks[cohort.ranks[0]])
-    marked = any(facts.ranks[rank].marked is not None for rank in waiters.ranks)
+    marked = any(facts.ranks[rank].process.marked is not None for rank in waiters.ranks)
     return InGuard(
         guard, guard.startswith("unhang.rank_zero_first") and (marked or _is_below(cohort.where, waiters.where))
     )

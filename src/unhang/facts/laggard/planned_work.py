@@ -84,9 +84,9 @@ def marked_work(facts: Facts, ranks: Iterable[int]) -> dict[int, MarkedPhase]:
     found = {}
     for rank in ranks:
         known = facts.ranks.get(rank)
-        if known is None or known.marked is None or known.state is RankState.STOPPED:
+        if known is None or known.process.marked is None or known.state is RankState.STOPPED:
             return {}
-        found[rank] = known.marked
+        found[rank] = known.process.marked
     return found
 
 

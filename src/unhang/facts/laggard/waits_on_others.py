@@ -128,10 +128,10 @@ def file_lock_cycle(facts: Facts, stall: Stall) -> FileLockCycle | None:
         # who asks again and again sleeps in between
         if not named and not is_idle_at_line(known) and (known.activity is None or known.activity.what != "sleep"):
             return None
-        host = {lock.pid: lock for lock in known.awaits.locks if lock.pid in waiters}
+        host = {lock.pid: lock for lock in known.process.awaits.locks if lock.pid in waiters}
         for pid, lock in host.items():
             if facts.ranks[waiters[pid]].host == known.host:
-                return FileLockCycle(lock, waiters[pid], named and len(known.awaits.locks) == 1)
+                return FileLockCycle(lock, waiters[pid], named and len(known.process.awaits.locks) == 1)
     return None
 
 

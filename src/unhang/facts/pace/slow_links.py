@@ -19,9 +19,11 @@ class SlowLink:
 
 def slow_link(facts: Facts) -> SlowLink | None:
     """None where nothing piles up, or between machines that have no one in common: then it is no one link."""
-    host_of = {address: known.host for known in facts.ranks.values() for address in known.addresses if known.host}
-    ranks = tuple(sorted(rank for rank, known in facts.ranks.items() if known.piled_up))
-    ways = tuple(sorted({way for rank in ranks for way in facts.ranks[rank].piled_up}))
+    host_of = {
+        address: known.host for known in facts.ranks.values() for address in known.process.addresses if known.host
+    }
+    ranks = tuple(sorted(rank for rank, known in facts.ranks.items() if known.process.piled_up))
+    ways = tuple(sorted({way for rank in ranks for way in facts.ranks[rank].process.piled_up}))
     ends = [set(way.split(">")) for way in ways]
     common = set.intersection(*ends) if ends else set()
     nodes = sorted({host for address in common if (host := host_of.get(address))})

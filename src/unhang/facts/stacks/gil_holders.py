@@ -39,7 +39,7 @@ def gil_hold(facts: Facts, rank: RankFacts) -> GilHold | None:
     request for a dump. Silence where others answered is what tells the two apart; but a rank whose heartbeat goes on is
     only slow to answer. torch.save and its like keep the lock while the disk takes what they write: that is a save.
     """
-    if rank.stack is None or rank.beats or (rank.activity is not None and rank.activity.phase is Phase.SAVE):
+    if rank.stack is None or rank.process.beats or (rank.activity is not None and rank.activity.phase is Phase.SAVE):
         return None
     holder = gil_holder(rank.stack)
     if holder is None or rank.recording is not None:
@@ -51,7 +51,7 @@ def gil_hold(facts: Facts, rank: RankFacts) -> GilHold | None:
     same = [look for look in looks if look is not None and _user_place(look) == _user_place(holder)]
     # a dump that is not there may have been lost: what tells for sure is a thread that sleeps with the lock, or our own
     # thread in the rank, which does not run
-    told = sleeps_with_gil(holder) or rank.beats is False
+    told = sleeps_with_gil(holder) or rank.process.beats is False
     return GilHold(holder, whole=told and bool(same) and len(same) == len(looks))
 
 

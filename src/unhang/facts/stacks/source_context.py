@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from unhang.evidence.items import Frame, SourceFile
@@ -24,14 +24,14 @@ _NAMELESS = ("<module>", "<lambda>", "<listcomp>", "<dictcomp>", "<setcomp>", "<
 
 
 @dataclass(frozen=True, slots=True)
-class LineContext:
-    """Where one line stands in its own function."""
+class StackContext:
+    """Where one line stands in its own function; or a whole stack: the innermost user frame, seen with its callers."""
 
     context: CodeContext
+    where: Where | None = None
+    """Of a stack, the frame that decided: its line stands in the branch, the handler or the loop, or after the loop."""
     branch: RankBranch | None = None
     """Why only some ranks reach the line."""
-    handler: int | None = None
-    """Line of the ``except`` around it."""
     tried_again: int | None = None
     """Line of what a loop around it tries again and again: its ``except`` ends nothing."""
     loop: LoopPurpose | None = None
@@ -39,36 +39,22 @@ class LineContext:
     after: LoopPurpose | None = None
     """The loop of steps that has ended before it."""
     reason: str = ""
-    """For NO_SOURCE: why."""
-
-
-@dataclass(frozen=True, slots=True)
-class StackContext:
-    """Where a whole stack stands: the innermost user frame, seen together with its callers."""
-
-    context: CodeContext
-    where: Where | None = None
-    """The frame that decided: its line stands in the branch, the handler or the loop, or after the loop."""
-    branch: RankBranch | None = None
-    tried_again: int | None = None
-    loop: LoopPurpose | None = None
-    after: LoopPurpose | None = None
-    reason: str = ""
+    """Why there is no source of a frame."""
     whole: bool = True
     """False when some user frames had no source."""
 
 
-def line_context(source: SourceFile, line: int, *, function: str = "") -> LineContext:
+def line_context(source: SourceFile, line: int, *, function: str = "") -> StackContext:
     """Where ``line`` stands. ``function`` (as the frame spells it) guards against source that is not what ran."""
     return _line_context(source.path, source.text, line, function)
 
 
 @lru_cache(maxsize=4096)
-def _line_context(path: str, text: str, line: int, function: str) -> LineContext:
+def _line_context(path: str, text: str, line: int, function: str) -> StackContext:
     """Many ranks stand on the same lines: answers are kept."""
     placed = _placed(path, text, line, function)
     if isinstance(placed, str):
-        return LineContext(CodeContext.NO_SOURCE, reason=placed)
+        return StackContext(CodeContext.NO_SOURCE, reason=placed)
     program, place = placed
     branch = rank_branch_at(program, place, line)
     loops = step_loops(program)
@@ -85,7 +71,7 @@ def _line_context(path: str, text: str, line: int, function: str) -> LineContext
         context = CodeContext.INSIDE_LOOP
     else:
         context = CodeContext.PLAIN
-    return LineContext(context, branch, handler, tried_again, loop, ended)
+    return StackContext(context, None, branch, tried_again, loop, ended)
 
 
 def is_rank_conditional(source: SourceFile, line: int, *, function: str = "", loops: bool = False) -> RankBranch | None:
@@ -103,7 +89,7 @@ def stack_context(frames: Sequence[Frame], sources: Mapping[str, SourceFile]) ->
     A branch or handler of any frame goes before loops, the innermost first: an evaluation loop called under
     ``if rank == 0`` stands in the branch. A loop of steps goes before any other loop.
     """
-    seen: list[tuple[Where, LineContext]] = []
+    seen: list[StackContext] = []
     reason = ""
     whole = True
     for frame in frames:
@@ -121,39 +107,36 @@ def stack_context(frames: Sequence[Frame], sources: Mapping[str, SourceFile]) ->
             whole = False
             reason = reason or context.reason
             continue
-        seen.append((Where(frame.file, frame.line, frame.function), context))
+        seen.append(replace(context, where=Where(frame.file, frame.line, frame.function)))
     if not seen:
         return StackContext(CodeContext.NO_SOURCE, reason=reason or "no frame of the user's code", whole=False)
-    where, deciding, kind = _deciding(seen)
-    return StackContext(
-        kind,
-        where,
-        branch=next((c.branch for _, c in seen if c.branch), None),
-        tried_again=next((c.tried_again for _, c in seen if c.tried_again), None),
-        loop=deciding.loop or _first_loop(seen),
-        after=deciding.after or next((c.after for _, c in seen if c.after), None),
+    decides = _deciding(seen)
+    return replace(
+        decides,
+        branch=next((one.branch for one in seen if one.branch), None),
+        tried_again=next((one.tried_again for one in seen if one.tried_again), None),
+        loop=decides.loop or _first_loop(seen),
+        after=decides.after or next((one.after for one in seen if one.after), None),
         reason=reason,
         whole=whole,
     )
 
 
-def _deciding(seen: Sequence[tuple[Where, LineContext]]) -> tuple[Where, LineContext, CodeContext]:
-    for where, context in seen:
-        if context.context in (CodeContext.RANK_BRANCH, CodeContext.EXCEPT_HANDLER):
-            return where, context, context.context
-    for where, context in seen:
-        if context.context is CodeContext.AFTER_LOOP:
-            return where, context, CodeContext.AFTER_LOOP
-        if context.loop is not None and context.loop.makes_steps:
-            return where, context, CodeContext.INSIDE_LOOP
-    for where, context in seen:
-        if context.loop is not None:
-            return where, context, CodeContext.INSIDE_LOOP
-    return (*seen[0], CodeContext.PLAIN)
+def _deciding(seen: Sequence[StackContext]) -> StackContext:
+    for one in seen:
+        if one.context in (CodeContext.RANK_BRANCH, CodeContext.EXCEPT_HANDLER):
+            return one
+    for one in seen:
+        if one.context is CodeContext.AFTER_LOOP:
+            return one
+        if one.loop is not None and one.loop.makes_steps:
+            return replace(one, context=CodeContext.INSIDE_LOOP)
+    inside = next((one for one in seen if one.loop is not None), None)
+    return replace(inside or seen[0], context=CodeContext.INSIDE_LOOP if inside is not None else CodeContext.PLAIN)
 
 
-def _first_loop(seen: Sequence[tuple[Where, LineContext]]) -> LoopPurpose | None:
-    loops = [context.loop for _, context in seen if context.loop is not None]
+def _first_loop(seen: Sequence[StackContext]) -> LoopPurpose | None:
+    loops = [one.loop for one in seen if one.loop is not None]
     return next((loop for loop in loops if loop.makes_steps), loops[0] if loops else None)
 
 

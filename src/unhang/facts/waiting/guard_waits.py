@@ -51,8 +51,9 @@ def add_guard_waits(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFa
 
 def awaited_guard(facts: RankFacts) -> str:
     """The guard in which a rank waits, as the program calls it: its own mark says more than its stack."""
-    if facts.guard_wait is not None and facts.guard_wait.what:
-        return f"unhang.{facts.guard_wait.what}"
+    marked = facts.process.guard_wait
+    if marked is not None and marked.what:
+        return f"unhang.{marked.what}"
     waiting = next((a for a in (facts.activity, *facts.threads) if a is not None and in_guard(a)), None)
     return _guard_in(waiting.frames) if waiting is not None else "unhang"
 
@@ -80,7 +81,7 @@ def _group(name: str, waiting: Mapping[int, Activity], ranks: Mapping[int, RankF
 
 def _awaited(waiting: Mapping[int, Activity], ranks: Mapping[int, RankFacts]) -> set[int]:
     """Whom the marks name; everybody where one that waits does not know."""
-    waits = [ranks[rank].guard_wait for rank in waiting]
+    waits = [ranks[rank].process.guard_wait for rank in waiting]
     if any(wait is None or not wait.ranks for wait in waits):
         return set(ranks)
     return {rank for wait in waits if wait is not None for rank in wait.ranks if rank in ranks}

@@ -254,8 +254,7 @@ def _group_from_stacks(
         if facts is None or (facts.activity is None and (facts.alive or is_collateral_exit(facts))):
             continue
         activity = inside.get(rank)
-        told = facts.partner if facts is not None else None
-        call = _call_from_stack(activity, rank, len(members), sources, told) if activity is not None else None
+        call = _call_from_stack(activity, facts, len(members), sources) if activity is not None else None
         if call is not None:
             call = replace(call, group=known_as)
         progress[rank] = GroupProgress(
@@ -284,14 +283,13 @@ _NEVER_RECORDED = {"monitored_barrier"}
 
 
 def _call_from_stack(
-    activity: Activity, rank: int, world_size: int, sources: Mapping[str, SourceFile], told: int | None
+    activity: Activity, known: RankFacts, world_size: int, sources: Mapping[str, SourceFile]
 ) -> PendingCall:
-    """``told``: the partner that the rank's own record names."""
     # Backward waits in the gradients' all-reduce, issued by hooks that no Python frame shows.
     operation = GROUP_CREATION_CALLS.get(activity.what) or canonical_operation(activity.operation or "all_reduce")
-    partner = told if operation in POINT_TO_POINT and told in range(world_size) else None
-    if partner is None:
-        partner = partner_on_line(activity.where, operation, rank, world_size, sources)
+    partner = known.process.partner if operation in POINT_TO_POINT else None
+    if partner not in range(world_size):
+        partner = partner_on_line(activity.where, operation, known.rank, world_size, sources)
     return PendingCall(
         group=STACK_GROUP,
         position=None if operation in POINT_TO_POINT else 1,

@@ -64,11 +64,10 @@ def guard_limit(facts: Facts) -> tuple[float, str] | None:
     taken_s = max((manifest.taken_s for manifest in facts.manifests if manifest.taken_s is not None), default=None)
     if taken_s is None:
         return None
-    waits = [(rank, rank.guard_wait) for rank in facts.ranks.values() if rank.guard_wait is not None]
     limits = [
-        (taken_s - wait.waited_s + wait.limit_s, awaited_guard(rank))
-        for rank, wait in waits
-        if wait.limit_s is not None
+        (taken_s - wait.waited_s + wait.limit_s, awaited_guard(known))
+        for known in facts.ranks.values()
+        if (wait := known.process.guard_wait) is not None and wait.limit_s is not None
     ]
     return min(limits, default=None)
 
