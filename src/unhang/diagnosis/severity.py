@@ -14,7 +14,6 @@ from unhang.facts.model import Facts
 from unhang.facts.pace.step_slowdown import slowdown_until_end
 from unhang.facts.waiting.timeouts import is_limit_near, live_manifest
 from unhang.findings import Cause, Finding, PassedCheck, Severity, Verdict
-from unhang.knowledge.messages import message_row
 from unhang.knowledge.reasoning_rows import causes_that
 from unhang.sentences import say
 
@@ -61,7 +60,7 @@ def _in_trouble(facts: Facts) -> bool:
         return True
     if any(exit_.exit_code != 0 for exit_ in facts.exits):
         return True
-    return bool(facts.events_where(lambda kind: kind != _RAISED and message_row(kind).says in _ENDS_A_PROCESS))
+    return bool(facts.events_where(lambda row: row.id != _RAISED and row.says in _ENDS_A_PROCESS))
 
 
 def _outlived(finding: Finding) -> Finding:

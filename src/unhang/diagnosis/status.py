@@ -31,7 +31,6 @@ from unhang.findings import (
     Verdict,
     shortened,
 )
-from unhang.knowledge.messages import message_row
 from unhang.knowledge.numbers import TimeForm, time_text
 from unhang.knowledge.reasoning_rows import causes_that
 from unhang.knowledge.remedies import remedy
@@ -90,7 +89,7 @@ def _health_of(facts: Facts) -> _Health:
 
 def _doubts(facts: Facts) -> Iterable[Text]:
     """What no line explains, and a good end does not either: processes that were started again, errors of torch."""
-    restarts = facts.events_where(lambda kind: message_row(kind).says == "restart")
+    restarts = facts.events_where(lambda row: row.says == "restart")
     if any(event.values.get("attempt") != 0 for event in restarts):
         yield say("processes had failed and were started again; no line that was read says why")
     error = next((line for log in facts.logs for line in log.unrecognized_failures if is_cpp_error(line.text)), None)

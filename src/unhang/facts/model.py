@@ -6,7 +6,7 @@ Built by :func:`unhang.facts.build.build_facts`; nothing in here depends on the 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from itertools import chain
@@ -29,6 +29,7 @@ from unhang.evidence.items import (
 )
 from unhang.facts.pace_change import AllWait, StepChange
 from unhang.findings import Evidence, NotChecked, Phase, Unread, Where
+from unhang.knowledge.messages import MessageRow, message_row
 from unhang.knowledge.numbers import TimeForm
 from unhang.wire.documents.bundle import BundleManifest, RankProcess
 
@@ -348,8 +349,6 @@ class Facts:
     """What the machines were doing beside the job."""
     all_wait: AllWait | None = None
     """In a job that moves: every rank waits most of the time, and steps have grown slower."""
-    _places: dict[str, list[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """Where events of each kind stand in ``events``; filled when first asked."""
     _told: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -372,14 +371,30 @@ class Facts:
 
     def events_of(self, *kinds: str) -> tuple[LogEvent, ...]:
         """Log events whose kind is one of ``kinds`` or starts with one that ends in a dot (``"wd."``)."""
-        return self.events_where(lambda kind: any(kind == k or (k.endswith(".") and kind.startswith(k)) for k in kinds))
+        told = self.cached(_places_by_kind)
+        return self._events_at(
+            told[kind] for kind in told if any(kind == k or (k.endswith(".") and kind.startswith(k)) for k in kinds)
+        )
 
-    def events_where(self, wanted: Callable[[str], bool]) -> tuple[LogEvent, ...]:
-        """Log events of every kind that ``wanted`` takes, in the order of ``events``."""
-        for place, event in enumerate(() if self._places else self.events):
-            self._places.setdefault(event.kind, []).append(place)
-        places = [self._places[kind] for kind in self._places if wanted(kind)]
+    def events_where(self, wanted: Callable[[MessageRow], bool]) -> tuple[LogEvent, ...]:
+        """Log events whose message's row ``wanted`` takes, in the order of ``events``."""
+        told, rows = self.cached(_places_by_kind), self.cached(_rows_by_kind)
+        return self._events_at(told[kind] for kind in told if wanted(rows[kind]))
+
+    def _events_at(self, places: Iterable[list[int]]) -> tuple[LogEvent, ...]:
         return tuple(self.events[place] for place in sorted(chain.from_iterable(places)))
+
+
+def _places_by_kind(facts: Facts) -> dict[str, list[int]]:
+    """Where events of each kind stand in ``events``."""
+    places: dict[str, list[int]] = {}
+    for place, event in enumerate(facts.events):
+        places.setdefault(event.kind, []).append(place)
+    return places
+
+
+def _rows_by_kind(facts: Facts) -> dict[str, MessageRow]:
+    return {kind: message_row(kind) for kind in facts.cached(_places_by_kind)}
 
 
 def once(ask: Callable[[Facts], _Told]) -> Callable[[Facts], _Told]:

@@ -169,7 +169,7 @@ def _failures_in_lines(facts: Facts) -> Iterator[StatedFailure]:
 
 
 def _known(facts: Facts) -> Iterator[StatedFailure]:
-    for event in facts.events_where(lambda kind: message_row(kind).cause not in (None, Cause.UNKNOWN)):
+    for event in facts.events_where(lambda row: row.cause not in (None, Cause.UNKNOWN)):
         cause = message_row(event.kind).cause
         if not _steps_continued(event, facts):
             yield _failure(event, None, cause)

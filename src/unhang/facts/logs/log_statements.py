@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from unhang.evidence.items import LogEvent
 from unhang.facts.model import Facts
 from unhang.findings import Evidence, Source, shortened
-from unhang.knowledge.messages import message_row
 
 MAX_QUOTES = 4
 _WAITED_TOO_LONG = ("wd.", "hb.", "gloo.to", "mb.one", "mb.many", "store.wait", "dump.recv", "det.")
@@ -22,7 +21,7 @@ def events_stating(facts: Facts, *statements: str) -> tuple[LogEvent, ...]:
     Only of the first attempt that makes one: what a restarted job prints echoes it.
     """
     wanted = set(statements)
-    return first_attempt(facts.events_where(lambda kind: (row := message_row(kind)).says in wanted and not row.benign))
+    return first_attempt(facts.events_where(lambda row: row.says in wanted and not row.benign))
 
 
 def timeout_events(facts: Facts) -> tuple[LogEvent, ...]:
