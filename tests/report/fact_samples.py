@@ -144,13 +144,13 @@ def _default_group(ranks: int, laggard: int, signature: Signature) -> GroupFacts
                 1042,
                 signature,
                 "all_reduce",
+                evidence,
                 25_600_000,
                 "bfloat16",
                 Where(TRAIN, 15, "train"),
                 (),
                 1772395869.0,
                 600_000,
-                evidence,
             )
         )
         enqueued = 1041 if late else 1042 + (rank % 7 == 0) * 2

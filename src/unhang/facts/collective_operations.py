@@ -1,50 +1,52 @@
-"""What may differ between ranks in one collective, and what may not.
-
-Source: torch/distributed/flight_recorder (2.13) for the names, torch/csrc/distributed/c10d/Types.hpp and the
-documentation of each collective for which sizes are free.
-"""
+"""What may differ between ranks in one collective, and what may not (``knowledge/operations.toml``)."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
 
 from unhang.evidence.items import Signature
+from unhang.knowledge.tables import read_rows
 
-_ALIASES = {
-    "_allgather_base": "all_gather_into_tensor",
-    "_all_gather_base": "all_gather_into_tensor",
-    "all_gather_single": "all_gather_into_tensor",
-    "allgather_base": "all_gather_into_tensor",
-    "_reduce_scatter_base": "reduce_scatter_tensor",
-    "reduce_scatter_single": "reduce_scatter_tensor",
-    "_broadcast_oop": "broadcast",
-    "_reduce_oop": "reduce",
-    "allreduce": "all_reduce",
-    "allreduce_coalesced": "all_reduce_coalesced",
-    "allgather": "all_gather",
-    "allgather_coalesced": "all_gather_coalesced",
-    "all_gather_into_tensor_coalesced": "all_gather_coalesced",
-    "reduce_scatter_tensor_coalesced": "reduce_scatter_coalesced",
-    "alltoall": "all_to_all",
-    "alltoall_base": "all_to_all_single",
-    "all_to_all_v_single": "all_to_all_single",
-    "all_reduce_barrier": "barrier",
-}
 
-# Each rank brings as much as it likes (or nothing): sizes say nothing about a mismatch.
-_FREE_SIZES = {"all_to_all", "all_to_all_single", "gather", "scatter", "all_gather_v", "reduce_scatter_v", "coalesced"}
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One row: what a collective asks of the ranks that call it."""
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    sizes: Literal["equal", "listed", "free"] = "equal"
+    whole: bool = False
+    """Nobody leaves it before everybody has come."""
+    root: int | None = None
+    """Which argument is the root where it is not named."""
+    opaque: bool = False
+    """The name hides what is inside."""
+
+
 # What the name of a function adds to that of the collective it makes.
 _FORMS = {"", "_into_tensor", "_tensor", "_single", "_object", "_object_list", "_coalesced"}
-# Names that hide what is inside.
-_OPAQUE = {"coalesced", "split", "new_window", ""}
 POINT_TO_POINT = {"send", "recv", "isend", "irecv", "batch_isend_irecv"}
+
+
+@cache
+def _operations() -> Mapping[str, Operation]:
+    """By all of their names."""
+    rows = read_rows("operations.toml", "operation", Operation)
+    return {name: row for row in rows for name in (row.name, *row.aliases)}
+
+
+def operation_row(operation: str) -> Operation:
+    """What is known of an operation, however it is called."""
+    lowered = operation.lower()
+    return _operations().get(lowered) or Operation(lowered, opaque=not lowered)
 
 
 def canonical_operation(operation: str) -> str:
     """One name per operation over backends and versions: ``_allgather_base`` is ``all_gather_into_tensor``."""
-    lowered = operation.lower()
-    return _ALIASES.get(lowered, lowered)
+    return operation_row(operation).name
 
 
 def may_be_recorded_as(called: str, recorded: str) -> bool:
@@ -59,37 +61,35 @@ def signature_differences(signatures: Collection[Signature]) -> tuple[str, ...]:
 
     Empty when the calls fit together, also where they look different but may (uneven all-to-all, scatter's root).
     """
-    operations = {canonical_operation(s.operation) for s in signatures}
-    if operations & _OPAQUE:
+    operations = {operation_row(s.operation) for s in signatures}
+    if any(operation.opaque for operation in operations):
         return ()
     if len(operations) > 1:
         return ("operation",)
     (operation,) = operations
     found = []
-    if operation not in _FREE_SIZES and not _sizes_fit(operation, signatures):
+    if not _sizes_fit(operation, signatures):
         found.append("size")
     dtypes = {s.input_dtypes for s in signatures if s.input_dtypes}
-    if operation != "barrier" and len({frozenset(d) for d in dtypes}) > 1:
+    if operation.name != "barrier" and len({frozenset(d) for d in dtypes}) > 1:
         found.append("dtype")
     return tuple(found)
 
 
 def signature_text(signature: Signature) -> str:
     """The part of a signature that all ranks must share, as text; sizes only where they have to be the same."""
-    operation = canonical_operation(signature.operation)
-    if operation in _OPAQUE or operation == "barrier":
+    operation = operation_row(signature.operation)
+    if operation.opaque or operation.name == "barrier":
         return ""
-    free = operation in _FREE_SIZES or operation in ("all_gather", "reduce_scatter")
-    amount = () if free else _amount(signature)
-    return f"{operation} {amount} {sorted(set(signature.input_dtypes))}"
+    amount = _amount(signature) if operation.sizes == "equal" else ()
+    return f"{operation.name} {amount} {sorted(set(signature.input_dtypes))}"
 
 
-def _sizes_fit(operation: str, signatures: Collection[Signature]) -> bool:
-    if operation == "barrier":
+def _sizes_fit(operation: Operation, signatures: Collection[Signature]) -> bool:
+    if operation.name == "barrier" or operation.sizes == "free":
         return True
-    if operation in ("all_gather", "reduce_scatter"):
-        # The list form allows another size per rank as long as all agree on the whole list.
-        whole = {s.output_sizes if operation == "all_gather" else s.input_sizes for s in signatures}
+    if operation.sizes == "listed":
+        whole = {s.output_sizes if operation.name == "all_gather" else s.input_sizes for s in signatures}
         if len(whole) == 1 and len(next(iter(whole))) > 1:
             return True
     return len({_amount(s) for s in signatures}) == 1

@@ -103,14 +103,14 @@ class PendingCall:
     position: int | None
     signature: Signature | None
     operation: str
-    elements: int | None
-    dtype: str | None
-    where: Where | None
-    """First user frame of the call site."""
-    stack: tuple[Frame, ...]
-    since_s: float | None
-    timeout_ms: int | None
     evidence: Evidence
+    elements: int | None = None
+    dtype: str | None = None
+    where: Where | None = None
+    """First user frame of the call site."""
+    stack: tuple[Frame, ...] = ()
+    since_s: float | None = None
+    timeout_ms: int | None = None
     output_elements: int | None = None
     since_form: TimeForm = TimeForm.ZONE
     """How much of ``since_s`` its source tells; dumps count from the epoch."""

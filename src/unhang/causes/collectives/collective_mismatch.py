@@ -204,7 +204,7 @@ def detect_printed(facts: Facts) -> Iterator[DetectorResult]:
     sequence number 0), then what torch's own checks, DDP and Gloo say. NCCL's truncated message alone is left to
     `unknown`: versions and strangers cause it too."""
     printed = fingerprint_mismatch(facts)
-    if printed is not None and printed.differs_in and not any(call.nothing_posted for call in printed.calls.values()):
+    if printed is not None and printed.differs_in and not printed.unposted:
         yield _found_printed(facts, printed)
     named = first_attempt(facts.events_of("fr.culprit", "fsdp.order"))
     if named:

@@ -80,8 +80,8 @@ def fingerprint_reasons(printed: FingerprintMismatch) -> Iterator[Text]:
             "call-of-shape",
             rank=rank,
             operation=call.operation,
-            shape="x".join(str(size) for size in call.shape) or "none",
-            dtype=call.dtype or "no tensor",
+            shape="x".join(str(size) for sizes in call.input_sizes for size in sizes) or "none",
+            dtype=next(iter(call.input_dtypes), "no tensor"),
         )
     if not printed.outliers and len(printed.calls) == 2:
         yield tell("of-two-ranks")

@@ -7,32 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from unhang.evidence.items import SourceFile
+from unhang.facts.collective_operations import operation_row
 from unhang.facts.model import Facts, PendingCall, Stall
 from unhang.findings import Where
 from unhang.program.rank_dependence.rank_values import rank_values
 from unhang.program.rank_dependence.same_on_all_ranks import may_differ_by_rank
 from unhang.program.syntax.syntax_tree import LinePosition, call_name, expression_text, find_line
 
-ROOTED_OPERATIONS = {
-    "broadcast",
-    "reduce",
-    "gather",
-    "scatter",
-    "broadcast_object_list",
-    "gather_object",
-    "scatter_object_list",
-}
 _ROOT_KEYWORDS = {"src", "dst", "root", "group_src", "group_dst"}
-_ROOT_ARGUMENT_INDEX = {
-    "broadcast": 1,
-    "broadcast_object_list": 1,
-    "reduce": 1,
-    "gather": 2,
-    "gather_object": 2,
-    "scatter": 2,
-    "scatter_object_list": 2,
-}
-"""Which argument is the root where it is not named, as torch.distributed declares them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +74,14 @@ def _roots(where: Where | None, sources: Mapping[str, SourceFile]) -> Iterator[t
     if where is None or where.line is None or place is None:
         return
     for call in place.calls(where.line):
-        if call_name(call) in ROOTED_OPERATIONS:
-            yield from ((place, name, value) for name, value in _root_arguments(call))
+        yield from ((place, name, value) for name, value in _root_arguments(call))
 
 
 def _root_arguments(call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+    at = operation_row(call_name(call)).root
+    if at is None:
+        return
     yield from ((keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg in _ROOT_KEYWORDS)
-    at = _ROOT_ARGUMENT_INDEX[call_name(call)]
     if len(call.args) > at:
         yield "dst" if "gather" in call_name(call) or call_name(call) == "reduce" else "src", call.args[at]
 
@@ -115,6 +98,6 @@ def partly_finished_call(facts: Facts, stall: Stall) -> PendingCall | None:
     first = calls[0]
     alike = all((c.operation, c.position, c.where) == (first.operation, first.position, first.where) for c in calls)
     position = first.position
-    if not alike or first.operation not in ROOTED_OPERATIONS or position is None:
+    if not alike or operation_row(first.operation).root is None or position is None:
         return None
     return first if any(known.completed >= position for known in group.progress.values()) else None

@@ -6,11 +6,10 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
-from unhang.evidence.items import LogEvent, PythonTraceback
-from unhang.facts.collective_operations import canonical_operation, minority
+from unhang.evidence.items import LogEvent, PythonTraceback, Signature
+from unhang.facts.collective_operations import canonical_operation, minority, signature_differences
 from unhang.facts.logs.log_statements import first_attempt, quote_event
 from unhang.facts.model import Facts
 from unhang.facts.stacks.user_frames import first_user_frame
@@ -25,26 +24,13 @@ _PHASES = (
 
 
 @dataclass(frozen=True, slots=True)
-class FingerprintCall:
-    """One rank's call as printed; ``shape`` is empty and ``blank`` true where the rank posted nothing."""
-
-    operation: str
-    shape: tuple[int, ...]
-    dtype: str
-    nothing_posted: bool
-
-    @property
-    def elements(self) -> int | None:
-        """Number of elements of the tensor."""
-        return prod(self.shape) if self.shape else None
-
-
-@dataclass(frozen=True, slots=True)
 class FingerprintMismatch:
     """Ranks disagree at ``position``; ``differs_in`` among operation, size, dtype."""
 
     position: int | None
-    calls: Mapping[int, FingerprintCall]
+    calls: Mapping[int, Signature]
+    unposted: frozenset[int]
+    """Ranks that have posted nothing yet."""
     differs_in: tuple[str, ...]
     outliers: tuple[int, ...]
     """The minority by what they called; empty when it is unknown."""
@@ -56,11 +42,12 @@ class FingerprintMismatch:
 
     def as_calls(self) -> tuple[Call, ...]:
         """The calls side by side."""
-        together: dict[tuple[str, int | None, str], list[int]] = {}
+        together: dict[tuple[str, int | None, str | None], list[int]] = {}
         for rank, call in sorted(self.calls.items()):
-            together.setdefault((call.operation, call.elements, call.dtype), []).append(rank)
+            elements = call.input_elements if call.input_sizes else None
+            together.setdefault((call.operation, elements, next(iter(call.input_dtypes), None)), []).append(rank)
         return tuple(
-            Call(tuple(ranks), operation, self.position, elements, dtype or None)
+            Call(tuple(ranks), operation, self.position, elements, dtype)
             for (operation, elements, dtype), ranks in together.items()
         )
 
@@ -73,7 +60,8 @@ def fingerprint_mismatch(facts: Facts) -> FingerprintMismatch | None:
         return None
     positions = {p for e in events if (p := _field(e, "mine").get("position")) is not None}
     first = min((p for p in positions if p is not None), default=None)
-    calls: dict[int, FingerprintCall] = {}
+    calls: dict[int, Signature] = {}
+    unposted: set[int] = set()
     used = []
     for event in events:
         if _field(event, "mine").get("position") != first and first is not None:
@@ -81,16 +69,20 @@ def fingerprint_mismatch(facts: Facts) -> FingerprintMismatch | None:
         used.append(event)
         for name, rank in (("mine", "rank"), ("theirs", "other_rank")):
             parsed, who = _field(event, name), event.values.get(rank)
-            if parsed and isinstance(who, int):
-                calls.setdefault(who, _fingerprint_call(parsed, first))
+            if parsed and isinstance(who, int) and who not in calls:
+                calls[who] = _signature(parsed)
+                if parsed.get("position") == 0 and first and not calls[who].input_sizes:
+                    unposted.add(who)
     named = tuple(sorted({e.values["rank"] for e in culprits if "rank" in e.values}))
-    differs = _differing_properties([c for c in calls.values() if not c.nothing_posted])
+    posted = {rank: call for rank, call in calls.items() if rank not in unposted}
+    differs = signature_differences(posted.values()) if posted else ()
     side = _ranks_in_side_work(facts, tuple(calls))
     return FingerprintMismatch(
         position=first,
         calls=calls,
+        unposted=frozenset(unposted),
         differs_in=differs or tuple(_stated_differences(used)),
-        outliers=named or _outlier_ranks(calls),
+        outliers=named or tuple(rank for rank in _outlier_ranks(calls) if rank in posted),
         side_work=tuple(sorted(side)),
         phase=next(iter(side.values()), (None, None))[0],
         where=next(iter(side.values()), (None, _first_where(facts)))[1],
@@ -103,23 +95,10 @@ def _field(event: LogEvent, name: str) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _fingerprint_call(parsed: Mapping[str, Any], position: int | None) -> FingerprintCall:
-    shape = tuple(parsed.get("shape", ()))
-    blank = parsed.get("position") == 0 and position not in (0, None) and not shape
-    return FingerprintCall(
-        canonical_operation(str(parsed.get("operation", ""))), shape, str(parsed.get("dtype", "")), blank
-    )
-
-
-def _differing_properties(calls: list[FingerprintCall]) -> tuple[str, ...]:
-    if len({c.operation for c in calls}) > 1:
-        return ("operation",)
-    found = []
-    if len({c.shape for c in calls}) > 1:
-        found.append("size")
-    if len({c.dtype for c in calls}) > 1:
-        found.append("dtype")
-    return tuple(found)
+def _signature(parsed: Mapping[str, Any]) -> Signature:
+    shape, dtype = tuple(parsed.get("shape", ())), str(parsed.get("dtype", ""))
+    operation = canonical_operation(str(parsed.get("operation", "")))
+    return Signature(operation, None, (shape,) if shape else (), (), (dtype,) if dtype else (), ())
 
 
 def _stated_differences(events: list[LogEvent]) -> list[str]:
@@ -127,11 +106,11 @@ def _stated_differences(events: list[LogEvent]) -> list[str]:
     return [name for name, word in (("operation", "Op type"), ("size", "shapes"), ("dtype", "dtypes")) if word in text]
 
 
-def _outlier_ranks(calls: Mapping[int, FingerprintCall]) -> tuple[int, ...]:
-    alike: dict[object, list[int]] = defaultdict(list)
+def _outlier_ranks(calls: Mapping[int, Signature]) -> tuple[int, ...]:
+    alike: dict[Signature, list[int]] = defaultdict(list)
     for rank, call in calls.items():
-        alike[call.operation, call.shape, call.dtype].append(rank)
-    return tuple(rank for rank in minority(alike) if not calls[rank].nothing_posted)
+        alike[call].append(rank)
+    return minority(alike)
 
 
 def _ranks_in_side_work(facts: Facts, ranks: tuple[int, ...]) -> dict[int, tuple[Phase | None, Where | None]]:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 
-from unhang.evidence.items import Frame, GroupStatus, PythonTraceback, RecorderDump, RecorderEntries
+from unhang.evidence.items import Frame, GroupStatus, PythonTraceback, RecorderDump, RecorderEntries, Signature
 from unhang.facts.alignment.entry_slices import split_by_group, unfinished_rows
 from unhang.facts.alignment.group_status import statuses_by_group
 from unhang.facts.collective_operations import canonical_operation
@@ -279,8 +279,7 @@ def _pending(
             return recorded_call(rank, group.name, p2p, int(open_rows[0]), recording.source)
     if enqueued > completed >= -1 and entries is None and p2p is None:
         # Only the status speaks (the recorder was off): position known, operation not.
-        source = Evidence(recording.source, "", rank)
-        return PendingCall(group.name, completed + 1, None, "", None, None, None, (), None, None, source)
+        return PendingCall(group.name, completed + 1, None, "", Evidence(recording.source, "", rank))
     return None
 
 
@@ -293,18 +292,28 @@ def recorded_call(rank: int, group: str, entries: RecorderEntries, row: int, sou
     byte = int(entries.byte[row])
     position = int(entries.position[row])
     text = f"{signature.operation} #{position} {_STATES[int(entries.state[row])]} in group {group}"
+    evidence = Evidence(Source(source.path, byte=byte if byte >= 0 else None), text, rank)
+    return replace(
+        signed_call(group, position, signature, stack, evidence),
+        since_s=created / 1e9 if created > 0 else None,
+        timeout_ms=timeout if timeout >= 0 else None,
+    )
+
+
+def signed_call(
+    group: str, position: int, signature: Signature, stack: tuple[Frame, ...], evidence: Evidence
+) -> PendingCall:
+    """A call of which everything is known that ranks must share."""
     return PendingCall(
         group=group,
         position=position,
         signature=signature,
         operation=canonical_operation(signature.operation),
+        evidence=evidence,
         elements=signature.input_elements,
-        dtype=signature.input_dtypes[0] if signature.input_dtypes else None,
+        dtype=next(iter(signature.input_dtypes), None),
         where=first_user_frame(stack),
         stack=stack,
-        since_s=created / 1e9 if created > 0 else None,
-        timeout_ms=timeout if timeout >= 0 else None,
-        evidence=Evidence(Source(source.path, byte=byte if byte >= 0 else None), text, rank),
         output_elements=signature.output_elements,
     )
 

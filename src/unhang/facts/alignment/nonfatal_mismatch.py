@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from unhang.evidence.items import STATE_COMPLETED, RecorderDump, RecorderEntries, Signature, frames_of
 from unhang.facts.alignment.entry_slices import select_rows
+from unhang.facts.alignment.group_table import signed_call
 from unhang.facts.alignment.position_calls import calls_by_rank
-from unhang.facts.collective_operations import canonical_operation, minority, signature_differences
+from unhang.facts.collective_operations import minority, signature_differences
 from unhang.facts.model import CallMismatch, GroupFacts, PendingCall
-from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Evidence
 from unhang.knowledge.thresholds import whole_threshold
 
@@ -114,17 +114,5 @@ def _signature(call: ComparedCall) -> Signature:
 def _pending(comparison: CallComparison, call: ComparedCall) -> PendingCall:
     signature, frames = _signature(call), frames_of(call.frames)
     text = f"{signature.operation} #{comparison.position} in group {comparison.group}"
-    return PendingCall(
-        group=comparison.group,
-        position=comparison.position,
-        signature=signature,
-        operation=canonical_operation(signature.operation),
-        elements=signature.input_elements,
-        dtype=signature.input_dtypes[0] if signature.input_dtypes else None,
-        where=first_user_frame(frames),
-        stack=frames,
-        since_s=None,
-        timeout_ms=None,
-        evidence=Evidence(comparison.source, text, call.rank),
-        output_elements=signature.output_elements,
-    )
+    evidence = Evidence(comparison.source, text, call.rank)
+    return signed_call(comparison.group, comparison.position, signature, frames, evidence)

@@ -4,21 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from unhang.facts.collective_operations import operation_row
 from unhang.facts.logs.progress_from_logs import FAR_APART
 from unhang.facts.logs.waits_in_logs import LoggedWaits, LogWait, logged_waits
 from unhang.facts.model import Facts
-
-# Nobody leaves these before everybody has come: a peer beyond them was in another call.
-_NEEDS_ALL = {
-    "all_reduce",
-    "all_gather",
-    "all_gather_into_tensor",
-    "barrier",
-    "all_to_all",
-    "all_to_all_single",
-    "reduce_scatter",
-    "reduce_scatter_tensor",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +44,6 @@ def _in_group(logged: LoggedWaits, group: str) -> SequenceOffset | None:
         return None
     behind = tuple(w for w in waits if w.position == positions[0])
     ahead = tuple(w for w in waits if w.position == positions[1])
-    if not all(w.operation in _NEEDS_ALL for w in behind):
+    if not all(operation_row(w.operation).whole for w in behind):
         return None
     return SequenceOffset(behind, ahead, positions[1] - positions[0])

@@ -50,18 +50,26 @@ class Crash:
     exception: str
     """Exception type, or the signal's name, or empty for a plain exit code."""
     message: str
-    where: Where | None
     evidence: Evidence
-    time_s: float | None
-    attempt: int
-    is_gpu_out_of_memory: bool
-    is_host_memory: bool
+    attempt: int = 0
+    where: Where | None = None
+    time_s: float | None = None
     thread: str = ""
     """Thread that raised it, when not the main thread."""
     signal: int | None = None
     exit_code: int | None = None
     when: TimeoutOrder = TimeoutOrder.BEFORE
     """Before or after the first timeout, or nothing tells."""
+
+    @property
+    def is_gpu_out_of_memory(self) -> bool:
+        """Accelerator memory ran out."""
+        return is_gpu_out_of_memory(self.exception, self.message)
+
+    @property
+    def is_host_memory(self) -> bool:
+        """Memory of the host ran out."""
+        return bool(_HOST_OOM.search(f"{self.exception} {self.message}"))
 
 
 def crashes_after_timeout(facts: Facts) -> tuple[Crash, ...]:
@@ -177,12 +185,10 @@ def _from_tracebacks(tracebacks: Iterable[PythonTraceback], facts: Facts) -> lis
                 rank=traceback.rank,
                 exception=traceback.exception,
                 message=traceback.message,
-                where=first_user_frame(traceback.frames),
                 evidence=quote_traceback(traceback),
-                time_s=traceback.time_s if traceback.time_s is not None else _end_of(traceback, facts),
                 attempt=traceback.attempt,
-                is_gpu_out_of_memory=is_gpu_out_of_memory(traceback.exception, traceback.message),
-                is_host_memory=bool(_HOST_OOM.search(f"{traceback.exception} {traceback.message}")),
+                where=first_user_frame(traceback.frames),
+                time_s=traceback.time_s if traceback.time_s is not None else _end_of(traceback, facts),
                 thread=traceback.thread if traceback.thread not in ("", "MainThread") else "",
                 when=first_timeouts(facts).classify_exception(traceback, _end_of(traceback, facts)),
             )
@@ -200,19 +206,7 @@ def _crashes_from_guards(facts: Facts) -> list[Crash]:
         if said.kind != "failed" or spoke & {*said.ranks, None}:
             continue
         exception, message = split_exception(said.detail)
-        found.append(
-            Crash(
-                rank=said.ranks[0],
-                exception=exception,
-                message=message,
-                where=None,
-                evidence=error.evidence,
-                time_s=None,
-                attempt=0,
-                is_gpu_out_of_memory=is_gpu_out_of_memory(exception, message),
-                is_host_memory=bool(_HOST_OOM.search(f"{exception} {message}")),
-            )
-        )
+        found.append(Crash(said.ranks[0], exception, message, error.evidence))
     return found
 
 
@@ -311,12 +305,9 @@ def _crash_of_exit(
         rank=rank,
         exception=name,
         message="",
-        where=None,
         evidence=Evidence(exit_.source, text, rank),
-        time_s=exit_.time_s,
         attempt=exit_.attempt,
-        is_gpu_out_of_memory=False,
-        is_host_memory=False,
+        time_s=exit_.time_s,
         signal=number,
         exit_code=code,
     )

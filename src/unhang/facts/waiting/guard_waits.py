@@ -88,16 +88,4 @@ def _awaited(waiting: Mapping[int, Activity], ranks: Mapping[int, RankFacts]) ->
 
 
 def _call(name: str, activity: Activity) -> PendingCall:
-    return PendingCall(
-        group=name,
-        position=1,
-        signature=None,
-        operation=name,
-        elements=None,
-        dtype=None,
-        where=activity.where,
-        stack=activity.frames,
-        since_s=None,
-        timeout_ms=None,
-        evidence=activity.evidence,
-    )
+    return PendingCall(name, 1, None, name, activity.evidence, where=activity.where, stack=activity.frames)

@@ -295,11 +295,7 @@ def _call_from_stack(
         position=None if operation in POINT_TO_POINT else 1,
         signature=Signature(operation, partner, (), (), (), ()) if partner is not None else None,
         operation=operation,
-        elements=None,
-        dtype=None,
+        evidence=activity.evidence,
         where=activity.where,
         stack=activity.frames,
-        since_s=None,
-        timeout_ms=None,
-        evidence=activity.evidence,
     )
