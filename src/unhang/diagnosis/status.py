@@ -98,8 +98,8 @@ def _doubts(facts: Facts) -> Iterable[Text]:
 
 
 def _shown_by(known: RankFacts, facts: Facts, stated: StatedEndings) -> str | None:
-    if known.exit is not None and not known.ended_by_recorder:
-        return ENDED if known.exit.exit_code == 0 else None
+    if not known.alive:
+        return ENDED if known.ended_well else None
     if known.state in _NOT_WELL:
         return None
     if (told := stated.ranks.get(known.rank)) is not None:

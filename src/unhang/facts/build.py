@@ -184,7 +184,7 @@ def _with_ends(ranks: Ranks, timeouts: FirstTimeouts) -> Ranks:
 
 
 def _state_at_end(known: RankFacts, timeouts: FirstTimeouts) -> RankState:
-    if known.exit is None or known.ended_by_recorder:
+    if known.exit is None or known.alive:
         return RankState.STOPPED if known.process_state.upper().startswith("T") else known.state
     if known.exit.exit_code == 0:
         return RankState.ENDED

@@ -6,7 +6,7 @@ Built by :func:`unhang.facts.build.build_facts`; nothing in here depends on the 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from itertools import chain
@@ -180,7 +180,6 @@ class RankFacts:
     """What its watcher saw of it; the fields beside this one say where stacks and logs tell more."""
     state: RankState = RankState.UNKNOWN
     exit: ProcessExit | None = None
-    ended_by_recorder: bool = False
     process_state: str = ""
     moving: bool | None = None
     recording: RecorderDump | None = None
@@ -203,12 +202,12 @@ class RankFacts:
     @property
     def alive(self) -> bool:
         """No evidence that the process ended before the evidence was taken."""
-        return self.exit is None or self.ended_by_recorder
+        return self.exit is None or self.process.killed_by_us
 
     @property
     def ended_well(self) -> bool:
         """Its process ended with exit code 0, before the evidence was taken."""
-        return self.exit is not None and self.exit.exit_code == 0 and not self.ended_by_recorder
+        return self.exit is not None and self.exit.exit_code == 0 and not self.process.killed_by_us
 
     @property
     def was_seen_alive(self) -> bool:
@@ -371,18 +370,17 @@ class Facts:
 
     def events_of(self, *kinds: str) -> tuple[LogEvent, ...]:
         """Log events whose kind is one of ``kinds`` or starts with one that ends in a dot (``"wd."``)."""
-        told = self.cached(_places_by_kind)
-        return self._events_at(
-            told[kind] for kind in told if any(kind == k or (k.endswith(".") and kind.startswith(k)) for k in kinds)
-        )
+        return self._events(lambda kind: any(kind == k or (k.endswith(".") and kind.startswith(k)) for k in kinds))
 
     def events_where(self, wanted: Callable[[MessageRow], bool]) -> tuple[LogEvent, ...]:
         """Log events whose message's row ``wanted`` takes, in the order of ``events``."""
-        told, rows = self.cached(_places_by_kind), self.cached(_rows_by_kind)
-        return self._events_at(told[kind] for kind in told if wanted(rows[kind]))
+        rows = self.cached(_rows_by_kind)
+        return self._events(lambda kind: wanted(rows[kind]))
 
-    def _events_at(self, places: Iterable[list[int]]) -> tuple[LogEvent, ...]:
-        return tuple(self.events[place] for place in sorted(chain.from_iterable(places)))
+    def _events(self, wanted: Callable[[str], bool]) -> tuple[LogEvent, ...]:
+        told = self.cached(_places_by_kind)
+        places = chain.from_iterable(told[kind] for kind in told if wanted(kind))
+        return tuple(self.events[place] for place in sorted(places))
 
 
 def _places_by_kind(facts: Facts) -> dict[str, list[int]]:

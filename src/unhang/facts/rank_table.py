@@ -104,7 +104,6 @@ def _processes(manifests: Iterable[BundleManifest]) -> dict[int, RankFacts]:
                 pid=process.pid,
                 process=process,
                 exit=ended,
-                ended_by_recorder=process.killed_by_us,
                 process_state=process.state,
                 moving=process.moving,
             )

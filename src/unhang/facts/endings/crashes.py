@@ -104,7 +104,7 @@ def was_handled(traceback: PythonTraceback, facts: Facts) -> bool:
     rank = facts.ranks.get(traceback.rank) if traceback.rank is not None else None
     if rank is None or traceback.thread not in ("", "MainThread"):
         return False
-    if rank.exit is not None and not rank.ended_by_recorder:
+    if not rank.alive:
         return False
     activity = rank.activity
     if activity is not None and activity.operation is not None and activity.where is not None:
@@ -122,7 +122,7 @@ def _is_handled_repeatedly(traceback: PythonTraceback, handled: Container[tuple[
     there again, and nothing was left to say that this time. One that nobody catches has the frames of the whole
     program above it; an exit tells more than any of this."""
     rank = facts.ranks.get(traceback.rank) if traceback.rank is not None else None
-    ended = rank is not None and rank.exit is not None and not rank.ended_by_recorder
+    ended = rank is not None and not rank.alive
     return not ended and bool(traceback.frames) and (traceback.exception, traceback.frames) in handled
 
 
@@ -226,7 +226,7 @@ def _from_exits(facts: Facts) -> list[Crash]:
     alone = _killed_alone(facts)
     timeouts = first_timeouts(facts)
     for rank in facts.ranks.values():
-        if rank.exit is None or rank.ended_by_recorder or is_collateral_exit(rank):
+        if rank.exit is None or rank.alive or is_collateral_exit(rank):
             continue
         crash = _crash_of_exit(
             rank.rank,
