@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from unhang.errors import KnowledgeError
-from unhang.findings import Cause, Certainty, Grade
+from unhang.findings import Cause, Certainty, Grade, Phase
 from unhang.knowledge.tables import read_typed
 from unhang.knowledge.words import Phrase
 
@@ -57,11 +57,13 @@ class GradeRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FeatureRows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``programs``: names of programs, ways and cards. ``work``: expressions by the work that they tell of. ``said``: a
-    feature in words, by its name or, with a colon at the end, by how its name begins."""
+    """``programs``: names of programs, ways and cards. ``work``: expressions by the work that they tell of;
+    ``phases``: those of a last line, by the part of the job. ``said``: a feature in words, by its name or, with a colon
+    at the end, by how its name begins."""
 
     programs: tuple[str, ...]
     work: Mapping[str, str]
+    phases: Mapping[Phase, str]
     said: Mapping[str, Phrase]
 
 

@@ -4,46 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
 from unhang.evidence.items import LastLine
 from unhang.facts.model import Facts
 from unhang.findings import Evidence, Phase, shortened
 from unhang.knowledge import numbers
-
-_WORDS: tuple[tuple[Phase, re.Pattern[str]], ...] = (
-    (
-        Phase.SAVE,
-        re.compile(
-            r"\b[Ss]aving|\b[Ss]ave[ds]?\b.*(?:checkpoint|model|state)"
-            r"|[Cc]heckpoint(?:ing)? to|state.?dict|Writing checkpoint"
-        ),
-    ),
-    (
-        Phase.EVAL,
-        re.compile(
-            r"\b[Ee]valuat|\b[Vv]alidat(?:ing|ion (?:start|sanity|loop))|Running (?:eval|validation)|\bval(?:id)? loss"
-        ),
-    ),
-    (
-        Phase.SHUTDOWN,
-        re.compile(
-            r"[Tt]raining (?:is )?(?:completed?|finished|done|ended)"
-            r"|`?Trainer\.fit`? stopped|train_runtime|Finished training"
-            r"|max_epochs=\d+` reached|Done training"
-        ),
-    ),
-    (
-        Phase.DATA,
-        re.compile(
-            r"HTTP Request: (?:GET|HEAD)|\.(?:tar|parquet|jsonl?(?:\.gz|\.zst)?|arrow|tfrecord|bin|webdataset|mds)\b.*"
-            r"|[Dd]ownload(?:ing)?\b|[Ff]etch(?:ing)?\b.*(?:shard|batch|data"
-            r"|sample)|[Ll]oading (?:shard|data|sample|batch)"
-            r"|[Oo]pening shard|[Rr]e-?open|[Rr]etry(?:ing)?\b.*(?:read|request"
-            r"|download|shard|data)|[Pp]refetch|reading shard"
-        ),
-    ),
-)
-
+from unhang.knowledge.reasoning_rows import feature_rows
+from unhang.late_pattern import late_pattern
 
 _BAR = re.compile(r"\b(\d{1,12})/(\d{1,12}) \[\d")
 
@@ -60,9 +28,14 @@ class LastLinePhase:
     """It is a bar that was not done: the rank was at work to the end of the log."""
 
 
+@cache
+def _words() -> tuple[tuple[Phase, re.Pattern[str]], ...]:
+    return tuple((phase, late_pattern(words)) for phase, words in feature_rows().phases.items())
+
+
 def phase_of_line(text: str) -> Phase | None:
     """What a line speaks of; None for lines of any other kind."""
-    return next((phase for phase, pattern in _WORDS if pattern.search(text)), None)
+    return next((phase for phase, pattern in _words() if pattern.search(text)), None)
 
 
 def last_line_phases(facts: Facts) -> tuple[LastLinePhase, ...]:
