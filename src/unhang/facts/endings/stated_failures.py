@@ -14,9 +14,10 @@ from unhang.evidence.items import LogEvent, PythonTraceback
 from unhang.facts.endings.crashes import Crash, primary_crashes
 from unhang.facts.endings.failure_kinds import cause_of_messages, is_store_port
 from unhang.facts.logs.event_timing import EventTiming, is_preparing, timing_of
+from unhang.facts.logs.log_statements import quote_event
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts, once
-from unhang.findings import Cause, Evidence, Source, Where, shortened
+from unhang.findings import Cause, Evidence, Source, Where
 from unhang.knowledge.failure_language import (
     ELSEWHERE,
     HARMLESS,
@@ -165,7 +166,7 @@ def _failures_in_lines(facts: Facts) -> Iterator[StatedFailure]:
         said = find_failure_statement(line.text, _SITUATIONS[timing_of(facts, line)])
         if said is None or said.row.strength == HARMLESS:
             continue
-        yield _failure(line, said, said.row.cause, elsewhere=said.row.strength in (ELSEWHERE, VAGUE))
+        yield _failure(line, said, said.row.cause)
 
 
 def _known(facts: Facts) -> Iterator[StatedFailure]:
@@ -175,14 +176,13 @@ def _known(facts: Facts) -> Iterator[StatedFailure]:
             yield _failure(event, None, cause)
 
 
-def _failure(
-    line: LogEvent, said: FailureStatement | None, cause: Cause | None, *, elsewhere: bool = False
-) -> StatedFailure:
-    evidence = Evidence(Source(line.source.path, line.source.line), shortened(line.text), line.rank)
+def _failure(line: LogEvent, said: FailureStatement | None, cause: Cause | None) -> StatedFailure:
     marked = bool(line.kind) or (_MARK.search(line.text) is not None and _WARNED.search(line.text[:160]) is None)
+    elsewhere = said is not None and said.row.strength in (ELSEWHERE, VAGUE)
     return StatedFailure(
-        said, cause, evidence, line.rank, line.host, line.time_s, line.attempt, marked=marked, elsewhere=elsewhere
-    )
+        said, cause, quote_event(line), line.rank, line.host, line.time_s, line.attempt,
+        marked=marked, elsewhere=elsewhere,
+    )  # fmt: skip
 
 
 def _steps_continued(line: LogEvent, facts: Facts) -> bool:

@@ -86,7 +86,7 @@ def unfinished_work(facts: Facts) -> Progress | None:
         for log in facts.logs
         for bar in log.progress
         if bar.label != "bar" and bar.total is not None and 0 < bar.last_step < bar.total and bar.elapsed_s is not None
-        if not (is_training(bar) and not is_preparing(bar)) and not _everybody_counts(facts, bar, logged)
+        if not is_training(bar) and not _everybody_counts(facts, bar, logged)
     ]
     return max(bars, key=lambda bar: bar.last_line, default=None)
 
@@ -112,7 +112,7 @@ def _spanned(work: Sequence[Progress], limits: tuple[float, ...]) -> float | Non
     progress = work[-1]
     if progress.total is None or progress.elapsed_s is None or progress.last_step >= progress.total:
         return None
-    if progress.label == "bar" or (is_training(progress) and not is_preparing(progress)):
+    if progress.label == "bar" or is_training(progress):
         return None
     return next((s for s in limits if s - EARLY_S <= _elapsed_s(work) <= s * LATE and s > 2 * EARLY_S), None)
 
@@ -121,7 +121,7 @@ def _counted_through(facts: Facts, progress: Progress, limits: tuple[float, ...]
     """The limit that the others' wait had when it passed in the middle of this bar, which counted on behind it."""
     if progress.total is None or progress.last_step <= progress.first_step or not limits:
         return None
-    if progress.label == "bar" or (is_training(progress) and not is_preparing(progress)):
+    if progress.label == "bar" or is_training(progress):
         return None
     place = (progress.source.path, progress.attempt)
     told = [e for e in facts.events_of("wd.timeout") if (e.source.path, e.attempt) == place]

@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from unhang.evidence.items import LastLine
 from unhang.facts.model import Facts
 from unhang.findings import Evidence, Phase, shortened
 from unhang.knowledge import numbers
@@ -40,21 +39,21 @@ def phase_of_line(text: str) -> Phase | None:
 
 def last_line_phases(facts: Facts) -> tuple[LastLinePhase, ...]:
     """Last lines that speak of one of these, by rank."""
-    found = []
-    for log in facts.logs:
-        for line in log.last_lines:
-            phase = phase_of_line(line.text)
-            if phase is not None:
-                found.append(
-                    LastLinePhase(line.rank, phase, line.time_s, _evidence(line), _is_unfinished_bar(line.text))
-                )
+    found = [
+        LastLinePhase(
+            line.rank,
+            phase,
+            line.time_s,
+            Evidence(line.source, shortened(line.text), line.rank),
+            _is_unfinished_bar(line.text),
+        )
+        for log in facts.logs
+        for line in log.last_lines
+        if (phase := phase_of_line(line.text)) is not None
+    ]
     return tuple(sorted(found, key=lambda w: (w.rank is None, w.rank or 0, w.evidence.source.path)))
 
 
 def _is_unfinished_bar(text: str) -> bool:
     bar = _BAR.search(text)
     return bar is not None and (numbers.integer(bar[1]) or 0) < (numbers.integer(bar[2]) or 0)
-
-
-def _evidence(line: LastLine) -> Evidence:
-    return Evidence(line.source, shortened(line.text), line.rank)

@@ -150,7 +150,7 @@ def _has_returned(pending: PendingCall, last: PendingCall, activity: Activity) -
     if before is None or now is None or before >= now or pending.where is None:
         return False
     in_pass = any(f.function in _BACKWARD or f.file.endswith(_WRAPPER) for f in pending.stack)
-    return in_pass and _place(pending.where) not in {_place_of(frame) for frame in activity.frames}
+    return in_pass and _spot(pending.where) not in map(_spot, activity.frames)
 
 
 def _is_at_last_call(group: GroupFacts, rank: int, facts: RankFacts) -> bool:
@@ -159,16 +159,17 @@ def _is_at_last_call(group: GroupFacts, rank: int, facts: RankFacts) -> bool:
     entries, activity = group.entries.get(rank), facts.activity
     if entries is None or not len(entries) or activity is None or int(entries.stack[-1]) < 0:
         return False
-    recorded = [(_tail(f.file), f.line) for f in entries.stacks[int(entries.stack[-1])] if not f.native]
-    seen = [(_tail(f.file), f.line) for f in activity.frames if not f.native]
+    recorded = [_spot(f) for f in entries.stacks[int(entries.stack[-1])] if not f.native]
+    seen = [_spot(f) for f in activity.frames if not f.native]
     return len(recorded) > 1 and recorded[:_ALIKE] == seen[:_ALIKE]
 
 
 _ALIKE = 8
 
 
-def _tail(path: str) -> str:
-    return path.replace("\\", "/").rsplit("/", 1)[-1]
+def _spot(at: Frame | Where) -> tuple[str, int | None]:
+    """A dump and a sampler may spell the folder in another way."""
+    return (at.file.replace("\\", "/").rsplit("/", 1)[-1], at.line)
 
 
 def _last_call_is(group: GroupFacts, rank: int, activity: Activity) -> bool:
@@ -181,16 +182,7 @@ def _last_call_is(group: GroupFacts, rank: int, activity: Activity) -> bool:
     stack_index = int(entries.stack[-1])
     if stack_index < 0 or activity.where is None:
         return may_be_recorded_as(activity.operation, signature.operation)
-    recorded = [(f.file.rsplit("/", 1)[-1], f.line) for f in entries.stacks[stack_index]]
-    return _place(activity.where) in recorded
-
-
-def _place_of(frame: Frame) -> tuple[str, int | None]:
-    return (_tail(frame.file), frame.line)
-
-
-def _place(where: Where) -> tuple[str, int | None]:
-    return (where.file.rsplit("/", 1)[-1], where.line)
+    return _spot(activity.where) in map(_spot, entries.stacks[stack_index])
 
 
 def _groups_of_stacks(
