@@ -106,6 +106,15 @@ def is_barrier(operation: str, elements: int | None) -> bool:
     return name == "barrier" or (name == "all_reduce" and elements == 1)
 
 
+def ranks_by_sizes(operation: str, brought: object, got: object) -> int | None:
+    """How many ranks take part: what an all-gather gives is what each brings times them, and the other way round."""
+    if not isinstance(brought, int) or not isinstance(got, int) or min(brought, got) <= 0 or brought == got:
+        return None
+    told = ("gather" in operation and got > brought) or ("scatter" in operation and brought > got)
+    whole, part = max(brought, got), min(brought, got)
+    return whole // part if told and whole % part == 0 else None
+
+
 def minority(calls: Mapping[Any, Sequence[int]]) -> tuple[int, ...]:
     """The ranks outside the majority; empty on a tie, which is declared and not decided."""
     sizes = sorted((len(ranks) for ranks in calls.values()), reverse=True)

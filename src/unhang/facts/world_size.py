@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import LogReading, RecorderDump
+from unhang.facts.collective_operations import ranks_by_sizes
 from unhang.facts.model import Facts, RankFacts
 from unhang.knowledge.numbers import MAX_RANKS
 from unhang.wire.documents.bundle import BundleManifest
@@ -16,19 +17,10 @@ WORLD_FIELDS = ("world_size", "nranks", "comm_size")
 
 
 def _size_by_gather(evidence: EvidenceSet) -> int | None:
-    """An all-gather's output is its input times the ranks of the group; the largest ratio is the default group's."""
-    ratios = []
-    for log in evidence.logs:
-        for event in log.events:
-            operation = str(event.values.get("operation", ""))
-            small, large = event.values.get("elements_in"), event.values.get("elements_out")
-            if not isinstance(small, int) or not isinstance(large, int) or small <= 0 or large <= 0:
-                continue
-            if "gather" in operation and large % small == 0 and large > small:
-                ratios.append(large // small)
-            elif "scatter" in operation and small % large == 0 and small > large:
-                ratios.append(small // large)
-    return max((ratio for ratio in ratios if ratio <= MAX_RANKS), default=None)
+    """The largest number of ranks that the sizes of a call tell is that of the default group."""
+    told = (event.values for log in evidence.logs for event in log.events)
+    sizes = (ranks_by_sizes(str(v.get("operation")), v.get("elements_in"), v.get("elements_out")) for v in told)
+    return max((size for size in sizes if size is not None and size <= MAX_RANKS), default=None)
 
 
 def _stated_size(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 
-from unhang.facts.collective_operations import POINT_TO_POINT
+from unhang.facts.collective_operations import POINT_TO_POINT, ranks_by_sizes
 from unhang.facts.model import (
     Activity,
     AllJoinedStall,
@@ -149,15 +149,8 @@ def _is_log_excerpt(group: GroupFacts, world_size: int | None) -> bool:
 
 
 def _size_by_gather(group: GroupFacts) -> int | None:
-    """How many members a group has: an all-gather's output is its input times them."""
-    sizes = {
-        max(call.elements, call.output_elements) // min(call.elements, call.output_elements)
-        for progress in group.progress.values()
-        if (call := progress.pending) is not None
-        and call.elements
-        and call.output_elements
-        and ("gather" in call.operation or "scatter" in call.operation)
-    }
+    calls = group.pending_calls.values()
+    sizes = {ranks_by_sizes(call.operation, call.elements, call.output_elements) for call in calls} - {None}
     return sizes.pop() if len(sizes) == 1 else None
 
 
