@@ -51,7 +51,7 @@ def facts(ranks: int = 8, laggard: int = 3, *, nasty: bool = False) -> Facts:
             members,
             True,
             False,
-            {rank: GroupProgress(rank, name, 8336, 8336, None, "dump") for rank in members},
+            {rank: GroupProgress(rank, 8336, 8336, None, "dump") for rank in members},
             (),
         )
     waiters = tuple(rank for rank in range(ranks) if rank != laggard)
@@ -154,7 +154,7 @@ def _default_group(ranks: int, laggard: int, signature: Signature) -> GroupFacts
             )
         )
         enqueued = 1041 if late else 1042 + (rank % 7 == 0) * 2
-        progress[rank] = GroupProgress(rank, "0", enqueued, 1041, pending, "dump", evidence=evidence)
+        progress[rank] = GroupProgress(rank, enqueued, 1041, pending, "dump")
     for rank in (0, laggard):
         entries[rank] = _entries(signature, range(1000, 1042 if rank == laggard else 1045))
     return GroupFacts("0", "default_pg", tuple(range(ranks)), True, True, progress, (), entries)

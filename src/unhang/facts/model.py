@@ -121,7 +121,6 @@ class GroupProgress:
     """How far one rank has come in one group. Positions are -1 when there was none."""
 
     rank: int
-    group: str
     enqueued: int
     completed: int
     """Largest position known to be finished; for Gloo a lower bound."""
@@ -130,7 +129,6 @@ class GroupProgress:
     """``dump``, ``status``, ``stack`` or ``log``."""
     inferred: bool = False
     """The group was recognised by comparing with peers, not named by this rank's own evidence."""
-    evidence: Evidence | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +283,6 @@ class AllJoinedStall:
     group: str
     position: int
     operation: str
-    elements: int | None
     ranks: tuple[int, ...]
     pending: Mapping[int, PendingCall]
 

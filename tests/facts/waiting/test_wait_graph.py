@@ -88,7 +88,7 @@ def test_silent_ranks_are_awaited_and_called_silent() -> None:
 def _big_group(ranks: int, spoken: int) -> GroupFacts:
     def progress(rank: int) -> GroupProgress:
         pending = PendingCall("0", 41, None, "all_reduce", Evidence(Source(f"rank_{rank}"), "", rank), 8, "float")
-        return GroupProgress(rank, "0", 41 if rank else 40, 40, pending if rank else None, "dump")
+        return GroupProgress(rank, 41 if rank else 40, 40, pending if rank else None, "dump")
 
     return GroupFacts(
         name="0",

@@ -136,7 +136,7 @@ def test_ranks_that_disagree_are_said_in_one_sentence() -> None:
     barrier = Signature("barrier", None, (), (), (), ())
     calls = {broadcast: (1, 2, 3), barrier: (0,)}
     facts.mismatches = (CallMismatch("0", 7, calls, {}, ("operation",), (0,), True),)
-    facts.all_joined_stalls = (AllJoinedStall("0", 9, "all_reduce", 4, (0, 1, 2, 3), {}),)
+    facts.all_joined_stalls = (AllJoinedStall("0", 9, "all_reduce", (0, 1, 2, 3), {}),)
     first, second = stuck_collectives(facts, Localizer())
     assert first == "Different calls at position 7 of default_pg: rank 0: barrier; ranks 1-3: broadcast · 4 × float."
     assert second == "All of ranks 0-3 joined all_reduce at position 9 of default_pg, and none finished it."

@@ -219,7 +219,7 @@ def _progress(
     """
     entries = group.entries.get(rank)
     if entries is None and rank not in group.p2p and status is None:
-        return _progress_if_unused(rank, group, recording)
+        return _progress_if_unused(rank, recording)
     enqueued, completed, source_kind, inferred = -1, -1, "dump", False
     gap = 0
     if status is not None:
@@ -231,20 +231,17 @@ def _progress(
         enqueued = max(enqueued, int(entries.position[-1]))
         completed = max(completed, _completed_by_entries(entries, recording.backend, status is not None, gap))
     pending = _pending(rank, group, entries, recording, enqueued, completed)
-    return GroupProgress(
-        rank, group.name, enqueued, completed, pending, source_kind, inferred, Evidence(recording.source, "", rank)
-    )
+    return GroupProgress(rank, enqueued, completed, pending, source_kind, inferred)
 
 
-def _progress_if_unused(rank: int, group: GroupFacts, recording: RecorderDump) -> GroupProgress | None:
+def _progress_if_unused(rank: int, recording: RecorderDump) -> GroupProgress | None:
     """A dump that records other groups but not this one, or lists its groups and no call in any: this rank has never
     called anything in it. Sends and receives over Gloo are in no dump."""
     if not recording.status and not (recording.whole and (len(recording.entries) or recording.groups)):
         return None
     if not recording.status and recording.only_active:
         return None
-    source = Evidence(recording.source, "", rank)
-    return GroupProgress(rank, group.name, -1, -1, None, "dump", inferred=bool(recording.status), evidence=source)
+    return GroupProgress(rank, -1, -1, None, "dump", inferred=bool(recording.status))
 
 
 def _completed_by_entries(entries: RecorderEntries, backend: str, has_status: bool, gap: int) -> int:

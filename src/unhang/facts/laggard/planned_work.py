@@ -16,10 +16,8 @@ from unhang.wire.documents.bundle import MarkedPhase
 
 @dataclass(frozen=True, slots=True)
 class BoundedWork:
-    """``rank`` had done ``done`` of ``total`` when the evidence ends; ``limit_s`` is the waiters' limit."""
+    """A rank had done ``done`` of ``total`` when the evidence ends; ``limit_s`` is the waiters' limit."""
 
-    rank: int
-    label: str
     done: int
     total: int
     limit_s: float
@@ -48,7 +46,7 @@ def bounded_work(facts: Facts, stall: Stall) -> BoundedWork | None:
     activity = facts.ranks[rank].activity
     where = activity.where if activity is not None else find_print_statement(latest.last_text, facts.sources)
     evidence = quote_progress(latest)
-    return BoundedWork(rank, latest.label, latest.last_step, latest.total, limit_s, evidence, timeout, where)
+    return BoundedWork(latest.last_step, latest.total, limit_s, evidence, timeout, where)
 
 
 def passed_limit(facts: Facts, stall: Stall) -> tuple[float, Evidence] | None:

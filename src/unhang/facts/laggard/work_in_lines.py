@@ -42,7 +42,6 @@ class SpanningWork:
     limit_seen: bool
     """The limit was printed; else it is torch's default."""
     evidence: Evidence
-    waiters: tuple[int, ...]
 
 
 def spanning_work(facts: Facts) -> SpanningWork | None:
@@ -74,7 +73,6 @@ def spanning_work(facts: Facts) -> SpanningWork | None:
         limit_s=limit,
         limit_seen=bool(seen),
         evidence=quote_progress(progress),
-        waiters=logged.ranks if logged is not None else (),
     )
 
 

@@ -72,12 +72,10 @@ _KINDS = (*_PACKAGE_OF, "v.pip", "v.hf", "ncclerr")
 
 @dataclass(frozen=True, slots=True)
 class LoggedVersion:
-    """One version of one package; ``rank`` and ``host`` of the first line that says it, where known."""
+    """One version of one package, by the first line that says it."""
 
     package: str
     version: str
-    rank: int | None
-    host: str | None
     evidence: Evidence
 
 
@@ -87,9 +85,7 @@ def logged_versions(facts: Facts) -> tuple[LoggedVersion, ...]:
     for event in first_attempt(facts.events_of(*_KINDS)):
         package, version = _package(event), _version(event)
         if package and version:
-            found.setdefault(
-                (package, version), LoggedVersion(package, version, event.rank, event.host, quote_event(event))
-            )
+            found.setdefault((package, version), LoggedVersion(package, version, quote_event(event)))
     return tuple(found.values())
 
 

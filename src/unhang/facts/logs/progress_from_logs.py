@@ -125,13 +125,10 @@ def _progress(name: str, rank: int, lines: list[LogEvent]) -> GroupProgress | No
     enqueued = numbers.get("last_enqueued", position)
     completed = numbers.get("last_completed", position - 1 if position is not None else -1)
     call = _call(name, rank, timeout) if timeout is not None else None
-    source = timeout or status
-    assert source is not None
-    evidence = Evidence(source.source, source.text, rank)
     if position is not None:
         enqueued = max(enqueued, position)
         completed = min(completed, position - 1)
-    return GroupProgress(rank, name, enqueued, completed, call, "log", evidence=evidence)
+    return GroupProgress(rank, enqueued, completed, call, "log")
 
 
 def _call(name: str, rank: int, event: LogEvent) -> PendingCall:

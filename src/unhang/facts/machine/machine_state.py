@@ -169,7 +169,6 @@ class _RankUsage:
 
     row: MachineRow
     """The last that tells of it."""
-    use: RankUse
     starved: float | None
     card: GpuSample | None = None
     util: float | None = None
@@ -198,7 +197,7 @@ def _usage_by_rank(window: _Window) -> dict[int, _RankUsage]:
         starved = window.median(partial(_starved, rank))
         card = _card_of(row, use)
         if card is None:
-            found[rank] = _RankUsage(row, use, starved, limited=_limiting(window, rank))
+            found[rank] = _RankUsage(row, starved, limited=_limiting(window, rank))
             continue
         seen = [one for r in window.rows for one in r.cards if one.uuid == card.uuid]
         utils = [one.util for one in seen if one.util is not None]
@@ -206,7 +205,6 @@ def _usage_by_rank(window: _Window) -> dict[int, _RankUsage]:
         slowed = sum(bool(set(SLOWED) & set(one.throttle)) for one in seen) / max(1, len(seen))
         found[rank] = _RankUsage(
             row,
-            use,
             starved,
             seen[-1],
             median(utils) if utils else None,

@@ -80,12 +80,9 @@ FAMILIES = ("P2P", "SHM", "NET")
 @dataclass(frozen=True, slots=True)
 class ChosenTransports:
     """``ways``: family (``P2P``, ``SHM``, ``NET/IB``, ``NET/Socket``) of the channels, the most used first.
-
-    ``network``: its own name for it, empty where it said none. ``all_told``: lines of every rank were read.
-    """
+    ``all_told``: lines of every rank were read."""
 
     ways: tuple[str, ...]
-    network: str
     multicast: bool
     all_told: bool
     evidence: tuple[Evidence, ...]
@@ -102,14 +99,12 @@ def chosen_transports(facts: Facts) -> ChosenTransports | None:
     if not channels:
         return None
     counted = Counter(_family(event) for event in channels)
-    networks = [str(event.values.get("network", "")).strip() for event in facts.events_of("n.net")]
     told = {event.rank for event in channels if event.rank is not None}
     first: dict[str, LogEvent] = {}
     for event in channels:
         first.setdefault(_family(event), event)
     return ChosenTransports(
         tuple(way for way, _ in counted.most_common() if way),
-        networks[-1][:60] if networks else "",
         bool(facts.events_of("n.nvls_on")),
         facts.world_size is not None and told >= set(range(facts.world_size)),
         quote_events(first.values()),

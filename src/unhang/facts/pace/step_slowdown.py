@@ -30,7 +30,6 @@ class StepSlowdown:
 
     label: str
     unit: str
-    rank: int | None
     before_s: float
     now_s: float
     since_step: int
@@ -70,7 +69,6 @@ def _slowdown(progress: Progress) -> StepSlowdown | None:
     return StepSlowdown(
         label=progress.label,
         unit=progress.unit,
-        rank=progress.rank,
         before_s=change.before_s,
         now_s=median(pace for _, pace in paces[-MIN_STEPS:]),
         since_step=change.step,

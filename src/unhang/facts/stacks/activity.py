@@ -37,7 +37,6 @@ _EVIDENCE_FRAMES = 4
 @dataclass(frozen=True, slots=True)
 class _Reading:
     thread: ThreadStack
-    row: ActivityRow | None
     what: str
     phase: Phase
     operation: str | None
@@ -92,7 +91,7 @@ def _read_thread(stack: StackDump, thread: ThreadStack, sources: _Sources) -> _R
         operation = (awaited_operation(source, where.line) if source is not None else None) or operation
     if what == "unknown" and thread.frames[0].native:
         what = "native"
-    return _Reading(thread, row, what, phase, operation, where, _is_main(stack, thread))
+    return _Reading(thread, what, phase, operation, where, _is_main(stack, thread))
 
 
 def _feeds_an_iterator(frames: Sequence[Frame]) -> bool:

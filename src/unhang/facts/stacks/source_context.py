@@ -1,7 +1,7 @@
 """Where a stack stands in the user's program: in the training loop, past it, under a test of the rank, in a handler.
 
 Decided from the source around the frames, which is evidence itself; it is parsed and never run. Without source there
-is no answer, and the reason says so.
+is no answer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from unhang.evidence.items import Frame, SourceFile
 from unhang.facts.model import CodeContext
 from unhang.findings import Where
 from unhang.knowledge.activities import bare_function
-from unhang.knowledge.libraries import is_library_file
 from unhang.program.rank_dependence.rank_branches import RankBranch, rank_branch_at
 from unhang.program.rank_dependence.step_loops import LoopPurpose, StepLoops, step_loops
 from unhang.program.syntax.syntax_tree import LinePosition, ParsedFile, find_source, parse_file
@@ -38,23 +37,19 @@ class StackContext:
     """The loop of steps around it, else the innermost loop."""
     after: LoopPurpose | None = None
     """The loop of steps that has ended before it."""
-    reason: str = ""
-    """Why there is no source of a frame."""
-    whole: bool = True
-    """False when some user frames had no source."""
 
 
 def line_context(source: SourceFile, line: int, *, function: str = "") -> StackContext:
     """Where ``line`` stands. ``function`` (as the frame spells it) guards against source that is not what ran."""
-    return _line_context(source.path, source.text, line, function)
+    return _line_context(source.text, line, function)
 
 
 @lru_cache(maxsize=4096)
-def _line_context(path: str, text: str, line: int, function: str) -> StackContext:
+def _line_context(text: str, line: int, function: str) -> StackContext:
     """Many ranks stand on the same lines: answers are kept."""
-    placed = _placed(path, text, line, function)
-    if isinstance(placed, str):
-        return StackContext(CodeContext.NO_SOURCE, reason=placed)
+    placed = _placed(text, line, function)
+    if placed is None:
+        return StackContext(CodeContext.NO_SOURCE)
     program, place = placed
     branch = rank_branch_at(program, place, line)
     loops = step_loops(program)
@@ -79,8 +74,8 @@ def is_rank_conditional(source: SourceFile, line: int, *, function: str = "", lo
 
     With ``loops`` a loop that runs as often as the rank says counts too (kind ``loop``).
     """
-    placed = _placed(source.path, source.text, line, function)
-    return None if isinstance(placed, str) else rank_branch_at(placed[0], placed[1], line, loops=loops)
+    placed = _placed(source.text, line, function)
+    return None if placed is None else rank_branch_at(placed[0], placed[1], line, loops=loops)
 
 
 def stack_context(frames: Sequence[Frame], sources: Mapping[str, SourceFile]) -> StackContext:
@@ -90,26 +85,16 @@ def stack_context(frames: Sequence[Frame], sources: Mapping[str, SourceFile]) ->
     ``if rank == 0`` stands in the branch. A loop of steps goes before any other loop.
     """
     seen: list[StackContext] = []
-    reason = ""
-    whole = True
     for frame in frames:
         if frame.native or frame.line is None:
             continue
         source = find_source(sources, frame.file)
-        if source is None and is_library_file(frame.file):
-            continue
-        if source is None:
-            whole = False
-            reason = reason or f"no source of {frame.file} is among the evidence"
-            continue
-        context = line_context(source, frame.line, function=frame.function)
-        if context.context is CodeContext.NO_SOURCE:
-            whole = False
-            reason = reason or context.reason
+        context = line_context(source, frame.line, function=frame.function) if source is not None else None
+        if context is None or context.context is CodeContext.NO_SOURCE:
             continue
         seen.append(replace(context, where=Where(frame.file, frame.line, frame.function)))
     if not seen:
-        return StackContext(CodeContext.NO_SOURCE, reason=reason or "no frame of the user's code", whole=False)
+        return StackContext(CodeContext.NO_SOURCE)
     decides = _deciding(seen)
     return replace(
         decides,
@@ -117,8 +102,6 @@ def stack_context(frames: Sequence[Frame], sources: Mapping[str, SourceFile]) ->
         tried_again=next((one.tried_again for one in seen if one.tried_again), None),
         loop=decides.loop or _first_loop(seen),
         after=decides.after or next((one.after for one in seen if one.after), None),
-        reason=reason,
-        whole=whole,
     )
 
 
@@ -172,19 +155,18 @@ def _goes_round(place: LinePosition, depth: int, loops: StepLoops) -> bool:
     return not any(isinstance(statement, ast.Raise | ast.Return | ast.Break) for statement in to_come)
 
 
-def _placed(path: str, text: str, line: int, function: str) -> tuple[ParsedFile, LinePosition] | str:
+def _placed(text: str, line: int, function: str) -> tuple[ParsedFile, LinePosition] | None:
+    """None where the source cannot be read, or is not of the version that ran."""
     program = parse_file(text)
-    if isinstance(program, str):
-        return f"{path}: {program}"
-    place = program.place(line)
+    place = program.place(line) if isinstance(program, ParsedFile) else None
     if place is None:
-        return f"{path} has no code on line {line}: it is not the version that ran"
+        return None
     name = bare_function(function)
     if name and name not in _NAMELESS and not _names(place, name):
-        return f"line {line} of {path} is not in {name}: it is not the version that ran"
+        return None
     if name == "<module>" and len(place.scopes) > 1:
-        return f"line {line} of {path} is not at module level: it is not the version that ran"
-    return program, place
+        return None
+    return place.program, place
 
 
 def _names(place: LinePosition, name: str) -> bool:

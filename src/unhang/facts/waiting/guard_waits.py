@@ -73,8 +73,7 @@ def _group(name: str, waiting: Mapping[int, Activity], ranks: Mapping[int, RankF
         if activity is None and (rank not in ranks or ranks[rank].activity is None):
             continue
         call = _call(name, activity) if activity is not None else None
-        evidence = activity.evidence if activity is not None else None
-        progress[rank] = GroupProgress(rank, name, 1 if call else 0, 0, call, "stack", evidence=evidence)
+        progress[rank] = GroupProgress(rank, 1 if call else 0, 0, call, "stack")
     group = GroupFacts(name, name, members, members_known=False, is_default=False)
     return group.with_progress(progress)
 

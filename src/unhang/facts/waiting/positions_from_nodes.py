@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from unhang.facts.model import GroupFacts, GroupProgress, PendingCall, RankFacts
-from unhang.findings import Evidence
 
 if TYPE_CHECKING:
     from unhang.wire.documents.other_nodes import ObservedNode
@@ -31,11 +30,9 @@ def add_node_positions(groups: Mapping[str, GroupFacts], nodes: Iterable[Observe
     """
     calls = {name: _calls(group) for name, group in groups.items()}
     added: dict[str, dict[int, GroupProgress]] = defaultdict(dict)
-    for node, name, rank, enqueued, completed in _new_positions(groups, nodes):
+    for _, name, rank, enqueued, completed in _new_positions(groups, nodes):
         call = _call_between(calls[name], completed, enqueued)
-        evidence = Evidence(node.source, f"{node.name}: rank {rank} came to position {enqueued}", rank)
-        progress = GroupProgress(rank, name, enqueued, completed, call, "watcher", evidence=evidence)
-        added[name].setdefault(rank, progress)
+        added[name].setdefault(rank, GroupProgress(rank, enqueued, completed, call, "watcher"))
     more = {name: groups[name].with_progress({**groups[name].progress, **found}) for name, found in added.items()}
     return {**groups, **more}
 

@@ -249,9 +249,7 @@ def _group_from_stacks(
         call = _call_from_stack(activity, facts, len(members), sources) if activity is not None else None
         if call is not None:
             call = replace(call, group=known_as)
-        progress[rank] = GroupProgress(
-            rank, known_as, 1 if call else 0, 0, call, "stack", evidence=call.evidence if call else None
-        )
+        progress[rank] = GroupProgress(rank, 1 if call else 0, 0, call, "stack")
     group = GroupFacts(known_as, name, members, members_known=False, is_default=not name)
     return group.with_progress(progress)
 

@@ -135,7 +135,7 @@ def find_all_joined_stalls(
         (position,) = positions
         call = pending[group.members[0]]
         assert position is not None
-        found.append(AllJoinedStall(name, position, call.operation, call.elements, group.members, pending))
+        found.append(AllJoinedStall(name, position, call.operation, group.members, pending))
     return tuple(found)
 
 
