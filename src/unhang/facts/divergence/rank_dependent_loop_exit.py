@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from unhang.evidence.items import Frame, SourceFile
 from unhang.facts.divergence.aborted_in_call import laggards_wait_elsewhere
@@ -35,11 +35,6 @@ class RankDependentExit:
     loop: Where
     bound: RankBound
     divided_by: CallMismatch | Stall
-
-    @property
-    def jump(self) -> Where:
-        """Where the header or the jump stands."""
-        return replace(self.loop, line=self.bound.line)
 
 
 def rank_dependent_exits(facts: Facts) -> Iterator[RankDependentExit]:
