@@ -72,7 +72,9 @@ def _group(name: str, waiting: Mapping[int, Activity], ranks: Mapping[int, RankF
         activity = waiting.get(rank)
         if activity is None and (rank not in ranks or ranks[rank].activity is None):
             continue
-        call = _call(name, activity) if activity is not None else None
+        call = None
+        if activity is not None:
+            call = PendingCall(name, 1, None, name, activity.evidence, where=activity.where, stack=activity.frames)
         progress[rank] = GroupProgress(rank, 1 if call else 0, 0, call, "stack")
     group = GroupFacts(name, name, members, members_known=False, is_default=False)
     return group.with_progress(progress)
@@ -84,7 +86,3 @@ def _awaited(waiting: Mapping[int, Activity], ranks: Mapping[int, RankFacts]) ->
     if any(wait is None or not wait.ranks for wait in waits):
         return set(ranks)
     return {rank for wait in waits if wait is not None for rank in wait.ranks if rank in ranks}
-
-
-def _call(name: str, activity: Activity) -> PendingCall:
-    return PendingCall(name, 1, None, name, activity.evidence, where=activity.where, stack=activity.frames)

@@ -246,9 +246,7 @@ def _group_from_stacks(
         if facts is None or (facts.activity is None and (facts.alive or is_collateral_exit(facts))):
             continue
         activity = inside.get(rank)
-        call = _call_from_stack(activity, facts, len(members), sources) if activity is not None else None
-        if call is not None:
-            call = replace(call, group=known_as)
+        call = _call_from_stack(known_as, activity, facts, len(members), sources) if activity is not None else None
         progress[rank] = GroupProgress(rank, 1 if call else 0, 0, call, "stack")
     group = GroupFacts(known_as, name, members, members_known=False, is_default=not name)
     return group.with_progress(progress)
@@ -273,7 +271,7 @@ _NEVER_RECORDED = {"monitored_barrier"}
 
 
 def _call_from_stack(
-    activity: Activity, known: RankFacts, world_size: int, sources: Mapping[str, SourceFile]
+    group: str, activity: Activity, known: RankFacts, world_size: int, sources: Mapping[str, SourceFile]
 ) -> PendingCall:
     # Backward waits in the gradients' all-reduce, issued by hooks that no Python frame shows.
     operation = GROUP_CREATION_CALLS.get(activity.what) or canonical_operation(activity.operation or "all_reduce")
@@ -281,7 +279,7 @@ def _call_from_stack(
     if partner not in range(world_size):
         partner = partner_on_line(activity.where, operation, known.rank, world_size, sources)
     return PendingCall(
-        group=STACK_GROUP,
+        group=group,
         position=None if operation in POINT_TO_POINT else 1,
         signature=Signature(operation, partner, (), (), (), ()) if partner is not None else None,
         operation=operation,
