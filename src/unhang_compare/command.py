@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import enum
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unhang.cli.options import Debug, Language, Redact
+from unhang.cli.options import ChatFormat, Debug, Language, Redact
 from unhang.errors import UsageError
 
 if TYPE_CHECKING:
     from unhang_compare.comparison import RunComparison
     from unhang_compare.comparison_side import ComparisonSide
-
-
-class Form(str, enum.Enum):
-    """How the answer is written."""
-
-    TEXT = "text"
-    JSON = "json"
-    MARKDOWN = "markdown"
 
 
 def compare(
@@ -43,7 +34,9 @@ def compare(
     against_ranks: Annotated[
         str | None, typer.Option(metavar="RANKS", help="With one A: compare --ranks with these ranks of it.")
     ] = None,
-    form: Annotated[Form, typer.Option("--format", metavar="FORM", help="text, json or markdown.")] = Form.TEXT,
+    form: Annotated[
+        ChatFormat, typer.Option("--format", metavar="FORM", help="text, json or markdown.")
+    ] = ChatFormat.TEXT,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the answer to FILE.")] = None,
     lang: Language = None,
     redact: Redact = False,
@@ -122,20 +115,20 @@ def _read(paths: list[str]) -> tuple[ComparisonSide, ComparisonSide]:
     return found[0], found[-1]
 
 
-def _give(comparison: RunComparison, form: Form, out: Path | None, lang: str | None, *, redact: bool) -> None:
+def _give(comparison: RunComparison, form: ChatFormat, out: Path | None, lang: str | None, *, redact: bool) -> None:
     from unhang.cli.output.verdict_output import write_private
     from unhang.report.language import resolve_language
     from unhang.report.redaction.redact import Redactor
 
-    spoken = "en" if form is Form.JSON and not lang else resolve_language(lang)
+    spoken = "en" if form is ChatFormat.JSON and not lang else resolve_language(lang)
     redactor = Redactor(share=redact)
     nodes = [change for change in comparison.changes if change.kind == "node" and change.name == "nodes"]
     redactor.learn_hosts(host for one in nodes for told in (one.before, one.after) if told for host in told.split(", "))
-    if form is Form.JSON:
+    if form is ChatFormat.JSON:
         from unhang_compare.as_json import to_json
 
         text = to_json(comparison, lang=spoken, redactor=redactor)
-    elif form is Form.MARKDOWN:
+    elif form is ChatFormat.MARKDOWN:
         from unhang_compare.as_markdown import to_markdown
 
         text = to_markdown(comparison, lang=spoken, redactor=redactor)

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import enum
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unhang.cli.options import Color, Debug, Language, Redact
+from unhang.cli.options import ChatFormat, Color, Debug, Language, Redact
 from unhang.errors import UsageError
 
 if TYPE_CHECKING:
     from unhang.findings import Verdict
-
-
-class Format(str, enum.Enum):
-    """How the verdict is written."""
-
-    TEXT = "text"
-    JSON = "json"
-    MARKDOWN = "markdown"
 
 
 def attach(
@@ -36,7 +27,7 @@ def attach(
     for_s: Annotated[
         float, typer.Option("--for", min=0.0, max=3600.0, metavar="S", help="Spread the looks over S: slow jobs.")
     ] = 0.0,
-    form: Annotated[Format, typer.Option("--format", help="How to write the verdict.")] = Format.TEXT,
+    form: Annotated[ChatFormat, typer.Option("--format", help="How to write the verdict.")] = ChatFormat.TEXT,
     lang: Language = None,
     redact: Redact = False,
     color: Color = None,
@@ -86,7 +77,7 @@ def attach(
     output.give(conclusion.verdict, conclusion.facts, None)
     localizer = Localizer(output.lang, output.redactor(conclusion.verdict, conclusion.facts))
     # standard output holds one JSON object, or one Markdown page, and nothing else
-    file = sys.stdout if form is Format.TEXT else sys.stderr
+    file = sys.stdout if form is ChatFormat.TEXT else sys.stderr
     lines = [
         localizer.line(localizer.say(text))
         for text in (*stack_group_lines(taken), *advice(taken, conclusion), reread_hint(place))

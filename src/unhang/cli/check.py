@@ -176,6 +176,8 @@ def print_check_verdict(verdict: Verdict, form: Format, lang: str | None, *, red
 
         sys.stdout.write(to_json(verdict, lang=resolve_language(lang) if lang else "en", redactor=redactor))
         return
-    from unhang.report.check_text import print_check
+    from unhang.report.check_text import check_layout
+    from unhang.report.layout.text_layout import width_of
+    from unhang.report.localizer import Localizer
 
-    print_check(verdict, lang=resolve_language(lang), redactor=redactor)
+    check_layout(verdict, Localizer(resolve_language(lang), redactor), width_of(sys.stdout)).print_to(sys.stdout)

@@ -18,3 +18,11 @@ class Format(str, enum.Enum):
 
     TEXT = "text"
     JSON = "json"
+
+
+class ChatFormat(str, enum.Enum):
+    """The same of an answer that is made for a chat as well."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import groupby
-from typing import IO
 
 from rich.text import Text as Styled
 
 from unhang.findings import Finding, Severity, Status, Verdict
 from unhang.report import labels
-from unhang.report.layout.text_layout import TextLayout, width_of
+from unhang.report.layout.text_layout import TextLayout
 from unhang.report.localizer import Localizer
-from unhang.report.redaction.redact import Redactor
 from unhang.report.text import write_change, write_gap
 from unhang.sentences import say
 
@@ -20,15 +17,8 @@ _OF_SETTINGS = ("environment", "timers", "devices")
 _MARKS = {Severity.STOPS: ("✗", "bold red"), Severity.SLOWS: ("!", "bold yellow"), Severity.NOTE: ("·", "dim")}
 
 
-def print_check(
-    verdict: Verdict, *, lang: str = "en", file: IO[str] | None = None, redactor: Redactor | None = None
-) -> None:
-    """Print ``verdict`` of a check: colours and the terminal's width on a terminal, plain 80 columns elsewhere."""
-    file = sys.stdout if file is None else file
-    _layout(verdict, Localizer(lang, redactor or Redactor()), width_of(file)).print_to(file)
-
-
-def _layout(verdict: Verdict, localizer: Localizer, width: int) -> TextLayout:
+def check_layout(verdict: Verdict, localizer: Localizer, width: int) -> TextLayout:
+    """All of a check's ``verdict`` on one sheet."""
     layout = TextLayout(width)
     style = "bold green" if verdict.status is Status.HEALTHY else "bold yellow"
     head = Styled(localizer.say(labels.STATUS[verdict.status]), style)

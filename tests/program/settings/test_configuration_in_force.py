@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,8 @@ from unhang.host.machine import Machine
 from unhang.program.launch.job_environment import JobEnvironment
 from unhang.program.launch.launch import Configuration, Launch
 from unhang.program.launch.planned_job import PlannedJob
-from unhang.report.check_text import print_check
+from unhang.report.check_text import check_layout
+from unhang.report.localizer import Localizer
 
 HYDRA = {
     "train.py": (
@@ -157,6 +157,5 @@ def test_what_scripts_export_is_seen_by_every_check_and_a_secret_stays_here(tmp_
     sent = encode_inspection(here)
     assert b"hf_abcdef" not in sent
     assert decode_inspection(sent).found(Launch).followed.environment["NCCL_P2P_DISABLE"].line == 2
-    shown = io.StringIO()
-    print_check(judge([here], ["environment"]), file=shown)
-    assert "NCCL_P2P_DISABLE · p2p-broken · run.sh:2" in shown.getvalue()
+    shown = check_layout(judge([here], ["environment"]), Localizer(), 80).plain()
+    assert "NCCL_P2P_DISABLE · p2p-broken · run.sh:2" in shown

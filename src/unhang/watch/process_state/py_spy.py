@@ -53,11 +53,6 @@ def find_py_spy() -> str | None:
     return str(beside) if beside.exists() else shutil.which("py-spy")
 
 
-def stacks_of(pid: int, *, stopped: bool = False, native: bool = False) -> str | None:
-    """The text of :func:`dump_stacks`."""
-    return dump_stacks(pid, stopped=stopped, native=native).text
-
-
 def dump_stacks(pid: int, *, stopped: bool = False, native: bool = False, limit_s: float = LIMIT_S) -> PySpyDump:
     """py-spy's dump of ``pid`` as text. Our own thread is left out.
 
