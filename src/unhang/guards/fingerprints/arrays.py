@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from unhang.guards.fingerprints.nodes import Branch, FingerprintBudget, Leaf, Node, digest_of
+from unhang.guards.fingerprints.nodes import Branch, FingerprintBudget, Leaf, Node, Span, digest_of
 
 _BLOCKS = 256
 _HEAD = 128 << 10
@@ -53,78 +55,61 @@ def _array(value: Any, look: FingerprintBudget, path: str, read: Read) -> Node:
     def total(low: int, high: int) -> bytes:
         return digest_of([content(low, high)]).encode()
 
-    return Elements(kind, tuple(value.shape), value.dtype.itemsize, content, total, show, look, path)
+    return elements_node(kind, tuple(value.shape), value.dtype.itemsize, content, total, show, look, path)
 
 
-class Elements:
+def elements_node(
+    kind: str,
+    shape: tuple[int, ...],
+    item_bytes: int,
+    content: Callable[[int, int], bytes],
+    total: Callable[[int, int], bytes],
+    show: Callable[[int], str],
+    look: FingerprintBudget,
+    path: str,
+) -> Node:
     """A block of numbers: every element is part of the digest while the budget of bytes lasts, else the head of blocks.
 
     ``content(low, high)`` gives the bytes of a range of flat elements, ``total`` a checksum, ``show`` one value.
     """
+    count, size = math.prod(shape), shape[0] if shape else None
+    whole = count * item_bytes <= look.bytes_left
+    look.bytes_left -= count * item_bytes if whole else 0
+    if not whole:
+        look.note(f"samples of {path or 'the tensor'}")
 
-    def __init__(
-        self,
-        kind: str,
-        shape: tuple[int, ...],
-        item_bytes: int,
-        content: Callable[[int, int], bytes],
-        total: Callable[[int, int], bytes],
-        show: Callable[[int], str],
-        look: FingerprintBudget,
-        path: str,
-    ) -> None:
-        count = 1
-        for size in shape:
-            count *= size
-        self.kind, self.shown, self.size = kind, "", shape[0] if shape else None
-        self._shape, self._item, self._content, self._total, self._show = shape, item_bytes, content, total, show
-        self._whole = count * item_bytes <= look.bytes_left
-        look.bytes_left -= count * item_bytes if self._whole else 0
-        if not self._whole:
-            look.note(f"samples of {path or 'the tensor'}")
-        self._low, self._high = 0, count
-        self._hashed = self._hash(0, count)
-
-    def digest(self, limits: Mapping[str, int]) -> str:  # noqa: ARG002
-        """Over the kind and the elements."""
-        return digest_of([self.kind.encode(), self._hashed])
-
-    def parts(self, limits: Mapping[str, int]) -> list[tuple[str, str]]:  # noqa: ARG002
-        """Blocks of elements, then elements."""
-        return [(self._label(low, high), self._hash(low, high).hex()) for low, high in self._blocks()]
-
-    def child(self, label: str) -> Node:
-        """One block, or one element."""
-        low, high = next(ends for ends in self._blocks() if self._label(*ends) == label)
-        if high - low == 1:
-            return Leaf.of("number", self._content(low, high), self._show(low))
-        block = object.__new__(Elements)
-        block.__dict__.update(self.__dict__)
-        block.kind, block._low, block._high, block._hashed = "elements", low, high, self._hash(low, high)
-        return block
-
-    def _blocks(self) -> list[tuple[int, int]]:
-        step = max(1, -(-(self._high - self._low) // _BLOCKS))
-        return [(low, min(low + step, self._high)) for low in range(self._low, self._high, step)]
-
-    def _hash(self, low: int, high: int) -> bytes:
-        count, head = high - low, max(1, _HEAD // self._item)
-        if count <= head:
-            return bytes.fromhex(digest_of([self._content(low, high)]))
+    def hashed(low: int, high: int) -> str:
+        head = max(1, _HEAD // item_bytes)
+        if high - low <= head:
+            return digest_of([content(low, high)])
         pieces = []
-        step = -(-count // 16)
+        step = -(-(high - low) // 16)
         for start in range(low, high, step):
             end = min(start + step, high)
-            pieces.append(self._content(start, min(start + head, end)))
-            if self._whole:
-                pieces.append(self._total(start, end))
-        return bytes.fromhex(digest_of(pieces))
+            pieces.append(content(start, min(start + head, end)))
+            if whole:
+                pieces.append(total(start, end))
+        return digest_of(pieces)
 
-    def _label(self, low: int, high: int) -> str:
-        if high - low > 1:
-            return f"~{low}"
-        index = []
-        for size in reversed(self._shape):
-            low, at = divmod(low, size)
-            index.append(at)
-        return "[" + ", ".join(map(str, reversed(index))) + "]"
+    def block(low: int, high: int, kind: str = "elements") -> Node:
+        if high - low == 1 and kind == "elements":
+            return Leaf.of("number", content(low, high), show(low))
+        step = max(1, -(-(high - low) // _BLOCKS))
+
+        def cut() -> dict[str, Callable[[], Node]]:
+            ends = [(at, min(at + step, high)) for at in range(low, high, step)]
+            return {_label(shape, *pair): partial(block, *pair) for pair in ends}
+
+        return Span(kind, hashed(low, high), cut, size=size)
+
+    return block(0, count, kind)
+
+
+def _label(shape: tuple[int, ...], low: int, high: int) -> str:
+    if high - low > 1:
+        return f"~{low}"
+    index = []
+    for size in reversed(shape):
+        low, at = divmod(low, size)
+        index.append(at)
+    return "[" + ", ".join(map(str, reversed(index))) + "]"

@@ -122,6 +122,30 @@ class Branch:
 
 
 @dataclass(slots=True)
+class Span:
+    """A stretch of something long, ``hashed`` at once; its parts are made when a difference is looked for."""
+
+    kind: str
+    hashed: str
+    cut: Callable[[], Mapping[str, Callable[[], Node]]]
+    """What makes each part, by its label, in order."""
+    shown: str = ""
+    size: int | None = None
+
+    def digest(self, limits: Limits) -> str:  # noqa: ARG002
+        """Over the kind and the whole stretch."""
+        return digest_of((self.kind.encode(), self.hashed.encode()))
+
+    def parts(self, limits: Limits) -> list[tuple[str, str]]:
+        """Shorter stretches, at last single values."""
+        return [(label, made().digest(limits)) for label, made in self.cut().items()]
+
+    def child(self, label: str) -> Node:
+        """The part called ``label``."""
+        return self.cut()[label]()
+
+
+@dataclass(slots=True)
 class SampledSeries:
     """A long value, read unit by unit in an order that covers it evenly, until the time for it is up.
 

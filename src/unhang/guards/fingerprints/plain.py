@@ -11,13 +11,22 @@ import pathlib
 import re
 import sys
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
 from unhang.guards.fingerprints.arrays import array_node
 from unhang.guards.fingerprints.datasets import dataset_node, own_dataset_node
-from unhang.guards.fingerprints.nodes import Branch, FingerprintBudget, Leaf, Node, digest_of, label_of, positions
+from unhang.guards.fingerprints.nodes import (
+    Branch,
+    FingerprintBudget,
+    Leaf,
+    Node,
+    Span,
+    digest_of,
+    label_of,
+    positions,
+)
 from unhang.guards.fingerprints.tensors import tensor_node
 from unhang.guards.fingerprints.texts import text_node
 
@@ -159,7 +168,7 @@ def _sequence(value: Sequence[Any], look: FingerprintBudget, path: str, low: int
     """``value[low:high]``: each entry a part where there are few, else blocks of entries."""
     kind, size = (type(value).__name__ if top else "entries"), high - low
     if (not top or _FEW_SCALARS < size <= _MANY) and (alike := _alike(value[low:high])) is not None:
-        return _Block(kind, alike, value, low, high)
+        return _block(kind, alike, value, low, high)
     if size <= _FEW:
         entries = {f"[{n}]": fingerprint(value[n], look, f"{path}[{n}]") for n in range(low, high)}
         return Branch(kind, entries, size=size)
@@ -172,33 +181,20 @@ def _sequence(value: Sequence[Any], look: FingerprintBudget, path: str, low: int
     return look.series(kind, size, path, [f"~{start}" for start in starts], read, covers=step)
 
 
-class _Block:
-    """Entries of plain numbers or texts, hashed at once: millions a second; parts only when asked for."""
+def _block(kind: str, hashed: str, value: Sequence[Any], low: int, high: int) -> Span:
+    """Entries of plain numbers or texts, hashed at once: millions a second."""
+    step = -(-(high - low) // _MANY)
 
-    def __init__(self, kind: str, hashed: str, value: Sequence[Any], low: int, high: int) -> None:
-        self.kind, self.shown, self._hashed = kind, "", hashed
-        self.size: int | None = high - low
-        self._value, self._low, self._high = value, low, high
-        self._step = -(-(high - low) // _MANY)
+    def shorter(at: int) -> Node:
+        end = min(at + step, high)
+        return _block("entries", _alike(value[at:end]) or "", value, at, end)
 
-    def digest(self, limits: Mapping[str, int]) -> str:  # noqa: ARG002
-        """Over all entries."""
-        return digest_of([self.kind.encode(), self._hashed.encode()])
+    def cut() -> dict[str, Callable[[], Node]]:
+        if step == 1:
+            return {f"[{n}]": functools.partial(_scalar, value[n]) for n in range(low, high)}
+        return {f"~{at}": functools.partial(shorter, at) for at in range(low, high, step)}
 
-    def parts(self, limits: Mapping[str, int]) -> list[tuple[str, str]]:
-        """Each entry, or smaller blocks."""
-        if self._step == 1:
-            return [(f"[{n}]", _scalar(self._value[n]).digest(limits)) for n in range(self._low, self._high)]
-        starts = range(self._low, self._high, self._step)
-        return [(f"~{start}", self.child(f"~{start}").digest(limits)) for start in starts]
-
-    def child(self, label: str) -> Node:
-        """One entry, or one smaller block."""
-        if label.startswith("["):
-            return _scalar(self._value[int(label[1:-1])])
-        low = int(label[1:])
-        high = min(low + self._step, self._high)
-        return _Block("entries", _alike(self._value[low:high]) or "", self._value, low, high)
+    return Span(kind, hashed, cut, size=high - low)
 
 
 def _alike(entries: Sequence[Any]) -> str | None:

@@ -6,7 +6,7 @@ import random
 import sys
 from typing import Any
 
-from unhang.guards.fingerprints.arrays import Elements, Read
+from unhang.guards.fingerprints.arrays import Read, elements_node
 from unhang.guards.fingerprints.nodes import Branch, FingerprintBudget, Leaf, Node, label_of
 
 _CHUNK = 1 << 24
@@ -77,4 +77,4 @@ def _elements(torch: Any, kind: str, value: Any, look: FingerprintBudget, path: 
     def show(index: int) -> str:
         return repr(flat[index].item())
 
-    return Elements(kind, tuple(value.shape), item, content, total, show, look, path)
+    return elements_node(kind, tuple(value.shape), item, content, total, show, look, path)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import partial
 
-from unhang.guards.fingerprints.nodes import Leaf, Node, digest_of
+from unhang.guards.fingerprints.nodes import Leaf, Node, Span, digest_of
 
 SHORT = 64
 """Texts up to this length are shown whole."""
@@ -15,40 +15,22 @@ _STEPS = (_LAST * 64**3, _LAST * 64**2, _LAST * 64, _LAST)
 """How long the parts are, level by level: the same on every rank, however long its text is."""
 
 
-@dataclass(slots=True)
-class Passage:
+def _passage(kind: str, text: str | bytes, low: int = 0, level: int = 0, shown: str = "") -> Span:
     """``text`` from place ``low``, with parts of ``_STEPS[level]`` characters."""
+    step, last = _STEPS[level], level + 1 == len(_STEPS)
 
-    kind: str
-    text: str | bytes
-    low: int = 0
-    level: int = 0
-    shown: str = ""
-    size: int | None = None
+    def shorter(at: int) -> Node:
+        part = text[at : at + step]
+        if last:
+            return Leaf.of("passage", _bytes(part), repr(part))
+        return _passage("passage", part, low + at, level + 1)
 
-    def digest(self, limits: Mapping[str, int]) -> str:  # noqa: ARG002
-        """Over the whole passage."""
-        return digest_of((self.kind.encode(), _bytes(self.text)))
+    def cut() -> dict[str, Callable[[], Node]]:
+        # the last may be empty, which is where a shorter text ends
+        places = range(0, len(text) + 1, step)
+        return {f"[{low + at}:{low + at + step}]" if last else f"~{at}": partial(shorter, at) for at in places}
 
-    def parts(self, limits: Mapping[str, int]) -> list[tuple[str, str]]:
-        """In order; the last may be empty, which is where a shorter text ends."""
-        return [(self._label(at), self._part(at).digest(limits)) for at in self._places()]
-
-    def child(self, label: str) -> Node:
-        """The part called ``label``."""
-        return self._part(next(at for at in self._places() if self._label(at) == label))
-
-    def _places(self) -> range:
-        return range(0, len(self.text) + 1, _STEPS[self.level])
-
-    def _label(self, at: int) -> str:
-        return f"~{at}" if self.level + 1 < len(_STEPS) else f"[{self.low + at}:{self.low + at + _LAST}]"
-
-    def _part(self, at: int) -> Node:
-        text = self.text[at : at + _STEPS[self.level]]
-        if self.level + 1 < len(_STEPS):
-            return Passage("passage", text, self.low + at, self.level + 1)
-        return Leaf.of("passage", _bytes(text), repr(text))
+    return Span(kind, digest_of((_bytes(text),)), cut, shown)
 
 
 def text_node(value: str | bytes | bytearray) -> Node:
@@ -57,7 +39,7 @@ def text_node(value: str | bytes | bytearray) -> Node:
     plain = bytes(value) if isinstance(value, bytearray) else value
     if len(plain) <= SHORT:
         return Leaf.of(kind, _bytes(plain), repr(plain))
-    return Passage(kind, plain, shown=f"{plain[:SHORT]!r}…")
+    return _passage(kind, plain, shown=f"{plain[:SHORT]!r}…")
 
 
 def _bytes(text: str | bytes) -> bytes:
