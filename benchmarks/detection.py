@@ -33,9 +33,8 @@ from typing import Any
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang_lab.catalog import CASES
 from unhang_lab.expectation import find_mistakes, names_the_cause
-from unhang_lab.lab_case import LabCase
+from unhang_lab.lab_case import CASES, LabCase
 from unhang_lab.watched import WatchedCase, watch_case
 
 LIMIT_S = 60.0

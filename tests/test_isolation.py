@@ -25,9 +25,9 @@ from unhang.facts.model import Facts
 from unhang.findings import Certainty, Status, Verdict
 from unhang.knowledge.messages import load_messages
 from unhang.report.html.page import to_html
-from unhang.report.json import to_json
 from unhang.report.markdown import to_markdown
 from unhang.report.text import to_text
+from unhang.report.verdict_document import to_json
 
 CASES = Path(__file__).parent / "cases"
 CERTAIN = CASES / "rank-crashed" / "hit_segmentation_fault" / "input"

@@ -13,10 +13,10 @@ from unhang.evidence.inputs import read_evidence
 from unhang.facts.alignment.swapped_group_order import swapped_groups
 from unhang.facts.build import build_facts
 from unhang.report.html.page import to_html
-from unhang.report.json import to_json
 from unhang.report.markdown import to_markdown
 from unhang.report.redaction.redact import Redactor
 from unhang.report.text import to_text
+from unhang.report.verdict_document import to_json
 
 FEW, TIMES = 1_500, 4
 AT_MOST = 1.2

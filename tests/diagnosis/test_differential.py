@@ -22,9 +22,9 @@ from unhang.knowledge.known_incidents.incident_counts import (
 )
 from unhang.knowledge.reasoning_rows import cause_rows
 from unhang.report.html.page import to_html
-from unhang.report.json import to_json
 from unhang.report.markdown import to_markdown
 from unhang.report.text import to_text
+from unhang.report.verdict_document import to_json
 
 TIMEOUTS = """\
 [rank{rank}]:[E1121 03:32:36.192 ProcessGroupNCCL.cpp:616] [Rank {rank}] Watchdog caught collective operation timeout: \

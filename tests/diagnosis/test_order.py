@@ -18,7 +18,7 @@ from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.items import RecorderDump
 from unhang.facts.build import build_facts
-from unhang.report.json import to_json
+from unhang.report.verdict_document import to_json
 
 SEEDS = range(6)
 

@@ -9,9 +9,8 @@ import pytest
 
 from unhang.errors import UsageError
 from unhang.findings import Cause
-from unhang_lab.catalog import CASES, find_case
 from unhang_lab.expectation import fault_line, lines_with
-from unhang_lab.lab_case import CASES_FOLDER, LabCase
+from unhang_lab.lab_case import CASES, CASES_FOLDER, LabCase, find_case
 
 IDS = [case.name for case in CASES]
 SCREEN_LINES = 64

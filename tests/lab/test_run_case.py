@@ -15,7 +15,7 @@ from tests.waiting import wait_for
 from unhang.errors import UnhangError
 from unhang.watch.job import job_processes
 from unhang.wire.documents.bundle import BundleManifest, rank_of_file, read_manifest
-from unhang_lab.catalog import find_case
+from unhang_lab.lab_case import find_case
 from unhang_lab.run_case import run_case
 
 MARK_NAME = "UNHANG_TEST_MARK"

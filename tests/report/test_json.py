@@ -8,9 +8,8 @@ import jsonschema
 
 from tests.report import report_samples as samples
 from unhang.findings import Cause, Certainty, Evidence, Phase, Source, Status, Verdict
-from unhang.report.json import to_json
 from unhang.report.redaction.redact import Redactor
-from unhang.report.verdict_document import json_schema, schema_text
+from unhang.report.verdict_document import json_schema, schema_text, to_json
 
 SCHEMA_FILE = Path(__file__).parents[2] / "docs" / "verdict.schema.json"
 

@@ -11,9 +11,9 @@ from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.report.html.page import to_html
-from unhang.report.json import to_json
 from unhang.report.markdown import to_markdown
 from unhang.report.text import to_text
+from unhang.report.verdict_document import to_json
 
 TIMEOUT = (
     "[rank{rank}]:{time} ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective operation timeout: "

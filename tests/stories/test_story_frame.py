@@ -19,12 +19,19 @@ from unhang.errors import MissingExtra, UsageError
 from unhang.sentences import say
 from unhang.watch.job import job_processes
 from unhang_lab.stories import page as fixes_page
-from unhang_lab.stories.moments import MomentResult, StoryStep, tell_after, tell_before, tell_during, tell_fixed
+from unhang_lab.stories.moments import (
+    MomentResult,
+    StoryStep,
+    tell_after,
+    tell_before,
+    tell_during,
+    tell_fixed,
+    tell_story,
+)
 from unhang_lab.stories.patch import apply_patch
 from unhang_lab.stories.recorded_run import RecordedRun
 from unhang_lab.stories.story import STORIES, Moment, Story, available_stories, story_folder
 from unhang_lab.stories.story_file import load_story
-from unhang_lab.stories.story_moments import tell_story
 from unhang_lab.stories.table import BEGIN, END, FAILED, FOUND, NOT_ASKED, fill_section, rows_of, stories_table
 from unhang_lab.stories.workplace import MARK_NAME, workplace
 

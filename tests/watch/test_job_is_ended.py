@@ -12,7 +12,7 @@ from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.watch.sampling import kept_evidence
-from unhang_lab.catalog import find_case
+from unhang_lab.lab_case import find_case
 from unhang_lab.watched import WatchedCase, watch_case
 
 LIMIT_S = 120.0

@@ -24,7 +24,7 @@ from pathlib import Path
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang_lab.catalog import find_case
+from unhang_lab.lab_case import find_case
 from unhang_lab.expectation import find_mistakes
 from unhang_lab.watched import watch_case
 

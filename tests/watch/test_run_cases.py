@@ -17,9 +17,8 @@ from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Verdict
-from unhang_lab.catalog import CASES, find_case
 from unhang_lab.expectation import find_mistakes, names_the_cause
-from unhang_lab.lab_case import LabCase
+from unhang_lab.lab_case import CASES, LabCase, find_case
 from unhang_lab.watched import watch_case
 
 pytestmark = [pytest.mark.job, pytest.mark.timeout(300)]

@@ -172,7 +172,7 @@ def print_check_verdict(verdict: Verdict, form: Format, lang: str | None, *, red
     redactor = Redactor(share=redact)
     redactor.learn_from(verdict)
     if form is Format.JSON:
-        from unhang.report.json import to_json
+        from unhang.report.verdict_document import to_json
 
         sys.stdout.write(to_json(verdict, lang=resolve_language(lang) if lang else "en", redactor=redactor))
         return

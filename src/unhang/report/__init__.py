@@ -1,7 +1,7 @@
 """Say a verdict: one output a file. Findings (and for HTML facts) in, text out; nothing is read, nothing is sent.
 
 - ``text.print_text(verdict, facts)`` and ``text.to_text(verdict, facts, width=80)``
-- ``json.to_json(verdict, lang="en")``: the contract ``unhang.verdict/1``, typed in ``verdict_document``
+- ``verdict_document.to_json(verdict, lang="en")``: the contract ``unhang.verdict/1`` and its types
 - ``markdown.to_markdown(verdict)``: two blocks, for you and for your administrator
 - ``html.page.write_html(verdict, facts, path)``: one self-contained page
 - ``redact.Redactor(share=False)``: secrets are always removed; ``share=True`` renames people, machines and places

@@ -19,8 +19,8 @@ from unhang.evidence.read_limits import DEFAULT_LIMITS
 from unhang.evidence.recorder_dump_json import recorder_dump_as_json
 from unhang.facts.model import Facts
 from unhang.findings import Source, Unread, Verdict
-from unhang.report.json import to_json
 from unhang.report.redaction.redact import Redactor
+from unhang.report.verdict_document import to_json
 from unhang.wire.documents.bundle import folder_above, folder_of, source_path_of_file
 
 _DOCUMENTS = (

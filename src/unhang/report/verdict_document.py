@@ -1,4 +1,4 @@
-"""The wire types of ``--format json`` (schema ``unhang.verdict/1``).
+"""The verdict as one JSON object (``--format json``), and its wire types (schema ``unhang.verdict/1``).
 
 Within /1 keys and enum members are added, never renamed or removed. The JSON schema is generated from these types::
 
@@ -42,6 +42,7 @@ from unhang.findings import (
     Where,
 )
 from unhang.report.localizer import Localizer
+from unhang.report.redaction.redact import Redactor
 from unhang.sentences import Text
 
 SCHEMA_ID: Final = "unhang.verdict/1"
@@ -229,6 +230,14 @@ class VerdictDocument(msgspec.Struct, frozen=True):
     stop: StopItem | None
     differential: list[CandidateItem]
     incidents: list[KnownIncidentItem]
+
+
+def to_json(verdict: Verdict, *, lang: str = "en", redactor: Redactor | None = None) -> str:
+    """``verdict`` as one indented JSON object with a newline at its end (schema ``unhang.verdict/1``)."""
+    localizer = Localizer(lang, redactor or Redactor())
+    localizer.redactor.learn_from(verdict)
+    encoded = msgspec.json.encode(verdict_document(verdict, localizer))
+    return msgspec.json.format(encoded, indent=2).decode() + "\n"
 
 
 _ITEMS: Mapping[type, type[msgspec.Struct]] = {

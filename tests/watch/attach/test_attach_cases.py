@@ -20,9 +20,8 @@ from unhang.facts.build import build_facts
 from unhang.findings import Cause, Certainty, Status, Verdict
 from unhang.knowledge.reasoning_rows import causes_that
 from unhang.watch.process_state.stack_collection import sample_kernel
-from unhang_lab.catalog import CASES
 from unhang_lab.expectation import find_mistakes
-from unhang_lab.lab_case import CASES_FOLDER, LabCase
+from unhang_lab.lab_case import CASES, CASES_FOLDER, LabCase
 
 pytestmark = [pytest.mark.job, pytest.mark.live, pytest.mark.timeout(240)]
 

@@ -14,7 +14,7 @@ from unhang.facts.build import build_facts
 from unhang.findings import Cause, Status
 from unhang.watch.job.job_ranks import rank_processes
 from unhang.wire.process_registration import ProcessRegistration
-from unhang_lab.catalog import find_case
+from unhang_lab.lab_case import find_case
 from unhang_lab.watched import watch_case
 
 LIMIT_S = 120.0

@@ -20,7 +20,7 @@ from tests.ports import free_port
 from tests.watch.signal_programs import RUN
 from unhang.watch.job import job_processes
 from unhang.watch.launch.job_environment import RECORDS_VARIABLE
-from unhang_lab.catalog import find_case
+from unhang_lab.lab_case import find_case
 
 pytestmark = [pytest.mark.job, pytest.mark.timeout(300)]
 

@@ -21,7 +21,7 @@ from tests.watch.nodes.three_hosts import Hosts, hosts
 from tests.watch.nodes.watched_job import WatchedJob
 from tests.watch.signal_programs import RUN
 from unhang.watch.nodes.transport.node_discovery import JobNodes, discover_nodes
-from unhang_lab.catalog import find_case
+from unhang_lab.lab_case import find_case
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 TRAIN = find_case("missing-rank").path

@@ -17,7 +17,7 @@ import pytest
 
 from tests.watch.nodes.three_hosts import COMPILER, Hosts, hosts, why_not
 from tests.watch.nodes.watched_job import STEADY, WatchedJob
-from unhang_lab.catalog import find_case
+from unhang_lab.lab_case import find_case
 
 pytestmark = [
     pytest.mark.job,

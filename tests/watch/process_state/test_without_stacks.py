@@ -16,9 +16,8 @@ from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Certainty, Verdict
 from unhang.watch.process_state.py_spy import find_py_spy
-from unhang_lab.catalog import find_case
 from unhang_lab.expectation import find_mistakes
-from unhang_lab.lab_case import LabCase
+from unhang_lab.lab_case import LabCase, find_case
 from unhang_lab.watched import watch_case
 
 pytestmark = [pytest.mark.job, pytest.mark.live]

@@ -1,4 +1,4 @@
-"""What a case of the lab is, and what its bundle must be diagnosed as."""
+"""What a case of the lab is and what its bundle must be diagnosed as; ``catalog.toml`` holds the cases."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
+import tomli
 
+from unhang.errors import UsageError
 from unhang.findings import Cause
 
 CASES_FOLDER = Path(__file__).with_name("cases")
@@ -74,3 +76,20 @@ class LabCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def path(self) -> Path:
         """The training script."""
         return CASES_FOLDER / self.script
+
+
+CASES = msgspec.convert(
+    tomli.loads(Path(__file__).with_name("catalog.toml").read_text(encoding="utf-8"))["case"], tuple[LabCase, ...]
+)
+
+
+def find_case(name: str) -> LabCase:
+    """The case of that name.
+
+    Raises:
+        UsageError: there is none; the message names near ones.
+    """
+    for case in CASES:
+        if case.name == name.replace("_", "-").lower():
+            return case
+    raise UsageError(f"There is no lab case {name!r}.", next_step="unhang lab list")

@@ -20,7 +20,7 @@ def run_case(
     """Run ``case`` with real processes and leave its run folder at ``folder``, which is returned.
 
     Args:
-        case: from :data:`unhang_lab.catalog.CASES`.
+        case: from :data:`unhang_lab.lab_case.CASES`.
         folder: holds nothing yet. Its name becomes part of the paths in the evidence.
         ranks: number of ranks; None takes the case's own.
         backend: ``gloo`` (CPU) or ``nccl`` (one GPU a rank).

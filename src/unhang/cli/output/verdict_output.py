@@ -74,7 +74,7 @@ class VerdictOutput:
 
     def _text(self, verdict: Verdict, facts: Facts) -> str:
         if self.form == "json":
-            from unhang.report.json import to_json
+            from unhang.report.verdict_document import to_json
 
             return to_json(verdict, lang=self.lang, redactor=self.redactor(verdict, facts))
         if self.form == "markdown":

@@ -14,7 +14,7 @@ from unhang.facts.build import WHICH_RANK, build_facts
 from unhang.facts.model import Facts
 from unhang.facts.waiting.timeouts import limit_at_s
 from unhang.findings import Certainty, NotChecked, Phase, Restart, Status, Stop, StopAdvice, Verdict
-from unhang.report.json import to_json
+from unhang.report.verdict_document import to_json
 from unhang.sentences import Text, say
 from unhang.watch import private_files
 from unhang.watch.attach.collected_evidence import CollectedEvidence, write_manifest

@@ -18,9 +18,9 @@ from unhang.facts.waiting.timeouts import guard_limit, is_limit_near, limit_at_s
 from unhang.findings import Cause, Certainty, Finding, Severity, Status, Verdict
 from unhang.knowledge.reasoning_rows import causes_that
 from unhang.report.html.page import write_html
-from unhang.report.json import to_json
 from unhang.report.text import to_text
 from unhang.report.text_serialization import text_to_json
+from unhang.report.verdict_document import to_json
 from unhang.watch import private_files
 from unhang.watch.run_folder import RunFolder
 from unhang.watch.sampling import kept_evidence

@@ -7,16 +7,16 @@ import shlex
 import shutil
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from unhang.errors import UnhangError
+from unhang.errors import MissingExtra, UnhangError
 from unhang.sentences import Text, say
 from unhang_lab.stories.judging import find_mistakes, missing_finding
-from unhang_lab.stories.recorded_run import RecordedRun, run_patched
+from unhang_lab.stories.recorded_run import RecordedRun, record_story, run_patched
 from unhang_lab.stories.story import BeforeAlso, ExpectedFinding, ImprovedFigure, Moment, Story
 from unhang_lab.stories.workplace import Workplace, workplace
 from unhang_lab.watched import Tell
@@ -204,3 +204,44 @@ def _figure(better: ImprovedFigure, run: RecordedRun) -> float | None:
     if tenth < FEWEST_OF_A_TENTH or not (first := statistics.median(found[:tenth])):
         return None
     return statistics.median(found[-tenth:]) / first
+
+
+def tell_story(
+    story: Story, moments: Collection[Moment], folder: Path, *, tell: Tell = lambda _: None
+) -> Iterator[MomentResult]:
+    """A cell for each of ``moments``, as soon as it is known. ``folder`` keeps what the runs left.
+
+    A job that could not be run gives cells that say so.
+
+    Raises:
+        MissingExtra: there is no PyTorch, or a library the story needs is missing.
+    """
+    stalled = None
+    if Moment.BEFORE in moments:
+        try:
+            yield tell_before(story, tell=tell)
+        except MissingExtra:
+            raise
+        except UnhangError as error:
+            yield failed_moment(story.name, Moment.BEFORE, error)
+    recorded = [moment for moment in (Moment.DURING, Moment.AFTER) if moment in moments]
+    if recorded:
+        try:
+            stalled = record_story(story, folder / "stalled", tell=tell)
+        except MissingExtra:
+            raise
+        except UnhangError as error:
+            yield from (failed_moment(story.name, moment, error) for moment in recorded)
+            recorded = []
+    if stalled is not None and Moment.DURING in recorded:
+        yield tell_during(stalled)
+    if stalled is not None and Moment.AFTER in recorded:
+        tell("reading what it left")
+        yield tell_after(stalled)
+    if Moment.FIXED in moments:
+        yield tell_fixed(story, folder / "fixed", stalled, tell=tell)
+
+
+def failed_moment(story: str, moment: Moment, error: UnhangError) -> MomentResult:
+    """A moment that could not be asked about."""
+    return MomentResult(story, moment, (StoryStep(story, (say("{what}", what=str(error)),)),), 0.0)

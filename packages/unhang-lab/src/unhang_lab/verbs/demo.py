@@ -65,11 +65,10 @@ def demo(
 
 
 def _short_demo(console: Console, out: Path | None, report: Path) -> None:
-    from unhang_lab.catalog import find_case
+    from unhang_lab.lab_case import find_case
     from unhang_lab.run_case import run_case
-    from unhang_lab.signals import interrupt_on_termination
     from unhang_lab.verbs.lab import new_run_folder
-    from unhang_lab.verbs.recording import RecordingSteps, print_verdict
+    from unhang_lab.verbs.recording import RecordingSteps, interrupt_on_termination, print_verdict
 
     console.print("A real training job on 4 ranks of this machine (CPU, Gloo). Something is wrong with its data.")
     with RecordingSteps(console) as steps, interrupt_on_termination():
@@ -110,8 +109,8 @@ def _story(name: str, only: MomentChoice | None, out: Path | None, console: Cons
 
 
 def _table(console: Console, only: str | None, out: Path | None, pages: list[Path], lang: str) -> int:
+    from unhang_lab.stories.moments import failed_moment
     from unhang_lab.stories.story import Moment, available_stories, story_folder
-    from unhang_lab.stories.story_moments import failed_moment
     from unhang_lab.stories.table import fill_section, rows_of, stories_table
     from unhang_lab.verbs.lab import new_run_folder
 
@@ -135,11 +134,10 @@ def _table(console: Console, only: str | None, out: Path | None, pages: list[Pat
 
 def _shown(name: str, moments: tuple[Moment, ...], folder: Path, console: Console, lang: str) -> Iterator[MomentResult]:
     """The cells of a story, each shown as soon as it is known."""
-    from unhang_lab.signals import interrupt_on_termination
+    from unhang_lab.stories.moments import tell_story
     from unhang_lab.stories.story import story_folder
     from unhang_lab.stories.story_file import load_story
-    from unhang_lab.stories.story_moments import tell_story
-    from unhang_lab.verbs.recording import RecordingSteps
+    from unhang_lab.verbs.recording import RecordingSteps, interrupt_on_termination
     from unhang_lab.verbs.story_output import show_cell
 
     with RecordingSteps(console) as steps, interrupt_on_termination():

@@ -25,7 +25,7 @@ def list_cases() -> None:
     from rich.padding import Padding
 
     from unhang.report.layout.console import Console
-    from unhang_lab.catalog import CASES
+    from unhang_lab.lab_case import CASES
 
     console = Console(highlight=False)
     for case in CASES:
@@ -47,11 +47,10 @@ def run(
     """Run a case under `unhang run`, print where its run folder is and the verdict on it."""
     from unhang.cli.output.verdict_output import exit_code
     from unhang.report.layout.console import Console
-    from unhang_lab.catalog import find_case
     from unhang_lab.expectation import find_mistakes
+    from unhang_lab.lab_case import find_case
     from unhang_lab.run_case import run_case
-    from unhang_lab.signals import interrupt_on_termination
-    from unhang_lab.verbs.recording import RecordingSteps, print_verdict
+    from unhang_lab.verbs.recording import RecordingSteps, interrupt_on_termination, print_verdict
 
     case = find_case(name)
     console = Console(stderr=True, highlight=False)
