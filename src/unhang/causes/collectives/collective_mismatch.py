@@ -86,10 +86,7 @@ def _other_place(facts: Facts, at: Laggards) -> DetectorResult:
         tell("other-call", ranks=laggards.ranks),
         **cohort_parts(facts, laggards, waiters, stall.group),
         calls=waiters_call(stall.direct_waiters, stall.call),
-        because=(
-            tell("gloo-no-record", ranks=laggards.ranks),
-            tell("side-not-proven"),
-        ),
+        because=(tell("gloo-no-record", ranks=laggards.ranks), tell("side-not-proven")),
         remedies=(remedy("issue-same-collectives"),),
     )
 
@@ -209,8 +206,7 @@ def detect_printed(facts: Facts) -> Iterator[DetectorResult]:
     named = first_attempt(facts.events_of("fr.culprit", "fsdp.order"))
     if named:
         ranks = tuple(sorted({r for e in named if isinstance(r := e.values.get("rank"), int)}))
-        summary = tell("torch-says", ranks=ranks)
-        yield _plain(summary, quote_events(named), ranks)
+        yield _plain(tell("torch-says", ranks=ranks), quote_events(named), ranks)
     counts = parameter_counts(facts)
     sizes = first_attempt(facts.events_of("ddp.shape", "gloo.enforce"))
     if odd := outlier_models(counts):
@@ -281,7 +277,11 @@ def detect_roots(facts: Facts) -> Iterator[DetectorResult]:
         yield make_signal(
             CAUSE,
             Grade.SOURCE if found.depends_on_rank else Grade.STACK,
-            _roots_summary(found),
+            tell(
+                "roots-differ" if found.depends_on_rank else "roots-may-differ",
+                operation=call.operation,
+                root=found.root,
+            ),
             whole=not found.depends_on_rank,
             ranks=found.ranks,
             group=group_label(facts, found.group),
@@ -295,20 +295,11 @@ def detect_roots(facts: Facts) -> Iterator[DetectorResult]:
         )
 
 
-def _roots_summary(found: DifferingRoots) -> Text:
-    if found.depends_on_rank:
-        return tell("roots-differ", operation=found.call.operation, root=found.root)
-    return tell("roots-may-differ", operation=found.call.operation, root=found.root)
-
-
 def _roots_reasons(found: DifferingRoots) -> tuple[Text, Text]:
     if not found.depends_on_rank:
-        return (
-            tell("root-of-its-own"),
-            tell("nothing-can-fail"),
-        )
+        return (tell("root-of-its-own"), tell("nothing-can-fail"))
     return (
-        tell("in-call-still", ranks=found.ranks) if found.some_finished else tell("joined-none-finished"),
+        tell("in-call-still" if found.some_finished else "joined-none-finished", ranks=found.ranks),
         tell("root-by-rank", root=found.root),
     )
 

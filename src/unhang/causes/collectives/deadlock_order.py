@@ -28,7 +28,7 @@ from unhang.facts.divergence.skipped_calls import unmatched_in_cycle, unmatched_
 from unhang.facts.laggard.laggards import laggards_doing
 from unhang.facts.laggard.waits_on_others import ActorWait, FileLockCycle
 from unhang.facts.logs.log_statements import first_attempt, quote_events
-from unhang.facts.model import Facts, PendingCall, Stall
+from unhang.facts.model import Facts, PendingCall
 from unhang.facts.stacks.stack_divergence import diverge_in_library, first_differing_frames
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
 from unhang.findings import Call, Cause, Evidence, Grade, Phase, Where
@@ -160,10 +160,7 @@ def _teardown(facts: Facts) -> Iterator[DetectorResult]:
         tell("stuck-teardown", ranks=ranks),
         whole=not facts.ranks_missing,
         phase=Phase.SHUTDOWN,
-        because=(
-            tell("training-over"),
-            tell("in-teardown", ranks=ranks),
-        ),
+        because=(tell("training-over"), tell("in-teardown", ranks=ranks)),
         remedies=(remedy("shut-down-together"),),
     )
 
@@ -248,7 +245,12 @@ def detect_actors(facts: Facts) -> Iterator[DetectorResult]:
         yield stall_signal(
             CAUSE,
             Grade.SOURCE,
-            _summary(stall, asked),
+            tell(
+                "asks-through" if asked.through else "asks-actor",
+                ranks=stall.laggards,
+                through=asked.through,
+                method=asked.method,
+            ),
             facts,
             stall,
             whole=False,
@@ -259,12 +261,6 @@ def detect_actors(facts: Facts) -> Iterator[DetectorResult]:
             ),
             remedies=(remedy("avoid-circular-actor-call", method=asked.method),),
         )
-
-
-def _summary(stall: Stall, asked: ActorWait) -> Text:
-    if asked.through:
-        return tell("asks-through", ranks=stall.laggards, through=asked.through, method=asked.method)
-    return tell("asks-actor", ranks=stall.laggards, method=asked.method)
 
 
 # ---------------------------------------------------------------------------------------------------

@@ -283,10 +283,7 @@ def _last_barrier(facts: Facts, logged: LoggedWaits) -> DetectorResult:
         ranks=(0,),
         nodes=hosts_of(facts, (0,)),
         phase=Phase.SHUTDOWN,
-        because=(
-            tell("barrier"),
-            tell("training-was-over"),
-        ),
+        because=(tell("barrier"), tell("training-was-over")),
         evidence=(
             *(w.evidence for w in logged.waits[:2]),
             *(words.evidence for words in last_line_phases(facts) if words.phase is Phase.SHUTDOWN),
@@ -313,7 +310,7 @@ def _never_set(facts: Facts, stall: Stall, found: UnsetKey) -> DetectorResult:
     return stall_signal(
         CAUSE,
         Grade.SOURCE,
-        _summary_store(stall, found, alone=alone),
+        tell("key-not-set" if alone else "went-on-without-key", ranks=found.setters, waiting=stall.laggards),
         facts,
         stall,
         ranks=stall.laggards if alone else found.setters,
@@ -324,13 +321,6 @@ def _never_set(facts: Facts, stall: Stall, found: UnsetKey) -> DetectorResult:
         because=tuple(_because_store(stall, found)),
         remedies=(remedy("always-set-store-key", line=found.where.line),),
     )
-
-
-def _summary_store(stall: Stall, found: UnsetKey, *, alone: bool) -> Text:
-    who = {"ranks": found.setters, "waiting": stall.laggards}
-    if alone:
-        return tell("key-not-set", **who)
-    return tell("went-on-without-key", **who)
 
 
 def _because_store(stall: Stall, found: UnsetKey) -> Iterator[Text]:

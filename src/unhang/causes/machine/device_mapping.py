@@ -69,10 +69,7 @@ def _not_there(facts: Facts, events: tuple[LogEvent, ...]) -> DetectorResult:
         _OWN_GPU,
         whole=all(e.kind == "cuda.ordinal" for e in events),
         ranks=ranks,
-        because=(
-            tell("one-visible"),
-            tell("failed-are-awaited"),
-        ),
+        because=(tell("one-visible"), tell("failed-are-awaited")),
         consequences=timeouts_after(facts, CAUSE, ranks),
     )
 
@@ -98,10 +95,7 @@ def _invalid_usage(facts: Facts) -> Iterator[DetectorResult]:
         whole=False,
         ranks=(),
         nodes=hosts_of(facts, ranks),
-        because=(
-            tell("invalid-usage"),
-            tell("debug-tells"),
-        ),
+        because=(tell("invalid-usage"), tell("debug-tells")),
         consequences=timeouts_after(facts, CAUSE, ranks),
     )
 
@@ -118,7 +112,7 @@ def _guessed(facts: Facts) -> Iterator[DetectorResult]:
     yield log_signal(
         CAUSE,
         Grade.BASE_RATE,
-        tell("guessed-of", ranks=ranks_of_events(events)) if ranks_of_events(events) else tell("guessed"),
+        tell("guessed-of" if ranks_of_events(events) else "guessed", ranks=ranks_of_events(events)),
         events,
         _OWN_GPU,
         severity=Severity.STOPS if first else Severity.NOTE,

@@ -49,7 +49,8 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
     vague = unexplained_device_errors(facts)
     if vague:
         grade = Grade.BASE_RATE if any(e.kind in MAY_BE_A_KERNEL for e in vague) else Grade.STATED
-        yield _found(facts, vague, grade, _vague_summary(vague[0]), whole=False)
+        summary = tell("no-progress" if vague[0].kind == "hip.hang" else "device-error", error=_words(vague[0]))
+        yield _found(facts, vague, grade, summary, whole=False)
         return
     yield from _noted(facts)
 
@@ -65,12 +66,6 @@ def _never_run(facts: Facts, stall: Stall) -> DetectorResult:
         evidence=quote_stall(facts, stall),
         remedies=(remedy("check-kernel-nccl-logs"),),
     )
-
-
-def _vague_summary(event: LogEvent) -> Text:
-    if event.kind == "hip.hang":
-        return tell("no-progress", error=_words(event))
-    return tell("device-error", error=_words(event))
 
 
 def _noted(facts: Facts) -> Iterator[DetectorResult]:

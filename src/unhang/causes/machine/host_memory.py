@@ -79,31 +79,21 @@ def _shared_memory(facts: Facts) -> DetectorResult | None:
     trouble = segment_failure(events)
     if trouble is not SegmentFailure.NO_ROOM:
         return _not_opened(facts, events, trouble)
-    summary = tell("shm-small")
-    told = _found(facts, events, Grade.STATED, summary, "enlarge-shared-memory")
+    told = _found(facts, events, Grade.STATED, tell("shm-small"), "enlarge-shared-memory")
     found = told.finding
     if not found.ranks and any(event.kind.startswith("dl.") for event in events):
-        lost = _lost_a_loader(facts)
-        found = replace(found, ranks=lost)
+        found = replace(found, ranks=_lost_a_loader(facts))
     without_p2p = logged_settings(facts).get("NCCL_P2P_DISABLE")
     if without_p2p is None or without_p2p.value != "1":
         return replace(told, finding=found)
     # The workaround for one fault leads into the next: the verdict says both.
     found = replace(
         found,
-        because=(
-            tell("p2p-through-shm"),
-            *found.because,
-        ),
+        because=(tell("p2p-through-shm"), *found.because),
         evidence=(*found.evidence, without_p2p.evidence),
         consequences=(
             *found.consequences,
-            Consequence(
-                Cause.P2P_BROKEN,
-                found.ranks,
-                1,
-                tell("p2p-was-off"),
-            ),
+            Consequence(Cause.P2P_BROKEN, found.ranks, 1, tell("p2p-was-off")),
         ),
     )
     return replace(told, finding=found)
@@ -114,10 +104,8 @@ def _not_opened(facts: Facts, events: list[LogEvent], trouble: SegmentFailure) -
     if trouble is SegmentFailure.NO_NAME:
         return None  # a defect of NCCL, not a lack of memory
     if trouble is SegmentFailure.NO_RIGHT:
-        summary = tell("shm-forbidden")
-        return _found(facts, events, Grade.STATED, summary, "fix-dev-shm-permissions", whole=False)
-    summary = tell("shm-file-missing")
-    return _found(facts, events, Grade.BASE_RATE, summary, "share-dev-shm")
+        return _found(facts, events, Grade.STATED, tell("shm-forbidden"), "fix-dev-shm-permissions", whole=False)
+    return _found(facts, events, Grade.BASE_RATE, tell("shm-file-missing"), "share-dev-shm")
 
 
 def _lost_a_loader(facts: Facts) -> tuple[int, ...]:
@@ -137,16 +125,14 @@ def _locked_memory(facts: Facts) -> DetectorResult | None:
     events = [e for e in events if _NO_MEMORY.search(e.text) or e.values.get("errno") == 12]
     if not events:
         return None
-    summary = tell("locked-memory")
-    return _found(facts, events, Grade.STATED, summary, "raise-memlock-limit", whole=False)
+    return _found(facts, events, Grade.STATED, tell("locked-memory"), "raise-memlock-limit", whole=False)
 
 
 def _open_files(facts: Facts) -> DetectorResult | None:
     events = list(events_stating(facts, "limits"))
     if not events:
         return None
-    summary = tell("open-files")
-    return _found(facts, events, Grade.STATED, summary, "raise-open-files-limit", whole=False)
+    return _found(facts, events, Grade.STATED, tell("open-files"), "raise-open-files-limit", whole=False)
 
 
 def _exception(facts: Facts) -> DetectorResult | None:

@@ -102,10 +102,7 @@ def _nameless_segment(facts: Facts) -> DetectorResult | None:
         tell("shm-name"),
         "disable-nccl-cumem-host",
         whole=False,
-        because=(
-            tell("shm-never-made"),
-            tell("known-of-224"),
-        ),
+        because=(tell("shm-never-made"), tell("known-of-224")),
     )
 
 
@@ -155,10 +152,7 @@ def _suspected(facts: Facts, used: LoggedVersion, row: VersionRow, signs: frozen
         Grade.ORDER,
         tell("known-defect", package=used.package, version=used.version, defect=row.symptom),
         whole=bool(row.telling) and signs.issuperset(row.telling),
-        because=(
-            tell("known-from", source=row.source),
-            tell("no-other-reason"),
-        ),
+        because=(tell("known-from", source=row.source), tell("no-other-reason")),
         evidence=(used.evidence, *quote_waits(facts)),
         remedies=(*_newer(used, row), *_around(row)),
     )

@@ -57,17 +57,13 @@ def _complaints(facts: Facts) -> Iterator[DetectorResult]:
     if any(e.kind == "k.mlx5" for e in link):
         yield _found(facts, trouble, Grade.KERNEL, tell("link-failed", error=told))
     elif link:
-        summary = tell("link-failed", error=told)
-        yield _found(facts, trouble, Grade.STATED, summary, whole=False)
+        yield _found(facts, trouble, Grade.STATED, tell("link-failed", error=told), whole=False)
     elif trouble.stage is EventTiming.RUNNING and not trouble.connecting:
         yield _found(facts, trouble, Grade.ORDER, tell("failed-after-work", error=told))
     elif trouble.few_of_many:
-        ranks = ranks_of_events(trouble.events)
-        summary = tell("not-connected", ranks=ranks)
-        yield _found(facts, trouble, Grade.ORDER, summary)
+        yield _found(facts, trouble, Grade.ORDER, tell("not-connected", ranks=ranks_of_events(trouble.events)))
     elif trouble.stage is not EventTiming.FIRST_USE:
-        summary = tell("nothing-tells")
-        yield _found(facts, trouble, Grade.ORDER, summary, whole=False)
+        yield _found(facts, trouble, Grade.ORDER, tell("nothing-tells"), whole=False)
 
 
 def _found(
@@ -137,7 +133,7 @@ def _slow(facts: Facts) -> Iterator[DetectorResult]:
     yield make_signal(
         CAUSE,
         Grade.ORDER,
-        tell("pace-of-link", node=link.nodes[0]) if one else tell("pace-between", nodes=", ".join(link.nodes)),
+        tell("pace-of-link" if one else "pace-between", node=link.nodes[0], nodes=", ".join(link.nodes)),
         whole=one,
         severity=Severity.SLOWS,
         nodes=link.nodes,
@@ -211,10 +207,7 @@ def _cut_off(facts: Facts, gone: list[ObservedNode]) -> DetectorResult:
 def _because_cut_off(gone: list[ObservedNode]) -> Iterator[Text]:
     for node in gone[:4]:
         seconds = node.silent_s or 0.0
-        if node.answered:
-            yield tell("answered-before", node=node.name, seconds=seconds)
-        else:
-            yield tell("answers-unknown", node=node.name, seconds=seconds)
+        yield tell("answered-before" if node.answered else "answers-unknown", node=node.name, seconds=seconds)
     yield tell("nobody-late")
 
 

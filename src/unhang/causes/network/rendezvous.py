@@ -26,7 +26,6 @@ from unhang.findings import Cause, Grade, Phase, Remedy
 from unhang.knowledge import numbers
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
-from unhang.sentences import Text
 
 CAUSE = Cause.RENDEZVOUS
 tell = Sentences("causes/rendezvous.toml")
@@ -112,12 +111,7 @@ def _too_few(facts: Facts) -> DetectorResult | None:
         events,
         "match-announced-world-size",
         whole=not later,
-        because=(
-            tell("later-group", group=group),
-            tell("late-or-elsewhere"),
-        )
-        if later
-        else (tell("missing-ones"),),
+        because=(tell("later-group", group=group), tell("late-or-elsewhere")) if later else (tell("missing-ones"),),
     )
 
 
@@ -166,7 +160,7 @@ def detect_stacks(facts: Facts) -> Iterator[DetectorResult]:
         waiter_where=place_of(facts, ranks[0]),
         because=(
             tell("none-moves" if still else "one-look"),
-            _why_late(facts, late)
+            tell("nothing-seen" if set(late) <= set(facts.ranks_missing) else "lives", late=late)
             if late
             else tell("store-waits" if call == "init_process_group" else "different-groups"),
         ),
@@ -188,9 +182,3 @@ def _remedies(call: str, alive: list[RankFacts]) -> Iterator[Remedy]:
 def _past_the_store(known: RankFacts) -> bool:
     threads = known.stack.threads if known.stack is not None else ()
     return any(frame.function == "_new_process_group_helper" for thread in threads for frame in thread.frames)
-
-
-def _why_late(facts: Facts, late: tuple[int, ...]) -> Text:
-    if set(late) <= set(facts.ranks_missing):
-        return tell("nothing-seen", late=late)
-    return tell("lives", late=late)

@@ -107,18 +107,12 @@ def _killed_while_loading(facts: Facts, crash: Crash) -> bool:
 def _summary(crash: Crash, ranks: tuple[int, ...]) -> Text:
     if crash.signal is not None and crash.when is TimeoutOrder.UNKNOWN and ranks:
         return tell("killed-when", ranks=ranks, name=signal_name(crash.signal))
-    if crash.signal is not None and not ranks:
-        return tell("somebody-killed", name=signal_name(crash.signal))
     if crash.signal is not None:
-        return tell("killed", ranks=ranks, name=signal_name(crash.signal))
-    if not crash.exception and not ranks:
-        return tell("somebody-exited", code=crash.exit_code)
+        return tell("killed" if ranks else "somebody-killed", ranks=ranks, name=signal_name(crash.signal))
     if not crash.exception:
-        return tell("exited", ranks=ranks, code=crash.exit_code)
+        return tell("exited" if ranks else "somebody-exited", ranks=ranks, code=crash.exit_code)
     message = shortened(crash.message.splitlines()[0], 120) if crash.message else ""
-    if not ranks:
-        return tell("somebody-raised", exception=crash.exception, message=message)
-    return tell("raised", ranks=ranks, exception=crash.exception, message=message)
+    return tell("raised" if ranks else "somebody-raised", ranks=ranks, exception=crash.exception, message=message)
 
 
 def _because(facts: Facts, crash: Crash, ranks: tuple[int, ...], stall: Stall | None) -> tuple[Text, ...]:
@@ -171,14 +165,7 @@ def _consequences(facts: Facts, ranks: tuple[int, ...], stall: Stall | None) -> 
     affected = tuple(sorted(echoes | fallen | waiting))
     if not affected:
         return ()
-    return (
-        Consequence(
-            CAUSE,
-            affected,
-            len(affected),
-            tell("waited-or-ended", ranks=affected),
-        ),
-    )
+    return (Consequence(CAUSE, affected, len(affected), tell("waited-or-ended", ranks=affected)),)
 
 
 def _swallowed_exception(facts: Facts, stall: Stall, ranks: tuple[int, ...]) -> Signal:
@@ -212,11 +199,7 @@ def detect_actor(facts: Facts) -> Iterator[DetectorResult]:
             tell("left-method", ranks=stall.laggards),
             facts,
             stall,
-            because=(
-                tell("waits-for-call", ranks=stall.laggards),
-                *waiters_line(stall),
-                tell("told-to-asker"),
-            ),
+            because=(tell("waits-for-call", ranks=stall.laggards), *waiters_line(stall), tell("told-to-asker")),
             remedies=(remedy("await-all-actors-together"),),
         )
 

@@ -23,7 +23,6 @@ from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import place_of
 from unhang.causes.wording import external_wait_reasons
 from unhang.causes.wording.signals import log_signal, stall_signal, waiters_line
-from unhang.evidence.items import ThreadStack
 from unhang.facts.laggard.laggards import HoldsInterpreter, Stopped, laggards_doing
 from unhang.facts.laggard.own_work import AsleepAtLine
 from unhang.facts.logs.log_statements import first_attempt, ranks_of_events
@@ -35,7 +34,6 @@ from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Cause, Grade, Remedy
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
-from unhang.sentences import Text
 
 CAUSE = Cause.RANK_FROZEN
 tell = Sentences("causes/rank-frozen.toml")
@@ -62,11 +60,7 @@ def _stopped(facts: Facts, stall: Stall, ranks: tuple[int, ...]) -> DetectorResu
         facts,
         stall,
         ranks=ranks,
-        because=(
-            tell("state", ranks=ranks),
-            *waiters_line(stall),
-            tell("who-stopped"),
-        ),
+        because=(tell("state", ranks=ranks), *waiters_line(stall), tell("who-stopped")),
         remedies=(_resume(facts, ranks),),
     )
 
@@ -106,17 +100,11 @@ def _gil_holder(facts: Facts, stall: Stall, rank: int, hold: GilHold) -> Detecto
         where=where or place_of(facts, rank),
         because=(
             tell("one-thread-holds", rank=rank),
-            _no_other_runs(rank, hold.thread),
+            tell("sleeps-with-lock" if sleeps_with_gil(hold.thread) else "no-dump", rank=rank),
             *waiters_line(stall),
         ),
         remedies=(remedy("release-gil-in-extension"),),
     )
-
-
-def _no_other_runs(rank: int, holder: ThreadStack) -> Text:
-    if sleeps_with_gil(holder):
-        return tell("sleeps-with-lock", rank=rank)
-    return tell("no-dump", rank=rank)
 
 
 def _asleep(facts: Facts, stall: Stall, laggards: RankCohort) -> DetectorResult:

@@ -57,11 +57,7 @@ def _all_joined(facts: Facts, stall: AllJoinedStall) -> DetectorResult:
         where=first.where,
         waiter_where=first.where,
         calls=waiters_call(stall.ranks, first),
-        because=(
-            tell("same-call"),
-            tell("nobody-behind"),
-            *chosen_transport_reason(facts),
-        ),
+        because=(tell("same-call"), tell("nobody-behind"), *chosen_transport_reason(facts)),
         evidence=(*(stall.pending[rank].evidence for rank in stall.ranks[:2]), *transport_evidence(facts)),
         remedies=(remedy("check-kernel-nccl-logs"),),
     )
@@ -131,17 +127,13 @@ def _most_are_silent(stall: Stall) -> bool:
     return stall.reason == "silent" and len(stall.laggards) >= len(stall.waiters)
 
 
-def _silent_summary(stall: Stall) -> Text:
-    if len(stall.laggards) == 1:
-        return tell("how-far-of", waiters=stall.waiters, ranks=stall.laggards)
-    return tell("how-far-among", waiters=stall.waiters, ranks=stall.laggards)
-
-
 def _laggard_summary(facts: Facts, stall: Stall) -> Text:
     if is_device_behind(facts.groups, facts.ranks, stall):
         return tell("device-not-run", ranks=stall.laggards)
     if _most_are_silent(stall):
-        return _silent_summary(stall)
+        return tell(
+            "how-far-of" if len(stall.laggards) == 1 else "how-far-among", waiters=stall.waiters, ranks=stall.laggards
+        )
     if stall.reason == "silent" and all(facts.ranks[r].stack is not None for r in stall.laggards):
         return tell("stack-no-cause", ranks=stall.laggards)
     if stall.reason == "silent" and any(facts.ranks[r].state is not RankState.MISSING for r in stall.laggards):
@@ -223,16 +215,14 @@ def _nobody_progresses(facts: Facts) -> Signal:
     """Nobody moves and nobody is seen behind."""
     waiting = [(rank, waiting_activity(known)) for rank, known in sorted(facts.ranks.items()) if known.alive]
     if not all_wait(facts) or not waiting or waiting[0][1] is None:
-        summary = tell("no-rank-moved")
-        return _left(facts, summary, ())
+        return _left(facts, tell("no-rank-moved"), ())
     activity = waiting[0][1]
     places = {a.where for _, a in waiting if a is not None}
     summary = (
         tell("all-stand-in", operation=activity.operation or activity.what) if len(places) == 1 else tell("all-wait")
     )
-    because = tell("no-positions")
     evidence = tuple(a.evidence for _, a in waiting[:2] if a is not None)
-    return _left(facts, summary, evidence, because, waiter_where=activity.where)
+    return _left(facts, summary, evidence, tell("no-positions"), waiter_where=activity.where)
 
 
 def _is_idle_everywhere(facts: Facts) -> bool:
@@ -253,20 +243,17 @@ def _timeouts_only(facts: Facts, events: tuple[LogEvent, ...]) -> Signal:
 
 def _pending_only(facts: Facts, groups: tuple[str, ...]) -> Signal:
     call = next(p.pending for name in groups for p in facts.groups[name].progress.values() if p.pending is not None)
-    summary = tell("unfinished", groups=", ".join(groups))
-    return _left(facts, summary, (call.evidence,))
+    return _left(facts, tell("unfinished", groups=", ".join(groups)), (call.evidence,))
 
 
 def _ended_badly(facts: Facts) -> Signal:
     exits = [exit_ for exit_ in facts.exits if exit_.exit_code not in (0, None)]
-    summary = tell("not-well")
-    return _left(facts, summary, tuple(Evidence(e.source, e.text, e.rank) for e in exits[:2] if e.text))
+    return _left(facts, tell("not-well"), tuple(Evidence(e.source, e.text, e.rank) for e in exits[:2] if e.text))
 
 
 def _raised(facts: Facts, raised: PythonTraceback) -> Signal:
     words = shortened(exception_line(raised).split("\n")[0], 200)
-    summary = tell("exception-ended", words=words)
-    return _left(facts, summary, (Evidence(exception_source(raised), words, raised.rank),))
+    return _left(facts, tell("exception-ended", words=words), (Evidence(exception_source(raised), words, raised.rank),))
 
 
 def _left(facts: Facts, summary: Text, evidence: tuple[Evidence, ...], *because: Text, **parts: Any) -> Signal:

@@ -23,7 +23,7 @@ from unhang.causes.detector import DetectorResult, Signal, make_signal
 from unhang.causes.wording.pace_reasons import slowdown_text
 from unhang.causes.wording.signals import log_signal
 from unhang.evidence.items import LogEvent
-from unhang.facts.endings.ended_from_outside import EndedByUser, ended_by_user
+from unhang.facts.endings.ended_from_outside import ended_by_user
 from unhang.facts.logs.log_statements import events_stating, first_attempt, ranks_of_events
 from unhang.facts.logs.waits_in_logs import LoggedWaits, logged_waits, reported_missing_ranks
 from unhang.facts.machine.transport_errors import transport_errors
@@ -37,6 +37,7 @@ from unhang.sentences import Text
 
 CAUSE = Cause.UNKNOWN
 tell = Sentences("causes/unknown.toml")
+_ERRORS_OF_LIBRARIES = ("async-error", "nccl-error", "aborted", "cuda-error", "call-path", "warning")
 
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
@@ -87,7 +88,7 @@ def _timeouts(facts: Facts) -> Signal | None:
     return make_signal(
         CAUSE,
         Grade.ORDER,
-        tell("timed-out", ranks=logged.ranks) if logged.ranks else tell("some-timed-out"),
+        tell("timed-out" if logged.ranks else "some-timed-out", ranks=logged.ranks),
         whole=False,
         calls=tuple(
             Call((w.rank,) if w.rank is not None else (), w.operation, w.position, w.elements)
@@ -116,40 +117,24 @@ def _known(facts: Facts, logged: LoggedWaits) -> Iterator[Text]:
 def _complaints(facts: Facts) -> Signal | None:
     """The first kind of complaint that is there."""
     trouble = transport_errors(facts)
-    stuck = events_stating(facts, "stuck", "gil")
-    gone = events_stating(facts, "peer-gone", "network", "connect")
-    failed = events_stating(facts, "async-error", "nccl-error", "aborted", "cuda-error", "call-path", "warning")
-    waiting = events_stating(facts, "waiting", "timeout")
-    inside = facts.events_of("look.native")
-    truncated = first_attempt(facts.events_of("n.truncated"))
     if trouble is not None and trouble.one_peer is not None:
-        return _complaint(
-            trouble.events,
-            tell("one-peer", peer=trouble.one_peer),
-        )
-    if truncated:
-        return _complaint(truncated, tell("different-amounts"))
-    if stuck:
-        return _complaint(
-            stuck,
-            tell("watchdog-blocked"),
-            ranks_of_events(stuck)[:1],
-        )
-    if gone:
-        return _complaint(gone, tell("connections-failed"))
-    if failed:
-        return _complaint(failed, tell("library-error"))
-    if waiting:
-        return _complaint(waiting, tell("waited-too-long"))
-    if inside:
-        return _complaint(inside, tell("inside-nccl"))
-    return None
+        return _complaint(trouble.events, tell("one-peer", peer=trouble.one_peer))
+    said = {
+        "different-amounts": first_attempt(facts.events_of("n.truncated")),
+        "watchdog-blocked": events_stating(facts, "stuck", "gil"),
+        "connections-failed": events_stating(facts, "peer-gone", "network", "connect"),
+        "library-error": events_stating(facts, *_ERRORS_OF_LIBRARIES),
+        "waited-too-long": events_stating(facts, "waiting", "timeout"),
+        "inside-nccl": facts.events_of("look.native"),
+    }
+    name = next((name for name, events in said.items() if events), None)
+    if name is None:
+        return None
+    return _complaint(said[name], tell(name), ranks_of_events(said[name])[:1] if name == "watchdog-blocked" else ())
 
 
 def _complaint(events: tuple[LogEvent, ...], summary: Text, ranks: tuple[int, ...] = ()) -> Signal:
-    because = (tell("echo"),)
-    mended_by = "collect-all-logs"
-    return log_signal(CAUSE, Grade.WORDS, summary, events, mended_by, ranks=ranks, because=because)
+    return log_signal(CAUSE, Grade.WORDS, summary, events, "collect-all-logs", ranks=ranks, because=(tell("echo"),))
 
 
 def _slower_steps(facts: Facts) -> Signal | None:
@@ -176,24 +161,15 @@ def _ended_by_hand(facts: Facts) -> Iterator[Signal]:
     yield make_signal(
         CAUSE,
         Grade.ORDER,
-        _summary_of_hand(ended),
+        tell(
+            "by-hand-all" if ended.all_joined else "by-hand",
+            ranks=ended.joined,
+            count=len(ended.joined),
+            operation=ended.operation,
+        ),
         whole=ended.all_joined,
         ending=Ending.FROM_OUTSIDE,
-        because=tuple(_because_of_hand(ended)),
+        because=(tell("before-it"), tell("nobody-behind" if ended.all_joined else "not-heard", ranks=ended.missing)),
         evidence=ended.evidence,
         remedies=(*((remedy("check-kernel-nccl-logs"),) if ended.all_joined else ()), remedy("attach-before-ending")),
     )
-
-
-def _summary_of_hand(ended: EndedByUser) -> Text:
-    if ended.all_joined:
-        return tell("by-hand-all", count=len(ended.joined), operation=ended.operation)
-    return tell("by-hand", ranks=ended.joined, operation=ended.operation)
-
-
-def _because_of_hand(ended: EndedByUser) -> Iterator[Text]:
-    yield tell("before-it")
-    if ended.all_joined:
-        yield tell("nobody-behind")
-    else:
-        yield tell("not-heard", ranks=ended.missing)

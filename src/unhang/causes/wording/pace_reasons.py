@@ -60,10 +60,13 @@ def slow_rank_signal(
 
 def slowdown_text(growing: StepSlowdown) -> Text:
     """How much longer steps take than before, and since when."""
-    values = {"times": growing.times, "step": growing.since_step, "now": growing.now_s, "before": growing.before_s}
-    if growing.unit == TRAINER_LINES:
-        return tell("trainer-slower", **values)
-    return tell("steps-slower", **values)
+    return tell(
+        "trainer-slower" if growing.unit == TRAINER_LINES else "steps-slower",
+        times=growing.times,
+        step=growing.since_step,
+        now=growing.now_s,
+        before=growing.before_s,
+    )
 
 
 def because(straggler: Straggler) -> Iterator[Text]:

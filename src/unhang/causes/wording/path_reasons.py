@@ -64,9 +64,7 @@ def not_the_data_reason(around: BypassPaths) -> Text:
     """Of a loop that a jump left."""
     if around.has_equal_rounds:
         return equal_iterations_reason(around)
-    if around.over_data:
-        return tell("no-data-loop", line=around.loop.line)
-    return tell("endless-loop", line=around.loop.line)
+    return tell("no-data-loop" if around.over_data else "endless-loop", line=around.loop.line)
 
 
 def path_sentences(ways: Sequence[BypassPath]) -> Iterator[Text]:
@@ -92,9 +90,13 @@ def decide_together_remedies(ways: Sequence[BypassPath]) -> Iterator[Remedy]:
 
 def unmatched_summary(found: UnmatchedP2P) -> Text:
     """Who went on where, and who waits for what."""
-    if found.operation is None:
-        return tell("ended-without-part", gone=found.gone, operation=found.left.operation, waiting=found.waiting)
-    return tell("went-on", gone=found.gone, next=found.operation, operation=found.left.operation, waiting=found.waiting)
+    return tell(
+        "ended-without-part" if found.operation is None else "went-on",
+        gone=found.gone,
+        next=found.operation,
+        operation=found.left.operation,
+        waiting=found.waiting,
+    )
 
 
 def unmatched_parts(facts: Facts, found: UnmatchedP2P) -> dict[str, Any]:

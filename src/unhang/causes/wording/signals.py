@@ -127,11 +127,7 @@ def chosen_transport_reason(facts: Facts) -> Iterator[Text]:
     chosen = chosen_transports(facts)
     if chosen is None or not chosen.ways:
         return
-    names = ", ".join(chosen.ways)
-    if chosen.multicast:
-        yield tell("ways-with-multicast", ways=names)
-    else:
-        yield tell("ways", ways=names)
+    yield tell("ways-with-multicast" if chosen.multicast else "ways", ways=", ".join(chosen.ways))
 
 
 def transport_evidence(facts: Facts) -> tuple[Evidence, ...]:
@@ -151,13 +147,7 @@ def transport_suspect(cause: Cause, facts: Facts, test: str, way: str | None = N
     if not _may_carry(facts, way):
         return
     for group in _all_joined(facts):
-        yield make_signal(
-            cause,
-            Grade.BASE_RATE,
-            tell("possible"),
-            group=group,
-            remedies=(remedy(test),),
-        )
+        yield make_signal(cause, Grade.BASE_RATE, tell("possible"), group=group, remedies=(remedy(test),))
 
 
 def _all_joined(facts: Facts) -> Iterator[str | None]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.causes.detector import DetectorResult, Signal, make_signal
-from unhang.causes.evidence_lines import quote_waits
+from unhang.causes.evidence_lines import operation_of, quote_waits
 from unhang.causes.wording import external_wait_reasons, machine_reasons, pace_reasons
 from unhang.causes.wording.signals import stall_signal, waiters_line
 from unhang.evidence.stacks.torn_stacks import is_torn
@@ -78,7 +78,12 @@ def _found(facts: Facts, stall: Stall, work: OwnWork) -> DetectorResult:
     return stall_signal(
         CAUSE,
         Grade.SOURCE if known_work or moving else Grade.STACK,
-        _summary(stall, doing),
+        tell(
+            "waited-on-store" if is_guard_call(stall.call) else "waited-in-collective",
+            ranks=stall.laggards,
+            doing=doing,
+            guard=operation_of(stall.call),
+        ),
         facts,
         stall,
         whole=not (known_work or moving) or seen_whole,
@@ -115,12 +120,6 @@ def _has_lost_callers(facts: Facts, stall: Stall) -> bool:
 def writes_or_reads(phase: Phase | None, what: str) -> bool:
     """Work that storage may hold up."""
     return phase in (Phase.SAVE, Phase.LOG, Phase.DATA) or _own_work_kind(what).files
-
-
-def _summary(stall: Stall, doing: str | Text) -> Text:
-    if stall.call is not None and is_guard_call(stall.call):
-        return tell("waited-on-store", ranks=stall.laggards, doing=doing, guard=stall.call.operation)
-    return tell("waited-in-collective", ranks=stall.laggards, doing=doing)
 
 
 def _because(stall: Stall, doing: str | Text, *, moving: bool) -> Iterator[Text]:
@@ -243,7 +242,7 @@ def _main_process_wait(facts: Facts, wait: MainProcessWait) -> Signal:
         phase=Phase.DATA,
         waiter_where=wait.where,
         because=(
-            tell("stack-main-first", rank=wait.waiter) if wait.waiter is not None else tell("waiter-main-first"),
+            tell("waiter-main-first" if wait.waiter is None else "stack-main-first", rank=wait.waiter),
             tell("gave-up" if by_hand is None else "interrupted"),
             *((tell("bar-stood", label=bar.label, done=bar.last_step, total=bar.total),) if bar is not None else ()),
         ),
@@ -265,10 +264,7 @@ def _active_during_wait(facts: Facts, work: ActiveDuringWait) -> Signal:
         whole=work.counts,  # else another thread may have written them
         ranks=(work.rank,),
         phase=work.phase,
-        because=(
-            tell("writes-nothing"),
-            tell("whole-limit", wait=work.wait_s),
-        ),
+        because=(tell("writes-nothing"), tell("whole-limit", wait=work.wait_s)),
         evidence=(work.evidence, *quote_waits(facts)),
         remedies=(remedy("spread-or-move-work", rank=work.rank), remedy("raise-main-process-timeout")),
     )
@@ -284,7 +280,7 @@ def _last_line_phase(facts: Facts, words: LastLinePhase) -> Signal:
         ranks=(words.rank,),
         phase=words.phase,
         because=(
-            tell("last-line") if words.time_s is not None else tell("last-words", rank=words.rank),
+            tell("last-words" if words.time_s is None else "last-line", rank=words.rank),
             tell("bar-not-full" if words.counting else "not-in-log"),
         ),
         evidence=(words.evidence, *quote_waits(facts)),

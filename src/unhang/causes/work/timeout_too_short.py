@@ -54,9 +54,7 @@ def _late_arrival(facts: Facts) -> Signal | None:
     return make_signal(
         CAUSE,
         Grade.STATED,
-        tell("late-by-limit", ranks=late.ranks, limit=late.limit_s)
-        if late.limit_s is not None
-        else tell("late", ranks=late.ranks),
+        tell("late" if late.limit_s is None else "late-by-limit", ranks=late.ranks, limit=late.limit_s),
         whole=late.late_by_s is not None,
         ranks=late.ranks,
         where=late.where,
@@ -86,10 +84,7 @@ def _cut_by_limit(facts: Facts) -> Signal | None:
         facts,
         stall,
         where=work.where,
-        because=(
-            tell("counted-on", ranks=stall.laggards),
-            tell("limit-below-default", limit=work.limit_s),
-        ),
+        because=(tell("counted-on", ranks=stall.laggards), tell("limit-below-default", limit=work.limit_s)),
         evidence=(work.evidence, work.timeout),
         remedies=(_longer(work.limit_s),),
     )
@@ -126,7 +121,12 @@ def _marked(facts: Facts) -> Signal | None:
     return stall_signal(
         CAUSE,
         Grade.RECORD,
-        _marked_summary(found),
+        tell(
+            "mark-passed" if found.until_limit_s is None else "mark-running",
+            rank=found.rank,
+            label=found.work.label,
+            limit=found.limit_s,
+        ),
         facts,
         stall,
         whole=found.work.at_most_s is not None,
@@ -136,12 +136,6 @@ def _marked(facts: Facts) -> Signal | None:
         evidence=found.evidence,
         remedies=(_longer_than_mark(found),),
     )
-
-
-def _marked_summary(found: MarkedWorkBeyondLimit) -> Text:
-    if found.until_limit_s is None:
-        return tell("mark-passed", rank=found.rank, label=found.work.label, limit=found.limit_s)
-    return tell("mark-running", rank=found.rank, label=found.work.label, limit=found.limit_s)
 
 
 def _why_marked(stall: Stall, found: MarkedWorkBeyondLimit) -> Iterator[Text]:
@@ -169,9 +163,7 @@ def _generation(facts: Facts) -> Signal | None:
     return make_signal(
         CAUSE,
         Grade.STACK if found.seen else Grade.ORDER,
-        tell("generates", ranks=found.ranks, waiters=found.waiters)
-        if found.ranks
-        else tell("others-generate", waiters=found.waiters),
+        tell("generates" if found.ranks else "others-generate", ranks=found.ranks, waiters=found.waiters),
         ranks=found.ranks,
         phase=Phase.EVAL,
         where=found.where,
@@ -187,10 +179,7 @@ def _generation(facts: Facts) -> Signal | None:
 
 
 def _why_longer(found: LongerGeneration) -> Iterator[Text]:
-    if found.seen:
-        yield tell("in-function", function=found.function)
-    else:
-        yield tell("gave-up-in", waiters=found.waiters, function=found.function)
+    yield tell("in-function" if found.seen else "gave-up-in", waiters=found.waiters, function=found.function)
     yield tell("own-prompts")
     if found.limit_s is not None:
         yield tell("limit", limit=found.limit_s)
@@ -207,10 +196,7 @@ def _not_in_force(facts: Facts) -> Signal | None:
         Grade.ORDER,
         tell("limit-not-wanted", passed=limit.passed_s, wanted=limit.set_s, name=limit.name),
         whole=working,  # else the two limits may belong to different groups
-        because=(
-            tell("setting-not-reached"),
-            *((tell("would-have-ended"),) if working else ()),
-        ),
+        because=(tell("setting-not-reached"), *((tell("would-have-ended"),) if working else ())),
         evidence=limit.evidence,
         remedies=(remedy("set-timeout-at-init"),),
     )

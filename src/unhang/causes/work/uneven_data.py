@@ -32,7 +32,6 @@ from unhang.causes.wording.path_reasons import (
     unmatched_summary,
 )
 from unhang.causes.wording.signals import calls_of_cohorts, cohort_parts
-from unhang.facts.divergence.bypass_paths import BypassPaths
 from unhang.facts.divergence.early_loop_exit import EarlyLoopExit, ExitReason, StackLoopExit
 from unhang.facts.divergence.rank_dependent_loop_exit import RankDependentExit, rank_dependent_exits
 from unhang.facts.divergence.skipped_calls import unmatched_p2p
@@ -119,7 +118,7 @@ def _found(facts: Facts, left: EarlyLoopExit, counts: StepCounts) -> DetectorRes
     return make_signal(
         CAUSE,
         left.grade,
-        _summary(laggards.ranks, around),
+        tell("ran-out" if around is None or not around.out else "left", ranks=laggards.ranks),
         whole=left.whole and not doubted,
         **cohort_parts(facts, laggards, waiters, left.group)
         | {"evidence": tuple(dict.fromkeys((*_evidence(facts, laggards, waiters, parted), *_lines(printed))))},
@@ -134,12 +133,6 @@ def _found(facts: Facts, left: EarlyLoopExit, counts: StepCounts) -> DetectorRes
         ),
         remedies=(*data, *code),
     )
-
-
-def _summary(ranks: tuple[int, ...], around: BypassPaths | None) -> Text:
-    if around is None or not around.out:
-        return tell("ran-out", ranks=ranks)
-    return tell("left", ranks=ranks)
 
 
 def _because(laggards: RankCohort, waiters: RankCohort, counts: StepCounts, agreed: int | None) -> Iterator[Text]:
