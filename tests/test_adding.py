@@ -106,7 +106,7 @@ def test_the_detector_of_the_page_sees_its_case(monkeypatch: pytest.MonkeyPatch,
 
     (signal,) = detector.detect_descriptors(build_facts(read_evidence([str(tmp_path)])))
 
-    assert (signal.finding.cause, signal.finding.ranks, signal.whole) == (Cause.HOST_MEMORY, (1,), True)
+    assert (detector.CAUSE, signal.parts["ranks"], signal.whole) == (Cause.HOST_MEMORY, (1,), True)
 
 
 def test_the_risk_of_the_page_judges_what_its_inspection_saw(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,10 +106,10 @@ def test_what_is_capped_is_capped_before_it_is_ranked() -> None:
     facts = build_facts(job(*(recording(rank, [call(1)], groups={"0": (0, 1)}) for rank in (0, 1))))
 
     def stated(_: Facts) -> Iterator[DetectorResult]:
-        yield make_signal(Cause.COLLECTIVE_MISMATCH, Grade.STATED, say("stated by NCCL"), ranks=(0,))
+        yield make_signal(Grade.STATED, say("stated by NCCL"), ranks=(0,))
 
     def stood(_: Facts) -> Iterator[DetectorResult]:
-        yield make_signal(Cause.DEADLOCK_ORDER, Grade.SOURCE, say("stacks"), whole=False, ranks=(1,))
+        yield make_signal(Grade.SOURCE, say("stacks"), whole=False, ranks=(1,))
 
     rules = [Detector("a", Cause.COLLECTIVE_MISMATCH, stated, ""), Detector("b", Cause.DEADLOCK_ORDER, stood, "")]
     shown = diagnose_from_evidence(facts, rules).findings

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Certainty, Finding, Grade, NotChecked, Severity
+from unhang.findings import Cause, Grade, NotChecked, Severity
 from unhang.sentences import Text
 
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One thing that points to a cause. What it says is that of ``finding``, whose certainty is not decided yet.
+    """One thing that points to a cause: the detector's, or ``cause`` where the words that were read name one.
 
-    ``whole``: nothing that could contradict it is missing. ``diagnosis`` makes a certainty of grade and wholeness, and
-    decides what explains what: a detector never asks what another one saw.
+    ``whole``: nothing that could contradict it is missing. ``parts``: those of a finding besides. ``diagnosis`` makes a
+    certainty of grade and wholeness, and decides what explains what: a detector never asks what another one saw.
     """
 
     grade: Grade
+    summary: Text
     whole: bool
-    finding: Finding
+    cause: Cause | None
+    parts: Mapping[str, Any]
 
 
 DetectorResult = Signal | NotChecked
@@ -39,7 +41,6 @@ class Detector:
     """The module's docstring: the documentation page of the cause."""
 
 
-def make_signal(cause: Cause, grade: Grade, summary: Text, *, whole: bool = True, **parts: Any) -> Signal:
+def make_signal(grade: Grade, summary: Text, *, whole: bool = True, cause: Cause | None = None, **parts: Any) -> Signal:
     """A :class:`Signal` with severity *stops* unless ``severity`` is given; ``whole``: its evidence is complete."""
-    severity = parts.pop("severity", Severity.STOPS)
-    return Signal(grade, whole, Finding(cause, Certainty.POSSIBLE, severity, summary, grade=grade, **parts))
+    return Signal(grade, summary, whole, cause, {"severity": Severity.STOPS, **parts})

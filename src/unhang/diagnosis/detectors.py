@@ -9,7 +9,7 @@ from importlib import import_module
 from types import ModuleType
 
 from unhang import causes
-from unhang.causes.detector import Detector, DetectorResult, Signal
+from unhang.causes.detector import Detector, Signal
 from unhang.causes.evidence_lines import hosts_of
 from unhang.diagnosis.grades import grade_signal
 from unhang.facts.model import Facts
@@ -44,19 +44,24 @@ def ask_detectors(facts: Facts, verdict: Verdict, detectors: Sequence[Detector] 
     """
     findings, not_checked = list[Finding](), list(verdict.not_checked)
     for detector in detectors:
-        for answer in _results_of(detector, facts):
-            if isinstance(answer, Signal):
-                found = grade_signal(answer, detector.name)
-                findings.append(found if found.nodes else replace(found, nodes=hosts_of(facts, found.ranks)))
+        for answer in _answers_of(detector, facts):
+            if isinstance(answer, Finding):
+                findings.append(answer)
             else:
                 not_checked.append(answer)
     return replace(verdict, findings=tuple(findings), not_checked=tuple(not_checked))
 
 
-def _results_of(detector: Detector, facts: Facts) -> Iterator[DetectorResult]:
+def _answers_of(detector: Detector, facts: Facts) -> Iterator[Finding | NotChecked]:
     try:
-        yield from detector.check(facts)
+        for answer in detector.check(facts):
+            yield answer if isinstance(answer, NotChecked) else _found(facts, answer, detector)
     except MemoryError:
         raise  # not this detector's fault: the whole is too large
     except Exception as error:  # noqa: BLE001 - the boundary of one detector
         yield NotChecked.after(error, say("whether it is {causes}", causes=detector.cause.value), Certainty.LIKELY)
+
+
+def _found(facts: Facts, signal: Signal, detector: Detector) -> Finding:
+    found = grade_signal(signal, detector)
+    return found if found.nodes else replace(found, nodes=hosts_of(facts, found.ranks))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from unhang.causes.detector import Signal
+from unhang.causes.detector import Detector, Signal
 from unhang.facts.logs.event_timing import is_preparing
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Certainty, Finding, NotChecked, Severity, Unread, Verdict
@@ -16,10 +16,17 @@ CERTAINTY = {grade: (row.whole, row.not_whole) for grade, row in grade_rows().it
 """Certainty where the signal is whole, and where it is not."""
 
 
-def grade_signal(signal: Signal, detector: str) -> Finding:
-    """``signal``'s finding with the certainty its grade allows, and the detector's name."""
+def grade_signal(signal: Signal, detector: Detector) -> Finding:
+    """What ``detector`` signals as a finding, with the certainty its grade allows."""
     whole, not_whole = CERTAINTY[signal.grade]
-    return replace(signal.finding, certainty=whole if signal.whole else not_whole, detector=detector)
+    return Finding(
+        cause=signal.cause or detector.cause,
+        certainty=whole if signal.whole else not_whole,
+        summary=signal.summary,
+        grade=signal.grade,
+        detector=detector.name,
+        **signal.parts,
+    )
 
 
 _MADE = ("n.init_complete", "store.barrier_ok")

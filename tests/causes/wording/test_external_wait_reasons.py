@@ -36,7 +36,7 @@ def remedies(*laggard: str) -> list[str]:
     stacks = [stack(0, *laggard, "main (/job/train.py:5)"), stack(1, *waits)]
     (found,) = detect(build_facts(EvidenceSet(stacks=stacks, manifests=[manifest], sources=[source])))
     assert isinstance(found, Signal)
-    return [str(one.title) for one in found.finding.remedies]
+    return [str(one.title) for one in found.parts["remedies"]]
 
 
 @pytest.mark.parametrize(

@@ -71,8 +71,8 @@ def exchange(*sizes: tuple[int, int]) -> Facts:
 def test_split_sizes_that_do_not_fit_are_told_with_their_numbers() -> None:
     (found,) = check_mismatch(exchange((7, 10), (7, 5)))
     assert isinstance(found, Signal)
-    assert "14 elements and expect 15" in str(found.finding.summary)
-    assert [str(reason) for reason in found.finding.because] == [
+    assert "14 elements and expect 15" in str(found.summary)
+    assert [str(reason) for reason in found.parts["because"]] == [
         "rank 0 sends 7 elements and expects 10",
         "rank 1 sends 7 elements and expects 5",
     ]

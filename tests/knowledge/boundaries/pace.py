@@ -16,7 +16,7 @@ from unhang.facts.pace.step_slowdown import slowdown_until_end, step_slowdown
 from unhang.facts.pace.straggler import find_straggler, latest_arriver
 from unhang.facts.pace_change import find_step_change
 from unhang.facts.stacks.activity import activity_of
-from unhang.findings import Cause, Source
+from unhang.findings import Source
 from unhang.sentences import say
 from unhang.wire.documents.pace import Pace, RankPace
 
@@ -148,9 +148,7 @@ def waits_in_most_looks(share: float) -> object:
 @turns("pace_reasons.many_looks")
 def sure_of_a_straggler(looks: int) -> object:
     nobody = build_facts(EvidenceSet())
-    return slow_rank_signal(
-        Cause.SLOW_RANK, nobody, Straggler(0, None, looks, (1,), None), say("rank 0 is slow"), ()
-    ).whole
+    return slow_rank_signal(nobody, Straggler(0, None, looks, (1,), None), say("rank 0 is slow"), ()).whole
 
 
 # ---------------------------------------------------------------------------------------------------

@@ -81,7 +81,6 @@ def _other_place(facts: Facts, at: Laggards) -> DetectorResult:
     """Gloo ended a rank because sizes did not fit; those without a record stand in another call than the others."""
     stall, laggards, waiters = at.stall, at.cohort, at.waiters
     return make_signal(
-        CAUSE,
         Grade.STACK,
         tell("other-call", ranks=laggards.ranks),
         **cohort_parts(facts, laggards, waiters, stall.group),
@@ -102,7 +101,6 @@ def _split_sizes(facts: Facts, stall: AllJoinedStall) -> Iterator[DetectorResult
         return
     first = known[0]
     yield make_signal(
-        CAUSE,
         Grade.RECORD,
         tell("split-sizes", operation=stall.operation, sent=sent, wanted=wanted),
         ranks=stall.ranks,
@@ -125,7 +123,6 @@ def _one_group_more(facts: Facts, at: Laggards) -> DetectorResult:
     stall, laggards, waiters = at.stall, at.cohort, at.waiters
     more, fewer = (waiters, laggards) if len(waiters.ranks) <= len(laggards.ranks) else (laggards, waiters)
     return make_signal(
-        CAUSE,
         Grade.STACK,
         tell("groups-differ", wait=waiters.ranks, lag=laggards.ranks),
         **cohort_parts(facts, more, fewer, stall.group),
@@ -153,7 +150,6 @@ def _found(facts: Facts, mismatch: CallMismatch, *, went_on: bool = False) -> De
         "evidence": quote_mismatch(mismatch),
     }
     return make_signal(
-        CAUSE,
         Grade.RECORD if went_on else grade_of_group(facts, mismatch.group),
         tell("went-on", told=summary) if went_on else summary,
         whole=aligned if went_on else place is None and _is_whole(facts, mismatch, cohorts),
@@ -189,7 +185,7 @@ def detect_partners(facts: Facts) -> Iterator[DetectorResult]:
     src=0)` on rank 1 for which rank 0 has no `dist.send`. Never certain: Gloo counts no sends."""
     for found in unmatched_p2p(facts):
         if not found.in_a_loop:
-            yield make_signal(CAUSE, Grade.SOURCE, unmatched_summary(found), **unmatched_parts(facts, found))
+            yield make_signal(Grade.SOURCE, unmatched_summary(found), **unmatched_parts(facts, found))
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -220,7 +216,6 @@ def _other_model(facts: Facts, counts: dict[int, int], odd: tuple[int, ...]) -> 
     events = first_attempt(facts.events_of("ddp.shape"))
     tied = len(odd) == len(counts)
     return make_signal(
-        CAUSE,
         Grade.STATED,
         tell("models-differ" if tied else "other-model", ranks=odd),
         whole=False,
@@ -237,7 +232,6 @@ def _found_printed(facts: Facts, printed: FingerprintMismatch) -> DetectorResult
     ranks = printed.outliers or tuple(sorted(printed.calls))
     kinds = " and ".join(printed.differs_in)
     return make_signal(
-        CAUSE,
         Grade.RECORD,
         tell("called-another" if printed.outliers else "disagree", ranks=ranks, kinds=kinds, position=printed.position),
         whole=len(printed.outliers) == 1 and len(printed.calls) == facts.world_size,
@@ -253,7 +247,6 @@ def _found_printed(facts: Facts, printed: FingerprintMismatch) -> DetectorResult
 
 def _plain(summary: Text, evidence: tuple[Evidence, ...], ranks: tuple[int, ...] = ()) -> DetectorResult:
     return make_signal(
-        CAUSE,
         Grade.STATED,
         summary,
         whole=False,
@@ -275,7 +268,6 @@ def detect_roots(facts: Facts) -> Iterator[DetectorResult]:
         group, call = facts.groups[found.group], found.call
         pending = [group.pending(rank) for rank in found.ranks[:2]]
         yield make_signal(
-            CAUSE,
             Grade.SOURCE if found.depends_on_rank else Grade.STACK,
             tell(
                 "roots-differ" if found.depends_on_rank else "roots-may-differ",
@@ -316,7 +308,6 @@ def detect_threads(facts: Facts) -> Iterator[DetectorResult]:
         return
     differ = any(one.group == found.group for one in facts.mismatches)
     yield make_signal(
-        CAUSE,
         Grade.RECORD if found.group is not None else Grade.STACK,
         tell("threads-at-once", ranks=found.ranks, main=found.main.operation, other=found.other.operation),
         whole=differ or found.group is None,

@@ -176,7 +176,6 @@ def _schedule(facts: Facts) -> Iterator[DetectorResult]:
         return
     ranks = tuple(sorted(kinds))
     yield make_signal(
-        CAUSE,
         Grade.ORDER,
         tell("ranks-send" if "SEND" in kinds.values() else "ranks-receive", ranks=ranks),
         whole=facts.world_size in (None, len(ranks)),
@@ -195,7 +194,6 @@ def _found(
     first = next((calls[rank] for rank in ranks if rank in calls), None)
     where, other_where = _places(facts, ranks)
     return make_signal(
-        CAUSE,
         grade,
         summary,
         ranks=ranks,
@@ -243,7 +241,6 @@ def detect_actors(facts: Facts) -> Iterator[DetectorResult]:
     for at, asked in laggards_doing(facts, ActorWait):
         stall = at.stall
         yield stall_signal(
-            CAUSE,
             Grade.SOURCE,
             tell(
                 "asks-through" if asked.through else "asks-actor",
@@ -275,7 +272,6 @@ def detect_locks(facts: Facts) -> Iterator[DetectorResult]:
         stall = at.stall
         ranks = tuple(sorted((*stall.laggards, found.holder)))
         yield stall_signal(
-            CAUSE,
             Grade.RECORD,
             tell("lock-circle", ranks=stall.laggards, holder=found.holder, operation=operation_of(stall.call)),
             facts,

@@ -61,7 +61,6 @@ def _unused_parameters(facts: Facts) -> Iterator[DetectorResult]:
         return
     ranks = ranks_of_events(events)
     yield make_signal(
-        CAUSE,
         Grade.STATED,
         tell("unused-by" if ranks else "unused", ranks=ranks),
         ranks=ranks,
@@ -83,7 +82,6 @@ def _divided(facts: Facts, division: BranchDivision) -> DetectorResult:
     else:
         mended = remedy("move-collective-from-branch", branch=division.inside.branch_line)
     return make_signal(
-        CAUSE,
         Grade.SOURCE,
         path_reasons.division_summary(division),
         whole=division.whole,
@@ -99,7 +97,6 @@ def _jumped_out(facts: Facts, left: EarlyLoopExit, around: BypassPaths) -> Detec
     it less sure: the last round of all may have been shorter."""
     jump = around.jumps[0]
     return make_signal(
-        CAUSE,
         left.grade,
         tell("left-loop-at", ranks=left.past.ranks, line=jump.where.line)
         if len(around.jumps) == 1
@@ -119,7 +116,6 @@ def _jumped_out(facts: Facts, left: EarlyLoopExit, around: BypassPaths) -> Detec
 def _skipped_iteration(facts: Facts, left: EarlyLoopExit, around: BypassPaths) -> DetectorResult:
     """Past a loop that cannot be shorter on one rank and that nothing leaves; which step it was, no record tells."""
     return make_signal(
-        CAUSE,
         left.grade,
         tell("went-around-and-left", ranks=left.past.ranks),
         whole=False,
@@ -145,7 +141,6 @@ def detect_circle(facts: Facts) -> Iterator[DetectorResult]:
 
 def _skipped_call(facts: Facts, found: SkippedCollective) -> DetectorResult:
     return make_signal(
-        CAUSE,
         Grade.SOURCE,
         tell(
             "went-around",
@@ -176,7 +171,6 @@ def _inside(facts: Facts, at: Laggards, guard: str) -> DetectorResult:
     """The few inside are the odd ones: they call what the others cannot join."""
     stall, laggards, waiters = at.stall, at.cohort, at.waiters
     return make_signal(
-        CAUSE,
         Grade.STACK,
         tell("calls-inside", ranks=waiters.ranks, operation=operation_of(stall.call), guard=guard),
         **cohort_parts(facts, waiters, laggards, stall.group),
@@ -193,7 +187,6 @@ def _alone_in_guard(facts: Facts, at: Laggards, guard: str) -> DetectorResult:
     if in_branch and laggards.branch_line is not None:
         because.append(tell("way-through-branch", line=laggards.branch_line))
     return make_signal(
-        CAUSE,
         Grade.SOURCE,
         tell("guard-cross", ranks=laggards.ranks, guard=guard, operation=operation_of(stall.call)),
         whole=in_branch,
@@ -225,7 +218,6 @@ def detect_printed(facts: Facts) -> Iterator[DetectorResult]:
 def _other_work(printed: FingerprintMismatch) -> DetectorResult:
     doing = printed.phase.value if printed.phase is not None else "other"
     return make_signal(
-        CAUSE,
         Grade.RECORD,
         tell("in-other-part", ranks=printed.side_work, doing=doing),
         whole=False,
@@ -243,7 +235,6 @@ def _sequence_offset(shift: SequenceOffset) -> DetectorResult:
     behind, ahead = _ranks_of(shift.behind), _ranks_of(shift.ahead)
     few, many = map(_ranks_of, minority_and_majority(shift))
     return make_signal(
-        CAUSE,
         Grade.ORDER,
         tell("calls-off", behind=few, by=shift.by, ahead=many),
         whole=all(w.group != "0" for w in (*shift.behind, *shift.ahead)),
@@ -276,7 +267,6 @@ def _alone_at_the_end(facts: Facts, logged: LoggedWaits) -> bool:
 
 def _last_barrier(facts: Facts, logged: LoggedWaits) -> DetectorResult:
     return make_signal(
-        CAUSE,
         Grade.ORDER,
         tell("barrier-of-one"),
         whole=False,
@@ -308,7 +298,6 @@ def _never_set(facts: Facts, stall: Stall, found: UnsetKey) -> DetectorResult:
     here = place_of(facts, stall.laggards[0])
     alone = len(found.setters) > len(stall.laggards)
     return stall_signal(
-        CAUSE,
         Grade.SOURCE,
         tell("key-not-set" if alone else "went-on-without-key", ranks=found.setters, waiting=stall.laggards),
         facts,
@@ -335,7 +324,6 @@ def _took_another_way(error: ParsedGuardError) -> DetectorResult:
     said = error.said
     alone = said.came if said.came and len(said.came) <= len(said.ranks) else said.ranks
     return make_signal(
-        CAUSE,
         Grade.STATED,
         tell(
             "took-another-way" if said.kind == "apart" or alone == said.ranks else "came-alone",

@@ -48,7 +48,6 @@ def _shared(facts: Facts, events: tuple[LogEvent, ...]) -> DetectorResult:
     pairs = {r for e in events for name in ("a_rank", "b_rank") if isinstance(r := e.values.get(name), int)}
     ranks = tuple(sorted(pairs)) or ranks_of_events(events)
     return log_signal(
-        CAUSE,
         Grade.STATED,
         tell("same-gpu" if len(ranks) > 1 else "two-same-gpu", ranks=ranks),
         events,
@@ -62,7 +61,6 @@ def _shared(facts: Facts, events: tuple[LogEvent, ...]) -> DetectorResult:
 def _not_there(facts: Facts, events: tuple[LogEvent, ...]) -> DetectorResult:
     ranks = ranks_of_events(events) or _failed_tasks(facts)
     return log_signal(
-        CAUSE,
         Grade.STATED,
         tell("no-such-gpu-by" if ranks else "no-such-gpu", ranks=ranks),
         events,
@@ -87,7 +85,6 @@ def _invalid_usage(facts: Facts) -> Iterator[DetectorResult]:
         return
     ranks = ranks_of_events(events)
     yield log_signal(
-        CAUSE,
         Grade.STATED,
         tell("refused"),
         events,
@@ -110,7 +107,6 @@ def _guessed(facts: Facts) -> Iterator[DetectorResult]:
     right = _guessed_global_rank(facts, events)
     first = first and not right
     yield log_signal(
-        CAUSE,
         Grade.BASE_RATE,
         tell("guessed-of" if ranks_of_events(events) else "guessed", ranks=ranks_of_events(events)),
         events,

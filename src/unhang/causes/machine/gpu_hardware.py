@@ -38,7 +38,7 @@ OLD_S = threshold("gpu_hardware.old_s")
 def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Events of the driver first, then CUDA's own words, then an unknown error that nothing explains; beside them what
     is only possible: cards that carry what all joined, or never ran what was queued."""
-    yield from transport_suspect(CAUSE, facts, "check-gpu-health")
+    yield from transport_suspect(facts, "check-gpu-health")
     yield from (
         _never_run(facts, stall) for stall in facts.stalls if is_device_behind(facts.groups, facts.ranks, stall)
     )
@@ -57,7 +57,6 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
 
 def _never_run(facts: Facts, stall: Stall) -> DetectorResult:
     return make_signal(
-        CAUSE,
         Grade.BASE_RATE,
         tell("never-run", ranks=stall.laggards),
         ranks=stall.laggards,
@@ -78,7 +77,7 @@ def _noted(facts: Facts) -> Iterator[DetectorResult]:
     assert row is not None
     told_of = tell("xid-noted", code=row.code, meaning=row.meaning)
     mended_by = "report-gpu-error"
-    yield log_signal(CAUSE, Grade.BASE_RATE, told_of, events, mended_by, severity=Severity.NOTE, ranks=())
+    yield log_signal(Grade.BASE_RATE, told_of, events, mended_by, severity=Severity.NOTE, ranks=())
 
 
 def _doubtful(facts: Facts, faults: Sequence[LogEvent]) -> bool:
@@ -138,7 +137,6 @@ def _found(facts: Facts, faults: Sequence[LogEvent], grade: Grade, summary: Text
     ranks = ranks_of_events(faults) or _ranks_of_processes(facts, faults) or tuple(on_cards)
     nodes = tuple(dict.fromkeys((*hosts_of_events(faults), *hosts_of(facts, ranks))))
     return log_signal(
-        CAUSE,
         grade,
         summary,
         faults,

@@ -39,7 +39,6 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
     others = tuple(sorted(set(facts.ranks) - set(ranks)))
     leads = crashes[0] is first or crashes[0].time_s is None
     yield make_signal(
-        CAUSE,
         Grade.STATED,
         tell("out-of-memory-of" if ranks else "out-of-memory", ranks=ranks),
         whole=bool(ranks) and leads,
@@ -70,7 +69,6 @@ def detect_printed(facts: Facts) -> Iterator[DetectorResult]:
     ranks = ranks_of_events(events)
     survived = all(_steps_continued(facts, event) for event in events)
     yield log_signal(
-        CAUSE,
         Grade.ORDER,  # that it ran out is stated; that it ended somebody follows from what comes after it
         tell("out-of-memory-of" if ranks else "out-of-memory", ranks=ranks),
         events,

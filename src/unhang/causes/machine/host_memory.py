@@ -80,23 +80,17 @@ def _shared_memory(facts: Facts) -> DetectorResult | None:
     if trouble is not SegmentFailure.NO_ROOM:
         return _not_opened(facts, events, trouble)
     told = _found(facts, events, Grade.STATED, tell("shm-small"), "enlarge-shared-memory")
-    found = told.finding
-    if not found.ranks and any(event.kind.startswith("dl.") for event in events):
-        found = replace(found, ranks=_lost_a_loader(facts))
+    parts = dict(told.parts)
+    if not parts["ranks"] and any(event.kind.startswith("dl.") for event in events):
+        parts["ranks"] = _lost_a_loader(facts)
     without_p2p = logged_settings(facts).get("NCCL_P2P_DISABLE")
-    if without_p2p is None or without_p2p.value != "1":
-        return replace(told, finding=found)
-    # The workaround for one fault leads into the next: the verdict says both.
-    found = replace(
-        found,
-        because=(tell("p2p-through-shm"), *found.because),
-        evidence=(*found.evidence, without_p2p.evidence),
-        consequences=(
-            *found.consequences,
-            Consequence(Cause.P2P_BROKEN, found.ranks, 1, tell("p2p-was-off")),
-        ),
-    )
-    return replace(told, finding=found)
+    if without_p2p is not None and without_p2p.value == "1":
+        # The workaround for one fault leads into the next: the verdict says both.
+        parts["because"] = (tell("p2p-through-shm"), *parts["because"])
+        parts["evidence"] = (*parts["evidence"], without_p2p.evidence)
+        led_by = Consequence(Cause.P2P_BROKEN, parts["ranks"], 1, tell("p2p-was-off"))
+        parts["consequences"] = (*parts["consequences"], led_by)
+    return replace(told, parts=parts)
 
 
 def _not_opened(facts: Facts, events: list[LogEvent], trouble: SegmentFailure) -> Signal | None:
@@ -141,7 +135,6 @@ def _exception(facts: Facts) -> DetectorResult | None:
         return None
     ranks = tuple(sorted({c.rank for c in crashes if c.rank is not None}))
     return make_signal(
-        CAUSE,
         Grade.STATED,
         tell("no-memory", message=shortened(crashes[0].message, 100)),
         whole=bool(ranks),
@@ -162,7 +155,6 @@ def _silent_kill(facts: Facts) -> DetectorResult | None:
         return None
     ranks = tuple(sorted({c.rank for c in crashes if c.rank is not None}))
     return make_signal(
-        CAUSE,
         Grade.BASE_RATE,
         tell("no-kernel-log"),
         ranks=ranks,
@@ -176,7 +168,6 @@ def _found(
 ) -> Signal:
     ranks = ranks_of_events(events) or _ranks_by_pid(facts, events) or _ranks_of_failed_calls(facts, events)
     return log_signal(
-        CAUSE,
         grade,
         summary,
         events,

@@ -37,7 +37,7 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
     """NVSwitch multicast, GPUDirect RDMA, then P2P over PCIe."""
     looks = (_multicast, _p2p_refused, _gpudirect, _silent_p2p)
     yield from (answer for look in looks if (answer := look(facts)) is not None)
-    yield from transport_suspect(CAUSE, facts, "test-without-p2p", "P2P")
+    yield from transport_suspect(facts, "test-without-p2p", "P2P")
 
 
 def _multicast(facts: Facts) -> DetectorResult | None:
@@ -141,4 +141,4 @@ def _found(
 ) -> DetectorResult:
     """A program that names the failing call does not name what made it fail: the remedy's test does."""
     ranks = ranks_if_few(ranks_of_events(events))
-    return log_signal(CAUSE, grade, summary, events, *remedies, ranks=ranks, whole=whole, because=because)
+    return log_signal(grade, summary, events, *remedies, ranks=ranks, whole=whole, because=because)

@@ -122,7 +122,7 @@ def _blocking_launch(facts: Facts) -> DetectorResult | None:
 
 
 def _found(events: Sequence[LogEvent], grade: Grade, summary: Text, mended_by: str, **parts: Any) -> DetectorResult:
-    return log_signal(CAUSE, grade, summary, events, mended_by, ranks=ranks_if_few(ranks_of_events(events)), **parts)
+    return log_signal(grade, summary, events, mended_by, ranks=ranks_if_few(ranks_of_events(events)), **parts)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -148,7 +148,6 @@ def detect_known(facts: Facts) -> Iterator[DetectorResult]:
 
 def _suspected(facts: Facts, used: LoggedVersion, row: VersionRow, signs: frozenset[str]) -> DetectorResult:
     return make_signal(
-        CAUSE,
         Grade.ORDER,
         tell("known-defect", package=used.package, version=used.version, defect=row.symptom),
         whole=bool(row.telling) and signs.issuperset(row.telling),
@@ -160,7 +159,6 @@ def _suspected(facts: Facts, used: LoggedVersion, row: VersionRow, signs: frozen
 
 def _noted(used: LoggedVersion, row: VersionRow) -> DetectorResult:
     return make_signal(
-        CAUSE,
         Grade.BASE_RATE,
         tell("defect-not-shown", package=used.package, version=used.version, defect=row.symptom),
         severity=Severity.NOTE,

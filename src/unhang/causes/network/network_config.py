@@ -182,7 +182,7 @@ def _fabric(facts: Facts) -> DetectorResult | None:
 
 
 def _found(events: Sequence[LogEvent], grade: Grade, summary: Text, **parts: Any) -> DetectorResult:
-    return log_signal(CAUSE, grade, summary, events, **{"ranks": ranks_if_few(ranks_of_events(events)), **parts})
+    return log_signal(grade, summary, events, **{"ranks": ranks_if_few(ranks_of_events(events)), **parts})
 
 
 def _unanswered(facts: Facts) -> DetectorResult | None:
@@ -193,7 +193,6 @@ def _unanswered(facts: Facts) -> DetectorResult | None:
         return None
     peers = sorted({peer for rank in ranks for peer in facts.ranks[rank].process.unanswered})
     return make_signal(
-        CAUSE,
         Grade.KERNEL,
         tell("tries-to-connect", ranks=ranks, peer=peers[0]),
         whole=False,  # a rank that was just stopped does not answer either

@@ -44,7 +44,7 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
     yield from _complaints(facts)
     yield from _counted(facts)
     yield from _slow(facts)
-    yield from transport_suspect(CAUSE, facts, "test-node-network", "NET")
+    yield from transport_suspect(facts, "test-node-network", "NET")
 
 
 def _complaints(facts: Facts) -> Iterator[DetectorResult]:
@@ -71,7 +71,6 @@ def _found(
 ) -> DetectorResult:
     signs = network_signs(facts)
     return log_signal(
-        CAUSE,
         grade,
         summary,
         trouble.events,
@@ -100,7 +99,6 @@ def _counted(facts: Facts) -> Iterator[DetectorResult]:
     stall = facts.all_joined_stalls[0]
     only_errors = signs[0].kind == "link-errors"
     yield make_signal(
-        CAUSE,
         Grade.ORDER if only_errors else Grade.KERNEL,
         _summary(signs[0]),
         whole=False,
@@ -131,7 +129,6 @@ def _slow(facts: Facts) -> Iterator[DetectorResult]:
     one = len(link.nodes) == 1
     signs = [sign for sign in network_signs(facts) if sign.node in link.nodes]
     yield make_signal(
-        CAUSE,
         Grade.ORDER,
         tell("pace-of-link" if one else "pace-between", node=link.nodes[0], nodes=", ".join(link.nodes)),
         whole=one,
@@ -188,7 +185,6 @@ def _cut_off(facts: Facts, gone: list[ObservedNode]) -> DetectorResult:
     names = ", ".join(node.name for node in gone[:4])
     summary = tell("cut-off-self" if all_others else "cut-off", nodes=names, ranks=ranks)
     return make_signal(
-        CAUSE,
         Grade.ORDER,
         summary,
         whole=any(node.answered for node in gone),

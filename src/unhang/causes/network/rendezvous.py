@@ -47,7 +47,6 @@ def _port_taken(facts: Facts) -> DetectorResult | None:
         return None
     port = next((p for e in events for name in ("bind_port", "port") if (p := field_text(e, name))), "")
     return log_signal(
-        CAUSE,
         Grade.STATED,
         tell("port-taken" if port else "some-port-taken", port=port),
         events,
@@ -68,7 +67,6 @@ def _unreachable(facts: Facts) -> DetectorResult | None:
     if loopback:
         because.insert(0, tell("loopback", host=host))
     return log_signal(
-        CAUSE,
         Grade.STATED,
         tell("not-reached-at", host=host, port=field_text(place, "port")) if place is not None else tell("not-reached"),
         events,
@@ -84,7 +82,6 @@ def _too_many(facts: Facts) -> DetectorResult | None:
     if not over:
         return None
     return log_signal(
-        CAUSE,
         Grade.STATED,
         tell("too-many", joined=over[0].values["joined"], world=over[0].values["world_size"]),
         over,
@@ -105,7 +102,6 @@ def _too_few(facts: Facts) -> DetectorResult | None:
     else:
         summary = tell("too-few-nodes")
     return log_signal(
-        CAUSE,
         Grade.ORDER,
         summary,
         events,
@@ -149,7 +145,6 @@ def detect_stacks(facts: Facts) -> Iterator[DetectorResult]:
     everyone = len(alive) == len(facts.ranks)
     late = tuple(rank for rank in facts.ranks if rank not in ranks) if call == "init_process_group" else ()
     yield make_signal(
-        CAUSE,
         Grade.STACK,
         tell("waits-for" if late else "waits-for-others", ranks=ranks, call=call, late=late),
         whole=still and everyone,

@@ -69,7 +69,6 @@ def _crash(facts: Facts, crash: Crash, same: list[Crash]) -> Signal:
     call = stall.call if stall is not None else None
     where = crash.where or (place_of(facts, crash.rank) if crash.rank is not None else None)
     return make_signal(
-        CAUSE,
         _grade(facts, crash, ranks),
         _summary(crash, ranks),
         whole=bool(ranks) and not may_follow_from_others(facts, crash, awaited=stall is not None),
@@ -170,7 +169,6 @@ def _consequences(facts: Facts, ranks: tuple[int, ...], stall: Stall | None) -> 
 
 def _swallowed_exception(facts: Facts, stall: Stall, ranks: tuple[int, ...]) -> Signal:
     return stall_signal(
-        CAUSE,
         Grade.SOURCE,
         tell("caught", ranks=ranks),
         facts,
@@ -194,7 +192,6 @@ def detect_actor(facts: Facts) -> Iterator[DetectorResult]:
     for at, _ in laggards_doing(facts, IdleActor):
         stall = at.stall
         yield stall_signal(
-            CAUSE,
             Grade.STACK,
             tell("left-method", ranks=stall.laggards),
             facts,
@@ -218,7 +215,6 @@ def detect_from_outside(facts: Facts) -> Iterator[DetectorResult]:
         return
     by_hand = is_interrupt(events[0])
     yield log_signal(
-        CAUSE,
         Grade.ORDER,  # nobody failed before it: the line itself would end a job that hangs just as well
         _summary_from_outside(events[0]),
         events,
@@ -261,7 +257,6 @@ def detect_gone(facts: Facts) -> Iterator[DetectorResult]:
     if kernel:
         ranks = ranks_of_events(kernel)
         yield log_signal(
-            CAUSE,
             Grade.STATED,
             tell("kernel-failed-on" if ranks else "kernel-failed", ranks=ranks, error=short_message(kernel[0])),
             kernel,
@@ -283,7 +278,6 @@ def detect_gone(facts: Facts) -> Iterator[DetectorResult]:
     if gone:
         awaited = tuple(sorted({w.awaited for w in gone if w.awaited is not None}))
         yield make_signal(
-            CAUSE,
             Grade.ORDER,
             tell("ended-before-first", awaited=awaited),
             ranks=awaited,
@@ -298,7 +292,6 @@ def detect_gone(facts: Facts) -> Iterator[DetectorResult]:
 
 def _reported_dead(died: tuple[LogEvent, ...]) -> DetectorResult:
     return log_signal(
-        CAUSE,
         Grade.STATED,
         tell("launcher-lost"),
         died,
@@ -312,7 +305,6 @@ def _bare(events: tuple[LogEvent, ...]) -> DetectorResult:
     ranks = ranks_of_events(events[:1])
     exception, message = field_text(events[0], "exception"), shortened(field_text(events[0], "error"), 100)
     return log_signal(
-        CAUSE,
         Grade.STATED,
         tell("raised" if ranks else "somebody-raised", ranks=ranks, exception=exception, message=message),
         events,

@@ -54,7 +54,6 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
 
 def _stopped(facts: Facts, stall: Stall, ranks: tuple[int, ...]) -> DetectorResult:
     return stall_signal(
-        CAUSE,
         Grade.KERNEL,
         tell("stopped", ranks=ranks),
         facts,
@@ -71,7 +70,6 @@ def _stopped_alone(facts: Facts) -> Iterator[DetectorResult]:
     if not ranks:
         return
     yield make_signal(
-        CAUSE,
         Grade.KERNEL,
         tell("stopped-alone", ranks=ranks),
         whole=all(known.stack is not None or known.recording is not None for known in facts.ranks.values()),
@@ -90,7 +88,6 @@ def _resume(facts: Facts, ranks: Sequence[int]) -> Remedy:
 def _gil_holder(facts: Facts, stall: Stall, rank: int, hold: GilHold) -> DetectorResult:
     where = first_user_frame(hold.thread.frames, facts.sources)
     return stall_signal(
-        CAUSE,
         Grade.RECORD,  # read from the interpreter itself
         tell("lock-held", rank=rank),
         facts,
@@ -111,7 +108,6 @@ def _asleep(facts: Facts, stall: Stall, laggards: RankCohort) -> DetectorResult:
     """No work at all: what it sleeps in, and who would wake it, no stack of Python shows."""
     function = laggards.where.function if laggards.where is not None else "?"
     return stall_signal(
-        CAUSE,
         Grade.STACK,
         tell("stands-still", ranks=stall.laggards, function=function),
         facts,
@@ -145,7 +141,6 @@ def _gil_lines(facts: Facts) -> Iterator[DetectorResult]:
     waiting = set(logged.ranks) if logged is not None else set()
     alone = bool(ranks) and not set(ranks) & waiting
     yield log_signal(
-        CAUSE,
         Grade.ORDER,
         tell("lock-held-by" if ranks else "lock-was-held", ranks=ranks),
         locked,

@@ -50,7 +50,6 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
 def _all_joined(facts: Facts, stall: AllJoinedStall) -> DetectorResult:
     first = stall.pending[stall.ranks[0]]
     return make_signal(
-        CAUSE,
         Grade.ORDER,
         tell("joined-none-finished", count=len(stall.ranks), operation=stall.operation, position=stall.position),
         group=group_label(facts, stall.group),
@@ -66,7 +65,6 @@ def _all_joined(facts: Facts, stall: AllJoinedStall) -> DetectorResult:
 def _laggard(facts: Facts, stall: Stall) -> DetectorResult:
     at_work = _all_at_work(facts, stall)
     held = stall_signal(
-        CAUSE,
         Grade.ORDER,
         tell("works-still", ranks=stall.laggards) if at_work else _laggard_summary(facts, stall),
         facts,
@@ -84,7 +82,7 @@ def _laggard(facts: Facts, stall: Stall) -> DetectorResult:
         ),
     )
     # none of most ranks, of which nothing was read, is to blame for that
-    return replace(held, finding=replace(held.finding, ranks=())) if _most_are_silent(stall) else held
+    return replace(held, parts={**held.parts, "ranks": ()}) if _most_are_silent(stall) else held
 
 
 _MAX_PIDS = 8
@@ -259,7 +257,6 @@ def _raised(facts: Facts, raised: PythonTraceback) -> Signal:
 def _left(facts: Facts, summary: Text, evidence: tuple[Evidence, ...], *because: Text, **parts: Any) -> Signal:
     seen = (tell("seen", ranks=facts.ranks_seen),) if facts.ranks_seen else ()
     return make_signal(
-        CAUSE,
         Grade.EXCLUSION,
         summary,
         because=(*seen, *because),

@@ -69,7 +69,6 @@ def _reported_missing(facts: Facts) -> Signal | None:
         return None
     most = len(late.ranks) * 2 > (facts.world_size or max(late.ranks) + 1)
     return make_signal(
-        CAUSE,
         Grade.ORDER,
         tell("did-not-come", ranks=late.ranks, told_by=late.source_kind),
         whole=not most,  # then the few that came may be the odd ones
@@ -86,7 +85,6 @@ def _timeouts(facts: Facts) -> Signal | None:
     if logged is None:
         return None
     return make_signal(
-        CAUSE,
         Grade.ORDER,
         tell("timed-out" if logged.ranks else "some-timed-out", ranks=logged.ranks),
         whole=False,
@@ -134,7 +132,7 @@ def _complaints(facts: Facts) -> Signal | None:
 
 
 def _complaint(events: tuple[LogEvent, ...], summary: Text, ranks: tuple[int, ...] = ()) -> Signal:
-    return log_signal(CAUSE, Grade.WORDS, summary, events, "collect-all-logs", ranks=ranks, because=(tell("echo"),))
+    return log_signal(Grade.WORDS, summary, events, "collect-all-logs", ranks=ranks, because=(tell("echo"),))
 
 
 def _slower_steps(facts: Facts) -> Signal | None:
@@ -143,7 +141,6 @@ def _slower_steps(facts: Facts) -> Signal | None:
     if growing is None:
         return None
     return make_signal(
-        CAUSE,
         Grade.ORDER,
         slowdown_text(growing),
         severity=Severity.SLOWS,
@@ -159,7 +156,6 @@ def _ended_by_hand(facts: Facts) -> Iterator[Signal]:
     if ended is None or not ended.joined:
         return
     yield make_signal(
-        CAUSE,
         Grade.ORDER,
         tell(
             "by-hand-all" if ended.all_joined else "by-hand",

@@ -40,10 +40,10 @@ def _found(facts: Facts, failure: StatedFailure) -> DetectorResult:
     # whether it came before what others say can be told
     is_first = len(facts.logs) == 1 or failure.time_s is not None
     return make_signal(
-        failure.cause or CAUSE,
         Grade.STATED if stated else Grade.WORDS,
         _summary(failure, ranks, stated=stated),
         whole=failure.raised and failure.rank is not None and failure.also is None and is_first,
+        cause=failure.cause,
         ranks=ranks,
         nodes=hosts_of(facts, ranks) or ((failure.host,) if failure.host else ()),
         where=failure.where,

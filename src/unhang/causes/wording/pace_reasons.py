@@ -11,7 +11,7 @@ from unhang.facts.machine.machine_state import MachineSign
 from unhang.facts.model import Activity, Facts, Straggler
 from unhang.facts.pace.step_slowdown import TRAINER_LINES, StepSlowdown
 from unhang.facts.stacks.child_processes import loader_workers
-from unhang.findings import Cause, Grade, Phase, Remedy, Severity
+from unhang.findings import Grade, Phase, Remedy, Severity
 from unhang.knowledge.thresholds import whole_threshold
 from unhang.knowledge.words import Sentences
 from unhang.sentences import Text
@@ -35,7 +35,7 @@ def is_own_work(activity: Activity | None) -> bool:
 
 
 def slow_rank_signal(
-    cause: Cause, facts: Facts, straggler: Straggler, summary: Text, signs: Sequence[MachineSign], *remedies: Remedy
+    facts: Facts, straggler: Straggler, summary: Text, signs: Sequence[MachineSign], *remedies: Remedy
 ) -> Signal:
     """That ``straggler`` sets the pace: whole from many samples, when it comes last to nearly all collectives, or when
     its machine shows what holds it up."""
@@ -43,7 +43,6 @@ def slow_rank_signal(
     many = straggler.positions or straggler.pace_samples or straggler.samples >= MANY_LOOKS
     workers = loader_workers(facts, straggler.rank)[:2] if is_loading(activity) else []
     return make_signal(
-        cause,
         Grade.STACK,
         summary,
         whole=bool(many or signs or is_loading(activity)),

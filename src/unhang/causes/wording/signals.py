@@ -32,7 +32,7 @@ tell = Sentences("causes/shared.toml")
 
 
 def stall_signal(
-    cause: Cause, grade: Grade, summary: Text, facts: Facts, stall: Stall, *, ranks: Sequence[int] = (), **parts: Any
+    grade: Grade, summary: Text, facts: Facts, stall: Stall, *, ranks: Sequence[int] = (), **parts: Any
 ) -> Signal:
     """A signal that ``ranks``, else all laggards, hold ``stall`` up: where they stand, and in which call who waits.
 
@@ -47,7 +47,7 @@ def stall_signal(
         "calls": waiters_call(stall.direct_waiters, stall.call),
         "evidence": (*quote_stall(facts, stall), *parts.pop("more_evidence", ())),
     }
-    return make_signal(cause, grade, summary, **{**told, **parts})
+    return make_signal(grade, summary, **{**told, **parts})
 
 
 def waiters_line(stall: Stall) -> tuple[Text, ...]:
@@ -91,9 +91,7 @@ MAX_NAMED = 2
 """More ranks than these complain alike for one reason of the machine or the way: they are not to blame."""
 
 
-def log_signal(
-    cause: Cause, grade: Grade, summary: Text, lines: Iterable[LogEvent], *remedies: str, **parts: Any
-) -> Signal:
+def log_signal(grade: Grade, summary: Text, lines: Iterable[LogEvent], *remedies: str, **parts: Any) -> Signal:
     """A signal that ``lines`` make, with these remedies by name; who spoke them is to blame.
 
     ``more_evidence`` follows their quotes.
@@ -105,7 +103,7 @@ def log_signal(
         "evidence": (*quote_events(events), *parts.pop("more_evidence", ())),
         "remedies": tuple(map(remedy, remedies)),
     }
-    return make_signal(cause, grade, summary, **{**told, **parts})
+    return make_signal(grade, summary, **{**told, **parts})
 
 
 def ranks_if_few(ranks: tuple[int, ...]) -> tuple[int, ...]:
@@ -140,14 +138,14 @@ def transport_evidence(facts: Facts) -> tuple[Evidence, ...]:
 CPU_BACKENDS = {"gloo", "mpi", "ucc"}
 
 
-def transport_suspect(cause: Cause, facts: Facts, test: str, way: str | None = None) -> Iterator[Signal]:
+def transport_suspect(facts: Facts, test: str, way: str | None = None) -> Iterator[Signal]:
     """A *possible* finding for each call that all joined and none finished, if ``way`` (``NET``, ``P2P``) may carry it,
     or without one the GPUs themselves. ``test``: the remedy that tells more.
     """
     if not _may_carry(facts, way):
         return
     for group in _all_joined(facts):
-        yield make_signal(cause, Grade.BASE_RATE, tell("possible"), group=group, remedies=(remedy(test),))
+        yield make_signal(Grade.BASE_RATE, tell("possible"), group=group, remedies=(remedy(test),))
 
 
 def _all_joined(facts: Facts) -> Iterator[str | None]:

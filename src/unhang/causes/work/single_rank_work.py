@@ -76,7 +76,6 @@ def _found(facts: Facts, stall: Stall, work: OwnWork) -> DetectorResult:
     if _own_work_kind(laggards.what).asks and not answerer_known:
         seen_whole = False  # whoever has to answer may be a rank that waits for this one
     return stall_signal(
-        CAUSE,
         Grade.SOURCE if known_work or moving else Grade.STACK,
         tell(
             "waited-on-store" if is_guard_call(stall.call) else "waited-in-collective",
@@ -166,7 +165,7 @@ def _slows(facts: Facts) -> Iterator[DetectorResult]:
     summary = tell("pace", rank=straggler.rank, doing=_work_between_steps(activity.what, activity.phase))
     signs = storage_signs(facts, (straggler.rank,)) if writes_or_reads(activity.phase, activity.what) else ()
     names = _LOG_REMEDIES if activity.phase is Phase.LOG else ("move-work-off-loop",)
-    yield pace_reasons.slow_rank_signal(CAUSE, facts, straggler, summary, signs, *map(remedy, names))
+    yield pace_reasons.slow_rank_signal(facts, straggler, summary, signs, *map(remedy, names))
 
 
 def _work_between_steps(what: str, phase: Phase | None) -> str | Text:
@@ -207,7 +206,6 @@ def _bar(facts: Facts, work: SpanningWork) -> Signal:
     minutes = work.elapsed_s / 60
     at_barrier = logged is not None and any(wait.barrier for wait in logged.waits)
     return make_signal(
-        CAUSE,
         Grade.ORDER,
         tell(
             "bar-as-long",
@@ -234,7 +232,6 @@ def _main_process_wait(facts: Facts, wait: MainProcessWait) -> Signal:
     ranks = () if wait.local and wait.waiter is None else (wait.first,)
     bar, by_hand = unfinished_work(facts), ended_by_user(facts)
     return make_signal(
-        CAUSE,
         Grade.STACK,
         tell("main-preparing", ranks=ranks),
         whole=by_hand is None or bar is not None,
@@ -258,7 +255,6 @@ def _main_process_wait(facts: Facts, wait: MainProcessWait) -> Signal:
 def _active_during_wait(facts: Facts, work: ActiveDuringWait) -> Signal:
     """The one rank that did not give up went on writing lines while all others waited."""
     return make_signal(
-        CAUSE,
         Grade.ORDER,
         tell("still-writing", rank=work.rank, after=work.after_s),
         whole=work.counts,  # else another thread may have written them
@@ -273,7 +269,6 @@ def _active_during_wait(facts: Facts, work: ActiveDuringWait) -> Signal:
 def _last_line_phase(facts: Facts, words: LastLinePhase) -> Signal:
     doing = "saving" if words.phase is Phase.SAVE else "evaluating"
     return make_signal(
-        CAUSE,
         Grade.ORDER,
         tell("still-doing" if words.counting else "was-doing", rank=words.rank, doing=doing),
         whole=False,  # whether it worked, waited or had failed is not in the log
@@ -291,7 +286,6 @@ def _last_line_phase(facts: Facts, words: LastLinePhase) -> Signal:
 def _first_barrier(facts: Facts) -> Signal:
     logged = logged_waits(facts)
     return make_signal(
-        CAUSE,
         Grade.BASE_RATE,
         tell("rank0-preparing"),
         ranks=(0,),
@@ -309,7 +303,6 @@ def _first_barrier(facts: Facts) -> Signal:
 def _still_at_work(error: ParsedGuardError) -> DetectorResult:
     """Ranks waited in `rank_zero_first`, and the first rank was still at work when the time given was over."""
     return make_signal(
-        CAUSE,
         Grade.STATED,
         tell("still-at-work", ranks=error.said.ranks, waited=error.said.waited_s, guard=error.said.what),
         whole=error.seen_at is not None,  # the line at which it was last seen, working

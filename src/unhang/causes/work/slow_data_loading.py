@@ -55,7 +55,6 @@ def _slows(facts: Facts) -> Iterator[DetectorResult]:
     if straggler is None or not pace_reasons.is_loading(straggler.activity):
         return
     yield pace_reasons.slow_rank_signal(
-        CAUSE,
         facts,
         straggler,
         tell("pace", rank=straggler.rank),
@@ -69,7 +68,6 @@ def _stalls(facts: Facts, stall: Stall) -> DetectorResult:
     workers = [worker for rank in stall.laggards for worker in loader_workers(facts, rank)]
     signs = storage_signs(facts, stall.laggards)
     return stall_signal(
-        CAUSE,
         Grade.SOURCE,
         tell("waits-for-loader", ranks=stall.laggards),
         facts,
@@ -100,7 +98,6 @@ def _unattributed(facts: Facts) -> Iterator[DetectorResult]:
     if few > many:
         return
     yield make_signal(
-        CAUSE,
         Grade.STACK,
         tell("few-wait", few=few, all=few + many),
         whole=few * FEW <= few + many,  # else the stacks may be of different moments
@@ -117,7 +114,6 @@ def _own_limit(facts: Facts) -> Iterator[DetectorResult]:
     limits = first_attempt(facts.events_of("dl.timeout", "k.nfs"))
     if limits:
         yield log_signal(
-            CAUSE,
             Grade.STATED,
             tell("no-data"),
             limits,
@@ -137,7 +133,6 @@ def _waits_in_steps(facts: Facts) -> Iterator[DetectorResult]:
     if pace.every is not None and pace.every > 1:
         because.append(tell("such-steps", every=pace.every))
     yield make_signal(
-        CAUSE,
         Grade.STATED,
         tell("percent", percent=round(100 * pace.share)),
         whole=False,  # which rank or which part of the storage is slow is not known
@@ -175,7 +170,6 @@ def _last_line_phases(facts: Facts) -> Iterator[DetectorResult]:
     else:
         return
     yield make_signal(
-        CAUSE,
         Grade.ORDER,
         summary,
         whole=False,  # its log simply ends a moment later than the others', or another line was never flushed

@@ -35,4 +35,4 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
     summary = tell("pace", rank=straggler.rank)
     signs = signs_of_rank(facts, straggler.rank)
     look_closer = remedy("profile-slow-rank", rank=straggler.rank)
-    yield pace_reasons.slow_rank_signal(CAUSE, facts, straggler, summary, signs, look_closer)
+    yield pace_reasons.slow_rank_signal(facts, straggler, summary, signs, look_closer)

@@ -52,7 +52,6 @@ def _late_arrival(facts: Facts) -> Signal | None:
     if late is None:
         return None
     return make_signal(
-        CAUSE,
         Grade.STATED,
         tell("late" if late.limit_s is None else "late-by-limit", ranks=late.ranks, limit=late.limit_s),
         whole=late.late_by_s is not None,
@@ -78,7 +77,6 @@ def _cut_by_limit(facts: Facts) -> Signal | None:
     if stall is None or work is None:
         return None
     return stall_signal(
-        CAUSE,
         Grade.ORDER,
         tell("planned-work", ranks=stall.laggards, done=work.done, total=work.total, limit=work.limit_s),
         facts,
@@ -96,7 +94,6 @@ def _tiny(facts: Facts) -> Signal | None:
         return None
     limit_s, evidence = tiny
     return make_signal(
-        CAUSE,
         Grade.STATED,
         tell("limit-below-step", limit=limit_s),
         whole=limit_s < 1,
@@ -119,7 +116,6 @@ def _marked(facts: Facts) -> Signal | None:
     if stall is None or found is None:
         return None
     return stall_signal(
-        CAUSE,
         Grade.RECORD,
         tell(
             "mark-passed" if found.until_limit_s is None else "mark-running",
@@ -161,7 +157,6 @@ def _generation(facts: Facts) -> Signal | None:
     if found is None:
         return None
     return make_signal(
-        CAUSE,
         Grade.STACK if found.seen else Grade.ORDER,
         tell("generates" if found.ranks else "others-generate", ranks=found.ranks, waiters=found.waiters),
         ranks=found.ranks,
@@ -192,7 +187,6 @@ def _not_in_force(facts: Facts) -> Signal | None:
         return None
     working = spanning_work(facts) is not None
     return make_signal(
-        CAUSE,
         Grade.ORDER,
         tell("limit-not-wanted", passed=limit.passed_s, wanted=limit.set_s, name=limit.name),
         whole=working,  # else the two limits may belong to different groups

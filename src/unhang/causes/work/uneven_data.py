@@ -66,7 +66,6 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
 def _rank_dependent(facts: Facts, left: RankDependentExit) -> DetectorResult:
     past, inside, bound = left.past, left.inside, left.bound
     return make_signal(
-        CAUSE,
         Grade.SOURCE,
         tell("fewer-steps", ranks=past.ranks, line=bound.line),
         whole=bound.sure and bound.alone,
@@ -116,7 +115,6 @@ def _found(facts: Facts, left: EarlyLoopExit, counts: StepCounts) -> DetectorRes
     code = tuple(decide_together_remedies(ways))
     data = tuple(_remedies(facts, waiters, parted, printed)) if left.over_data else ()
     return make_signal(
-        CAUSE,
         left.grade,
         tell("ran-out" if around is None or not around.out else "left", ranks=laggards.ranks),
         whole=left.whole and not doubted,
@@ -231,7 +229,7 @@ def detect_partners(facts: Facts) -> Iterator[DetectorResult]:
     """
     for found in unmatched_p2p(facts):
         if found.in_a_loop:
-            yield make_signal(CAUSE, Grade.SOURCE, unmatched_summary(found), **unmatched_parts(facts, found))
+            yield make_signal(Grade.SOURCE, unmatched_summary(found), **unmatched_parts(facts, found))
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -251,7 +249,6 @@ def detect_printed(facts: Facts) -> Iterator[DetectorResult]:
 def _found_printed(facts: Facts, counts: UnequalCounts) -> DetectorResult:
     shards = _equal_shards(facts, counts.evidence)
     return make_signal(
-        CAUSE,
         Grade.ORDER,
         tell("steps-unequal", what=counts.what, told=counts.told),
         whole=counts.announced and bool(counts.short) and not counts.went_on,
@@ -273,7 +270,6 @@ def _found_printed(facts: Facts, counts: UnequalCounts) -> DetectorResult:
 def _hold_other_data(error: ParsedGuardError) -> DetectorResult:
     """The guard compared data, or counted batches."""
     return make_signal(
-        CAUSE,
         Grade.STATED,
         tell("other-data", ranks=error.said.ranks, detail=error.said.detail),
         ranks=error.said.ranks,
