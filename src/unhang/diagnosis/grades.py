@@ -96,8 +96,8 @@ _NCCL_LINES = ("n.", "wd.", "hb.", "dump.", "tc.", "ncclerr", "uid.")
 
 
 def cap_unverified_claims(facts: Facts, verdict: Verdict) -> Verdict:
-    """Caps at *likely* what rests on records or lines of NCCL and its kin, whose behaviour was read from code and
-    recorded dumps and never seen on a GPU here.
+    """Caps at *likely* what rests on records or lines of NCCL and its kin: their behaviour was read from code and
+    recorded dumps, and on a GPU little of it was run (``docs/nccl-on-a-gpu.md``).
     """
     everything = _rests_on_records(facts)
     lines = {(e.source.path, e.source.line) for e in facts.events if e.kind.startswith(_NCCL_LINES)}
