@@ -26,6 +26,7 @@ from unhang.watch.process_state.proc_processes import PROC, Process, ProcessTabl
 from unhang.watch.process_state.rank_processes import LiveRank
 from unhang.watch.process_state.stack_collection import ProcessSample, has_moved, resample_process, sample_process
 from unhang.watch.run_folder import create_private_folder, free_place
+from unhang.watch.sampling.bundle_files import holds_something
 from unhang.watch.sampling.kept_logs import LAUNCHER_LOGS, keep_logs, rank_log
 
 LIMIT_S = 5.0
@@ -72,7 +73,8 @@ def collect_evidence(
         answer = cards.result().found
     if answer is not None and answer.text:
         private_files.write_text(folder / "logs" / "nvidia-smi.txt", answer.text)
-    keep_logs(_logs(machine, chosen.ranks, chosen.launcher), folder)
+    logs = _logs(machine, chosen.ranks, chosen.launcher)
+    keep_logs(((path, name) for path, name in logs if holds_something(path)), folder)
     _write_stacks(taken)
     taken.taken_s = time.time()
     write_manifest(taken, {"source_root": "source", "source_prefix": "/"})

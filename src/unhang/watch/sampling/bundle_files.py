@@ -26,7 +26,7 @@ def manifest_files(folder: Path) -> list[str]:
     """The manifest's ``files``: the evidence and the program, by their paths in ``folder``; without empty files, which
     tell nothing and which their writers take away when they end."""
     paths = (*evidence_files(folder), *_below(folder / SOURCE_FOLDER))
-    names = (path.relative_to(folder).as_posix() for path in paths if _holds_something(path))
+    names = (path.relative_to(folder).as_posix() for path in paths if holds_something(path))
     return [name for name in names if name.isprintable()]  # a name that is no text would make the manifest unreadable
 
 
@@ -36,7 +36,8 @@ def write_manifest(folder: Path, manifest: BundleManifest) -> None:
     private_files.write_json(folder / "bundle.json", msgspec.to_builtins(whole))
 
 
-def _holds_something(path: Path) -> bool:
+def holds_something(path: Path) -> bool:
+    """``path`` is there and not empty."""
     try:
         return path.stat().st_size > 0
     except OSError:
