@@ -180,7 +180,7 @@ def _with_missing(ranks: Ranks, world: tuple[int, ...], groups: Groups) -> Ranks
 
 def _with_ends(ranks: Ranks, timeouts: FirstTimeouts) -> Ranks:
     """States that do not depend on the groups."""
-    return {rank: replace(known, state=_state_at_end(known, timeouts)) for rank, known in ranks.items()}
+    return {rank: _in_state(known, _state_at_end(known, timeouts)) for rank, known in ranks.items()}
 
 
 def _state_at_end(known: RankFacts, timeouts: FirstTimeouts) -> RankState:
@@ -193,10 +193,14 @@ def _state_at_end(known: RankFacts, timeouts: FirstTimeouts) -> RankState:
     return RankState.CRASHED
 
 
+def _in_state(known: RankFacts, state: RankState) -> RankFacts:
+    return known if known.state is state else replace(known, state=state)
+
+
 def _with_states(ranks: Ranks, groups: Groups, graph: WaitForGraph) -> Ranks:
     waiting = {rank for group in groups.values() for rank in group.pending_calls}
     roots = set(graph.roots)
-    return {rank: replace(known, state=_state_among_others(known, roots, waiting)) for rank, known in ranks.items()}
+    return {rank: _in_state(known, _state_among_others(known, roots, waiting)) for rank, known in ranks.items()}
 
 
 def _state_among_others(known: RankFacts, roots: Collection[int], waiting: Collection[int]) -> RankState:

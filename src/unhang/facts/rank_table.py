@@ -41,7 +41,9 @@ def build_ranks(
     spoke = {rank for log in evidence.logs for rank in log.ranks}
     ranks = {}
     for rank in spoke.union(recordings, processes, stacks, raised, exits, progress, last_lines):
-        known = _with_stacks(processes.get(rank, RankFacts(rank)), stacks.get(rank, []))
+        known = processes.get(rank, RankFacts(rank))
+        if rank in stacks:
+            known = _with_stacks(known, stacks[rank])
         last = last_lines[rank][-1] if rank in last_lines else None
         exit_ = known.exit
         for told in exits.get(rank, ()):
