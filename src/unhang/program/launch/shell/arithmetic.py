@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from unhang.program.launch.shell.state import ShellState
-from unhang.program.syntax.evaluation import Evaluation
+from unhang.program.syntax.evaluation import UNKNOWN, Evaluation
 
 _NAME = re.compile(r"\$\{(\w+)\}|\$?\b([A-Za-z_]\w*)")
 MAX_INTEGER = 1 << 62
@@ -35,3 +35,7 @@ class _WholeNumbers(Evaluation):
         ast.Div: lambda a, b: int(a / b),
         ast.Mod: lambda a, b: a - b * int(a / b),
     }
+
+    def _compared(self, node: ast.Compare) -> Any:
+        # a shell compares from the left, so that 5 > 3 > 2 asks whether 1 > 2
+        return super()._compared(node) if len(node.ops) == 1 else UNKNOWN
