@@ -18,6 +18,7 @@ from unhang.watch.nodes.rank_digest import (
     digest_of,
     encode_digest,
     read_digest,
+    read_hello,
 )
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportState
 from unhang.wire.documents.live_state import LiveRun, LiveState, LiveTotals
@@ -31,6 +32,18 @@ def test_a_healthy_node_says_it_in_some_tens_of_bytes() -> None:
     assert len(encode_digest(digest)) < 40
     assert digest.waits_ms == -1
     assert read_digest(encode_digest(digest)) == digest
+
+
+def test_a_message_of_another_layout_is_not_read() -> None:
+    digest = digest_of(time.monotonic_ns(), ranks_of(0), deaths=0, over=0, whole=False)
+    hello = NodeHello("h0", "h0", "", [0, 1], 7, 8)
+    layout, *fields = msgspec.msgpack.decode(encode_digest(digest))
+    before = msgspec.msgpack.encode([*fields])
+    other = msgspec.msgpack.encode([layout + 1, *fields])
+
+    assert (read_digest(before), read_digest(other)) == (None, None)
+    assert read_hello(encode_digest(hello)) == hello
+    assert read_hello(msgspec.msgpack.encode(msgspec.msgpack.decode(encode_digest(hello))[1:])) is None
 
 
 def test_a_digest_may_hold_anything() -> None:

@@ -23,6 +23,8 @@ from unhang.wire.record_views import PHASES
 
 ACTIVITIES = tuple(RankActivity)
 STUCK, IN_INIT, HAS_DONE_STEPS = 1, 2, 4
+LAYOUT = 2
+"""One more whenever a field of what nodes send moves: a message of another layout is not read at all."""
 MAX_GROUPS = 32
 MAX_RANKS = 1024
 """Of one node: what says more is not believed."""
@@ -64,7 +66,7 @@ class DigestColumns(msgspec.Struct, array_like=True, frozen=True):
 _BY_RANK = DigestColumns.__struct_fields__[:11]
 
 
-class NodeDigest(msgspec.Struct, array_like=True, frozen=True):
+class NodeDigest(msgspec.Struct, array_like=True, frozen=True, tag=LAYOUT):
     """One node at one moment. ``waits_ms``: how long the rank that waits longest has, -1: nobody does.
     ``over``: its command has ended, 1 well, 2 not."""
 
@@ -79,7 +81,7 @@ class NodeDigest(msgspec.Struct, array_like=True, frozen=True):
     """What its ranks called, for a while after they were compared."""
 
 
-class NodeHello(msgspec.Struct, array_like=True, frozen=True):
+class NodeHello(msgspec.Struct, array_like=True, frozen=True, tag=LAYOUT):
     """Who a node is; changes rarely. ``wall_ns``: its clock at ``at_ns``."""
 
     name: str
