@@ -65,9 +65,8 @@ def templates_in(folder: Path) -> Iterator[tuple[str | None, Path, int]]:
     for path in sorted(folder.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and _name(node.func) == "say" and node.args:
-                first = node.args[0]
-                literal = isinstance(first, ast.Constant) and isinstance(first.value, str)
-                yield (first.value if literal else None), path, node.lineno  # type: ignore[attr-defined]
+                first = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
+                yield (first if isinstance(first, str) else None), path, node.lineno
 
 
 def _name(function: ast.expr) -> str:

@@ -335,11 +335,15 @@ def open_source(files: Sequence[Path], reading: ReadOptions) -> SampleSource:
 def _table(kind: SourceKind, files: Sequence[Path], reading: ReadOptions) -> SampleSource:
     from unhang_reshard.formats.image_rows import ImageRows
 
-    if kind == "csv":
-        from unhang_reshard.formats.csv_rows import CsvRows as Table
-    elif kind == "json":
-        from unhang_reshard.formats.json_rows import JsonRows as Table  # type: ignore[assignment]
-    else:
-        from unhang_reshard.formats.parquet_rows import ParquetRows as Table  # type: ignore[assignment]
     folders = [reading.images] if reading.images is not None else [Path.cwd(), files[0].absolute().parent]
-    return ImageRows(Table(files, reading), folders)
+    if kind == "csv":
+        from unhang_reshard.formats.csv_rows import CsvRows
+
+        return ImageRows(CsvRows(files, reading), folders)
+    if kind == "json":
+        from unhang_reshard.formats.json_rows import JsonRows
+
+        return ImageRows(JsonRows(files, reading), folders)
+    from unhang_reshard.formats.parquet_rows import ParquetRows
+
+    return ImageRows(ParquetRows(files, reading), folders)

@@ -76,18 +76,21 @@ def calls_by_file() -> Mapping[str, list[Said]]:
     found: dict[str, list[Said]] = {}
     for path in SOURCES.rglob("*.py"):
         tree = ast.parse(path.read_text("utf-8"))
-        opened = [node for node in tree.body if isinstance(node, ast.Assign) and called(node.value) == "Sentences"]
-        files = {ast.unparse(node.targets[0]): node.value.args[0].value for node in opened}  # type: ignore[attr-defined]
+        files = {
+            ast.unparse(node.targets[0]): ast.literal_eval(node.value.args[0])
+            for node in tree.body
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and called(node.value) == "Sentences"
+        }
         for node in ast.walk(tree) if files else ():
-            if called(node) in files:
-                values = frozenset(keyword.arg or "**" for keyword in node.keywords)  # type: ignore[attr-defined]
-                names = tuple(names_in(node.args[0]))  # type: ignore[attr-defined]
-                found.setdefault(files[called(node)], []).append(Said(f"{path.name}:{node.lineno}", names, values))  # type: ignore[attr-defined]
+            if isinstance(node, ast.Call) and called(node) in files:
+                values = frozenset(keyword.arg or "**" for keyword in node.keywords)
+                said = Said(f"{path.name}:{node.lineno}", tuple(names_in(node.args[0])), values)
+                found.setdefault(files[called(node)], []).append(said)
     return found
 
 
-def called(node: ast.AST) -> str:
-    return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+def called(call: ast.Call) -> str:
+    return call.func.id if isinstance(call.func, ast.Name) else ""
 
 
 def names_in(node: ast.expr) -> Iterator[str]:

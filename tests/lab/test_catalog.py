@@ -9,7 +9,7 @@ import pytest
 
 from unhang.errors import UsageError
 from unhang.findings import Cause
-from unhang_lab.expectation import fault_line, lines_with
+from unhang_lab.expectation import lines_with
 from unhang_lab.lab_case import CASES, CASES_FOLDER, LabCase, find_case
 
 IDS = [case.name for case in CASES]
@@ -56,7 +56,8 @@ def test_the_lines_a_case_names_exist(case: LabCase) -> None:
     for name in expected.where_functions:
         assert lines_with(case.path, f"def {name}(")
     if case.injection is None and expected.cause is not None:
-        assert fault_line(case) is not None
+        assert case.fault
+        assert lines_with(case.path, case.fault)
 
 
 def test_an_unknown_name_is_answered_with_what_to_type() -> None:

@@ -67,11 +67,6 @@ def ranks_with_fewest_batches(bundle: Path) -> tuple[int, ...]:
     return tuple(sorted(rank for rank, count in batches.items() if count == fewest))
 
 
-def fault_line(case: LabCase) -> int | None:
-    """The line of the script that is the cause; None when the fault comes from outside."""
-    return min(lines_with(case.path, case.fault)) if case.fault else None
-
-
 def lines_with(script: Path, code: str) -> set[int]:
     """Lines of ``script`` that begin with, or hold, this piece of code."""
     lines = enumerate(script.read_text().splitlines(), start=1)
