@@ -31,6 +31,15 @@ def test_a_fault_in_the_program_asks_nothing_of_the_administrator() -> None:
     assert block.strip() == "- Nothing to ask: nothing here points at the machines."
 
 
+def test_a_gpu_that_is_only_suspected_is_asked_for_and_no_node_is_drained() -> None:
+    crash, hang = samples.crash().findings[0], samples.hang()
+    suspected = replace(crash, certainty=Certainty.POSSIBLE, ranks=(9, 14), remedies=hang.findings[0].remedies[:1])
+    block = to_markdown(replace(hang, findings=(*hang.findings, suspected))).split("**Your administrator**")[1]
+    assert "ranks 9, 14" in block
+    assert "Xid 79" in block
+    assert "drain" not in block
+
+
 def test_text_from_a_log_cannot_become_markup() -> None:
     page = to_markdown(samples.hostile())
     assert "\x1b" not in page

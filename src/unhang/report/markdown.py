@@ -130,8 +130,9 @@ def _cited(item: Evidence, localizer: Localizer) -> str:
 
 
 def _administrator(verdict: Verdict, localizer: Localizer) -> list[str]:
-    sure = [f for n, f in enumerate(verdict.findings) if n == 0 or f.certainty is not Certainty.POSSIBLE]
-    findings = [finding for finding in sure if _for_administrator(finding)]
+    asked = [finding for finding in verdict.findings if _for_administrator(finding)]
+    sure = [f for f in asked if f is verdict.findings[0] or f.certainty is not Certainty.POSSIBLE]
+    findings = sure or asked  # what is only possible is asked for where nothing is known better
     if not findings:
         return [f"- {localizer.say(say('Nothing to ask: nothing here points at the machines.'))}"]
     return [line for finding in findings[:2] for line in _request(finding, localizer)]
@@ -145,7 +146,7 @@ def _for_administrator(finding: Finding) -> bool:
 
 
 def _request(finding: Finding, localizer: Localizer) -> list[str]:
-    facts: list[str] = []
+    facts: list[str] = [localizer.say(labels.ranks_label(finding.ranks))] if finding.ranks else []
     if finding.nodes:
         facts.append(localizer.say(say("node {nodes}", nodes=inline_code(localizer.line(", ".join(finding.nodes))))))
     facts += _hardware(finding.evidence, localizer)
@@ -153,6 +154,8 @@ def _request(finding: Finding, localizer: Localizer) -> list[str]:
     if when:
         facts.append(escape_markdown(with_zone(localizer.line(when), localizer)))
     remedy = next((item for item in finding.remedies if item.kind is RemedyKind.INFRASTRUCTURE), None)
+    if remedy is None and finding.certainty is Certainty.POSSIBLE:
+        remedy = next(iter(finding.remedies), None)  # nobody drains a node for what is only possible
     request = remedy.title if remedy is not None else _REQUESTS[finding.cause]
     lines = [f"- {' · '.join(facts)}"] if facts else []
     cited = (f"- {_cited(item, localizer)}" for item in finding.evidence[:2])
