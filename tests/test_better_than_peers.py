@@ -72,7 +72,7 @@ def test_all_ranks_joined_and_none_finished_is_said_and_exits_1(tmp_path: Path) 
     first = told["findings"][0]
     assert code == 1
     assert (told["status"], first["cause"], first["ranks"]) == ("hang", "unknown", [])
-    assert "all 4 ranks joined all_reduce at position 41" in first["summary"]
+    assert "all 4 ranks joined all_reduce #41" in first["summary"]
 
 
 @pytest.mark.parametrize("guilty", [0, 3])

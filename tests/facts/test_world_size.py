@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.facts.jobs import call, recording
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import LogEvent, LogReading
 from unhang.facts.model import RankFacts
-from unhang.facts.world_size import world_size_of
+from unhang.facts.world_size import ranks_of_job, world_size_of
 from unhang.findings import Source
 from unhang.wire.documents.bundle import BundleManifest
 
@@ -72,3 +74,20 @@ def test_nothing_says_it_and_it_is_not_known() -> None:
 def test_gloo_dumps_name_no_members_so_the_ranks_seen_are_all_there_is() -> None:
     assert size(backend="gloo", seen=(0, 1, 2)) == 3
     assert size(backend="gloo", seen=(0,)) is None
+
+
+@pytest.mark.parametrize(
+    ("world_size", "seen", "ranks"),
+    [
+        (4, (0, 1), (0, 1, 2, 3)),
+        (None, (0, 1, 3), (0, 1, 2, 3)),  # a gap is a rank
+        (None, (1, 2, 3), (0, 1, 2, 3)),
+        (None, tuple(range(8, 16)), tuple(range(8, 16))),  # the log of one node
+        (None, (0, 3), (0, 3)),  # half of them: filtered
+        (None, (), ()),
+    ],
+)
+def test_a_gap_below_the_highest_rank_is_a_rank(
+    world_size: int | None, seen: tuple[int, ...], ranks: tuple[int, ...]
+) -> None:
+    assert ranks_of_job(world_size, seen) == ranks

@@ -12,7 +12,14 @@ from unhang.diagnosis.differential import lead_with_candidates
 from unhang.diagnosis.gaps import name_gaps, name_gaps_of_lead
 from unhang.diagnosis.grades import cap_by_gaps, cap_misplaced_findings, cap_unverified_claims
 from unhang.diagnosis.internal_failures import join_gaps, withdraw_health
-from unhang.diagnosis.lead_notes import note_late_ends, note_machine_state, note_marks, note_repeats, note_slowdown
+from unhang.diagnosis.lead_notes import (
+    note_last_words,
+    note_late_ends,
+    note_machine_state,
+    note_marks,
+    note_repeats,
+    note_slowdown,
+)
 from unhang.diagnosis.ranking import join_rank_and_explain_away
 from unhang.diagnosis.remaining_rank import name_remaining_rank
 from unhang.diagnosis.restart import advise_restart
@@ -56,6 +63,7 @@ FROM_EVIDENCE = (
     Pass(note_machine_state, _MACHINES),
     Pass(name_remaining_rank, _WHICH_RANK),
     Pass(note_late_ends, say("what came after the limit")),
+    Pass(note_last_words, say("what was said last")),
     Pass(note_slowdown, say("since when")),
     Pass(note_marks, _SEVERITY),
     Pass(soften_work, _SEVERITY),

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
-from unhang.facts.endings.good_endings import good_endings
+from unhang.facts.endings.good_endings import good_endings, is_job_over
 from unhang.facts.model import Facts, RankState
 from unhang.findings import Cause, Certainty, Finding, NotChecked, Severity, Verdict
 from unhang.sentences import say
@@ -42,7 +42,7 @@ def _missing_stacks(facts: Facts, lead: Finding) -> Iterator[NotChecked]:
         yield NotChecked(
             say("what {ranks:who} {ranks:was|were} doing", ranks=without),
             say("no stack of it was given"),
-            how="py-spy dump --pid PID > stack_rank_N.txt",
+            how="" if is_job_over(facts) else "py-spy dump --pid PID > stack_rank_N.txt",
         )
 
 

@@ -6,15 +6,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from unhang.causes.wording import machine_reasons
+from unhang.causes.wording.looks import look_at_all, program_of
 from unhang.causes.wording.pace_reasons import slowdown_text
 from unhang.facts.endings.crashes import Crash, crashes_after_timeout, first_timeouts, signal_name
+from unhang.facts.endings.stated_failures import LastWords, last_words
 from unhang.facts.laggard.planned_work import is_overlong, marked_work
 from unhang.facts.machine.machine_state import MachineSign, machine_signs, signs_of_rank, spinning_cards, storage_signs
 from unhang.facts.model import Facts, RankState
 from unhang.facts.pace.step_slowdown import step_slowdown
 from unhang.facts.waiting.timeouts import live_manifest
-from unhang.findings import Cause, Consequence, Finding, Phase, Severity, Verdict
-from unhang.knowledge.numbers import utc_time
+from unhang.findings import Cause, Consequence, Evidence, Finding, Grade, Phase, Severity, Verdict, shortened
+from unhang.knowledge.numbers import TimeForm, time_text, utc_time
 from unhang.knowledge.reasoning_rows import causes_that
 from unhang.knowledge.remedies import remedy
 from unhang.sentences import Text, say
@@ -217,3 +219,52 @@ def _mark_reasons(facts: Facts, ranks: tuple[int, ...]) -> Iterator[Text]:
                 label=work.label,
                 limit=work.at_most_s,
             )
+
+
+MAX_ERRORS = 3
+OF_NOBODY = ("torch", "")
+"""Programs that have nobody who could be asked about their processes."""
+
+
+def note_last_words(facts: Facts, verdict: Verdict) -> Verdict:
+    """Where nothing in the logs is recognised, quotes the last errors and the last line of all, and says
+    who fell silent first, which program printed it, and whom to ask next.
+    """
+    lead = next(iter(verdict.findings), None)
+    if lead is None or lead.cause is not Cause.UNKNOWN or lead.grade not in (None, Grade.EXCLUSION, Grade.WORDS):
+        return verdict
+    words, program = last_words(facts), program_of(facts)
+    quotes: dict[tuple[str, int | None], Evidence] = {}
+    for quote in (*lead.evidence, *words.errors[:MAX_ERRORS], *words.last):
+        quotes.setdefault((quote.source.path, quote.source.line), quote)
+    well_so_far = lead.severity is Severity.NOTE and not words.errors
+    summary = lead.summary
+    if lead.severity is Severity.NOTE and words.errors:
+        summary = say("no cause is recognised; the last error is: {line}", line=shortened(words.errors[0].text, 120))
+    return verdict.led_by(
+        replace(
+            lead,
+            summary=summary,
+            because=(*lead.because, *_about_last_words(words, program)),
+            evidence=tuple(quotes.values()),
+            remedies=(
+                *(lead.remedies if well_so_far else ()),
+                *(() if well_so_far and program in OF_NOBODY else look_at_all(facts)),
+            ),
+        )
+    )
+
+
+def _about_last_words(words: LastWords, program: str) -> Iterator[Text]:
+    if program not in OF_NOBODY:
+        yield say("{program} printed this log", program=program)
+    end, since = (time_text(each, TimeForm.DAY) if each is not None else "" for each in (words.end_s, words.since_s))
+    if end and since:
+        yield say(
+            "rank {rank} fell silent first, at {since}; the last line is from {end}",
+            rank=words.silent,
+            since=since,
+            end=end,
+        )
+    elif end:
+        yield say("the last line is from {end}", end=end)

@@ -32,7 +32,7 @@ from unhang.facts.waiting.positions_from_nodes import add_node_positions, ranks_
 from unhang.facts.waiting.progress_from_stacks import clear_gone_ranks, reconcile_with_stacks
 from unhang.facts.waiting.stalls import find_all_joined_stalls, find_stalls
 from unhang.facts.waiting.wait_graph import build_wait_graph
-from unhang.facts.world_size import world_size_of
+from unhang.facts.world_size import ranks_of_job, world_size_of
 from unhang.findings import Certainty, NotChecked, Unread
 from unhang.sentences import say
 
@@ -64,7 +64,8 @@ def build_facts(evidence: EvidenceSet) -> Facts:
     tracebacks = _in_time_order(unique_tracebacks(raised))
     ranks: Ranks = made(say("what is known of each rank"), lambda: build_ranks(evidence, dumps, tracebacks), {})
     world_size = made(say("how many ranks there are"), lambda: world_size_of(evidence, dumps, ranks), None)
-    world = tuple(range(world_size)) if world_size is not None else tuple(sorted(ranks))
+    world = ranks_of_job(world_size, ranks)
+    by_number = frozenset(world).difference(ranks) if world_size is None else frozenset()
     ranks = revised(say("what ranks do, by their stacks"), _with_activities, ranks, sources)
     ranks = _with_advanced(ranks, choice.advanced_ranks)
 
@@ -75,7 +76,7 @@ def build_facts(evidence: EvidenceSet) -> Facts:
     by_node = say("how far each rank came, by its watcher")
     ranks = revised(by_node, ranks_of_nodes, ranks, groups, evidence.nodes)
     groups = revised(by_node, add_node_positions, groups, evidence.nodes)
-    groups = revised(by_log, add_progress_from_logs, groups, events, world, dumps)
+    groups = revised(by_log, add_progress_from_logs, groups, events, world, dumps, by_number)
     groups = revised(say("which calls failed"), reopen_failed_calls, groups, ranks)
     groups = revised(by_stack, reconcile_with_stacks, groups, ranks, world, sources)
     groups = revised(say("who waits in a guard"), add_guard_waits, groups, ranks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unhang.evidence.items import Progress, PythonTraceback
+from unhang.evidence.items import LastLine, Progress, PythonTraceback
 from unhang.findings import Evidence, Source, shortened
 
 
@@ -25,3 +25,8 @@ def quote_traceback(traceback: PythonTraceback) -> Evidence:
 def quote_progress(progress: Progress) -> Evidence:
     """The last line of a counter."""
     return Evidence(Source(progress.source.path, progress.last_line), progress.last_text, progress.rank)
+
+
+def quote_line(line: LastLine) -> Evidence:
+    """An ordinary line."""
+    return Evidence(line.source, shortened(line.text.strip()), line.rank)

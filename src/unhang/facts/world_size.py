@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import LogReading, RecorderDump
@@ -50,6 +50,15 @@ def world_size_of(
     if size is not None:
         return max(size, least)
     return least if least > 1 and any(r.backend == "gloo" for r in recordings.values()) else None
+
+
+def ranks_of_job(world_size: int | None, seen: Collection[int]) -> tuple[int, ...]:
+    """All ranks of a job of known size; else those that were seen. Ranks are numbered from 0, so a gap below the
+    highest is a rank too: where most are there, it is missing; where few are, the log is of one node or filtered.
+    """
+    if world_size is None and 2 * len(seen) > max(seen, default=-1) + 1:
+        world_size = max(seen) + 1
+    return tuple(range(world_size)) if world_size is not None else tuple(sorted(seen))
 
 
 def is_world_size_stated(facts: Facts) -> bool:

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import place_of
 from unhang.causes.wording import external_wait_reasons
+from unhang.causes.wording.looks import look_at
 from unhang.causes.wording.signals import log_signal, stall_signal, waiters_line
 from unhang.facts.laggard.laggards import HoldsInterpreter, Stopped, laggards_doing
 from unhang.facts.laggard.own_work import AsleepAtLine
@@ -121,11 +122,8 @@ def _asleep(facts: Facts, stall: Stall, laggards: RankCohort) -> DetectorResult:
         more_evidence=external_wait_reasons.evidence(facts, laggards),
         remedies=(
             *external_wait_reasons.remedies(facts, laggards),
-            remedy(
-                "add-call-timeout",
-                function=function,
-                pids=", ".join(str(facts.ranks[rank].pid or "PID") for rank in laggards.ranks[:4]),
-            ),
+            remedy("add-call-timeout", function=function),
+            *look_at(facts, stall.laggards),
         ),
     )
 

@@ -2,8 +2,8 @@
 
 What happens: all ranks joined a collective and none finished it; or a laggard is known and not what it was doing; or
 ranks timed out and nothing tells about the rank they waited for.
-Why it hangs: everyone at the same call with the same shape is the transport's fault (network, GPU, P2P), not the
-program's; a laggard without a stack may be anything.
+Why it hangs: where everyone is at the same call with the same shape, the transport (network, GPU, P2P) carries nothing,
+or a rank queued a kernel before the call that never ends; a laggard without a stack may be anything.
 Example: sixteen ranks in all_reduce number 41, all enqueued, none completed.
 Fix: collect what is missing (the command stands in the verdict), then ask again.
 Certain when: never; it is the honest answer.
@@ -18,12 +18,13 @@ from typing import Any
 
 from unhang.causes.detector import DetectorResult, Signal, make_signal
 from unhang.causes.evidence_lines import group_label, hosts_of, operation_of, waiters_call
-from unhang.causes.wording.signals import chosen_transport_reason, stall_signal, transport_evidence
+from unhang.causes.wording.looks import look_at, look_at_all, tell_kernel_from_transport
+from unhang.causes.wording.signals import CPU_BACKENDS, chosen_transport_reason, stall_signal, transport_evidence
 from unhang.evidence.items import LogEvent, PythonTraceback
 from unhang.facts.endings.stated_failures import last_exception
 from unhang.facts.evidence_quotes import exception_line, exception_source
 from unhang.facts.logs.log_statements import timeout_events
-from unhang.facts.model import AllJoinedStall, CodeContext, Facts, RankState, Stall
+from unhang.facts.model import AllJoinedStall, CodeContext, Facts, PendingCall, RankState, Stall
 from unhang.facts.stacks.gil_holders import gil_hold
 from unhang.facts.waiting.pending_call_frames import last_recorded_call
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP, waiting_activity
@@ -49,43 +50,58 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
 
 def _all_joined(facts: Facts, stall: AllJoinedStall) -> DetectorResult:
     first = stall.pending[stall.ranks[0]]
+    by_logs = _told_by_logs(facts, stall.group)
+    backends = {known.recording.backend for known in facts.ranks.values() if known.recording is not None}
+    on_cpu = bool(backends & CPU_BACKENDS)
     return make_signal(
         Grade.ORDER,
-        tell("joined-none-finished", count=len(stall.ranks), operation=stall.operation, position=stall.position),
+        tell(
+            "all-timed-out" if by_logs else "joined-none-finished",
+            count=len(stall.ranks),
+            operation=stall.operation,
+            position=stall.position,
+            call=_call_text(first),
+        ),
         group=group_label(facts, stall.group),
         where=first.where,
         waiter_where=first.where,
         calls=waiters_call(stall.ranks, first),
-        because=(tell("same-call"), tell("nobody-behind"), *chosen_transport_reason(facts)),
+        because=(
+            tell("same-call"),
+            tell("nobody-behind"),
+            *(() if on_cpu else (tell("kernel-before"),)),
+            *chosen_transport_reason(facts),
+        ),
         evidence=(*(stall.pending[rank].evidence for rank in stall.ranks[:2]), *transport_evidence(facts)),
-        remedies=(remedy("check-kernel-nccl-logs"),),
+        remedies=(
+            *(() if on_cpu else tell_kernel_from_transport(facts, stall.ranks)),
+            remedy("check-kernel-nccl-logs"),
+        ),
     )
+
+
+def _call_text(call: PendingCall | None) -> str:
+    """The call with its position, as in both languages."""
+    name = operation_of(call)
+    return name if call is None or call.position is None else f"{name} #{call.position}"
 
 
 def _laggard(facts: Facts, stall: Stall) -> DetectorResult:
     at_work = _all_at_work(facts, stall)
     held = stall_signal(
         Grade.ORDER,
-        tell("works-still", ranks=stall.laggards) if at_work else _laggard_summary(facts, stall),
+        _laggard_summary(facts, stall, at_work=at_work),
         facts,
         stall,
-        whole=not (stall.reason == "silent" or _rests_on_logs(facts, stall) or _laggards_wait_too(facts, stall)),
+        whole=not (stall.reason == "silent" or _told_by_logs(facts, stall.group) or _laggards_wait_too(facts, stall)),
         severity=Severity.SLOWS if at_work else Severity.STOPS,
         nodes=hosts_of(facts, stall.laggards),
         because=tuple(_why_laggard(facts, stall)),
-        remedies=(
-            remedy(
-                "sample-again-later" if at_work else "inspect-ranks-while-stuck",
-                ranks=stall.laggards,
-                pids=", ".join(str(facts.ranks[rank].pid or "PID") for rank in stall.laggards[:_MAX_PIDS]),
-            ),
-        ),
+        remedies=(remedy("sample-again-later", ranks=stall.laggards),) if at_work else look_at(facts, stall.laggards),
     )
-    # none of most ranks, of which nothing was read, is to blame for that
-    return replace(held, parts={**held.parts, "ranks": ()}) if _most_are_silent(stall) else held
-
-
-_MAX_PIDS = 8
+    # none of most ranks, of which nothing was read, is to blame for that, nor one whose output goes elsewhere
+    spared = _most_are_silent(stall) or _may_speak_elsewhere(facts, stall)
+    return replace(held, parts={**held.parts, "ranks": ()}) if spared else held
 
 
 def _all_at_work(facts: Facts, stall: Stall) -> bool:
@@ -114,9 +130,9 @@ def _laggards_wait_too(facts: Facts, stall: Stall) -> bool:
     )
 
 
-def _rests_on_logs(facts: Facts, stall: Stall) -> bool:
+def _told_by_logs(facts: Facts, name: str) -> bool:
     """Only watchdog lines tell positions: old ones name no group, so that numbers of two groups may be compared."""
-    group = facts.groups.get(stall.group)
+    group = facts.groups.get(name)
     return group is not None and all(progress.source_kind == "log" for progress in group.progress.values())
 
 
@@ -125,53 +141,58 @@ def _most_are_silent(stall: Stall) -> bool:
     return stall.reason == "silent" and len(stall.laggards) >= len(stall.waiters)
 
 
-def _laggard_summary(facts: Facts, stall: Stall) -> Text:
+def _may_speak_elsewhere(facts: Facts, stall: Stall) -> bool:
+    """The silent left no line at all, and the log may be a part of what was printed: the size of the job is not known
+    and several ranks are missing, or every waiter printed steps of its own, so that theirs were left out."""
+    if any(facts.ranks[rank].state is not RankState.MISSING for rank in stall.laggards):
+        return False
+    several = facts.world_size is None and len(stall.laggards) > 1
+    return several or all(facts.ranks[rank].progress for rank in stall.direct_waiters)
+
+
+def _laggard_summary(facts: Facts, stall: Stall, *, at_work: bool) -> Text:
+    by_logs, states = _told_by_logs(facts, stall.group), {facts.ranks[rank].state for rank in stall.laggards}
+    call = _call_text(stall.call)
+    told: dict[str, Any] = {"ranks": stall.laggards}
+    told["waits"] = tell(
+        "timed-out-in" if by_logs else "waits-in", waiters=stall.direct_waiters, call=call, operation=call
+    )
+    if at_work:
+        return tell("works-still", **told)
     if is_device_behind(facts.groups, facts.ranks, stall):
-        return tell("device-not-run", ranks=stall.laggards)
-    if _most_are_silent(stall):
-        return tell(
-            "how-far-of" if len(stall.laggards) == 1 else "how-far-among", waiters=stall.waiters, ranks=stall.laggards
-        )
+        return tell("device-not-run", **told)
+    if stall.reason == "silent" and states == {RankState.MISSING}:
+        return tell("nothing-read", **told)
     if stall.reason == "silent" and all(facts.ranks[r].stack is not None for r in stall.laggards):
-        return tell("stack-no-cause", ranks=stall.laggards)
-    if stall.reason == "silent" and any(facts.ranks[r].state is not RankState.MISSING for r in stall.laggards):
-        return tell("log-no-step", ranks=stall.laggards)
+        return tell("stack-no-cause", **told)
     if stall.reason == "silent":
-        return tell("nothing-read", ranks=stall.laggards)
-    if all(facts.ranks[r].state is RankState.CRASHED for r in stall.laggards):
-        return tell("ended", ranks=stall.laggards)
+        return tell("no-timeout" if by_logs and RankState.MISSING not in states else "how-far", **told)
+    if states == {RankState.CRASHED}:
+        return tell("ended", **told)
     if _laggards_wait_too(facts, stall):
-        return tell("waits-itself", ranks=stall.laggards)
+        return tell("waits-itself", **told)
     doing = {a.what for r in stall.laggards if (a := facts.ranks[r].activity) is not None}
-    if doing == {"store-wait"}:
-        return tell("holds-up-key", ranks=stall.laggards)
-    if doing:
-        return tell("holds-up-stack", ranks=stall.laggards)
-    return tell("holds-up", ranks=stall.laggards)
+    return tell("holds-up-key" if doing == {"store-wait"} else "holds-up", **told)
 
 
 def _why_laggard(facts: Facts, stall: Stall) -> Iterator[Text]:
-    operation = operation_of(stall.call)
-    group = facts.groups.get(stall.group)
-    if stall.group.startswith(STACK_GROUP):
-        yield tell("waits-in", waiters=stall.direct_waiters, operation=operation)
-    else:
-        yield tell(
-            "waits-in-at",
-            waiters=stall.direct_waiters,
-            operation=operation,
-            position=stall.position,
-            group=group_label(facts, stall.group),
-        )
+    group, label = facts.groups.get(stall.group), group_label(facts, stall.group)
+    if group is not None and label is not None and not group.is_default:
+        yield tell("in-group", group=label)
     if stall.call is not None and stall.call.timeout_ms is not None:
         yield tell("limit", limit=stall.call.timeout_ms / 1000)
+    missing = tuple(rank for rank in stall.laggards if facts.ranks[rank].state is RankState.MISSING)
+    if missing and _told_by_logs(facts, stall.group):
+        yield tell("not-here", ranks=missing)
     yield from _last_seen(facts, stall)
     for rank in stall.laggards[:4]:
         progress = group.progress.get(rank) if group is not None else None
-        if stall.group.startswith(STACK_GROUP):
+        if stall.group.startswith(STACK_GROUP) or rank in missing:
             continue
-        if progress is None:
+        if progress is None and not _told_by_logs(facts, stall.group):
             yield tell("no-record", rank=rank)
+        elif progress is None:
+            continue
         elif progress.pending is not None:
             yield tell("entered-up-to", rank=rank, enqueued=progress.enqueued, position=progress.pending.position)
         else:
@@ -240,8 +261,10 @@ def _timeouts_only(facts: Facts, events: tuple[LogEvent, ...]) -> Signal:
 
 
 def _pending_only(facts: Facts, groups: tuple[str, ...]) -> Signal:
-    call = next(p.pending for name in groups for p in facts.groups[name].progress.values() if p.pending is not None)
-    return _left(facts, tell("unfinished", groups=", ".join(groups)), (call.evidence,))
+    calls = facts.groups[groups[0]].pending_calls
+    ranks, call = tuple(sorted(calls)), calls[min(calls)]
+    waits = tell("waits-in", waiters=ranks, operation=_call_text(call))
+    return _left(facts, tell("unfinished", waits=waits), (call.evidence,))
 
 
 def _ended_badly(facts: Facts) -> Signal:
@@ -261,6 +284,6 @@ def _left(facts: Facts, summary: Text, evidence: tuple[Evidence, ...], *because:
         summary,
         because=(*seen, *because),
         evidence=evidence,
-        remedies=(remedy("collect-per-rank-evidence"),),
+        remedies=look_at_all(facts),
         **parts,
     )

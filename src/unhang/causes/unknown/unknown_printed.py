@@ -20,12 +20,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.causes.detector import DetectorResult, Signal, make_signal
+from unhang.causes.wording.looks import look_at, look_at_all
 from unhang.causes.wording.pace_reasons import slowdown_text
 from unhang.causes.wording.signals import log_signal
 from unhang.evidence.items import LogEvent
 from unhang.facts.endings.ended_from_outside import ended_by_user
 from unhang.facts.logs.log_statements import events_stating, first_attempt, ranks_of_events
-from unhang.facts.logs.waits_in_logs import LoggedWaits, logged_waits, reported_missing_ranks
+from unhang.facts.logs.waits_in_logs import LoggedWaits, LogWait, logged_waits, reported_missing_ranks
 from unhang.facts.machine.transport_errors import transport_errors
 from unhang.facts.model import Facts
 from unhang.facts.pace.step_slowdown import step_slowdown
@@ -75,7 +76,7 @@ def _reported_missing(facts: Facts) -> Signal | None:
         ranks=late.ranks,
         because=(tell("counted"),),
         evidence=late.evidence,
-        remedies=(remedy("inspect-ranks", ranks=late.ranks),),
+        remedies=look_at(facts, late.ranks),
     )
 
 
@@ -86,7 +87,7 @@ def _timeouts(facts: Facts) -> Signal | None:
         return None
     return make_signal(
         Grade.ORDER,
-        tell("timed-out" if logged.ranks else "some-timed-out", ranks=logged.ranks),
+        _who_timed_out(logged),
         whole=False,
         calls=tuple(
             Call((w.rank,) if w.rank is not None else (), w.operation, w.position, w.elements)
@@ -95,11 +96,47 @@ def _timeouts(facts: Facts) -> Signal | None:
         ),
         because=tuple(_known(facts, logged)),
         evidence=tuple(w.evidence for w in logged.waits[:3]),
-        remedies=(remedy("collect-per-rank-evidence"),),
+        remedies=look_at_all(facts),
     )
 
 
+_MAX_CALLS = 4
+
+
+def _who_timed_out(logged: LoggedWaits) -> Text:
+    """Who, in which call: one that all share, or each in its own."""
+    waits = [wait for wait in logged.waits if wait.rank is not None] or list(logged.waits)
+    first, many_groups = waits[0], len({wait.group for wait in waits}) > 1
+    calls = {wait.rank: _call_text(wait, with_group=many_groups) for wait in waits}
+    ranks, call = logged.ranks, _call_text(first, with_group=False)
+    if not ranks:
+        return tell("timed-out-somewhere", call=call) if call else tell("some-timed-out")
+    if not any(calls.values()):
+        return tell("timed-out", ranks=ranks)
+    if len(set(calls.values())) > 1:
+        shown = "; ".join(f"rank {rank}: {calls[rank] or '?'}" for rank in ranks[:_MAX_CALLS])
+        return tell("calls-differ", ranks=ranks, calls=shown + (" …" if len(ranks) > _MAX_CALLS else ""))
+    if first.operation == "send" and len(ranks) > 1:
+        return tell("all-sent", ranks=ranks, call=call)
+    if len(ranks) == ranks[-1] + 1 > 1 and first.position is not None:
+        return tell("all-seen-timed-out", count=len(ranks), operation=first.operation, position=first.position)
+    return tell("timed-out-in", waiters=ranks, call=call)
+
+
+def _call_text(wait: LogWait, *, with_group: bool) -> str:
+    """The call as in both languages; empty for a wait on the store."""
+    name = wait.operation if wait.position is None or not wait.operation else f"{wait.operation} #{wait.position}"
+    return f"{name} (PG {wait.group})" if with_group and name else name
+
+
 def _known(facts: Facts, logged: LoggedWaits) -> Iterator[Text]:
+    below = set(range(max(logged.ranks, default=0)))
+    if absent := below.difference(facts.ranks_seen):
+        yield tell("others-not-here", ranks=tuple(sorted(absent)))
+    if len({wait.group for wait in logged.waits}) > 1:
+        yield tell("groups-differ")
+    elif below and below <= logged.rank_set:
+        yield from map(tell, ("nobody-behind", "kernel-before"))
     for limit in logged.limits[:2]:
         yield tell("limit", limit=limit)
     if facts.world_size is not None:

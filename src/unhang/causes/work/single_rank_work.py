@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from unhang.causes.detector import DetectorResult, Signal, make_signal
 from unhang.causes.evidence_lines import operation_of, quote_waits
 from unhang.causes.wording import external_wait_reasons, machine_reasons, pace_reasons
+from unhang.causes.wording.looks import look_at
 from unhang.causes.wording.signals import stall_signal, waiters_line
 from unhang.evidence.stacks.torn_stacks import is_torn
 from unhang.facts.collective_operations import is_barrier
@@ -137,6 +138,9 @@ def _remedies(facts: Facts, stall: Stall, laggards: RankCohort) -> Iterator[Reme
     outside = tuple(external_wait_reasons.remedies(facts, laggards))
     if outside:
         yield from outside  # it is no work with a result, and a longer limit only waits longer
+        return
+    if laggards.what == "sleep":
+        yield remedy("add-call-timeout", function=laggards.where.function if laggards.where is not None else "?")
         return
     context_manager = main_first_of_stall(facts, stall)
     at_a_barrier = stall.call is not None and is_barrier(stall.call.operation, None)
@@ -279,7 +283,7 @@ def _last_line_phase(facts: Facts, words: LastLinePhase) -> Signal:
             tell("bar-not-full" if words.counting else "not-in-log"),
         ),
         evidence=(words.evidence, *quote_waits(facts)),
-        remedies=(remedy("inspect-awaited-rank", rank=words.rank), remedy("raise-main-process-timeout")),
+        remedies=(*look_at(facts, () if words.rank is None else (words.rank,)), remedy("raise-main-process-timeout")),
     )
 
 
@@ -293,7 +297,7 @@ def _first_barrier(facts: Facts) -> Signal:
         because=(tell("first-barrier", ranks=logged.ranks if logged is not None else ()), tell("rank0-not-come")),
         evidence=tuple(w.evidence for w in logged.waits[:3]) if logged is not None else (),
         remedies=(
-            remedy("inspect-awaited-rank", rank=0),
+            *look_at(facts, (0,)),
             remedy("prepare-data-before-job"),
             remedy("raise-main-process-timeout"),
         ),

@@ -1,4 +1,5 @@
-"""What logs state about the end: that the whole job ended well, that single ranks did, and up to where in each log.
+"""What is told of the end: that the whole job ended well, that single ranks did, and up to where in each log; and that
+it is over, however it ended.
 
 A statement counts only where nothing was started or counted after it, where no other one tells of a bad end, and where
 nobody sampled the processes themselves: a sample says more.
@@ -113,3 +114,23 @@ def _is_last(facts: Facts, rank: int, ending: LogEnding) -> bool:
     known = facts.ranks.get(rank)
     last = known.last_line if known is not None else None
     return last is None or last.source.path != ending.source.path or (last.source.line or 0) <= _line(ending)
+
+
+_OF_LAUNCHERS = ("te.failed", "te.childfailed", "slurm.", "k8s.", "mpi.", "pals.", "ds.", "srun.", "py.died")
+_ENDS = (*_OF_LAUNCHERS, "wd.down", "wd.term")
+"""What launchers, schedulers and watchdogs print when they end a process."""
+
+
+@once
+def is_job_over(facts: Facts) -> bool | None:
+    """True where processes, their launcher or a scheduler tell of the end, False where somebody looked at living ranks.
+    None: a log that says neither may still grow.
+    """
+    if facts.manifests:
+        if any(manifest.live for manifest in facts.manifests):
+            return False
+        processes = [process for manifest in facts.manifests for process in manifest.processes]
+        return True if processes and all(process.exit_code is not None for process in processes) else None
+    ended = [*(exit_.attempt for exit_ in facts.exits), *(event.attempt for event in facts.events_of(*_ENDS))]
+    steps = (progress.attempt for log in facts.logs for progress in log.progress)
+    return True if ended and max(ended) >= max(steps, default=0) else None

@@ -10,9 +10,11 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from unhang.evidence.items import LogEvent, PythonTraceback
+from unhang.evidence.items import LogEvent, LogReading, PythonTraceback
 from unhang.facts.endings.crashes import Crash, primary_crashes
 from unhang.facts.endings.failure_kinds import cause_of_messages, is_store_port
+from unhang.facts.endings.good_endings import good_endings
+from unhang.facts.evidence_quotes import quote_line, quote_traceback
 from unhang.facts.logs.event_timing import EventTiming, is_preparing, timing_of
 from unhang.facts.logs.log_statements import quote_event
 from unhang.facts.logs.waits_in_logs import logged_waits
@@ -234,3 +236,51 @@ def _is_late(failure: StatedFailure, gave_up: Iterable[tuple[str, int, float | N
 def _order(failure: StatedFailure, one_log: bool) -> tuple[int, float, str, int]:
     time_s = 0.0 if one_log or failure.time_s is None else failure.time_s
     return failure.attempt, time_s, failure.evidence.source.path, failure.evidence.source.line or 0
+
+
+@dataclass(frozen=True, slots=True)
+class LastWords:
+    """``errors``: the last error-like line of each rank, and those whose rank is not known, the latest first. ``last``:
+    the last ordinary line, where there is one, from ``end_s``. ``silent``: the rank whose lines end first, at
+    ``since_s``, where others go on."""
+
+    errors: tuple[Evidence, ...]
+    last: tuple[Evidence, ...]
+    end_s: float | None
+    silent: int | None
+    since_s: float | None
+
+
+def last_words(facts: Facts) -> LastWords:
+    """Of all logs that were read."""
+    found = [quote for log in facts.logs for quote in _errors_in(log, facts)]
+    errors = {quote.rank if quote.rank is not None else quote.source: quote for quote in found}
+    latest = sorted(errors.values(), key=lambda quote: quote.source.line or 0, reverse=True)
+    lines = [line for log in facts.logs for line in log.last_lines]
+    lines.sort(key=lambda line: (line.time_s or 0.0, line.source.path, line.source.line or 0))
+    ends = [(line.time_s, line.rank) for line in lines if line.time_s is not None and line.rank is not None]
+    since_s, silent = ends[0] if ends and ends[0][0] < ends[-1][0] else (None, None)
+    return LastWords(
+        tuple(latest), tuple(map(quote_line, lines[-1:])), lines[-1].time_s if lines else None, silent, since_s
+    )
+
+
+def _errors_in(log: LogReading, facts: Facts) -> Iterator[Evidence]:
+    """In the order of the lines; none that the job outlived."""
+    ended = good_endings(facts).last.get(log.source.path)
+    said = [LogEvent("", line.source, line.text.strip(), line.rank, line.time_s) for line in log.said]
+    lines = [line for line in said if _is_open_error(line, facts, marked=True)]
+    lines += [line for line in log.unrecognized_failures if _is_open_error(line, facts, marked=False)]
+    quotes = [*map(quote_event, lines), *map(quote_traceback, log.tracebacks)]
+    for quote in sorted(quotes, key=lambda quote: quote.source.line or 0):
+        if ended is None or (ended.source.line or 0) < (quote.source.line or 0):
+            yield quote
+
+
+def _is_open_error(line: LogEvent, facts: Facts, *, marked: bool) -> bool:
+    """The line tells of an error, no warning and no information, and nobody counted a step after it. ``marked``: only
+    where it says so itself."""
+    head = line.text[:160]
+    if _WARNED.search(head) or _PLAIN.search(head) or (marked and not _MARK.search(line.text)):
+        return False
+    return not _steps_continued(line, facts)

@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
+from unhang.facts.evidence_quotes import quote_line
 from unhang.facts.model import Facts
-from unhang.findings import Evidence, Phase, shortened
+from unhang.findings import Evidence, Phase
 from unhang.knowledge import numbers
 from unhang.knowledge.reasoning_rows import feature_rows
 from unhang.late_pattern import late_pattern
@@ -44,7 +45,7 @@ def last_line_phases(facts: Facts) -> tuple[LastLinePhase, ...]:
             line.rank,
             phase,
             line.time_s,
-            Evidence(line.source, shortened(line.text), line.rank),
+            quote_line(line),
             _is_unfinished_bar(line.text),
         )
         for log in facts.logs

@@ -27,9 +27,17 @@ FAR_APART = whole_threshold("progress_from_logs.far_apart")
 
 
 def add_progress_from_logs(
-    groups: Mapping[str, GroupFacts], events: Iterable[LogEvent], world: tuple[int, ...], known: Iterable[int]
+    groups: Mapping[str, GroupFacts],
+    events: Iterable[LogEvent],
+    world: tuple[int, ...],
+    known: Iterable[int],
+    by_number: frozenset[int] = frozenset(),
 ) -> dict[str, GroupFacts]:
-    """``groups`` with what logs tell of ranks without a dump (``known`` ranks have one, which says more)."""
+    """``groups`` with what logs tell of ranks without a dump (``known`` ranks have one, which says more).
+
+    Of ranks ``by_number`` nothing was read but that they must exist: they count only where all that were heard wait at
+    one position. Else who is behind is among those.
+    """
     skip = set(known)
     told: dict[tuple[str, int], list[LogEvent]] = defaultdict(list)
     descriptions: dict[str, str] = {}
@@ -55,7 +63,10 @@ def add_progress_from_logs(
     changed = dict(groups)
     for name, ranks in spoke.items():
         group = groups.get(name) or _new_group(name, descriptions.get(name, ""), world)
-        group = replace(group, members=tuple(sorted(ranks.union(group.members))))
+        members = ranks.union(group.members)
+        if members - by_number != ranks or len({p.pending.position for p in added[name].values() if p.pending}) > 1:
+            members -= by_number
+        group = replace(group, members=tuple(sorted(members)))
         group = group.with_progress({**group.progress, **added[name]})
         if _mixes_groups(group):
             group = group.with_progress({})

@@ -1,0 +1,86 @@
+"""How to learn more, by whether the job still runs: of a job that is over only logs and the next run tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from unhang.facts.endings.good_endings import is_job_over
+from unhang.facts.incident_features import incident_features
+from unhang.facts.model import Facts, RankState
+from unhang.findings import Remedy
+from unhang.knowledge.remedies import remedy
+
+_MAX_PIDS = 8
+
+
+def look_at(facts: Facts, ranks: tuple[int, ...]) -> tuple[Remedy, ...]:
+    """What ``ranks`` do, or did: by their own logs where none was read, else by the next run."""
+    unread = tuple(r for r in ranks if r not in facts.ranks or facts.ranks[r].state is RankState.MISSING)
+    return _now_or_later(
+        facts,
+        now=remedy("inspect-ranks-while-stuck", ranks=ranks, commands=stack_commands(facts, ranks)),
+        later=remedy("read-rank-logs", ranks=unread) if unread else remedy(_LOOKS[program_of(facts)][1]),
+    )
+
+
+def look_at_all(facts: Facts) -> tuple[Remedy, ...]:
+    """What every rank does, or what the next run is to record: as the program says that runs the job."""
+    now, later = _LOOKS[program_of(facts)]
+    return _now_or_later(facts, now=remedy(now), later=remedy(later))
+
+
+_LOOKS = {
+    "vLLM": ("vllm-now", "vllm-later"),
+    "Ray": ("ray-now", "ray-later"),
+    "Slurm": ("slurm-now", "slurm-later"),
+    "Kubernetes": ("kubernetes-now", "kubernetes-later"),
+    "torch": ("collect-per-rank-evidence", "run-again-watched"),
+    "": ("collect-per-rank-evidence", "python-later"),
+}
+
+
+def tell_kernel_from_transport(facts: Facts, ranks: Iterable[int]) -> tuple[Remedy, ...]:
+    """Whether a kernel of one of ``ranks`` never ends, or the transport carries nothing; their stacks are asked for
+    where they were not taken."""
+    later = remedy("time-calls-next-run")
+    if all(facts.ranks[rank].stack is not None for rank in ranks):
+        return (later,)
+    return _now_or_later(facts, now=remedy("sample-stacks-twice"), later=later)
+
+
+def _now_or_later(facts: Facts, now: Remedy, later: Remedy) -> tuple[Remedy, ...]:
+    """Where only a log was read that does not tell whether the job still runs, both."""
+    match is_job_over(facts):
+        case True:
+            return (later,)
+        case False:
+            return (now,)
+    return (later, now) if facts.logs else (now, later)
+
+
+def stack_commands(facts: Facts, ranks: Iterable[int]) -> str:
+    """One command a rank; one for all where their processes are not known."""
+    pids = (facts.ranks[rank].pid if rank in facts.ranks else None for rank in ranks)
+    commands = dict.fromkeys(f"py-spy dump --pid {'PID' if pid is None else pid}" for pid in pids)
+    return "; ".join(list(commands)[:_MAX_PIDS])
+
+
+_PROGRAMS = {
+    "vLLM": ({"with:vllm"}, "vllm."),
+    "Ray": ({"with:ray", "with:verl"}, "ray."),
+    "Slurm": ({"with:slurm", "with:srun"}, "slurm."),
+    "Kubernetes": ({"with:kubectl"}, "k8s."),
+}
+"""By the words that name it and by its messages; the one that knows most of the job first."""
+_OF_TORCH = ("te.", "wd.", "hb.", "store.", "dump.", "tc.")
+
+
+def program_of(facts: Facts) -> str:
+    """``vLLM``, ``Ray``, ``Slurm``, ``Kubernetes``, ``torch`` (torchrun, or any job of torch.distributed), or empty."""
+    if facts.manifests or any(known.recording is not None for known in facts.ranks.values()):
+        return "torch"
+    shown = incident_features(facts)
+    for name, (features, messages) in _PROGRAMS.items():
+        if features & shown or facts.events_of(messages):
+            return name
+    return "torch" if "with:torchrun" in shown or facts.events_of(*_OF_TORCH) else ""

@@ -1,0 +1,85 @@
+"""Whom to ask: by whether the job still runs, and by the program that runs it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from unhang.causes.wording.looks import look_at, look_at_all, stack_commands, tell_kernel_from_transport
+from unhang.evidence.inputs import read_evidence
+from unhang.facts.build import build_facts
+from unhang.facts.endings.good_endings import is_job_over
+from unhang.facts.model import Facts
+from unhang.findings import Source
+from unhang.knowledge.messages import message_row
+from unhang.wire.documents.bundle import BundleManifest, RankProcess
+
+WAITS, DOWN, CHILD_FAILED = (message_row(kind).example for kind in ("wd.timeout", "wd.down", "te.childfailed"))
+
+
+def facts_of(folder: Path, *lines: str) -> Facts:
+    (folder / "job.log").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return build_facts(read_evidence([str(folder / "job.log")]))
+
+
+def looked_at(facts: Facts, *processes: RankProcess, live: bool) -> Facts:
+    manifest = BundleManifest(source=Source("bundle.json"), processes=processes, live=live, taken_s=1.0)
+    return replace(facts, manifests=(manifest,))
+
+
+def titles(remedies: object) -> list[str]:
+    return [str(remedy.title) for remedy in remedies]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("line", "over"), [(WAITS, None), (DOWN, True), (CHILD_FAILED, True)])
+def test_a_log_tells_that_the_job_is_over_or_tells_nothing(tmp_path: Path, line: str, over: bool | None) -> None:
+    assert is_job_over(facts_of(tmp_path, line)) is over
+
+
+def test_who_looked_at_living_ranks_knows(tmp_path: Path) -> None:
+    facts = facts_of(tmp_path, CHILD_FAILED)
+
+    assert is_job_over(looked_at(facts, RankProcess(rank=0), live=True)) is False
+    assert is_job_over(looked_at(facts, RankProcess(rank=0), live=False)) is None
+    assert is_job_over(looked_at(facts, RankProcess(rank=0, exit_code=1), live=False)) is True
+
+
+def test_of_a_job_that_is_over_no_stack_is_asked_for(tmp_path: Path) -> None:
+    over, unknown = facts_of(tmp_path, WAITS, DOWN), facts_of(tmp_path, WAITS)
+
+    assert titles(look_at(over, (2,))) == ["Get the log of rank 2"]
+    assert titles(look_at(unknown, (2,))) == ["Get the log of rank 2", "Look at rank 2 while the job is stuck"]
+    assert titles(look_at(over, (1,))) == ["Let the next run record every rank"], "its lines were read"
+    assert titles(tell_kernel_from_transport(over, over.ranks)) == ["Let the next run show which calls started"]
+
+
+def test_of_a_living_job_nothing_else_is_asked_for(tmp_path: Path) -> None:
+    live = looked_at(facts_of(tmp_path, WAITS), live=True)
+
+    assert titles(look_at(live, (2,))) == ["Look at rank 2 while the job is stuck"]
+    assert titles(look_at_all(live)) == ["Collect what every rank knows, while the job is stuck"]
+
+
+def test_each_process_has_a_command_of_its_own(tmp_path: Path) -> None:
+    facts = facts_of(tmp_path, WAITS)
+    known = next(iter(facts.ranks.values()))
+    ranks = {rank: replace(known, rank=rank, pid=100 + rank) for rank in (1, 2)}
+
+    assert stack_commands(replace(facts, ranks=ranks), (1, 2)) == "py-spy dump --pid 101; py-spy dump --pid 102"
+    assert stack_commands(facts, (1, 7)) == "py-spy dump --pid PID"
+
+
+@pytest.mark.parametrize(
+    ("lines", "title"),
+    [
+        ((WAITS, DOWN), "Let the next run record every rank"),
+        ((message_row("ray.died").example,), "Read what Ray's workers wrote to their own files"),
+        ((message_row("slurm.cancel").example,), "Ask Slurm how each task ended"),
+        ((message_row("k8s.evicted").example,), "Ask Kubernetes how each pod ended"),
+        (("step 1 loss 3.0",), "Let the next run keep the stacks of its processes"),
+    ],
+)
+def test_whom_to_ask_depends_on_the_program(tmp_path: Path, lines: tuple[str, ...], title: str) -> None:
+    assert titles(look_at_all(facts_of(tmp_path, *lines)))[0] == title
