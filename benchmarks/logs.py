@@ -137,7 +137,7 @@ def _run(contestant: Contestant, limit: float) -> None:
         time.sleep(0.01)
     took = time.monotonic() - begun
     process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in (0, 1, 2):  # 2: a log of INFO lines alone shows nothing
+    if process.returncode not in (0, 1, 2, 3):  # 3: a log of INFO lines alone shows nothing
         contestant.failed = f"exit code {process.returncode}"
         return
     contestant.runs.append((took, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024))

@@ -150,7 +150,7 @@ def test_a_zip_bomb_stays_small(tmp_path: Path) -> None:
 
     assert "Traceback" not in run.stderr
     assert "MemoryError" not in run.stderr
-    assert run.returncode in (0, 1, 2)
+    assert run.returncode in (0, 1, 2, 3)
 
 
 def test_a_member_that_leaves_its_archive(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_a_job_of_no_ranks(tmp_path: Path) -> None:
     run = unhang("diagnose", tmp_path, "--format", "json")
 
     assert "Traceback" not in run.stderr
-    assert run.returncode in (0, 1, 2)
+    assert run.returncode in (0, 1, 2, 3)
     if run.returncode != 2:
         assert all(finding["certainty"] != "certain" for finding in verdict(run)["findings"])
 

@@ -312,6 +312,15 @@ class PassedCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class Health:
+    """How sure it is that the job is well, and what shows it. ``certain`` and ``likely``: it is proven, from after the
+    last collective. ``possible``: no problem was found, and nothing proves that there is none."""
+
+    certainty: Certainty
+    because: tuple[Text, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TornCheckpoint:
     """A checkpoint that a restart must not take, and why."""
 
@@ -388,6 +397,8 @@ class Verdict:
     """Where no finding is *likely*: what may lie behind it, the largest share first."""
     incidents: tuple[KnownIncident, ...] = ()
     """Known incidents that look like this one, the most alike first."""
+    health: Health | None = None
+    """None where something is wrong or not explained, and for what ``unhang check`` says."""
 
     @property
     def lead(self) -> Finding | None:

@@ -45,7 +45,7 @@ def compare(
     """Say what grew between two runs, traces, spans of steps or sets of ranks, where, and what was changed.
 
     A is before, B is after. Exit code: 0 nothing grew beyond noise, 1 something did (or a version known to be bad came
-    in), 2 nothing could be compared.
+    in), 2 bad usage or nothing readable, 3 what was recorded cannot decide it.
     """
     sides = _sides(paths, steps, against, ranks, against_ranks)
     from unhang_compare.compare import compare_ranks, compare_sides, compare_spans

@@ -86,8 +86,7 @@ class RunComparison:
 
     @property
     def exit_code(self) -> int:
-        """0 nothing grew, 1 something did or a version is known to be bad, 2 nothing could be compared."""
+        """0 nothing grew, 1 something did or a version is known to be bad, 3 it cannot be told."""
         if self.answer == GREW or any(change.known_bad for change in self.changes):
             return 1
-        nothing = self.answer == UNDECIDED and not self.pairs and not self.changes
-        return 2 if nothing and self.not_compared and self.before.steps is None and self.after.steps is None else 0
+        return 3 if self.answer == UNDECIDED else 0

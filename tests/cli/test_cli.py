@@ -76,17 +76,18 @@ def test_standard_input(stalled: Path) -> None:
 
 
 INIT = "h1:10:10 [0] NCCL INFO comm 0x5 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 10 commId 0x7 - Init COMPLETE\n"
+DESTROY = "h1:10:10 [0] NCCL INFO comm 0x5 rank {} nranks 2 cudaDev 0 busId 10 - Destroy COMPLETE\n"
 STEPS = "".join(f"step {step} loss 1.0\n" for step in range(50))
 
 
 def test_what_a_healthy_job_leaves_is_exit_code_0(tmp_path: Path) -> None:
-    (tmp_path / "rank0.log").write_text(INIT + STEPS + "Training finished\n")
-    (tmp_path / "rank1.log").write_text(STEPS)
+    for rank in range(2):
+        (tmp_path / f"rank{rank}.log").write_text(INIT + STEPS + DESTROY.format(rank))
 
     run = unhang("diagnose", tmp_path)
 
     assert run.returncode == 0
-    assert "advance to the end of what was read" in " ".join(run.stdout.split())
+    assert "Ranks 0, 1 destroyed their process group" in " ".join(run.stdout.split())
 
 
 @pytest.mark.parametrize(
@@ -122,10 +123,20 @@ def test_silence_is_not_health(logs: dict[str, str], tmp_path: Path) -> None:
 
     run = unhang("diagnose", tmp_path)
 
-    assert run.returncode == 2
+    assert run.returncode == (2 if "could not be read" in run.stderr or "can be read" in run.stderr else 3)
     assert "HEALTHY" not in run.stdout
     assert "Restart" not in run.stdout
     assert "Traceback" not in run.stderr
+
+
+@pytest.mark.parametrize(("name", "text"), [("hello.txt", "hello world\n"), ("README.md", "# A trainer\n\nSteps: 3\n")])
+def test_what_is_no_training_log_is_called_that(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+
+    run = unhang("diagnose", tmp_path / name)
+
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr.startswith("unhang: This is no training log: ")
 
 
 @pytest.mark.parametrize(
@@ -252,6 +263,8 @@ def _wait_until_reading(pid: int) -> None:
         (Status.HANG, [Severity.STOPS], 1),
         (Status.SLOW, [Severity.NOTE, Severity.SLOWS], 1),
         (Status.HANG, [], 1),
+        (Status.UNKNOWN, [Severity.NOTE], 3),
+        (Status.UNKNOWN, [Severity.STOPS], 1),
     ],
 )
 def test_exit_codes_follow_what_is_wrong(status: Status, severities: list[Severity], code: int) -> None:

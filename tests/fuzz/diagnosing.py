@@ -88,7 +88,7 @@ def _failures(verdict: Verdict) -> Iterator[str]:
 
 def _promises(given: Input, verdict: Verdict) -> Iterator[str]:
     code = exit_code(verdict)
-    if code not in (0, 1, 2):
+    if code not in (0, 1, 2, 3):
         yield f"exit code {code}"
     if verdict.status is Status.HEALTHY and code == 1:
         yield "health: healthy with exit code 1"
@@ -160,7 +160,7 @@ def check_command(given: Input, place: Path, number: int) -> Iterator[str]:
         timeout=60,
         stdin=subprocess.DEVNULL,
     )
-    if run.returncode not in (0, 1, 2):
+    if run.returncode not in (0, 1, 2, 3):
         yield f"exit code {run.returncode}: {run.stderr[-300:]!r}"
     if run.returncode != 2:
         yield from wrong_with(form, run.stdout.decode("utf-8", "replace"))

@@ -55,7 +55,7 @@ def told(words: list[str]) -> Iterator[str]:
     out, errors = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
         code = command._run(words)
-    if code not in (0, 1, 2):
+    if code not in (0, 1, 2, 3):
         yield f"exit code {code}"
     form = "markdown" if "markdown" in words else "text"
     yield from wrong_with(form, out.getvalue())

@@ -35,7 +35,8 @@ def attach(
 ) -> None:
     """Say why a running job is stuck: stacks of every rank here, and whatever the job can tell.
 
-    Nothing is ended or changed. Exit code: 0 nothing stuck, 1 something stops or slows the job, 2 no rank to look at.
+    Nothing is ended or changed. Exit code: 0 nothing stuck, 1 something stops or slows the job, 2 bad usage or no rank
+    to look at, 3 undecided.
     """
     if not sys.platform.startswith("linux"):
         raise UsageError(

@@ -34,7 +34,8 @@ def bisect(
     Real ranks try settings one after another, each in processes of their own that end at their limit. Nothing is
     changed on the machine. Where everything works, nothing is recommended.
 
-    Exit code: 0 everything works without a setting, 1 something stops or crawls, 2 it could not be tried.
+    Exit code: 0 everything works without a setting, 1 something stops or crawls, 2 bad usage,
+    3 it could not be tried.
     """
     from unhang.check.bisect.bisect_verdict import verdict_of
     from unhang.cli.check import print_check_verdict
@@ -46,7 +47,7 @@ def bisect(
         raise typer.Exit(0)
     verdict = verdict_of(search, platform.node())
     print_check_verdict(verdict, form, lang, redact=redact)
-    raise typer.Exit(exit_code(verdict) if search.before is not None else 2)
+    raise typer.Exit(exit_code(verdict))
 
 
 def _search(command: tuple[str, ...], limit: float | None, total: float) -> BisectResult | None:

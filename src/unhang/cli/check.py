@@ -77,7 +77,7 @@ def check(
 
     Started on every node or rank (srun, mpirun, torchrun --no-python), the first one compares them all and answers.
     Exit code: 0 nothing wrong and the program was read whole, 1 something would stop or slow the job, 2 bad usage,
-    or what was not looked at may hold anything.
+    3 undecided: not enough could be checked.
     """
     from unhang.check.all_inspections import inspect_node
     from unhang.check.judge import judge

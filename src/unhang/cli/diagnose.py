@@ -51,7 +51,8 @@ def diagnose(
 ) -> None:
     """Say why the job stopped, from whatever it left behind.
 
-    Exit code: 0 every rank is shown to be well, 1 something stops or slows the job, 2 nothing decides it.
+    Exit code: 0 the job is proven well, 1 something stops or slows it, 2 bad usage or no log, dump or stack to read,
+    3 undecided: no problem found, or one that nothing explains.
     """
     asked = DiagnoseRequest(
         paths=paths,

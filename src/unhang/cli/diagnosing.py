@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from unhang.errors import EvidenceError
     from unhang.evidence.checkpoints.checkpoint import Checkpoint
     from unhang.evidence.evidence_set import EvidenceSet
     from unhang.facts.model import Facts
@@ -117,9 +118,26 @@ def _checkpoints(folders: Sequence[Path], evidence: EvidenceSet) -> tuple[Checkp
 def _reason(evidence: EvidenceSet) -> tuple[Facts, Verdict]:
     from unhang.diagnosis.diagnose import diagnose as decide
     from unhang.facts.build import build_facts
+    from unhang.facts.logs.foreign_text import holds_no_training
+    from unhang.findings import Status
 
     facts = build_facts(evidence)
-    return facts, decide(facts)
+    verdict = decide(facts)
+    if verdict.status is Status.UNKNOWN and verdict.lead is None and holds_no_training(facts):
+        raise _no_training_log(facts)
+    return facts, verdict
+
+
+def _no_training_log(facts: Facts) -> EvidenceError:
+    from unhang.errors import EvidenceError
+
+    names = ", ".join(log.source.path for log in facts.logs[:3]) + (", …" if len(facts.logs) > 3 else "")
+    lines = sum(log.lines for log in facts.logs)
+    return EvidenceError(
+        f"This is no training log: no rank, launcher or training library wrote {names} "
+        f"({lines} line{'s' if lines != 1 else ''})",
+        next_step="give the job's log or its flight-recorder dumps: unhang diagnose PATH",
+    )
 
 
 def _save_case(folder: Path, paths: Sequence[str], evidence: EvidenceSet, facts: Facts, verdict: Verdict) -> None:

@@ -1,7 +1,7 @@
 """The entry point: verbs, and the one place where errors become a sentence and an exit code.
 
-Exit codes: 0 shown to be well, 1 a finding that stops or slows (or a stall of unknown cause), 2 nothing that decides
-it, nothing readable or bad usage, 130 stopped with Ctrl-C.
+Exit codes: 0 proven well, 1 a finding that stops or slows (or a stall of unknown cause), 2 bad usage or nothing
+readable, 3 undecided, 130 stopped with Ctrl-C.
 """
 
 from __future__ import annotations

@@ -46,4 +46,4 @@ def withdraw_health(_: object, verdict: Verdict) -> Verdict:
         say("unhang failed on a part of what was given, and saw nothing wrong in the rest"),
         detector="failed",
     )
-    return replace(verdict, status=Status.UNKNOWN, findings=(unknown, *verdict.findings), checked=())
+    return replace(verdict, status=Status.UNKNOWN, findings=(unknown, *verdict.findings), checked=(), health=None)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from unhang.evidence.items import Progress
 from unhang.facts.endings.good_endings import good_endings
+from unhang.facts.incident_features import was_seen_stuck
 from unhang.facts.laggard.planned_work import is_planned
 from unhang.facts.logs.event_timing import is_preparing
 from unhang.facts.logs.log_statements import timeout_events
 from unhang.facts.model import Facts
 from unhang.facts.pace.step_slowdown import slowdown_until_end
 from unhang.facts.waiting.timeouts import is_limit_near, live_manifest
-from unhang.findings import Cause, Finding, PassedCheck, Severity, Verdict
+from unhang.findings import Cause, Certainty, Finding, PassedCheck, Severity, Verdict
 from unhang.knowledge.reasoning_rows import causes_that
-from unhang.sentences import say
+from unhang.sentences import Text, say
 
 _ENDS_A_PROCESS = frozenset(("exit", "killed", "restart", "aborted", "stuck"))
 _RAISED = "py.error"
@@ -23,25 +25,41 @@ _RAISED = "py.error"
 
 
 def downgrade_outlived(facts: Facts, verdict: Verdict) -> Verdict:
-    """Makes a note of what stands before a good end of the job, where nothing else tells of trouble: no timeout, failed
-    process or restart, and no sample of processes that stood.
+    """Makes a note of what stands before a good end of the job, and of what nothing explains and stands before a loop
+    that steps or behind a reported end, where nothing else tells of trouble: no timeout, failed process or restart, and
+    no sample of processes that stood.
     """
     ended = good_endings(facts)
     raised = bool(facts.tracebacks or facts.events_of(_RAISED))
-    if not ended.last or _in_trouble(facts) or (raised and ended.whole is None):
+    if _in_trouble(facts) or (raised and ended.whole is None) or (not ended.last and was_seen_stuck(facts)):
         return verdict
     ends = {path: (ending.since_line, ending.source.line or 0) for path, ending in ended.last.items()}
-    findings = (
-        _outlived(f) if f.severity is Severity.STOPS and _is_covered_by(f, ends) else f for f in verdict.findings
-    )
+    starts = {log.source.path: (0, _last_loop(log.progress)) for log in facts.logs}
+    ended_well, stepped = say("the job went on after it and ended well"), say("the job stepped on after it")
+    left = _after_the_end(facts)
+    findings = [
+        _outlived(finding, ended_well)
+        if _is_covered_by(finding, ends)
+        else _outlived(finding, stepped)
+        if _is_unexplained(finding) and _is_covered_by(finding, starts)
+        else _outlived(finding, say("the end of the job was reported before it"))
+        if _is_unexplained(finding) and _is_covered_by(finding, left)
+        else finding
+        for finding in verdict.findings
+    ]
     return replace(verdict, findings=tuple(findings))
 
 
 def place_among_notes(facts: Facts, leading: Finding, notes: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """``leading`` after the ``notes`` that explain it, and before those that steps outlived."""
+    """``leading`` after the ``notes`` that explain it, before those that steps outlived or that came after the end."""
     steps = {log.source.path: (0, _last_step(log.progress)) for log in facts.logs}
-    outlived = tuple(note for note in notes if _is_covered_by(note, steps))
+    left = _after_the_end(facts)
+    outlived = tuple(note for note in notes if _is_covered_by(note, steps) or _is_covered_by(note, left))
     return (*(note for note in notes if note not in outlived), leading, *outlived)
+
+
+def _after_the_end(facts: Facts) -> Mapping[str, tuple[float, float]]:
+    return {path: (ending.source.line or 0, math.inf) for path, ending in good_endings(facts).last.items()}
 
 
 def _last_step(progress: Iterable[Progress]) -> int:
@@ -49,7 +67,16 @@ def _last_step(progress: Iterable[Progress]) -> int:
     return max(counted, default=0)
 
 
-def _is_covered_by(finding: Finding, lines: Mapping[str, tuple[int, int]]) -> bool:
+def _is_unexplained(finding: Finding) -> bool:
+    return finding.cause is Cause.UNKNOWN and finding.certainty is Certainty.POSSIBLE
+
+
+def _last_loop(progress: Iterable[Progress]) -> int:
+    began = (run.source.line or 0 for run in progress if run.last_step > run.first_step and not is_preparing(run))
+    return max(began, default=0)
+
+
+def _is_covered_by(finding: Finding, lines: Mapping[str, tuple[float, float]]) -> bool:
     """Each line it rests on stands in a log between the two lines named for it."""
     placed = [(e.source.line or 0, *lines.get(e.source.path, (0, 0))) for e in finding.evidence]
     return bool(placed) and all(since < line < until for line, since, until in placed)
@@ -63,8 +90,9 @@ def _in_trouble(facts: Facts) -> bool:
     return bool(facts.events_where(lambda row: row.id != _RAISED and row.says in _ENDS_A_PROCESS))
 
 
-def _outlived(finding: Finding) -> Finding:
-    because = say("the job went on after it and ended well")
+def _outlived(finding: Finding, because: Text) -> Finding:
+    if finding.severity is not Severity.STOPS:
+        return finding
     return replace(finding, severity=Severity.NOTE, because=(because, *finding.because))
 
 

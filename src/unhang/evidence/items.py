@@ -309,9 +309,10 @@ class LastLine:
     """Lines of an exception, of a stack or of somebody's keys stand behind it."""
 
 
-EndSubject = Literal["job", "launch", "all", "process", "rank"]
+EndSubject = Literal["job", "launch", "all", "process", "rank", "group"]
 """Whose end a line tells: the whole job's, on all nodes, as a scheduler tells it; that of all that one launcher
-started; all ranks', as one of them tells it; one process's, by a number that is no rank; one rank's."""
+started; all ranks', as one of them tells it; one process's, by a number that is no rank; one rank's; that of one rank's
+process group, which is destroyed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,13 @@ CERTAINTY: Mapping[Certainty, Text] = {
 }
 
 
+def status_label(verdict: Verdict) -> Text:
+    """The first word: the status; of a job in which nothing is wrong and nothing proves it, that."""
+    if verdict.status is Status.UNKNOWN and verdict.health is not None:
+        return say("NO PROBLEM FOUND")
+    return STATUS[verdict.status]
+
+
 ADVICE: Mapping[str, Text] = {
     "as-is": say("Restart: as it is."),
     "after-change": say("Restart: only after the change."),

@@ -60,7 +60,7 @@ def to_markdown(verdict: Verdict, *, lang: str = "en", redactor: Redactor | None
 
 
 def _headline(verdict: Verdict, localizer: Localizer) -> str:
-    status = localizer.say(labels.STATUS[verdict.status])
+    status = localizer.say(labels.status_label(verdict))
     return f"**{status}**{localizer.colon}{sentence(labels.headline(verdict), localizer)}"
 
 

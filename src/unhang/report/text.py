@@ -100,7 +100,7 @@ def write_gap(layout: TextLayout, gap: NotChecked, localizer: Localizer, lead: s
 
 
 def _headline(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> None:
-    word = localizer.say(labels.STATUS[verdict.status])
+    word = localizer.say(labels.status_label(verdict))
     said = localizer.sentence(labels.headline(verdict))
     layout.paragraph(Styled(word, _STYLES[verdict.status]).append("  ").append(said, "bold"), indent=0)
     if not verdict.findings:

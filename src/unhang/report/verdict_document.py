@@ -23,6 +23,7 @@ from unhang.findings import (
     Consequence,
     Evidence,
     Finding,
+    Health,
     NotChecked,
     PassedCheck,
     Phase,
@@ -207,6 +208,13 @@ class KnownIncidentItem(msgspec.Struct, frozen=True):
     fixed: str
 
 
+class HealthItem(msgspec.Struct, frozen=True):
+    """Whether the job is well: ``certain`` or ``likely`` where it is proven; ``possible``: no problem was found."""
+
+    certainty: Certainty
+    because: list[str]
+
+
 class VerdictDocument(msgspec.Struct, frozen=True):
     """One verdict. The first finding is the verdict; the others are ranked after it."""
 
@@ -230,6 +238,7 @@ class VerdictDocument(msgspec.Struct, frozen=True):
     stop: StopItem | None
     differential: list[CandidateItem]
     incidents: list[KnownIncidentItem]
+    health: HealthItem | None
 
 
 def to_json(verdict: Verdict, *, lang: str = "en", redactor: Redactor | None = None) -> str:
@@ -256,6 +265,7 @@ _ITEMS: Mapping[type, type[msgspec.Struct]] = {
     Restart: RestartItem,
     Stop: StopItem,
     Candidate: CandidateItem,
+    Health: HealthItem,
 }
 """The wire type of each part of a verdict: a field of it is the field of that name, told by ``_told``."""
 _COMMANDS = ("how", "commands")

@@ -17,10 +17,10 @@ from unhang.report.redaction.redact import Redactor
 
 
 def exit_code(verdict: Verdict) -> int:
-    """0 shown to be well (notes alone are nothing wrong), 1 something stops or slows the job, 2 nothing decides it."""
+    """0 shown to be well (notes alone are nothing wrong), 1 something stops or slows the job, 3 undecided."""
     if any(finding.severity in (Severity.STOPS, Severity.SLOWS) for finding in verdict.findings):
         return 1
-    return {Status.HEALTHY: 0, Status.UNKNOWN: 2}.get(verdict.status, 1)
+    return {Status.HEALTHY: 0, Status.UNKNOWN: 3}.get(verdict.status, 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from unhang.evidence.items import LastLine, LogEnding, LogEvent, LogReading
 from unhang.evidence.logs.blocks import LINE_BYTES, Blocks, decoded
-from unhang.evidence.logs.content.endings import MAX_ENDINGS, EndingReader, numbered_rank
+from unhang.evidence.logs.content.endings import MAX_ENDINGS, TRAINER_SUMMARY, EndingReader, numbered_rank
 from unhang.evidence.logs.content.exits import TABLE_FIELDS, ExitReader
 from unhang.evidence.logs.content.tracebacks import TracebackReader
 from unhang.evidence.logs.events import EventKeeper, values_told
@@ -146,6 +146,8 @@ class LineReader:
             and self.exits.take_line(text, line, self.attempt)
         )
         # A literal of a message may stand in an ordinary line too.
+        if in_traceback and self.tracebacks.in_ignored:
+            rows = [row for row in rows if row.id != "py.error"]
         told = bool(rows) and self._events(said, rows)
         if in_traceback:
             self.story.note_stack_line(said)
@@ -172,7 +174,7 @@ class LineReader:
         if said.rank is not None:
             self.voices.learn_spoken(said.speaker, said.rank)
         if (shape.start_or_end or self.endings.expects_continuation) and (
-            step is None or "$ " in text or text.startswith("+ ")
+            step is None or "$ " in text or text.startswith(("+ ", TRAINER_SUMMARY))
         ):
             self._start_or_end(said)
         if step is not None:
@@ -311,7 +313,7 @@ class LineReader:
     def _resolved_endings(self) -> Iterator[LogEnding]:
         for ending, speaker, told in self._endings:
             rank = self.voices.rank_of(speaker, told)
-            own = (rank,) if ending.who == "rank" and rank is not None else ()
+            own = (rank,) if ending.who in ("rank", "group") and rank is not None else ()
             yield replace(ending, ranks=ending.ranks or own)
 
     def _last_time_s(self) -> float | None:

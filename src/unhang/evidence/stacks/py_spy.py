@@ -39,6 +39,8 @@ _COMPILED = frozenset(
 )
 _JOINED = late_pattern(r":\d+\)\s+\S+ \(")
 """The end of a frame and the beginning of another in one line."""
+_NO_NUMBER = late_pattern(r"\.py:(?!\d+$)[^()/]*$")
+"""A line of Python's without its number."""
 _FRAME_ENDS = late_pattern(r"^\S[^()]*:\d+\)$")
 _INTERPRETER_SHIM = late_pattern(r"^<(?:shim|interpreter trampoline)>$")
 _SPACES = " \t\r\n,"
@@ -118,7 +120,7 @@ def read_frame(line: str) -> Frame | None:
         return None
     file, colon, number = place.rpartition(":")
     if not colon or not number.isdigit():
-        return Frame(function, place, None, native=True)
+        return None if _NO_NUMBER.search(place) else Frame(function, place, None, native=True)
     if file.rpartition(".")[2] in _COMPILED:
         return Frame(function, file, None, native=True)
     return Frame(function, file, numbers.integer(number) or None)
@@ -126,7 +128,7 @@ def read_frame(line: str) -> Frame | None:
 
 def _is_torn(line: str) -> bool:
     """A part of a frame, or several: it is not closed, or it is the end of one, or it holds more."""
-    if _JOINED.search(line) is not None:
+    if _JOINED.search(line) is not None or _NO_NUMBER.search(line.rstrip(")")) is not None:
         return True
     if line.startswith("    ") and line[4:5] not in ("", " "):
         return "(" not in line or not line.endswith(")")

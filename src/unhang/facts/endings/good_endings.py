@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from unhang.evidence.items import LogEnding, LogReading, PythonTraceback
+from unhang.evidence.items import LogEnding, LogReading, Progress, PythonTraceback
 from unhang.facts.logs.event_timing import is_preparing
 from unhang.facts.model import Facts, once
 
@@ -32,15 +32,25 @@ def good_endings(facts: Facts) -> StatedEndings:
         return StatedEndings()
     if any(is_uncaught(traceback) for traceback in facts.tracebacks):
         return StatedEndings()
-    attempts = [{*(e.attempt for e in log.endings), *(run.attempt for run in log.progress)} for log in facts.logs]
+    told = {log.source.path: (*log.endings, *_destroyed(facts, log)) for log in facts.logs}
+    attempts = [{*(e.attempt for e in told[log.source.path]), *(p.attempt for p in log.progress)} for log in facts.logs]
     attempt = max(set().union(*attempts), default=0)
-    latest = [(log, e) for log in facts.logs for e in _last_of_each(log.endings) if e.attempt == attempt]
+    latest = [(log, e) for log in facts.logs for e in _last_of_each(told[log.source.path]) if e.attempt == attempt]
     if not all(e.well for _, e in latest):
         return StatedEndings()
     final = [(log, e) for log, e in latest if _line(e) >= _last_activity_line(log, e)]
     return StatedEndings(
         _whole_job_ending(facts, final), _by_rank(facts, final), {log.source.path: e for log, e in final}
     )
+
+
+def _destroyed(facts: Facts, log: LogReading) -> Iterable[LogEnding]:
+    """Ranks of which NCCL says that the communicator of the whole job is destroyed."""
+    for event in log.events:
+        told = event.values
+        if event.kind == "n.end" and told["how"] == "Destroy" and told["comm_size"] == facts.world_size:
+            source, ranks = event.source, (told["comm_rank"],)
+            yield LogEnding("group", ranks=ranks, source=source, text=event.text, attempt=event.attempt)
 
 
 def _last_of_each(endings: Iterable[LogEnding]) -> Iterable[LogEnding]:
@@ -56,8 +66,14 @@ def is_uncaught(traceback: PythonTraceback) -> bool:
 
 def _last_activity_line(log: LogReading, ending: LogEnding) -> int:
     """The last line in which something starts, or the one whose end this is still counts."""
-    counts = (run.last_line for run in log.progress if not ending.ranks or run.rank in (None, *ending.ranks))
+    own = (run for run in log.progress if not ending.ranks or run.rank in (None, *ending.ranks))
+    counts = (run.last_line for run in own if not ending.words or _goes_on(run))
     return max(log.started_line, *counts, 0)
+
+
+def _goes_on(run: Progress) -> bool:
+    """It counts: summaries name a step or epoch once, and a full bar is drawn anew when its program closes it."""
+    return run.last_step > run.first_step and not (run.total and run.last_step >= run.total)
 
 
 def _line(ending: LogEnding) -> int:
@@ -70,7 +86,7 @@ def _whole_job_ending(facts: Facts, final: list[tuple[LogReading, LogEnding]]) -
     by_launch: dict[str, tuple[LogEnding, int]] = {}
     processes: set[str] = set()
     for log, ending in final:
-        if ending.who == "job" or (ending.who == "all" and (ending.here or size) >= size and _was_trained(log, ending)):
+        if ending.who == "job" or (ending.who == "all" and not ending.words and _was_trained(log, ending)):
             return ending
         if ending.who == "process":
             processes.add(ending.name)
@@ -98,10 +114,12 @@ def _was_trained(log: LogReading, ending: LogEnding) -> bool:
 
 
 def _by_rank(facts: Facts, final: Iterable[tuple[LogReading, LogEnding]]) -> dict[int, LogEnding]:
-    """Ranks whose end is told, by a launcher or as the last of their own words."""
+    """Ranks whose end is told, by a launcher or as the last of their own words: what it saw counts, before words."""
     found: dict[int, LogEnding] = {}
-    for log, ending in final:
-        if ending.who == "rank" and (not ending.words or _was_trained(log, ending) or _trained_elsewhere(facts, log)):
+    for log, ending in sorted(final, key=lambda told: not told[1].words):
+        exited = ending.who == "rank" and not ending.words
+        trained = exited or _was_trained(log, ending) or _trained_elsewhere(facts, log)
+        if ending.who in ("rank", "group") and trained:
             found.update((rank, ending) for rank in ending.ranks if not ending.words or _is_last(facts, rank, ending))
     return found
 

@@ -62,22 +62,22 @@ def slowdown_until_end(facts: Facts) -> StepSlowdown | None:
 def _slowdown(progress: Progress) -> StepSlowdown | None:
     if is_preparing(progress):
         return None
-    paces = _paces(progress)
-    change = find_step_change(paces)
+    told = paces(progress)
+    change = find_step_change(told)
     if change is None or change.since_s < SLOWER * change.before_s:
         return None
     return StepSlowdown(
         label=progress.label,
         unit=progress.unit,
         before_s=change.before_s,
-        now_s=median(pace for _, pace in paces[-MIN_STEPS:]),
+        now_s=median(pace for _, pace in told[-MIN_STEPS:]),
         since_step=change.step,
         last_s=max((time_s for _, time_s in progress.recent if time_s is not None), default=None),
         evidence=quote_progress(progress),
     )
 
 
-def _paces(progress: Progress) -> list[tuple[int, float]]:
+def paces(progress: Progress) -> list[tuple[int, float]]:
     """(step, seconds per step): from the times of the lines, else from what bars and lines themselves print."""
     timed = [(step, time_s) for step, time_s in progress.recent if time_s is not None]
     if timed:

@@ -141,7 +141,7 @@ def _verdict(verdict: Verdict, facts: Facts, localizer: Localizer) -> dict[str, 
     return {
         "document": verdict_document(verdict, localizer),
         "status": verdict.status.value,
-        "status_word": localizer.say(labels.STATUS[verdict.status]),
+        "status_word": localizer.say(labels.status_label(verdict)),
         "headline": localizer.sentence(labels.headline(verdict)),
         "seen": localizer.say(labels.ranks_seen_text(verdict)),
         "first": findings[0] if findings else None,

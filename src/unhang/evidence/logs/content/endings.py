@@ -14,6 +14,7 @@ from unhang.evidence.items import LogEnding
 from unhang.evidence.logs.content.shell_lines import (
     LaunchedProcesses,
     ShellReader,
+    is_pipe,
     launched_processes,
     number_of_nodes,
     starts_programs,
@@ -25,6 +26,8 @@ from unhang.late_pattern import late_pattern
 
 MAX_ENDINGS = 20_000
 """So many endings of a log are kept: a line a rank of the largest jobs."""
+TRAINER_SUMMARY = "{'train_runtime': "
+"""How the line of the transformers Trainer begins that sums up its training."""
 
 
 _CODE = late_pattern(
@@ -40,7 +43,8 @@ _WELL = late_pattern(
     re.IGNORECASE,
 )
 _ACCOUNTED = late_pattern(
-    r"^\s*(?P<name>\d[\w.+\[\]-]*)\s.*?\b(?P<state>[A-Z_]{6,})\+?\s+(?P<code>\d{1,3}:\d{1,3})(?!\S)"
+    r"^\s*(?:JobID\s+)?(?P<name>\d[\w.+\[\]-]*(?<!\.extern))\s.*?\b(?P<state>[A-Z_]{6,})\+?\s+(?:ExitCode\s+)?"
+    r"(?P<code>\d{1,3}:\d{1,3})(?!\S)"
 )
 """``sacct`` prints 0:0 of what runs still, too."""
 _NCCL_TESTS_RESULT = late_pattern(r"^# Out of bounds values : (?P<wrong>\d+) (?:OK|FAILED)\b")
@@ -84,7 +88,7 @@ _NOT_THIS_END = late_pattern(
 """It is asked for, foretold, told of most, or of what ran before."""
 _TASKS = late_pattern(r"\btasks? (?P<ranks>\d[\d,-]*): (?:Completed|exited normally)\s*$")
 _EVERY = late_pattern(
-    r"\b(?:all|every)(?: of)?(?: the)? (?:(?P<size>\d{1,6}) )?"
+    r"\b(?:all|every)(?: of)?(?: the)? (?:\d{1,6} )?"
     r"(?:ranks?|process(?:es)?|workers?|tasks|nodes|replicas|gpus)\b.{0,30}?\b(?:finished|done|completed?|exited|ended|(?:passed|reached|joined|left|cleared)\b.{0,30}"
     r"\b(?:final|last|end|exit|closing|shutdown)\b.{0,9}\bbarrier)\b",
     re.IGNORECASE,
@@ -99,11 +103,13 @@ _NOT_THE_JOB = late_pattern(
 _WORK = r"(?:training|pre-?training|fine-?tuning|trainer|run|job|work|everything|script|main|program)"
 _END = r"(?:done|finished|completed?|ended|over|exiting|exited|succeeded)"
 _ENDED = late_pattern(
-    rf"^\{{'train_runtime': |\b{_WORK}\b[^.]{{0,30}}?\b{_END}\b|\b(?:done|finished|completed) {_WORK}\b"
+    rf"\b{_WORK}\b[^.]{{0,30}}?\b{_END}\b|\b(?:done|finished|completed) {_WORK}\b"
     r"|\bexit(?:ing|ed|s)? (?:normally|cleanly|successfully|gracefully)\b|\bclean exit\b"
-    r"|\bprocess group (?:was |is )?(?:destroyed|cleaned up)\b|\bdestroyed (?:the )?process group\b"
     r"|(?:训练|任务|作业|全部|程序)(?:已经?|正常|全部|运行)?(?:完成|结束|退出)",
     re.IGNORECASE,
+)
+_LEFT = late_pattern(
+    r"\bprocess group (?:was |is )?(?:destroyed|cleaned up)\b|\bdestroyed (?:the )?process group\b", re.IGNORECASE
 )
 _BARE = late_pattern(
     r"(?:^|\] |\) |\bINFO:? |\brank[ _#]?\d+(?:/\d+)?\W{1,3})\W*(?:is |all |now |has )?"
@@ -111,6 +117,8 @@ _BARE = late_pattern(
     re.IGNORECASE,
 )
 _BARE_LENGTH = 160
+_SENTENCE_END = late_pattern(r"(?<=[a-z][.!]) +(?=[A-Z])")
+"""A word that denies an end does so in its own sentence: ``Training completed. Do not forget to …``."""
 _NUMBERED_RANK = late_pattern(
     r"(?:INFO|DEBUG|WARN(?:ING)?|ERROR)\b[^()]{0,80}\] \((?P<rank>\d{1,6})/(?P<size>\d{1,6})\) "
 )
@@ -182,6 +190,8 @@ class EndingReader:
         self._shell = ShellReader()
         self._started = LaunchedProcesses()
         self._listing = False
+        self._piped = False
+        self._tee_line = 0
         self.sizes: set[int] = set()
         """How many ranks the job has, as its lines tell."""
         self.command_line = 0
@@ -218,6 +228,7 @@ class EndingReader:
         command = self._shell.take(text)
         if command is not None:
             self.command_line = line if self._shell.programs > ran else self.command_line
+            self._tee_line = line if command.startswith("tee ") else self._tee_line
             self._take_start(command, line, is_command=True)
             return
         self._take_start(text, line, is_command=False)
@@ -227,8 +238,16 @@ class EndingReader:
         if not any(hint in text for hint in _END_HINTS):
             return
         for said in _statements_in_line(bare):
+            if said.who == "launch" and said.well and self._is_piped and _CODE.search(bare) is not None:
+                continue
             begun = self._started if said.who == "launch" else LaunchedProcesses()
             yield replace(said, here=said.here or begun.here, size=begun.size, alone=begun.alone)
+
+    @property
+    def _is_piped(self) -> bool:
+        """An exit code is that of what the job's output went through (``set -x`` shows both ends of a pipe)."""
+        traced = bool(self._tee_line) and abs(self._tee_line - self.command_line) == 1
+        return (self._piped or traced) and not self._shell.pipefail
 
     def _listed(self, text: str) -> LogEnding | None:
         """A row of the table that the lines before began."""
@@ -251,7 +270,7 @@ class EndingReader:
             else LaunchedProcesses()
         )
         if begun.here is not None:
-            self._started = begun
+            self._started, self._piped = begun, is_pipe(text)
         elif self._started.here is not None and "nodes" in text and (count := number_of_nodes(text)) is not None:
             self._started = replace(self._started, size=self._started.here * count, alone=count == 1)
         size = begun.size or _size_in(text)
@@ -280,21 +299,30 @@ def _size_beside_rank(text: str) -> int | None:
 
 def _statements_in_line(text: str) -> Iterator[LogEnding]:
     """What an ordinary line tells of an end."""
-    if (found := _NCCL_TESTS_RESULT.match(text)) is not None:
-        yield LogEnding("all", numbers.integer(found["wrong"]) == 0)
-    elif (found := _ACCOUNTED.search(text)) is not None:
-        if not found["name"].endswith(".extern"):
-            yield LogEnding("job", found["state"] == "COMPLETED" and found["code"] == "0:0", name=found["name"])
-    elif (found := _TASKS.search(text)) is not None:
-        yield LogEnding("rank", ranks=rank_list(found["ranks"]))
-    elif _AGENT.search(text):
-        yield LogEnding("launch")
+    told = _told_by_program(text)
+    if told is not None:
+        yield told
     elif (found := _CODE.search(text)) is not None:
         well = next(group for group in found.groups() if group) == "0"
         if not well or (not _NOT_THIS_END.search(text) and _is_of_the_job(text, found)):
             yield from _subjects_of(text, _JOB, well=well)
-    elif not _NOT_THE_JOB.search(text) and not _NOT_THIS_END.search(text):
-        yield from _statements_in_words(text)
+    else:
+        for sentence in _SENTENCE_END.split(text):
+            if not _NOT_THE_JOB.search(sentence) and not _NOT_THIS_END.search(sentence):
+                yield from _statements_in_words(sentence)
+
+
+def _told_by_program(text: str) -> LogEnding | None:
+    """What a scheduler, a launcher or a library tells in a form of its own; None for every other line."""
+    if (found := _NCCL_TESTS_RESULT.match(text)) is not None:
+        return LogEnding("all", numbers.integer(found["wrong"]) == 0)
+    if (found := _ACCOUNTED.search(text)) is not None:
+        return LogEnding("job", found["state"] == "COMPLETED" and found["code"] == "0:0", name=found["name"])
+    if (found := _TASKS.search(text)) is not None:
+        return LogEnding("rank", ranks=rank_list(found["ranks"]))
+    if text.startswith(TRAINER_SUMMARY):
+        return LogEnding("rank", words=True)
+    return LogEnding("launch") if _AGENT.search(text) else None
 
 
 def _is_of_the_job(text: str, code: re.Match[str]) -> bool:
@@ -302,16 +330,18 @@ def _is_of_the_job(text: str, code: re.Match[str]) -> bool:
 
 
 def _statements_in_words(text: str) -> Iterator[LogEnding]:
-    if (found := _EVERY.search(text)) is not None:
-        yield LogEnding("all", here=numbers.rank(found["size"]) if found["size"] else None, words=True)
+    if _EVERY.search(text):
+        yield LogEnding("all", words=True)
         return
     said = next(_subjects_of(text, _SCHEDULED, well=True), None) if _WELL.search(text) else None
     if said is not None and said.who != "launch":
-        yield said
+        yield replace(said, words=said.who == "rank")
         return
-    if _ENDED.search(text) or (len(text) <= _BARE_LENGTH and _BARE.search(text)):
+    left = _LEFT.search(text) is not None
+    if left or _ENDED.search(text) or (len(text) <= _BARE_LENGTH and _BARE.search(text)):
         named = {rank for found in _RANK.finditer(text) if (rank := numbers.rank(found[1])) is not None}
-        yield LogEnding("rank", ranks=tuple(named) if len(named) == 1 else (), words=True)
+        ranks = tuple(named) if len(named) == 1 else ()
+        yield LogEnding("group" if left else "rank", ranks=ranks, words=not left)
 
 
 def _subjects_of(text: str, job: re.Pattern[str], *, well: bool) -> Iterator[LogEnding]:

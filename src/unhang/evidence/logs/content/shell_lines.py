@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from unhang.evidence.logs.lines.line_parts import PATTERN_CHARS
 from unhang.knowledge import numbers
 from unhang.late_pattern import late_pattern
 
@@ -18,6 +19,10 @@ _SAYS = late_pattern(
 _SEVERAL = late_pattern(r";\s*(?!\s*$)")
 """The exit code is that of the last one."""
 _PIPE = late_pattern(r"(?<!\|)\|(?!\|)")
+_DAMAGED = late_pattern(r"\d>&\d?\s+[^\s|&;<>)]|2>&(?!\d(?:[\s|&;)]|$))")
+"""Behind the redirection of errors comes an operator or nothing; what was one is gone, a pipe maybe."""
+_WHOLE_CHARS = PATTERN_CHARS // 2
+"""Of a longer line the end may not have been read."""
 _LAUNCHER = late_pattern(
     r"(?:^|[\s;&(/<])(?:torchrun|torch\.distributed\.(?:run|launch)|accelerate|deepspeed|mpirun|mpiexec|srun|horovodrun"
     r"|jsrun|aprun|colossalai|composer|fairseq-train|fairseq-hydra-train|llamafactory-cli|trl|swift|axolotl|xtuner"
@@ -87,6 +92,11 @@ def launched_processes(text: str) -> LaunchedProcesses:
     return LaunchedProcesses(per_node, size, alone=alone and _OF_ONE_NODE.search(text) is not None)
 
 
+def is_pipe(text: str) -> bool:
+    """Whether a command's output goes through another one, whose exit code the shell tells."""
+    return _PIPE.search(text) is not None
+
+
 def number_of_nodes(text: str) -> int | None:
     """How many nodes a line says that the job has."""
     found = _NODES.search(text)
@@ -105,7 +115,8 @@ class ShellReader:
         self._before: _ShownCommand | None = None
         self._open: _ShownCommand | None = None
         self._continued = ""
-        self._pipefail = False
+        self.pipefail = False
+        """The shell was told to end a pipe with the code of the first command that failed."""
         self._typed = False
         """A command stands in the line before."""
         self.programs = 0
@@ -141,7 +152,7 @@ class ShellReader:
 
     def _command(self, text: str) -> None:
         self._typed = True
-        self._pipefail = self._pipefail or "pipefail" in text
+        self.pipefail = self.pipefail or "pipefail" in text
         asks = re.match(r"(?:echo|printf)\s+[\"']?(?P<words>[^\"']*)", text)
         if asks is not None and _STATUS.search(asks["words"]):
             self._open = self._before
@@ -180,9 +191,11 @@ class ShellReader:
     def _is_job(self, text: str) -> bool:
         last = _SEVERAL.split(text)[-1]
         return (
-            starts_programs(last)
+            len(text) < _WHOLE_CHARS
+            and _DAMAGED.search(text) is None
+            and starts_programs(last)
             and _PROGRAM.search(last) is not None
-            and (self._pipefail or _PIPE.search(text) is None)
+            and (self.pipefail or not is_pipe(text))
         )
 
 

@@ -27,6 +27,7 @@ _EXCEPTION = late_pattern(
     re.DOTALL,
 )
 _THREAD = late_pattern(r"^Exception in thread (?P<name>.+?):?\s*$")
+_IGNORED = "Exception ignored in"
 _CHAIN = late_pattern(r"^(?:During handling of the above exception|The above exception was the direct cause)")
 _RAISED_ELSEWHERE = late_pattern(r"^(?:[\w.]+\.)?RayTaskError\(\w+\): .*\(pid=(?P<pid>\d{1,10})\b")
 """What another process raised, and its frames behind it: those in front are of who asked for its result
@@ -70,6 +71,8 @@ class RawTraceback:
     attempt: int = 0
     pid: int | None = None
     statement: str = ""
+    ignored: bool = False
+    """The interpreter said so (``__del__``, ``atexit``): it ends nothing."""
 
     def add(self, frame: Frame) -> None:
         """Append a frame; very deep stacks keep their two ends."""
@@ -113,6 +116,9 @@ class TracebackReader:
         self._open: dict[Speaker, RawTraceback] = {}
         self._closing: dict[Speaker, RawTraceback] = {}
         self._threads: dict[Speaker, str] = {}
+        self._ignored: set[Speaker] = set()
+        self.in_ignored = False
+        """The line taken last is of one that the interpreter ignored."""
         self._guards: dict[Speaker, RawTraceback] = {}
         """The last error of a guard, until its statement comes: there may be long stacks in between."""
         self._broken: RawTraceback | None = None
@@ -131,16 +137,21 @@ class TracebackReader:
     def take(self, said: SpokenLine) -> bool:
         """Read a line. True when it is part of a traceback."""
         speaker, text, line = said.speaker, said.text, said.number
+        self.in_ignored = False
         if "Traceback (most recent call last)" in text:
             self._begin(said)
             return True
         if text.startswith("Exception in thread ") and (found := _THREAD.match(text)) is not None:
             self._threads[speaker] = found["name"][:200]
             return True
+        if text.startswith(_IGNORED):
+            self._ignored.add(speaker)
+            return True
         if (MARK in text or self._broken is not None) and self._takes_statement(speaker, text, line):
             return True
         current = self._open.get(speaker)
         if current is not None:
+            self.in_ignored = current.ignored
             return self._continue(current, text, line)
         if self._closing and (ended := self._closing.get(speaker)) is not None:
             return self._after(ended, text, line)
@@ -163,7 +174,9 @@ class TracebackReader:
             grouped="Exception Group" in before or before.strip().startswith("|"),
             last_line=said.number,
             attempt=self.attempt,
+            ignored=speaker in self._ignored,
         )
+        self._ignored.discard(speaker)
 
     def _continue(self, current: RawTraceback, text: str, line: int) -> bool:
         found = _FRAME.match(text) or (_RICH_FRAME.match(text) if current.rich else None)
@@ -200,7 +213,8 @@ class TracebackReader:
         current.message = (named["message"] or "")[:MESSAGE_CHARS]
         current.last_line = current.raised_line = line
         del self._open[current.speaker]
-        self._closing[current.speaker] = current
+        if not current.ignored:
+            self._closing[current.speaker] = current
         if current.exception in RAISED_AS:
             self._guards[current.speaker] = current
         self._keep(current)
@@ -248,6 +262,8 @@ class TracebackReader:
             self._keep(torn)
 
     def _keep(self, ended: RawTraceback) -> None:
+        if ended.ignored:
+            return
         key = (ended.speaker, ended.attempt, ended.exception, ended.message[:200], tuple(ended.frames))
         if len(self._equal) > MAX_TRACEBACKS:
             self._equal.clear()

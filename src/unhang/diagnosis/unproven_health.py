@@ -1,0 +1,163 @@
+"""Nothing is wrong in what was read, and nothing proves that the job is well: how far it came, who was not seen, and
+the one command that would prove it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from statistics import median
+
+from unhang.evidence.items import LogReading, Progress
+from unhang.evidence.logs.lines.prefixes import is_cpp_error
+from unhang.facts.endings.good_endings import good_endings
+from unhang.facts.evidence_quotes import quote_progress
+from unhang.facts.incident_features import was_seen_stuck
+from unhang.facts.logs.event_timing import is_preparing
+from unhang.facts.model import Facts, RankState
+from unhang.facts.pace.step_slowdown import TRAINER_LINES, paces
+from unhang.findings import Cause, Certainty, Finding, Health, Severity, Verdict, shortened
+from unhang.knowledge.numbers import TimeForm, time_text
+from unhang.knowledge.remedies import remedy
+from unhang.sentences import Text, say
+
+_NO_PROBLEM = "no-problem"
+_COUNTED = ("step", "iter", "iteration", "batch", "epoch", "update")
+
+
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """How far the job came: the loop that was counted last, in its log, and the ranks that counted as far."""
+
+    log: LogReading
+    loop: Progress
+    ranks: tuple[int, ...]
+
+    @property
+    def step(self) -> str:
+        unit = self.loop.unit if self.loop.unit in _COUNTED else "step"
+        return f"{unit} {self.loop.last_step}" + (f"/{self.loop.total}" if self.loop.total else "")
+
+    @property
+    def is_through(self) -> bool:
+        return self.loop.total is not None and self.loop.last_step + 1 >= self.loop.total
+
+
+def unproven_health(facts: Facts) -> Finding:
+    """What was read, and what is missing from it; or that somebody saw the job stand."""
+    if was_seen_stuck(facts) and not good_endings(facts).last:
+        summary = say("somebody saw the job stand, and nothing that was read tells why")
+        seen = (say("{ranks:who} {ranks:was|were} seen", ranks=facts.ranks_seen),) if facts.ranks_seen else ()
+        remedies = (remedy("collect-per-rank-evidence"),)
+        return Finding(Cause.UNKNOWN, Certainty.POSSIBLE, Severity.STOPS, summary, (), because=seen, remedies=remedies)
+    reached = _reached(facts)
+    doubts = (*unexplained_lines(facts), *_unread(facts))
+    summary, *rest = (*doubts, _how_far(facts, reached))
+    return Finding(
+        Cause.UNKNOWN,
+        Certainty.POSSIBLE,
+        Severity.NOTE,
+        summary,
+        because=(*rest, *_last_seen(facts, reached), *_not_seen(facts)),
+        evidence=(quote_progress(reached.loop),) if reached is not None else (),
+        remedies=(remedy(_proof_to_get(facts, reached)),),
+        detector="health" if doubts else _NO_PROBLEM,
+    )
+
+
+def unrefuted_health(verdict: Verdict) -> Health | None:
+    """What speaks for a job in which no problem was found; None where something stands against it."""
+    lead = next(iter(verdict.findings), None)
+    return Health(Certainty.POSSIBLE, (lead.summary,)) if lead is not None and lead.detector == _NO_PROBLEM else None
+
+
+def unexplained_lines(facts: Facts) -> Iterator[Text]:
+    """What no line explains, and a good end does not either: processes that were started again, errors of torch."""
+    restarts = facts.events_where(lambda row: row.says == "restart")
+    if any(event.values.get("attempt") != 0 for event in restarts):
+        yield say("processes had failed and were started again; no line that was read says why")
+    error = next((line for log in facts.logs for line in log.unrecognized_failures if is_cpp_error(line.text)), None)
+    if error is not None:
+        yield say("torch printed an error that is not known: {line}", line=shortened(error.text.strip(), 120))
+
+
+def _unread(facts: Facts) -> Iterator[Text]:
+    if facts.unread:
+        yield say("some of what was given could not be read")
+
+
+def _reached(facts: Facts) -> _Reached | None:
+    loops = [
+        (log, loop)
+        for log in facts.logs
+        for loop in log.progress
+        if (loop.total or loop.last_step > loop.first_step) and not is_preparing(loop) and loop.unit != TRAINER_LINES
+    ]
+    if not loops:
+        return None
+    log, last = max(loops, key=lambda told: (told[1].attempt, bool(told[1].total), told[1].last_step))
+    as_far = {p.rank for _, p in loops if p.last_step == last.last_step and p.rank is not None}
+    return _Reached(log, last, tuple(sorted(as_far)))
+
+
+def _how_far(facts: Facts, reached: _Reached | None) -> Text:
+    stated = good_endings(facts)
+    ranks = tuple(sorted(stated.ranks)) or (reached.ranks if reached is not None else ())
+    if reached is None and not stated.last:
+        if facts.logs:
+            return say("no error in the log, which ends before its first step")
+        return say("no error in what was read")
+    if reached is None:
+        if ranks:
+            return say("{ranks:who} reported {ranks:its|their} end", ranks=ranks)
+        return say("the job reported its end")
+    if not stated.last:
+        if ranks:
+            return say("{ranks:who} reached {step}, and nothing before it is wrong", ranks=ranks, step=reached.step)
+        return say("the job reached {step}, and nothing before it is wrong", step=reached.step)
+    if ranks:
+        return say("{ranks:who} reached {step} and reported {ranks:its|their} end", ranks=ranks, step=reached.step)
+    return say("the job reached {step} and reported its end", step=reached.step)
+
+
+def _last_seen(facts: Facts, reached: _Reached | None) -> Iterable[Text]:
+    """When the last line of a job came whose end is not reported, and how long its steps take."""
+    if reached is None or good_endings(facts).last:
+        return
+    clock = _last_clock(reached)
+    took = [seconds for _, seconds in paces(reached.loop)]
+    if took:
+        yield say("a step took {seconds} s", seconds=f"{median(took):.3g}")
+    if clock and not reached.is_through:
+        yield say("the log ends at {time}: if nothing came for minutes after that, the job is stuck", time=clock)
+    elif clock:
+        yield say("the log ends at {time}", time=clock)
+
+
+def _last_clock(reached: _Reached) -> str:
+    """The time of the last line as it is printed there; empty where it has none, or another clock than was read."""
+    said = [(line.text, line.time_s) for line in reached.log.said]
+    timed = ((text, time_s) for text, time_s in reversed(said) if time_s is not None)
+    text, time_s = next(timed, (reached.loop.last_text, reached.loop.last_time_s))
+    clock = time_text(time_s, TimeForm.YEAR)[-8:] if time_s is not None else ""
+    return clock if clock in text else ""
+
+
+def _not_seen(facts: Facts) -> Iterator[Text]:
+    if facts.world_size is None and facts.logs:
+        yield say("the log does not say how many ranks ran")
+    elif facts.ranks_missing:
+        if facts.ranks_seen:
+            yield say("nothing from {ranks:who} was read", ranks=facts.ranks_missing)
+        else:
+            yield say("no line names its rank; the job has {world}", world=facts.world_size)
+    ended = good_endings(facts).ranks
+    silent = [r for r, known in facts.ranks.items() if r not in ended and known.state is not RankState.MISSING]
+    if ended and silent:
+        yield say("{ranks:who} did not report {ranks:its|their} end", ranks=silent)
+
+
+def _proof_to_get(facts: Facts, reached: _Reached | None) -> str:
+    if not facts.logs and not facts.manifests:
+        return "collect-health-evidence"
+    over = good_endings(facts).last or (reached is not None and reached.is_through)
+    return "get-exit-code" if over else "attach-to-moving-job"
