@@ -1,6 +1,7 @@
 """``make bench``: the measurements whose tables stand in docs/benchmarks.md; others by their name in ``ARGS``:
 ``logs``; ``"corpus --folder DIR"``; ``"first-sight DIR"`` (logs nobody has seen); ``"variants DIR"`` (the same, cut and
-prefixed); ``inprocess`` (what being recorded costs); ``guards``; ``kills``; ``traces`` (beside json.load, ijson and
+prefixed); ``inprocess`` (what being recorded costs); ``first-dump`` (what a first dump costs); ``guards``; ``kills``;
+``traces`` (beside json.load, ijson and
 HolisticTraceAnalysis); ``resharding`` (beside a plain loop and tar); ``many-nodes`` (10,000 ranks under one leader);
 ``many-ranks`` (how time grows with ranks and groups); ``start`` (short commands from the shell); ``incidents`` (what
 the library of incidents is worth); ``"real-projects DIR"`` (``unhang check`` on five projects at the commits of their
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from benchmarks import (
     corpus,
+    first_dump,
     first_sight,
     first_sight_variants,
     flight_recorder,
@@ -41,6 +43,7 @@ OTHERS = {
     "variants": first_sight_variants.main,
     "incidents": known_incidents.main,
     "inprocess": inprocess.main,
+    "first-dump": first_dump.main,
     "kills": kills.main,
     "guards": guards.main,
     "resharding": resharding.main,

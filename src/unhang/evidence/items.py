@@ -192,6 +192,8 @@ class StackDump:
     fatal: str = ""
     """faulthandler's fatal line (``Segmentation fault``), else empty."""
     unread: tuple[Unread, ...] = ()
+    own_threads: tuple[ThreadStack, ...] = ()
+    """Those that unhang started in the process: no part of the job, but they may wait for its interpreter lock."""
 
 
 # ---------------------------------------------------------------------------------------------------

@@ -43,6 +43,23 @@ Thread 0x00007f0000000002 (most recent call first):
   File "/job/train.py", line 40 in main
   File "/job/train.py", line 46 in <module>
 """
+QUALIFIED = """\
+Process 41: python train.py
+Python v3.11.7 (/usr/bin/python3.11)
+
+Thread 44 (active)
+    get_data (<frozen importlib._bootstrap_external>:1073)
+    __getattr__ (/opt/venv/lib/python3.11/site-packages/torch/__init__.py:2954)
+    FlightRecorder.dump ({place}capture/recorder.py:189)
+    Session._run ({place}session.py:98)
+Thread 45 (active)
+    DumpWriter._write ({place}capture/dumps.py:66)
+Thread 46 (idle): "unhang-store"
+    wait (/usr/lib/python3.11/threading.py:327)
+Thread 41 (idle): "MainThread"
+    all_reduce (/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py:3245)
+    main (/job/train.py:12)
+"""
 IN_A_HOOK = """\
 Process 41: python train.py
 Python v3.11.4 (/usr/bin/python3.11)
@@ -59,7 +76,7 @@ def ours(frame: Frame) -> bool:
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize(("text", "threads"), [(PY_SPY, 1), (FAULTHANDLER, 1), (IN_A_HOOK, 1)])
+@pytest.mark.parametrize(("text", "threads"), [(PY_SPY, 1), (FAULTHANDLER, 1), (QUALIFIED, 1), (IN_A_HOOK, 1)])
 def test_our_thread_and_our_frames_are_left_out(text: str, threads: int, place: str) -> None:
     (dump,) = read_stacks(text.format(place=place).encode(), source="rank_0.txt", rank=0)
 

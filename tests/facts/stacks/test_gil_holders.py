@@ -37,6 +37,18 @@ def test_a_thread_that_waits_for_the_lock_shows_who_has_it(native: tuple[tuple[s
     assert holder.frames == HOLDER
 
 
+def test_our_own_thread_shows_it_too() -> None:
+    ours = waits(("take_gil", "/lib/libpython3.11.so.1.0"))
+    seen = StackDump(
+        Source("rank_1.txt"), 1, 1, (ThreadStack("MainThread", "1", HOLDER),), "py-spy", own_threads=(ours,)
+    )
+
+    holder = gil_holder(seen)
+
+    assert holder is not None
+    assert holder.frames == HOLDER
+
+
 @pytest.mark.parametrize(
     "native",
     [

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from unhang.watch.process_state.py_spy import same_place, without_our_thread
+import pytest
+
+from unhang.watch.process_state import py_spy
+from unhang.watch.process_state.py_spy import PySpyDump, dump_stacks, same_place
 
 PY_SPY = """Process 41: /usr/bin/python3 -u train.py
 Python v3.11.7 (/usr/bin/python3.11)
@@ -10,38 +13,25 @@ Python v3.11.7 (/usr/bin/python3.11)
 Thread 41 (idle): "MainThread"
     barrier (/opt/torch/distributed/distributed_c10d.py:5356)
     main (/home/u/train.py:11)
-Thread 55 (active): "unhang-recorder"
-    watch (/opt/unhang_lab/worker.py:96)
 """
-FAULTHANDLER = """Thread 0x00007f0a (most recent call first):
-  File "/opt/unhang_lab/worker.py", line 96 in watch
-  File "/usr/lib/python3.11/threading.py", line 982 in run
-
-Current thread 0x00007f0b (most recent call first):
-  File "/home/u/train.py", line 26 in score
-  File "/opt/unhang_lab/worker.py", line 163 in main
-"""
-
-
-def test_our_thread_is_cut_out_of_py_spy_s_text() -> None:
-    kept = without_our_thread(PY_SPY)
-
-    assert "unhang-recorder" not in kept
-    assert "main (/home/u/train.py:11)" in kept
-    assert kept.startswith("Process 41")
+SESSION = "_run (/opt/unhang/inprocess/session.py:93)\n"
+OURS = (
+    'Thread 55 (active): "unhang-store"\n    wait (/usr/lib/python3.11/threading.py:327)\n',
+    f"Thread 56 (idle)\n    {SESSION}",
+    f"Thread 56 (active)\n    __getattr__ (/opt/torch/__init__.py:2954)\n    Session.{SESSION}",
+    "Thread 56 (active)\n    dump (/opt/unhang/inprocess/capture/recorder.py:201)\n",
+)
 
 
-def test_our_thread_in_a_rank_is_cut_out_whether_or_not_its_class_is_named() -> None:
-    for function in ("_run", "Session._run"):
-        ours = f"Thread 56 (idle)\n    {function} (/opt/unhang/inprocess/session.py:93)\n"
-        assert without_our_thread(PY_SPY + ours) == without_our_thread(PY_SPY)
+@pytest.mark.parametrize("ours", OURS)
+@pytest.mark.parametrize("before", ["", PY_SPY])
+def test_our_threads_are_cut_out_of_what_py_spy_prints(ours: str, before: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = PY_SPY + ours if before else PY_SPY.replace("Thread 41", ours + "Thread 41")
+    dump = py_spy.read_stacks(text.encode(), source="", rank=None)[0]
+    monkeypatch.setattr(py_spy, "run_py_spy", lambda *_: PySpyDump(text.encode(), dump))
 
-
-def test_our_thread_is_cut_out_of_faulthandler_s_text_and_the_main_thread_stays() -> None:
-    kept = without_our_thread(FAULTHANDLER)
-
-    assert "in watch" not in kept
-    assert "line 26 in score" in kept
+    assert dump_stacks(41).text == PY_SPY
+    assert same_place(text, PY_SPY)
 
 
 def test_idle_or_active_is_the_same_place() -> None:

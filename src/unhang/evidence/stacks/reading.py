@@ -61,22 +61,32 @@ def _read(text: str, source: str, rank: int | None, budget: FrameBudget) -> list
     return sorted(dumps, key=lambda dump: dump.source.line or 0)
 
 
-_OUR_THREAD = "_run"
-"""Where the session's thread begins."""
+_OUR_THREAD, _OUR_NAMES = "_run", "unhang"
+"""Where the session's thread begins, and how the names of our other threads do."""
 
 
 def without_unhang_frames(dumps: list[StackDump]) -> list[StackDump]:
-    """``dumps`` without the threads that we started and without our frames in the others."""
+    """``dumps`` with the threads that we started set apart, and without our frames in the others."""
     for dump in dumps:
-        dump.threads = tuple(thread for found in dump.threads if (thread := _without_unhang(found)) is not None)
+        threads, dump.threads, dump.own_threads = dump.threads, (), ()
+        for thread in threads:
+            if _is_ours(thread):
+                dump.own_threads += (thread,)
+            else:
+                dump.threads += (_without_our_frames(thread),)
     return dumps
 
 
-def _without_unhang(thread: ThreadStack) -> ThreadStack | None:
-    """None for a thread of ours: it began in our code."""
-    python = [frame for frame in thread.frames if not frame.native and frame.file]
-    if not any(is_unhang_in_process(frame.file) for frame in python):
+def _is_ours(thread: ThreadStack) -> bool:
+    """It began in our code; or it was caught in flight, its beginning is lost, and nothing but our code is left."""
+    ours = [is_unhang_in_process(frame.file) for frame in thread.frames if not frame.native and frame.file]
+    if not any(ours) or thread.name == "MainThread":
+        return thread.name.startswith(_OUR_NAMES)
+    python = [frame.function for frame in thread.frames if not frame.native and frame.file]
+    return all(ours) or (ours[-1] and python[-1].rpartition(".")[2] == _OUR_THREAD)
+
+
+def _without_our_frames(thread: ThreadStack) -> ThreadStack:
+    if not any(is_unhang_in_process(frame.file) for frame in thread.frames):
         return thread
-    if is_unhang_in_process(python[-1].file) and python[-1].function == _OUR_THREAD:
-        return None
     return replace(thread, frames=tuple(frame for frame in thread.frames if not is_unhang_in_process(frame.file)))

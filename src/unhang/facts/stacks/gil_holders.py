@@ -60,7 +60,7 @@ def gil_holder(stack: StackDump) -> ThreadStack | None:
     marked = next((t for t in stack.threads if t.holds_gil and t.frames), None)
     if marked is not None:
         return marked
-    if not any(_wants_gil(thread) for thread in stack.threads):
+    if not any(_wants_gil(thread) for thread in (*stack.threads, *stack.own_threads)):
         return None
     running = [t for t in stack.threads if not _wants_gil(t) and any(is_user_frame(f) for f in t.frames)]
     return running[0] if len(running) == 1 else None

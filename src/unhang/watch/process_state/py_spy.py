@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from unhang.evidence.items import StackDump
+from unhang.evidence.items import Frame, StackDump
 from unhang.evidence.stacks import read_stacks
 from unhang.evidence.stacks.torn_stacks import is_torn, main_thread_depth
 from unhang.wire.record_views import RecordView
@@ -54,7 +54,7 @@ def find_py_spy() -> str | None:
 
 
 def dump_stacks(pid: int, *, stopped: bool = False, native: bool = False, limit_s: float = LIMIT_S) -> PySpyDump:
-    """py-spy's dump of ``pid`` as text. Our own thread is left out.
+    """py-spy's dump of ``pid`` as text, without the threads that are ours.
 
     Args:
         stopped: the process is in state ``T``; attaching to it would wait for it to go on.
@@ -62,9 +62,9 @@ def dump_stacks(pid: int, *, stopped: bool = False, native: bool = False, limit_
     """
     options = ["--native"] if native else []
     found = dump_nonblocking(pid, limit_s) if stopped else run_py_spy(pid, limit_s, *options)
-    if native or found.text is None:
+    if native or found.dump is None:
         return found  # in a silent process our thread is evidence: it waits for the lock that another one holds
-    return replace(found, stack=without_our_thread(found.text).encode())
+    return replace(found, stack=_without_own_threads(found.stack, found.dump))
 
 
 def dump_nonblocking(pid: int, limit_s: float, *options: str) -> PySpyDump:
@@ -137,28 +137,25 @@ def completeness(dump: StackDump | None, *, final: bool = False) -> float:
     return main_thread_depth(dump) if is_torn(dump) else math.inf
 
 
-def without_our_thread(text: str) -> str:
-    """A dump of py-spy or faulthandler without the threads that are ours: they are not part of the job."""
-    blocks = re.split(r"(?m)^(?=Thread |Current thread )", text)
-    return "".join(block for block in blocks if not _OUR_THREAD.search(block) and not _OUR_FRAME.search(block))
-
-
-_OUR_THREAD = re.compile(r'"unhang(?:-\w+)?"$', re.MULTILINE)
-_OUR_FRAME = re.compile(
-    r'unhang[/_]lab/worker\.py", line \d+ in watch$'
-    r'|unhang/inprocess/session\.py", line \d+ in _run$|^    (?:\w+\.)*_run \(.*unhang/inprocess/session\.py:\d+\)$',
-    re.MULTILINE,
-)
+def _without_own_threads(text: bytes, dump: StackDump) -> bytes:
+    """``text`` without the lines of the threads that ``dump``, read from it, holds apart."""
+    begins = sorted(thread.line or 0 for thread in (*dump.threads, *dump.own_threads))
+    lines = text.splitlines(keepends=True)
+    for thread in reversed(dump.own_threads):
+        end = next((line for line in begins if line > (thread.line or 0)), len(lines) + 1)
+        del lines[(thread.line or 1) - 1 : end - 1]
+    return b"".join(lines)
 
 
 def same_place(first: str, second: str) -> bool:
     """Whether two dumps of one process show every thread in the same Python frames."""
-    return _python_frames(without_our_thread(first)) == _python_frames(without_our_thread(second))
+    return _python_frames(first) == _python_frames(second)
 
 
-def _python_frames(text: str) -> list[str]:
+def _python_frames(text: str) -> list[Frame]:
     # Native frames and threads are in only one of two samples of a silent rank; "(idle)" comes and goes by itself.
-    return re.findall(r"(?m)^    .+\.py:\d+\)$", text)
+    threads = (thread for dump in read_stacks(text.encode(), source="py-spy", rank=None) for thread in dump.threads)
+    return [frame for thread in threads for frame in thread.frames if not frame.native]
 
 
 def recorded_stack(view: RecordView, pid: int) -> str:

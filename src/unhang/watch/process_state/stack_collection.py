@@ -12,7 +12,7 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,6 @@ from unhang.watch.process_state.sockets import unanswered_addresses
 PY_SPY_LIMIT_S = 2.0
 NONBLOCKING_LIMIT_S = 5.0
 """A second try with ``--nonblocking`` on a crowded machine: it stops nobody."""
-_OUR_FRAMES = ("unhang/inprocess/session.py", "unhang/lab/worker.py", "unhang_lab/worker.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,12 +204,6 @@ def _switches(status: str) -> int | None:
     return None
 
 
-def is_unhang_thread(dump: StackDump, thread: int) -> bool:
-    """Whether a thread of ``dump`` is one of unhang's own."""
-    found = dump.threads[thread]
-    return found.name.startswith("unhang") or any(f.file.endswith(_OUR_FRAMES) for f in found.frames)
-
-
 BUSY_TICKS = 3
 BUSY_SHARE = 0.05
 """Of one processor: who computes on one line uses more even on a crowded machine, who polls uses less."""
@@ -265,8 +258,7 @@ def _differs(first: ProcessSample, second: ProcessSample, *, waits_asleep: bool)
 
 def _training(dump: StackDump) -> ThreadStack | None:
     """The thread that issues collectives: others (a progress bar, a thread that reports) go on while it waits."""
-    own = tuple(thread for number, thread in enumerate(dump.threads) if not is_unhang_thread(dump, number))
-    activity, _ = activity_of(replace(dump, threads=own), {})
+    activity, _ = activity_of(dump, {})
     return activity.thread if activity is not None else None
 
 
