@@ -61,10 +61,9 @@ def attach(
     here = say("looking at {here} of {world} ranks", here=len(chosen.ranks), world=world if world is not None else "?")
     localizer = Localizer(output.lang, Redactor(share=redact))
     if chosen.others:
-        moves = say(
-            "other jobs of this machine move: {jobs}; unhang attach PID looks at one", jobs="; ".join(chosen.others)
-        )
-        print(localizer.say(moves), file=sys.stderr)
+        jobs = "; ".join(chosen.others)
+        elsewhere = say("other jobs on this machine: {jobs}; unhang attach PID looks at one", jobs=jobs)
+        print(localizer.say(elsewhere), file=sys.stderr)
     print(localizer.say(here), file=sys.stderr)
     try:
         taken = collect_evidence(chosen, machine, place, for_s=for_s)

@@ -1,19 +1,16 @@
-"""Bare ``unhang``: look around and print the one command to type next. It reads names and ``/proc``, judges nothing."""
+"""Bare ``unhang``: look around and print the one command to type next. It reads names and ``/proc``, judges nothing;
+of several jobs of this user it looks which stand still."""
 
 from __future__ import annotations
 
 import glob
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from unhang.report.language import resolve_language, translate
 from unhang.sentences import Text, say
-
-if TYPE_CHECKING:
-    from unhang.watch.process_state.rank_processes import LiveRank
 
 _LOG_PATTERNS = ("*.log", "*.out", "*.err", "slurm-*.out", "*/attempt_*/*/std*.log", "attempt_*/*/std*.log")
 _DUMP_PATTERNS = ("*trace_rank_*", "*_dump_*", "comm_traces/rank_*", "*/nccl_trace_rank_*", "*/comm_lib_trace_rank_*")
@@ -23,41 +20,41 @@ _FOLDER_LIMIT = 5_000
 
 def explore() -> None:
     """Print what is here and one command."""
-    live = _live_ranks()
+    live = _live_jobs()
     bundles, dumps, logs = (
         _matches(Path(), patterns) for patterns in (_BUNDLE_PATTERNS, _DUMP_PATTERNS, _LOG_PATTERNS)
     )
     elsewhere = default_dumps(os.environ)
     lang = resolve_language(None)
-    for line in (*_live_job_lines(live), *_evidence_lines(bundles, dumps, logs, elsewhere)):
+    for line in (
+        *(say("running on this machine: {job}", job=job) for job, _ in live),
+        *_evidence_lines(bundles, dumps, logs, elsewhere),
+    ):
         print(translate(line, lang))
-    command = _next_command(bool(dumps or logs), bundles, elsewhere, live)
+    attach = next((command for _, command in live if command), "unhang attach" if live else "")
+    command = _next_command(bool(dumps or logs), bundles, elsewhere, attach)
     if not command:
         print(translate(say("No rank runs here, and this folder holds no log and no dump"), lang))
         command = f"unhang diagnose PATH   {translate(say('(a log, a folder, or flight-recorder dumps)'), lang)}"
     print(f"\n{translate(say('next: {command}', command=command), lang)}")
-    if live and command != "unhang attach":
-        print(translate(say("or, while it is stuck: unhang attach"), lang))
+    if attach and command != attach:
+        print(translate(say("or, while it is stuck: {command}", command=attach), lang))
 
 
-def _live_ranks() -> Sequence[LiveRank]:
+def _live_jobs() -> list[tuple[str, str]]:
+    """What runs here, and the command that looks at it: of several jobs only for the one that the user most likely
+    means."""
     if not sys.platform.startswith("linux"):
-        return ()
+        return []
+    from unhang.watch.attach.rank_selection import job_name, jobs_of, likely_jobs
     from unhang.watch.process_state.proc_processes import ProcessTable
     from unhang.watch.process_state.rank_processes import ranks_of
 
-    return ranks_of(ProcessTable.snapshot())
-
-
-def _live_job_lines(live: Sequence[LiveRank]) -> Iterator[Text]:
-    for job in dict.fromkeys(rank.job for rank in live):
-        mine = [rank for rank in live if rank.job == job]
-        yield say(
-            "running on this machine: {count} of {world} ranks ({command})",
-            count=len(mine),
-            world=mine[0].world_size,
-            command=" ".join(mine[0].process.command)[:60],
-        )
+    jobs = jobs_of(ranks_of(ProcessTable.snapshot()))
+    likely, still = likely_jobs(jobs) if len(jobs) > 1 else ([], [])
+    first = {job: ranks[0] for job, ranks in jobs.items()}
+    commands = {job: f"unhang attach {first[job].launcher or first[job].pid}" for job in likely if len(likely) == 1}
+    return [(job_name(ranks, job in still), commands.get(job, "")) for job, ranks in jobs.items()]
 
 
 def _evidence_lines(
@@ -75,9 +72,7 @@ def _evidence_lines(
         yield say("flight-recorder dumps at {prefix}*: {count}", prefix=prefix, count=count)
 
 
-def _next_command(
-    anything_here: bool, bundles: list[Path], elsewhere: Mapping[str, int], live: Sequence[LiveRank]
-) -> str:
+def _next_command(anything_here: bool, bundles: list[Path], elsewhere: Mapping[str, int], attach: str) -> str:
     named = [f"'{prefix}*'" for prefix in elsewhere]
     if anything_here:
         return " ".join(["unhang diagnose .", *named])
@@ -86,7 +81,7 @@ def _next_command(
         return f"unhang diagnose {newest.parent if newest.name == 'bundle.json' else newest}"
     if named:
         return " ".join(["unhang diagnose", *named])
-    return "unhang attach" if live else ""
+    return attach
 
 
 def default_dumps(environ: Mapping[str, str]) -> dict[str, int]:

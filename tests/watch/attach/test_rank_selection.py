@@ -250,3 +250,47 @@ def test_each_host_has_a_folder_where_there_are_several(tmp_path: Path, monkeypa
     (shared / "h1" / "x").write_text("")
     with pytest.raises(UsageError, match="already holds something"):
         create_bundle_folder(shared, several_hosts=True)
+
+
+def jobs_in(
+    monkeypatch: pytest.MonkeyPatch, *told: tuple[int, str]
+) -> dict[tuple[str, ...], tuple[ranks.LiveRank, ...]]:
+    """Jobs a, b, … of one rank each: whose it is, and in which folder below this one it was started."""
+    found, folders = {}, {}
+    for number, (uid, folder) in enumerate(told):
+        own = Process(BASE + number, 1, "S", 1, uid, ("python", "train.py"), {})
+        found[(chr(97 + number),)] = (ranks.LiveRank(own, 0, 1, 0, 0, None, (chr(97 + number),)),)
+        folders[BASE + number] = folder
+    monkeypatch.setattr(rank_selection, "_folder_of", lambda mine: (Path.cwd() / folders[mine[0].pid]).resolve())
+    return found
+
+
+ME, SHE = 7, 8
+
+
+@pytest.mark.parametrize(
+    ("told", "still", "likely"),
+    [
+        ([(ME, "."), (SHE, ".")], "ab", "a"),  # of this user
+        ([(ME, "."), (ME, "..")], "b", "a"),  # of this folder, and the other one is named as standing still
+        ([(ME, "run1"), (ME, "run2"), (ME, "..")], "b", "b"),  # that stands still
+        ([(ME, ".."), (ME, "../x")], "b", "b"),
+        ([(ME, ".."), (ME, "../x")], "", "ab"),
+        ([(SHE, "."), (SHE, "..")], "", "a"),
+    ],
+)
+def test_of_several_jobs_the_likely_one(
+    told: list[tuple[int, str]], still: str, likely: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rank_selection.os, "geteuid", lambda: ME)
+    jobs = jobs_in(monkeypatch, *told)
+    looked: list[tuple[str, ...]] = []
+
+    def stuck(seen: Mapping[tuple[str, ...], object]) -> list[tuple[str, ...]]:
+        looked.extend(seen)
+        return [job for job in seen if job[0] in still]
+
+    found, stand = rank_selection.likely_jobs(jobs, stuck)
+    assert ["".join(job) for job in found] == list(likely)
+    assert all((uid == ME or ME not in dict(told)) for job, (uid, _) in zip(jobs, told, strict=True) if job in looked)
+    assert "stands still" in rank_selection.job_name(jobs[stand[0]], stands_still=True) if stand else True

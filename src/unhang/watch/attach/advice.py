@@ -36,9 +36,12 @@ def _time_left(conclusion: LiveDiagnosis) -> Iterator[Text]:
     left_s = conclusion.limit_at_s - time.time()
     if left_s > 0:
         at = time.strftime("%H:%M:%S", time.localtime(conclusion.limit_at_s))
-        yield say("the job's own watchdog ends it in {seconds:.0f} s, at {at}", seconds=left_s, at=at)
+        yield say("the wait's limit passes in {seconds:.0f} s, at {at}", seconds=left_s, at=at)
     else:
-        yield say("the job's own limit passed {seconds:.0f} s ago; it may end at any moment", seconds=-left_s)
+        yield say(
+            "the wait's limit passed {seconds:.0f} s ago; torch ends an NCCL job about a minute after it",
+            seconds=-left_s,
+        )
 
 
 def _stop_steps(stop: Stop) -> Iterator[Text]:

@@ -29,6 +29,8 @@ class CollectedEvidence:
     workers: dict[int, tuple[Process, ...]] = field(default_factory=dict)
     moving: dict[int, bool] = field(default_factory=dict)
     dumps: set[int] = field(default_factory=set)
+    empty_dumps: set[int] = field(default_factory=set)
+    """Ranks whose debug server answered that its recorder held nothing."""
     ras: tuple[ras.RasReport, ...] = ()
     taken_s: float = 0.0
 

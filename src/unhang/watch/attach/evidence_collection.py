@@ -149,6 +149,8 @@ def _pull_recorders(taken: CollectedEvidence, machine: ProcessTable) -> None:
             name = f"rank_{number}.json" if answer.dump.lstrip()[:1] in b"{[" else f"rank_{number}"
             private_files.write(taken.folder / "dumps" / name, answer.dump)
             taken.dumps.add(number)
+        elif answer.empty:
+            taken.empty_dumps.add(number)
         if answer.stacks is not None:
             private_files.write_text(taken.folder / "stacks" / f"rank_{number}.0.txt", answer.stacks)
     if asked:

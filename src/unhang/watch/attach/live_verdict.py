@@ -30,7 +30,7 @@ class LiveDiagnosis:
     verdict: Verdict
     facts: Facts
     limit_at_s: float | None
-    """When the job's own watchdog will end it, seconds since the epoch."""
+    """When the limit of the wait passes, seconds since the epoch."""
 
 
 def diagnose_bundle(taken: CollectedEvidence) -> LiveDiagnosis:
@@ -67,6 +67,11 @@ def _not_checked(taken: CollectedEvidence, verdict: Verdict) -> Iterator[NotChec
         # whoever may look needs no more than this
         allowed = gap.how.startswith("sudo py-spy") or (gap.what == WHICH_RANK and taken.chosen.foreign)
         yield replace(gap, how=permission_command([top])) if allowed else gap
+    if empty := sorted(taken.empty_dumps - taken.dumps):
+        yield NotChecked(
+            say("the calls of {ranks:who}", ranks=empty),
+            say("the flight recorder that torch's debug server gave was empty"),
+        )
 
 
 def how_to_stop(taken: CollectedEvidence, verdict: Verdict, facts: Facts) -> Stop:

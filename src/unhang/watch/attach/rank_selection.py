@@ -1,16 +1,25 @@
-"""Which of the ranks on this machine the user means; of several jobs of which none was named, the one that stands
-still."""
+"""Which of the ranks on this machine the user means; of several jobs of which none was named, that of this user, of
+this folder, that stands still."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 from unhang.errors import UsageError
-from unhang.watch.process_state.proc_processes import Process, ProcessTable, backend_of, has_ended, pid_in_namespace
+from unhang.watch.process_state.proc_processes import (
+    PROC,
+    Process,
+    ProcessTable,
+    backend_of,
+    has_ended,
+    pid_in_namespace,
+)
 from unhang.watch.process_state.rank_processes import LiveRank, guessed_ranks, is_launcher, ranks_of, spawned_ranks
 from unhang.watch.process_state.stack_collection import ProcessSample, has_moved, sample_process
 
@@ -51,7 +60,7 @@ class RankSelection:
     launcher: int | None
     foreign: tuple[int, ...] = ()
     others: tuple[str, ...] = ()
-    """Other jobs of this machine, which move."""
+    """Other jobs of this machine."""
 
     @property
     def is_unreadable(self) -> bool:
@@ -79,10 +88,10 @@ class RankSelection:
 
 def select_ranks(machine: ProcessTable, pids: Sequence[int], *, stuck: StuckJobFinder = stuck_jobs) -> RankSelection:
     """The one job on this machine, or the one that ``pids`` (ranks, launchers, any process of theirs) belong to; of
-    several, where none was named, the one that stands still.
+    several, where none was named, the one that :func:`likely_jobs` leaves.
 
     Raises:
-        UsageError: there is none; or several, none was named, and not exactly one stands still.
+        UsageError: there is none; or several, none was named, and several may be meant.
     """
     ranks = ranks_of(machine)
     if pids:
@@ -92,17 +101,41 @@ def select_ranks(machine: ProcessTable, pids: Sequence[int], *, stuck: StuckJobF
         ranks = spawned_ranks(machine, [] if pids else [p for p, s in machine.processes.items() if _is_readable(s)])
     if not ranks:
         raise _no_rank_error(machine)
-    jobs = {job: tuple(r for r in ranks if r.job == job) for job in sorted({rank.job for rank in ranks})}
+    jobs = jobs_of(ranks)
     others: tuple[str, ...] = ()
     if len(jobs) > 1:
-        still = stuck(jobs) if not pids else []
-        if len(still) != 1:
+        likely, still = ([], []) if pids else likely_jobs(jobs, stuck)
+        if len(likely) != 1:
             raise _several_jobs_error(jobs, still)
-        others = tuple(_job_name(mine) for job, mine in jobs.items() if job not in still)
-        ranks = jobs[still[0]]
+        others = tuple(job_name(mine, job in still) for job, mine in jobs.items() if job not in likely)
+        ranks = jobs[likely[0]]
     launcher = next((rank.launcher for rank in ranks if rank.launcher is not None), None)
     foreign = tuple(rank.pid for rank in ranks if rank.process.environment is None)
     return RankSelection(ranks, launcher, foreign, others)
+
+
+def jobs_of(ranks: Iterable[LiveRank]) -> dict[tuple[str, ...], tuple[LiveRank, ...]]:
+    """The ranks of each job."""
+    every = tuple(ranks)
+    return {job: tuple(r for r in every if r.job == job) for job in sorted({rank.job for rank in every})}
+
+
+def likely_jobs(
+    jobs: Mapping[tuple[str, ...], Sequence[LiveRank]], stuck: StuckJobFinder = stuck_jobs
+) -> tuple[list[tuple[str, ...]], Sequence[tuple[str, ...]]]:
+    """Those that the user may mean: of this user, of these the ones of this folder, of these the ones that stand still,
+    as far as there are any; and all of this user's that stand still."""
+    mine = [job for job, ranks in jobs.items() if ranks[0].process.uid == os.geteuid()] or list(jobs)
+    still = stuck({job: jobs[job] for job in mine}) if len(mine) > 1 else []
+    here = [job for job in mine if _folder_of(jobs[job]).is_relative_to(Path.cwd())] or mine
+    return [job for job in here if job in still] or here, still
+
+
+def _folder_of(ranks: Sequence[LiveRank]) -> Path:
+    """Where its command was started; no folder where that may not be seen."""
+    with suppress(OSError):
+        return (PROC / str(ranks[0].launcher or ranks[0].pid) / "cwd").readlink()
+    return Path()
 
 
 def permission_error(chosen: RankSelection) -> UsageError:
@@ -122,7 +155,6 @@ def permission_command(pids: Sequence[int]) -> str:
     """The command for somebody who may sample them."""
     import shutil
     import sys
-    from pathlib import Path
 
     if os.geteuid() == 0:
         # root without the right: a container, or a security module; its numbers are not those of the host
@@ -198,11 +230,10 @@ def _several_jobs_error(
     jobs: Mapping[tuple[str, ...], tuple[LiveRank, ...]], still: Sequence[tuple[str, ...]]
 ) -> UsageError:
     """``still``: those that stand still, as far as they were sampled."""
-    names = "; ".join(_job_name(mine) for mine in jobs.values())
+    names = "; ".join(job_name(mine, job in still) for job, mine in jobs.items())
     first = next(iter(jobs[still[0]] if still else next(iter(jobs.values()))))
-    count = f", and {len(still)} of them do not move" if still else ""
     return UsageError(
-        f"{len(jobs)} jobs run on this machine{count}: {names}",
+        f"{len(jobs)} jobs run on this machine: {names}",
         next_step=f"unhang attach {first.launcher or first.pid}",
     )
 
@@ -231,9 +262,12 @@ def _is_readable(process: Process) -> bool:
     return process.environment is not None
 
 
-def _job_name(ranks: tuple[LiveRank, ...]) -> str:
+def job_name(ranks: Sequence[LiveRank], stands_still: bool) -> str:
+    """How many ranks, what runs, whose it is and where, and whether it was seen to stand still."""
     command = " ".join(ranks[0].process.command)
     count = "1 rank" if len(ranks) == 1 else f"{len(ranks)} ranks"
-    owner = ranks[0].process.owner
-    pid = ranks[0].launcher or ranks[0].pid
-    return f"{count} of {command[:60]} ({owner}, pid {pid})"
+    folder = _folder_of(ranks)
+    about = [ranks[0].process.owner, f"pid {ranks[0].launcher or ranks[0].pid}"]
+    about += [f"in {folder}"] if folder.parts else []
+    about += ["stands still"] if stands_still else []
+    return f"{count} of {command[:60]} ({', '.join(about)})"

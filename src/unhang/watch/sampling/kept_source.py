@@ -83,8 +83,20 @@ def _is_own(path: str) -> bool:
     return not is_library_file(path) or is_unknown_package(path)
 
 
+def _without_imported_by_libraries(frames: tuple[Frame, ...]) -> Iterator[Frame]:
+    """What a library imports is no part of the program, also where no list knows it."""
+    importer = ""
+    for frame in reversed(frames):
+        if not frame.file.startswith("<frozen importlib"):
+            importer = frame.file
+            yield frame
+        elif importer and not _is_own(importer):
+            return
+
+
 def _frames(evidence: EvidenceSet) -> Iterator[Frame]:
-    yield from (frame for dump in evidence.stacks for thread in dump.threads for frame in thread.frames)
+    for thread in (thread for dump in evidence.stacks for thread in dump.threads):
+        yield from _without_imported_by_libraries(thread.frames)
     yield from (frame for known in evidence.recorder_dumps for stack in known.entries.stacks for frame in stack)
     yield from (frame for log in evidence.logs for traceback in log.tracebacks for frame in traceback.frames)
     lines = [place.frames for pace in evidence.paces for rank in pace.ranks for place in rank.places]

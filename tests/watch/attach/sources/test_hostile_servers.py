@@ -347,3 +347,30 @@ def _read(descriptor: int) -> bytes:
     with contextlib.suppress(BlockingIOError):
         return os.read(descriptor, 10)
     return b""
+
+
+EMPTY = b'{"comm_lib_version":"","nccl_comm_state":{},"pg_config":{},"pg_status":{},"version":"2.10"}'
+FULL = b'{"version":"2.10","entries":[{"collective_seq_id":1}]}'
+
+
+@pytest.mark.parametrize(
+    ("given", "dump", "empty"),
+    [
+        ({"fr_trace_json": EMPTY, "dump_nccl_trace_json": FULL}, FULL, False),
+        ({"fr_trace_json": EMPTY, "dump_nccl_trace_json": EMPTY}, None, True),
+        ({"dump_nccl_trace_pickle": FULL}, FULL, False),
+        ({}, None, False),
+    ],
+)
+def test_a_dump_without_calls_is_none_and_is_told(
+    given: dict[str, bytes], dump: bytes | None, empty: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = b"torch.distributed.debug rank0: http://vm:4001"
+    answers = {f"/handler/{name}": body for name, body in given.items()} | {"/tcpstore": page}
+    monkeypatch.setattr(debug_server, "listening_ports", lambda _: {debug_server.PORT: 7, 4001: os.getpid()})
+    monkeypatch.setattr(debug_server, "http_body", lambda _h, _p, _m, path, **_: answers.get(path))
+    rank = LiveRank(Process(os.getpid(), 1, "S", 0, 0, ("python",), {}), 0, 1, 0, 0, None, ("",))
+
+    assert debug_server.ask_debug_server([rank], [7], limit_s=1.0) == {
+        0: debug_server.DebugServerAnswer(dump, None, empty)
+    }

@@ -24,10 +24,14 @@ _ADDRESS = re.compile(rb"rank(\d{1,9}):\s*b?['\"]?https?://[^\s'\"<>/]{1,255}:(\
 
 @dataclass(frozen=True, slots=True)
 class DebugServerAnswer:
-    """What one rank's server gave: a flight-recorder dump (JSON or pickle) and its Python stacks."""
+    """What one rank's server gave: a flight-recorder dump (JSON or pickle) and its Python stacks.
+
+    ``empty``: it gave dumps, and none held a call.
+    """
 
     dump: bytes | None
     stacks: bytes | None
+    empty: bool = False
 
 
 def ask_debug_server(
@@ -61,10 +65,13 @@ def _ask_all(wanted: Mapping[int, int], *, limit_s: float) -> dict[int, DebugSer
         def post(handler: str) -> bytes | None:
             return http_body(LOOPBACK, port, "POST", f"/handler/{handler}", limit_s=limit_s / 2, most=DUMP_BYTES)
 
-        dump = post("dump_nccl_trace_pickle")
-        if not dump or len(dump) < MIN_DUMP:
-            dump = post("fr_trace_json") or post("dump_nccl_trace_json")
-        return DebugServerAnswer(dump or None, post("dump_traceback") or None)
+        empty = False
+        for handler in DUMP_HANDLERS:
+            dump = post(handler)
+            if dump and ENTRIES in dump:
+                return DebugServerAnswer(dump, post("dump_traceback") or None)
+            empty |= dump is not None
+        return DebugServerAnswer(None, post("dump_traceback") or None, empty)
 
     if not wanted:
         return {}
@@ -73,5 +80,7 @@ def _ask_all(wanted: Mapping[int, int], *, limit_s: float) -> dict[int, DebugSer
     return dict(zip(wanted, answers, strict=True))
 
 
-MIN_DUMP = 64
-"""A dump without entries is shorter; the CPU recorder's may hold more."""
+DUMP_HANDLERS = ("dump_nccl_trace_pickle", "fr_trace_json", "dump_nccl_trace_json")
+"""NCCL's recorder, the one of every other backend, and NCCL's where it is written as JSON only."""
+ENTRIES = b"entries"
+"""Without calls a dump has no such key."""
