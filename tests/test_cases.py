@@ -24,6 +24,7 @@ HEADINGS = ("What happens", "Why it hangs", "Example", "Fix", "Certain when", "P
 KEYS = {
     *("cause", "certainty", "ranks", "where", "waiter_where", "status", "ranks_missing", "ranks_seen", "world_size"),
     *("not_cause", "certainty_at_most", "certainty_at_least", "exit_code", "group", "phase", "also", "note", "says"),
+    "says_not",
     "ended_well",  # after a restart: what fuzzing leaves of it may be well
 }
 
@@ -103,6 +104,8 @@ def _bounds(wanted: dict[str, Any], verdict: Verdict, got: dict[str, Any]) -> It
     for words in wanted.get("says", []):
         if words not in said:
             yield f"{words!r} is not said"
+    advised = " ".join(str(remedy.title) for remedy in lead.remedies) if lead is not None else ""
+    yield from (f"{words!r} is said" for words in wanted.get("says_not", []) if words in f"{said} {advised}")
     causes = {finding.cause.value for finding in verdict.findings}
     causes |= {consequence.cause.value for finding in verdict.findings for consequence in finding.consequences}
     for cause in wanted.get("also", []):

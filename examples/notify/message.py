@@ -22,7 +22,7 @@ CHINESE = {
     "likely": "很可能",
     "possible": "可能",
     "Change: ": "这样改：",
-    "The job's own limit ends it in {:.0f} s": "作业自己的超时将在 {:.0f} 秒后结束它",
+    "The wait's limit passes in {:.0f} s": "等待的时限还剩 {:.0f} 秒",
 }
 
 
@@ -52,7 +52,7 @@ def lines_of(verdict: dict) -> list[str]:
         change = "Change: "
         lines.append(words.get(change, change) + FOLDERS.sub("", first["remedies"][0]["title"]))
     if verdict.get("killed_in_s") is not None:
-        left = "The job's own limit ends it in {:.0f} s"
+        left = "The wait's limit passes in {:.0f} s"
         lines.append(words.get(left, left).format(verdict["killed_in_s"]))
     return [cut(line) for line in lines]
 

@@ -51,7 +51,7 @@ def document(ranks: int = 2, *, stalled: bool = True, a_node: int = 8) -> dict[s
         "standing": {"waiters": column[1:], "laggards": [0], "waited_s": 7.5, "urgent": True, "killed_in_s": 55.0},
         "verdict": {
             "level": "stall" if stalled else "slow",
-            "status": "hang",
+            "status": "hang" if stalled else "slow",
             "cause": "uneven-data",
             "certainty": "certain",
             "ranks": [0],

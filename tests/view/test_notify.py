@@ -85,7 +85,7 @@ def test_a_message_is_short_and_tells_what_to_do(script: str, text: Any, inbox: 
     message = text(got[0][1])
     assert "uneven-data (certain), rank 0 · train.py:51" in message
     assert "Give the split a seed" in message
-    assert "ends it in 432 s" in message
+    assert "passes in 432 s" in message
     assert "mlee" not in message
     assert "secret-project" not in message
     assert len(message.splitlines()) <= 5
@@ -121,7 +121,7 @@ def test_of_a_chinese_run_the_message_is_chinese(inbox: tuple[str, list[Any]]) -
         "卡死: rank 0 的 batch 先用完",
         "uneven-data (确定), rank 0 · train.py:51",
         "这样改：给划分一个种子",
-        "作业自己的超时将在 432 秒后结束它",
+        "等待的时限还剩 432 秒",
     ]
 
 

@@ -38,7 +38,7 @@ def drawn(
 def test_eight_ranks_have_a_row_each() -> None:
     lines = drawn(document(8), TerminalSize(100, 30)).splitlines()
 
-    assert lines[2] == "ranks 1-7 wait for rank 0, for 8 s   the job's own limit ends it in 55 s"
+    assert lines[2] == "ranks 1-7 wait for rank 0, for 8 s   the wait's limit passes in 55 s"
     assert "HANG: uneven-data · certain · rank 0" in lines[3]
     assert next(line.split()[:3] for line in lines[5:] if line[:1].isdigit()) == ["0", "#", "busy"]
     assert "eval (evaluation)" in "\n".join(lines)
@@ -52,10 +52,10 @@ def test_a_long_wait_is_told_in_minutes_everywhere() -> None:
     state["ranks"]["waits_s"][3] = 244.0
     lines = drawn(state, TerminalSize(100, 30)).splitlines()
 
-    assert lines[2] == "ranks 1-7 wait for rank 0, for 4 min   the job's own limit ends it in 2:13 h"
+    assert lines[2] == "ranks 1-7 wait for rank 0, for 4 min   the wait's limit passes in 2:13 h"
     assert "244" not in "\n".join(lines)
     assert " 4 min  " in next(line for line in lines if line.startswith("3 "))
-    assert "，已 4 分钟   作业自己的超时将在 2:13 小时后结束它" in drawn(state, TerminalSize(100, 30), lang="zh")
+    assert "，已 4 分钟   等待的时限还剩 2:13 小时" in drawn(state, TerminalSize(100, 30), lang="zh")
 
 
 @pytest.mark.parametrize(

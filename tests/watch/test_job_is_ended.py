@@ -30,7 +30,7 @@ def test_the_verdict_for_which_we_end_a_job_stays(tmp_path: Path) -> None:
 
     assert ended, printed
     assert "ending the job because of single-rank-work" in printed
-    assert "nothing was done to it" not in printed
+    assert "left running" not in printed
     assert_stays(job, printed)
 
 

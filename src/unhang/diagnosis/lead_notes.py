@@ -112,8 +112,10 @@ def _signs_of_lead(facts: Facts, lead: Finding) -> Iterator[MachineSign]:
         return  # of any other cause a slow machine is no part: the program, or another fault, stops the job
     told = {item.text for item in lead.evidence}
     for rank in lead.ranks[:MAX_RANKS]:
-        if rank in facts.ranks and facts.ranks[rank].state is RankState.STOPPED:
-            continue
+        known = facts.ranks.get(rank)
+        sleeps = known is not None and known.activity is not None and known.activity.what == "sleep"
+        if sleeps or (known is not None and known.state is RankState.STOPPED):
+            continue  # it asks nothing of its machine
         storage = storage_signs(facts, (rank,))
         waits = lead.phase in _STORES or any(sign.kind == "rank-blocked" for sign in storage)
         for sign in (*signs_of_rank(facts, rank), *(storage if waits else ())):

@@ -97,8 +97,9 @@ def _outlived(finding: Finding, because: Text) -> Finding:
 
 
 def soften_work(facts: Facts, verdict: Verdict) -> Verdict:
-    """Work of one rank only slows a job that lives on, until the limit is near; work that its program has marked is a
-    note, and proof enough that the job is well.
+    """Decides whether a rank that the others wait for hangs a job that lives on, or slows it. It slows it while it
+    works and the limit of the wait is not near; it hangs it once it used neither the processor nor files between two
+    looks. Work that its program has marked is a note, and proof enough that the job is well.
     """
     lead = verdict.findings[0] if verdict.findings else None
     if lead is None or lead.cause not in causes_that("work"):
@@ -109,8 +110,22 @@ def soften_work(facts: Facts, verdict: Verdict) -> Verdict:
     near = is_limit_near(looked, facts)
     if is_planned(facts, lead.ranks) and not (near and lead.cause is Cause.TIMEOUT_TOO_SHORT):
         return _planned(_with_work(verdict, Severity.NOTE))
-    idle = {process.rank for process in looked.processes if process.idle}
-    return verdict if near or idle.issuperset(lead.ranks) else _with_work(verdict, Severity.SLOWS)
+    if not lead.ranks:
+        return verdict
+    if {process.rank for process in looked.processes if process.idle}.issuperset(lead.ranks):
+        unused = say("{ranks:who} used neither the processor nor files between two looks", ranks=lead.ranks)
+        return _because(verdict, unused)
+    if near:
+        return _because(verdict, say("the limit of this wait is near"))
+    if not all(facts.ranks[rank].moving for rank in lead.ranks if rank in facts.ranks):
+        return _with_work(verdict, Severity.SLOWS)
+    return _because(_with_work(verdict, Severity.SLOWS), say("{ranks:who} moved between two looks", ranks=lead.ranks))
+
+
+def _because(verdict: Verdict, reason: Text) -> Verdict:
+    """``verdict``, whose first finding says why it is a hang or slow after what it rests on."""
+    lead, *others = verdict.findings
+    return replace(verdict, findings=(replace(lead, because=(*lead.because[:1], reason, *lead.because[1:])), *others))
 
 
 def _with_work(verdict: Verdict, severity: Severity) -> Verdict:

@@ -125,8 +125,10 @@ def _times(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> None:
         parts.append(say("noticed after {time}", time=duration(verdict.noticed_after_s)))
     if verdict.killed_in_s is not None and verdict.gives_up:
         parts.append(say("{guard} gives up in {time}", guard=verdict.gives_up, time=duration(verdict.killed_in_s)))
+    elif verdict.killed_in_s:
+        parts.append(say("the wait's limit passes in {time}", time=duration(verdict.killed_in_s)))
     elif verdict.killed_in_s is not None:
-        parts.append(say("killed by its own watchdog in {time}", time=duration(verdict.killed_in_s)))
+        parts.append(say("the wait's limit has passed"))
     if parts:
         layout.paragraph(" · ".join(localizer.say(part) for part in parts), indent=0, style="dim")
 

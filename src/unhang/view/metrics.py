@@ -70,14 +70,14 @@ def _run(state: LiveState) -> Iterator[RunMetric]:
 
 def _stall(state: LiveState) -> Iterator[RunMetric]:
     standing, told = state.standing, state.verdict
-    stalled = told is not None and told.level == "stall" and standing is not None
+    stalled = told is not None and told.status == "hang" and standing is not None
     yield _one("unhang_stalled", "1 while ranks wait for one that will not come by itself.", 1.0 if stalled else 0.0)
     waited_s = standing.waited_s if standing is not None else 0.0
     yield _one("unhang_wait_seconds", "How long the rank that waits longest has waited.", waited_s, unit="s")
     waiters = len(standing.waiters) if standing is not None else 0
     yield _one("unhang_waiters", "Ranks that wait for others now.", waiters)
     if standing is not None and standing.killed_in_s is not None:
-        yield _one("unhang_killed_in_seconds", "Until the job's own limit ends it.", standing.killed_in_s, unit="s")
+        yield _one("unhang_killed_in_seconds", "Until the limit of the wait passes.", standing.killed_in_s, unit="s")
 
 
 def _verdict(state: LiveState) -> Iterator[RunMetric]:

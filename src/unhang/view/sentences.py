@@ -18,7 +18,7 @@ HURRY_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Whether it moves. ``tone``: ``calm``, ``waiting``, ``stalled``, ``over``; ``left``: until its own limit."""
+    """Whether it moves. ``tone``: ``calm``, ``waiting``, ``stalled``, ``over``; ``left``: until the wait's limit."""
 
     tone: str
     text: str
@@ -50,7 +50,7 @@ def condition(state: LiveState, reading: RunReading, localizer: Localizer) -> Co
     standing = state.standing
     if standing is None or standing.waited_s < 1:
         return _nobody_waits(state, localizer)
-    stalled = state.verdict is not None and state.verdict.level == "stall"
+    stalled = state.verdict is not None and state.verdict.status == "hang"
     if standing.laggards:
         text = say(
             "{waiters:who} {waiters:waits|wait} for {laggards:who}, for {time}",
@@ -63,7 +63,7 @@ def condition(state: LiveState, reading: RunReading, localizer: Localizer) -> Co
     tone, line, left_s = STALLED if stalled else WAITING, localizer.line(localizer.say(text), 140), standing.killed_in_s
     if left_s is None:
         return Condition(tone, line)
-    left = localizer.say(say("the job's own limit ends it in {time}", time=duration(left_s)))
+    left = localizer.say(say("the wait's limit passes in {time}", time=duration(left_s)))
     return Condition(tone, line, left, left_s < HURRY_S)
 
 

@@ -11,7 +11,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from unhang.watch.job.wait_detection import WORKING_LAGGARD_S, PlannedWait, RankSample, WaitSnapshot
+from unhang.watch.job.wait_detection import (
+    STARTUP_FACTOR,
+    WORKING_LAGGARD_S,
+    PlannedWait,
+    RankSample,
+    WaitSnapshot,
+)
 from unhang.watch.reporting import announcements
 from unhang.wire.documents.run_plan import RunPlan
 from unhang.wire.documents.verdict_summary import VerdictLevel, VerdictSummary
@@ -32,9 +38,7 @@ SLOW_AFTER_S, CLEAR_AFTER_S = 30.0, 7.0
 SEEN_WAIT_FACTOR = 1.5
 """Than the longest such wait of this run that ended by itself."""
 IDLE_FACTOR = 3.0
-"""What has not moved for so many times the longest step, or such a wait, does not go on by itself."""
-STARTUP_FACTOR = 4
-"""Before the first steps a wait is borne so many times longer."""
+"""A rank that does nothing is borne for so many times the longest step, or such a wait."""
 _numbers = itertools.count(1)
 
 
@@ -65,6 +69,7 @@ class StallEpisode:
     _sampled_at_s: float = 0.0
     _samples_begun: int = 0
     _last_discarded: bool = False
+    _said_of: tuple[int, ...] = ()
     _counted_s: float = float("inf")
 
     def is_ongoing(self, snapshot: WaitSnapshot | None, samples: Mapping[int, RankSample]) -> bool:
@@ -169,12 +174,26 @@ class StallEpisode:
         alike = self.last is not None and not summary.changes(self.last)
         self._same_in_a_row = self._same_in_a_row + 1 if alike else 1
         self.last, self.text = summary, text
-        # They cost the ranks a second or more: only where looking from outside left doubt.
-        self.wants_stacks = summary.needs_lines or (summary.level == VerdictLevel.STALL.value and not summary.settled)
+        # Only where nothing moves, and looking from outside left doubt.
+        doubt = summary.level == VerdictLevel.STALL.value and not (summary.settled or summary.moving)
+        self.wants_stacks = summary.needs_lines or doubt
+
+    @property
+    def said_of_same(self) -> VerdictSummary | None:
+        """What was printed, where the same ranks are still waited for."""
+        return self.said if self.snapshot.laggards == self._said_of else None
+
+    def becomes_stall(self, summary: VerdictSummary) -> bool:
+        """Whether what was printed while it was borne is acted on from now on."""
+        borne = self.said is not None and self.said.level == VerdictLevel.SLOW.value and not self.changed
+        if borne and summary.level == VerdictLevel.STALL.value:
+            self.said = summary
+            return True
+        return False
 
     def say(self, summary: VerdictSummary) -> None:
         """Note that the verdict was printed."""
-        self.said = summary
+        self.said, self._said_of = summary, self.snapshot.laggards
         self._times_printed += 1
         if summary.limit_at_s is not None:
             self._counted_s = summary.limit_at_s - time.time()
@@ -214,7 +233,7 @@ def _is_clear(episode: StallEpisode) -> bool:
 
 
 def idle_limit_s(plan: RunPlan, episode: StallEpisode) -> float:
-    """After so long without any movement, the processor and files unused, a rank does not work."""
+    """So long a wait for a rank that uses neither the processor nor files is borne before it is acted on."""
     usual_s = SLOW_AFTER_S if plan.slow_after_s is None else plan.slow_after_s
     before_steps = 1 if episode.snapshot.rhythm else STARTUP_FACTOR
     return max(usual_s * before_steps, IDLE_FACTOR * episode.longest_s)

@@ -174,10 +174,12 @@ def take_wait_result(state: JobState, episode: StallEpisode, summary: VerdictSum
     worth_saying = should_report(state.plan, summary, episode)
     wished = should_abort(state.plan, summary, episode) and not is_being_ended(state) and not state.tasks.over()
     ends = wished and (worth_saying or episode.said is not None)
+    stalls = episode.becomes_stall(summary)
     if worth_saying and not state.nodes.was_reported_before(summary):
         report_episode(state, episode, summary, text, ends=ends)
-        if state.plan.on_hang_exec and summary.level == VerdictLevel.STALL.value:
-            end_job.run_command(state.plan.on_hang_exec, state.folder, state.plan.cwd)
+        stalls = summary.level == VerdictLevel.STALL.value
+    if state.plan.on_hang_exec and stalls:
+        end_job.run_command(state.plan.on_hang_exec, state.folder, state.plan.cwd)
     if ends:
         state.nodes.say(summary, state.folder.verdict, abort=True)
         abort(state, summary)
@@ -323,12 +325,13 @@ def is_sample_due(state: JobState, episode: StallEpisode, snapshot: WaitSnapshot
 def sample_wait(state: JobState, episode: StallEpisode, snapshot: WaitSnapshot) -> None:
     """Sample the ranks of this wait, here and on other nodes."""
     state.ended_episode = None  # nothing was said of it: the new sample takes the place of its evidence
-    request = next_request(state, time.time() - snapshot.waited_s, with_stacks=episode.wants_stacks)
     request = replace(
-        request,
+        next_request(state, time.time() - snapshot.waited_s, with_stacks=episode.wants_stacks),
         waited_s=snapshot.waited_s,
+        before_steps=not snapshot.rhythm,
         noticed_after_s=episode.said.noticed_after_s if episode.said is not None else None,
-        idle_limit_s=idle_limit_s(state.plan, episode),
+        idle_limit_s=episode.planned_until_s + idle_limit_s(state.plan, episode),
+        said=episode.said_of_same,
     )
     episode.mark_sampled(snapshot)
     start(state, state.nodes.ask(request, snapshot))

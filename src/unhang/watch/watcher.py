@@ -195,7 +195,7 @@ def diagnose_failure(state: JobState, last: StallEpisode | None) -> None:
     said = last.said if last is not None else None
     request = state.nodes.ask(next_request(state, None, with_stacks=False, live=False), None)
     if said is not None:
-        request = replace(request, said=(said.cause, said.certainty))
+        request = replace(request, said=said)
     answer = answer_of(state, request)
     if answer is None and last is not None and last.changed and last.last is not None:
         report_episode(state, last, last.last, last.text)  # it stands again

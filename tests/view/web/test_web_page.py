@@ -61,7 +61,7 @@ def test_every_rank_has_a_tile(ranks: int, browser: Browser, tmp_path: Path) -> 
     with served(run.path) as server:
         opened(browser, server, ranks)
         assert text(browser, "condition").endswith("for rank 0, for 8 s")
-        assert text(browser, "left") == "the job's own limit ends it in 55 s"
+        assert text(browser, "left") == "the wait's limit passes in 55 s"
         assert "HANG: uneven-data · certain · rank 0" in text(browser, "headline")
         assert f"{ranks - 2:,} waits for others" in text(browser, "legend")
         assert "1 stopped" in text(browser, "legend")

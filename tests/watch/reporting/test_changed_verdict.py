@@ -31,7 +31,8 @@ FIRST = VerdictSummary(
     needs_lines=False,
 )
 OTHER = replace(FIRST, cause="rank-crashed", ranks=(1,), where="/job/train.py:9")
-WORKS = replace(FIRST, level=VerdictLevel.SLOW.value, cause="single-rank-work", laggard_works=True)
+WORKS = replace(FIRST, level=VerdictLevel.SLOW.value, status="slow", cause="single-rank-work", laggard_works=True)
+SLEEPS = replace(WORKS, status="hang")
 
 
 def snapshot(seconds: float) -> WaitSnapshot:
@@ -61,7 +62,7 @@ def test_one_that_swings_is_printed_once() -> None:
 
 def test_also_from_a_stall_to_work_and_from_work_to_a_stall() -> None:
     assert printed(FIRST, WORKS, WORKS) == ["uneven-data", "single-rank-work"]
-    stands = replace(WORKS, level=VerdictLevel.STALL.value)
+    stands = replace(SLEEPS, level=VerdictLevel.STALL.value)
     assert printed(WORKS, stands, stands) == ["single-rank-work", "single-rank-work"]
 
 
@@ -69,6 +70,33 @@ def test_a_rank_that_works_may_stand_at_another_line() -> None:
     assert printed(WORKS, *[replace(WORKS, where=f"/job/train.py:{line}") for line in (9, 9, 9)]) == [
         "single-rank-work"
     ]
+
+
+def test_a_hang_that_was_borne_is_acted_on_once_and_said_once() -> None:
+    stands = replace(SLEEPS, level=VerdictLevel.STALL.value)
+    assert printed(SLEEPS, SLEEPS, stands, stands, stands) == ["single-rank-work"]
+
+    episode = StallEpisode(snapshot(60.0))
+    acted = []
+    for summary in (SLEEPS, SLEEPS, stands, stands):
+        episode.heard(summary)
+        acted.append(episode.becomes_stall(summary))
+        if should_report(RunPlan(), summary, episode):
+            episode.say(summary)
+    assert acted == [False, False, True, False]
+
+
+def test_stacks_are_asked_where_nothing_moves_and_there_is_doubt() -> None:
+    episode = StallEpisode(snapshot(60.0))
+    for summary, wanted in (
+        (FIRST, False),
+        (replace(FIRST, settled=False), True),
+        (replace(FIRST, settled=False, moving=True), False),
+        (replace(SLEEPS, settled=False), False),
+        (replace(FIRST, needs_lines=True), True),
+    ):
+        episode.heard(summary)
+        assert episode.wants_stacks is wanted, summary
 
 
 def test_the_look_that_confirms_a_change_comes_soon() -> None:
@@ -85,9 +113,11 @@ def test_the_look_that_confirms_a_change_comes_soon() -> None:
 
 def test_the_line_says_what_changed() -> None:
     assert announcements.changed_line(FIRST, OTHER) == (
-        "unhang: the verdict has changed: it was uneven-data \u00b7 rank 0 \u00b7 train.py:41; "
-        "it is rank-crashed \u00b7 rank 1 \u00b7 train.py:9\n"
+        "unhang: the verdict has changed: it was HANG \u00b7 uneven-data \u00b7 rank 0 \u00b7 train.py:41; "
+        "it is HANG \u00b7 rank-crashed \u00b7 rank 1 \u00b7 train.py:9\n"
     )
+    assert "it was HANG \u00b7 single-rank-work" in announcements.changed_line(SLEEPS, WORKS)
+    assert "it is SLOW \u00b7 single-rank-work" in announcements.changed_line(SLEEPS, WORKS)
 
 
 def test_the_last_line_names_what_stands_and_else_what_ended_by_itself() -> None:

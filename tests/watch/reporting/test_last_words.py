@@ -107,7 +107,7 @@ def test_the_same_in_chinese() -> None:
     words = announcements.summary_lines(*ran([0.1] * 300), FOLDER)
 
     assert words == "unhang: 300 步，每步中位数 100 ms，最慢的 rank 0\nunhang: 没有发现问题\n"
-    assert announcements.countdown(60) == "unhang: 仍然卡住；60 秒后作业自己的时限会结束它\n"
+    assert announcements.countdown(60) == "unhang: 仍然卡住；这次等待的时限还剩 60 秒\n"
 
 
 def test_what_went_wrong_with_us_is_said_by_rank() -> None:

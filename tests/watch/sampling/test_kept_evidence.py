@@ -135,6 +135,21 @@ def fall(folder: RunFolder) -> None:
     private_files.write(folder.path / "crash" / "rank_0.except", b"KeyboardInterrupt")
 
 
+def test_who_cannot_answer_now_is_told_by_what_it_wrote_during_this_wait(tmp_path: Path) -> None:
+    dumps = RunFolder.create(tmp_path / "run").path / "dumps"
+    dumps.mkdir(exist_ok=True)
+    now_s = time.time()
+    for rank, before_s in ((0, 5.0), (1, 5.0), (2, 50.0)):
+        (dumps / f"rank_{rank}").write_text(f"{before_s} s ago")
+        os.utime(dumps / f"rank_{rank}", (now_s - before_s, now_s - before_s))
+    kept_evidence.set_dumps_aside(tmp_path / "run")
+    (dumps / "rank_0").write_text("now")
+
+    kept_evidence.restore_dumps(tmp_path / "run", (0, 1, 2), since_s=now_s - 20.0)
+
+    assert {path.name: path.read_text() for path in dumps.iterdir()} == {"rank_0": "now", "rank_1": "5.0 s ago"}
+
+
 def test_a_job_ended_by_hand_leaves_what_its_verdict_rests_on(folder: RunFolder) -> None:
     (folder.path / "bundle.json").write_text('{"schema": "unhang.bundle/1", "live": true}')
     before = parts(folder)

@@ -74,6 +74,26 @@ def test_the_users_command_is_given_the_verdict_in_the_language_of_the_run(tmp_p
     assert json.loads(folder.verdict.read_text())["findings"][0]["summary"] == said.sentence
 
 
+def printed(cause: str, certainty: str) -> VerdictSummary:
+    """A verdict that was printed as a hang."""
+    return VerdictSummary(
+        number=1,
+        level=VerdictLevel.STALL.value,
+        status="hang",
+        cause=cause,
+        certainty=certainty,
+        ranks=(0,),
+        where="",
+        sentence="",
+        stalled_since_s=None,
+        limit_at_s=None,
+        moving=False,
+        settled=False,
+        laggard_works=False,
+        needs_lines=False,
+    )
+
+
 def at_the_end(path: Path, *, said: tuple[str, str], exit_code: int | None) -> dict[str, Any]:
     """The verdict that stands once a job has ended in a wait of which ``said`` was said; rank 1 with ``exit_code``."""
     folder = RunFolder.create(path).path
@@ -84,7 +104,9 @@ def at_the_end(path: Path, *, said: tuple[str, str], exit_code: int | None) -> d
     kept_evidence.copy_aside(folder)
     manifest = {"schema": "unhang.bundle/1", "world_size": 2, "live": False, "processes": processes}
     (folder / "bundle.json").write_text(json.dumps(manifest))
-    request = EvidenceRequest(2, path, {}, world_size=2, job_outputs={}, stalled_since_s=None, live=False, said=said)
+    request = EvidenceRequest(
+        2, path, {}, world_size=2, job_outputs={}, stalled_since_s=None, live=False, said=printed(*said)
+    )
     with suppress(SamplingInterrupted):
         diagnose_run_folder(request, SampleResult(taken_s=time.time()), folder)
     manifest = json.loads((folder / "bundle.json").read_text())
@@ -103,3 +125,125 @@ def test_an_end_that_tells_nothing_takes_no_verdict_away(said: tuple[str, str], 
     stands = at_the_end(tmp_path / "run", said=said, exit_code=None)
 
     assert stands == {"cause": said[0], "live": True}
+
+
+IN_BARRIER = """\
+Process 101: python train.py
+Python v3.11.7 (/usr/bin/python3.11)
+
+Thread 101 (idle): "MainThread"
+    barrier (/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py:4159)
+    main (/job/train.py:{line})
+"""
+ASLEEP = """\
+Process 100: python train.py
+Python v3.11.7 (/usr/bin/python3.11)
+
+Thread 100 (idle): "MainThread"
+    poll (/job/train.py:7)
+    main (/job/train.py:11)
+"""
+PROGRAM = """\
+import os, time
+import torch.distributed as dist
+
+def poll(path):
+    while not os.path.exists(path):
+        print("not yet", path)
+        time.sleep(1)
+
+def main():
+    if dist.get_rank() == 0:
+        poll("/data/ready")
+    dist.barrier()
+"""
+
+
+def look(path: Path, *, idle: bool, **request: Any) -> tuple[VerdictSummary, dict[str, Any]]:
+    """One look at a job in which rank 1 waits in a barrier for rank 0, which polls for a file."""
+    folder = RunFolder.create(path).path if not path.exists() else RunFolder(path).path
+    for rank, text in ((0, ASLEEP), (1, IN_BARRIER.format(line=12))):
+        for name in (f"rank_{rank}.1.txt", f"rank_{rank}.txt"):
+            (folder / "stacks").mkdir(exist_ok=True)
+            (folder / "stacks" / name).write_text(text)
+    (folder / "source").mkdir(exist_ok=True)
+    (folder / "source" / "train.py").write_text(PROGRAM)
+    processes = [
+        {"rank": 0, "pid": 100, "state": "S", "moving": False, "idle": idle},
+        {"rank": 1, "pid": 101, "state": "S", "moving": False, "idle": True},
+    ]
+    now_s = time.time()
+    manifest = {
+        "schema": "unhang.bundle/1",
+        "world_size": 2,
+        "live": True,
+        "taken_s": now_s,
+        "stalled_since_s": now_s - 9.0,
+        "source_root": "source",
+        "source_prefix": "/job",
+        "processes": processes,
+    }
+    (folder / "bundle.json").write_text(json.dumps(manifest))
+    asked = {"waited_s": 9.0, "idle_limit_s": 30.0, **request}
+    said = diagnose_run_folder(
+        EvidenceRequest(1, path, {}, world_size=2, job_outputs={}, stalled_since_s=now_s - 9.0, **asked),
+        SampleResult(taken_s=now_s),
+        folder,
+    )[0]
+    return said, json.loads((folder / "verdict.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("idle", "waited_s", "status", "level"),
+    [
+        (True, 9.0, "hang", VerdictLevel.SLOW),  # said once patience is over, not acted on yet
+        (True, 31.0, "hang", VerdictLevel.STALL),
+        (False, 31.0, "slow", VerdictLevel.SLOW),
+    ],
+)
+def test_what_a_rank_does_makes_the_status_and_patience_the_level(
+    idle: bool, waited_s: float, status: str, level: VerdictLevel, tmp_path: Path
+) -> None:
+    said, told = look(tmp_path / "run", idle=idle, waited_s=waited_s)
+
+    assert (said.cause, said.ranks) == ("single-rank-work", (0,))
+    assert (told["status"], said.level) == (status, level.value)
+    assert ("rank 0 used neither the processor nor files" in " ".join(told["findings"][0]["because"])) is idle
+
+
+def test_a_hang_becomes_slow_only_with_what_has_changed(tmp_path: Path) -> None:
+    said, _ = look(tmp_path / "run", idle=True)
+    _, told = look(tmp_path / "run", idle=False, said=said)
+
+    assert told["status"] == "slow"
+    assert (
+        "before this it was a hang; since then rank 0 has used the processor or files" in told["findings"][0]["because"]
+    )
+
+
+def test_a_look_that_tells_less_takes_no_printed_verdict_away(tmp_path: Path) -> None:
+    _, before = look(tmp_path / "run", idle=True)
+    with pytest.raises(SamplingInterrupted):
+        look(tmp_path / "run", idle=True, said=printed("deadlock-order", "certain"))
+
+    assert json.loads((tmp_path / "run" / "verdict.json").read_text()) == before
+
+
+@pytest.mark.parametrize(("before_steps", "level"), [(True, VerdictLevel.WAITING), (False, VerdictLevel.STALL)])
+def test_a_doubt_is_borne_longer_before_the_first_steps(
+    before_steps: bool, level: VerdictLevel, tmp_path: Path
+) -> None:
+    folder = RunFolder.create(tmp_path / "run").path
+    (folder / "stacks").mkdir()
+    for rank in (0, 1):
+        for name in (f"rank_{rank}.1.txt", f"rank_{rank}.txt"):
+            (folder / "stacks" / name).write_text(IN_BARRIER.format(line=12).replace("101", f"{101 + rank}"))
+    processes = [{"rank": rank, "pid": 101 + rank, "state": "S", "moving": False} for rank in (0, 1)]
+    manifest = {"schema": "unhang.bundle/1", "world_size": 2, "live": True, "processes": processes}
+    (folder / "bundle.json").write_text(json.dumps(manifest | {"stalled_since_s": time.time() - 14.0}))
+    request = EvidenceRequest(
+        1, folder, {}, world_size=2, job_outputs={}, stalled_since_s=None, waited_s=14.0, before_steps=before_steps
+    )
+    said = diagnose_run_folder(request, SampleResult(taken_s=time.time()), folder)[0]
+
+    assert (said.cause, said.level) == ("unknown", level.value)

@@ -26,6 +26,8 @@ MAX_URGENT_WAIT_S = 5.0
 IDLE_SHARE = 0.05
 STEADY_STEPS = 3
 STEADY_COLLECTIVES = 10
+STARTUP_FACTOR = 4
+"""Before the first steps a wait is borne so many times longer."""
 INIT_WAIT_S = 4.0
 SAME_WAIT_NS = 100_000_000
 """Two waits do not begin so close to each other; the clock of another node is not known better."""

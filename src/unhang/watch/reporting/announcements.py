@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from unhang.evidence.logs.content.unhang_verdicts import SEPARATOR
+from unhang.findings import Status
+from unhang.report import labels
 from unhang.report.language import translate
 from unhang.report.printable import one_line
 from unhang.sentences import Text, say
@@ -124,24 +126,23 @@ def changed_line(before: VerdictSummary, now: VerdictSummary) -> str:
 
 def _named(summary: VerdictSummary) -> str:
     who = [_translated(say("{ranks:who}", ranks=list(summary.ranks)))] if summary.ranks else []
-    return " · ".join([summary.cause, *who, *([Path(summary.where).name] if summary.where else [])])
+    where = [Path(summary.where).name] if summary.where else []
+    return " · ".join([_translated(labels.STATUS[Status(summary.status)]), summary.cause, *who, *where])
 
 
 def verdict(summary: VerdictSummary, text: str, folder: Path, *, ends: bool = False) -> str:
     """The verdict, set apart from the job's own output. ``ends``: the job is ended because of it."""
     folder_line = say("again: unhang diagnose {folder}", folder=shlex.quote(one_line(str(folder))))
     return f"\n{SEPARATOR}\n{text.strip()}\n\n{_translated(folder_line)}\n{SEPARATOR}\n" + (
-        line(say("the job goes on; nothing was done to it"))
-        if summary.level == VerdictLevel.SLOW.value and not ends
-        else ""
+        line(say("the job was left running")) if summary.level == VerdictLevel.SLOW.value and not ends else ""
     )
 
 
 def countdown(left_s: float, gives_up: str = "") -> str:
-    """The end of the job's own limit comes near, or of the guard ``gives_up``."""
+    """The limit of the wait comes near, or that of the guard ``gives_up``."""
     if gives_up:
         return line(say("still stalled; {guard} gives up in {seconds:.0f} s", guard=gives_up, seconds=left_s))
-    return line(say("still stalled; the job's own limit ends it in {seconds:.0f} s", seconds=left_s))
+    return line(say("still stalled; the wait's limit passes in {seconds:.0f} s", seconds=left_s))
 
 
 def still_holds() -> str:

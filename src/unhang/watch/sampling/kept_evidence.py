@@ -76,12 +76,15 @@ def restore(folder: Path) -> None:
     discard(folder)
 
 
-def restore_dumps(folder: Path, ranks: Iterable[int] | None = None) -> None:
-    """Put back dumps no sample asked for, of ``ranks`` or all: what a rank left as it fell comes only once."""
+def restore_dumps(folder: Path, ranks: Iterable[int] | None = None, *, since_s: float | None = None) -> None:
+    """Put back dumps of ``ranks`` or all that are written since ``since_s``, where there is no newer one: what a rank
+    left as it fell comes only once, and who waits and cannot answer now stands where it stood."""
     names = None if ranks is None else {f"rank_{rank}" for rank in ranks}
     for path in (_aside(folder) / "dumps").glob("rank_*"):
         if (names is None or path.name in names) and not (folder / "dumps" / path.name).exists():
-            _copy(path, folder / "dumps" / path.name)
+            with suppress(OSError):
+                if since_s is None or path.stat().st_mtime >= since_s:
+                    _copy(path, folder / "dumps" / path.name)
 
 
 def discard(folder: Path) -> None:

@@ -12,6 +12,7 @@ from unhang.watch.nodes.evidence_gathering import EvidenceGathering
 from unhang.watch.process_state.sockets import SendQueues
 from unhang.watch.process_state.stack_collection import KernelSample
 from unhang.wire.documents.bundle import ExternalWaits
+from unhang.wire.documents.verdict_summary import VerdictSummary
 from unhang.wire.record_views import RecordView
 
 DEFAULT_SAMPLES, SAMPLE_PAUSE_S = 2, 0.4
@@ -49,9 +50,11 @@ class EvidenceRequest:
     ended_well: bool = False
     """The job is over and its command ended with 0: how its ranks ended is all that is kept."""
     idle_limit_s: float = float("inf")
-    """A rank whose stack has stood so long, without use of the processor and files, does not work."""
+    """A rank that does nothing is borne so long: then the wait for it counts as a stall."""
     waited_s: float = 0.0
     """So long ranks had waited when this was asked for."""
+    before_steps: bool = False
+    """No rank has done steps yet."""
     of_moving_job: bool = False
     """Because of its pace or its calls, and not of a wait."""
     leader_number: int | None = None
@@ -59,8 +62,8 @@ class EvidenceRequest:
     pack_for: Path | None = None
     width: int = 80
     """Of the text for people."""
-    said: tuple[str, str] | None = None
-    """Cause and certainty of the verdict on a wait in which the job has ended: a weaker one does not take its place."""
+    said: VerdictSummary | None = None
+    """The verdict that was printed of this wait: a weaker one does not take its place."""
 
 
 @dataclass(slots=True)
@@ -73,7 +76,7 @@ class SampleResult:
     beats: dict[int, bool] = field(default_factory=dict)
     """Whether a rank's record was written anew between the first and the last moment."""
     idle: set[int] = field(default_factory=set)
-    """Ranks that did nothing during the sample and have stood since long before it."""
+    """Ranks that used neither the processor nor files during the sample, nor did their children."""
     not_seen: dict[int, str] = field(default_factory=dict)
     """Why a rank's stack could not be sampled from outside."""
     kernel: dict[int, tuple[KernelSample, ...]] = field(default_factory=dict)

@@ -14,7 +14,6 @@ from pathlib import Path
 from unhang.watch import private_files
 from unhang.watch.dump_requests import ask_dumps, is_silent, keep_as_earlier_dumps, wait_for_dumps
 from unhang.watch.job.job_ranks import JobRank
-from unhang.watch.job.wait_detection import IDLE_SHARE
 from unhang.watch.process_state.external_waits import find_external_waits
 from unhang.watch.process_state.proc_processes import children_of, lives
 from unhang.watch.process_state.py_spy import complete_from_record, dump_stacks, recorded_stack, same_place
@@ -37,7 +36,6 @@ from unhang.wire.record_views import RecordView
 
 DUMP_LIMIT_S = 2.0
 STACKS_LIMIT_S = 6.0
-"""torch imports half of itself for the first dump with stacks of a process: 0.8 s, much longer on a busy machine."""
 PY_SPY_LIMIT_S = 2.0
 MAX_CHILDREN = 8
 """At most so many children of a rank are sampled."""
@@ -111,6 +109,7 @@ def sample_live_ranks(request: EvidenceRequest, folder: Path, stacks: Path, take
         taken.states[rank] = member.state
     before = _records(request, living)
     kernel = {rank: sample_kernel(member.pid) for rank, member in living.items()}
+    families: dict[int, dict[int, KernelSample]] = {}
     asked_for = {rank: unanswered_addresses(member.pid) for rank, member in living.items()}
     expected = {
         rank: member
@@ -130,6 +129,7 @@ def sample_live_ranks(request: EvidenceRequest, folder: Path, stacks: Path, take
     for number in range(1, request.samples):
         _write_stacks(stacks, earlier, living, sample=number)
         wait(STACKS_LIMIT_S if request.with_stacks else DUMP_LIMIT_S)
+        families = families or {rank: _family(member.pid) for rank, member in living.items()}
         if request.earlier_dumps and number == 1:
             keep_as_earlier_dumps(folder)
             asked = ask_dumps(request.records, with_stacks=request.with_stacks)
@@ -155,8 +155,9 @@ def sample_live_ranks(request: EvidenceRequest, folder: Path, stacks: Path, take
     taken.not_seen = {rank: reason for rank, reason in taken.not_seen.items() if rank not in seen}
     for rank in taken.not_seen:
         _compare_kernel(taken, living[rank], kernel[rank])
-    stand = (living[rank] for rank in after.keys() & seen if _stack_unchanged_s(after[rank]) >= request.idle_limit_s)
-    taken.idle = {member.rank for member in stand if _is_idle(member, kernel[member.rank])}
+    taken.idle = {rank for rank, family in families.items() if all(map(_is_idle, family, family.values()))}
+    if request.stalled_since_s is not None:
+        kept_evidence.restore_dumps(folder, _silent_waiters(taken, living), since_s=request.stalled_since_s)
     _complete_torn_stacks(stacks, living, earlier, after)
     current = {r: view for r, view in after.items() if taken.states[r] == "T" or not is_silent(view)}
     taken.from_record = _write_recorded_stacks(stacks, living, seen, current)
@@ -195,15 +196,19 @@ def _compare_kernel(taken: SampleResult, member: JobRank, before: KernelSample) 
         taken.moving.setdefault(member.rank, answer)
 
 
-def _stack_unchanged_s(view: RecordView) -> float:
-    """So long its stack has been this very one; nothing where its record is old."""
-    return 0.0 if is_silent(view) or view.since_ns <= 0 else (time.monotonic_ns() - view.since_ns) / 1e9
+def _silent_waiters(taken: SampleResult, living: Mapping[int, JobRank]) -> list[int]:
+    """Ranks that did not answer, in a call that has not come back when their records spoke last."""
+    silent = living.keys() - taken.answered
+    return [rank for rank in silent if any(group.enqueued > group.completed for group in living[rank].view.groups)]
 
 
-def _is_idle(member: JobRank, before: KernelSample) -> bool:
-    """Neither it nor its children used the processor, nor it any file."""
-    looked = (ProcessSample(member.pid, 0.0, before), ProcessSample(member.pid, 1.0, sample_kernel(member.pid)))
-    return member.cpu_share < IDLE_SHARE and is_idle(looked)
+def _family(pid: int) -> dict[int, KernelSample]:
+    """The process and its children, once they have written the dumps that we asked for."""
+    return {one: sample_kernel(one) for one in (pid, *children_of(pid)[:MAX_CHILDREN])}
+
+
+def _is_idle(pid: int, before: KernelSample) -> bool:
+    return is_idle((ProcessSample(pid, 0.0, before), ProcessSample(pid, 1.0, sample_kernel(pid))))
 
 
 def _records(request: EvidenceRequest, living: Mapping[int, JobRank]) -> dict[int, RecordView]:

@@ -21,7 +21,9 @@ from unhang.report.html.page import write_html
 from unhang.report.text import to_text
 from unhang.report.text_serialization import text_to_json
 from unhang.report.verdict_document import to_json
+from unhang.sentences import say
 from unhang.watch import private_files
+from unhang.watch.job.wait_detection import STARTUP_FACTOR
 from unhang.watch.run_folder import RunFolder
 from unhang.watch.sampling import kept_evidence
 from unhang.watch.sampling.bundle_files import write_manifest
@@ -47,12 +49,15 @@ def diagnose_run_folder(request: EvidenceRequest, taken: SampleResult, folder: P
     manifest = msgspec.structs.replace(manifest, **keep_source(evidence, folder))
     facts = build_facts(evidence)
     verdict = diagnose(facts)
-    if request.said is not None and _strength(*_leading_cause(verdict)) < max(1, _strength(*request.said)):
+    if request.said is not None and _is_weaker(verdict, request.said, live=request.live):
         kept_evidence.restore(folder)
-        raise SamplingInterrupted("the end of the job tells less than the wait before it did")
+        raise SamplingInterrupted("this tells less than an earlier sample of the same wait did")
+    if request.said is not None and request.said.status == Status.HANG.value and verdict.status is Status.SLOW:
+        verdict = _with_change(verdict)
     limit_at, gives_up = _first_limit(facts, request.stalled_since_s)
-    level = level_of(verdict, facts, waited_s=request.waited_s, live=request.live)
-    needs_lines = request.live and not request.with_stacks and bool(facts.mismatches)
+    level = level_of(verdict, facts, request)
+    moving = bool(verdict.findings) and _may_recover(verdict.findings[0], facts)
+    needs_lines = request.live and not request.with_stacks and bool(facts.mismatches) and not moving
     if needs_lines and level is VerdictLevel.STALL:
         level = VerdictLevel.WAITING
     write_manifest(folder, manifest)
@@ -60,7 +65,7 @@ def diagnose_run_folder(request: EvidenceRequest, taken: SampleResult, folder: P
     text = _write(verdict, facts, folder, request.width, request.lang)
     if request.live:
         kept_evidence.save_judged(folder)
-    return _summary(request, verdict, facts, level, limit_at, needs_lines=needs_lines), text
+    return _summary(request, verdict, level, limit_at, needs_lines=needs_lines, moving=moving), text
 
 
 def _first_limit(facts: Facts, stalled_since_s: float | None) -> tuple[float | None, str]:
@@ -71,41 +76,55 @@ def _first_limit(facts: Facts, stalled_since_s: float | None) -> tuple[float | N
     return at_s, ""
 
 
-def _leading_cause(verdict: Verdict) -> tuple[str, str]:
-    if not verdict.findings or verdict.status is Status.HEALTHY:
-        return "", ""
-    return verdict.findings[0].cause.value, verdict.findings[0].certainty.value
+def _is_weaker(verdict: Verdict, said: VerdictSummary, *, live: bool) -> bool:
+    """Whether ``verdict`` tells less than what was printed before it; the end of a job has to name a cause too."""
+    first = verdict.findings[0] if verdict.findings and verdict.status is not Status.HEALTHY else None
+    now = _strength(first.cause.value, first.certainty.value) if first is not None else (False, -1)
+    return now < _strength(said.cause, said.certainty) or not (live or now[0])
 
 
-def _strength(cause: str, certainty: str) -> int:
-    """0 for no or unknown cause, else 1 + the order of its certainty."""
-    if cause in ("", Cause.UNKNOWN.value):
-        return 0
-    return 1 + Certainty(certainty).order
+def _strength(cause: str, certainty: str) -> tuple[bool, int]:
+    """Whether a cause is named, then how certain it is."""
+    return cause not in ("", Cause.UNKNOWN.value), Certainty(certainty).order
 
 
-def level_of(verdict: Verdict, facts: Facts, *, waited_s: float, live: bool) -> VerdictLevel:
-    """Stall: the laggard will not come by itself. Slow: it works. Waiting: not sure enough yet to say anything."""
+def _with_change(verdict: Verdict) -> Verdict:
+    """What was printed as a hang is none any more: the verdict says what has changed."""
+    first, *others = verdict.findings
+    since = say(
+        "before this it was a hang; since then {ranks:who} {ranks:has|have} used the processor or files",
+        ranks=first.ranks,
+    )
+    return replace(verdict, findings=(replace(first, because=(since, *first.because)), *others))
+
+
+def level_of(verdict: Verdict, facts: Facts, request: EvidenceRequest) -> VerdictLevel:
+    """What the watcher does with ``verdict`` at this moment of the wait."""
     if not verdict.findings or verdict.status is Status.HEALTHY:
         return VerdictLevel.NOTHING
-    first = verdict.findings[0]
+    first, waited_s = verdict.findings[0], request.waited_s
     if first.severity is Severity.NOTE:
         return VerdictLevel.NOTHING
-    if not live:
+    if not request.live:
         return VerdictLevel.CRASH
-    if first.severity is Severity.SLOWS:
+    if first.severity is Severity.SLOWS or (_is_borne(first, facts) and waited_s < request.idle_limit_s):
         return VerdictLevel.SLOW
     if first.cause is Cause.RENDEZVOUS and first.ranks and waited_s < ARRIVAL_S:
         return VerdictLevel.WAITING
+    doubt_s = 0.0
     if first.cause is Cause.UNKNOWN:
-        return (
-            VerdictLevel.STALL
-            if waited_s >= (DOUBT_S / 2 if facts.all_joined_stalls else 2 * DOUBT_S)
-            else VerdictLevel.WAITING
+        doubt_s = (DOUBT_S / 2 if facts.all_joined_stalls else 2 * DOUBT_S) * (
+            STARTUP_FACTOR if request.before_steps else 1
         )
-    if first.certainty is Certainty.POSSIBLE and waited_s < DOUBT_S:
-        return VerdictLevel.WAITING
-    return VerdictLevel.STALL
+    elif first.certainty is Certainty.POSSIBLE:
+        doubt_s = DOUBT_S
+    return VerdictLevel.WAITING if waited_s < doubt_s else VerdictLevel.STALL
+
+
+def _is_borne(first: Finding, facts: Facts) -> bool:
+    """Work of one rank, which may wait for something slow, until the limit of the others is near."""
+    looked = live_manifest(facts)
+    return first.cause in causes_that("work") and looked is not None and not is_limit_near(looked, facts)
 
 
 def _with_times(verdict: Verdict, request: EvidenceRequest, limit_at: float | None) -> Verdict:
@@ -143,12 +162,8 @@ def _write(verdict: Verdict, facts: Facts, folder: Path, width: int, lang: str) 
 
 
 def _may_recover(first: Finding, facts: Facts) -> bool:
-    """The laggards moved while they were sampled; who has not come to the rendezvous may be on its way; and work that
-    only stands may wait for something slow, until the limit of the others is near."""
-    if first.cause is Cause.RENDEZVOUS:
-        return True
-    looked = live_manifest(facts)
-    if first.cause in causes_that("work") and looked is not None and not is_limit_near(looked, facts):
+    """The laggards moved while they were sampled, may be on their way to the rendezvous, or are borne."""
+    if first.cause is Cause.RENDEZVOUS or _is_borne(first, facts):
         return True
     return any(facts.ranks[rank].moving for rank in first.ranks if rank in facts.ranks)
 
@@ -156,11 +171,11 @@ def _may_recover(first: Finding, facts: Facts) -> bool:
 def _summary(
     request: EvidenceRequest,
     verdict: Verdict,
-    facts: Facts,
     level: VerdictLevel,
     limit_at: float | None,
     *,
     needs_lines: bool,
+    moving: bool,
 ) -> VerdictSummary:
     first: Finding | None = verdict.findings[0] if verdict.findings else None
     where = first.where if first is not None else None
@@ -181,5 +196,5 @@ def _summary(
         settled=first is not None and first.certainty is Certainty.CERTAIN and first.waiter_where is not None,
         laggard_works=first is not None and first.cause in causes_that("work"),
         needs_lines=needs_lines,
-        moving=first is not None and _may_recover(first, facts),
+        moving=moving,
     )

@@ -85,7 +85,7 @@ class GroupColumns(msgspec.Struct, frozen=True):
 
 
 class LiveWait(msgspec.Struct, frozen=True):
-    """Who waits for whom now. ``killed_in_s``: until the job's own limit ends it, None where that is not known."""
+    """Who waits for whom now. ``killed_in_s``: until the limit of the wait passes, None where that is not known."""
 
     waiters: list[int]
     laggards: list[int]

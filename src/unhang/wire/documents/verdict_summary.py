@@ -17,7 +17,8 @@ HEALTHY = "healthy"
 
 
 class VerdictLevel(str, enum.Enum):
-    """What the watcher does with a verdict: nothing, go on waiting, report a slow job, a stall or a crash."""
+    """What the watcher does with a verdict: nothing; go on waiting; bear it for a while, then say it (slow); say it and
+    act on it (stall); say how the job ended (crash). What is wrong is its status."""
 
     NOTHING = "nothing"
     WAITING = "waiting"
@@ -40,7 +41,7 @@ class VerdictSummary:
     sentence: str
     stalled_since_s: float | None
     limit_at_s: float | None
-    """When the first limit passes: the job's own watchdog ends it, or a guard gives up."""
+    """When the first limit passes: torch's, after which it ends the job, or that of a guard."""
     moving: bool
     """The laggards get on, or may be on their way: ``--on-hang abort`` leaves them until the user's bound."""
     settled: bool
@@ -52,7 +53,7 @@ class VerdictSummary:
     noticed_after_s: float | None = None
     """So long after the stall began it was first spoken of."""
     gives_up: str = ""
-    """The guard whose limit that is; empty: the watchdog's."""
+    """The guard whose limit that is; empty: torch's."""
     sentence_parts: dict[str, Any] | None = field(default=None, compare=False)
     """``sentence`` as ``report/text_serialization.py`` carries it, for readers of another language."""
 
@@ -64,12 +65,12 @@ class VerdictSummary:
     @property
     def identity_key(self) -> tuple[object, ...]:
         """Equal for verdicts that say the same."""
-        return (self.level, *self.blame_key)
+        return (self.status, *self.blame_key)
 
     def changes(self, before: VerdictSummary) -> bool:
         """Whether this verdict says something else than ``before``; where a rank that works stands may change."""
         if self.laggard_works and before.laggard_works:
-            return (self.level, self.cause, self.ranks) != (before.level, before.cause, before.ranks)
+            return (self.status, self.cause, self.ranks) != (before.status, before.cause, before.ranks)
         return self.identity_key != before.identity_key
 
     @property
