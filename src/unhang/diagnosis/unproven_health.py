@@ -104,16 +104,16 @@ def _how_far(facts: Facts, reached: _Reached | None) -> Text:
     ranks = tuple(sorted(stated.ranks)) or (reached.ranks if reached is not None else ())
     if reached is None and not stated.last:
         if facts.logs:
-            return say("no error in the log, which ends before its first step")
-        return say("no error in what was read")
+            return say("no known error in the log, which ends before its first step")
+        return say("no known error in what was read")
     if reached is None:
         if ranks:
             return say("{ranks:who} reported {ranks:its|their} end", ranks=ranks)
         return say("the job reported its end")
     if not stated.last:
         if ranks:
-            return say("{ranks:who} reached {step}, and nothing before it is wrong", ranks=ranks, step=reached.step)
-        return say("the job reached {step}, and nothing before it is wrong", step=reached.step)
+            return say("{ranks:who} reached {step}, with no known error before it", ranks=ranks, step=reached.step)
+        return say("the job reached {step}, with no known error before it", step=reached.step)
     if ranks:
         return say("{ranks:who} reached {step} and reported {ranks:its|their} end", ranks=ranks, step=reached.step)
     return say("the job reached {step} and reported its end", step=reached.step)
