@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from unhang.causes.wording import machine_reasons
-from unhang.causes.wording.looks import look_at_all, program_of
+from unhang.causes.wording.next_steps import inspect_all, program_of
 from unhang.causes.wording.pace_reasons import slowdown_text
 from unhang.facts.endings.crashes import Crash, crashes_after_timeout, first_timeouts, signal_name
 from unhang.facts.endings.stated_failures import LastWords, last_words
@@ -251,7 +251,7 @@ def note_last_words(facts: Facts, verdict: Verdict) -> Verdict:
             evidence=tuple(quotes.values()),
             remedies=(
                 *(lead.remedies if well_so_far else ()),
-                *(() if well_so_far and program in OF_NOBODY else look_at_all(facts)),
+                *(() if well_so_far and program in OF_NOBODY else inspect_all(facts)),
             ),
         )
     )

@@ -135,7 +135,7 @@ def _administrator(verdict: Verdict, localizer: Localizer) -> list[str]:
     findings = sure or asked  # what is only possible is asked for where nothing is known better
     if not findings:
         return [f"- {localizer.say(say('Nothing to ask: nothing here points at the machines.'))}"]
-    return [line for finding in findings[:2] for line in _request(finding, localizer)]
+    return [line for finding in findings[:2] for line in _request(finding, localizer, suspected=not sure)]
 
 
 def _for_administrator(finding: Finding) -> bool:
@@ -145,7 +145,7 @@ def _for_administrator(finding: Finding) -> bool:
     return finding.cause in _REQUESTS or infrastructure
 
 
-def _request(finding: Finding, localizer: Localizer) -> list[str]:
+def _request(finding: Finding, localizer: Localizer, *, suspected: bool) -> list[str]:
     facts: list[str] = [localizer.say(labels.ranks_label(finding.ranks))] if finding.ranks else []
     if finding.nodes:
         facts.append(localizer.say(say("node {nodes}", nodes=inline_code(localizer.line(", ".join(finding.nodes))))))
@@ -154,7 +154,7 @@ def _request(finding: Finding, localizer: Localizer) -> list[str]:
     if when:
         facts.append(escape_markdown(with_zone(localizer.line(when), localizer)))
     remedy = next((item for item in finding.remedies if item.kind is RemedyKind.INFRASTRUCTURE), None)
-    if remedy is None and finding.certainty is Certainty.POSSIBLE:
+    if remedy is None and suspected:
         remedy = next(iter(finding.remedies), None)  # nobody drains a node for what is only possible
     request = remedy.title if remedy is not None else _REQUESTS[finding.cause]
     lines = [f"- {' · '.join(facts)}"] if facts else []

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import place_of
 from unhang.causes.wording import external_wait_reasons
-from unhang.causes.wording.looks import look_at
+from unhang.causes.wording.next_steps import inspect_ranks
 from unhang.causes.wording.signals import log_signal, stall_signal, waiters_line
 from unhang.facts.laggard.laggards import HoldsInterpreter, Stopped, laggards_doing
 from unhang.facts.laggard.own_work import AsleepAtLine
@@ -123,7 +123,7 @@ def _asleep(facts: Facts, stall: Stall, laggards: RankCohort) -> DetectorResult:
         remedies=(
             *external_wait_reasons.remedies(facts, laggards),
             remedy("add-call-timeout", function=function),
-            *look_at(facts, stall.laggards),
+            *inspect_ranks(facts, stall.laggards),
         ),
     )
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from unhang.causes.detector import DetectorResult, Signal, make_signal
 from unhang.causes.evidence_lines import group_label, hosts_of, operation_of, waiters_call
-from unhang.causes.wording.looks import look_at, look_at_all, tell_kernel_from_transport
+from unhang.causes.wording.next_steps import inspect_all, inspect_ranks, tell_kernel_from_transport
 from unhang.causes.wording.signals import CPU_BACKENDS, chosen_transport_reason, stall_signal, transport_evidence
 from unhang.evidence.items import LogEvent, PythonTraceback
 from unhang.facts.endings.stated_failures import last_exception
@@ -97,7 +97,9 @@ def _laggard(facts: Facts, stall: Stall) -> DetectorResult:
         severity=Severity.SLOWS if at_work else Severity.STOPS,
         nodes=hosts_of(facts, stall.laggards),
         because=tuple(_why_laggard(facts, stall)),
-        remedies=(remedy("sample-again-later", ranks=stall.laggards),) if at_work else look_at(facts, stall.laggards),
+        remedies=(remedy("sample-again-later", ranks=stall.laggards),)
+        if at_work
+        else inspect_ranks(facts, stall.laggards),
     )
     # none of most ranks, of which nothing was read, is to blame for that, nor one whose output goes elsewhere
     spared = _most_are_silent(stall) or _may_speak_elsewhere(facts, stall)
@@ -284,6 +286,6 @@ def _left(facts: Facts, summary: Text, evidence: tuple[Evidence, ...], *because:
         summary,
         because=(*seen, *because),
         evidence=evidence,
-        remedies=look_at_all(facts),
+        remedies=inspect_all(facts),
         **parts,
     )

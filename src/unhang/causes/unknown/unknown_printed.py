@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.causes.detector import DetectorResult, Signal, make_signal
-from unhang.causes.wording.looks import look_at, look_at_all
+from unhang.causes.wording.next_steps import inspect_all, inspect_ranks
 from unhang.causes.wording.pace_reasons import slowdown_text
 from unhang.causes.wording.signals import log_signal
 from unhang.evidence.items import LogEvent
@@ -76,7 +76,7 @@ def _reported_missing(facts: Facts) -> Signal | None:
         ranks=late.ranks,
         because=(tell("counted"),),
         evidence=late.evidence,
-        remedies=look_at(facts, late.ranks),
+        remedies=inspect_ranks(facts, late.ranks),
     )
 
 
@@ -96,7 +96,7 @@ def _timeouts(facts: Facts) -> Signal | None:
         ),
         because=tuple(_known(facts, logged)),
         evidence=tuple(w.evidence for w in logged.waits[:3]),
-        remedies=look_at_all(facts),
+        remedies=inspect_all(facts),
     )
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from unhang.causes.detector import DetectorResult, Signal, make_signal
 from unhang.causes.evidence_lines import operation_of, quote_waits
 from unhang.causes.wording import external_wait_reasons, machine_reasons, pace_reasons
-from unhang.causes.wording.looks import look_at
+from unhang.causes.wording.next_steps import inspect_ranks
 from unhang.causes.wording.signals import stall_signal, waiters_line
 from unhang.evidence.stacks.torn_stacks import is_torn
 from unhang.facts.collective_operations import is_barrier
@@ -283,7 +283,10 @@ def _last_line_phase(facts: Facts, words: LastLinePhase) -> Signal:
             tell("bar-not-full" if words.counting else "not-in-log"),
         ),
         evidence=(words.evidence, *quote_waits(facts)),
-        remedies=(*look_at(facts, () if words.rank is None else (words.rank,)), remedy("raise-main-process-timeout")),
+        remedies=(
+            *inspect_ranks(facts, () if words.rank is None else (words.rank,)),
+            remedy("raise-main-process-timeout"),
+        ),
     )
 
 
@@ -297,7 +300,7 @@ def _first_barrier(facts: Facts) -> Signal:
         because=(tell("first-barrier", ranks=logged.ranks if logged is not None else ()), tell("rank0-not-come")),
         evidence=tuple(w.evidence for w in logged.waits[:3]) if logged is not None else (),
         remedies=(
-            *look_at(facts, (0,)),
+            *inspect_ranks(facts, (0,)),
             remedy("prepare-data-before-job"),
             remedy("raise-main-process-timeout"),
         ),

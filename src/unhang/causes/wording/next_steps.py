@@ -13,23 +13,23 @@ from unhang.knowledge.remedies import remedy
 _MAX_PIDS = 8
 
 
-def look_at(facts: Facts, ranks: tuple[int, ...]) -> tuple[Remedy, ...]:
+def inspect_ranks(facts: Facts, ranks: tuple[int, ...]) -> tuple[Remedy, ...]:
     """What ``ranks`` do, or did: by their own logs where none was read, else by the next run."""
     unread = tuple(r for r in ranks if r not in facts.ranks or facts.ranks[r].state is RankState.MISSING)
     return _now_or_later(
         facts,
         now=remedy("inspect-ranks-while-stuck", ranks=ranks, commands=stack_commands(facts, ranks)),
-        later=remedy("read-rank-logs", ranks=unread) if unread else remedy(_LOOKS[program_of(facts)][1]),
+        later=remedy("read-rank-logs", ranks=unread) if unread else remedy(_STEPS[program_of(facts)][1]),
     )
 
 
-def look_at_all(facts: Facts) -> tuple[Remedy, ...]:
+def inspect_all(facts: Facts) -> tuple[Remedy, ...]:
     """What every rank does, or what the next run is to record: as the program says that runs the job."""
-    now, later = _LOOKS[program_of(facts)]
+    now, later = _STEPS[program_of(facts)]
     return _now_or_later(facts, now=remedy(now), later=remedy(later))
 
 
-_LOOKS = {
+_STEPS = {
     "vLLM": ("vllm-now", "vllm-later"),
     "Ray": ("ray-now", "ray-later"),
     "Slurm": ("slurm-now", "slurm-later"),

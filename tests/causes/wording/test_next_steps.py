@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from unhang.causes.wording.looks import look_at, look_at_all, stack_commands, tell_kernel_from_transport
+from unhang.causes.wording.next_steps import inspect_all, inspect_ranks, stack_commands, tell_kernel_from_transport
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.facts.endings.good_endings import is_job_over
@@ -49,17 +49,17 @@ def test_who_looked_at_living_ranks_knows(tmp_path: Path) -> None:
 def test_of_a_job_that_is_over_no_stack_is_asked_for(tmp_path: Path) -> None:
     over, unknown = facts_of(tmp_path, WAITS, DOWN), facts_of(tmp_path, WAITS)
 
-    assert titles(look_at(over, (2,))) == ["Get the log of rank 2"]
-    assert titles(look_at(unknown, (2,))) == ["Get the log of rank 2", "Look at rank 2 while the job is stuck"]
-    assert titles(look_at(over, (1,))) == ["Let the next run record every rank"], "its lines were read"
+    assert titles(inspect_ranks(over, (2,))) == ["Get the log of rank 2"]
+    assert titles(inspect_ranks(unknown, (2,))) == ["Get the log of rank 2", "Look at rank 2 while the job is stuck"]
+    assert titles(inspect_ranks(over, (1,))) == ["Let the next run record every rank"], "its lines were read"
     assert titles(tell_kernel_from_transport(over, over.ranks)) == ["Let the next run show which calls started"]
 
 
 def test_of_a_living_job_nothing_else_is_asked_for(tmp_path: Path) -> None:
     live = looked_at(facts_of(tmp_path, WAITS), live=True)
 
-    assert titles(look_at(live, (2,))) == ["Look at rank 2 while the job is stuck"]
-    assert titles(look_at_all(live)) == ["Collect what every rank knows, while the job is stuck"]
+    assert titles(inspect_ranks(live, (2,))) == ["Look at rank 2 while the job is stuck"]
+    assert titles(inspect_all(live)) == ["Collect what every rank knows, while the job is stuck"]
 
 
 def test_each_process_has_a_command_of_its_own(tmp_path: Path) -> None:
@@ -82,4 +82,4 @@ def test_each_process_has_a_command_of_its_own(tmp_path: Path) -> None:
     ],
 )
 def test_whom_to_ask_depends_on_the_program(tmp_path: Path, lines: tuple[str, ...], title: str) -> None:
-    assert titles(look_at_all(facts_of(tmp_path, *lines)))[0] == title
+    assert titles(inspect_all(facts_of(tmp_path, *lines)))[0] == title
