@@ -269,18 +269,16 @@ def _errors_in(log: LogReading, facts: Facts) -> Iterator[Evidence]:
     """In the order of the lines; none that the job outlived."""
     ended = good_endings(facts).last.get(log.source.path)
     said = [LogEvent("", line.source, line.text.strip(), line.rank, line.time_s) for line in log.said]
-    lines = [line for line in said if _is_open_error(line, facts, marked=True)]
-    lines += [line for line in log.unrecognized_failures if _is_open_error(line, facts, marked=False)]
+    lines = [line for line in (*said, *log.unrecognized_failures) if _is_open_error(line, facts)]
     quotes = [*map(quote_event, lines), *map(quote_traceback, log.tracebacks)]
     for quote in sorted(quotes, key=lambda quote: quote.source.line or 0):
         if ended is None or (ended.source.line or 0) < (quote.source.line or 0):
             yield quote
 
 
-def _is_open_error(line: LogEvent, facts: Facts, *, marked: bool) -> bool:
-    """The line tells of an error, no warning and no information, and nobody counted a step after it. ``marked``: only
-    where it says so itself."""
+def _is_open_error(line: LogEvent, facts: Facts) -> bool:
+    """It says itself that it tells of an error, no warning and no information, and nobody counted a step after it."""
     head = line.text[:160]
-    if _WARNED.search(head) or _PLAIN.search(head) or (marked and not _MARK.search(line.text)):
+    if _WARNED.search(head) or _PLAIN.search(head) or not _MARK.search(line.text):
         return False
     return not _steps_continued(line, facts)
