@@ -197,9 +197,9 @@ def _crashed_look_alikes() -> None:
     for told, torch_says in (("number", "2"), ("name", "Signals.SIGINT")):  # the name up to Python 3.10
         launcher = f"W0627 16:58:27 2813 torch/distributed/elastic/agent/server/api.py:704] Received {torch_says} death"
         write_logs(
-            f"rank-crashed/unsure_log_ctrl_c_by_{told}",
+            f"unknown/unsure_log_ctrl_c_by_{told}",
             {"job.log": _steps() + f"{launcher} signal, shutting down workers\n"},
-            {"cause": "rank-crashed", "certainty_at_most": "possible"},
+            {"cause": "unknown", "certainty_at_most": "possible"},
         )
 
 

@@ -34,7 +34,7 @@ def test_what_all_had_joined_is_no_fault_of_the_program(case: str) -> None:
 
 
 def test_who_was_there_when_somebody_ended_the_job_had_not_crashed() -> None:
-    found = candidates("rank-crashed/unsure_log_ctrl_c_in_the_first_barrier")
+    found = candidates("unknown/unsure_log_ctrl_c_in_the_first_barrier")
 
     assert found
     assert not found & {Cause.RANK_CRASHED, Cause.HOST_MEMORY, Cause.GPU_OOM, Cause.UNEVEN_DATA}

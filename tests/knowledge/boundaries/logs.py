@@ -10,6 +10,7 @@ from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import SourceFile
 from unhang.evidence.logs import read_log
 from unhang.facts.build import build_facts
+from unhang.facts.endings.ended_from_outside import last_word_before
 from unhang.facts.incident_features import incident_features
 from unhang.facts.laggard.work_in_lines import active_during_wait, spanning_work
 from unhang.facts.logs.event_timing import timing_of
@@ -47,6 +48,19 @@ def said(rank: int, text: str, at_s: float) -> str:
     """A line of a rank, so many seconds after noon."""
     moment = NOON + timedelta(seconds=at_s)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z [rank{rank}]: {text}"
+
+
+@turns("ended_from_outside.silent")
+def spoke_to_the_end(silent_s: float) -> object:
+    """torchrun is told to end so long after the last line of a rank."""
+    moment = NOON + timedelta(seconds=silent_s)
+    facts = facts_of(
+        said(0, "step 3 loss 2.1", 0),
+        f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z W1009 torch/distributed/elastic/agent/server/"
+        "api.py:739] Received 15 death signal, shutting down workers",
+    )
+    last = last_word_before(facts, facts.events_of("te.signal")[0])
+    return last is not None and last.spoke_to_the_end
 
 
 # ---------------------------------------------------------------------------------------------------

@@ -36,10 +36,12 @@ from unhang.causes.wording.signals import cohort_parts, grade_of_group
 from unhang.facts.alignment.broadcast_roots import DifferingRoots, differing_roots
 from unhang.facts.alignment.collective_fingerprints import FingerprintMismatch, fingerprint_mismatch
 from unhang.facts.divergence.aborted_in_call import gloo_sizes_differ, laggards_wait_elsewhere
-from unhang.facts.divergence.skipped_calls import unmatched_p2p
+from unhang.facts.divergence.skipped_calls import other_ways, unmatched_p2p
 from unhang.facts.laggard.laggards import Laggards, MadeFewerGroups, laggards_doing, laggards_of
+from unhang.facts.logs.event_timing import EventTiming, timing_of
 from unhang.facts.logs.log_statements import first_attempt, quote_events
 from unhang.facts.logs.logged_values import outlier_models, parameter_counts
+from unhang.facts.machine.ambiguous_errors import ranks_of_last_errors
 from unhang.facts.model import AllJoinedStall, CallMismatch, Facts
 from unhang.facts.stacks.rank_cohorts import (
     RankCohort,
@@ -63,8 +65,10 @@ _MAX_TOLD = 8
 def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Calls that differ, sizes that do not fit, and what Gloo says of ranks without a record."""
     threads = concurrent_collectives(facts)
+    elsewhere = [way.mismatch for way in other_ways(facts)]  # no matter of arguments
     for mismatch in facts.mismatches:
-        if threads is None or threads.group != mismatch.group:  # else the two calls are of two threads
+        two_threads = threads is not None and threads.group == mismatch.group
+        if not two_threads and mismatch not in elsewhere:
             yield _found(facts, mismatch)
     for mismatch in facts.nonfatal_mismatches:
         if mismatch.differs_in:
@@ -194,8 +198,8 @@ def detect_partners(facts: Facts) -> Iterator[DetectorResult]:
 
 def detect_printed(facts: Facts) -> Iterator[DetectorResult]:
     """From lines alone: printed fingerprints (rank 0 gathers `[41, 256]` where rank 1 gathers `[40, 256]`, both at
-    sequence number 0), then what torch's own checks, DDP and Gloo say. NCCL's truncated message alone is left to
-    `unknown`: versions and strangers cause it too."""
+    sequence number 0), then what torch's own checks, DDP and Gloo say. Of NCCL's truncated message only one that came
+    after steps: before them versions and strangers cause it too (`unknown`)."""
     printed = fingerprint_mismatch(facts)
     if printed is not None and printed.differs_in and not printed.unposted:
         yield _found_printed(facts, printed)
@@ -209,6 +213,15 @@ def detect_printed(facts: Facts) -> Iterator[DetectorResult]:
         yield _other_model(facts, counts, odd)
     elif sizes and not facts.mismatches:
         yield _plain(tell("tensor-sizes"), quote_events(sizes))
+    truncated = first_attempt(facts.events_of("n.truncated"))
+    if truncated and timing_of(facts, truncated[0]) is EventTiming.RUNNING and not facts.mismatches:
+        ranks = ranks_of_last_errors(facts, truncated)
+        yield _plain(
+            tell("truncated" if ranks else "truncated-somewhere", ranks=ranks),
+            quote_events(truncated),
+            ranks,
+            tell("side-not-told"),
+        )
 
 
 def _other_model(facts: Facts, counts: dict[int, int], odd: tuple[int, ...]) -> DetectorResult:
@@ -245,14 +258,16 @@ def _found_printed(facts: Facts, printed: FingerprintMismatch) -> DetectorResult
     )
 
 
-def _plain(summary: Text, evidence: tuple[Evidence, ...], ranks: tuple[int, ...] = ()) -> DetectorResult:
+def _plain(
+    summary: Text, evidence: tuple[Evidence, ...], ranks: tuple[int, ...] = (), *because: Text
+) -> DetectorResult:
     return make_signal(
         Grade.STATED,
         summary,
         whole=False,
         ranks=ranks,
         evidence=evidence,
-        because=(tell("detail-names"),),
+        because=(*because, tell("detail-names")),
         remedies=(remedy("issue-same-call"),),
     )
 

@@ -7,7 +7,7 @@ Example: `send(to next); recv(from previous)` on all ranks with tensors too larg
 `action 1SEND_F0` as the last lines of a pipeline's schedule.
 Fix: one order of groups on all ranks; even ranks send first and odd ranks receive first, or `batch_isend_irecv`.
 Certain when: the wait-for graph has a circle of recorded calls, or all ranks are in a receive.
-Possible when: a rank is missing, and only stacks or a schedule's lines tell where the others are; likely when names of
+Possible when: a rank may be missing, and only stacks or lines tell where the others are; likely when names of
 groups alone tell that the ranks wait in different ones, the order of queued calls differs, or no line of the program
 shows where the ranks part: inside a library, whose loop one of them may have left, or in a torn stack.
 """
@@ -25,9 +25,11 @@ from unhang.evidence.items import LogEvent
 from unhang.facts.alignment.swapped_group_order import swapped_groups
 from unhang.facts.collective_operations import POINT_TO_POINT
 from unhang.facts.divergence.skipped_calls import unmatched_in_cycle, unmatched_unnamed_partners
+from unhang.facts.endings.good_endings import events_of_processes
 from unhang.facts.laggard.laggards import laggards_doing
 from unhang.facts.laggard.waits_on_others import ActorWait, FileLockCycle
 from unhang.facts.logs.log_statements import first_attempt, quote_events
+from unhang.facts.logs.waits_in_logs import LogWait, logged_waits
 from unhang.facts.model import Facts, PendingCall
 from unhang.facts.stacks.stack_divergence import diverge_in_library, first_differing_frames
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
@@ -228,6 +230,58 @@ def _evidence(facts: Facts, ranks: tuple[int, ...], calls: dict[int, PendingCall
         if rank in calls:
             quotes.append(calls[rank].evidence)
     return tuple(dict.fromkeys(quotes))
+
+
+# ---------------------------------------------------------------------------------------------------
+# lines alone
+
+
+def detect_printed(facts: Facts) -> Iterator[DetectorResult]:
+    """Every rank that was heard gave up waiting at the same time: all in sends, or all in receives, or each in a group
+    in which nobody else waits (`[PG ID 1 PG GUID 1 Rank 0]`, `[PG ID 2 PG GUID 2 Rank 1]`): whoever is missing there
+    waits in another one. Likely at most, and possible where a rank may be missing from the log."""
+    logged = logged_waits(facts)
+    if logged is None or any(known.recording is not None for known in facts.ranks.values()):
+        return
+    ranks, waits = logged.ranks, logged.waits
+    if len(ranks) < 2 or ranks != facts.ranks_seen or ranks[-1] >= len(ranks) or not _at_once(waits):
+        return
+    operations = {wait.operation for wait in waits}
+    groups = {wait.group for wait in waits}
+    sending, receiving = operations <= {"send", "isend"}, operations <= {"recv", "irecv"}
+    if not sending and not receiving and (len(groups) < len(waits) or not _is_whole_job(facts, ranks)):
+        return
+    yield make_signal(
+        Grade.ORDER,
+        tell("ranks-send" if sending else "ranks-receive" if receiving else "groups-apart", ranks=ranks),
+        whole=facts.world_size in ((None, len(ranks)) if sending or receiving else (len(ranks),)),
+        ranks=ranks,
+        phase=Phase.COMMUNICATION,
+        calls=tuple(
+            Call(ranks=(w.rank,), operation=w.operation, position=w.position) for w in waits if w.rank is not None
+        ),
+        because=(
+            (tell("receive-needs-send" if receiving else "send-needs-receive"),)
+            if sending or receiving
+            else tuple(tell("gave-up-in", rank=wait.rank, group=wait.group, operation=wait.operation) for wait in waits)
+        ),
+        evidence=tuple(wait.evidence for wait in waits[:4]),
+        remedies=(remedy(_PAIR_SENDS if sending or receiving else "use-same-group-order"),),
+    )
+
+
+def _is_whole_job(facts: Facts, ranks: tuple[int, ...]) -> bool:
+    """As its size is told, or as many processes as torchrun had here."""
+    if facts.world_size is not None:
+        return facts.world_size == len(ranks)
+    return len({event.values.get("pid") for event in events_of_processes(facts)}) == len(ranks)
+
+
+def _at_once(waits: tuple[LogWait, ...]) -> bool:
+    """All were in their calls at one time, as far as their lines tell."""
+    began = [wait.since_s for wait in waits if wait.since_s is not None]
+    ended = [wait.ended_s for wait in waits if wait.ended_s is not None]
+    return len({wait.rank for wait in waits}) == len(waits) and (not began or max(began) < min(ended))
 
 
 # ---------------------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ Example: `if rank == 0: evaluate(model)` with a DDP or FSDP model, or a metric r
 Fix: move the collective out of the branch; let all ranks compute and only one print or write. Decide about skipping
 together: all-reduce the flag before the test.
 Certain when: the call site of one side lies in a branch on the rank in the program's source; or DDP names it itself.
-Possible when: no source tells which step a rank skipped; likely where it shows a loop of equal rounds and no way out.
+Possible when: no source tells which step a rank skipped; likely where it shows a loop of equal rounds and no way out,
+or where ranks called different operations at one position and no source was read.
 """
 
 from __future__ import annotations
@@ -17,16 +18,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from unhang.causes.detector import DetectorResult, make_signal
-from unhang.causes.evidence_lines import group_label, hosts_of, operation_of, place_of, waiters_call
+from unhang.causes.evidence_lines import (
+    calls_of_mismatch,
+    group_label,
+    hosts_of,
+    operation_of,
+    place_of,
+    quote_mismatch,
+    waiters_call,
+)
 from unhang.causes.wording import path_reasons
+from unhang.causes.wording.mismatch_reasons import calls_in_words
 from unhang.causes.wording.path_reasons import skipped_call_parts
-from unhang.causes.wording.signals import calls_of_cohorts, cohort_parts, stall_signal
+from unhang.causes.wording.signals import calls_of_cohorts, cohort_parts, grade_of_group, stall_signal
 from unhang.facts.alignment.collective_fingerprints import FingerprintMismatch, fingerprint_mismatch
 from unhang.facts.alignment.sequence_offset import SequenceOffset, find_sequence_offset, minority_and_majority
+from unhang.facts.collective_operations import canonical_operation
 from unhang.facts.divergence.branch_division import BranchDivision
 from unhang.facts.divergence.bypass_paths import BypassPaths
 from unhang.facts.divergence.early_loop_exit import EarlyLoopExit, ExitReason
-from unhang.facts.divergence.skipped_calls import SkippedCollective, skipped_collective
+from unhang.facts.divergence.skipped_calls import OtherWay, SkippedCollective, other_ways, skipped_collective
 from unhang.facts.endings.guard_errors import ParsedGuardError, guard_errors
 from unhang.facts.laggard.laggards import InGuard, Laggards, branch_divisions, early_loop_exits, laggards_doing
 from unhang.facts.laggard.waits_on_others import UnsetKey
@@ -34,6 +45,7 @@ from unhang.facts.logs.last_log_lines import last_line_phases
 from unhang.facts.logs.log_statements import first_attempt, quote_events, ranks_of_events
 from unhang.facts.logs.waits_in_logs import LoggedWaits, LogWait, logged_waits
 from unhang.facts.model import CodeContext, Facts, Stall
+from unhang.facts.stacks.rank_cohorts import cohorts_of_mismatch
 from unhang.findings import Call, Cause, Grade, Phase
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
@@ -123,6 +135,55 @@ def _skipped_iteration(facts: Facts, left: EarlyLoopExit, around: BypassPaths) -
         because=(path_reasons.equal_iterations_reason(around), *path_reasons.path_sentences(around.ways)),
         remedies=tuple(path_reasons.decide_together_remedies(around.ways)) or (remedy("issue-same-step-collectives"),),
     )
+
+
+# ---------------------------------------------------------------------------------------------------
+# other operations, without source
+
+
+def detect_calls(facts: Facts) -> Iterator[DetectorResult]:
+    """Different operations at one position, where no source tells how the ranks parted: what follows may show that one
+    side left a call out. Where the odd call is new to its rank, it may stand behind the loop as well, and is only
+    possible, unless it is rank 0's alone."""
+    left = {one.group for one in early_loop_exits(facts)} | {one.divided_by.group for one in branch_divisions(facts)}
+    for way in other_ways(facts):
+        if way.mismatch.group not in left:
+            yield _other_way(facts, way)
+
+
+def _other_way(facts: Facts, way: OtherWay) -> DetectorResult:
+    mismatch, ranks = way.mismatch, way.ranks
+    odd, *others = sorted(cohorts_of_mismatch(facts, mismatch), key=lambda one: not set(one.ranks) <= set(ranks))
+    mine, theirs = _operations(way)
+    unsure = way.may_be_behind_loop
+    rest = {rank for cohort in others for rank in cohort.ranks}.difference(ranks)
+    said = {"ranks": ranks, "others": tuple(sorted(rest)), "position": mismatch.position}
+    return make_signal(
+        Grade.ORDER if unsure else grade_of_group(facts, mismatch.group),
+        tell(
+            "left-out" if way.shift > 0 else "made-besides" if way.shift else "other-way" if rest else "parted",
+            **said,
+            operation=mine,
+            other=theirs,
+        ),
+        whole=False,  # no source
+        **cohort_parts(facts, odd, others[0] if others else None, mismatch.group)
+        | {"ranks": ranks, "nodes": hosts_of(facts, ranks), "evidence": quote_mismatch(mismatch)},
+        calls=calls_of_mismatch(mismatch),
+        because=(
+            *calls_in_words(mismatch),
+            *((tell("calls-shifted", **said, by=abs(way.shift)),) if way.shift else ()),
+            tell("no-argument"),
+        ),
+        remedies=(remedy("issue-same-collectives"),),
+    )
+
+
+def _operations(way: OtherWay) -> tuple[str, str]:
+    """That of the odd ranks, and that of the others; of a tie either."""
+    calls = sorted(way.mismatch.calls.items(), key=lambda one: not set(one[1]) <= set(way.ranks))
+    names = [canonical_operation(signature.operation) for signature, _ in calls]
+    return names[0], next((name for name in names if name != names[0]), names[0])
 
 
 # ---------------------------------------------------------------------------------------------------

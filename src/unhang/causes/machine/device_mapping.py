@@ -14,12 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.causes.detector import DetectorResult
-from unhang.causes.evidence_lines import hosts_of
 from unhang.causes.wording.signals import log_signal, timeouts_after
 from unhang.evidence.items import LogEvent
 from unhang.facts.logs.log_statements import events_stating, first_attempt, ranks_of_events
 from unhang.facts.logs.waits_in_logs import logged_waits
-from unhang.facts.machine.ambiguous_errors import unexplained_usage_errors
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade, Severity
 from unhang.knowledge.thresholds import whole_threshold
@@ -32,15 +30,13 @@ FIRST_POSITIONS = whole_threshold("device_mapping.first_positions")
 
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
-    """Devices named twice, devices that do not exist, an unexplained wrong use of NCCL, guessed devices."""
+    """Devices named twice, devices that do not exist, guessed devices."""
     duplicates = first_attempt(facts.events_of("n.dup", "n.dup30"))
     missing = first_attempt(facts.events_of("cuda.ordinal", "cuda.busy"))
     if duplicates:
         yield _shared(facts, duplicates)
     elif missing:
         yield _not_there(facts, missing)
-    else:
-        yield from _invalid_usage(facts)
     yield from _guessed(facts)
 
 
@@ -76,24 +72,6 @@ def _failed_tasks(facts: Facts) -> tuple[int, ...]:
     """Ranks that a launcher saw fail by themselves."""
     return tuple(
         sorted({e.rank for e in facts.exits if e.rank is not None and e.exit_code and not e.terminated_by_launcher})
-    )
-
-
-def _invalid_usage(facts: Facts) -> Iterator[DetectorResult]:
-    events = unexplained_usage_errors(facts)
-    if not events:
-        return
-    ranks = ranks_of_events(events)
-    yield log_signal(
-        Grade.STATED,
-        tell("refused"),
-        events,
-        _OWN_GPU,
-        whole=False,
-        ranks=(),
-        nodes=hosts_of(facts, ranks),
-        because=(tell("invalid-usage"), tell("debug-tells")),
-        consequences=timeouts_after(facts, CAUSE, ranks),
     )
 
 

@@ -43,20 +43,24 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
     yield from (answer for look in looks if (answer := look(facts)) is not None)
 
 
+_SETTING_OF = {"n.noif": "NCCL_SOCKET_IFNAME", "gloo.noif": "GLOO_SOCKET_IFNAME", "n.nonet": "NCCL_NET"}
+
+
 def _no_interface(facts: Facts) -> DetectorResult | None:
-    events = first_attempt(facts.events_of("n.noif", "gloo.noif"))
+    events = first_attempt(facts.events_of(*_SETTING_OF))
     if not events:
         return None
-    name = "NCCL_SOCKET_IFNAME" if events[0].kind == "n.noif" else "GLOO_SOCKET_IFNAME"
+    name = _SETTING_OF[events[0].kind]
+    network = events[0].kind == "n.nonet"
     setting = logged_settings(facts).get(name)
     return _found(
         events,
         Grade.STATED,
-        tell("no-interface-fits", name=name, value=setting.value)
+        tell("no-network" if network else "no-interface-fits", name=name, value=setting.value)
         if setting is not None
-        else tell("no-interface", name=name),
+        else tell("no-network-of" if network else "no-interface", name=name),
         because=(tell("leaves-before"),),
-        remedies=(remedy("set-network-interface"),),
+        remedies=(remedy("unset-nccl-net" if network else "set-network-interface"),),
         more_evidence=(setting.evidence,) if setting is not None else (),
     )
 

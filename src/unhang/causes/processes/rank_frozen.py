@@ -12,7 +12,7 @@ Certain when: the process state is T; or two looks show the same thread holding 
 the rank gave no dump while others did, or that thread sleeps in both looks. Never while its heartbeat goes on.
 Possible when: only one look, or no other rank answered either; or torch only says that it could not take the lock, as
 it may at an ordinary exit. *Likely* where the same rank's watchdog was stuck, others wait and it does not, or
-every look found it asleep at one line of its own, in no work or wait that has a name.
+every look found it asleep at one line of its own, in no work or wait that has a name; or torchrun had to kill it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from unhang.causes.wording.next_steps import inspect_ranks
 from unhang.causes.wording.signals import log_signal, stall_signal, waiters_line
 from unhang.facts.laggard.laggards import HoldsInterpreter, Stopped, laggards_doing
 from unhang.facts.laggard.own_work import AsleepAtLine
-from unhang.facts.logs.log_statements import first_attempt, ranks_of_events
+from unhang.facts.logs.log_statements import field_text, first_attempt, ranks_of_events
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts, RankState, Stall
 from unhang.facts.stacks.gil_holders import GilHold, sleeps_with_gil
@@ -124,6 +124,29 @@ def _asleep(facts: Facts, stall: Stall, laggards: RankCohort) -> DetectorResult:
             *external_wait_reasons.remedies(facts, laggards),
             remedy("add-call-timeout", function=function),
             *inspect_ranks(facts, stall.laggards),
+        ),
+    )
+
+
+def detect_at_end(facts: Facts) -> Iterator[DetectorResult]:
+    """A process that torchrun had to kill, because it did not end by SIGTERM: it was stopped, stood in the kernel, or
+    handles the signal itself. Likely where the others gave up waiting and its rank is known."""
+    events = first_attempt(facts.events_of("te.closefail"))
+    pids = {event.values.get("pid") for event in events}
+    ranks = tuple(sorted({one.rank for one in facts.exits if one.pid in pids and one.rank is not None}))
+    logged = logged_waits(facts)
+    if not events or logged is None or logged.rank_set & set(ranks):
+        return  # who waits may stand in a driver's call, or end by a handler
+    yield log_signal(
+        Grade.ORDER,
+        tell("no-answer-to-sigterm" if ranks else "no-answer-of-pid", ranks=ranks, pid=field_text(events[0], "pid")),
+        events,
+        "look-at-process-state",
+        whole=bool(ranks),
+        ranks=ranks,
+        because=(
+            *((tell("waited-and-it-not", waiters=logged.ranks, ranks=ranks),) if ranks else ()),
+            tell("ends-by-sigterm"),
         ),
     )
 

@@ -27,6 +27,7 @@ from unhang.evidence.items import LogEvent
 from unhang.facts.endings.ended_from_outside import ended_by_user
 from unhang.facts.logs.log_statements import events_stating, first_attempt, ranks_of_events
 from unhang.facts.logs.waits_in_logs import LoggedWaits, LogWait, logged_waits, reported_missing_ranks
+from unhang.facts.machine.ambiguous_errors import unexplained_usage_errors
 from unhang.facts.machine.transport_errors import transport_errors
 from unhang.facts.model import Facts
 from unhang.facts.pace.step_slowdown import step_slowdown
@@ -154,6 +155,10 @@ def _complaints(facts: Facts) -> Signal | None:
     trouble = transport_errors(facts)
     if trouble is not None and trouble.one_peer is not None:
         return _complaint(trouble.events, tell("one-peer", peer=trouble.one_peer))
+    if usage := unexplained_usage_errors(facts):
+        return log_signal(
+            Grade.WORDS, tell("invalid-usage"), usage, "print-nccl-warnings", because=(tell("usage-means"),)
+        )
     said = {
         "different-amounts": first_attempt(facts.events_of("n.truncated")),
         "watchdog-blocked": events_stating(facts, "stuck", "gil"),

@@ -42,14 +42,14 @@ def mismatch_reasons(
 ) -> Iterator[Text]:
     """What each side called, and what makes the comparison unsure. ``passed``: who has come through the call, at which
     line, in which the others are; ``path_unknown``: of some no source was read."""
-    yield from (_call_of(ranks, signature) for signature, ranks in mismatch.calls.items())
+    yield from calls_in_words(mismatch)
     if mismatch.aborted:
         yield tell("gloo-more-arrived", ranks=mismatch.aborted)
     if went_on:
         if mismatch.times > 1:
             yield tell("times-so-far", times=mismatch.times)
         yield tell("nothing-stops")
-    elif len({cohort.where for cohort in cohorts if cohort.where is not None}) == 1:
+    elif len({cohort.where for cohort in cohorts}) == 1 and cohorts[0].where is not None:
         yield tell("same-line")
     if path_unknown and not went_on:
         yield tell("no-source")
@@ -57,6 +57,11 @@ def mismatch_reasons(
         yield tell("records-shifted")
     if passed is not None:
         yield tell("came-through", ranks=passed[0].ranks, line=passed[1])
+
+
+def calls_in_words(mismatch: CallMismatch) -> Iterator[Text]:
+    """What each side called."""
+    return (_call_of(ranks, signature) for signature, ranks in mismatch.calls.items())
 
 
 def _call_of(ranks: tuple[int, ...], signature: Signature) -> Text:

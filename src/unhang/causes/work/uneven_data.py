@@ -11,7 +11,8 @@ Certain when: the laggard stands after the loop whose body the waiters are in, i
 the rank explains it, and no collective had settled the number of steps; or the rank goes into the loop's own test, of
 which everything else is known before it begins or counts its rounds.
 Likely when: a `continue` or a handler on values of one rank may have led it around the calls of a step instead; only a
-name suggests that a test asks for the rank; or step totals differ, and there is no source.
+name suggests that a test asks for the rank; or step totals differ, and there is no source; or a rank printed that it
+exits while the others waited.
 Possible when: there is no source, and only the order of calls tells that one rank is past the loop.
 """
 
@@ -22,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from unhang.causes.detector import DetectorResult, make_signal
-from unhang.causes.evidence_lines import quote_rank
+from unhang.causes.evidence_lines import operation_of, quote_mismatch, quote_rank
 from unhang.causes.wording.path_reasons import (
     cohort_places,
     decide_together_remedies,
@@ -31,10 +32,11 @@ from unhang.causes.wording.path_reasons import (
     unmatched_parts,
     unmatched_summary,
 )
-from unhang.causes.wording.signals import calls_of_cohorts, cohort_parts
+from unhang.causes.wording.signals import calls_of_cohorts, cohort_parts, stall_signal, waiters_line
 from unhang.facts.divergence.early_loop_exit import EarlyLoopExit, ExitReason, StackLoopExit
 from unhang.facts.divergence.rank_dependent_loop_exit import RankDependentExit, rank_dependent_exits
-from unhang.facts.divergence.skipped_calls import unmatched_p2p
+from unhang.facts.divergence.skipped_calls import other_ways, unmatched_p2p
+from unhang.facts.endings.good_endings import left_early
 from unhang.facts.endings.guard_errors import ParsedGuardError, guard_errors
 from unhang.facts.laggard.laggards import early_loop_exits
 from unhang.facts.logs.per_rank_counts import StepCounts, UnequalCounts, step_counts, unequal_counts
@@ -61,6 +63,17 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
     for left in early_loop_exits(facts):
         if left.reason is ExitReason.DATA:
             yield _found(facts, left, step_counts(facts))
+    for way in other_ways(facts):
+        if way.may_be_behind_loop:
+            yield make_signal(
+                Grade.ORDER,
+                tell("may-have-left", ranks=way.ranks, position=way.mismatch.position),
+                whole=False,  # as well as a branch
+                ranks=way.ranks,
+                because=(tell("call-is-new"),),
+                evidence=quote_mismatch(way.mismatch),
+                remedies=(remedy("stop-together"),),
+            )
 
 
 def _rank_dependent(facts: Facts, left: RankDependentExit) -> DetectorResult:
@@ -230,6 +243,26 @@ def detect_partners(facts: Facts) -> Iterator[DetectorResult]:
     for found in unmatched_p2p(facts):
         if found.in_a_loop:
             yield make_signal(Grade.SOURCE, unmatched_summary(found), **unmatched_parts(facts, found))
+
+
+def detect_left(facts: Facts) -> Iterator[DetectorResult]:
+    """Ranks whose program ended, as far as lines tell, while the others were in a collective. Never certain: a branch
+    may have led out of the program as well."""
+    for left in left_early(facts):
+        stall = left.stall
+        yield stall_signal(
+            Grade.ORDER,
+            tell("left-program", ranks=stall.laggards, waiters=stall.waiters, operation=operation_of(stall.call)),
+            facts,
+            stall,
+            whole=left.stated,
+            because=(
+                tell("says-it-ends" if left.stated else "no-process-left", ranks=stall.laggards),
+                *waiters_line(stall),
+            ),
+            evidence=left.evidence,
+            remedies=(remedy("stop-together"),),
+        )
 
 
 # ---------------------------------------------------------------------------------------------------

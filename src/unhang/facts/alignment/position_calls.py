@@ -9,6 +9,7 @@ from unhang.facts.alignment.group_table import recorded_call
 from unhang.facts.model import GroupFacts, PendingCall
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Where
+from unhang.knowledge.thresholds import whole_threshold
 
 
 def calls_by_rank(group: GroupFacts, position: int, recordings: Mapping[int, RecorderDump]) -> dict[int, PendingCall]:
@@ -45,6 +46,42 @@ def first_extra_call(entries: Mapping[int, RecorderEntries], odd: Sequence[int],
         return first
     repeated = all(_called(mine, last + 1 + n) == _called(theirs, start + n) for n in range(first - last))
     return start if repeated else first
+
+
+MIN_ALIKE = whole_threshold("position_calls.min_alike")
+_MAX_SHIFT = 8
+
+
+def sequence_shift(entries: Mapping[int, RecorderEntries], odd: Sequence[int], first: int) -> int:
+    """How many calls the ``odd`` ranks left out at ``first`` (negative: made besides), by what they called next; 0
+    where too little follows, or both would fit."""
+    mine = next((entries[rank] for rank in odd if rank in entries), None)
+    theirs = next((e for rank, e in sorted(entries.items()) if rank not in odd), None)
+    if mine is None or theirs is None:
+        return 0
+    alike = {
+        shift: _alike(mine, first + max(-shift, 0), theirs, first + max(shift, 0))
+        for shift in range(-_MAX_SHIFT, _MAX_SHIFT + 1)
+        if shift
+    }
+    best = max(alike.values())
+    fitting = [shift for shift, count in alike.items() if count == best]
+    return fitting[0] if best >= MIN_ALIKE and len(fitting) == 1 else 0
+
+
+def _alike(mine: RecorderEntries, here: int, theirs: RecorderEntries, there: int) -> int:
+    """So many calls one after the other are the same, from these positions on."""
+    count = 0
+    while (call := _called(mine, here + count)) is not None and call == _called(theirs, there + count):
+        count += 1
+    return count
+
+
+def was_called_before(entries: RecorderEntries, position: int) -> bool:
+    """Whether the call at ``position`` is one that the rank had made before."""
+    last = _called(entries, position)
+    before = entries.signature[entries.position < position]
+    return last is not None and any(entries.signatures[int(each)] == last[0] for each in set(before.tolist()))
 
 
 def _is_other_call_site(mine: RecorderEntries, theirs: RecorderEntries, position: int) -> bool:

@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from itertools import product
 
 from unhang.evidence.items import Frame, SourceFile
+from unhang.facts.alignment.position_calls import sequence_shift, was_called_before
 from unhang.facts.collective_operations import POINT_TO_POINT
-from unhang.facts.model import Activity, Facts, PendingCall, RankState, Stall, WaitEdge
+from unhang.facts.model import Activity, CallMismatch, Facts, PendingCall, RankState, Stall, WaitEdge
+from unhang.facts.stacks.rank_cohorts import cohort_outside_library, cohorts_of_mismatch, is_path_unknown
 from unhang.facts.stacks.source_context import is_rank_conditional, stack_context
 from unhang.facts.stacks.stack_divergence import common_block, first_differing_frames
 from unhang.facts.stacks.user_frames import is_user_frame
+from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
 from unhang.program.rank_dependence.step_loops import functions_that_call
 from unhang.program.syntax.syntax_tree import (
     LinePosition,
@@ -111,6 +114,50 @@ def _test(facts: Facts, frames: tuple[Frame, ...], parted: Frame, place: LinePos
         if at_parting:
             return None
     return None
+
+
+# ---------------------------------------------------------------------------------------------------
+# other operations at one position
+
+
+@dataclass(frozen=True, slots=True)
+class OtherWay:
+    """Ranks of one group that are in different operations at one position, and nothing shows that they stand at one
+    line: an argument does not change the operation, so that they went different ways there."""
+
+    mismatch: CallMismatch
+    ranks: tuple[int, ...]
+    """Who went the odd way, else all."""
+    shift: int
+    """So many calls were left out (negative: made besides); 0 where nothing that follows tells."""
+    new: bool
+    """The odd call is one that these ranks had not made before, or one rank's of which no record was read."""
+
+    @property
+    def may_be_behind_loop(self) -> bool:
+        """The odd call may follow the loop that the others are in; rank 0 alone has work of its own in it."""
+        return self.new and not self.shift and self.ranks != (0,)
+
+
+def other_ways(facts: Facts) -> Iterator[OtherWay]:
+    """Of all mismatches, where no source was read that would say how they parted."""
+    for mismatch in facts.mismatches:
+        cohorts, group = cohorts_of_mismatch(facts, mismatch), facts.groups.get(mismatch.group)
+        if group is None or "operation" not in mismatch.differs_in or mismatch.aborted:
+            continue
+        in_logs = all(progress.source_kind == "log" for progress in group.progress.values())
+        if mismatch.group.startswith(STACK_GROUP) or not (in_logs or is_path_unknown(facts, cohorts)):
+            continue
+        alone = cohort_outside_library(cohorts)
+        odd = mismatch.outliers or (alone.ranks if alone is not None else ())
+        recorded = [group.entries[rank] for rank in odd if rank in group.entries]
+        new = len(odd) == 1 and not recorded
+        yield OtherWay(
+            mismatch,
+            odd or tuple(sorted(rank for cohort in cohorts for rank in cohort.ranks)),
+            sequence_shift(group.entries, odd, mismatch.position),
+            new or any(not was_called_before(entries, mismatch.position) for entries in recorded),
+        )
 
 
 _MAX_PLACES = 16

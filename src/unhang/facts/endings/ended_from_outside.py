@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from unhang.evidence.items import LogEvent, PythonTraceback, StackDump, ThreadStack
 from unhang.facts.endings.crashes import primary_crashes
@@ -14,6 +15,7 @@ from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts, RankFacts, once
 from unhang.facts.stacks.activity import activity_of
 from unhang.findings import Evidence, Source, shortened
+from unhang.knowledge.thresholds import threshold
 
 _TOLD_TO_END = ("te.signal", "te.sigexc")
 _FAILED = "te.failed"
@@ -48,6 +50,9 @@ def _place(event: LogEvent) -> tuple[int, str, int]:
     return (event.attempt, event.source.path, event.source.line or 0)
 
 
+SILENT_S = threshold("ended_from_outside.silent")
+_FAILED_FIRST = ("async-error", "aborted", "peer-gone", "stuck", "gil")
+_BY_HAND = ("2", "15", "SIGINT", "SIGTERM", "Signals.SIGINT", "Signals.SIGTERM")
 _INTERRUPT = ("2", "SIGINT", "Signals.SIGINT")
 _FIRST = "barrier"
 """Torch guesses a device where a rank's first collective is a barrier."""
@@ -73,6 +78,48 @@ class EndedByUser:
 def is_interrupt(event: LogEvent) -> bool:
     """The launcher says that it got Ctrl-C."""
     return event.kind in ("te.signal", "te.sigexc") and str(event.values.get("signal")) in _INTERRUPT
+
+
+@dataclass(frozen=True, slots=True)
+class LastWord:
+    """The last that was printed before somebody ended the job. ``silent_s``: None where its line has no time."""
+
+    evidence: Evidence
+    silent_s: float | None
+
+    @property
+    def spoke_to_the_end(self) -> bool:
+        """So shortly before, that the job was running."""
+        return self.silent_s is not None and self.silent_s < SILENT_S
+
+
+def may_have_been_stuck(event: LogEvent) -> bool:
+    """A launcher was told to end by what a person sends who gives up waiting."""
+    return event.kind in _TOLD_TO_END and str(event.values.get("signal")) in _BY_HAND
+
+
+def last_word_before(facts: Facts, event: LogEvent) -> LastWord | None:
+    """The line above it in its log; None where that was not kept."""
+    log = next((log for log in facts.logs if log.source.path == event.source.path), None)
+    end = event.source.line or 0
+    told = [(e.source.line or 0, e.time_s, e.text, e.rank) for e in log.events] if log else []
+    told += [(e.source.line or 0, e.time_s, e.text, e.rank) for e in log.said] if log else []
+    told += [(run.last_line, run.last_time_s, run.last_text, run.rank) for run in log.progress] if log else []
+    line, time_s, text, rank = max(
+        (one for one in told if one[0] < end), key=itemgetter(0), default=(0, None, "", None)
+    )
+    if not line or end - line > 2:  # of a flood only the first lines are kept; a blank one is not
+        return None
+    silent_s = event.time_s - time_s if event.time_s is not None and time_s is not None else None
+    return LastWord(Evidence(Source(event.source.path, line), shortened(text), rank), silent_s)
+
+
+def failed_before(facts: Facts, event: LogEvent) -> bool:
+    """A library had reported in the same log that a partner was gone, a call had failed, or its watchdog was stuck."""
+    return any(
+        e.source.path == event.source.path and (e.source.line or 0) < (event.source.line or 0)
+        for e in events_stating(facts, *_FAILED_FIRST)
+    )
 
 
 @once

@@ -7,12 +7,14 @@ nobody sampled the processes themselves: a sample says more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from unhang.evidence.items import LogEnding, LogReading, Progress, PythonTraceback
+from unhang.evidence.items import LogEnding, LogEvent, LogReading, Progress, PythonTraceback
 from unhang.facts.logs.event_timing import is_preparing
-from unhang.facts.model import Facts, once
+from unhang.facts.logs.log_statements import first_attempt, quote_events
+from unhang.facts.model import Facts, Stall, once
+from unhang.findings import Evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,3 +154,49 @@ def is_job_over(facts: Facts) -> bool | None:
     ended = [*(exit_.attempt for exit_ in facts.exits), *(event.attempt for event in facts.events_of(*_ENDS))]
     steps = (progress.attempt for log in facts.logs for progress in log.progress)
     return True if ended and max(ended) >= max(steps, default=0) else None
+
+
+# ---------------------------------------------------------------------------------------------------
+# while others wait
+
+
+@dataclass(frozen=True, slots=True)
+class LeftEarly:
+    """The program of ``stall.laggards`` had ended, without an exception, when the others waited. ``stated``: it printed
+    that it ends; else the launcher had no process of theirs left to end."""
+
+    stall: Stall
+    stated: bool
+    evidence: tuple[Evidence, ...]
+
+
+_AT_EXIT = ("pg.destroy", "pg.destroy24")
+
+
+def events_of_processes(facts: Facts) -> tuple[LogEvent, ...]:
+    """Lines of torchrun about the processes that it ended or that failed, at the end of an attempt: all it had."""
+    return first_attempt(facts.events_of("te.closing", "te.failed"))
+
+
+def left_early(facts: Facts) -> Iterator[LeftEarly]:
+    """As lines tell; where processes were sampled, these say more."""
+    for stall in facts.stalls if not facts.manifests else ():
+        gone = set(stall.laggards)
+        if any(t.rank in gone for t in facts.tracebacks) or any(facts.ranks[r].exit is not None for r in gone):
+            continue
+        said = [event for event in facts.events_of(*_AT_EXIT) if event.rank in gone]
+        ended = [event for event in events_of_processes(facts) if _heard(facts, event, gone)]
+        left = {event.values.get("pid") for event in ended}
+        if gone == {event.rank for event in said} and not gone & set(stall.waiters):
+            yield LeftEarly(stall, True, quote_events(said))
+        elif (
+            any(e.kind == "te.closing" for e in ended)
+            and len(left) == len(stall.waiters)
+            and {*gone, *stall.waiters} == set(facts.ranks)
+        ):
+            yield LeftEarly(stall, False, quote_events(ended))
+
+
+def _heard(facts: Facts, event: LogEvent, ranks: set[int]) -> bool:
+    """These ranks speak in the log of ``event``, so that its launcher had started them."""
+    return any(log.source.path == event.source.path and ranks <= set(log.ranks) for log in facts.logs)

@@ -105,15 +105,22 @@ def _p2p_edges(rank: int, call: PendingCall, group: GroupFacts, ranks: Mapping[i
 
 
 def _has_matching_call(partner: int, rank: int, operation: str, group: GroupFacts) -> bool:
-    """``partner`` has an unfinished call towards ``rank`` that matches ``operation``."""
+    """``partner`` is in a call towards ``rank`` that matches ``operation``: between two ranks calls run in their order,
+    so that a receive queued behind a send that never ends is none. Those of one batch share their position."""
     entries = group.p2p.get(partner)
     if entries is None:
         return _stack_matches_call(partner, rank, operation, group)
     wanted = "recv" if operation.endswith("send") else "send"
     me = group.members.index(rank)
+    first = None
     for index in range(len(entries)):
-        signature = entries.signatures[int(entries.signature[index])]
-        if int(entries.state[index]) != 2 and signature.operation.endswith(wanted) and signature.peer == me:
+        signature, position = entries.signatures[int(entries.signature[index])], int(entries.position[index])
+        if int(entries.state[index]) == 2 or signature.peer != me:
+            continue
+        first = position if first is None else first
+        if position != first:
+            return False
+        if signature.operation.endswith(wanted):
             return True
     return False
 
