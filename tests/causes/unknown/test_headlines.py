@@ -29,10 +29,6 @@ HEADLINES = {
         "All 2 ranks in this log timed out in the same all_reduce (#6)",
         "日志里的 2 个 rank 全部在同一个 all_reduce（#6）上超时",
     ),
-    "hit_log_both_ranks_send": (
-        "Ranks 0, 1 timed out in send #11, and no rank in this log receives",
-        "rank 0, 1 在 send #11 里超时，日志里没有 rank 在接收",
-    ),
     "hit_all_joined_behind_a_kernel_of_the_program": (
         "All 2 ranks joined all_reduce #6 and none finished it",
         "全部 2 个 rank 都进入了 all_reduce #6，没有一个完成",

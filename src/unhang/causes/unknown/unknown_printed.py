@@ -117,8 +117,6 @@ def _who_timed_out(logged: LoggedWaits) -> Text:
     if len(set(calls.values())) > 1:
         shown = "; ".join(f"rank {rank}: {calls[rank] or '?'}" for rank in ranks[:_MAX_CALLS])
         return tell("calls-differ", ranks=ranks, calls=shown + (" …" if len(ranks) > _MAX_CALLS else ""))
-    if first.operation == "send" and len(ranks) > 1:
-        return tell("all-sent", ranks=ranks, call=call)
     if len(ranks) == ranks[-1] + 1 > 1 and first.position is not None:
         return tell("all-seen-timed-out", count=len(ranks), operation=first.operation, position=first.position)
     return tell("timed-out-in", waiters=ranks, call=call)
