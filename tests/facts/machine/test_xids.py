@@ -110,3 +110,27 @@ def test_the_kernels_record_becomes_code_bus_and_process(tmp_path: Path) -> None
 
     assert first == {"xids": [{"bus": "0000:3b:00", "code": 31, "pid": 4001}]}
     assert second == {"xids": [{"bus": "0000:3b:00", "code": 48}]}
+
+
+PROGRAM = "[  812.104] NVRM: Xid (PCI:0000:01:00): 31, pid={}, name=python, Ch 00000008\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "parts", "another", "may_be"),
+    [
+        (PROGRAM.format(4001), {}, False, False),
+        (PROGRAM.format(5000), {}, True, True),
+        (PROGRAM.format(5000), {"own_pids": True}, False, False),
+        (PROGRAM.format(5000), {"ranks": [rank(0), rank(1, pid=0)]}, False, False),
+        (LINE.replace("4001", "5000"), {}, False, True),
+    ],
+    ids=["a rank's", "a stranger's", "numbers of a container", "a rank's is not known", "the card itself failed"],
+)
+def test_a_program_that_failed_on_our_card_may_be_a_strangers(
+    line: str, parts: dict[str, Any], another: bool, may_be: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "bundle.json").write_text('{"schema": "unhang.bundle/1", "world_size": 2}')
+    found = facts(tmp_path, [{**CARDS, **parts}], line)
+    (event,) = xids(found)
+
+    assert (is_of_another_job(found, event), may_be_of_another_job(found, event)) == (another, may_be)

@@ -16,10 +16,23 @@ from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import group_label, hosts_of, quote_stall
 from unhang.causes.wording.signals import log_signal, timeouts_after, transport_suspect
 from unhang.evidence.items import LogEvent
-from unhang.facts.logs.log_statements import events_stating, field_text, hosts_of_events, ranks_of_events
+from unhang.facts.logs.log_statements import (
+    events_stating,
+    field_text,
+    hosts_of_events,
+    quote_events,
+    ranks_of_events,
+)
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.machine.ambiguous_errors import MAY_BE_A_KERNEL, unexplained_device_errors
-from unhang.facts.machine.xids import KIND, is_of_another_job, may_be_of_another_job, ranks_on_card, row_of_xid
+from unhang.facts.machine.xids import (
+    KIND,
+    is_of_another_job,
+    may_be_of_another_job,
+    names_stranger,
+    ranks_on_card,
+    row_of_xid,
+)
 from unhang.facts.model import Facts, Stall
 from unhang.facts.waiting.stalls import is_device_behind
 from unhang.findings import Cause, Grade, Severity, shortened
@@ -68,9 +81,20 @@ def _never_run(facts: Facts, stall: Stall) -> DetectorResult:
 
 
 def _noted(facts: Facts) -> Iterator[DetectorResult]:
-    """Codes that stop nothing by themselves are a note."""
-    told = [e for e in events_stating(facts, "gpu-fault") if not is_of_another_job(facts, e)]
-    events = [e for e in told if (row := row_of_xid(e)) is not None and row.kind == "note"]
+    """Codes that stop nothing by themselves are a note, and so is what befell another job's process."""
+    told = events_stating(facts, "gpu-fault")
+    strangers = [e for e in told if names_stranger(facts, e) and ranks_on_card(facts, e) != ()]
+    if strangers:
+        first = {name: field_text(strangers[0], name) for name in ("pid", "process", "xid", "bus")}
+        yield make_signal(
+            Grade.BASE_RATE,
+            tell("stranger", **first),
+            severity=Severity.NOTE,
+            because=(tell("no-rank-of-ours" if facts.machines else "no-rank-as-logged"),),
+            evidence=quote_events(strangers),
+        )
+    events = [e for e in told if not is_of_another_job(facts, e)]
+    events = [e for e in events if (row := row_of_xid(e)) is not None and row.kind == "note"]
     if not events:
         return
     row = row_of_xid(events[0])

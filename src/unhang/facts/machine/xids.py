@@ -78,12 +78,38 @@ def ranks_on_card(facts: Facts, event: LogEvent) -> tuple[int, ...] | None:
 
 
 def is_of_another_job(facts: Facts, event: LogEvent) -> bool:
-    """No rank uses the card it is about."""
-    return event.kind in (KIND, OFF_THE_BUS) and ranks_on_card(facts, event) == ()
+    """No rank uses the card it is about; or a program failed there, and it is none of this job's."""
+    if event.kind in (KIND, OFF_THE_BUS) and ranks_on_card(facts, event) == ():
+        return True
+    row = row_of_xid(event)
+    return row is not None and row.kind == "program" and names_stranger(facts, event)
+
+
+def names_stranger(facts: Facts, event: LogEvent) -> bool:
+    """The process it names is none of this job's, whose every rank's is known by the numbers the kernel uses."""
+    pid, known = event.values.get("pid"), _pids_of(facts)
+    return event.kind == KIND and pid is not None and bool(known) and pid not in known
+
+
+@once
+def _pids_of(facts: Facts) -> frozenset[int]:
+    """Of all processes of the job, over all its attempts; empty where those of a rank are not known."""
+    samples = [row for one in facts.machines for row in one.rows]
+    if facts.world_size is None or any(row.own_pids for row in samples):
+        return frozenset()
+    found: set[tuple[int | None, int | None]] = {(known.rank, known.pid) for known in facts.ranks.values()}
+    found |= {(exit_.rank, exit_.pid) for exit_ in facts.exits}
+    found |= {(raised.rank, raised.pid) for raised in facts.tracebacks}
+    found |= {(use.rank, use.pid or None) for row in samples for use in row.ranks}
+    found |= {(None, child.pid) for known in facts.ranks.values() for child in known.worker_stacks}
+    ranks = {rank for rank, pid in found if pid is not None}
+    return frozenset(pid for _, pid in found if pid is not None) if ranks.issuperset(facts.ranks) else frozenset()
 
 
 def may_be_of_another_job(facts: Facts, event: LogEvent) -> bool:
-    """Nobody can tell who uses the card, and there are more cards than ranks."""
+    """It names another job's process; or nobody can tell who uses the card, and there are more cards than ranks."""
+    if names_stranger(facts, event):
+        return True
     nodes = _nodes_of(facts)
     name = _node_of(event, nodes)
     unknown = name is not None and nodes[name].has_more_cards and ranks_on_card(facts, event) is None

@@ -37,6 +37,8 @@ EVERY_S = 10.0
 FIRST_S = 2.0
 """Rates need two samples; the second comes early."""
 NICE = 15
+FIRST_NAMESPACE = 0xEFFFFFFC
+"""The inode of the namespace of processes that the kernel starts with (``PROC_PID_INIT_INO``)."""
 MAX_BYTES, MAX_FILES = 256 << 10, 1_024
 """Of NCCL's lines."""
 
@@ -49,7 +51,6 @@ class NcclStartupLogs:
 
     def __init__(self, records: Path, folder: Path) -> None:
         self._records, self._folder = records / NCCL_LOG_FOLDER, folder / NCCL_LOG_FOLDER
-        self._kept: dict[str, int] = {}
 
     def keep(self) -> None:
         """Copy what is new; cut what is too long. What cannot be copied is left out."""
@@ -63,15 +64,13 @@ class NcclStartupLogs:
         with suppress(OSError):
             number = os.open(self._records / name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
             with os.fdopen(number, "rb") as file:
-                size = os.fstat(number).st_size
-                if size > MAX_BYTES:
+                if os.fstat(number).st_size > MAX_BYTES:
                     os.ftruncate(number, MAX_BYTES)  # what it writes next lies behind a hole, and costs no memory
-                if size == self._kept.get(name) or self._kept.get(name, 0) >= MAX_BYTES:
-                    return
-                content = file.read(MAX_BYTES)
-            self._kept[name] = size
-            if content:
-                private_files.write_atomically(self._folder / name, content)
+                kept = self._folder / name
+                at = file.seek(kept.stat().st_size if kept.exists() else 0)
+                if new := file.read(max(0, MAX_BYTES - at)):
+                    private_files.make_folder(self._folder)
+                    private_files.append(kept, new)  # who found it to read it finds no other file in its place
 
 
 class MachineSampler:
@@ -85,7 +84,7 @@ class MachineSampler:
         self._storage = Storage(here, lambda: paths_of_run(folder, plan.command, plan.cwd))
         self._network, self._pressure, self._groups = Network(here), Pressure(here), ControlGroups(here)
         self._processes = ProcessorUse(here, {plan.job_pid, plan.front_pid, os.getppid(), os.getpid()} - {0})
-        self._xids = Xids(here)
+        self._xids, self._own_pids = Xids(here), _own_pids(here)
         self.nccl_lines = NcclStartupLogs(records, folder)
         self._at = 0.0
         self._used_s = _used_s()
@@ -102,7 +101,7 @@ class MachineSampler:
         row |= self._network.sample(seconds, min(ranks.values(), default=None))
         row |= self._groups.sample(ranks)
         row |= self._processes.sample(seconds, ranks)
-        row |= self._xids.sample()
+        row |= self._xids.sample() | self._own_pids
         row |= self._cards.sample(whole_look=whole_look)
         self._set_owners(row, ranks)
         self._assign_cards(row, views)
@@ -167,6 +166,14 @@ class MachineSampler:
             uuid = card_of_rank(row["cards"], choice, view.identity.local_rank, self._cards.owner_of_slice)
             if uuid is not None:
                 one["cards"] = [uuid]
+
+
+def _own_pids(places: KernelPaths) -> dict[str, Any]:
+    """Where this is a container: its processes have other numbers in the kernel's log."""
+    with suppress(OSError):
+        if (places.proc / "self/ns/pid").stat().st_ino == FIRST_NAMESPACE:
+            return {}
+    return {"own_pids": True}
 
 
 def _used_s() -> float:

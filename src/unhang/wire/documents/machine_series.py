@@ -170,6 +170,8 @@ class MachineRow(msgspec.Struct, frozen=True):
     ib: dict[_Name, InterfaceTraffic] = {}
     cgroup: dict[_Name, ControlGroupUse] = {}
     ranks: tuple[RankUse, ...] = ()
+    own_pids: bool = False
+    """Ranks are numbered as in their container: the kernel's log has other numbers."""
     others: tuple[OtherProcess, ...] = ()
     xids: tuple[ReportedXid, ...] = ()
     cards: tuple[GpuSample, ...] = ()
