@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from unhang.evidence.items import Frame, PythonTraceback, StackDump, ThreadStack
+from unhang.evidence.logs.content.tracebacks import LAUNCHER
 from unhang.facts.endings.guard_errors import parse_guard_error
 from unhang.facts.model import RankFacts
 from unhang.facts.stacks.user_frames import is_user_frame
@@ -75,7 +76,7 @@ def _points_elsewhere(traceback: PythonTraceback) -> bool:
 def raised_by_launcher(traceback: PythonTraceback) -> bool:
     """The launcher's own process raises in this function for a rank that failed; the name of the error may be torn."""
     last = traceback.frames[0] if traceback.frames else None
-    return last is not None and last.function == "launch_agent" and "torch/distributed/launcher/" in last.file
+    return last is not None and last.function == "launch_agent" and LAUNCHER in last.file
 
 
 def _from_own_connection(traceback: PythonTraceback) -> bool:

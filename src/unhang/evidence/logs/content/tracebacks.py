@@ -48,6 +48,10 @@ STATEMENT_LINES = 40
 """A guard's statement is one line; a narrow terminal broke it into so many at most."""
 
 
+LAUNCHER = "torch/distributed/launcher/"
+"""Part of the path of torchrun's own code: no rank runs it, not even in a log of one rank."""
+
+
 @dataclass(slots=True)
 class RawTraceback:
     """A traceback as read; ``frames`` outermost first."""
@@ -86,7 +90,7 @@ class RawTraceback:
         """As it is kept, in a log of ``host``."""
         return PythonTraceback(
             Source(source, self.line),
-            voices.rank_of(self.speaker, {}),
+            None if any(LAUNCHER in frame.file for frame in self.frames) else voices.rank_of(self.speaker, {}),
             time_of(self.dated),
             self.exception,
             self.message,
