@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from scripts.message_words import unprinted
 from scripts.messages_page import messages_page
 from unhang.knowledge import messages
 from unhang.knowledge.job.versions import torch_version_from_line
@@ -93,3 +95,13 @@ def test_somebody_asks_for_a_row_or_for_what_it_says() -> None:
     nobody = {row.id for row in ROWS if row.says not in asked and row.cause is None and f'"{row.id}"' not in code}
     words = sorted({row.says for row in ROWS} & asked)
     assert nobody == ONLY_EXPLAINED, f"nothing asks for these ids, nor for what they say; words that count: {words}"
+
+
+def test_words_that_torch_does_not_print_are_named() -> None:
+    words = "]: params[\n in this process\n appears not to match sizes of the same param in process 0.\n with sizes \n"
+    invented = replace(
+        messages.message_row("ddp.shape"), expression=r"verifies param\[(?P<index>\d+)\] in this process"
+    )
+
+    assert unprinted(messages.message_row("ddp.shape"), words) == []
+    assert unprinted(invented, words) == ["verifies param["]

@@ -123,11 +123,11 @@ def decide_status(facts: Facts, verdict: Verdict) -> Verdict:
 
 def _status_of_stop(facts: Facts, cause: Cause) -> Status:
     crashes = causes_that("crash")
-    ended = _ended_at_once(facts) or (cause in crashes and _all_ended_together(facts))
+    crashed = any(r.state is RankState.CRASHED for r in facts.ranks.values()) or primary_crashes(facts)
+    ended = _ended_at_once(facts) or ((cause in crashes or crashed) and _all_ended_together(facts))
     if _waiting(facts) and not ended:
         return Status.HANG
     if cause is not Cause.UNKNOWN:
-        crashed = any(r.state is RankState.CRASHED for r in facts.ranks.values()) or primary_crashes(facts)
         seen = [known for known in facts.ranks.values() if known.state is not RankState.MISSING]
         if not crashed and all(known.alive for known in seen) and any(known.stack is not None for known in seen):
             return Status.HANG

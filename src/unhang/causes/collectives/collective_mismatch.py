@@ -40,7 +40,7 @@ from unhang.facts.divergence.skipped_calls import other_ways, unmatched_p2p
 from unhang.facts.laggard.laggards import Laggards, MadeFewerGroups, laggards_doing, laggards_of
 from unhang.facts.logs.event_timing import EventTiming, timing_of
 from unhang.facts.logs.log_statements import first_attempt, quote_events
-from unhang.facts.logs.logged_values import outlier_models, parameter_counts
+from unhang.facts.logs.logged_values import differing_parameters, outlier_models, parameter_counts
 from unhang.facts.machine.ambiguous_errors import ranks_of_last_errors
 from unhang.facts.model import AllJoinedStall, CallMismatch, Facts
 from unhang.facts.stacks.rank_cohorts import (
@@ -207,10 +207,9 @@ def detect_printed(facts: Facts) -> Iterator[DetectorResult]:
     if named:
         ranks = tuple(sorted({r for e in named if isinstance(r := e.values.get("rank"), int)}))
         yield _plain(tell("torch-says", ranks=ranks), quote_events(named), ranks)
-    counts = parameter_counts(facts)
-    sizes = first_attempt(facts.events_of("ddp.shape", "gloo.enforce"))
-    if odd := outlier_models(counts):
-        yield _other_model(facts, counts, odd)
+    sizes = first_attempt(facts.events_of("gloo.enforce"))
+    if (model := _other_model(facts)) is not None:
+        yield model
     elif sizes and not facts.mismatches:
         yield _plain(tell("tensor-sizes"), quote_events(sizes))
     truncated = first_attempt(facts.events_of("n.truncated"))
@@ -224,19 +223,31 @@ def detect_printed(facts: Facts) -> Iterator[DetectorResult]:
         )
 
 
-def _other_model(facts: Facts, counts: dict[int, int], odd: tuple[int, ...]) -> DetectorResult:
-    """DDP counts the parameters of all ranks before the first step."""
-    events = first_attempt(facts.events_of("ddp.shape"))
-    tied = len(odd) == len(counts)
+def _other_model(facts: Facts) -> DetectorResult | None:
+    """DDP compares the parameters of all ranks before the first step: their number, then each with that of rank 0."""
+    counts, differing = parameter_counts(facts), differing_parameters(facts)
+    because: tuple[Text, ...] = (tell("compared-with-zero"),)
+    if odd := outlier_models(counts):
+        summary = tell("models-differ" if len(odd) == len(counts) else "other-model", ranks=odd)
+        because = tuple(tell("parameters", rank=rank, count=count) for rank, count in sorted(counts.items())[:4])
+    elif differing is not None:
+        parts = {"ranks": differing.ranks, "index": differing.index, "shape": differing.shape}
+        odd, sizes = differing.ranks, differing.kind == "sizes"
+        if differing.is_rank_zero:
+            odd, summary = (0,), tell("odd-zero" if sizes else "odd-zero-strides", **parts)
+        else:
+            summary = tell("odd-sizes" if sizes else "odd-strides", **parts)
+    else:
+        return None
     return make_signal(
         Grade.STATED,
-        tell("models-differ" if tied else "other-model", ranks=odd),
+        summary,
         whole=False,
         ranks=odd,
         phase=Phase.INIT,
         where=place_of(facts, odd[0]),
-        because=tuple(tell("parameters", rank=rank, count=count) for rank, count in sorted(counts.items())[:4]),
-        evidence=quote_events(events),
+        because=because,
+        evidence=quote_events(first_attempt(facts.events_of("ddp.shape"))),
         remedies=(remedy("build-same-model"),),
     )
 

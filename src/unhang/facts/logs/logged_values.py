@@ -31,6 +31,32 @@ def outlier_models(counts: dict[int, int]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class DifferingParameter:
+    """The first parameter of ``ranks`` that is not as that of rank 0. ``kind``: ``sizes`` or ``strides``."""
+
+    ranks: tuple[int, ...]
+    index: int
+    kind: str
+    shape: str
+    is_rank_zero: bool
+    """All ranks but rank 0 say the same: it is the one that differs."""
+
+
+def differing_parameters(facts: Facts) -> DifferingParameter | None:
+    """As each rank says it that compared itself with rank 0; of several, what the most ranks say."""
+    said: dict[tuple[int, str, str], set[int]] = defaultdict(set)
+    for event in first_attempt(facts.events_of("ddp.shape")):
+        values = {"rank": event.rank, **event.values}
+        if values["rank"] is not None and "index" in values:
+            said[values["index"], values["kind"], values["shape"]].add(values["rank"])
+    if not said:
+        return None
+    (index, kind, shape), ranks = max(said.items(), key=lambda one: (len(one[1]), -min(one[1])))
+    everybody = len(ranks) > 1 and ranks == set(facts.ranks) - {0}
+    return DifferingParameter(tuple(sorted(ranks)), index, kind, shape, everybody)
+
+
+@dataclass(frozen=True, slots=True)
 class LoggedSetting:
     """One variable as somebody printed it. ``by_library``: NCCL parsed it; else a shell or an environment dump."""
 
