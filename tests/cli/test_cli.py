@@ -271,3 +271,44 @@ def test_exit_codes_follow_what_is_wrong(status: Status, severities: list[Severi
     findings = tuple(Finding(Cause.UNKNOWN, Certainty.POSSIBLE, severity, say("x")) for severity in severities)
 
     assert exit_code(Verdict(status, 2, (0, 1), (), findings)) == code
+
+
+PAIR = Path(__file__).parents[1] / "cases" / "network-config" / "hit_beside_the_log_of_another_job" / "input"
+
+
+def test_files_of_two_jobs_get_two_verdicts_the_worst_first() -> None:
+    text, chinese = unhang("diagnose", PAIR), unhang("diagnose", PAIR, "--lang", "zh")
+    verdict = json.loads(unhang("diagnose", PAIR, "--format", "json").stdout)
+
+    assert text.stdout.startswith("These files are of 2 jobs, which differ in time, host\n")
+    first, second = text.stdout.split("\nJob 2 of 2:")
+    assert ("do-eks-gloo-loopback.log" in first, "minimax-tp8-shm.log" in second) == (True, True)
+    assert [line[:4] for line in text.stdout.splitlines() if line[:4] in ("HANG", "CRAS")] == ["HANG", "CRAS"]
+    assert chinese.stdout.startswith("这些文件属于 2 个作业，不同之处：时间、主机\n")
+    assert text.returncode == 1
+    (other,) = verdict["other_jobs"]
+    assert [verdict["findings"][0]["cause"], other["findings"][0]["cause"]] == ["network-config", "host-memory"]
+    assert [Path(*each["files"]).name for each in (verdict, other)] == [
+        "do-eks-gloo-loopback.log",
+        "minimax-tp8-shm.log",
+    ]
+
+
+def test_the_worst_job_decides_the_exit_code_and_one_jobs_verdict_names_no_others(stalled: Path) -> None:
+    verdict = json.loads(unhang("diagnose", stalled, "--format", "json").stdout)
+
+    assert (verdict["files"], verdict["other_jobs"]) == ([], [])
+
+
+def test_a_file_cannot_write_lines_of_ours_to_standard_error(tmp_path: Path) -> None:
+    def text(words: str) -> bytes:
+        return b"X" + len(words.encode()).to_bytes(4, "little") + words.encode()
+
+    named = text("o\x1b[31ms\nunhang: HEALTHY\r") + text("system\n  next: rm")
+    entries = text("version") + text("2.10") + text("entries") + b"]" + named + b"\x93"
+    (tmp_path / "nccl_trace_rank_0").write_bytes(b"\x80\x04}(" + entries + b"u.")
+
+    run = unhang("diagnose", tmp_path / "nccl_trace_rank_0")
+
+    assert "the Python object os unhang: HEALTHY .system next: rm (opcode" in run.stderr
+    assert [line[:8] for line in run.stderr.splitlines()] == ["unhang: ", "  next: "]

@@ -26,6 +26,7 @@ from tests.watch.nodes.seen_ranks import ranks_of
 from unhang.cli import main as command
 from unhang.history.database import history_path, open_history
 from unhang.history.run import PastRun, RunEnding, RunFinding, run_from_folder
+from unhang.report.layout.terminal import clean_streams
 from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor
 from unhang.view.web.responses import RunResponses
@@ -53,7 +54,7 @@ Files = dict[str, bytes]
 def told(words: list[str]) -> Iterator[str]:
     """What is wrong with what a command prints, run in this process."""
     out, errors = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors), clean_streams():
         code = command._run(words)
     if code not in (0, 1, 2, 3):
         yield f"exit code {code}"

@@ -40,12 +40,14 @@ NO_JUDGEMENT = {
         "check/risks/timers.py: DEFAULT_ENTRIES",
         "check/risks/storage.py: DEFAULT_LIMIT_S",
         "check/risks/limits.py: NOBODY",
+        "facts/separate_jobs.py: ZONES_S",
     },
     "a unit, or names for ranks of an order": {
         "facts/stacks/activity.py: _PLAIN_WAITS",
         "check/probe_results/speeds.py: MB",
         "program/rank_dependence/rank_values.py: (BY_NAME, SURE)",
         "check/risks/timers.py: (DAY_S, YEAR_S)",
+        "facts/separate_jobs.py: YEAR_S",
     },
     "bounds work, or how much is read and shown": {
         "program/settings/branch_conditions.py: _DEEP",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from unhang.diagnosis.diagnose import JobVerdict
     from unhang.errors import EvidenceError
     from unhang.evidence.checkpoints.checkpoint import Checkpoint
     from unhang.evidence.evidence_set import EvidenceSet
@@ -43,13 +44,13 @@ class DiagnoseRequest:
         evidence = _read(self.paths)
         if self.checkpoints:
             evidence.checkpoints += _checkpoints(self.checkpoints, evidence)
-        facts, verdict = _reason(evidence)
+        first, *others = _reason(evidence)
         if self.html is not None:
-            output.write_html(self.html, verdict, facts)
+            output.write_html(self.html, first.verdict, first.facts)
         if self.save_case is not None:
-            _save_case(self.save_case, self.paths, evidence, facts, verdict)
-        output.give(verdict, facts, self.out)
-        return exit_code(verdict)
+            _save_case(self.save_case, self.paths, evidence, first.facts, first.verdict)
+        output.give(first.verdict, first.facts, self.out, jobs=(first, *others) if others else ())
+        return exit_code(first.verdict)
 
 
 _VALUES: Mapping[str, str] = {"--format": "form", "--lang": "lang", "--out": "out", "--html": "html"}
@@ -115,17 +116,16 @@ def _checkpoints(folders: Sequence[Path], evidence: EvidenceSet) -> tuple[Checkp
     return found or ()
 
 
-def _reason(evidence: EvidenceSet) -> tuple[Facts, Verdict]:
-    from unhang.diagnosis.diagnose import diagnose as decide
-    from unhang.facts.build import build_facts
+def _reason(evidence: EvidenceSet) -> tuple[JobVerdict, ...]:
+    from unhang.diagnosis.diagnose import diagnose_jobs
     from unhang.facts.logs.foreign_text import holds_no_training
     from unhang.findings import Status
 
-    facts = build_facts(evidence)
-    verdict = decide(facts)
-    if verdict.status is Status.UNKNOWN and verdict.lead is None and holds_no_training(facts):
-        raise _no_training_log(facts)
-    return facts, verdict
+    jobs = diagnose_jobs(evidence)
+    unknown = all(job.verdict.status is Status.UNKNOWN and job.verdict.lead is None for job in jobs)
+    if unknown and all(holds_no_training(job.facts) for job in jobs):
+        raise _no_training_log(jobs[0].facts)
+    return jobs
 
 
 def _no_training_log(facts: Facts) -> EvidenceError:

@@ -18,6 +18,7 @@ from typing import Any, cast
 
 from unhang.errors import UnhangError, UsageError
 from unhang.report.layout.terminal import clean_streams
+from unhang.report.printable import one_line
 
 PARSERLESS_VERBS = {"diagnose": "diagnosing", "explain": "explaining"}
 """Modules that do the work of a verb for words that need no parser: loading one takes longer than that."""
@@ -125,9 +126,9 @@ def _refuse_empty(words: list[str]) -> None:
 def _report_error(error: UnhangError, *, debug: bool) -> int:
     if debug:
         _print_traceback(error)
-    print(f"unhang: {error}", file=sys.stderr)
+    print(f"unhang: {one_line(str(error))}", file=sys.stderr)  # names in it are of files: none begins a line of ours
     if error.next_step:
-        print(f"  next: {error.next_step}", file=sys.stderr)
+        print(f"  next: {one_line(error.next_step)}", file=sys.stderr)
     return 2
 
 
@@ -144,7 +145,7 @@ def _report_bug(error: Exception, *, debug: bool) -> int:
         return 2
     if debug:
         _print_traceback(error)
-    print(f"unhang: a mistake of unhang's own ({type(error).__name__}: {error})", file=sys.stderr)
+    print(f"unhang: a mistake of unhang's own ({type(error).__name__}: {one_line(str(error))})", file=sys.stderr)
     print("  next: run it again with --debug and report what it prints", file=sys.stderr)
     return 2
 

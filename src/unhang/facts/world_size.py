@@ -23,7 +23,7 @@ def _size_by_gather(evidence: EvidenceSet) -> int | None:
     return max((size for size in sizes if size is not None and size <= MAX_RANKS), default=None)
 
 
-def _stated_size(
+def stated_size(
     manifests: Iterable[BundleManifest], recordings: Iterable[RecorderDump], logs: Sequence[LogReading]
 ) -> int | None:
     """The manifest's word, else the default group's members, else what logs say."""
@@ -44,7 +44,7 @@ def world_size_of(
 ) -> int | None:
     """What something says, else what an all-gather's sizes tell; never less than the ranks seen."""
     least = max(ranks, default=-1) + 1
-    size = _stated_size(evidence.manifests, recordings.values(), evidence.logs)
+    size = stated_size(evidence.manifests, recordings.values(), evidence.logs)
     if size is None:
         size = _size_by_gather(evidence)
     if size is not None:
@@ -64,4 +64,4 @@ def ranks_of_job(world_size: int | None, seen: Collection[int]) -> tuple[int, ..
 def is_world_size_stated(facts: Facts) -> bool:
     """Something says how large the job is; it was not concluded from the ranks that were seen."""
     recordings = [known.recording for known in facts.ranks.values() if known.recording is not None]
-    return _stated_size(facts.manifests, recordings, facts.logs) is not None
+    return stated_size(facts.manifests, recordings, facts.logs) is not None

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from unhang import __version__
 from unhang.findings import (
@@ -239,13 +240,33 @@ class VerdictDocument(msgspec.Struct, frozen=True):
     differential: list[CandidateItem]
     incidents: list[KnownIncidentItem]
     health: HealthItem | None
+    files: Annotated[list[str], msgspec.Meta(description="Of this job; empty where all that was named is of one.")] = []
+    other_jobs: Annotated[
+        list[VerdictDocument],
+        msgspec.Meta(description="Verdicts on the other jobs that files are of, the worst first."),
+    ] = []
 
 
-def to_json(verdict: Verdict, *, lang: str = "en", redactor: Redactor | None = None) -> str:
-    """``verdict`` as one indented JSON object with a newline at its end (schema ``unhang.verdict/1``)."""
+def to_json(
+    verdict: Verdict,
+    *,
+    lang: str = "en",
+    redactor: Redactor | None = None,
+    jobs: Sequence[tuple[Verdict, Sequence[str]]] = (),
+) -> str:
+    """``verdict`` as one indented JSON object with a newline at its end (schema ``unhang.verdict/1``).
+
+    ``jobs``: where files are of several, each with its verdict and its files, this one first.
+    """
     localizer = Localizer(lang, redactor or Redactor())
     localizer.redactor.learn_from(verdict)
-    encoded = msgspec.json.encode(verdict_document(verdict, localizer))
+    for other, _ in jobs[1:]:
+        localizer.redactor.learn_from(other)
+    documents = [
+        replace(verdict_document(told, localizer), files=[localizer.clean(name) for name in files])
+        for told, files in jobs or ((verdict, ()),)
+    ]
+    encoded = msgspec.json.encode(replace(documents[0], other_jobs=documents[1:]))
     return msgspec.json.format(encoded, indent=2).decode() + "\n"
 
 
@@ -275,7 +296,8 @@ _NONE_WHERE_EMPTY: Mapping[type, tuple[str, ...]] = {Finding: ("check", "subject
 def verdict_document(verdict: Verdict, localizer: Localizer) -> VerdictDocument:
     """``verdict`` as its wire type, every text said by ``localizer``."""
     head: dict[str, Any] = {"schema": SCHEMA_ID, "unhang": __version__, "lang": localizer.lang}
-    names = [name for name in VerdictDocument.__struct_fields__ if name not in (*head, "incidents")]
+    others = (*head, "incidents", "files", "other_jobs")
+    names = [name for name in VerdictDocument.__struct_fields__ if name not in others]
     told = {name: _told(getattr(verdict, name), localizer.clean, localizer) for name in names}
     # as the library has them, links and all
     incidents = [KnownIncidentItem(one.cause, one.link, one.happened, one.fixed) for one in verdict.incidents]

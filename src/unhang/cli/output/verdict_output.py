@@ -5,15 +5,19 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from unhang.errors import UsageError
 from unhang.facts.model import Facts
 from unhang.findings import Severity, Status, Verdict
 from unhang.report.layout.terminal import underlying_stream
 from unhang.report.redaction.redact import Redactor
+
+if TYPE_CHECKING:
+    from unhang.diagnosis.diagnose import JobVerdict
 
 
 def exit_code(verdict: Verdict) -> int:
@@ -40,20 +44,24 @@ class VerdictOutput:
 
         return cls(form, "en" if form == "json" and not lang else resolve_language(lang), redact, color, debug)
 
-    def give(self, verdict: Verdict, facts: Facts, out: Path | None) -> None:
-        """Write the verdict to ``out``, or to standard output when it is None."""
+    def give(self, verdict: Verdict, facts: Facts, out: Path | None, *, jobs: Sequence[JobVerdict] = ()) -> None:
+        """Write the verdict to ``out``, or to standard output when it is None. ``jobs``: where files are of several,
+        each with its verdict, this one first."""
         if self.debug:
             for finding in verdict.findings:
                 told = f"{finding.cause.value}, {finding.certainty.value}, grade {finding.grade!r}"
                 print(f"rule {finding.detector}: {told}", file=sys.stderr)
         if out is not None:
-            write_private(out, self._text(verdict, facts))
+            write_private(out, self._text(verdict, facts, jobs))
             print(f"verdict written to {out}", file=sys.stderr)
-            return
-        if self.form != "text":
-            sys.stdout.write(self._text(verdict, facts))
-            return
-        self._print(verdict, facts)
+        elif self.form != "text":
+            sys.stdout.write(self._text(verdict, facts, jobs))
+        elif jobs:
+            for head, job in self._one_by_one(jobs):
+                sys.stdout.write(head)
+                self._print(job.verdict, job.facts)
+        else:
+            self._print(verdict, facts)
 
     def write_html(self, path: Path, verdict: Verdict, facts: Facts) -> None:
         """Write the self-contained report to ``path``."""
@@ -72,11 +80,25 @@ class VerdictOutput:
         file = standard_output(self.color)
         print_text(verdict, facts, lang=self.lang, file=file, redactor=self.redactor(verdict, facts))
 
-    def _text(self, verdict: Verdict, facts: Facts) -> str:
+    def _one_by_one(self, jobs: Sequence[JobVerdict]) -> Iterator[tuple[str, JobVerdict]]:
+        """Each with what stands above it."""
+        from unhang.report.job_headings import job_headings
+        from unhang.report.localizer import Localizer
+
+        redactor = self.redactor(jobs[0].verdict, jobs[0].facts)
+        for job in jobs[1:]:
+            redactor.learn_from(job.verdict, job.facts)
+        head, *titles = job_headings([job.files for job in jobs], Localizer(self.lang, redactor), self.form)
+        return zip((head + titles[0], *titles[1:]), jobs, strict=True)
+
+    def _text(self, verdict: Verdict, facts: Facts, jobs: Sequence[JobVerdict] = ()) -> str:
         if self.form == "json":
             from unhang.report.verdict_document import to_json
 
-            return to_json(verdict, lang=self.lang, redactor=self.redactor(verdict, facts))
+            told = [(job.verdict, job.files.evidence.inputs) for job in jobs]
+            return to_json(verdict, lang=self.lang, redactor=self.redactor(verdict, facts), jobs=told)
+        if jobs and self.form != "html":
+            return "".join(head + self._text(job.verdict, job.facts) for head, job in self._one_by_one(jobs))
         if self.form == "markdown":
             from unhang.report.markdown import to_markdown
 
