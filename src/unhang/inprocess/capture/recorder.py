@@ -192,7 +192,7 @@ class FlightRecorder:
 
 
 def _without_compiler(ask: Callable[[], bytes]) -> bytes:
-    """``ask()``, which looks for lines of compiled code, and would load torch's compiler for that: up to 2 s and 70 MiB.
+    """``ask()``, which looks for lines of compiled code, and would load torch's compiler for it: up to 2 s and 70 MiB.
 
     Where the program has not loaded it there is no such code: for this call its name leads nowhere. All three happen in
     one call of C, in which no other thread gets a turn.
