@@ -116,3 +116,13 @@ def test_the_exit_code_of_a_pipe_that_reports_failures_proves_health(tmp_path: P
     traced = "+ set -o pipefail\n+ torchrun --nproc_per_node=4 train.py\n+ tee train.log\nstep 10 loss 2\n"
 
     assert verdict_on(tmp_path, job=f"{traced}step 20 loss 2\nexit code: 0\n").status is Status.HEALTHY
+
+
+def test_an_error_that_nobody_explains_is_a_problem(tmp_path: Path) -> None:
+    steps = "".join(f"[rank0]: step {step}/9 loss 2\n" for step in (1, 2))
+    log = f"[rank0]: world_size=2\n{steps}ERROR: shard 12 failed its checksum\n"
+
+    verdict = verdict_on(tmp_path, job=log)
+
+    assert (verdict.status, verdict.health) == (Status.UNKNOWN, None)
+    assert "shard 12 failed its checksum" in str(verdict.findings[0].summary)

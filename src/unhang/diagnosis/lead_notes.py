@@ -240,14 +240,16 @@ def note_last_words(facts: Facts, verdict: Verdict) -> Verdict:
     for quote in (*lead.evidence, *words.errors[:MAX_ERRORS], *words.last):
         quotes.setdefault((quote.source.path, quote.source.line), quote)
     well_so_far = lead.severity is Severity.NOTE and not words.errors
-    summary = lead.summary
+    summary, detector = lead.summary, lead.detector
     if lead.severity is Severity.NOTE and words.errors:
+        detector = "last-words"  # an error that nobody explains is a problem
         summary = say("no cause is recognised; the last error is: {line}", line=shortened(words.errors[0].text, 120))
     return verdict.led_by(
         replace(
             lead,
             summary=summary,
-            because=(*lead.because, *_about_last_words(words, program)),
+            detector=detector,
+            because=(*lead.because, *_about_last_words(words, program, told=well_so_far)),
             evidence=tuple(quotes.values()),
             remedies=(
                 *(lead.remedies if well_so_far else ()),
@@ -257,7 +259,8 @@ def note_last_words(facts: Facts, verdict: Verdict) -> Verdict:
     )
 
 
-def _about_last_words(words: LastWords, program: str) -> Iterator[Text]:
+def _about_last_words(words: LastWords, program: str, *, told: bool) -> Iterator[Text]:
+    """``told``: when the last line came is said where it matters."""
     if program not in OF_NOBODY:
         yield say("{program} printed this log", program=program)
     end, since = (time_text(each, TimeForm.DAY) if each is not None else "" for each in (words.end_s, words.since_s))
@@ -268,5 +271,5 @@ def _about_last_words(words: LastWords, program: str) -> Iterator[Text]:
             since=since,
             end=end,
         )
-    elif end:
+    elif end and not told:
         yield say("the last line is from {end}", end=end)
