@@ -46,7 +46,8 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was said of a case: causes in order, the certainty and ranks of the first."""
+    """What was said of a case: causes in order, the certainty and ranks of the first. Where that is ``unknown``, and no
+    better than *possible*, the first candidate counts in its place: it is the best guess at the cause."""
 
     causes: tuple[str, ...]
     certainty: str = ""
@@ -112,8 +113,10 @@ def diagnosed(log: Path) -> Answer:
     if not verdict.findings:
         return Answer(("unknown",), status=verdict.status.value)
     first = verdict.findings[0]
-    causes = tuple(finding.cause.value for finding in verdict.findings)
-    return Answer(causes, first.certainty.value, frozenset(first.ranks), str(first.summary), verdict.status.value)
+    causes, certainty = [finding.cause.value for finding in verdict.findings], first.certainty.value
+    if causes[0] == "unknown" and certainty == "possible" and verdict.differential:
+        causes[0] = verdict.differential[0].cause.value
+    return Answer(tuple(causes), certainty, frozenset(first.ranks), str(first.summary), verdict.status.value)
 
 
 def grepped(log: Path) -> Answer:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from unhang.diagnosis.diagnose import diagnose_from_evidence
+from unhang.diagnosis.diagnose import diagnose
 from unhang.diagnosis.differential import features_of
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
@@ -30,9 +30,7 @@ def counted(folder: Path) -> Iterator[CountedIncident]:
         if not case["scored"] or case["cause"] in (None, "unknown"):
             continue
         facts = build_facts(read_evidence([str(folder / case["log"])]))
-        yield CountedIncident(
-            case["id"], case["cause"], case["url"], features_of(facts, diagnose_from_evidence(facts).findings)
-        )
+        yield CountedIncident(case["id"], case["cause"], case["url"], features_of(facts, diagnose(facts).findings))
 
 
 def main(folders: list[str]) -> None:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from unhang.diagnosis.detectors import ask_detectors
 from unhang.diagnosis.diagnose import PASSES
@@ -20,10 +19,8 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "reasoning.md"
 
 def passes() -> Iterator[str]:
     """One item a pass: where it stands, and its docstring."""
-    number_of: dict[Callable[..., Any], int] = {}
     for number, run in enumerate((ask_detectors, *(step.run for step in PASSES)), 1):
-        said = f"As {number_of[run]}." if run in number_of else inspect.getdoc(run) or ""
-        number_of.setdefault(run, number)
+        said = inspect.getdoc(run) or ""
         place = run.__module__.removeprefix("unhang.").replace(".", "/")
         yield f"{number}. `{place}.py` (`{run.__name__}`):\n" + _indented(said.replace("``", "`"))
 

@@ -38,10 +38,10 @@ def name_of(folder: Path) -> str:
 
 
 def decide(folder: Path) -> Verdict:
-    from unhang.diagnosis.diagnose import diagnose_from_evidence, diagnose_jobs
+    from unhang.diagnosis.diagnose import diagnose_jobs
     from unhang.evidence.inputs import read_evidence
 
-    return diagnose_jobs(read_evidence([str(folder / "input")]), diagnose_from_evidence)[0].verdict
+    return diagnose_jobs(read_evidence([str(folder / "input")]))[0].verdict
 
 
 def expected(folder: Path) -> dict[str, Any]:

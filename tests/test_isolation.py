@@ -15,7 +15,7 @@ import pytest
 from unhang.causes.detector import Detector, DetectorResult
 from unhang.cli.output.verdict_output import exit_code
 from unhang.diagnosis.detectors import ALL_DETECTORS
-from unhang.diagnosis.diagnose import FROM_EVIDENCE, Pass, diagnose, diagnose_from_evidence
+from unhang.diagnosis.diagnose import PASSES, Pass, diagnose
 from unhang.diagnosis.ranking import join_rank_and_explain_away
 from unhang.evidence.inputs import read_evidence
 from unhang.evidence.logs.line_reader import LineReader
@@ -36,7 +36,7 @@ LONGER_THAN_PYTHON_READS = "9" * 5000
 
 
 def verdict_of(path: Path) -> Verdict:
-    return diagnose_from_evidence(build_facts(read_evidence([str(path)])))
+    return diagnose(build_facts(read_evidence([str(path)])))
 
 
 def fail(*_: Any, **__: Any) -> NoReturn:
@@ -216,10 +216,10 @@ def test_all_rules_that_fail_are_no_health() -> None:
     assert not is_healthy(diagnose(facts, [Detector(r.name, r.cause, fail, r.page) for r in ALL_DETECTORS]))
 
 
-@pytest.mark.parametrize("failing", FROM_EVIDENCE, ids=lambda step: step.run.__name__)
+@pytest.mark.parametrize("failing", PASSES, ids=lambda step: step.run.__name__)
 def test_a_pass_that_fails_is_named(failing: Pass, monkeypatch: pytest.MonkeyPatch) -> None:
-    passes = tuple(replace(step, run=fail) if step is failing else step for step in FROM_EVIDENCE)
-    monkeypatch.setattr("unhang.diagnosis.diagnose.FROM_EVIDENCE", passes)
+    passes = tuple(replace(step, run=fail) if step is failing else step for step in PASSES)
+    monkeypatch.setattr("unhang.diagnosis.diagnose.PASSES", passes)
 
     verdict = verdict_of(STALLED)
 

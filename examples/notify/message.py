@@ -46,8 +46,9 @@ def lines_of(verdict: dict) -> list[str]:
     place = f" · {short(where['file'])}:{where['line']}" if where.get("file") else ""
     status = words.get(verdict["status"], verdict["status"].upper())
     lines = [f"{status}: {FOLDERS.sub('', first.get('summary', first['cause']))}"]
-    certainty = words.get(first["certainty"], first["certainty"])
-    lines.append(f"{first['cause']} ({certainty})" + (f", rank {ranks}" if ranks else "") + place)
+    known = first["cause"] != "unknown"
+    cause = f"{first['cause']} ({words.get(first['certainty'], first['certainty'])})" if known else first["cause"]
+    lines.append(cause + (f", rank {ranks}" if ranks else "") + place)
     if first.get("remedies"):
         change = "Change: "
         lines.append(words.get(change, change) + FOLDERS.sub("", first["remedies"][0]["title"]))

@@ -252,9 +252,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A cause that is not shown, and how often known incidents that looked like this had it: ``share``, from 0 to 1.
+    """A cause that nothing shows, and how often known incidents that looked like this had it: ``share``, from 0 to 1.
 
-    ``settles``: the observation that confirms or refutes it, ``how`` to make it.
+    ``settles``: the observation that confirms or refutes it, ``how`` to make it. ``basis``: what was counted.
     """
 
     cause: Cause
@@ -262,6 +262,7 @@ class Candidate:
     because: tuple[Text, ...]
     settles: Text
     how: str = ""
+    basis: Literal["incidents"] = "incidents"
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,7 +395,7 @@ class Verdict:
     stop: Stop | None = None
     """Of a job that was sampled while it lived; None of one that was read about."""
     differential: tuple[Candidate, ...] = ()
-    """Where no finding is *likely*: what may lie behind it, the largest share first."""
+    """Background where no finding is *likely*: the causes of similar incidents, the largest share first."""
     incidents: tuple[KnownIncident, ...] = ()
     """Known incidents that look like this one, the most alike first."""
     health: Health | None = None

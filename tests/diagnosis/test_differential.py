@@ -1,31 +1,35 @@
-"""Where nothing is likely: candidates with shares, reasons and what settles them; nowhere else."""
+"""Where nothing is likely: candidates with shares, reasons and what settles them, as background; nowhere else."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from unhang.diagnosis.diagnose import diagnose, diagnose_from_evidence
+from unhang.diagnosis.diagnose import diagnose
 from unhang.diagnosis.differential import feature_text
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.findings import Cause, Certainty, Grade, Verdict
+from unhang.findings import Cause, Certainty, Verdict
 from unhang.knowledge.known_incidents.incident_counts import (
     CountedIncident,
     cause_shares,
     count_features,
     load_counted_incidents,
 )
-from unhang.knowledge.reasoning_rows import cause_rows
+from unhang.knowledge.reasoning_rows import cause_rows, causes_that
 from unhang.report.html.page import to_html
+from unhang.report.labels import background_text
 from unhang.report.markdown import to_markdown
 from unhang.report.text import to_text
 from unhang.report.verdict_document import to_json
 
+CASES = Path(__file__).parents[1] / "cases"
+DUMPS = "hit_all_joined_dumps_only"
 TIMEOUTS = """\
 [rank{rank}]:[E1121 03:32:36.192 ProcessGroupNCCL.cpp:616] [Rank {rank}] Watchdog caught collective operation timeout: \
 WorkNCCL(SeqNum={position}, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1800000) ran for 1800011 milliseconds \
@@ -54,13 +58,13 @@ def test_what_nothing_explains_has_candidates(unexplained: Verdict) -> None:
         assert candidate.how
 
 
-def test_the_first_candidate_leads_and_is_only_possible(unexplained: Verdict) -> None:
+def test_no_candidate_becomes_a_finding(unexplained: Verdict) -> None:
     first = unexplained.findings[0]
 
-    assert first.cause is unexplained.differential[0].cause
+    assert first.cause is Cause.UNKNOWN
     assert first.certainty is Certainty.POSSIBLE
-    assert first.grade is Grade.BASE_RATE
     assert "timed out" in str(first.summary)
+    assert not {finding.cause for finding in unexplained.findings} & {c.cause for c in unexplained.differential}
 
 
 def test_what_is_likely_has_none(tmp_path: Path) -> None:
@@ -83,26 +87,45 @@ def test_where_nothing_is_wrong_nothing_is_suspected(tmp_path: Path) -> None:
     assert verdict.findings[0].cause is Cause.UNKNOWN
 
 
-def test_every_format_and_language_tells_them(unexplained: Verdict) -> None:
+def test_every_format_and_language_tells_them_last_and_as_background(unexplained: Verdict) -> None:
     cause = unexplained.differential[0].cause.value
 
-    for lang, settle in (("en", "settle"), ("zh", "如何确认")):
+    for lang, heading, why in (
+        ("en", "Common causes of similar logs, not a diagnosis", "The limit in force"),
+        ("zh", "相似日志的常见原因，不是诊断", "实际生效的时限"),
+    ):
         for write in (to_text, to_markdown, partial(to_html, facts=build_facts(EvidenceSet()))):
             said = write(unexplained, lang=lang)
-            assert cause in said
-            assert settle in said, (write, lang)
+            above, _, below = said.partition(heading)
+            assert cause in below, (write, lang)
+            assert cause not in above, (write, lang)
+            assert why in above, (write, lang)
     document = json.loads(to_json(unexplained))
     assert document["differential"][0]["cause"] == cause
-    assert set(document["differential"][0]) == {"cause", "share", "because", "settles", "how"}
+    assert set(document["differential"][0]) == {"basis", "cause", "share", "because", "settles", "how"}
+    assert {candidate["basis"] for candidate in document["differential"]} == {"incidents"}
 
 
-def test_what_is_shown_is_told_apart(tmp_path: Path) -> None:
-    log = tmp_path / "train.log"
-    log.write_text("epoch 3 started\n" + TIMEOUTS.format(rank=1, position=7301), encoding="utf-8")
-    shown = diagnose_from_evidence(build_facts(read_evidence([str(log)])))
+def test_shares_are_said_in_words(unexplained: Verdict) -> None:
+    one = unexplained.differential[0]
 
-    assert shown.findings[0].grade is not Grade.BASE_RATE
-    assert shown.differential == ()
+    for share, words in ((0.05, "1 in 20"), (0.14, "1 in 7"), (0.33, "1 in 3"), (0.4, "2 in 5"), (0.95, "9 in 10")):
+        assert f"about {words} similar" in str(background_text(replace(one, share=share)))
+
+
+def test_dumps_alone_have_none() -> None:
+    """Counted were logs. Real dumps of a job at call 7474 got causes of jobs that had not made a step."""
+    facts = build_facts(read_evidence([str(CASES / "unknown" / DUMPS / "input")]))
+
+    assert facts.groups
+    assert diagnose(facts).differential == ()
+
+
+def test_no_cause_of_the_start_after_steps(tmp_path: Path) -> None:
+    late = verdict_on(tmp_path, TIMEOUTS.format(rank=1, position=7301))
+
+    assert not {candidate.cause for candidate in late.differential} & causes_that("at-start")
+    assert "no step had been made" not in " ".join(str(why) for one in late.differential for why in one.because)
 
 
 def test_every_cause_can_be_settled() -> None:

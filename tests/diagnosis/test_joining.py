@@ -10,7 +10,7 @@ import pytest
 from tests.diagnosis.test_explaining import found
 from tests.facts.jobs import call, job, recording
 from unhang.causes.detector import Detector, DetectorResult, make_signal
-from unhang.diagnosis.diagnose import diagnose_from_evidence
+from unhang.diagnosis.diagnose import diagnose
 from unhang.diagnosis.ranking import rank_findings
 from unhang.facts.build import build_facts
 from unhang.facts.model import Facts
@@ -112,7 +112,7 @@ def test_what_is_capped_is_capped_before_it_is_ranked() -> None:
         yield make_signal(Grade.SOURCE, say("stacks"), whole=False, ranks=(1,))
 
     rules = [Detector("a", Cause.COLLECTIVE_MISMATCH, stated, ""), Detector("b", Cause.DEADLOCK_ORDER, stood, "")]
-    shown = diagnose_from_evidence(facts, rules).findings
+    shown = diagnose(facts, rules).findings
 
     assert [(f.cause, f.certainty) for f in shown] == [
         (Cause.DEADLOCK_ORDER, LIKELY),

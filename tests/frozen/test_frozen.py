@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from unhang.cli.main import main
-from unhang.diagnosis.diagnose import diagnose_from_evidence
+from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.findings import Verdict
@@ -47,7 +47,7 @@ def unpacked(name: str, folder: Path) -> Path:
 
 
 def verdict_on(place: Path) -> Verdict:
-    return diagnose_from_evidence(build_facts(read_evidence([str(place)])))
+    return diagnose(build_facts(read_evidence([str(place)])))
 
 
 def as_expected(verdict: Verdict) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.guards.ranks import run_ranks
-from unhang.diagnosis.diagnose import diagnose_from_evidence
+from unhang.diagnosis.diagnose import diagnose
 from unhang.errors import RankFailed
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
@@ -151,7 +151,7 @@ def read(folder: Path, log: str) -> tuple[list[ParsedGuardError], list[Any]]:
     """(what the guard said, what the verdict says) of a log."""
     (folder / "job.log").write_text(log)
     facts = build_facts(read_evidence([str(folder)]))
-    verdict = diagnose_from_evidence(facts)
+    verdict = diagnose(facts)
     return list(guard_errors(facts.tracebacks)), [verdict.status, verdict.findings]
 
 

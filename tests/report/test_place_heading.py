@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unhang.diagnosis.diagnose import diagnose_from_evidence
+from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.report.place_heading import place_heading
@@ -26,4 +26,4 @@ CASES = Path(__file__).parents[1] / "cases"
 def test_it_is_said_whether_the_ranks_stand_there(case: str, heading: str) -> None:
     facts = build_facts(read_evidence([str(CASES / case / "input")]))
 
-    assert str(place_heading(diagnose_from_evidence(facts).findings[0], facts)) == heading
+    assert str(place_heading(diagnose(facts).findings[0], facts)) == heading

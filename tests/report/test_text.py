@@ -50,8 +50,8 @@ def test_a_terminal_gets_colours_unless_no_color_is_set(monkeypatch: pytest.Monk
 
 def test_what_to_do_stands_before_why_and_both_places_are_named() -> None:
     text = to_text(samples.hang(), fact_samples.facts())
-    order = ["HANG", "train.py:26", "Change this", "Why", "Rank 3 is here", "The others wait here", "Evidence"]
-    order += ["Ruled out", "Could not be checked", "Could not be read"]
+    order = ["HANG", "train.py:26", "Next", "Why", "Rank 3 is here", "The others wait here", "Evidence"]
+    order += ["What followed from it", "Could not be checked", "Could not be read", "Ruled out", "Read all 8 ranks."]
     places = [text.index(part) for part in order]
     assert places == sorted(places)
     assert "▸    26 │ torch.save" in text
@@ -70,7 +70,7 @@ def test_healthy_and_unknown_say_so_and_what_was_read() -> None:
     assert to_text(samples.healthy()).startswith("HEALTHY  Nothing is wrong, and what was read shows it.")
     assert "Read all 8 ranks." in to_text(samples.healthy())
     text = to_text(samples.unknown())
-    assert "Collect this next" in text
+    assert "Next  Record what every rank does" in text
     assert "$ export TORCH_NCCL_TRACE_BUFFER_SIZE=2000" in text
 
 
@@ -96,7 +96,7 @@ def test_missing_ranks_are_named() -> None:
     from dataclasses import replace
 
     text = to_text(replace(samples.hang(), ranks_seen=(0, 1, 2, 3), ranks_missing=(4, 5, 6, 7)))
-    assert "Read 4 of 8 ranks; nothing from ranks 4-7." in text
+    assert "Read 4 of 8 ranks; ranks 4-7 are missing." in text
 
 
 def test_secrets_never_reach_the_text(verdict: Verdict) -> None:

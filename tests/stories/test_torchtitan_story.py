@@ -39,7 +39,7 @@ def test_after_the_log_alone_and_the_run_folder_name_them_again(story: Story, re
     log, bundle = tell_after(recorded(story)).steps
 
     assert log.wrong == ()
-    assert (log.verdict or {})["findings"][0]["certainty"] == "possible"  # no stack of rank 0 stands in the log
+    assert (log.verdict or {})["differential"][0]["cause"] == "single-rank-work"  # no stack of rank 0 is in the log
     assert "[rank0]:[rank0]: Traceback" not in recorded(story).output
     assert bundle.wrong == ()
 

@@ -176,4 +176,4 @@ def test_what_the_service_refuses_is_a_failure(inbox: tuple[str, list[Any]]) -> 
 
 def test_a_verdict_without_a_finding(inbox: tuple[str, list[Any]]) -> None:
     assert notify("webhook.py", inbox[0], verdict={"status": "unknown", "findings": [], "killed_in_s": None}) == 0
-    assert inbox[1][0][1]["text"] == "UNKNOWN: unknown\nunknown (possible)"
+    assert inbox[1][0][1]["text"] == "UNKNOWN: unknown\nunknown"

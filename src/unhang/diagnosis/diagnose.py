@@ -8,7 +8,7 @@ from functools import partial
 
 from unhang.causes.detector import Detector
 from unhang.diagnosis.detectors import ALL_DETECTORS, ask_detectors
-from unhang.diagnosis.differential import lead_with_candidates
+from unhang.diagnosis.differential import list_candidates
 from unhang.diagnosis.gaps import name_gaps, name_gaps_of_lead
 from unhang.diagnosis.grades import cap_by_gaps, cap_misplaced_findings, cap_unverified_claims
 from unhang.diagnosis.internal_failures import join_gaps, withdraw_health
@@ -49,11 +49,10 @@ class Pass:
 
 _STATE = say("how the job stands")
 _MISSING = say("what is missing")
-_WHICH_RANK = say("which rank it was")
 _MACHINES = say("what machines tell")
 _SEVERITY = say("how bad it is at this moment")
 _CERTAIN = say("how certain it is")
-FROM_EVIDENCE = (
+PASSES = (
     Pass(name_gaps, _MISSING),
     Pass(cap_misplaced_findings, _CERTAIN),
     Pass(cap_unverified_claims, _CERTAIN),
@@ -64,7 +63,7 @@ FROM_EVIDENCE = (
     Pass(name_gaps_of_lead, _MISSING),
     Pass(note_repeats, _MACHINES),
     Pass(note_machine_state, _MACHINES),
-    Pass(name_remaining_rank, _WHICH_RANK),
+    Pass(name_remaining_rank, say("which rank it was")),
     Pass(note_late_ends, say("what came after the limit")),
     Pass(note_last_words, say("what was said last")),
     Pass(note_slowdown, say("since when")),
@@ -74,25 +73,31 @@ FROM_EVIDENCE = (
     Pass(name_contradicted, say("what is ruled out")),
     Pass(advise_restart, say("whether to restart")),
     Pass(date_stall, say("since when")),
+    Pass(list_candidates, say("what usually lies behind it")),
+    Pass(join_gaps, _MISSING),
+    Pass(withdraw_health, _STATE),
 )
-"""What the evidence shows by itself. Every cap of a certainty comes before anything is ranked."""
-FROM_INCIDENTS = (
-    Pass(lead_with_candidates, say("what usually lies behind it")),
-    Pass(name_remaining_rank, _WHICH_RANK),
-)
-"""What known incidents make likely where nothing else is."""
-AT_LAST = (Pass(join_gaps, _MISSING), Pass(withdraw_health, _STATE))
-PASSES = (*FROM_EVIDENCE, *FROM_INCIDENTS, *AT_LAST)
+"""Every cap of a certainty comes before anything is ranked."""
 
 
 def diagnose(facts: Facts, detectors: Sequence[Detector] = ALL_DETECTORS) -> Verdict:
     """The verdict on ``facts``; the same for every order in which they were read."""
-    return _run(PASSES, facts, detectors)
-
-
-def diagnose_from_evidence(facts: Facts, detectors: Sequence[Detector] = ALL_DETECTORS) -> Verdict:
-    """The verdict on what the evidence shows by itself, without what known incidents make likely."""
-    return _run((*FROM_EVIDENCE, *AT_LAST), facts, detectors)
+    verdict = Verdict(
+        status=Status.UNKNOWN,
+        world_size=facts.world_size,
+        ranks_seen=facts.ranks_seen,
+        ranks_missing=facts.ranks_missing,
+        findings=(),
+        not_checked=tuple(facts.not_checked),
+        unread=tuple(dict.fromkeys(facts.unread)),
+    )
+    verdict = ask_detectors(facts, verdict, detectors)
+    steps = IsolatedSteps()
+    for step in PASSES:
+        verdict = steps.made(step.answers, partial(step.run, facts, verdict), verdict)
+        if steps.failed:
+            verdict = replace(verdict, not_checked=(*verdict.not_checked, steps.failed.pop()))
+    return verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,29 +112,10 @@ class JobVerdict:
 _WORST_FIRST = ((Status.HANG, Status.CRASH), (Status.SLOW, Status.MISCONFIGURED), (Status.UNKNOWN,), (Status.HEALTHY,))
 
 
-def diagnose_jobs(evidence: EvidenceSet, decide: Callable[[Facts], Verdict] = diagnose) -> tuple[JobVerdict, ...]:
+def diagnose_jobs(evidence: EvidenceSet) -> tuple[JobVerdict, ...]:
     """A verdict for each job that ``evidence`` is of; the worst first, and the latest of several."""
     told = [(files, build_facts(files.evidence)) for files in reversed(separate_jobs(evidence))]
-    verdicts = [JobVerdict(decide(facts), facts, files) for files, facts in told]
+    verdicts = [JobVerdict(diagnose(facts), facts, files) for files, facts in told]
     return tuple(
         sorted(verdicts, key=lambda one: [one.verdict.status in alike for alike in _WORST_FIRST], reverse=True)
     )
-
-
-def _run(passes: Sequence[Pass], facts: Facts, detectors: Sequence[Detector]) -> Verdict:
-    verdict = Verdict(
-        status=Status.UNKNOWN,
-        world_size=facts.world_size,
-        ranks_seen=facts.ranks_seen,
-        ranks_missing=facts.ranks_missing,
-        findings=(),
-        not_checked=tuple(facts.not_checked),
-        unread=tuple(dict.fromkeys(facts.unread)),
-    )
-    verdict = ask_detectors(facts, verdict, detectors)
-    steps = IsolatedSteps()
-    for step in passes:
-        verdict = steps.made(step.answers, partial(step.run, facts, verdict), verdict)
-        if steps.failed:
-            verdict = replace(verdict, not_checked=(*verdict.not_checked, steps.failed.pop()))
-    return verdict

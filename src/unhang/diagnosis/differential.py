@@ -1,8 +1,8 @@
-"""Never only *unknown*: what most likely lies behind a stall that nothing explains well, and what would settle it.
+"""Background to what nothing explains well: the causes that similar logs had, and what would settle each.
 
 Shares are counted, not judged: how often known incidents that looked like this had which cause
 (``knowledge/known_incidents/incident_counts.py``). What detectors saw without being sure of it is a feature like
-any other.
+any other. They never become a finding.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import convert
 from unhang.diagnosis.ruled_out import excluded_causes
 from unhang.facts.incident_features import incident_features
 from unhang.facts.model import Facts
-from unhang.findings import Candidate, Cause, Certainty, Finding, Grade, KnownIncident, Severity, Status, Verdict
+from unhang.findings import Candidate, Cause, Certainty, Finding, KnownIncident, Severity, Status, Verdict
 from unhang.knowledge.reasoning_rows import cause_rows, feature_rows
 from unhang.knowledge.thresholds import threshold, whole_threshold
 from unhang.knowledge.words import text_of
@@ -43,26 +43,24 @@ def features_of(facts: Facts, findings: Sequence[Finding]) -> frozenset[str]:
     return incident_features(facts) | {f"found:{f.cause.value}:{f.certainty.value}" for f in findings}
 
 
-def lead_with_candidates(facts: Facts, verdict: Verdict) -> Verdict:
-    """Lists candidates where nothing is *likely* (below); the first of them leads where nothing at all was found.
+def list_candidates(facts: Facts, verdict: Verdict) -> Verdict:
+    """Lists, where nothing is *likely*, which causes similar logs had (below); the findings stay as they are.
 
-    Causes that the order of time, who had come, or steps that grew slower before rule out (``ruled_out.py``) do not
-    stand among them, however often logs that look alike had them.
+    A cause is left out that the page itself rules out, and one whose condition is false here: by the order of time, by
+    who had come, by steps that were made or grew slower before (``ruled_out.py``). So are incidents of such causes.
     """
     if not verdict.findings or verdict.findings[0].severity is Severity.NOTE or _explained(verdict.findings):
         return verdict
     if verdict.status is Status.SLOW:
         return verdict  # counted were stalls and crashes: of a job that only slows down they say nothing
-    if facts.manifests:
-        return verdict  # counted were logs: of a job that was sampled, longer sampling tells more
+    if facts.manifests or not facts.logs:
+        return verdict  # counted were logs: of dumps, and of a job that was sampled, they say nothing
     from unhang.knowledge.known_incidents.incident_counts import cause_shares  # most verdicts do without
 
-    told = _without(excluded_causes(facts), cause_shares(features_of(facts, verdict.findings)))
-    candidates = _candidates(told, _source_suspects(facts))
-    alike = _alike(facts, verdict.findings[0])
-    return replace(
-        verdict, differential=candidates, incidents=alike, findings=_lead_with_candidate(candidates, verdict.findings)
-    )
+    excluded = excluded_causes(facts) | {answer.cause for answer in verdict.ruled_out}
+    told = _without(excluded, cause_shares(features_of(facts, verdict.findings)))
+    alike = tuple(row for row in _alike(facts, verdict.findings[0]) if row.cause not in excluded)
+    return replace(verdict, differential=_candidates(told, _source_suspects(facts)), incidents=alike)
 
 
 def _without(causes: frozenset[Cause], told: Sequence[CauseShare]) -> tuple[CauseShare, ...]:
@@ -79,24 +77,6 @@ def _explained(findings: Sequence[Finding]) -> bool:
         f.cause is not Cause.UNKNOWN and f.certainty is not Certainty.POSSIBLE and f.severity is not Severity.NOTE
         for f in findings
     )
-
-
-def _lead_with_candidate(candidates: tuple[Candidate, ...], findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """The first candidate's finding leads; what was only seen, and not explained, is told in its words."""
-    first = findings[0]
-    if not candidates or first.cause is not Cause.UNKNOWN or first.certainty is not Certainty.POSSIBLE or first.ending:
-        return findings
-    lead = candidates[0]
-    seen = next((f for f in findings if f.cause is lead.cause), None)
-    if seen is not None:
-        return (seen, *(f for f in findings if f is not seen))
-    usual = replace(
-        first,
-        cause=lead.cause,
-        grade=Grade.BASE_RATE,
-        summary=say("{told}; what looks like this was most often {cause}", told=first.summary, cause=lead.cause.value),
-    )
-    return (usual, *findings[1:])
 
 
 def _candidates(told: Sequence[CauseShare], in_source: Mapping[Cause, tuple[Text, ...]]) -> tuple[Candidate, ...]:

@@ -43,8 +43,11 @@ def name_remaining_rank(facts: Facts, verdict: Verdict) -> Verdict:
 def _remaining_rank(facts: Facts) -> tuple[int, Text] | None:
     logged = logged_waits(facts)
     rank = absent_rank(facts, logged)
-    if logged is None or rank is None or (len(logged.ranks) < 2 and facts.world_size != 2):
+    if facts.all_joined_stalls or logged is None or rank is None or (len(logged.ranks) < 2 and facts.world_size != 2):
         return None
+    silent = set(range(max(logged.ranks, default=0))) - logged.rank_set
+    if silent - {rank} and not any(wait.awaited == rank for wait in logged.waits):
+        return None  # several did not report: nothing says that it is this one
     return rank, say("rank {rank} is the one that did not wait in vain", rank=rank)
 
 

@@ -11,6 +11,7 @@ from unhang.facts.endings.crashes import first_timeouts
 from unhang.facts.endings.ended_from_outside import ended_by_user
 from unhang.facts.endings.first_timeouts import TimeoutOrder
 from unhang.facts.laggard.own_work import is_idle_at_line
+from unhang.facts.logs.event_timing import steps_were_made
 from unhang.facts.model import CodeContext, Facts, RankFacts, Stall
 from unhang.facts.pace.step_slowdown import step_slowdown
 from unhang.facts.waiting.progress_from_stacks import in_collective
@@ -115,9 +116,11 @@ def _cycle(facts: Facts) -> Iterator[RuledOut]:
 
 
 def excluded_causes(facts: Facts) -> frozenset[Cause]:
-    """The causes that cannot be, by the order of time, by who had come, and by steps that took longer before."""
+    """The causes that cannot be, by the order of time, by who had come, by steps that were made or took longer."""
     grew = frozenset() if step_slowdown(facts) is None else frozenset(Cause) - causes_that("work", "slows-first")
-    return _of_processes(facts) | _of_first_call(facts) | grew
+    begun = causes_that("at-start") if steps_were_made(facts) else frozenset()
+    joined = frozenset(Cause) - causes_that("below-program") if facts.all_joined_stalls else frozenset()
+    return _of_processes(facts) | _of_first_call(facts) | begun | grew | joined
 
 
 def _of_processes(facts: Facts) -> frozenset[Cause]:

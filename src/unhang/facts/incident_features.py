@@ -14,6 +14,7 @@ from functools import cache
 from unhang.evidence.items import LastLine
 from unhang.facts.endings.stated_failures import stated_failures
 from unhang.facts.laggard.work_in_lines import DEFAULT_LIMITS_S, absent_rank
+from unhang.facts.logs.event_timing import steps_were_made
 from unhang.facts.logs.waits_in_logs import LoggedWaits, logged_waits
 from unhang.facts.model import Facts, once
 from unhang.knowledge import numbers
@@ -89,7 +90,7 @@ def _features_of_lines(facts: Facts) -> Iterator[str]:
         yield from (f"near:{works[0]}" for works in spoken[:NEAR_LINES])
     ever = {work for works in spoken for work in works}
     yield from (f"ever:{work}" for work in ever)
-    if "step" not in ever:
+    if "step" not in ever and not steps_were_made(facts):
         yield "no-steps"
     speakers = {line.rank for line in said if line.rank is not None}
     yield "speakers:many" if len(speakers) > 1 else "speakers:one"

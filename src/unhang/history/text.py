@@ -12,7 +12,8 @@ from rich.table import Table
 
 from unhang.history.run import ENDED, FAILED, GOOD, SLOW, STALLED, PastRun, RunFinding
 from unhang.knowledge.numbers import utc_time
-from unhang.report.labels import CERTAINTY, ranks_label, told_label
+from unhang.report.first_lines import known_cause
+from unhang.report.labels import ranks_label
 from unhang.report.layout.console import Console
 from unhang.report.localizer import Localizer
 from unhang.report.redaction.redact import Redactor
@@ -98,9 +99,8 @@ def run_as_text(run: PastRun, good: PastRun | None, lang: str) -> str:
     ]
     for told in run.verdicts:
         where = f" ({told.place})" if told.place else ""
-        certainty = localizer.line(localizer.say(told_label(told.certainty, CERTAINTY)))
-        said = f"{certainty}{localizer.colon}{_sentence(told, localizer)}"
-        lines.append(f"  {told.cause} · {said}{where}")
+        about = " · ".join(known_cause(told.cause, told.certainty, localizer))
+        lines.append("  " + localizer.colon.join(filter(None, (about, _sentence(told, localizer)))) + where)
     lines.append(localizer.say(say("evidence: unhang diagnose {folder}", folder=run.folder)))
     if good is None:
         lines.append(localizer.say(say("No earlier run of this job ended well.")))

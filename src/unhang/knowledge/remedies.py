@@ -12,26 +12,24 @@ import msgspec
 from unhang.findings import Remedy, RemedyKind, Where
 from unhang.knowledge.tables import read_typed
 from unhang.knowledge.words import Phrase, text_of
-from unhang.sentences import say
 
 
 class RemedyRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to change, what it costs, how to see that it worked."""
+    """What to change, what it costs, how to see that it worked; the last two only where there is something to say."""
 
     kind: RemedyKind
     title: Phrase
     change: Phrase
-    verify: Phrase
-    cost: Phrase | None = None
+    verify: Phrase = ""
+    cost: Phrase = ""
     set: Mapping[str, str] = {}
     unset: tuple[str, ...] = ()
 
     def filled(self, values: Mapping[str, Any], **parts: Any) -> Remedy:
         """The remedy with its places filled; parts of a :class:`Remedy` that are given count instead of the row's."""
-        texts = {part: text_of(getattr(self, part), values) for part in ("title", "change", "verify")}
-        cost = say("none") if self.cost is None else text_of(self.cost, values)
+        texts = {part: text_of(getattr(self, part), values) for part in ("title", "change", "cost", "verify")}
         unset = tuple(name.format(**values) for name in self.unset)
-        return Remedy(**{**texts, "cost": cost, "kind": self.kind, "set": self.set, "unset": unset, **parts})
+        return Remedy(**{**texts, "kind": self.kind, "set": self.set, "unset": unset, **parts})
 
 
 @cache

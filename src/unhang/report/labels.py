@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 
-from unhang.findings import Candidate, Cause, Certainty, Finding, RemedyKind, Restart, Status, Verdict
+from unhang.findings import Candidate, Certainty, Restart, Status, Verdict
 from unhang.sentences import Text, rank_ranges, say
 
 STATUS: Mapping[Status, Text] = {
@@ -37,6 +38,10 @@ ADVICE: Mapping[str, Text] = {
 }
 
 
+SMALL_SHARE = 0.3
+"""Below it a share is said as one of so many."""
+
+
 def told_label(value: str, known: Mapping[Status, Text] | Mapping[Certainty, Text]) -> Text:
     """The word for a status or certainty that a document tells; one of another version is said as it stands."""
     return next((text for member, text in known.items() if member.value == value), Text("{value}", {"value": value}))
@@ -51,15 +56,6 @@ def headline(verdict: Verdict) -> Text:
     return say("What was read does not show why the job stopped.")
 
 
-def action_heading(finding: Finding) -> Text:
-    """Heading over the first remedy: a change, or something to collect."""
-    if finding.remedies and finding.remedies[0].kind is RemedyKind.COLLECT:
-        return say("Collect this next")
-    if finding.cause is Cause.UNKNOWN:
-        return say("Do this next")
-    return say("Change this")
-
-
 def ranks_seen_text(verdict: Verdict) -> Text:
     """How many ranks the evidence covers."""
     count, missing, world = len(verdict.ranks_seen), verdict.ranks_missing, verdict.world_size
@@ -69,7 +65,10 @@ def ranks_seen_text(verdict: Verdict) -> Text:
         return say("Read the only rank.")
     if missing:
         return say(
-            "Read {count} of {world} ranks; nothing from ranks {ranks}.", count=count, world=world, ranks=missing
+            "Read {count} of {world} ranks; {ranks:who} {ranks:is|are} missing.",
+            count=count,
+            world=world,
+            ranks=missing,
         )
     return say("Read all {world} ranks.", world=world)
 
@@ -95,9 +94,24 @@ def short_ranks(ranks: Iterable[int], limit: int = 60) -> str:
     return f"{spoken[:limit].rsplit(',', 1)[0]}, … ({len(set(known))})"
 
 
-def share_text(candidate: Candidate) -> Text:
-    """How often known incidents that looked like this had this cause."""
-    return say("{cause}: {percent} of 100", cause=candidate.cause.value, percent=round(candidate.share * 100))
+NEXT = say("Next")
+REASONS_SHOWN = 4
+BACKGROUND = say("Common causes of similar logs, not a diagnosis")
+
+
+def background_text(candidate: Candidate) -> Text:
+    """How often public reports that looked like this had this cause, and what would show it here."""
+    share = Fraction(candidate.share).limit_denominator(5)
+    if candidate.share < SMALL_SHARE:
+        share = Fraction(1, max(1, round(1 / candidate.share)))
+    share = min(share, Fraction(9, 10))
+    return say(
+        "{cause}, about {part} in {whole} similar public reports; settled by {what}",
+        cause=candidate.cause.value,
+        part=share.numerator,
+        whole=share.denominator,
+        what=candidate.settles,
+    )
 
 
 def checkpoint_advice(restart: Restart) -> list[Text]:

@@ -1,4 +1,5 @@
-"""The verdict for a chat: one block for the person who runs the job, one for the administrator of the machines."""
+"""The verdict for a chat: one block for the person who runs the job, one for the administrator of the machines, and
+last, where nothing is likely, what similar logs had."""
 
 from __future__ import annotations
 
@@ -6,7 +7,6 @@ import re
 from collections.abc import Iterable, Mapping
 
 from unhang.findings import (
-    Candidate,
     Cause,
     Certainty,
     Evidence,
@@ -18,14 +18,16 @@ from unhang.findings import (
     Verdict,
 )
 from unhang.report import labels
+from unhang.report.first_lines import first_lines
 from unhang.report.layout.markdown_text import escape_markdown, inline_code, sentence
 from unhang.report.layout.sections import build_or_default
 from unhang.report.localizer import Localizer
+from unhang.report.place_heading import place_heading
 from unhang.report.redaction.redact import Redactor
 from unhang.report.redaction.shown_paths import without_library_roots
 from unhang.sentences import Text, say
 
-EVIDENCE_SHOWN, BECAUSE_SHOWN, CHANGE_LINES = 3, 3, 6
+EVIDENCE_SHOWN, CHANGE_LINES = 3, 6
 
 # What to ask for when the finding brings no infrastructure remedy of its own.
 _REQUESTS: Mapping[Cause, Text] = {
@@ -45,30 +47,32 @@ _ZONE = re.compile(r"(?:Z|[+-]\d\d:?\d\d|\b[A-Z]{3,4})$")
 
 
 def to_markdown(verdict: Verdict, *, lang: str = "en", redactor: Redactor | None = None) -> str:
-    """``verdict`` as about 25 lines of Markdown in two blocks, *you* and *your administrator*."""
+    """``verdict`` as about 25 lines of Markdown: *you*, *your administrator*, and the background where there is any."""
     localizer = Localizer(lang, redactor or Redactor())
     localizer.redactor.learn_from(verdict)
     gaps: list[NotChecked] = []
     nothing: list[str] = []
-    lines = [*build_or_default("headline", lambda: [_headline(verdict, localizer)], nothing, gaps)]
+    lines = [*build_or_default("headline", lambda: _headline(verdict, localizer), nothing, gaps)]
     lines += ["", f"**{localizer.say(say('You'))}**"]
     lines += build_or_default("you", lambda: _you(verdict, localizer), nothing, gaps)
     lines += ["", f"**{localizer.say(say('Your administrator'))}**"]
     lines += build_or_default("administrator", lambda: _administrator(verdict, localizer), nothing, gaps)
+    lines += build_or_default("background", lambda: _background(verdict, localizer), nothing, gaps)
     lines += [f"- {sentence(gap.what, localizer)}{localizer.colon}{sentence(gap.because, localizer)}" for gap in gaps]
     return "\n".join(lines) + "\n"
 
 
-def _headline(verdict: Verdict, localizer: Localizer) -> str:
+def _headline(verdict: Verdict, localizer: Localizer) -> list[str]:
     status = localizer.say(labels.status_label(verdict))
-    return f"**{status}**{localizer.colon}{sentence(labels.headline(verdict), localizer)}"
+    facts = [escape_markdown(part) for part in first_lines(verdict, localizer)]
+    lines = [f"**{status}**{localizer.colon}{sentence(labels.headline(verdict), localizer)}"]
+    return [*lines, "", " · ".join(facts)] if facts else lines
 
 
 def _you(verdict: Verdict, localizer: Localizer) -> list[str]:
     lines: list[str] = []
     for finding in verdict.findings[:1]:
         lines += _finding(finding, localizer)
-    lines += [_candidate(item, localizer) for item in verdict.differential]
     lines += [f"- {sentence(item.what, localizer)}" for item in verdict.checked]
     for item in verdict.not_checked[:2]:
         how = f"{localizer.colon}{inline_code(localizer.line(localizer.command(item.how)))}" if item.how else ""
@@ -82,31 +86,26 @@ def _you(verdict: Verdict, localizer: Localizer) -> list[str]:
 
 
 def _finding(finding: Finding, localizer: Localizer) -> list[str]:
-    certainty = localizer.say(labels.CERTAINTY[finding.certainty])
-    about = [inline_code(finding.cause.value), certainty]
-    if finding.ranks:
-        about.append(localizer.say(labels.ranks_label(finding.ranks)))
-    if finding.where is not None:
-        about.append(inline_code(localizer.place(finding.where)))
-    if finding.waiter_where is not None:
-        place = inline_code(localizer.place(finding.waiter_where))
-        about.append(localizer.say(say("the others wait at {place}", place=place)))
-    lines = [f"- {' · '.join(about)}"]
-    if finding.remedies:
-        lines += _remedy(labels.action_heading(finding), finding.remedies[0], localizer)
-    lines += [f"- {sentence(text, localizer)}" for text in finding.because[:BECAUSE_SHOWN]]
+    lines = _remedy(finding.remedies[0], localizer) if finding.remedies else []
+    lines += [f"- {sentence(text, localizer)}" for text in finding.because[: labels.REASONS_SHOWN]]
+    for who, where in (
+        (place_heading(finding, None), finding.where),
+        (say("The others wait here"), finding.waiter_where),
+    ):
+        if where is not None:
+            lines.append(f"- {sentence(who, localizer)}{localizer.colon}{inline_code(localizer.place(where))}")
     lines += [f"- {_cited(item, localizer)}" for item in finding.evidence[:EVIDENCE_SHOWN]]
     return lines
 
 
-def _candidate(candidate: Candidate, localizer: Localizer) -> str:
-    how = f"{localizer.colon}{inline_code(localizer.line(localizer.command(candidate.how)))}" if candidate.how else ""
-    told = say("may be {share}; to settle it: {what}", share=labels.share_text(candidate), what=candidate.settles)
-    return f"- {sentence(told, localizer)}{how}"
+def _background(verdict: Verdict, localizer: Localizer) -> list[str]:
+    told = [f"- {sentence(labels.background_text(candidate), localizer)}" for candidate in verdict.differential]
+    told += [f"- {incident.cause.value}{localizer.colon}<{incident.link}>" for incident in verdict.incidents]
+    return ["", f"**{localizer.say(labels.BACKGROUND)}**", *told] if told else []
 
 
-def _remedy(heading: Text, remedy: Remedy, localizer: Localizer) -> list[str]:
-    lines = [f"- **{localizer.say(heading)}**{localizer.colon}{sentence(remedy.title, localizer)}"]
+def _remedy(remedy: Remedy, localizer: Localizer) -> list[str]:
+    lines = [f"- **{localizer.say(labels.NEXT)}**{localizer.colon}{sentence(remedy.title, localizer)}"]
     change = localizer.say(remedy.change).strip("\n")
     if "\n" in change:
         shown = change.split("\n")
@@ -118,8 +117,9 @@ def _remedy(heading: Text, remedy: Remedy, localizer: Localizer) -> list[str]:
     settings = [f"export {name}={localizer.line(value)}" for name, value in remedy.set.items()]
     settings += [f"unset {' '.join(remedy.unset)}"] if remedy.unset else []
     lines += [f"  {inline_code(setting)}" for setting in settings]
-    if str(remedy.verify).strip():
-        lines.append(f"- {localizer.say(say('Check'))}{localizer.colon}{sentence(remedy.verify, localizer)}")
+    for label, text in ((say("Costs"), remedy.cost), (say("Check"), remedy.verify)):
+        if str(text).strip():
+            lines.append(f"- {localizer.say(label)}{localizer.colon}{sentence(text, localizer)}")
     return lines
 
 

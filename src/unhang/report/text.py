@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import IO
 
+from rich.cells import cell_len
 from rich.text import Text as Styled
 
 from unhang.facts.model import Facts
 from unhang.findings import Consequence, Finding, NotChecked, Remedy, Source, Status, Verdict, Where
 from unhang.report import labels
-from unhang.report.layout.durations import duration
+from unhang.report.first_lines import cause_of, first_lines, spoken_headline
 from unhang.report.layout.sections import build_or_default
 from unhang.report.layout.source_lines import source_lines
 from unhang.report.layout.text_layout import TextLayout, width_of
@@ -20,9 +21,11 @@ from unhang.report.localizer import Localizer
 from unhang.report.place_heading import place_heading
 from unhang.report.redaction.redact import Redactor
 from unhang.report.redaction.shown_paths import common_folder, without_library_roots
-from unhang.sentences import Text, say
+from unhang.sentences import say
 
 EVIDENCE_SHOWN, OTHERS_SHOWN, NOT_CHECKED_SHOWN, UNREAD_SHOWN = 6, 4, 3, 4
+UNDER = 6
+"""Columns in front of what belongs to the status or to ``Next``."""
 _STYLES = {
     Status.HANG: "bold red",
     Status.CRASH: "bold red",
@@ -69,7 +72,6 @@ def _layout(verdict: Verdict, facts: Facts | None, localizer: Localizer, width: 
         first = verdict.findings[0]
         sections += [
             ("action", lambda: _action(layout, first, localizer)),
-            ("what it may be", lambda: _differential(layout, verdict, localizer)),
             ("why", lambda: _why(layout, first, localizer)),
             ("place", lambda: _place(layout, first, facts, localizer)),
             ("evidence", lambda: _evidence(layout, first, localizer)),
@@ -77,10 +79,11 @@ def _layout(verdict: Verdict, facts: Facts | None, localizer: Localizer, width: 
         ]
     sections += [
         ("shown", lambda: _proof(layout, verdict, localizer)),
-        ("others", lambda: _others(layout, verdict, localizer)),
-        ("ruled out", lambda: _ruled_out(layout, verdict, localizer)),
         ("not checked", lambda: _not_checked(layout, verdict, localizer)),
         ("unread", lambda: _unread(layout, verdict, localizer)),
+        ("others", lambda: _others(layout, verdict, localizer)),
+        ("ruled out", lambda: _ruled_out(layout, verdict, localizer)),
+        ("background", lambda: _background(layout, verdict, localizer)),
         ("closing", lambda: _closing(layout, verdict, localizer)),
     ]
     for name, write in sections:
@@ -100,75 +103,51 @@ def write_gap(layout: TextLayout, gap: NotChecked, localizer: Localizer, lead: s
 
 
 def _headline(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> None:
-    word = localizer.say(labels.status_label(verdict))
-    said = localizer.sentence(labels.headline(verdict))
-    layout.paragraph(Styled(word, _STYLES[verdict.status]).append("  ").append(said, "bold"), indent=0)
-    if not verdict.findings:
-        return
-    first = verdict.findings[0]
-    parts = [first.cause.value, localizer.say(labels.CERTAINTY[first.certainty])]
-    if first.ranks:
-        parts.append(localizer.say(labels.ranks_label(first.ranks)))
-    if first.nodes:
-        parts.append(localizer.line(", ".join(first.nodes)))
-    if first.where is not None:
-        parts.append(localizer.place(first.where).rsplit("/", 1)[-1])
-    layout.paragraph(" · ".join(parts), indent=0, style="dim" if verdict.status is Status.HEALTHY else "")
-    _times(layout, verdict, localizer)
-
-
-def _times(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> None:
-    parts: list[Text] = []
-    if verdict.stalled_since:
-        parts.append(say("stalled since {time}", time=verdict.stalled_since))
-    if verdict.noticed_after_s is not None:
-        parts.append(say("noticed after {time}", time=duration(verdict.noticed_after_s)))
-    if verdict.killed_in_s is not None and verdict.gives_up:
-        parts.append(say("{guard} gives up in {time}", guard=verdict.gives_up, time=duration(verdict.killed_in_s)))
-    elif verdict.killed_in_s:
-        parts.append(say("the wait's limit passes in {time}", time=duration(verdict.killed_in_s)))
-    elif verdict.killed_in_s is not None:
-        parts.append(say("the wait's limit has passed"))
-    if parts:
-        layout.paragraph(" · ".join(localizer.say(part) for part in parts), indent=0, style="dim")
+    word, head, rest = spoken_headline(verdict, localizer, layout.width)
+    layout.paragraph(Styled(word, _STYLES[verdict.status]).append("  ").append(head, "bold"), indent=0)
+    if rest:
+        layout.paragraph(rest, indent=UNDER)
+    layout.parts(first_lines(verdict, localizer), indent=UNDER, style="dim")
 
 
 def _action(layout: TextLayout, finding: Finding, localizer: Localizer) -> None:
-    if not finding.remedies:
-        return
-    layout.heading(localizer.say(labels.action_heading(finding)))
-    _remedy(layout, finding.remedies[0], localizer)
-    for remedy in finding.remedies[1:]:
-        layout.paragraph(localizer.sentence(remedy.title), lead=localizer.say(say("Or: ")))
+    for number, remedy in enumerate(finding.remedies):
+        if number == 0:
+            _remedy(layout, remedy, localizer)
+        else:
+            layout.paragraph(localizer.sentence(remedy.title), indent=UNDER, lead=localizer.say(say("Or: ")))
 
 
 def _remedy(layout: TextLayout, remedy: Remedy, localizer: Localizer) -> None:
-    layout.paragraph(localizer.sentence(remedy.title), style="bold")
-    write_change(layout, remedy, localizer)
+    word = localizer.say(labels.NEXT)
+    lead = word + " " * (UNDER - cell_len(word))
+    layout.paragraph(Styled(localizer.sentence(remedy.title), "bold"), indent=0, lead=lead, lead_style="bold cyan")
+    write_change(layout, remedy, localizer, indent=UNDER)
     for label, text in ((say("Costs: "), remedy.cost), (say("Check: "), remedy.verify)):
         if str(text).strip():
-            layout.paragraph(localizer.say(text), lead=localizer.say(label))
+            layout.paragraph(localizer.say(text), indent=UNDER, lead=localizer.say(label))
 
 
-def write_change(layout: TextLayout, remedy: Remedy, localizer: Localizer) -> None:
+def write_change(layout: TextLayout, remedy: Remedy, localizer: Localizer, indent: int = 4) -> None:
     """Add its change to ``layout``, then the variables to set and to unset as commands."""
     change = localizer.say(remedy.change).strip()
     if "\n" in change:
-        layout.code(change, indent=4)
+        layout.code(change, indent=indent)
     elif change:
-        layout.paragraph(change, indent=4)
+        layout.paragraph(change, indent=indent)
     for name, value in remedy.set.items():
-        layout.command(f"export {name}={localizer.line(value)}", indent=4)
+        layout.command(f"export {name}={localizer.line(value)}", indent=indent)
     if remedy.unset:
-        layout.command("unset " + " ".join(remedy.unset), indent=4)
+        layout.command("unset " + " ".join(remedy.unset), indent=indent)
 
 
 def _why(layout: TextLayout, finding: Finding, localizer: Localizer) -> None:
     if not finding.because:
         return
     layout.heading(localizer.say(say("Why")))
-    for text in finding.because:
+    for text in finding.because[: labels.REASONS_SHOWN]:
         layout.paragraph(localizer.sentence(text), lead="• ")
+    _more(layout, len(finding.because) - labels.REASONS_SHOWN, localizer)
 
 
 def _place(layout: TextLayout, finding: Finding, facts: Facts | None, localizer: Localizer) -> None:
@@ -260,9 +239,10 @@ def _others(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> None:
 def other_line(finding: Finding, localizer: Localizer) -> str:
     """A finding that is not the verdict, in one line."""
     place = f" · {localizer.place(finding.where)}" if finding.where is not None else ""
-    certainty = localizer.say(labels.CERTAINTY[finding.certainty])
     summary = localizer.line(localizer.say(finding.summary), 240)
-    return f"{finding.cause.value}{localizer.parenthesized(certainty)}{localizer.colon}{summary}{place}"
+    cause, *certainty = cause_of(finding, localizer) or [""]
+    lead = "".join([cause, *map(localizer.parenthesized, certainty), localizer.colon]) if cause else ""
+    return f"{lead}{summary}{place}"
 
 
 def _proof(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> None:
@@ -273,25 +253,15 @@ def _proof(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> None:
         layout.paragraph(localizer.sentence(item.what), lead="• ")
 
 
-def _differential(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> None:
-    if not verdict.differential:
+def _background(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> None:
+    if not verdict.differential and not verdict.incidents:
         return
-    layout.heading(localizer.say(say("What it may be, by what known incidents that looked like this were")))
+    layout.heading(localizer.say(labels.BACKGROUND))
     for candidate in verdict.differential:
-        layout.paragraph(Styled(localizer.say(labels.share_text(candidate)), "bold"), lead="• ")
-        layout.paragraph(localizer.say(say("To settle it: {what}", what=localizer.say(candidate.settles))), indent=4)
-        if candidate.how:
-            layout.command(localizer.command(candidate.how), indent=4)
-        for because in candidate.because[:1]:
-            layout.paragraph(localizer.sentence(because), indent=4)
-    if verdict.incidents:
-        layout.heading(localizer.say(say("Known incidents that look like this")))
+        layout.paragraph(localizer.say(labels.background_text(candidate)), lead="• ", style="dim")
     for incident in verdict.incidents:
-        told = f"{incident.cause.value}{localizer.colon}{localizer.line(incident.happened, 200)}"
-        layout.paragraph(told, lead="• ")
-        ended = say("What ended it: {fixed}", fixed=localizer.line(incident.fixed, 200))
-        layout.paragraph(localizer.say(ended), indent=4)
-        layout.paragraph(incident.link, indent=4)
+        known = say("{cause} in a similar public report: {link}", cause=incident.cause.value, link=incident.link)
+        layout.paragraph(localizer.say(known), lead="• ", style="dim")
 
 
 def _ruled_out(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> None:

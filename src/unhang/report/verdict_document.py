@@ -191,8 +191,9 @@ class StopItem(msgspec.Struct, frozen=True):
 
 
 class CandidateItem(msgspec.Struct, frozen=True):
-    """A cause that is not shown, and what would settle it."""
+    """Background, no finding: a cause that known incidents of the same looks had, and what would settle it."""
 
+    basis: Literal["incidents"]
     cause: Cause
     share: Annotated[float, msgspec.Meta(ge=0, le=1, description="Of known incidents that looked like this.")]
     because: list[str]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unhang.report.labels import CERTAINTY, STATUS, ranks_label, told_label
+from unhang.report.first_lines import known_cause
+from unhang.report.labels import STATUS, ranks_label, told_label
 from unhang.report.layout.durations import duration
 from unhang.report.localizer import Localizer
 from unhang.report.text_serialization import text_from_json
@@ -89,11 +90,12 @@ def headline(state: LiveState, localizer: Localizer) -> tuple[str, str] | None:
     told = state.verdict
     if told is None:
         return None
-    ranks = f" · {localizer.say(ranks_label(tuple(told.ranks)))}" if told.ranks else ""
-    where = f" · {told.where}" if told.where else ""
-    status, certainty = told_label(told.status, STATUS), told_label(told.certainty, CERTAINTY)
-    line = f"{localizer.say(status)}{localizer.colon}{told.cause} · {localizer.say(certainty)}{ranks}{where}"
-    return localizer.line(line), text_from_json(told.parts, told.sentence, localizer)
+    ranks = [localizer.say(ranks_label(tuple(told.ranks)))] if told.ranks else []
+    about = [*known_cause(told.cause, told.certainty, localizer), *ranks, *([told.where] if told.where else [])]
+    status = localizer.say(told_label(told.status, STATUS))
+    return localizer.line(localizer.colon.join(filter(None, (status, " · ".join(about))))), text_from_json(
+        told.parts, told.sentence, localizer
+    )
 
 
 def ordered_groups(state: LiveState) -> list[GroupColumns]:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from unhang.diagnosis.diagnose import diagnose_from_evidence
+from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.report.text import to_text
+from unhang.report.localizer import Localizer
 
 CASES = Path(__file__).parents[2] / "cases" / "unknown"
 HEADLINES = {
@@ -51,7 +51,7 @@ HEADLINES = {
 @pytest.mark.parametrize("name", HEADLINES)
 def test_it_says_who_waits_where_and_who_is_missing(name: str) -> None:
     facts = build_facts(read_evidence([str(CASES / name / "input")]))
-    verdict = diagnose_from_evidence(facts)
+    verdict = diagnose(facts)
 
     for lang, wanted in zip(("en", "zh"), HEADLINES[name], strict=True):
-        assert to_text(verdict, facts, lang=lang, width=200).splitlines()[0].split("  ", 1)[1] == wanted
+        assert Localizer(lang).sentence(verdict.findings[0].summary) == wanted

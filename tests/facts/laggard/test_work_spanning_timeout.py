@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unhang.diagnosis.diagnose import diagnose_from_evidence
+from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.facts.laggard.work_in_lines import SpanningWork, spanning_work
@@ -59,4 +59,4 @@ def test_a_barrier_before_any_step_waits_for_who_prepares(step: str, cause: str,
     log = tmp_path / "job.log"
     log.write_text(step + timeouts(at=7, shape=", NumelIn=1, NumelOut=1"))
 
-    assert diagnose_from_evidence(build_facts(read_evidence([str(log)]))).findings[0].cause.value == cause
+    assert diagnose(build_facts(read_evidence([str(log)]))).findings[0].cause.value == cause

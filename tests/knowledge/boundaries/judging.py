@@ -18,7 +18,7 @@ def candidates(*shares: CauseShare) -> tuple[Candidate, ...]:
     facts = facts_of(timeout(1))
     verdict = diagnose(facts)
     with patch.object(incident_counts, "cause_shares", lambda _features: shares):
-        return differential.lead_with_candidates(facts, verdict).differential
+        return differential.list_candidates(facts, verdict).differential
 
 
 @turns("differential.min_share")

@@ -42,7 +42,7 @@ def line(heard: LeaderVerdict, lang: str) -> str:
 
 def test_english() -> None:
     assert line(said(), "en") == (
-        "verdict of node h0: rank-frozen (certain): rank 3 is stopped (state T); the others wait for it"
+        "verdict of node h0: rank-frozen · certain: rank 3 is stopped (state T); the others wait for it"
         "  evidence there: /runs/7"
     )
 

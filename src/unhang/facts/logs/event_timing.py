@@ -48,16 +48,27 @@ def timing_of(facts: Facts, event: LogEvent) -> EventTiming:
     """How far the job was when ``event`` was printed."""
     if any(_ran_before(progress, event) for log in facts.logs for progress in log.progress):
         return EventTiming.RUNNING
-    positions = [e.values["position"] for e in facts.events_of("wd.timeout") if "position" in e.values]
-    if positions and max(positions) > RAN_POSITIONS:
+    if _last_awaited(facts) > RAN_POSITIONS:
         return EventTiming.RUNNING
     if facts.events_of("n.init_start", "n.init_complete", "n.boot", "n.ver", "n.net", "store.barrier_ok"):
         return EventTiming.FIRST_USE
     return EventTiming.FIRST_USE if _is_group_creation_error(facts, event) else EventTiming.UNKNOWN
 
 
+def _last_awaited(facts: Facts) -> int:
+    return max((e.values["position"] for e in facts.events_of("wd.timeout") if "position" in e.values), default=0)
+
+
+def steps_were_made(facts: Facts) -> bool:
+    """A counter of the program advanced, or ranks had finished or waited in so many collectives: a number that stands
+    alone may be a setting (``--batch 64``)."""
+    counted = any(_is_of_steps(run) and run.last_step > run.first_step for log in facts.logs for run in log.progress)
+    finished = (progress.completed for group in facts.groups.values() for progress in group.progress.values())
+    return counted or max(_last_awaited(facts), *finished, 0) > RAN_POSITIONS
+
+
 def _ran_before(progress: Progress, event: LogEvent) -> bool:
-    if is_preparing(progress) or progress.last_step < 1:
+    if not _is_of_steps(progress):
         return False
     same_file = progress.source.path == event.source.path
     if same_file and event.source.line is not None and (progress.source.line or 0) > event.source.line:
@@ -65,6 +76,10 @@ def _ran_before(progress: Progress, event: LogEvent) -> bool:
     if not same_file and progress.first_time_s is not None and event.time_s is not None:
         return progress.first_time_s < event.time_s
     return progress.last_step >= RAN_STEPS or progress.last_step > progress.first_step
+
+
+def _is_of_steps(progress: Progress) -> bool:
+    return not is_preparing(progress) and progress.last_step >= 1
 
 
 def _is_group_creation_error(facts: Facts, event: LogEvent) -> bool:

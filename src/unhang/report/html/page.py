@@ -21,6 +21,7 @@ from unhang import __version__
 from unhang.facts.model import CallMismatch, Facts
 from unhang.findings import Evidence, Finding, NotChecked, Verdict, Where
 from unhang.report import labels
+from unhang.report.first_lines import cause_of, first_lines, spoken_headline
 from unhang.report.html.cited_lines import CitedLines
 from unhang.report.html.embedding import data_block, policy_hash
 from unhang.report.html.late_ranks import group_label, late_ranks
@@ -134,6 +135,7 @@ def _asset(name: str) -> str:
 
 def _verdict(verdict: Verdict, facts: Facts, localizer: Localizer) -> dict[str, Any]:
     cited = CitedLines(verdict, facts, localizer)
+    status, headline, rest = spoken_headline(verdict, localizer)
     advice = labels.restart_advice(verdict)
     because = localizer.sentence(verdict.restart.because) if verdict.restart.because else ""
     folder = evidence_folder(verdict.findings, localizer)
@@ -141,12 +143,15 @@ def _verdict(verdict: Verdict, facts: Facts, localizer: Localizer) -> dict[str, 
     return {
         "document": verdict_document(verdict, localizer),
         "status": verdict.status.value,
-        "status_word": localizer.say(labels.status_label(verdict)),
-        "headline": localizer.sentence(labels.headline(verdict)),
+        "status_word": status,
+        "headline": headline,
+        "rest": rest,
+        "about": first_lines(verdict, localizer),
         "seen": localizer.say(labels.ranks_seen_text(verdict)),
         "first": findings[0] if findings else None,
         "others": findings[1:],
         "restart": localizer.two(localizer.sentence(advice), because) if advice is not None else "",
+        "background": [localizer.say(labels.background_text(candidate)) for candidate in verdict.differential],
         "checkpoints": [localizer.say(line) for line in labels.checkpoint_advice(verdict.restart)],
         "folder": localizer.say(say("in {folder}", folder=folder)) if folder else "",
         "unread": [
@@ -161,13 +166,13 @@ def _finding(finding: Finding, facts: Facts, cited: CitedLines, folder: str, loc
     sites = [(localizer.say(place_heading(finding, facts)), finding.where, True)]
     if finding.waiter_where != finding.where:
         sites.append((localizer.say(say("The others wait here")), finding.waiter_where, False))
+    further = len(finding.because) - labels.REASONS_SHOWN
     return {
-        "cause": finding.cause.value,
-        "certainty": localizer.say(labels.CERTAINTY[finding.certainty]),
+        "cause": cause_of(finding, localizer),
         "summary": localizer.sentence(finding.summary),
-        "because": [localizer.sentence(text) for text in finding.because],
+        "because": [localizer.sentence(text) for text in finding.because[: labels.REASONS_SHOWN]],
+        "more": localizer.say(say("and {count} more: --format json", count=further)) if further > 0 else "",
         "ranks": finding.ranks,
-        "action": localizer.say(labels.action_heading(finding)),
         "sites": [_site(who, where, late, facts, cited, localizer) for who, where, late in sites if where is not None],
         "evidence": [_evidence(item, cited, folder, localizer) for item in finding.evidence],
         "consequences": [consequence_line(item, localizer) for item in finding.consequences],
@@ -201,17 +206,12 @@ def _evidence(item: Evidence, cited: CitedLines, folder: str, localizer: Localiz
 WORDS: Mapping[str, Text] = {
     "skip": say("Skip to the verdict"),
     "theme": say("Dark or light"),
+    "next": labels.NEXT,
     "why": say("Why"),
     "costs": say("Costs"),
     "check": say("Check"),
     "or": say("Or"),
-    "cause": say("cause"),
-    "certainty": say("certainty"),
     "ranks": say("ranks"),
-    "node": say("node"),
-    "group": say("group"),
-    "phase": say("phase"),
-    "since": say("stalled since"),
     "timeline": say("Who stands where"),
     "timeline_note": say("Each row is a rank (or ranks that stand alike), each column a position in the group."),
     "timeline_help": say("Arrow keys move, Home and End jump, Enter shows the stack of the row."),
@@ -242,9 +242,8 @@ WORDS: Mapping[str, Text] = {
     "followed": say("What followed from it"),
     "others": say("Also found"),
     "shown": say("What shows that the job is well"),
-    "differential": say("What it may be, by what known incidents that looked like this were"),
-    "settles": say("To settle it"),
-    "incidents": say("Known incidents that look like this"),
+    "background": labels.BACKGROUND,
+    "incident": say("A similar public report"),
     "ended": say("What ended it"),
     "ruled_out": say("Ruled out"),
     "not_checked": say("Could not be checked"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO
 
 from rich.cells import cell_len, chop_cells, set_cell_size
@@ -69,10 +69,23 @@ class TextLayout:
         """A heading inside a section, without a blank line."""
         self._add(Styled(text, "bold"), INDENT, 0)
 
-    def paragraph(self, text: str | Styled, *, indent: int = INDENT, style: str = "", lead: str = "") -> None:
+    def paragraph(
+        self, text: str | Styled, *, indent: int = INDENT, style: str = "", lead: str = "", lead_style: str = "dim"
+    ) -> None:
         """Wrapped text; ``lead`` (a bullet, a label) stands before the first line, the rest hangs under the text."""
         for number, part in enumerate(_split(text, style)):
-            self._add(part, indent, cell_len(lead), lead if number == 0 else "")
+            self._add(part, indent, cell_len(lead), lead if number == 0 else "", lead_style)
+
+    def parts(self, parts: Iterable[str], *, indent: int = INDENT, style: str = "", between: str = " · ") -> None:
+        """Several short things beside each other, broken between them where there is room for each."""
+        lines: list[str] = []
+        for part in parts:
+            if lines and cell_len(f"{lines[-1]}{between}{part}") <= self.width - indent:
+                lines[-1] += between + part
+            else:
+                lines.append(part)
+        for line in lines:
+            self.paragraph(line, indent=indent, style=style)
 
     def code(self, text: str, *, indent: int = INDENT, style: str = "") -> None:
         """Lines that are not wrapped but cropped: source code, log lines."""
@@ -91,21 +104,21 @@ class TextLayout:
             lead = "$ " if number == 0 else "  "
             self._add(Styled(line, "bold"), indent, 2, lead)
 
-    def _add(self, text: Styled, indent: int, hang: int, lead: str = "") -> None:
+    def _add(self, text: Styled, indent: int, hang: int, lead: str = "", lead_style: str = "dim") -> None:
         room = max(10, self.width - indent - hang)
         wrapped = self._wrap(text, room) if text.plain else [Styled()]
         for number, part in enumerate(wrapped):
             part.rstrip()
             head = lead if number == 0 and lead else " " * hang
-            self.lines.append(Styled.assemble(" " * indent, (head, "dim"), part))
+            self.lines.append(Styled.assemble(" " * indent, (head, lead_style), part))
 
     def _wrap(self, text: Styled, room: int) -> list[Styled]:
         if cell_len(text.plain) <= room or cell_len(text.plain) == len(text.plain):
             return list(text.wrap(self._measure, room, overflow="fold"))
-        return list(text.divide(_line_starts(text.plain, room)))
+        return list(text.divide(line_starts(text.plain, room)))
 
 
-def _line_starts(text: str, room: int) -> Iterator[int]:
+def line_starts(text: str, room: int) -> Iterator[int]:
     """Where lines of ``room`` cells begin. Rich breaks at blanks only, and Chinese has none."""
     used = 0
     for unit in _UNIT.finditer(text):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 
-from unhang.findings import Certainty
-from unhang.report.labels import CERTAINTY
+from unhang.report.first_lines import known_cause
 from unhang.report.localizer import Localizer
 from unhang.report.text_serialization import text_from_json
 from unhang.sentences import Text, say
@@ -15,7 +13,6 @@ from unhang.watch.nodes.cluster_view import ClusterView
 from unhang.watch.nodes.leadership import LeaderVerdict, Role
 from unhang.watch.nodes.node_roster import RemoteNode
 from unhang.watch.nodes.transport.mailbox import seconds_since
-from unhang.wire.documents.verdict_summary import VerdictSummary
 
 MAX_NAME = 100
 
@@ -62,20 +59,14 @@ class NodeAnnouncements:
 def leader_verdict_line(said: LeaderVerdict, lang: str) -> Text:
     """A leader's verdict, on another node's terminal and in its user's language."""
     localizer, summary = Localizer(lang), said.summary
+    about = " · ".join(known_cause(summary.cause, summary.certainty, localizer))
+    sentence = text_from_json(summary.sentence_parts, summary.sentence, localizer)
     return say(
-        "verdict of node {node}: {cause} ({certainty}): {sentence}  evidence there: {folder}",
+        "verdict of node {node}: {said}  evidence there: {folder}",
         node=localizer.line(said.node, MAX_NAME),
-        cause=localizer.line(summary.cause, MAX_NAME),
-        certainty=_certainty(summary),
-        sentence=text_from_json(summary.sentence_parts, summary.sentence, localizer),
+        said=localizer.colon.join(filter(None, (about, sentence))),
         folder=localizer.line(said.folder),
     )
-
-
-def _certainty(summary: VerdictSummary) -> Text | str:
-    with suppress(ValueError):
-        return CERTAINTY[Certainty(summary.certainty)]
-    return ""
 
 
 FEW = 3

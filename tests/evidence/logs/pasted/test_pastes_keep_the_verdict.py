@@ -31,13 +31,13 @@ def name_of(log: Path) -> str:
 
 
 def decide(content: bytes, folder: Path) -> Verdict:
-    from unhang.diagnosis.diagnose import diagnose_from_evidence
+    from unhang.diagnosis.diagnose import diagnose
     from unhang.evidence.inputs import read_evidence
     from unhang.facts.build import build_facts
 
     path = folder / "job.log"
     path.write_bytes(content)
-    return diagnose_from_evidence(build_facts(read_evidence([str(path)])))
+    return diagnose(build_facts(read_evidence([str(path)])))
 
 
 def lead(verdict: Verdict) -> tuple[str, Certainty, frozenset[int]]:

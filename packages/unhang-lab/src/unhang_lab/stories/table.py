@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from unhang.errors import UsageError
+from unhang.findings import Cause
 from unhang.report.language import translate
 from unhang.sentences import Text, say
 from unhang_lab.stories.moments import MomentResult, StoryStep
@@ -97,7 +98,8 @@ def _after(cell: MomentResult, lang: str) -> str:
     parts = []
     for name, step in zip(names, cell.steps, strict=True):
         first = _first(step)
-        certainty = translate(_CERTAINTIES[first["certainty"]], lang)
+        known = first["cause"] != Cause.UNKNOWN.value
+        certainty = translate(_CERTAINTIES[first["certainty"]], lang) if known else ""
         told = ", ".join(part for part in (f"`{first['cause']}`", certainty, _place(first)) if part)
         parts.append(f"{translate(name, lang)}: {told}")
     return "; ".join(parts)

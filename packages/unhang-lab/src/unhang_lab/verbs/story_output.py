@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unhang.findings import Where
+from unhang.report.first_lines import known_cause
 from unhang.report.localizer import Localizer
 from unhang.sentences import Text, say
 
@@ -56,7 +57,8 @@ def _answers(step: StoryStep) -> list[dict[str, Any]]:
 def _finding(finding: dict[str, Any], voice: Localizer) -> list[str]:
     where = finding["where"]
     place = voice.place(Where(Path(where["file"]).name, where["line"], "")) if where else finding["subject"] or ""
-    lines = [" · ".join(part for part in (finding["cause"], finding["certainty"], place) if part), finding["summary"]]
+    about = [*known_cause(finding["cause"], finding["certainty"], voice), place]
+    lines = [*filter(None, [" · ".join(filter(None, about))]), finding["summary"]]
     if finding["remedies"]:
         remedy = finding["remedies"][0]
         lines.append(f"→ {remedy['title']}: {remedy['change']}")
