@@ -16,7 +16,8 @@ from unhang.facts.build import build_facts
 from unhang.facts.endings.crashes import primary_crashes
 from unhang.facts.logs.log_statements import timeout_events
 from unhang.facts.model import Facts
-from unhang.findings import Evidence, Status, Verdict, shortened
+from unhang.findings import Evidence, Status, Verdict
+from unhang.sentences import shortened
 
 ROOT = Path(__file__).resolve().parents[1]
 BATCHES = ROOT / "benchmarks" / "batches"

@@ -7,7 +7,6 @@ another language; everything else is plain data. Ranks are global, seconds end i
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -124,19 +123,6 @@ class Source:
     path: str
     line: int | None = None
     byte: int | None = None
-
-
-MAX_LETTERS = 500
-_PART_OF_A_WORD = re.compile(r"\S+$")
-
-
-def shortened(text: str, most: int = MAX_LETTERS) -> str:
-    """``text``; where it is longer than ``most``, its beginning up to the end of a word, and an ellipsis."""
-    if len(text) <= most:
-        return text
-    cut = text[: most - 1]
-    whole = cut if text[most - 1].isspace() else _PART_OF_A_WORD.sub("", cut)
-    return f"{(whole if whole.strip() else cut).rstrip()}…"
 
 
 @dataclass(frozen=True, slots=True)

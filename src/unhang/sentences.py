@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -80,3 +81,16 @@ def _format_value(value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset) and all(isinstance(item, int) for item in value):
         return _RankList(tuple(value))
     return value
+
+
+MAX_LETTERS = 500
+_PART_OF_A_WORD = re.compile(r"\S+$")
+
+
+def shortened(text: str, most: int = MAX_LETTERS) -> str:
+    """``text``; where it is longer than ``most``, its beginning up to the end of a word, and an ellipsis."""
+    if len(text) <= most:
+        return text
+    cut = text[: most - 1]
+    whole = cut if text[most - 1].isspace() else _PART_OF_A_WORD.sub("", cut)
+    return f"{(whole if whole.strip() else cut).rstrip()}…"

@@ -15,11 +15,11 @@ from unhang.facts.machine.machine_state import MachineSign, machine_signs, signs
 from unhang.facts.model import Facts, RankState
 from unhang.facts.pace.step_slowdown import step_slowdown
 from unhang.facts.waiting.timeouts import live_manifest
-from unhang.findings import Cause, Consequence, Evidence, Finding, Grade, Phase, Severity, Verdict, shortened
+from unhang.findings import Cause, Consequence, Evidence, Finding, Grade, Phase, Severity, Verdict
 from unhang.knowledge.numbers import TimeForm, time_text, utc_time
 from unhang.knowledge.reasoning_rows import causes_that
 from unhang.knowledge.remedies import remedy
-from unhang.sentences import Text, say
+from unhang.sentences import Text, say, shortened
 from unhang.wire.documents.earlier_verdicts import EarlierSuspect, gpus_named
 
 

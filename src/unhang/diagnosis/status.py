@@ -25,11 +25,10 @@ from unhang.findings import (
     Severity,
     Status,
     Verdict,
-    shortened,
 )
 from unhang.knowledge.numbers import TimeForm, time_text
 from unhang.knowledge.reasoning_rows import causes_that
-from unhang.sentences import Text, say
+from unhang.sentences import Text, say, shortened
 
 _NOT_WELL = (RankState.CRASHED, RankState.STOPPED, RankState.ENDED_WITH_OTHERS)
 EXITED, LEFT, MOVES = "exited", "left", "moves"
@@ -124,7 +123,11 @@ def decide_status(facts: Facts, verdict: Verdict) -> Verdict:
 def _status_of_stop(facts: Facts, cause: Cause) -> Status:
     crashes = causes_that("crash")
     crashed = any(r.state is RankState.CRASHED for r in facts.ranks.values()) or primary_crashes(facts)
-    ended = _ended_at_once(facts) or ((cause in crashes or crashed) and _all_ended_together(facts))
+    stays = bool(facts.manifests) and any(
+        known.alive and known.state is not RankState.MISSING for known in facts.ranks.values()
+    )
+    fell = crashed and not stays
+    ended = _ended_at_once(facts) or ((cause in crashes or fell) and _all_ended_together(facts))
     if _waiting(facts) and not ended:
         return Status.HANG
     if cause is not Cause.UNKNOWN:

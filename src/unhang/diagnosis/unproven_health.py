@@ -15,10 +15,10 @@ from unhang.facts.incident_features import was_seen_stuck
 from unhang.facts.logs.event_timing import is_preparing
 from unhang.facts.model import Facts, RankState
 from unhang.facts.pace.step_slowdown import TRAINER_LINES, paces
-from unhang.findings import Cause, Certainty, Finding, Health, Severity, Verdict, shortened
+from unhang.findings import Cause, Certainty, Finding, Health, Severity, Verdict
 from unhang.knowledge.numbers import TimeForm, time_text
 from unhang.knowledge.remedies import remedy
-from unhang.sentences import Text, say
+from unhang.sentences import Text, say, shortened
 
 _NO_PROBLEM = "no-problem"
 _COUNTED = ("step", "iter", "iteration", "batch", "epoch", "update")

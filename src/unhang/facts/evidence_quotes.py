@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from unhang.evidence.items import LastLine, Progress, PythonTraceback
-from unhang.findings import Evidence, Source, shortened
+from unhang.findings import Evidence, Source
+from unhang.sentences import shortened
 
 
 def exception_line(traceback: PythonTraceback) -> str:

@@ -35,11 +35,11 @@ from unhang.facts.machine.xids import (
 )
 from unhang.facts.model import Facts, Stall
 from unhang.facts.waiting.stalls import is_device_behind
-from unhang.findings import Cause, Grade, Severity, shortened
+from unhang.findings import Cause, Grade, Severity
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.thresholds import threshold
 from unhang.knowledge.words import Sentences
-from unhang.sentences import Text
+from unhang.sentences import Text, shortened
 
 CAUSE = Cause.GPU_HARDWARE
 tell = Sentences("causes/gpu-hardware.toml")

@@ -24,10 +24,10 @@ from unhang.facts.logs.log_statements import events_stating, field_text, first_a
 from unhang.facts.logs.logged_values import logged_settings
 from unhang.facts.machine.nccl_reports import SegmentFailure, segment_failure
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Consequence, Grade, shortened
+from unhang.findings import Cause, Consequence, Grade
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
-from unhang.sentences import Text
+from unhang.sentences import Text, shortened
 
 CAUSE = Cause.HOST_MEMORY
 tell = Sentences("causes/host-memory.toml")

@@ -26,10 +26,10 @@ from unhang.facts.logs.logged_values import logged_settings, overruled_settings
 from unhang.facts.machine.transport_errors import RETRY_EXCEEDED, first_use_stall, ports_down, transport_errors
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.waiting.progress_from_stacks import in_collective
-from unhang.findings import Cause, Grade, Phase, shortened
+from unhang.findings import Cause, Grade, Phase
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
-from unhang.sentences import Text
+from unhang.sentences import Text, shortened
 
 CAUSE = Cause.NETWORK_CONFIG
 tell = Sentences("causes/network-config.toml")

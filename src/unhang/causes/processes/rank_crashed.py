@@ -35,10 +35,10 @@ from unhang.facts.logs.log_statements import field_text, first_attempt, hosts_of
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.machine.xids import program_xids
 from unhang.facts.model import Facts, Stall
-from unhang.findings import Cause, Consequence, Ending, Evidence, Grade, Remedy, shortened
+from unhang.findings import Cause, Consequence, Ending, Evidence, Grade, Remedy
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
-from unhang.sentences import Text
+from unhang.sentences import Text, shortened
 
 CAUSE = Cause.RANK_CRASHED
 tell = Sentences("causes/rank-crashed.toml")

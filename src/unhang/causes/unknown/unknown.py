@@ -29,10 +29,10 @@ from unhang.facts.stacks.gil_holders import gil_hold
 from unhang.facts.waiting.pending_call_frames import last_recorded_call
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP, waiting_activity
 from unhang.facts.waiting.stalls import all_wait, is_device_behind, nobody_moved
-from unhang.findings import Cause, Evidence, Grade, Phase, Severity, shortened
+from unhang.findings import Cause, Evidence, Grade, Phase, Severity
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
-from unhang.sentences import Text
+from unhang.sentences import Text, shortened
 
 CAUSE = Cause.UNKNOWN
 tell = Sentences("causes/unknown.toml")

@@ -9,7 +9,8 @@ from unhang.evidence.items import Progress
 from unhang.evidence.logs.lines.prefixes import Speaker, SpokenLine
 from unhang.evidence.logs.lines.progress import LogStep, find_data_wait
 from unhang.evidence.logs.lines.speakers import Spoken
-from unhang.findings import Source, shortened
+from unhang.findings import Source
+from unhang.sentences import shortened
 
 RECENT = 4096
 MAX_RUNS, MAX_LABELS = 8, 20_000

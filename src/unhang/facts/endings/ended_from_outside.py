@@ -14,8 +14,9 @@ from unhang.facts.logs.log_statements import events_stating, first_attempt, quot
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts, RankFacts, once
 from unhang.facts.stacks.activity import activity_of
-from unhang.findings import Evidence, Source, shortened
+from unhang.findings import Evidence, Source
 from unhang.knowledge.thresholds import threshold
+from unhang.sentences import shortened
 
 _TOLD_TO_END = ("te.signal", "te.sigexc")
 _FAILED = "te.failed"

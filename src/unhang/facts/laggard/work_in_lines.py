@@ -17,8 +17,9 @@ from unhang.facts.logs.event_timing import is_preparing, is_training
 from unhang.facts.logs.last_log_lines import LastLinePhase, last_line_phases, phase_of_line
 from unhang.facts.logs.waits_in_logs import LoggedWaits, logged_waits
 from unhang.facts.model import Facts
-from unhang.findings import Evidence, Phase, shortened
+from unhang.findings import Evidence, Phase
 from unhang.knowledge.thresholds import threshold, whole_threshold
+from unhang.sentences import shortened
 
 # torch's own limits: NCCL since 2.2, and every other backend or older NCCL.
 DEFAULT_LIMITS_S = (600.0, 1800.0)

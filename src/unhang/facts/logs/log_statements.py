@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from unhang.evidence.items import LogEvent
 from unhang.facts.model import Facts
-from unhang.findings import Evidence, Source, shortened
+from unhang.findings import Evidence, Source
+from unhang.sentences import shortened
 
 MAX_QUOTES = 4
 _WAITED_TOO_LONG = ("wd.", "hb.", "gloo.to", "mb.one", "mb.many", "store.wait", "dump.recv", "det.")

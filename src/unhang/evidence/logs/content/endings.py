@@ -19,10 +19,11 @@ from unhang.evidence.logs.content.shell_lines import (
     number_of_nodes,
     starts_programs,
 )
-from unhang.findings import Source, shortened
+from unhang.findings import Source
 from unhang.knowledge import numbers
 from unhang.knowledge.messages import rank_list
 from unhang.late_pattern import late_pattern
+from unhang.sentences import shortened
 
 MAX_ENDINGS = 20_000
 """So many endings of a log are kept: a line a rank of the largest jobs."""

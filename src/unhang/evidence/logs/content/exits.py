@@ -11,9 +11,10 @@ from unhang.evidence.items import LogEvent, ProcessExit
 from unhang.evidence.logs.content.endings import EndingReader
 from unhang.evidence.logs.lines.speakers import SpeakerRanks
 from unhang.evidence.logs.lines.timestamps import TimestampReader
-from unhang.findings import Source, shortened
+from unhang.findings import Source
 from unhang.knowledge import numbers
 from unhang.late_pattern import late_pattern
+from unhang.sentences import shortened
 
 MAX_EXITS = 20_000
 _FIELD = late_pattern(r"^\s*(?P<name>time|host|rank|exitcode|error_file|traceback)\s{0,8}: (?P<value>.*)$")
