@@ -1,15 +1,15 @@
 """queue runner: python runner.py JOBFILE  (one job a line, JSON)"""
 import json, os, signal, subprocess, sys, time, psutil
-done = "/tmp/h34/done.jsonl"
+done = "/home/user/done.jsonl"
 def one(j):
-    cwd = "/tmp/h34/proj/" + j["proj"]
+    cwd = "/home/user/proj/" + j["proj"]
     if j.get("pre"): subprocess.run(j["pre"], shell=True, cwd=cwd)
-    env = dict(os.environ); env["PATH"] = "/work/main/.venv/bin:" + env["PATH"]
+    env = dict(os.environ); env["PATH"] = "/home/user/venv/bin:" + env["PATH"]
     for k in list(env):
         if k.upper().endswith("_PROXY") and j.get("noproxy"): env.pop(k)
     env.update(HF_HUB_OFFLINE="1", WANDB_MODE="offline", HF_HUB_DISABLE_TELEMETRY="1", PYTHONUNBUFFERED="1")
     env.update(j.get("env", {}))
-    out = f"/tmp/h34/health/{j['out']}"
+    out = f"/home/user/runs/{j['out']}"
     os.makedirs(os.path.dirname(out), exist_ok=True)
     t = time.time()
     with open(out, "wb") as f:
