@@ -1,7 +1,7 @@
 """``make bench``: the measurements whose tables stand in docs/benchmarks.md; others by their name in ``ARGS``:
-``logs``; ``"corpus --folder DIR"``; ``"first-sight DIR"`` (logs nobody has seen); ``"variants DIR"`` (the same, cut and
-prefixed); ``inprocess`` (what being recorded costs); ``first-dump`` (what a first dump costs); ``guards``; ``kills``;
-``traces`` (beside json.load, ijson and
+``logs``; ``"corpus --folder DIR"``; ``endings`` (runs that ended well, or only said so); ``"first-sight DIR"`` (logs
+nobody has seen); ``"variants DIR"`` (the same, cut and prefixed); ``inprocess`` (what being recorded costs);
+``first-dump`` (what a first dump costs); ``guards``; ``kills``; ``traces`` (beside json.load, ijson and
 HolisticTraceAnalysis); ``resharding`` (beside a plain loop and tar); ``many-nodes`` (10,000 ranks under one leader);
 ``many-ranks`` (how time grows with ranks and groups); ``start`` (short commands from the shell); ``incidents`` (what
 the library of incidents is worth); ``"real-projects DIR"`` (``unhang check`` on five projects at the commits of their
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from benchmarks import (
     corpus,
+    endings,
     first_dump,
     first_sight,
     first_sight_variants,
@@ -39,6 +40,7 @@ from benchmarks import (
 OTHERS = {
     "logs": logs.main,
     "corpus": corpus.main,
+    "endings": endings.main,
     "first-sight": first_sight.main,
     "variants": first_sight_variants.main,
     "incidents": known_incidents.main,
