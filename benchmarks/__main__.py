@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import (
@@ -37,7 +38,7 @@ from benchmarks import (
     traces,
 )
 
-OTHERS = {
+OTHERS: dict[str, Callable[[list[str]], int]] = {
     "logs": logs.main,
     "corpus": corpus.main,
     "endings": endings.main,

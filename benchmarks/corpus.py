@@ -173,8 +173,8 @@ def _print_summary(ours: Answered, peer: Answered) -> None:
                 f" | {_share(names_culprits(c, a) for c, a in theirs if c.ranks)} |"
             )
     print()
-    for part, held_out in (("all but the held-out fifth", False), ("held-out fifth", True)):
-        mine = [(c, a) for c, a in ours if c.held_out == held_out]
+    for part, is_held_out in (("all but the held-out fifth", False), ("held-out fifth", True)):
+        mine = [(c, a) for c, a in ours if c.held_out == is_held_out]
         nobody = [(c, a) for c, a in mine if c.cause == "unknown"]
         hidden = [(c, a) for c, a in mine if c.determinable == "no"]
         print(

@@ -28,6 +28,7 @@ from pathlib import Path
 from unhang.watch.job import job_processes
 from unhang.watch.launch.job_environment import RECORDS_VARIABLE
 from unhang.watch.launch.records_folder import SHARED_MEMORY
+from unhang.watch.process_state.proc_processes import state_of
 
 STEPS, FEW_STEPS = 400, 100
 LIMIT_S = 180.0
@@ -169,8 +170,7 @@ def _signal(job: Job, number: int) -> None:
 def left_stopped(job: Job) -> list[int]:
     """Ranks in state T although nobody of us stops them any more, one second later."""
     time.sleep(1.0)
-    looks = [job_processes.process_status(pid) for pid in job.ranks()]
-    return [look.pid for look in looks if look is not None and look.state == "T"]
+    return [pid for pid in job.ranks() if state_of(pid) == "T"]
 
 
 def end(job: Job) -> int | None:

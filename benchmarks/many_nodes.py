@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
@@ -106,20 +106,23 @@ def measure(nodes: int, via: str, processes: int, logs: Path | None = None) -> M
         job = Job(folder, nodes, _via(via, place), nodes * PER_NODE * 9 // 10 + 5, "127.0.0.1", 29_500)
         job = replace(job, begin_s=time.monotonic())
         job.write()
-        real = [stack.enter_context(_real_node(job, number)) for number in range(REAL)]
+        stack.callback(_keep_logs, place, logs)
+        started = {}
+        for number in range(REAL):
+            log = place / f"h{number}.log"
+            started[log] = stack.enter_context(_running(_real_node(job, number), log, UNHANG_NODE_NAME=f"h{number}"))
         ends = [REAL + (nodes - REAL) * at // processes for at in range(processes + 1)]
         for first, last in pairwise(ends):
-            stack.enter_context(
-                _running(
-                    [sys.executable, "-m", "benchmarks.simulated_nodes", "nodes", str(job.path), str(first), str(last)],
-                    place / f"crowd-{first}.log",
-                )
-            )
-        _wait_for([place / f"ready-{first}" for first in [*range(REAL), *ends[:-1]]])
-        try:
-            return _follow(job, via, real, ends)
-        finally:
-            _keep_logs(place, logs)
+            words = [sys.executable, "-m", "benchmarks.simulated_nodes", "nodes", str(job.path), str(first), str(last)]
+            log = place / f"crowd-{first}.log"
+            started[log] = stack.enter_context(_running(words, log))
+        ready = [place / f"ready-{first}" for first in [*range(REAL), *ends[:-1]]]
+        _wait_until(lambda: all(path.exists() for path in ready), started)
+        real = [place / "run" / f"h{number}" for number in range(REAL)]
+        records = [Path(json.loads((folder / "run.json").read_text())["records"]) for folder in real]
+        _wait_until(lambda: _heard(records[0]) == nodes - 1, started)
+        time.sleep(5.0)
+        return _follow(job, via, real[0], records, ends)
 
 
 def _keep_logs(place: Path, logs: Path | None) -> None:
@@ -136,9 +139,8 @@ def _via(via: str, place: Path) -> str:
     return str(place / "meet")
 
 
-@contextmanager
-def _real_node(job: Job, number: int) -> Iterator[Path]:
-    """Its run folder."""
+def _real_node(job: Job, number: int) -> list[str]:
+    """Its command."""
     place = Path(job.place)
     torchrun = place / f"bin{number}" / "torchrun"
     torchrun.parent.mkdir()
@@ -146,9 +148,7 @@ def _real_node(job: Job, number: int) -> Iterator[Path]:
     torchrun.chmod(0o755)
     words = [sys.executable, "-c", MAIN, "run", "--dir", str(place / "run"), "--nodes-via", job.via, "--"]
     words += [str(torchrun), f"--nnodes={job.nodes}", f"--node-rank={number}", f"--nproc-per-node={PER_NODE}"]
-    words += [f"--master-addr={job.address}", f"--master-port={job.port}", "train.py"]
-    with _running(words, place / f"h{number}.log", UNHANG_NODE_NAME=f"h{number}"):
-        yield place / "run" / f"h{number}"
+    return [*words, f"--master-addr={job.address}", f"--master-port={job.port}", "train.py"]
 
 
 @contextmanager
@@ -168,24 +168,21 @@ def _running(words: Sequence[str], log: Path, **environment: str) -> Iterator[su
             process.wait()
 
 
-def _wait_for(paths: list[Path]) -> None:
+def _wait_until(there: Callable[[], bool], started: Mapping[Path, subprocess.Popen[bytes]]) -> None:
+    """Raises ChildProcessError with the last line of a part that ended before."""
     deadline = time.monotonic() + READY_LIMIT_S
-    while not all(path.exists() for path in paths):
+    while not there():
+        for log, process in started.items():
+            if process.poll() is not None:
+                raise ChildProcessError(f"{log.name} ended: {log.read_text(errors='replace').strip()[-300:]}")
         if time.monotonic() > deadline:
-            raise TimeoutError(f"not there: {[str(path) for path in paths if not path.exists()]}")
-        time.sleep(0.1)
+            raise TimeoutError(f"not every node is there and heard after {READY_LIMIT_S:.0f} s")
+        time.sleep(0.2)
 
 
-def _follow(job: Job, via: str, real: list[Path], ends: list[int]) -> Measured:
-    records = [Path(json.loads((folder / "run.json").read_text())["records"]) for folder in real]
+def _follow(job: Job, via: str, real: Path, records: list[Path], ends: list[int]) -> Measured:
     parts = [Part(), Part()]
     ticks = Ticks(records[0])
-    deadline = time.monotonic() + READY_LIMIT_S
-    while _heard(records[0]) < job.nodes - 1:  # everybody has been heard
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"the leader heard {_heard(records[0])} of {job.nodes - 1} nodes")
-        time.sleep(0.5)
-    time.sleep(5.0)
     _note(parts, records)
     began_s, crowd = time.monotonic(), _crowd(job, ends)
     while time.monotonic() - began_s < STEPS_S:
@@ -196,10 +193,10 @@ def _follow(job: Job, via: str, real: list[Path], ends: list[int]) -> Measured:
     after = _crowd(job, ends)
     job = replace(job, stall_s=time.monotonic() + 0.05)
     job.write()
-    noticed_s, verdict_s = _until_verdict(job, real[0], ticks)
+    noticed_s, verdict_s = _until_verdict(job, real, ticks)
     _note(parts, records)
     took_s = time.monotonic() - job.stall_s
-    told = json.loads((real[0] / "verdict.json").read_text()) if verdict_s is not None else {}
+    told = json.loads((real / "verdict.json").read_text()) if verdict_s is not None else {}
     leader, follower = parts
     return Measured(
         nodes=job.nodes,

@@ -17,7 +17,8 @@ from statistics import median
 from unhang.findings import Source
 from unhang.watch import private_files
 from unhang.watch.job.wait_detection import RankSample
-from unhang.watch.pace.rank_series import SERIES_PATH, RankSeries
+from unhang.watch.pace.rank_series import RankSeries
+from unhang.wire.documents.rank_series import SERIES_PATH
 from unhang.wire.record_views import CodeLine, GroupProgress, RankIdentity, RecordView
 from unhang_compare.rank_times import RankTimes, read_rank_series
 

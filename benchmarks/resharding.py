@@ -83,9 +83,9 @@ def _rows(folder: Path, count: int, size: int, repeats: int) -> None:
         for name, words in ways.items():
             took = measure(words, out)
             best[name] = min(took, best.get(name, took))
-    for name, (took, busy) in best.items():
-        speeds = f"{count / took:,.0f} | {count / busy:,.0f}"
-        print(f"| {count:,} × {size // 1000} kB | {name} | {took:.1f} | {busy:.1f} | {speeds} |")
+    for name, (seconds, busy) in best.items():
+        speeds = f"{count / seconds:,.0f} | {count / busy:,.0f}"
+        print(f"| {count:,} × {size // 1000} kB | {name} | {seconds:.1f} | {busy:.1f} | {speeds} |")
 
 
 if __name__ == "__main__":

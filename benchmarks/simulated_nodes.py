@@ -33,7 +33,7 @@ from unhang.watch.nodes.transport.exchange_opener import MAX_LEADERS, ExchangeOp
 from unhang.watch.nodes.transport.key_value_exchange import ExchangeError, KeyValueExchange, SignedValues
 from unhang.watch.nodes.transport.node_discovery import JobNodes
 from unhang.watch.nodes.transport.transport_main import CALM_S, HELLOS_S, HURRY_S
-from unhang.watch.sampling.exit_evidence import recorded_stack
+from unhang.watch.process_state.py_spy import recorded_stack
 from unhang.wire.control import Control
 from unhang.wire.documents.live_state import RankActivity
 from unhang.wire.record import RecordWriter, record_path
@@ -201,7 +201,7 @@ class SimulatedNode:
         party = job.party
         config = TransportConfig(
             party.key, party.count, number, party.address, party.port, party.via, self.name,
-            str(Path(job.place) / self.name), time.time_ns(),
+            str(Path(job.place) / self.name), started=time.time_ns(),
         )  # fmt: skip
         self._opener, self._config = ExchangeOpener(config, os.environ), config
         self._place: KeyValueExchange | None = None
@@ -271,12 +271,12 @@ class SimulatedNode:
             if word is None:
                 continue
             self.whole = word.whole
-            look = word.look
-            if look is None or look.number == self._obeyed:
+            asked = word.request
+            if asked is None or asked.number == self._obeyed:
                 continue
-            self._obeyed = look.number
-            if not look.nodes or self.number in look.nodes:
-                self.sent += send_evidence(self._sealed, self.number, look.number, self._evidence)
+            self._obeyed = asked.number
+            if not asked.nodes or self.number in asked.nodes:
+                self.sent += send_evidence(self._sealed, self.number, asked.number, self._evidence)
 
 
 def evidence_of(job: Job, number: int) -> bytes:

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 _RECORD = """
@@ -52,6 +53,10 @@ for event in ijson.items((gzip.open if n.endswith('gz') else open)(n, 'rb'), 'tr
 """
 _HTA = "import sys\nfrom hta.trace_analysis import TraceAnalysis\nTraceAnalysis(trace_files={0: sys.argv[1]})"
 _TIME, _STEP = re.compile(rb'"ts": ([\d.]+)'), re.compile(rb"ProfilerStep#(\d+)")
+
+
+def _later_step(by: int, found: re.Match[bytes]) -> bytes:
+    return b"ProfilerStep#%d" % (int(found[1]) + by)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -97,7 +102,7 @@ def repeated(recorded: Path, path: Path, size: int, *, packed: bool) -> tuple[Pa
         for number in range(1 << 30):
             moved = zip(parts[0::2], (b'"ts": %.3f' % (at + number * span) for at in times), strict=False)
             piece = b"".join(part for pair in moved for part in pair) + parts[-1]
-            piece = _STEP.sub(lambda found, by=steps * number: b"ProfilerStep#%d" % (int(found[1]) + by), piece)
+            piece = _STEP.sub(partial(_later_step, steps * number), piece)
             written += file.write(piece if number == 0 else b"," + piece)
             if written >= size:
                 break
