@@ -19,7 +19,7 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -47,7 +47,8 @@ class Case:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What was said of a case: causes in order, the certainty and ranks of the first. Where that is ``unknown``, and no
-    better than *possible*, the first candidate counts in its place: it is the best guess at the cause."""
+    better than *possible*, the first candidate counts in its place, with the rank that it would lie with: it is the
+    best guess at both."""
 
     causes: tuple[str, ...]
     certainty: str = ""
@@ -102,21 +103,26 @@ def read_cases(folder: Path) -> list[Case]:
 def diagnosed(log: Path) -> Answer:
     """What ``unhang diagnose`` says of a log."""
     from unhang.diagnosis.diagnose import diagnose
+    from unhang.diagnosis.remaining_rank import name_remaining_rank
     from unhang.errors import UnhangError
     from unhang.evidence.inputs import read_evidence
     from unhang.facts.build import build_facts
+    from unhang.findings import Cause, Certainty, Grade
 
     try:
-        verdict = diagnose(build_facts(read_evidence([str(log)])))
+        facts = build_facts(read_evidence([str(log)]))
+        verdict = diagnose(facts)
     except UnhangError as error:
         return Answer(("error",), summary=str(error))
     if not verdict.findings:
         return Answer(("unknown",), status=verdict.status.value)
     first = verdict.findings[0]
-    causes, certainty = [finding.cause.value for finding in verdict.findings], first.certainty.value
-    if causes[0] == "unknown" and certainty == "possible" and verdict.differential:
-        causes[0] = verdict.differential[0].cause.value
-    return Answer(tuple(causes), certainty, frozenset(first.ranks), str(first.summary), verdict.status.value)
+    if first.cause is Cause.UNKNOWN and first.certainty is Certainty.POSSIBLE and verdict.differential:
+        guess = replace(first, cause=verdict.differential[0].cause, grade=Grade.BASE_RATE)
+        verdict = name_remaining_rank(facts, verdict.led_by(guess))
+        first = verdict.findings[0]
+    causes = tuple(finding.cause.value for finding in verdict.findings)
+    return Answer(causes, first.certainty.value, frozenset(first.ranks), str(first.summary), verdict.status.value)
 
 
 def grepped(log: Path) -> Answer:
