@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from unhang.evidence.items import Progress
+from unhang.evidence.items import LogEvent, Progress
 from unhang.facts.endings.good_endings import good_endings
 from unhang.facts.incident_features import was_seen_stuck
 from unhang.facts.laggard.planned_work import is_planned
@@ -34,7 +34,7 @@ def downgrade_outlived(facts: Facts, verdict: Verdict) -> Verdict:
     if _in_trouble(facts) or (raised and ended.whole is None) or (not ended.last and was_seen_stuck(facts)):
         return verdict
     ends = {path: (ending.since_line, ending.source.line or 0) for path, ending in ended.last.items()}
-    starts = {log.source.path: (0, _last_loop(log.progress)) for log in facts.logs}
+    starts = _outlived_lines(facts, _last_loop)
     ended_well, stepped = say("the job went on after it and ended well"), say("the job stepped on after it")
     left = _after_the_end(facts)
     findings = [
@@ -52,7 +52,7 @@ def downgrade_outlived(facts: Facts, verdict: Verdict) -> Verdict:
 
 def place_among_notes(facts: Facts, leading: Finding, notes: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """``leading`` after the ``notes`` that explain it, before those that steps outlived or that came after the end."""
-    steps = {log.source.path: (0, _last_step(log.progress)) for log in facts.logs}
+    steps = _outlived_lines(facts, _last_step)
     left = _after_the_end(facts)
     outlived = tuple(note for note in notes if _is_covered_by(note, steps) or _is_covered_by(note, left))
     return (*(note for note in notes if note not in outlived), leading, *outlived)
@@ -69,6 +69,22 @@ def _last_step(progress: Iterable[Progress]) -> int:
 
 def _is_unexplained(finding: Finding) -> bool:
     return finding.cause is Cause.UNKNOWN and finding.certainty is Certainty.POSSIBLE
+
+
+def _outlived_lines(facts: Facts, until: Callable[[Iterable[Progress]], int]) -> Mapping[str, tuple[float, float]]:
+    """Between which lines of each log the job stepped on after what is said. In a log that counts no steps, as of ranks
+    that leave this to rank 0: before the first of a kind that no log with steps has there."""
+    ends: dict[str, float] = {log.source.path: until(log.progress) for log in facts.logs}
+    outlived = {event.kind for log in facts.logs for event in log.events if _line(event) < ends[log.source.path]}
+    for log in facts.logs:
+        if not ends[log.source.path]:
+            others = (_line(event) for event in log.events if event.kind not in outlived)
+            ends[log.source.path] = min(others, default=math.inf)
+    return {path: (0, end) for path, end in ends.items()}
+
+
+def _line(event: LogEvent) -> int:
+    return event.source.line or 0
 
 
 def _last_loop(progress: Iterable[Progress]) -> int:
