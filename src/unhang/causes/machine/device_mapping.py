@@ -11,13 +11,15 @@ Possible when: a barrier guessed its device; alone this is a note, for most jobs
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 from unhang.causes.detector import DetectorResult
 from unhang.causes.wording.signals import log_signal, timeouts_after
 from unhang.evidence.items import LogEvent
-from unhang.facts.logs.log_statements import events_stating, first_attempt, ranks_of_events
+from unhang.facts.logs.log_statements import events_stating, field_text, first_attempt, ranks_of_events
 from unhang.facts.logs.waits_in_logs import logged_waits
+from unhang.facts.machine.ambiguous_errors import unexplained_usage_errors
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade, Severity
 from unhang.knowledge.thresholds import whole_threshold
@@ -26,6 +28,7 @@ from unhang.knowledge.words import Sentences
 CAUSE = Cause.DEVICE_MAPPING
 tell = Sentences("causes/device-mapping.toml")
 _OWN_GPU = "assign-gpu-per-rank"
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 FIRST_POSITIONS = whole_threshold("device_mapping.first_positions")
 
 
@@ -37,6 +40,8 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
         yield _shared(facts, duplicates)
     elif missing:
         yield _not_there(facts, missing)
+    else:
+        yield from _ordered_apart(facts)
     yield from _guessed(facts)
 
 
@@ -65,6 +70,29 @@ def _not_there(facts: Facts, events: tuple[LogEvent, ...]) -> DetectorResult:
         ranks=ranks,
         because=(tell("one-visible"), tell("failed-are-awaited")),
         consequences=timeouts_after(facts, CAUSE, ranks),
+    )
+
+
+def _ordered_apart(facts: Facts) -> Iterator[DetectorResult]:
+    """NCCL refused the GPUs of ranks that list the same ones, each in an order of its own: a rank's number, as in
+    ``device_ids=[rank]``, is then the same GPU for several."""
+    refused = unexplained_usage_errors(facts)
+    lists = [e for e in facts.events_of("sh.set") if e.rank is not None and e.values["name"] == _VISIBLE]
+    users: dict[str, list[int]] = defaultdict(list)
+    for rank, cards in sorted((event.rank or 0, field_text(event, "value").split(",")) for event in lists):
+        users[cards[rank] if rank < len(cards) else ""].append(rank)
+    shared = sorted((ranks, card) for card, ranks in users.items() if card and len(ranks) > 1)
+    orders = {field_text(event, "value") for event in lists}
+    if not refused or not shared or len(orders) == 1 or len({frozenset(order.split(",")) for order in orders}) > 1:
+        return
+    ranks = shared[0][0]
+    yield log_signal(
+        Grade.ORDER,
+        tell("same-gpu", ranks=ranks),
+        (*refused, *lists),
+        _OWN_GPU,
+        ranks=ranks,
+        because=(tell("own-order"), *(tell("own-order-of", card=card, ranks=ranks) for ranks, card in shared)),
     )
 
 
