@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -292,6 +293,20 @@ def test_files_of_two_jobs_get_two_verdicts_the_worst_first() -> None:
         "do-eks-gloo-loopback.log",
         "minimax-tp8-shm.log",
     ]
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_page_and_a_saved_case_of_two_jobs_hold_both(lang: str, tmp_path: Path) -> None:
+    page, case = tmp_path / "report.html", tmp_path / "case"
+    unhang("diagnose", PAIR, "--lang", lang, "--html", page, "--save-case", case)
+    shown, saved = page.read_text("utf-8"), json.loads((case / "expected.json").read_text("utf-8"))
+
+    assert shown.index('id="job-1"') < shown.index("network-config · ") < shown.index('id="job-2"')
+    assert "host-memory · " in shown.partition('id="job-2"')[2]
+    ids = re.findall(r'\bid="([^"]+)"', shown)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'href="#([^"]+)"', shown)) <= set(ids)
+    assert [each["findings"][0]["cause"] for each in saved["other_jobs"]] == ["host-memory"]
 
 
 def test_the_worst_job_decides_the_exit_code_and_one_jobs_verdict_names_no_others(stalled: Path) -> None:

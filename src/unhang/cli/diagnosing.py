@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from unhang.evidence.checkpoints.checkpoint import Checkpoint
     from unhang.evidence.evidence_set import EvidenceSet
     from unhang.facts.model import Facts
-    from unhang.findings import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +43,13 @@ class DiagnoseRequest:
         evidence = _read(self.paths)
         if self.checkpoints:
             evidence.checkpoints += _checkpoints(self.checkpoints, evidence)
-        first, *others = _reason(evidence)
+        found = _reason(evidence)
+        first, jobs = found[0], found if len(found) > 1 else ()
         if self.html is not None:
-            output.write_html(self.html, first.verdict, first.facts)
+            output.write_html(self.html, first.verdict, first.facts, jobs)
         if self.save_case is not None:
-            _save_case(self.save_case, self.paths, evidence, first.facts, first.verdict)
-        output.give(first.verdict, first.facts, self.out, jobs=(first, *others) if others else ())
+            _save_case(self.save_case, self.paths, evidence, found)
+        output.give(first.verdict, first.facts, self.out, jobs=jobs)
         return exit_code(first.verdict)
 
 
@@ -140,8 +140,8 @@ def _no_training_log(facts: Facts) -> EvidenceError:
     )
 
 
-def _save_case(folder: Path, paths: Sequence[str], evidence: EvidenceSet, facts: Facts, verdict: Verdict) -> None:
+def _save_case(folder: Path, paths: Sequence[str], evidence: EvidenceSet, found: Sequence[JobVerdict]) -> None:
     from unhang.report.saved_case import save_case
 
-    written = save_case(folder, paths, evidence, facts, verdict)
+    written = save_case(folder, paths, evidence, found)
     print(f"case written to {folder} ({written} redacted files); look through it before you share it", file=sys.stderr)

@@ -16,7 +16,7 @@ NAMED = 3
 
 
 def job_headings(jobs: Sequence[JobFiles], localizer: Localizer, form: str) -> Iterator[str]:
-    """For all of them, then for each, ready to print; ``form``: ``text`` or ``markdown``."""
+    """For all of them, then for each, ready to print; ``form``: ``text``, ``markdown`` or, in one line, ``html``."""
     differences = dict.fromkeys([say("time"), *(each for job in jobs for each in job.apart_by)])
     told = ("、" if localizer.lang == "zh" else ", ").join(map(localizer.say, differences))
     head = say("These files are of {count} jobs, which differ in {differences}", count=len(jobs), differences=told)
@@ -24,7 +24,7 @@ def job_headings(jobs: Sequence[JobFiles], localizer: Localizer, form: str) -> I
     for number, job in enumerate(jobs, 1):
         files = first_names([localizer.line(name) for name in job.evidence.inputs], NAMED)
         title = say("Job {number} of {count}: {files}", number=number, count=len(jobs), files=files)
-        yield "\n" + _shown(title, localizer, form, since=_times(job))
+        yield ("" if form == "html" else "\n") + _shown(title, localizer, form, since=_times(job))
 
 
 def _times(job: JobFiles) -> str:
@@ -37,6 +37,8 @@ def _times(job: JobFiles) -> str:
 
 def _shown(text: Text, localizer: Localizer, form: str, since: str = "") -> str:
     said = localizer.line(localizer.say(text))
+    if form == "html":
+        return f"{said} · {since}" if since else said
     if form == "markdown":
         return f"## {escape_markdown(said)}\n\n" + (f"{since}\n\n" if since else "")
     layout = TextLayout(80)

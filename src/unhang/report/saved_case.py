@@ -1,4 +1,4 @@
-"""A verdict and the redacted inputs it came from, as a folder that drops into ``tests/cases/<cause>/``."""
+"""The verdicts and the redacted inputs they came from, as a folder that drops into ``tests/cases/<cause>/``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from unhang.diagnosis.diagnose import JobVerdict
 from unhang.errors import UsageError
 from unhang.evidence.evidence_set import EvidenceSet, manifest_of
 from unhang.evidence.file_names import rank_from_name
@@ -17,8 +18,7 @@ from unhang.evidence.items import RecorderDump
 from unhang.evidence.opened_files import OpenedFile, OpenedFiles
 from unhang.evidence.read_limits import DEFAULT_LIMITS
 from unhang.evidence.recorder_dump_json import recorder_dump_as_json
-from unhang.facts.model import Facts
-from unhang.findings import Source, Unread, Verdict
+from unhang.findings import Source, Unread
 from unhang.report.redaction.redact import Redactor
 from unhang.report.verdict_document import to_json
 from unhang.wire.documents.bundle import folder_above, folder_of, source_path_of_file
@@ -37,13 +37,13 @@ _TEXTS = (FileKind.LOG, FileKind.STACKS, FileKind.SOURCE, *_DOCUMENTS)
 _CHUNK = 1 << 20
 
 
-def save_case(folder: Path, inputs: Sequence[str], evidence: EvidenceSet, facts: Facts, verdict: Verdict) -> int:
+def save_case(folder: Path, inputs: Sequence[str], evidence: EvidenceSet, jobs: Sequence[JobVerdict]) -> int:
     """Write ``folder/input/`` and ``folder/expected.json``; how many input files were written.
 
     Raises UsageError when ``folder`` already holds something, or an input cannot be read a second time (a pipe).
     """
     found = check_case(folder, inputs)
-    case = _Case(folder / "input", _prepared_redactor(found, facts, verdict), _Names(found), evidence)
+    case = _Case(folder / "input", _prepared_redactor(found, jobs), _Names(found), evidence)
     for recording in evidence.recorder_dumps:
         case.add_recording(recording)
     manifests: list[tuple[str, bytes]] = []
@@ -54,7 +54,8 @@ def save_case(folder: Path, inputs: Sequence[str], evidence: EvidenceSet, facts:
             case.add_text(piece)
     for name, content in manifests:  # last: they list the others
         case.add_manifest(name, content)
-    _write(folder / "expected.json", [to_json(verdict, redactor=case.redactor).encode()])
+    told = [(job.verdict, job.files.evidence.inputs) for job in jobs] if len(jobs) > 1 else ()
+    _write(folder / "expected.json", [to_json(jobs[0].verdict, redactor=case.redactor, jobs=told).encode()])
     return case.written
 
 
@@ -68,10 +69,11 @@ def check_case(folder: Path, inputs: Sequence[str]) -> FoundFiles:
     return found
 
 
-def _prepared_redactor(found: FoundFiles, facts: Facts, verdict: Verdict) -> Redactor:
+def _prepared_redactor(found: FoundFiles, jobs: Sequence[JobVerdict]) -> Redactor:
     """A redactor that knows every host and user of all inputs before the first name is replaced."""
     redactor = Redactor(share=True)
-    redactor.learn_from(verdict, facts)
+    for job in jobs:
+        redactor.learn_from(job.verdict, job.facts)
     for piece in OpenedFiles(found, DEFAULT_LIMITS):
         if isinstance(piece, Unread):
             continue

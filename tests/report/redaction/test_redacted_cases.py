@@ -10,9 +10,8 @@ import pytest
 
 from tests.fuzz.seeds import MANIFEST, files_of, listed
 from tests.test_cases import case_folders, name_of
-from unhang.diagnosis.diagnose import diagnose
+from unhang.diagnosis.diagnose import diagnose_jobs
 from unhang.evidence.inputs import read_evidence
-from unhang.facts.build import build_facts
 from unhang.findings import Verdict, Where
 from unhang.report.saved_case import save_case
 
@@ -47,12 +46,10 @@ def test_the_saved_case_says_the_same(folder: Path, tmp_path: Path) -> None:
     given = [str(shutil.copytree(folder / "input", tmp_path / "input"))]
     write_manifest_anew(tmp_path / "input")
     evidence = read_evidence(given)
-    facts = build_facts(evidence)
-    before = diagnose(facts)
-    wanted = said(before)
+    before = diagnose_jobs(evidence)
 
-    save_case(tmp_path / "case", given, evidence, facts, before)
+    save_case(tmp_path / "case", given, evidence, before)
 
-    after = diagnose(build_facts(read_evidence([str(tmp_path / "case" / "input")])))
-    assert said(after) == wanted
-    assert [item.source.path for item in after.unread if item.lost] == []
+    after = diagnose_jobs(read_evidence([str(tmp_path / "case" / "input")]))
+    assert [said(job.verdict) for job in after] == [said(job.verdict) for job in before]
+    assert [item.source.path for job in after for item in job.verdict.unread if item.lost] == []

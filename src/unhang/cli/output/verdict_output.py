@@ -63,13 +63,13 @@ class VerdictOutput:
         else:
             self._print(verdict, facts)
 
-    def write_html(self, path: Path, verdict: Verdict, facts: Facts) -> None:
+    def write_html(self, path: Path, verdict: Verdict, facts: Facts, jobs: Sequence[JobVerdict] = ()) -> None:
         """Write the self-contained report to ``path``."""
         from unhang.report.html import page
 
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            page.write_html(verdict, facts, path, lang=self.lang, redactor=self.redactor(verdict, facts))
+            page.write_html(verdict, facts, path, lang=self.lang, redactor=self.redactor(verdict, facts), jobs=jobs)
         except OSError as error:
             raise _write_error(path, error) from error
         print(f"HTML report written to {path}", file=sys.stderr)
@@ -106,7 +106,7 @@ class VerdictOutput:
         if self.form == "html":
             from unhang.report.html.page import to_html
 
-            return to_html(verdict, facts, lang=self.lang, redactor=self.redactor(verdict, facts))
+            return to_html(verdict, facts, lang=self.lang, redactor=self.redactor(verdict, facts), jobs=jobs)
         from unhang.report.text import to_text
 
         return to_text(verdict, facts, lang=self.lang, redactor=self.redactor(verdict, facts))

@@ -36,7 +36,7 @@ class CitedFile:
 class CitedLines:
     """Collects what is cited and answers with anchors."""
 
-    def __init__(self, verdict: Verdict, facts: Facts, localizer: Localizer) -> None:
+    def __init__(self, verdict: Verdict, facts: Facts, localizer: Localizer, first: int = 0) -> None:
         self._localizer = localizer
         self._texts: defaultdict[str, dict[int, str]] = defaultdict(dict)
         self._cited: defaultdict[str, set[int]] = defaultdict(set)
@@ -47,7 +47,7 @@ class CitedLines:
         self._add_sources(verdict, facts)
         # A line that stands alone says no more than the evidence that cites it.
         together = [path for path in self._cited if len(self._texts[path]) > len(self._cited[path])]
-        self._index = {path: number for number, path in enumerate(together)}
+        self._index = {path: number for number, path in enumerate(together, first)}
 
     def anchor(self, path: str, line: int | None) -> str:
         """``L0-120`` when that line is embedded, else an empty string."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -28,6 +28,7 @@ from unhang.report.html.late_ranks import group_label, late_ranks
 from unhang.report.html.stack_groups import StackGroup, stack_groups
 from unhang.report.html.timeline import call_label, timelines
 from unhang.report.html.wait_graph import EMPTY, wait_graph
+from unhang.report.job_headings import job_headings
 from unhang.report.layout.sections import build_or_default
 from unhang.report.layout.source_lines import source_lines
 from unhang.report.localizer import Localizer
@@ -38,13 +39,22 @@ from unhang.report.text import consequence_line, evidence_folder, source_label
 from unhang.report.verdict_document import verdict_document
 from unhang.sentences import Text, say
 
+if TYPE_CHECKING:
+    from unhang.diagnosis.diagnose import JobVerdict
+
 ASSETS = Path(__file__).parent
 NOBODY: frozenset[int] = frozenset()
 NO_STACKS: tuple[tuple[StackGroup, ...], int] = ((), 0)
 
 
 def write_html(
-    verdict: Verdict, facts: Facts, path: str | Path, *, lang: str = "en", redactor: Redactor | None = None
+    verdict: Verdict,
+    facts: Facts,
+    path: str | Path,
+    *,
+    lang: str = "en",
+    redactor: Redactor | None = None,
+    jobs: Sequence[JobVerdict] = (),
 ) -> Path:
     """Write the page to ``path``, private to the user (0600), whole or not at all.
 
@@ -52,7 +62,7 @@ def write_html(
         OSError: the folder does not exist or cannot be written.
     """
     path = Path(path)
-    page = to_html(verdict, facts, lang=lang, redactor=redactor)
+    page = to_html(verdict, facts, lang=lang, redactor=redactor, jobs=jobs)
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mkstemp makes it 0600
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
@@ -64,23 +74,29 @@ def write_html(
     return path
 
 
-def to_html(verdict: Verdict, facts: Facts, *, lang: str = "en", redactor: Redactor | None = None) -> str:
-    """The page as text."""
+def to_html(
+    verdict: Verdict,
+    facts: Facts,
+    *,
+    lang: str = "en",
+    redactor: Redactor | None = None,
+    jobs: Sequence[JobVerdict] = (),
+) -> str:
+    """The page as text. ``jobs``: where files are of several, each with its verdict, this one first."""
     localizer = Localizer(lang, redactor or Redactor())
-    localizer.redactor.learn_from(verdict, facts)
+    told = [(job.verdict, job.facts) for job in jobs] or [(verdict, facts)]
+    for one in told:
+        localizer.redactor.learn_from(*one)
+    together, *titles = job_headings([job.files for job in jobs], localizer, "html") if jobs else ("", "")
+    pages: list[dict[str, Any]] = []
+    for title, one in zip(titles, told, strict=True):
+        cited = sum(len(page["verdict"]["files"]) for page in pages)
+        pages.append({"title": title, **_job(*one, localizer, cited)})
     style, script = _asset("page.css"), _asset("page.js")
-    gaps: list[NotChecked] = []
-    late = build_or_default("ranks", lambda: late_ranks(verdict, facts), NOBODY, gaps)
-    nothing: list[Any] = []
     data = {
-        "groups": build_or_default("timeline", lambda: timelines(facts, late, localizer), nothing, gaps),
+        "jobs": [page["groups"] for page in pages],
         "words": {key: localizer.say(text) for key, text in SCRIPT_WORDS.items()},
     }
-    stacks, stacks_left_out = build_or_default("stacks", lambda: stack_groups(facts, late, localizer), NO_STACKS, gaps)
-    graph = build_or_default("who waits for whom", lambda: wait_graph(facts, late, localizer), EMPTY, gaps)
-    meeting = build_or_default(
-        "meetings", lambda: [] if facts.graph.edges else stuck_collectives(facts, localizer), nothing, gaps
-    )
     return (
         _environment()
         .get_template("page.html.j2")
@@ -93,14 +109,31 @@ def to_html(verdict: Verdict, facts: Facts, *, lang: str = "en", redactor: Redac
             script=Markup(script),  # noqa: S704  # our own file
             data=Markup(data_block(data)),  # noqa: S704  # cannot close its element, see data_block
             words={key: localizer.say(text) for key, text in WORDS.items()},
-            verdict=_verdict(replace(verdict, not_checked=(*verdict.not_checked, *gaps)), facts, localizer),
-            groups=data["groups"],
-            graph=graph,
-            meetings=meeting,
-            stacks=stacks,
-            stacks_left_out=stacks_left_out,
+            together=together,
+            jobs=pages,
         )
     )
+
+
+def _job(verdict: Verdict, facts: Facts, localizer: Localizer, cited: int) -> dict[str, Any]:
+    """What the page shows of one job; ``cited``: so many files are cited above it."""
+    gaps: list[NotChecked] = []
+    late = build_or_default("ranks", lambda: late_ranks(verdict, facts), NOBODY, gaps)
+    nothing: list[Any] = []
+    groups = build_or_default("timeline", lambda: timelines(facts, late, localizer), nothing, gaps)
+    stacks, stacks_left_out = build_or_default("stacks", lambda: stack_groups(facts, late, localizer), NO_STACKS, gaps)
+    graph = build_or_default("who waits for whom", lambda: wait_graph(facts, late, localizer), EMPTY, gaps)
+    meeting = build_or_default(
+        "meetings", lambda: [] if facts.graph.edges else stuck_collectives(facts, localizer), nothing, gaps
+    )
+    return {
+        "verdict": _verdict(replace(verdict, not_checked=(*verdict.not_checked, *gaps)), facts, localizer, cited),
+        "groups": groups,
+        "graph": graph,
+        "meetings": meeting,
+        "stacks": stacks,
+        "stacks_left_out": stacks_left_out,
+    }
 
 
 @cache
@@ -133,8 +166,8 @@ def _asset(name: str) -> str:
     return (ASSETS / name).read_text("utf-8").strip()
 
 
-def _verdict(verdict: Verdict, facts: Facts, localizer: Localizer) -> dict[str, Any]:
-    cited = CitedLines(verdict, facts, localizer)
+def _verdict(verdict: Verdict, facts: Facts, localizer: Localizer, before: int) -> dict[str, Any]:
+    cited = CitedLines(verdict, facts, localizer, before)
     status, headline, rest = spoken_headline(verdict, localizer)
     advice = labels.restart_advice(verdict)
     because = localizer.sentence(verdict.restart.because) if verdict.restart.because else ""
@@ -153,6 +186,7 @@ def _verdict(verdict: Verdict, facts: Facts, localizer: Localizer) -> dict[str, 
         "restart": localizer.two(localizer.sentence(advice), because) if advice is not None else "",
         "background": [localizer.say(labels.background_text(candidate)) for candidate in verdict.differential],
         "checkpoints": [localizer.say(line) for line in labels.checkpoint_advice(verdict.restart)],
+        "checked": [localizer.sentence(item.what) for item in verdict.checked],
         "folder": localizer.say(say("in {folder}", folder=folder)) if folder else "",
         "unread": [
             {"label": source_label(item.source, localizer), "reason": localizer.line(item.reason)}
@@ -244,11 +278,9 @@ WORDS: Mapping[str, Text] = {
     "shown": say("What shows that the job is well"),
     "background": labels.BACKGROUND,
     "incident": say("A similar public report"),
-    "ended": say("What ended it"),
     "ruled_out": say("Ruled out"),
     "not_checked": say("Could not be checked"),
     "unread": say("Could not be read"),
-    "restart": say("Restart"),
     "top": say("Back to the verdict"),
 }
 
