@@ -72,6 +72,7 @@ def test_a_translation_keeps_commands_and_names() -> None:
             *language.knowledge_catalogue(lang).items(),
         ):
             assert set(kept.findall(template)) <= set(kept.findall(translation)), template
+            assert ":who}" not in translation, "it says rank or ranks in English"
 
 
 def test_fixed_words_inside_a_sentence_are_translated() -> None:

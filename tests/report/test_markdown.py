@@ -40,6 +40,23 @@ def test_a_gpu_that_is_only_suspected_is_asked_for_and_no_node_is_drained() -> N
     assert "drain" not in block
 
 
+def test_the_administrators_block_alone_says_what_happened_and_what_to_run() -> None:
+    crash = samples.crash()
+    block = to_markdown(crash).split("**Your administrator**")[1]
+    assert "fell off the bus" in block
+    assert "Check: dcgmi diag -r 3 passes." in block
+    nowhere = replace(crash.findings[0], nodes=(), evidence=())
+    block = to_markdown(replace(crash, findings=(nowhere,), stalled_since="2026-03-02T04:11:05"))
+    assert "- rank 12 · no line names the node · since 2026-03-02 `04:11:05` (zone not recorded)" in block
+
+
+def test_the_administrator_hears_whose_node_nobody_looked_at() -> None:
+    unknown = samples.unknown()
+    stopped = replace(unknown, findings=unknown.findings[:1], ranks_missing=(2, 3))
+    block = to_markdown(stopped).split("**Your administrator**")[1]
+    assert "nothing from ranks 2, 3 was read: `dmesg -T` of their nodes" in block
+
+
 def test_text_from_a_log_cannot_become_markup() -> None:
     page = to_markdown(samples.hostile())
     assert "\x1b" not in page

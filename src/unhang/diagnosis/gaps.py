@@ -56,7 +56,7 @@ def _missing_end(facts: Facts, lead: Finding) -> Iterator[NotChecked]:
     yield NotChecked(
         say("how the job ended"),
         say("no exit, no limit and no word of an end was read: it may have gone on, stood still or been killed"),
-        how="unhang diagnose launcher.log rank_*.log, each to its last line",
+        how="unhang diagnose launcher.log rank_*.log",
     )
 
 
@@ -66,7 +66,7 @@ def _missing_ranks(facts: Facts) -> Iterator[NotChecked]:
         yield NotChecked(
             say("{ranks:who}", ranks=missing),
             say("no log, dump or stack of it was given"),
-            how="unhang diagnose with the files of these ranks added",
+            how="unhang diagnose LOGDIR",
             caps=Certainty.LIKELY,
         )
 
@@ -94,7 +94,7 @@ def _recorder_off(facts: Facts) -> Iterator[NotChecked]:
         yield NotChecked(
             say("which collectives {ranks:who} {ranks:was|were} in", ranks=empty),
             say("their dumps hold no entries: the flight recorder was off (its default up to torch 2.10)"),
-            how=f"run again with {RECORDER_ON}",
+            how=f"export {RECORDER_ON}",
         )
 
 

@@ -59,8 +59,10 @@ def headline(verdict: Verdict) -> Text:
 def ranks_seen_text(verdict: Verdict) -> Text:
     """How many ranks the evidence covers."""
     count, missing, world = len(verdict.ranks_seen), verdict.ranks_missing, verdict.world_size
+    if not verdict.ranks_seen:
+        return say("No line that was read names its rank.")
     if world is None:
-        return say("Ranks read: {ranks}. The size of the job is not known.", ranks=verdict.ranks_seen or "none")
+        return say("Ranks read: {ranks}. The size of the job is not known.", ranks=verdict.ranks_seen)
     if world == 1 and not missing:
         return say("Read the only rank.")
     if missing:
@@ -129,8 +131,8 @@ def checkpoint_advice(restart: Restart) -> list[Text]:
 
 
 def restart_advice(verdict: Verdict) -> Text | None:
-    """What the verdict says about running again; None when it says nothing."""
+    """What the verdict says about running again; None when it says nothing, or the job is well."""
     template = ADVICE.get(verdict.restart.advice)
-    if template is None:
+    if template is None or verdict.status is Status.HEALTHY:
         return None
     return Text(template.template, {"nodes": ", ".join(verdict.restart.exclude_nodes)})

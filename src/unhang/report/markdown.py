@@ -18,8 +18,8 @@ from unhang.findings import (
     Verdict,
 )
 from unhang.report import labels
-from unhang.report.first_lines import first_lines
-from unhang.report.layout.markdown_text import escape_markdown, inline_code, sentence
+from unhang.report.first_lines import first_lines, spoken_time
+from unhang.report.layout.markdown_text import escape_markdown, inline_code, inline_text, sentence
 from unhang.report.layout.sections import build_or_default
 from unhang.report.localizer import Localizer
 from unhang.report.place_heading import place_heading
@@ -32,10 +32,16 @@ EVIDENCE_SHOWN, CHANGE_LINES = 3, 6
 # What to ask for when the finding brings no infrastructure remedy of its own.
 _REQUESTS: Mapping[Cause, Text] = {
     Cause.GPU_HARDWARE: say("Please drain the node, read `nvidia-smi -q` and `dmesg`, and reset or replace the card."),
-    Cause.NETWORK_FAULT: say("Please check link, cable and counters of the network card on this node."),
-    Cause.NETWORK_CONFIG: say("Please check interface, firewall and MTU between these nodes."),
+    Cause.NETWORK_FAULT: say(
+        "Please check the network card of this node: link, cable and counters (`ibstat`, `ip -s link`)."
+    ),
+    Cause.NETWORK_CONFIG: say(
+        "Please check interface, firewall and MTU between these nodes (`ip addr`, `sudo iptables -S`)."
+    ),
     Cause.P2P_BROKEN: say("Please check ACS, IOMMU and P2P (`nvidia-smi topo -p2p r`) on this node."),
-    Cause.HOST_MEMORY: say("Please check memory limits, `/dev/shm` and memlock on this node."),
+    Cause.HOST_MEMORY: say(
+        "Please check memory limits, `/dev/shm` and memlock on this node (`df -h /dev/shm`, `ulimit -l`, `dmesg -T`)."
+    ),
 }
 _UUID = re.compile(r"\b(?:GPU|MIG)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.IGNORECASE)
 _BUS = re.compile(r"(?<![\w:])(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-9a-f])?(?![\w:])", re.IGNORECASE)
@@ -105,7 +111,18 @@ def _background(verdict: Verdict, localizer: Localizer) -> list[str]:
 
 
 def _remedy(remedy: Remedy, localizer: Localizer) -> list[str]:
-    lines = [f"- **{localizer.say(labels.NEXT)}**{localizer.colon}{sentence(remedy.title, localizer)}"]
+    title = f"- **{localizer.say(labels.NEXT)}**{localizer.colon}{sentence(remedy.title, localizer)}"
+    costs = _told(say("Costs"), remedy.cost, localizer)
+    return [title, *_change(remedy, localizer), *costs, *_told(say("Check"), remedy.verify, localizer)]
+
+
+def _told(label: Text, text: Text, localizer: Localizer) -> list[str]:
+    said = inline_text(text, localizer)
+    return [f"- {localizer.say(label)}{localizer.colon}{said}"] if said.strip() else []
+
+
+def _change(remedy: Remedy, localizer: Localizer) -> list[str]:
+    lines: list[str] = []
     change = localizer.say(remedy.change).strip("\n")
     if "\n" in change:
         shown = change.split("\n")
@@ -113,14 +130,10 @@ def _remedy(remedy: Remedy, localizer: Localizer) -> list[str]:
         fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", change)), default=0))
         lines += [f"  {fence}", *(f"  {line}" for line in shown[:CHANGE_LINES] + cut), f"  {fence}"]
     elif change:
-        lines.append(f"  {sentence(remedy.change, localizer)}")
+        lines.append(f"  {inline_text(remedy.change, localizer)}")
     settings = [f"export {name}={localizer.line(value)}" for name, value in remedy.set.items()]
     settings += [f"unset {' '.join(remedy.unset)}"] if remedy.unset else []
-    lines += [f"  {inline_code(setting)}" for setting in settings]
-    for label, text in ((say("Costs"), remedy.cost), (say("Check"), remedy.verify)):
-        if str(text).strip():
-            lines.append(f"- {localizer.say(label)}{localizer.colon}{sentence(text, localizer)}")
-    return lines
+    return lines + [f"  {inline_code(setting)}" for setting in settings]
 
 
 def _cited(item: Evidence, localizer: Localizer) -> str:
@@ -134,8 +147,23 @@ def _administrator(verdict: Verdict, localizer: Localizer) -> list[str]:
     sure = [f for f in asked if f is verdict.findings[0] or f.certainty is not Certainty.POSSIBLE]
     findings = sure or asked  # what is only possible is asked for where nothing is known better
     if not findings:
-        return [f"- {localizer.say(say('Nothing to ask: nothing here points at the machines.'))}"]
-    return [line for finding in findings[:2] for line in _request(finding, localizer, suspected=not sure)]
+        return [f"- {sentence(_nothing_to_ask(verdict), localizer)}"]
+    return [
+        line
+        for finding in findings[:2]
+        for line in _request(finding, localizer, since=verdict.stalled_since or "", suspected=not sure)
+    ]
+
+
+def _nothing_to_ask(verdict: Verdict) -> Text:
+    stopped = verdict.findings and verdict.findings[0].severity is Severity.STOPS
+    if stopped and verdict.findings[0].cause is Cause.UNKNOWN and verdict.ranks_missing:
+        return say(
+            "Nothing points at the machines yet, but nothing from {ranks:who} was read: `dmesg -T` of "
+            "{ranks:its node|their nodes} would show a killed process, a lost card or a link that went down.",
+            ranks=verdict.ranks_missing,
+        )
+    return say("Nothing to ask: nothing here points at the machines.")
 
 
 def _for_administrator(finding: Finding) -> bool:
@@ -145,21 +173,27 @@ def _for_administrator(finding: Finding) -> bool:
     return finding.cause in _REQUESTS or infrastructure
 
 
-def _request(finding: Finding, localizer: Localizer, *, suspected: bool) -> list[str]:
+def _request(finding: Finding, localizer: Localizer, *, since: str, suspected: bool) -> list[str]:
+    """All that somebody needs who reads nothing else: what happened, where, when, and what to do with which command."""
     facts: list[str] = [localizer.say(labels.ranks_label(finding.ranks))] if finding.ranks else []
     if finding.nodes:
         facts.append(localizer.say(say("node {nodes}", nodes=inline_code(localizer.line(", ".join(finding.nodes))))))
+    else:
+        facts.append(localizer.say(say("no line names the node")))
     facts += _hardware(finding.evidence, localizer)
     when = next((item.time for item in finding.evidence if item.time), None)
     if when:
         facts.append(escape_markdown(with_zone(localizer.line(when), localizer)))
+    elif since:
+        facts.append(inline_text(say("since {time}", time=with_zone(spoken_time(since), localizer)), localizer))
     remedy = next((item for item in finding.remedies if item.kind is RemedyKind.INFRASTRUCTURE), None)
     if remedy is None and suspected:
         remedy = next(iter(finding.remedies), None)  # nobody drains a node for what is only possible
-    request = remedy.title if remedy is not None else _REQUESTS[finding.cause]
-    lines = [f"- {' · '.join(facts)}"] if facts else []
-    cited = (f"- {_cited(item, localizer)}" for item in finding.evidence[:2])
-    return [*lines, f"- {sentence(request, localizer)}", *cited]
+    request = _REQUESTS[finding.cause] if remedy is None else remedy.title
+    lines = [f"- {sentence(finding.summary, localizer)}", f"- {' · '.join(facts)}", f"- {sentence(request, localizer)}"]
+    if remedy is not None:
+        lines += [*_change(remedy, localizer), *_told(say("Check"), remedy.verify, localizer)]
+    return [*lines, *(f"- {_cited(item, localizer)}" for item in finding.evidence[:2])]
 
 
 def _hardware(evidence: Iterable[Evidence], localizer: Localizer) -> list[str]:
