@@ -14,6 +14,7 @@ from unhang.findings import Certainty, Health, Severity, Status, Verdict
 from unhang.report.text import to_text
 
 LOGS = tomli.loads(Path(__file__).with_name("health_logs.toml").read_text(encoding="utf-8"))
+CASES = Path(__file__).parents[1] / "cases" / "unknown"
 LAUNCH = "$ torchrun --nproc_per_node=2 train.py\nstep 1 loss 2\n"
 ENDED = "$ echo $?\n0\n"
 
@@ -54,7 +55,7 @@ def test_without_the_word_of_one_rank_it_is_not_shown(lost: int, tmp_path: Path)
 def test_the_proof_quotes_the_line_and_its_place(tmp_path: Path) -> None:
     verdict = verdict_on(tmp_path, job=f"{LAUNCH}{ENDED}")
 
-    assert [str(check.what) for check in verdict.checked] == ["all ranks ended well, by job.log:4: 0"]
+    assert [str(check.what) for check in verdict.checked] == ["all ranks ended well: 0 (job.log:4)"]
 
 
 def test_a_second_start_after_the_end_is_not_proved_by_it(tmp_path: Path) -> None:
@@ -83,6 +84,19 @@ def test_what_the_job_outlived_is_a_note_and_what_it_may_have_died_of_is_not(tmp
     assert stopped.findings[0].severity is Severity.STOPS
     assert outlived.status is Status.HEALTHY
     assert {finding.severity for finding in outlived.findings} == {Severity.NOTE}
+
+
+def test_a_healthy_job_is_headed_by_its_proof_and_notes_stand_below() -> None:
+    facts = build_facts(read_evidence([str(CASES / "miss_health_kubernetes_waited_for_nodes" / "input")]))
+
+    english, chinese = (to_text(diagnose(facts), facts, lang=lang) for lang in ("en", "zh"))
+
+    assert english.startswith(
+        "HEALTHY  All ranks ended well\n      Message: PyTorchJob pytorch-dist-job is successfully"
+    )
+    assert chinese.startswith("正常  所有 rank 都正常结束\n")
+    assert "Next" not in english
+    assert english.index("Also found") < english.index("Unschedulable")
 
 
 def test_where_nothing_is_proven_the_first_line_says_how_far_it_came(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def _shown_by(known: RankFacts, facts: Facts, stated: StatedEndings) -> str | No
 
 def _ending_text(ending: LogEnding) -> Text:
     place = f"{ending.source.path.rsplit('/', 1)[-1]}:{ending.source.line}"
-    return say("all ranks ended well, by {place}: {line}", place=place, line=shortened(ending.text.strip(), 120))
+    return say("all ranks ended well: {line} ({place})", place=place, line=shortened(ending.text.strip(), 120))
 
 
 def _planned(known: RankFacts) -> bool:

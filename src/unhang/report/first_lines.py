@@ -23,9 +23,9 @@ def spoken_headline(verdict: Verdict, localizer: Localizer, width: int = HEADLIN
 
 def first_lines(verdict: Verdict, localizer: Localizer) -> list[str]:
     """The parts, each only where it is known and the headline does not say it."""
-    lead = verdict.findings[0] if verdict.findings else None
+    lead, _ = labels.first_and_others(verdict)
     about = [] if lead is None else [*cause_of(lead, localizer), *_where(lead, localizer)]
-    return [*about, *(localizer.line(localizer.say(text)) for text in _times_and_gaps(verdict))]
+    return [*about, *(localizer.line(localizer.say(text)) for text in _times_and_gaps(verdict, lead))]
 
 
 def known_cause(cause: str, certainty: str, localizer: Localizer) -> list[str]:
@@ -63,12 +63,12 @@ def _names(text: Text, ranks: tuple[int, ...]) -> bool:
     )
 
 
-def _times_and_gaps(verdict: Verdict) -> Iterator[Text]:
+def _times_and_gaps(verdict: Verdict, lead: Finding | None) -> Iterator[Text]:
     if verdict.stalled_since:
         yield say("since {time}", time=spoken_time(verdict.stalled_since))
     if verdict.noticed_after_s is not None:
         yield say("noticed after {time}", time=duration(verdict.noticed_after_s))
-    if verdict.ranks_missing and verdict.ranks_seen:  # else no line says whose it is
+    if verdict.ranks_missing and verdict.ranks_seen and lead is not None:  # else no line says whose it is
         yield say("nothing from {ranks:who}", ranks=verdict.ranks_missing)
     if verdict.killed_in_s is not None and verdict.gives_up:
         yield say("{guard} gives up in {time}", guard=verdict.gives_up, time=duration(verdict.killed_in_s))

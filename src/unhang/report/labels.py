@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
-from unhang.findings import Candidate, Certainty, Restart, Status, Verdict
+from unhang.findings import Candidate, Certainty, Finding, Restart, Status, Verdict
 from unhang.sentences import Text, rank_ranges, say
 
 STATUS: Mapping[Status, Text] = {
@@ -47,12 +47,20 @@ def told_label(value: str, known: Mapping[Status, Text] | Mapping[Certainty, Tex
     return next((text for member, text in known.items() if member.value == value), Text("{value}", {"value": value}))
 
 
+def first_and_others(verdict: Verdict) -> tuple[Finding | None, tuple[Finding, ...]]:
+    """What the screen speaks of, and what was also found: of a job that is well all of it."""
+    first = None if verdict.status is Status.HEALTHY else next(iter(verdict.findings), None)
+    return first, verdict.findings[first is not None :]
+
+
 def headline(verdict: Verdict) -> Text:
-    """The one sentence a reader sees first."""
-    if verdict.findings:
-        return verdict.findings[0].summary
+    """The one sentence a reader sees first; of a job that is well the proof, where it is one."""
+    first, _ = first_and_others(verdict)
+    if first is not None:
+        return first.summary
     if verdict.status is Status.HEALTHY:
-        return say("Nothing is wrong, and what was read shows it.")
+        proven = say("Nothing is wrong, and what was read shows it.")
+        return verdict.checked[0].what if len(verdict.checked) == 1 else proven
     return say("What was read does not show why the job stopped.")
 
 

@@ -77,9 +77,9 @@ def _headline(verdict: Verdict, localizer: Localizer) -> list[str]:
 
 def _you(verdict: Verdict, localizer: Localizer) -> list[str]:
     lines: list[str] = []
-    for finding in verdict.findings[:1]:
-        lines += _finding(finding, localizer)
-    lines += [f"- {sentence(item.what, localizer)}" for item in verdict.checked]
+    first, _ = labels.first_and_others(verdict)
+    lines += _finding(first, localizer) if first is not None else []
+    lines += [f"- {sentence(item.what, localizer)}" for item in verdict.checked if len(verdict.checked) > 1]
     for item in verdict.not_checked[:2]:
         how = f"{localizer.colon}{inline_code(localizer.line(localizer.command(item.how)))}" if item.how else ""
         lines.append(f"- {localizer.say(say('Not checked'))}{localizer.colon}{sentence(item.what, localizer)}{how}")

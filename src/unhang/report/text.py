@@ -68,8 +68,8 @@ def _localizer(verdict: Verdict, facts: Facts | None, lang: str, redactor: Redac
 def _layout(verdict: Verdict, facts: Facts | None, localizer: Localizer, width: int) -> TextLayout:
     layout = TextLayout(width)
     sections: list[tuple[str, Callable[[], None]]] = [("headline", lambda: _headline(layout, verdict, localizer))]
-    if verdict.findings:
-        first = verdict.findings[0]
+    first, _ = labels.first_and_others(verdict)
+    if first is not None:
         sections += [
             ("action", lambda: _action(layout, first, localizer)),
             ("why", lambda: _why(layout, first, localizer)),
@@ -227,7 +227,7 @@ def consequence_line(item: Consequence, localizer: Localizer) -> str:
 
 
 def _others(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> None:
-    others = verdict.findings[1:]
+    _, others = labels.first_and_others(verdict)
     if not others:
         return
     layout.heading(localizer.say(say("Also found")))
@@ -246,7 +246,7 @@ def other_line(finding: Finding, localizer: Localizer) -> str:
 
 
 def _proof(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> None:
-    if not verdict.checked:
+    if len(verdict.checked) < 2:  # else the headline says it
         return
     layout.heading(localizer.say(say("What shows that the job is well")))
     for item in verdict.checked:

@@ -172,7 +172,7 @@ def _verdict(verdict: Verdict, facts: Facts, localizer: Localizer, before: int) 
     advice = labels.restart_advice(verdict)
     because = localizer.sentence(verdict.restart.because) if verdict.restart.because else ""
     folder = evidence_folder(verdict.findings, localizer)
-    findings = [_finding(finding, facts, cited, folder, localizer) for finding in verdict.findings]
+    first, others = labels.first_and_others(verdict)
     return {
         "document": verdict_document(verdict, localizer),
         "status": verdict.status.value,
@@ -181,8 +181,8 @@ def _verdict(verdict: Verdict, facts: Facts, localizer: Localizer, before: int) 
         "rest": rest,
         "about": first_lines(verdict, localizer),
         "seen": localizer.say(labels.ranks_seen_text(verdict)),
-        "first": findings[0] if findings else None,
-        "others": findings[1:],
+        "first": _finding(first, facts, cited, folder, localizer) if first is not None else None,
+        "others": [_finding(finding, facts, cited, folder, localizer) for finding in others],
         "restart": localizer.two(localizer.sentence(advice), because) if advice is not None else "",
         "background": [localizer.say(labels.background_text(candidate)) for candidate in verdict.differential],
         "checkpoints": [localizer.say(line) for line in labels.checkpoint_advice(verdict.restart)],
