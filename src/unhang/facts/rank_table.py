@@ -162,9 +162,11 @@ def _stacks_by_rank(stacks: Iterable[StackDump], by_pid: Mapping[int, int]) -> d
 
 
 def _with_stacks(facts: RankFacts, stacks: list[StackDump]) -> RankFacts:
-    workers = tuple(_latest_by_pid([s for s in stacks if _is_worker(s, facts.pid)]))
     own = [s for s in stacks if not _is_worker(s, facts.pid)]
     own = [s for s in own if s.threads] or own
+    # Beside a process with its head, one without is not the rank's: a child, whose head reads otherwise.
+    own = [s for s in own if s.pid is not None] or own
+    workers = tuple(_latest_by_pid([s for s in stacks if s.threads and s not in own]))
     if not own:
         return replace(facts, worker_stacks=workers)
     # The later sample is the verdict's; without a time, the file names order the samples.

@@ -22,7 +22,7 @@ class StackCollector:
     """Tell it where a process and a thread begin, and every frame, innermost first; then ask for the ``dumps``."""
 
     def __init__(self, format_name: str, source: str, rank: int | None, budget: FrameBudget) -> None:
-        self._format, self._source, self._rank = format_name, source, rank
+        self._format, self._source, self.rank = format_name, source, rank
         self.budget = budget
         self.processes: list[OpenProcess] = []
         self.thread: ThreadStack | None = None
@@ -34,7 +34,7 @@ class StackCollector:
         self.end_thread()
         where = Source(self._source, line)
         self.processes.append(
-            OpenProcess(StackDump(where, self._rank, pid, (), self._format, command=command, fatal=fatal))
+            OpenProcess(StackDump(where, self.rank, pid, (), self._format, command=command, fatal=fatal))
         )
 
     def begin_thread(self, thread: ThreadStack) -> None:

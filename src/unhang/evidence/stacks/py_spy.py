@@ -19,6 +19,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from unhang.evidence.file_names import rank_from_name
 from unhang.evidence.items import Frame, StackDump, ThreadStack
 from unhang.evidence.stacks.collected_stacks import StackCollector
 from unhang.evidence.stacks.stack_limits import MAX_LINE, FrameBudget, FrameKeeper
@@ -33,6 +34,8 @@ THREAD = late_pattern(
 )
 PROMPT = late_pattern(r"py-spy dump\b(?=.*?(?: --pid| -p)[ =]?(?P<pid>\d+))")
 """The command, as a paste of several processes shows it before each."""
+_FILE = late_pattern(r"^==> (?P<name>.+) <==$")
+"""The name of each file, as ``head`` and ``tail`` print it over its lines."""
 _COMPLAINT = late_pattern(r"^(?:Error|Permission Denied|Failed to \w+).*$")
 _COMPILED = frozenset(
     {"c", "cc", "cpp", "cxx", "h", "hh", "hpp", "hxx", "cu", "cuh", "inc", "tcc", "rs", "pyx", "s", "S", "go"}
@@ -68,6 +71,7 @@ def read_text(text: str, *, source: str, rank: int | None, budget: FrameBudget) 
 class _TextReader:
     def __init__(self, stacks: StackCollector) -> None:
         self.stacks = stacks
+        self._rank = stacks.rank
         self._torn = False
 
     def feed(self, line: str, number: int) -> None:
@@ -89,6 +93,10 @@ class _TextReader:
             stacks.budget.note("a line of the stack is damaged", number)
 
     def _begins_process(self, line: str, number: int) -> bool:
+        if file := _FILE.match(line):
+            self.stacks.rank = rank_from_name(file["name"]) if self._rank is None else self._rank
+            self.stacks.begin_process(number)
+            return True
         head = PROCESS.match(line)
         found = head or PROMPT.search(line)
         if found is None:
