@@ -12,6 +12,8 @@ import pytest
 from tests.command import unhang
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
+DEMO = DOCS.parent / "tests" / "cases" / "uneven-data" / "hit_lab_split_without_seed" / "input"
+"""The job that ``make demo`` runs, kept as a case; the picture of a report in the README is its page."""
 
 
 def block(text: str, kind: str) -> str:
@@ -45,6 +47,16 @@ def test_the_readme_shows_to_the_byte_what_is_said_of_a_log_alone(page: str, lan
     said = said_of_the_log(page, lang, tmp_path)
     readme = (DOCS.parent / page.replace("quickstart", "README")).read_text("utf-8")
     shown = [text for text in re.findall(r"^```\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE) if "gpu-oom" in text]
+
+    assert len(shown) == 1
+    assert said.startswith(shown[0]), said
+
+
+@pytest.mark.parametrize(("page", "lang"), [("README.md", "en"), ("README.zh-CN.md", "zh")])
+def test_the_readme_shows_to_the_byte_what_is_said_of_the_job_of_the_demo(page: str, lang: str) -> None:
+    said = unhang("diagnose", DEMO, "--lang", lang).stdout
+    readme = (DOCS.parent / page).read_text("utf-8")
+    shown = re.findall(r"^```\n([^`]*uneven-data[^`]*)^```$", readme, re.MULTILINE)
 
     assert len(shown) == 1
     assert said.startswith(shown[0]), said
