@@ -11,6 +11,7 @@ from unhang.diagnosis.detectors import ALL_DETECTORS, ask_detectors
 from unhang.diagnosis.differential import list_candidates
 from unhang.diagnosis.gaps import name_gaps, name_gaps_of_lead
 from unhang.diagnosis.grades import cap_by_gaps, cap_misplaced_findings, cap_unverified_claims
+from unhang.diagnosis.health import doubt_health
 from unhang.diagnosis.internal_failures import join_gaps, withdraw_health
 from unhang.diagnosis.lead_notes import (
     note_last_words,
@@ -25,7 +26,7 @@ from unhang.diagnosis.remaining_rank import name_remaining_rank
 from unhang.diagnosis.restart import advise_restart
 from unhang.diagnosis.ruled_out import name_contradicted
 from unhang.diagnosis.severity import downgrade_outlived, soften_work
-from unhang.diagnosis.status import date_stall, decide_status, doubt_health
+from unhang.diagnosis.status import date_stall, decide_status
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.facts.build import build_facts
 from unhang.facts.fault_isolation import IsolatedSteps

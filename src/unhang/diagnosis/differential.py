@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, get_args
 
 from msgspec import convert
 
+from unhang.diagnosis.grades import names_cause
 from unhang.diagnosis.ruled_out import excluded_causes
 from unhang.facts.incident_features import incident_features
 from unhang.facts.model import Facts
-from unhang.findings import Candidate, Cause, Certainty, Finding, KnownIncident, Severity, Status, Verdict
+from unhang.findings import Candidate, Cause, Finding, KnownIncident, Severity, Status, Verdict
 from unhang.knowledge.reasoning_rows import cause_rows, feature_rows
 from unhang.knowledge.thresholds import threshold, whole_threshold
 from unhang.knowledge.words import text_of
@@ -73,10 +74,7 @@ def _without(causes: frozenset[Cause], told: Sequence[CauseShare]) -> tuple[Caus
 
 
 def _explained(findings: Sequence[Finding]) -> bool:
-    return any(
-        f.cause is not Cause.UNKNOWN and f.certainty is not Certainty.POSSIBLE and f.severity is not Severity.NOTE
-        for f in findings
-    )
+    return any(names_cause(finding) and finding.severity is not Severity.NOTE for finding in findings)
 
 
 def _candidates(told: Sequence[CauseShare], in_source: Mapping[Cause, tuple[Text, ...]]) -> tuple[Candidate, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from unhang.facts.endings.good_endings import good_endings, is_job_over
-from unhang.facts.model import Facts, RankState
+from unhang.facts.model import Facts
 from unhang.findings import Cause, Certainty, Finding, NotChecked, Severity, Verdict
 from unhang.sentences import say
 from unhang.wire.documents.bundle import RankProcess
@@ -102,19 +102,14 @@ def _no_world(facts: Facts) -> Iterator[NotChecked]:
     seen = facts.ranks_seen
     # the kernel knows of cards and of no ranks
     spoke = facts.tracebacks or any(not event.kind.startswith("k.") for event in facts.events)
-    if facts.world_size is None and not seen and spoke:
+    if facts.world_size is None and (seen or spoke):
         yield NotChecked(
             say("how many ranks there are"),
-            say("no line that was read says of which rank it is"),
+            say("nothing that was read names the world size; {ranks:who} {ranks:was|were} seen", ranks=seen)
+            if seen
+            else say("no line that was read says of which rank it is"),
             how="unhang diagnose launcher.log rank_*.log",
-            caps=Certainty.LIKELY,
-        )
-    if facts.world_size is None and seen and any(r.state is not RankState.MISSING for r in facts.ranks.values()):
-        yield NotChecked(
-            say("how many ranks there are"),
-            say("nothing that was read names the world size; {ranks:who} {ranks:was|were} seen", ranks=seen),
-            how="unhang diagnose launcher.log rank_*.log",
-            caps=Certainty.LIKELY if len(seen) <= max(seen) or len(seen) == 1 else None,
+            caps=None if len(seen) > max((1, *seen)) else Certainty.LIKELY,
         )
 
 

@@ -29,6 +29,11 @@ def grade_signal(signal: Signal, detector: Detector) -> Finding:
     )
 
 
+def names_cause(finding: Finding) -> bool:
+    """It says why, and that is *likely* at least."""
+    return finding.cause is not Cause.UNKNOWN and finding.certainty is not Certainty.POSSIBLE
+
+
 _MADE = ("n.init_complete", "store.barrier_ok")
 
 

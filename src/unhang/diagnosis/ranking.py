@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from unhang.diagnosis.grades import names_cause
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Certainty, Consequence, Ending, Finding, Grade, RemedyKind, Severity, Verdict
 from unhang.knowledge.reasoning_rows import When, cause_rows, causes_that, precedence, strength
@@ -85,7 +86,7 @@ def _order(finding: Finding) -> tuple[object, ...]:
 def _without_answered_unknowns(findings: Sequence[Finding]) -> list[Finding]:
     """An ``unknown`` about ranks or a group that another finding explains well is answered; one by exclusion by any."""
     findings = [f for f in findings if f.grade is not Grade.EXCLUSION] or findings
-    known = [f for f in findings if f.cause is not Cause.UNKNOWN and f.certainty is not Certainty.POSSIBLE]
+    known = [f for f in findings if names_cause(f)]
     return [f for f in findings if f.cause is not Cause.UNKNOWN or not any(_answers(k, f) for k in known)]
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from unhang.diagnosis.grades import names_cause
 from unhang.diagnosis.lead_notes import hosts_of_job, named_before
 from unhang.evidence.checkpoints import checkpoint as layouts
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
 from unhang.facts.model import Facts
-from unhang.findings import Cause, Certainty, Ending, Finding, RemedyKind, Restart, Severity, TornCheckpoint, Verdict
+from unhang.findings import Cause, Ending, Finding, RemedyKind, Restart, Severity, TornCheckpoint, Verdict
 from unhang.knowledge.reasoning_rows import causes_that
 from unhang.sentences import Text, say
 
@@ -47,11 +48,7 @@ def _advice(findings: tuple[Finding, ...]) -> Restart:
     stopping = [f for f in findings if f.severity is Severity.STOPS]
     if not stopping and any(f.cause is Cause.COLLECTIVE_MISMATCH and f.severity is Severity.SLOWS for f in findings):
         return Restart("after-change", because=say("it goes on, but what it computes is wrong"))
-    slow = [
-        f
-        for f in findings
-        if f.severity is Severity.SLOWS and f.certainty is not Certainty.POSSIBLE and f.cause is not Cause.UNKNOWN
-    ]
+    slow = [f for f in findings if f.severity is Severity.SLOWS and names_cause(f)]
     if not stopping and any(f.remedies for f in slow):
         return Restart("after-change", because=say("it would be as slow again"))
     if not stopping and any(f.cause is Cause.UNKNOWN for f in findings):
@@ -59,7 +56,7 @@ def _advice(findings: tuple[Finding, ...]) -> Restart:
     if not stopping:
         return Restart("as-is", because=say("nothing was found that would stop it again"))
     lead = stopping[0]
-    if lead.certainty is Certainty.POSSIBLE or lead.cause is Cause.UNKNOWN:
+    if not names_cause(lead):
         return Restart("unknown", because=say("the cause is not known well enough"))
     if lead.cause is Cause.GPU_HARDWARE and lead.nodes:
         return Restart("without-node", lead.nodes, because=say("the hardware fault stays with the node"))

@@ -15,7 +15,7 @@ from unhang.facts.logs.log_statements import timeout_events
 from unhang.facts.model import Facts
 from unhang.facts.pace.step_slowdown import slowdown_until_end
 from unhang.facts.waiting.timeouts import is_limit_near, live_manifest
-from unhang.findings import Cause, Certainty, Finding, PassedCheck, Severity, Verdict
+from unhang.findings import Cause, Certainty, Finding, Health, Severity, Verdict
 from unhang.knowledge.reasoning_rows import causes_that
 from unhang.sentences import Text, say
 
@@ -160,4 +160,4 @@ def _planned(verdict: Verdict) -> Verdict:
         return verdict
     ranks = verdict.findings[0].ranks
     planned = say("what {ranks:who} {ranks:does|do} is planned, by the program's own marks", ranks=ranks)
-    return replace(verdict, checked=(PassedCheck("health", planned),))
+    return replace(verdict, health=Health(Certainty.LIKELY, (planned,)))

@@ -1,104 +1,19 @@
-"""How the job as a whole stands: whether it is shown to be well, its status, and since when it stalls."""
+"""How the job as a whole stands: its status, and since when it stalls."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from unhang.diagnosis.severity import place_among_notes
-from unhang.diagnosis.unproven_health import unexplained_lines, unproven_health, unrefuted_health
-from unhang.evidence.items import LogEnding
+from unhang.diagnosis.health import proven_health, unrefuted_health
 from unhang.facts.divergence.aborted_in_call import gloo_sizes_differ
 from unhang.facts.endings.crashes import primary_crashes
 from unhang.facts.endings.ended_from_outside import ended_by_user
-from unhang.facts.endings.good_endings import StatedEndings, good_endings
 from unhang.facts.logs.log_statements import timeout_events
-from unhang.facts.model import Facts, RankFacts, RankState, once
+from unhang.facts.model import Facts, RankState
 from unhang.facts.waiting.stalls import all_wait, nobody_moved
-from unhang.facts.world_size import is_world_size_stated
-from unhang.findings import (
-    Cause,
-    Certainty,
-    Health,
-    PassedCheck,
-    Severity,
-    Status,
-    Verdict,
-)
+from unhang.findings import Cause, PassedCheck, Severity, Status, Verdict
 from unhang.knowledge.numbers import TimeForm, time_text
 from unhang.knowledge.reasoning_rows import causes_that
-from unhang.sentences import Text, say, shortened
-
-_NOT_WELL = (RankState.CRASHED, RankState.STOPPED, RankState.ENDED_WITH_OTHERS)
-EXITED, LEFT, MOVES = "exited", "left", "moves"
-
-
-def doubt_health(facts: Facts, verdict: Verdict) -> Verdict:
-    """Says in an ``unknown`` note how far the job came and who was not seen, where nothing proves that it is well.
-
-    Silence is never health, and a rank that announces its end may hang in its save, a barrier or its destroy, or leave
-    others that do. A proof comes from after the last collective: a launcher or scheduler says that all ended well,
-    every rank of a known world ended with 0 or left its process group, or a look at the living job saw each move.
-    """
-    if any(finding.severity is not Severity.NOTE for finding in verdict.findings) or _proven_health(facts) is not None:
-        return verdict
-    return replace(verdict, findings=place_among_notes(facts, unproven_health(facts), verdict.findings))
-
-
-@once
-def _proven_health(facts: Facts) -> Health | None:
-    lost = any(item.lost for item in facts.unread)
-    stated = StatedEndings() if lost or next(unexplained_lines(facts), None) is not None else good_endings(facts)
-    if stated.whole is not None and not any(known.state in _NOT_WELL for known in facts.ranks.values()):
-        return Health(Certainty.CERTAIN, (_ending_text(stated.whole),))
-    if facts.world_size is None or not is_world_size_stated(facts):
-        return None
-    shown = {rank: _shown_by(known, facts, stated) for rank, known in facts.ranks.items()}
-    if any(shown.get(rank) is None for rank in range(facts.world_size)):
-        return None
-    looks = {_sample_count(facts.ranks[rank]) for rank, how in shown.items() if how == MOVES}
-    if len(looks) > 1 or 0 in looks or lost or (looks and facts.unread):
-        return None
-    return Health(Certainty.LIKELY if looks else Certainty.CERTAIN, tuple(_proof(shown)))
-
-
-def _shown_by(known: RankFacts, facts: Facts, stated: StatedEndings) -> str | None:
-    if not known.alive:
-        return EXITED if known.ended_well else None
-    if known.state in _NOT_WELL:
-        return None
-    if (ending := stated.ranks.get(known.rank)) is not None and not ending.words:
-        return LEFT if ending.who == "group" else EXITED
-    if known.state is RankState.MISSING:
-        return None
-    return MOVES if known.moving or (facts.manifests and _planned(known)) else None
-
-
-def _ending_text(ending: LogEnding) -> Text:
-    place = f"{ending.source.path.rsplit('/', 1)[-1]}:{ending.source.line}"
-    return say("all ranks ended well: {line} ({place})", place=place, line=shortened(ending.text.strip(), 120))
-
-
-def _planned(known: RankFacts) -> bool:
-    """It waits where its program says that it will: in a guard, with somebody named."""
-    return known.process.guard_wait is not None and bool(known.process.guard_wait.ranks)
-
-
-def _sample_count(known: RankFacts) -> int:
-    """How often its stack was seen. Of a bundle that lost a file, what that would tell is not known."""
-    stacks = (known.stack, *known.earlier_stacks)
-    return sum(any(thread.frames for thread in stack.threads) for stack in stacks if stack is not None)
-
-
-def _proof(shown: Mapping[int, str | None]) -> Iterable[Text]:
-    ranks = {how: [rank for rank, by in shown.items() if by == how] for how in Counter(shown.values())}
-    if exited := ranks.get(EXITED):
-        yield say("{ranks:who} ended with exit code 0", ranks=exited)
-    if left := ranks.get(LEFT):
-        yield say("{ranks:who} destroyed {ranks:its|their} process group", ranks=left)
-    if moves := ranks.get(MOVES):
-        yield say("{ranks:who} moved while the job was looked at", ranks=moves)
 
 
 def decide_status(facts: Facts, verdict: Verdict) -> Verdict:
@@ -112,8 +27,7 @@ def decide_status(facts: Facts, verdict: Verdict) -> Verdict:
         return replace(verdict, status=Status.SLOW)
     if stopping:
         return replace(verdict, status=_status_of_stop(facts, stopping[0].cause))
-    planned = Health(Certainty.LIKELY, tuple(check.what for check in verdict.checked)) if verdict.checked else None
-    proven = planned or _proven_health(facts)
+    proven = verdict.health or proven_health(facts)
     if proven is not None:
         checked = tuple(PassedCheck("health", what) for what in proven.because)
         return replace(verdict, status=Status.HEALTHY, health=proven, checked=checked)

@@ -1,24 +1,102 @@
-"""Nothing is wrong in what was read, and nothing proves that the job is well: how far it came, who was not seen, and
-the one command that would prove it."""
+"""Whether the job is shown to be well; where nothing is wrong and nothing proves it, how far the job came, who was not
+seen, and the one command that would prove it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from statistics import median
 
-from unhang.evidence.items import LogReading, Progress
+from unhang.diagnosis.severity import place_among_notes
+from unhang.evidence.items import LogEnding, LogReading, Progress
 from unhang.evidence.logs.lines.prefixes import is_cpp_error
-from unhang.facts.endings.good_endings import good_endings
+from unhang.facts.endings.good_endings import StatedEndings, good_endings
 from unhang.facts.evidence_quotes import quote_progress
 from unhang.facts.incident_features import was_seen_stuck
 from unhang.facts.logs.event_timing import is_preparing
-from unhang.facts.model import Facts, RankState
+from unhang.facts.model import Facts, RankFacts, RankState, once
 from unhang.facts.pace.step_slowdown import TRAINER_LINES, paces
+from unhang.facts.world_size import is_world_size_stated
 from unhang.findings import Cause, Certainty, Finding, Health, Severity, Verdict
 from unhang.knowledge.numbers import TimeForm, time_text
 from unhang.knowledge.remedies import remedy
 from unhang.sentences import Text, say, shortened
+
+_NOT_WELL = (RankState.CRASHED, RankState.STOPPED, RankState.ENDED_WITH_OTHERS)
+EXITED, LEFT, MOVES = "exited", "left", "moves"
+
+
+def doubt_health(facts: Facts, verdict: Verdict) -> Verdict:
+    """Says in an ``unknown`` note how far the job came and who was not seen, where nothing proves that it is well.
+
+    Silence is never health, and a rank that announces its end may hang in its save, a barrier or its destroy, or leave
+    others that do. A proof comes from after the last collective: a launcher or scheduler says that all ended well,
+    every rank of a known world ended with 0 or left its process group, or a look at the living job saw each move.
+    """
+    if any(finding.severity is not Severity.NOTE for finding in verdict.findings) or proven_health(facts) is not None:
+        return verdict
+    return replace(verdict, findings=place_among_notes(facts, _unproven(facts), verdict.findings))
+
+
+@once
+def proven_health(facts: Facts) -> Health | None:
+    """What proves that every rank is well; None where nothing does."""
+    lost = any(item.lost for item in facts.unread)
+    stated = StatedEndings() if lost or next(_unexplained_lines(facts), None) is not None else good_endings(facts)
+    if stated.whole is not None and not any(known.state in _NOT_WELL for known in facts.ranks.values()):
+        return Health(Certainty.CERTAIN, (_ending_text(stated.whole),))
+    if facts.world_size is None or not is_world_size_stated(facts):
+        return None
+    shown = {rank: _shown_by(known, facts, stated) for rank, known in facts.ranks.items()}
+    if any(shown.get(rank) is None for rank in range(facts.world_size)):
+        return None
+    looks = {_sample_count(facts.ranks[rank]) for rank, how in shown.items() if how == MOVES}
+    if len(looks) > 1 or 0 in looks or lost or (looks and facts.unread):
+        return None
+    return Health(Certainty.LIKELY if looks else Certainty.CERTAIN, tuple(_proof(shown)))
+
+
+def _shown_by(known: RankFacts, facts: Facts, stated: StatedEndings) -> str | None:
+    if not known.alive:
+        return EXITED if known.ended_well else None
+    if known.state in _NOT_WELL:
+        return None
+    if (ending := stated.ranks.get(known.rank)) is not None and not ending.words:
+        return LEFT if ending.who == "group" else EXITED
+    if known.state is RankState.MISSING:
+        return None
+    return MOVES if known.moving or (facts.manifests and _planned(known)) else None
+
+
+def _ending_text(ending: LogEnding) -> Text:
+    place = f"{ending.source.path.rsplit('/', 1)[-1]}:{ending.source.line}"
+    return say("all ranks ended well: {line} ({place})", place=place, line=shortened(ending.text.strip(), 120))
+
+
+def _planned(known: RankFacts) -> bool:
+    """It waits where its program says that it will: in a guard, with somebody named."""
+    return known.process.guard_wait is not None and bool(known.process.guard_wait.ranks)
+
+
+def _sample_count(known: RankFacts) -> int:
+    """How often its stack was seen. Of a bundle that lost a file, what that would tell is not known."""
+    stacks = (known.stack, *known.earlier_stacks)
+    return sum(any(thread.frames for thread in stack.threads) for stack in stacks if stack is not None)
+
+
+def _proof(shown: Mapping[int, str | None]) -> Iterable[Text]:
+    ranks = {how: [rank for rank, by in shown.items() if by == how] for how in Counter(shown.values())}
+    if exited := ranks.get(EXITED):
+        yield say("{ranks:who} ended with exit code 0", ranks=exited)
+    if left := ranks.get(LEFT):
+        yield say("{ranks:who} destroyed {ranks:its|their} process group", ranks=left)
+    if moves := ranks.get(MOVES):
+        yield say("{ranks:who} moved while the job was looked at", ranks=moves)
+
+
+# ---------------------------------------------------------------------------------------------------
+# not proven
 
 _NO_PROBLEM = "no-problem"
 _COUNTED = ("step", "iter", "iteration", "batch", "epoch", "update")
@@ -42,7 +120,7 @@ class _Reached:
         return self.loop.total is not None and self.loop.last_step + 1 >= self.loop.total
 
 
-def unproven_health(facts: Facts) -> Finding:
+def _unproven(facts: Facts) -> Finding:
     """What was read, and what is missing from it; or that somebody saw the job stand."""
     if was_seen_stuck(facts) and not good_endings(facts).last:
         summary = say("somebody saw the job stand, and nothing that was read tells why")
@@ -50,7 +128,9 @@ def unproven_health(facts: Facts) -> Finding:
         remedies = (remedy("collect-per-rank-evidence"),)
         return Finding(Cause.UNKNOWN, Certainty.POSSIBLE, Severity.STOPS, summary, (), because=seen, remedies=remedies)
     reached = _reached(facts)
-    doubts = (*unexplained_lines(facts), *_unread(facts))
+    doubts = tuple(_unexplained_lines(facts))
+    if facts.unread:
+        doubts += (say("some of what was given could not be read"),)
     summary, *rest = (*doubts, _how_far(facts, reached))
     return Finding(
         Cause.UNKNOWN,
@@ -70,7 +150,7 @@ def unrefuted_health(verdict: Verdict) -> Health | None:
     return Health(Certainty.POSSIBLE, (lead.summary,)) if lead is not None and lead.detector == _NO_PROBLEM else None
 
 
-def unexplained_lines(facts: Facts) -> Iterator[Text]:
+def _unexplained_lines(facts: Facts) -> Iterator[Text]:
     """What no line explains, and a good end does not either: processes that were started again, errors of torch."""
     restarts = facts.events_where(lambda row: row.says == "restart")
     if any(event.values.get("attempt") != 0 for event in restarts):
@@ -78,11 +158,6 @@ def unexplained_lines(facts: Facts) -> Iterator[Text]:
     error = next((line for log in facts.logs for line in log.unrecognized_failures if is_cpp_error(line.text)), None)
     if error is not None:
         yield say("torch printed an error that is not known: {line}", line=shortened(error.text.strip(), 120))
-
-
-def _unread(facts: Facts) -> Iterator[Text]:
-    if facts.unread:
-        yield say("some of what was given could not be read")
 
 
 def _reached(facts: Facts) -> _Reached | None:
