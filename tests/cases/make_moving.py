@@ -98,7 +98,7 @@ def _survived() -> None:
             "calls": [_call(job, r, kind) for r, kind in enumerate(kinds)],
         }
         job.files["machine/compared.json"] = json.dumps({"schema": "unhang.compared/1", "groups": [group]}).encode()
-        where = {"where": job.place(AT), "ranks": [0, 1], "says": ["disagree in dtype", "12 recorded positions"]}
+        where = {"where": job.place(AT), "ranks": [0, 1], "says": ["float, rank 1 with int", "12 recorded positions"]}
         healthy = {"not_cause": "collective-mismatch", "cause": None, "status": "healthy"}
         job.write(f"collective-mismatch/{case}", {**wrong, **where} if dtype == "int" else healthy)
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from rich.cells import cell_len
 
-from unhang.findings import Cause, Finding, Verdict
+from unhang.findings import Cause, Finding, Status, Verdict
 from unhang.report import labels
 from unhang.report.layout.claims import HEADLINE, split_claim
 from unhang.report.layout.durations import duration
 from unhang.report.localizer import Localizer
-from unhang.sentences import Text, say
+from unhang.sentences import Text, first_names, say
+
+NODES_SHOWN = 3
+_YEAR = re.compile(r"^\d{4}-(?=\d\d-\d\d[T ])")
 
 
 def spoken_headline(verdict: Verdict, localizer: Localizer, width: int = HEADLINE) -> tuple[str, str, str]:
@@ -24,7 +28,10 @@ def spoken_headline(verdict: Verdict, localizer: Localizer, width: int = HEADLIN
 def first_lines(verdict: Verdict, localizer: Localizer) -> list[str]:
     """The parts, each only where it is known and the headline does not say it."""
     lead, _ = labels.first_and_others(verdict)
-    about = [] if lead is None else [*cause_of(lead, localizer), *_where(lead, localizer)]
+    about: list[str] = []
+    if lead is not None:
+        known = cause_of(lead, localizer)
+        about = [*(known[:1] if verdict.status is Status.UNKNOWN else known), *_where(lead, localizer)]
     return [*about, *(localizer.line(localizer.say(text)) for text in _times_and_gaps(verdict, lead))]
 
 
@@ -47,7 +54,7 @@ def _where(finding: Finding, localizer: Localizer) -> Iterator[str]:
     if finding.ranks and not _names(finding.summary, finding.ranks):
         yield localizer.say(labels.ranks_label(finding.ranks))
     if finding.nodes:
-        yield localizer.line(", ".join(finding.nodes))
+        yield localizer.line(first_names(finding.nodes, NODES_SHOWN), 60)
     if finding.where is not None:
         yield localizer.place(finding.where).rsplit("/", 1)[-1]
     call = next((call for call in finding.calls if call.position is not None), None)
@@ -57,19 +64,27 @@ def _where(finding: Finding, localizer: Localizer) -> Iterator[str]:
 
 def _names(text: Text, ranks: tuple[int, ...]) -> bool:
     """Whether ``text`` was made with these ranks."""
-    return any(
-        _names(value, ranks) if isinstance(value, Text) else value in (ranks, list(ranks)) or (value,) == ranks
-        for value in text.values.values()
-    )
+    return set(ranks) <= set(_named(text))
+
+
+def _named(text: Text) -> Iterator[int]:
+    for name, value in text.values.items():
+        if isinstance(value, Text):
+            yield from _named(value)
+        elif isinstance(value, list | tuple):
+            yield from value
+        elif name == "rank":
+            yield value
 
 
 def _times_and_gaps(verdict: Verdict, lead: Finding | None) -> Iterator[Text]:
     if verdict.stalled_since:
-        yield say("since {time}", time=spoken_time(verdict.stalled_since))
+        yield say("since {time}", time=_YEAR.sub("", spoken_time(verdict.stalled_since)))
     if verdict.noticed_after_s is not None:
         yield say("noticed after {time}", time=duration(verdict.noticed_after_s))
-    if verdict.ranks_missing and verdict.ranks_seen and lead is not None:  # else no line says whose it is
-        yield say("nothing from {ranks:who}", ranks=verdict.ranks_missing)
+    missing = verdict.ranks_missing if verdict.ranks_seen else ()  # else no line says whose it is
+    if missing and lead is not None and not _names(lead.summary, missing):
+        yield say("nothing from {who}", who=labels.ranks_label(missing))
     if verdict.killed_in_s is not None and verdict.gives_up:
         yield say("{guard} gives up in {time}", guard=verdict.gives_up, time=duration(verdict.killed_in_s))
     elif verdict.killed_in_s:

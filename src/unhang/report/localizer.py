@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from unhang.findings import Where
 from unhang.report.language import translate, word_catalogue
-from unhang.report.printable import one_line, printable
+from unhang.report.printable import capitalized, one_line, printable
 from unhang.report.redaction.redact import Redactor
 from unhang.sentences import Text
 
@@ -63,7 +63,4 @@ class Localizer:
     def sentence(self, text: Text) -> str:
         """A sentence on one line that begins with a capital, unless it begins with a name (``loss.backward``)."""
         spoken = self.line(self.say(text))
-        if self.lang != "en":
-            return spoken
-        first = spoken.split(" ", 1)[0]
-        return spoken[:1].upper() + spoken[1:] if first.isascii() and first.isalpha() and first.islower() else spoken
+        return capitalized(spoken) if self.lang == "en" else spoken

@@ -39,3 +39,10 @@ def one_line(text: str, limit: int = 0) -> str:
     if limit and len(line) > limit:
         return line[: limit - 1].rstrip() + "…"
     return line
+
+
+def capitalized(spoken: str) -> str:
+    """A sentence that begins with a capital, unless it begins with a name (``loss.backward``) or a command of ours."""
+    first = spoken.split(" ", 1)[0].rstrip(",:;")
+    named = first == "unhang" or not (first.isascii() and first.isalpha() and first.islower())
+    return spoken if named else spoken[:1].upper() + spoken[1:]

@@ -14,6 +14,7 @@ from unhang.facts.model import Facts
 from unhang.findings import Consequence, Finding, NotChecked, Remedy, Source, Status, Verdict, Where
 from unhang.report import labels
 from unhang.report.first_lines import cause_of, first_lines, spoken_headline
+from unhang.report.layout.claims import first_rows
 from unhang.report.layout.sections import build_or_default
 from unhang.report.layout.source_lines import source_lines
 from unhang.report.layout.text_layout import TextLayout, width_of
@@ -106,7 +107,7 @@ def _headline(layout: TextLayout, verdict: Verdict, localizer: Localizer) -> Non
     word, head, rest = spoken_headline(verdict, localizer, layout.width)
     layout.paragraph(Styled(word, _STYLES[verdict.status]).append("  ").append(head, "bold"), indent=0)
     if rest:
-        layout.paragraph(rest, indent=UNDER)
+        layout.paragraph(first_rows(rest, layout.width - UNDER), indent=UNDER)
     layout.parts(first_lines(verdict, localizer), indent=UNDER, style="dim")
 
 

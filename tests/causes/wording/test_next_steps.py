@@ -51,7 +51,7 @@ def test_of_a_job_that_is_over_no_stack_is_asked_for(tmp_path: Path) -> None:
 
     assert titles(inspect_ranks(over, (2,))) == ["Get the log of rank 2"]
     assert titles(inspect_ranks(unknown, (2,))) == ["Get the log of rank 2", "Look at rank 2 while the job is stuck"]
-    assert titles(inspect_ranks(over, (1,))) == ["Let the next run record every rank"], "its lines were read"
+    assert titles(inspect_ranks(over, (1,))) == ["unhang run -- torchrun …"], "its lines were read"
     assert titles(tell_kernel_from_transport(over, over.ranks)) == ["Let the next run show which calls started"]
 
 
@@ -74,11 +74,11 @@ def test_each_process_has_a_command_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "title"),
     [
-        ((WAITS, DOWN), "Let the next run record every rank"),
+        ((WAITS, DOWN), "unhang run -- torchrun …"),
         ((message_row("ray.died").example,), "Read what Ray's workers wrote to their own files"),
         ((message_row("slurm.cancel").example,), "Ask Slurm how each task ended"),
         ((message_row("k8s.evicted").example,), "Ask Kubernetes how each pod ended"),
-        (("step 1 loss 3.0",), "Let the next run keep the stacks of its processes"),
+        (("step 1 loss 3.0",), "unhang run -- COMMAND"),
     ],
 )
 def test_whom_to_ask_depends_on_the_program(tmp_path: Path, lines: tuple[str, ...], title: str) -> None:

@@ -13,7 +13,7 @@ from unhang.report.layout.claims import split_claim
         (
             "Rank 2 holds the others up; what it was doing is not recorded; its log ends at step 4",
             "Rank 2 holds the others up; what it was doing is not recorded",
-            "its log ends at step 4",
+            "Its log ends at step 4",
         ),
         (
             "Ranks 9, 14 hold the others up: the device has not run what the peers have finished",

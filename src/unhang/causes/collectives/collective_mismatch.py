@@ -30,6 +30,7 @@ from unhang.causes.wording.mismatch_reasons import (
     mismatch_summary,
     thread_name,
     thread_reasons,
+    two_sides,
 )
 from unhang.causes.wording.path_reasons import unmatched_parts, unmatched_summary
 from unhang.causes.wording.signals import cohort_parts, grade_of_group
@@ -254,10 +255,11 @@ def _other_model(facts: Facts) -> DetectorResult | None:
 
 def _found_printed(facts: Facts, printed: FingerprintMismatch) -> DetectorResult:
     ranks = printed.outliers or tuple(sorted(printed.calls))
-    kinds = " and ".join(printed.differs_in)
+    told = {"ranks": ranks, "kinds": " and ".join(printed.differs_in), "position": printed.position}
+    sides = two_sides(printed.as_calls(), ranks) if printed.position is not None else None
     return make_signal(
         Grade.RECORD,
-        tell("called-another" if printed.outliers else "disagree", ranks=ranks, kinds=kinds, position=printed.position),
+        sides or tell("called-another" if printed.outliers else "disagree", **told),
         whole=len(printed.outliers) == 1 and len(printed.calls) == facts.world_size,
         ranks=ranks,
         phase=printed.phase,

@@ -156,8 +156,9 @@ def _silent_kill(facts: Facts) -> DetectorResult | None:
     ranks = tuple(sorted({c.rank for c in crashes if c.rank is not None}))
     return make_signal(
         Grade.BASE_RATE,
-        tell("no-kernel-log"),
+        tell("full-shm" if all(c.signal == SIGBUS for c in crashes) else "full-memory"),
         ranks=ranks,
+        because=(tell("no-kernel-log"),),
         evidence=tuple(c.evidence for c in crashes[:3]),
         remedies=(remedy(_REDUCE_MEMORY),),
     )

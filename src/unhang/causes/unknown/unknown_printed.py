@@ -35,7 +35,7 @@ from unhang.findings import Call, Cause, Ending, Grade, Severity
 from unhang.knowledge.numbers import time_text
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
-from unhang.sentences import Text
+from unhang.sentences import Text, shortened
 
 CAUSE = Cause.UNKNOWN
 tell = Sentences("causes/unknown.toml")
@@ -115,7 +115,7 @@ def _who_timed_out(logged: LoggedWaits) -> Text:
     if not any(calls.values()):
         return tell("timed-out", ranks=ranks)
     if len(set(calls.values())) > 1:
-        shown = "; ".join(f"rank {rank}: {calls[rank] or '?'}" for rank in ranks[:_MAX_CALLS])
+        shown = ", ".join(f"rank {rank}: {calls[rank] or '?'}" for rank in ranks[:_MAX_CALLS])
         return tell("calls-differ", ranks=ranks, calls=shown + (" …" if len(ranks) > _MAX_CALLS else ""))
     if len(ranks) == ranks[-1] + 1 > 1 and first.position is not None:
         return tell("all-seen-timed-out", count=len(ranks), operation=first.operation, position=first.position)
@@ -168,7 +168,11 @@ def _complaints(facts: Facts) -> Signal | None:
     name = next((name for name, events in said.items() if events), None)
     if name is None:
         return None
-    return _complaint(said[name], tell(name), ranks_of_events(said[name])[:1] if name == "watchdog-blocked" else ())
+    events = said[name]
+    if name == "library-error":
+        return _complaint(events, tell("unexplained-error", words=shortened(events[0].text.strip(), 120)))
+    ranks = ranks_of_events(events)[:1] if name == "watchdog-blocked" else ()
+    return _complaint(events, tell("its-watchdog-blocked", ranks=ranks) if ranks else tell(name), ranks)
 
 
 def _complaint(events: tuple[LogEvent, ...], summary: Text, ranks: tuple[int, ...] = ()) -> Signal:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from unhang.causes.evidence_lines import calls_of_mismatch
 from unhang.evidence.items import Signature
 from unhang.facts.alignment.collective_fingerprints import FingerprintMismatch
 from unhang.facts.model import Activity, CallMismatch
 from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.facts.waiting.concurrent_collectives import ConcurrentCollectives
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
-from unhang.findings import Remedy
+from unhang.findings import Call, Remedy
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
 from unhang.sentences import Text
@@ -23,13 +24,32 @@ def mismatch_summary(mismatch: CallMismatch, ranks: tuple[int, ...]) -> Text:
     kinds = " and ".join(kind.replace("call-site", "line") for kind in mismatch.differs_in)
     if mismatch.group != STACK_GROUP and mismatch.outliers and mismatch.differs_in == ("call-site",):
         return tell("other-line-from", ranks=ranks, position=mismatch.position)
-    if mismatch.group == STACK_GROUP:
-        return tell("in-other-call", ranks=ranks)
     if mismatch.differs_in == ("bytes",):
         return tell("fewer-bytes", ranks=ranks, position=mismatch.position)
+    sides = two_sides(calls_of_mismatch(mismatch), ranks, recorded=mismatch.group != STACK_GROUP)
+    if sides is not None:
+        return sides
+    if mismatch.group == STACK_GROUP:
+        return tell("in-other-call", ranks=ranks)
     if mismatch.outliers or len(ranks) < sum(map(len, mismatch.calls.values())):
         return tell("called-another", ranks=ranks, kinds=kinds, position=mismatch.position)
-    return tell("disagree-undecided", ranks=ranks, kinds=kinds, position=mismatch.position)
+    return tell("disagree", ranks=ranks, kinds=kinds, position=mismatch.position)
+
+
+def two_sides(calls: tuple[Call, ...], ranks: tuple[int, ...], *, recorded: bool = True) -> Text | None:
+    """What each of two sides called, that of ``ranks`` first; None where there are more, or one is not known.
+    ``recorded``: by its position, not only in stacks."""
+    if len(calls) != 2:
+        return None
+    odd, others = sorted(calls, key=lambda call: (not set(call.ranks) <= set(ranks), call.ranks))
+    parts = {"ranks": odd.ranks, "operation": odd.operation, "others": others.ranks, "position": odd.position}
+    if odd.operation != others.operation:
+        return tell("two-operations" if recorded else "in-two-operations", other=others.operation, **parts)
+    if odd.elements != others.elements and None not in (odd.elements, others.elements):
+        return tell("two-sizes", mine=odd.elements, theirs=others.elements, **parts)
+    if odd.dtype != others.dtype and None not in (odd.dtype, others.dtype):
+        return tell("two-dtypes", mine=odd.dtype, theirs=others.dtype, **parts)
+    return None
 
 
 def mismatch_reasons(
@@ -43,6 +63,8 @@ def mismatch_reasons(
     """What each side called, and what makes the comparison unsure. ``passed``: who has come through the call, at which
     line, in which the others are; ``path_unknown``: of some no source was read."""
     yield from calls_in_words(mismatch)
+    if not mismatch.outliers:
+        yield tell("side-undecided")
     if mismatch.aborted:
         yield tell("gloo-more-arrived", ranks=mismatch.aborted)
     if went_on:
@@ -89,7 +111,7 @@ def fingerprint_reasons(printed: FingerprintMismatch) -> Iterator[Text]:
             dtype=next(iter(call.input_dtypes), "no tensor"),
         )
     if not printed.outliers and len(printed.calls) == 2:
-        yield tell("of-two-ranks")
+        yield tell("side-undecided")
 
 
 def mismatch_remedies(mismatch: CallMismatch) -> tuple[Remedy, ...]:

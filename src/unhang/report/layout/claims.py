@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 
 from rich.cells import cell_len
 
 from unhang.report.layout.text_layout import line_starts
+from unhang.report.printable import capitalized
 
 HEADLINE = 80
 """Columns of a headline with its status, however wide the terminal."""
 _LAST, _FIRST = -1, 0
+_SENTENCE = re.compile(r"[;.] |[；。]")
 _ENDS = (
-    (re.compile(r"[;.] |[；。]"), _LAST),
+    (_SENTENCE, _LAST),
     (re.compile(r": |："), _FIRST),  # what follows is somebody's words, which may hold more of them
     (re.compile(r", (?=\D)|，| (?=\()|(?=（)"), _LAST),  # a comma between numbers ends nothing
     (re.compile(r" (?=and |but |while |because )"), _LAST),
@@ -28,6 +31,13 @@ def split_claim(text: str, room: int) -> tuple[str, str]:
     for end, which in _ENDS:
         cuts = [found for found in end.finditer(text) if room // 4 <= cell_len(text[: found.start()]) <= room]
         if cuts:
-            return text[: cuts[which].start()], text[cuts[which].end() :]
+            rest = text[cuts[which].end() :]
+            return text[: cuts[which].start()], capitalized(rest) if end is _SENTENCE else rest
     start = next(line_starts(text, room))
     return text[:start].rstrip(), text[start:]
+
+
+def first_rows(text: str, room: int, rows: int = 2) -> str:
+    """As much of ``text`` as stands in so many lines of ``room`` cells, cut between words."""
+    cut = next(islice(line_starts(text, room - 1), rows - 1, None), None)
+    return text if cut is None else f"{text[:cut].rstrip()}…"
