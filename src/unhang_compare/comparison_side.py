@@ -149,15 +149,16 @@ def _run(name: str, folder: Path) -> ComparisonSide:
             side.unread.extend(unread for times in found[:1] for unread in times.unread)
     else:
         side.ranks = list(_earlier_pace(folder, side))
-        if not side.ranks:
-            how = "unhang run -- CMD writes it"
-            side.missing.append(
-                NotChecked(
-                    say("The steps of {name}", name=name),
-                    say("the run left no series of its ranks; it was recorded by an older version, or by hand"),
-                    how,
-                )
+    if not side.ranks and not side.unread:
+        because, how = (
+            (say("the program did not call unhang.step(), and its collectives showed no rhythm"), "")
+            if series.is_file()
+            else (
+                say("the run left no series of its ranks; it was recorded by an older version, or by hand"),
+                "unhang run -- CMD writes it",
             )
+        )
+        side.missing.append(NotChecked(say("The steps of {name}", name=name), because, how))
     return side
 
 

@@ -116,9 +116,12 @@ def test_runs_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         main(["compare", *folders, "--format", "json"])
     told = json.loads(capsys.readouterr().out)
 
-    assert ended.value.code == 0
+    assert (ended.value.code, told["answer"]) == (3, "not-told")  # the slow run ended before its steps were known
     assert told["before"]["steps"]["last_step"] == 400
     assert (told["before"]["ranks"], told["unread"]) == ([0, 1], [])
+    assert [lacks["because"] for lacks in told["not_compared"]] == [
+        "the program did not call unhang.step(), and its collectives showed no rhythm"
+    ]
 
 
 @pytest.mark.parametrize(("name", "file"), WITH_VERSION)
