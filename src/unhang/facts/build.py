@@ -114,7 +114,8 @@ def build_facts(evidence: EvidenceSet) -> Facts:
         inputs=tuple(evidence.inputs),
         unattributed_stacks=_unattributed_stacks(evidence, ranks),
         nonfatal_mismatches=made(
-            say("which calls differed without harm"), lambda: nonfatal_from_comparisons(evidence.comparisons)
+            say("which calls differed without harm"),
+            lambda: nonfatal_from_comparisons(evidence.comparisons, evidence.paces),
         ),
         machines=tuple(sorted(evidence.machines, key=lambda m: m.source.path)),
         nodes=tuple(sorted(evidence.nodes, key=lambda n: (n.name, n.source.path))),

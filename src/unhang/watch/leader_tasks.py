@@ -118,7 +118,7 @@ class LeaderTasks:
         asked = self.cluster.request_calls(request.number, list(nodes))
         request = _with_remote_evidence(request, self.cluster, asked, PACE_SAMPLE_LIMIT_S)
         assert request.nodes is not None
-        return replace(request, with_stacks=True, nodes=replace(request.nodes, compare=True))
+        return replace(request, nodes=replace(request.nodes, compare=True))
 
     def say(self, summary: VerdictSummary, verdict: Path, *, abort: bool = False) -> None:
         """The verdict that was just printed, and its file, for the other nodes."""

@@ -6,7 +6,8 @@ than the others expect, finish without a word.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,13 +15,15 @@ from unhang.evidence.items import STATE_COMPLETED, RecorderDump, RecorderEntries
 from unhang.facts.alignment.entry_slices import select_rows
 from unhang.facts.alignment.group_table import signed_call
 from unhang.facts.alignment.position_calls import calls_by_rank
-from unhang.facts.collective_operations import minority, signature_differences
+from unhang.facts.collective_operations import may_be_recorded_as, minority, signature_differences
 from unhang.facts.model import CallMismatch, GroupFacts, PendingCall
+from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Evidence
 from unhang.knowledge.thresholds import whole_threshold
 
 if TYPE_CHECKING:
     from unhang.wire.documents.call_comparison import CallComparison, ComparedCall
+    from unhang.wire.documents.pace import Frames, Pace
 
 TOGETHER_S = whole_threshold("nonfatal_mismatch.together_s")
 
@@ -84,12 +87,19 @@ def _finished(group: GroupFacts, position: int, recordings: Mapping[int, Recorde
     return True
 
 
-def nonfatal_from_comparisons(comparisons: list[CallComparison]) -> tuple[CallMismatch, ...]:
-    """What a watcher compared while the job went on."""
-    return tuple(_mismatch(comparison) for comparison in sorted(comparisons, key=lambda c: (c.group, c.position)))
+def nonfatal_from_comparisons(
+    comparisons: Sequence[CallComparison], paces: Sequence[Pace] = ()
+) -> tuple[CallMismatch, ...]:
+    """What a watcher compared while the job went on. Its dumps name no lines: where its looks saw a rank at one line
+    only in such a call, it is that line."""
+    seen: dict[int, list[Frames]] = defaultdict(list)
+    for pace in paces:
+        for rank in pace.ranks:
+            seen[rank.rank].extend(place.frames for place in rank.places)
+    return tuple(_mismatch(one, seen) for one in sorted(comparisons, key=lambda c: (c.group, c.position)))
 
 
-def _mismatch(comparison: CallComparison) -> CallMismatch:
+def _mismatch(comparison: CallComparison, seen: Mapping[int, Sequence[Frames]]) -> CallMismatch:
     by_call: dict[Signature, list[int]] = {}
     for call in comparison.calls:
         by_call.setdefault(_signature(call), []).append(call.rank)
@@ -98,7 +108,7 @@ def _mismatch(comparison: CallComparison) -> CallMismatch:
         group=comparison.group,
         position=comparison.position,
         calls=calls,
-        pending={call.rank: _pending(comparison, call) for call in comparison.calls},
+        pending={c.rank: _pending(comparison, c, seen.get(c.rank, ())) for c in comparison.calls},
         differs_in=signature_differences(list(calls)),
         outliers=minority(calls),
         records_align=comparison.aligned,
@@ -111,8 +121,13 @@ def _signature(call: ComparedCall) -> Signature:
     return Signature(call.operation, None, *sizes, *dtypes)
 
 
-def _pending(comparison: CallComparison, call: ComparedCall) -> PendingCall:
-    signature, frames = _signature(call), frames_of(call.frames)
+def _pending(comparison: CallComparison, call: ComparedCall, seen: Sequence[Frames]) -> PendingCall:
+    signature, frames = _signature(call), frames_of(call.frames or _seen_in(call.operation, seen))
     text = f"{signature.operation} #{comparison.position} in group {comparison.group}"
     evidence = Evidence(comparison.source, text, call.rank)
     return signed_call(comparison.group, comparison.position, signature, frames, evidence)
+
+
+def _seen_in(operation: str, seen: Sequence[Frames]) -> Frames:
+    within = [frames for frames in seen if any(may_be_recorded_as(function, operation) for _, _, function in frames)]
+    return within[0] if len({first_user_frame(frames_of(frames)) for frames in within}) == 1 else ()

@@ -61,8 +61,9 @@ def cohorts_of_stall(facts: Facts, stall: Stall) -> tuple[RankCohort, RankCohort
     return laggards, _ignore_jumps_of_others(waiters, laggards.ranks)
 
 
-def cohorts_of_mismatch(facts: Facts, mismatch: CallMismatch) -> tuple[RankCohort, ...]:
-    """One cohort per call site or signature, biggest first (ties by lowest rank)."""
+def cohorts_of_mismatch(facts: Facts, mismatch: CallMismatch, *, went_on: bool = False) -> tuple[RankCohort, ...]:
+    """One cohort per call site or signature, biggest first (ties by lowest rank). ``went_on``: the ranks left these
+    calls, and where they are now is not where they made them."""
     by_place: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for signature, ranks in mismatch.calls.items():
         for rank in ranks:
@@ -71,7 +72,9 @@ def cohorts_of_mismatch(facts: Facts, mismatch: CallMismatch) -> tuple[RankCohor
             by_place[signature, where].append(rank)
     for rank in mismatch.aborted:
         by_place["aborted", None].append(rank)
-    cohorts = [_cohort(facts, tuple(sorted(r)), mismatch.pending.get(min(r))) for r in by_place.values()]
+    cohorts = [
+        _cohort(facts, tuple(sorted(r)), mismatch.pending.get(min(r)), went_on=went_on) for r in by_place.values()
+    ]
     cohorts = [_mark_past_loop(facts, c, cohorts) for c in cohorts]
     past = [c for c in cohorts if c.context is CodeContext.AFTER_LOOP]
     if len(past) == 1:
@@ -81,14 +84,14 @@ def cohorts_of_mismatch(facts: Facts, mismatch: CallMismatch) -> tuple[RankCohor
 
 def cohort_outside_library(cohorts: tuple[RankCohort, ...]) -> RankCohort | None:
     """The one cohort at a line of its own while all others are inside a library call below a shared line
-    (``trainer.fit()``). None where several are at lines of their own, or none is."""
+    (``trainer.fit()``). None where several are at lines of their own, or none is, or where some are is not known."""
     own = [
         c
         for c in cohorts
         if (at := c.where) is not None
         and not any((f.file, f.line) == (at.file, at.line) for o in cohorts if o is not c for f in o.frames)
     ]
-    return own[0] if len(own) == 1 else None
+    return own[0] if len(own) == 1 and all(c.frames for c in cohorts) else None
 
 
 def cohort_past_shared_call(facts: Facts, cohorts: tuple[RankCohort, ...]) -> tuple[RankCohort, int] | None:
@@ -214,13 +217,13 @@ def branch_excludes(inside: RankCohort, ranks: Sequence[int], world_size: int | 
     return True
 
 
-def _cohort(facts: Facts, ranks: tuple[int, ...], call: PendingCall | None) -> RankCohort:
+def _cohort(facts: Facts, ranks: tuple[int, ...], call: PendingCall | None, *, went_on: bool = False) -> RankCohort:
     first = facts.ranks.get(min(ranks)) if ranks else None
     activity = first.activity if first is not None else None
     frames: tuple[Frame, ...] = ()
     if call is not None and call.stack:
         frames = call.stack
-    elif activity is not None:
+    elif activity is not None and not went_on:
         frames = activity.frames
     where = first_user_frame(frames) or (call.where if call else None)
     evidence = call.evidence if call is not None else activity.evidence if activity is not None else None

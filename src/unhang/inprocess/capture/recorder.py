@@ -1,7 +1,8 @@
 """What torch's flight recorder says in this process: how far each group came, and the dump itself.
 
 Costs, torch 2.13: the status without entries 3 to 10 µs hot, 45 to 250 µs in a thread that just woke up; a dump
-without stacks about 14 ms at 2,000 entries, with stacks 60 ms; all of it holds the interpreter lock.
+without stacks about 14 ms at 2,000 entries, with stacks 60 ms; all of it holds the interpreter lock. For a first dump
+with stacks torch loads its compiler, to look for lines of compiled code: about 2 s more.
 """
 
 from __future__ import annotations
@@ -10,8 +11,6 @@ import pickle
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
-from operator import methodcaller
 from typing import Any
 
 from unhang.inprocess.import_hooks import DISTRIBUTED
@@ -184,30 +183,10 @@ class FlightRecorder:
             return None
         busy = "nccl" in self._calls and any(kind == "nccl" and count.enqueued > 0 for (kind, _), count in self._all())
         call = self._calls["nccl" if busy or "other" not in self._calls else "other"]
-        ask = partial(call, includeCollectives=True, includeStackTraces=stacks, onlyActive=False)
-        return _without_compiler(ask) if stacks else ask()
+        return call(includeCollectives=True, includeStackTraces=stacks, onlyActive=False)
 
     def _all(self) -> list[tuple[tuple[str, int], GroupProgress]]:
         return list(self.counts.items())
-
-
-def _without_compiler(ask: Callable[[], bytes]) -> bytes:
-    """``ask()``, which looks for lines of compiled code, and would load torch's compiler for it: up to 2 s and 70 MiB.
-
-    Where the program has not loaded it there is no such code: for this call its name leads nowhere. All three happen in
-    one call of C, in which no other thread gets a turn.
-    """
-    torch = sys.modules["torch"]
-    if "torch._inductor" in sys.modules or not getattr(sys, "_is_gil_enabled", lambda: True)():
-        return ask()
-    hide, show = partial(setattr, torch, "_inductor", None), partial(delattr, torch, "_inductor")
-    try:
-        dump: bytes = tuple(map(methodcaller("__call__"), (hide, ask, show)))[1]
-    except BaseException:
-        with suppress(AttributeError):
-            show()
-        raise
-    return dump
 
 
 def _gloo_positions(groups: GroupNames) -> list[tuple[str, int]]:

@@ -195,8 +195,8 @@ class ClusterView:
         return [node for node in (*differing, *third) if node is not None]
 
     def request_calls(self, number: int, nodes: list[int]) -> list[int]:
-        """Ask these nodes for dumps with lines."""
-        return self._ask(nodes, SampleRequest(number, -1, with_stacks=True, nodes=nodes))
+        """Ask these nodes for dumps."""
+        return self._ask(nodes, SampleRequest(number, -1, nodes=nodes))
 
     def request_evidence(
         self, number: int, snapshot: WaitSnapshot | None, *, with_stacks: bool, live: bool = True

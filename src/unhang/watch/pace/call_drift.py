@@ -1,7 +1,7 @@
 """Now and then, in a job that moves, compare what its ranks called: calls that differ and stop nothing spoil results.
 
-The dumps have no stacks (about 14 ms a rank at 2,000 entries); only where something differs one with stacks follows,
-to name the lines. The pauses grow: 3 s into training, then after 20 s, 1, 3, 9 and 27 minutes, then every hour.
+The dumps have no stacks (about 14 ms a rank at 2,000 entries); the lines are those at which ranks were seen in such a
+call. The pauses grow: 3 s into training, then after 20 s, 1, 3, 9 and 27 minutes, then every hour.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _digest_group(name: str, group: GroupFacts) -> Iterator[CallDigest]:
 
 FIRST_AFTER_S, SECOND_AFTER_S, TIMES, MAX_PAUSE_S = 3.0, 20.0, 3.0, 3600.0
 MIN_COLLECTIVES = 10
-DUMP_LIMIT_S, STACKS_LIMIT_S = 3.0, 8.0
+DUMP_LIMIT_S = 3.0
 DIGESTS_FILE, DIGESTS_VALID_S = "prints.json", 30.0
 """Other nodes are told so long; their comparisons come at about the same time."""
 MAX_GROUPS = 16
@@ -176,12 +176,8 @@ def compare_calls(records: Path, folder: Path, answer: Path) -> None:
         read = take_dumps(records, dumps, limit_s=DUMP_LIMIT_S)
         private_files.write_atomically(answer.with_name(DIGESTS_FILE), json.dumps(digest_calls(dumps)).encode())
         found = find_disagreements(dumps)
-        if not found:
-            return
-        read = take_dumps(records, dumps, limit_s=STACKS_LIMIT_S, with_stacks=True)
-        with_lines = {call.group: call for call in find_disagreements(dumps)}
-        found = tuple(with_lines.get(call.group, call) for call in found)
-        private_files.write_atomically(answer, comparison_document(found))
+        if found:
+            private_files.write_atomically(answer, comparison_document(found))
     finally:
         remove_unchanged(read)
         kept_evidence.restore(folder)
