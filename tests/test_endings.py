@@ -14,8 +14,8 @@ def missed(name: str, logs: Iterable[Path]) -> list[str]:
     return [str(log) for log in logs if is_missed(name, answered(log))]
 
 
-def test_of_40_runs_that_ended_well_36_have_no_problem() -> None:
-    assert len(missed("well", read_set("well"))) <= 5
+def test_of_40_runs_that_ended_well_39_have_no_problem() -> None:
+    assert len(missed("well", read_set("well"))) <= 1
 
 
 def test_a_rank_that_announces_its_end_while_another_hangs_is_no_proof() -> None:

@@ -11,7 +11,7 @@ from statistics import median
 from unhang.diagnosis.severity import place_among_notes
 from unhang.evidence.items import LogEnding, LogReading, Progress
 from unhang.evidence.logs.lines.prefixes import is_cpp_error
-from unhang.facts.endings.good_endings import StatedEndings, good_endings
+from unhang.facts.endings.good_endings import StatedEndings, good_endings, last_attempt
 from unhang.facts.evidence_quotes import quote_progress
 from unhang.facts.incident_features import was_seen_stuck
 from unhang.facts.logs.event_timing import is_preparing
@@ -44,7 +44,8 @@ def proven_health(facts: Facts) -> Health | None:
     """What proves that every rank is well; None where nothing does."""
     lost = any(item.lost for item in facts.unread)
     stated = StatedEndings() if lost or next(_unexplained_lines(facts), None) is not None else good_endings(facts)
-    if stated.whole is not None and not any(known.state in _NOT_WELL for known in facts.ranks.values()):
+    failed = any(known.state in _NOT_WELL for known in facts.ranks.values())  # in the first attempt
+    if stated.whole is not None and (last_attempt(facts) or not failed):
         return Health(Certainty.CERTAIN, (_ending_text(stated.whole),))
     if facts.world_size is None or not is_world_size_stated(facts):
         return None
@@ -153,7 +154,7 @@ def unrefuted_health(verdict: Verdict) -> Health | None:
 def _unexplained_lines(facts: Facts) -> Iterator[Text]:
     """What no line explains, and a good end does not either: processes that were started again, errors of torch."""
     restarts = facts.events_where(lambda row: row.says == "restart")
-    if any(event.values.get("attempt") != 0 for event in restarts):
+    if not facts.tracebacks and any(event.values.get("attempt") != 0 for event in restarts):
         yield say("processes had failed and were started again; no line that was read says why")
     error = next((line for log in facts.logs for line in log.unrecognized_failures if is_cpp_error(line.text)), None)
     if error is not None:

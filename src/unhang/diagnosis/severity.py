@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from unhang.evidence.items import LogEvent, Progress
-from unhang.facts.endings.good_endings import good_endings
+from unhang.facts.endings.good_endings import good_endings, last_attempt
 from unhang.facts.incident_features import was_seen_stuck
 from unhang.facts.laggard.planned_work import is_planned
 from unhang.facts.logs.event_timing import is_preparing
@@ -16,22 +16,30 @@ from unhang.facts.model import Facts
 from unhang.facts.pace.step_slowdown import slowdown_until_end
 from unhang.facts.waiting.timeouts import is_limit_near, live_manifest
 from unhang.findings import Cause, Certainty, Finding, Health, Severity, Verdict
+from unhang.knowledge.messages import message_row
 from unhang.knowledge.reasoning_rows import causes_that
 from unhang.sentences import Text, say
 
 _ENDS_A_PROCESS = frozenset(("exit", "killed", "restart", "aborted", "stuck"))
 _RAISED = "py.error"
 """The last line of an exception, which the program may have caught."""
+_KILLED_AFTER_S = 90.0
+"""Who ends processes kills them by then: Slurm, Kubernetes and torch wait 30 s, one after the other."""
 
 
 def downgrade_outlived(facts: Facts, verdict: Verdict) -> Verdict:
     """Makes a note of what stands before a good end of the job, and of what nothing explains and stands before a loop
     that steps or behind a reported end, where nothing else tells of trouble: no timeout, failed process or restart, and
-    no sample of processes that stood.
+    no sample of processes that stood. What happened in an attempt before the one that ended well is no trouble, nor is
+    an end of processes long before further steps.
     """
     ended = good_endings(facts)
     raised = bool(facts.tracebacks or facts.events_of(_RAISED))
-    if _in_trouble(facts) or (raised and ended.whole is None) or (not ended.last and was_seen_stuck(facts)):
+    if (
+        _in_trouble(facts, last_attempt(facts))
+        or (raised and ended.whole is None)
+        or (not ended.last and was_seen_stuck(facts))
+    ):
         return verdict
     ends = {path: (ending.since_line, ending.source.line or 0) for path, ending in ended.last.items()}
     starts = _outlived_lines(facts, _last_loop)
@@ -98,12 +106,28 @@ def _is_covered_by(finding: Finding, lines: Mapping[str, tuple[float, float]]) -
     return bool(placed) and all(since < line < until for line, since, until in placed)
 
 
-def _in_trouble(facts: Facts) -> bool:
-    if timeout_events(facts) or facts.graph.edges or facts.all_joined_stalls or facts.mismatches:
+def _in_trouble(facts: Facts, attempt: int) -> bool:
+    """From ``attempt`` on; facts about ranks are of the first."""
+    if not attempt and (facts.graph.edges or facts.all_joined_stalls or facts.mismatches):
         return True
-    if any(exit_.exit_code != 0 for exit_ in facts.exits):
+    if any(exit_.exit_code != 0 and exit_.attempt >= attempt for exit_ in facts.exits):
         return True
-    return bool(facts.events_where(lambda row: row.id != _RAISED and row.says in _ENDS_A_PROCESS))
+    ends = facts.events_where(lambda row: row.id != _RAISED and row.says in _ENDS_A_PROCESS)
+    ended = (event for event in ends if not _ran_again(facts, event))
+    return any(_last_attempt_of(event) >= attempt for event in (*timeout_events(facts), *ended))
+
+
+def _last_attempt_of(event: LogEvent) -> int:
+    """The last attempt that it ended: a restart is counted to the one that it begins."""
+    row = message_row(event.kind)
+    return event.attempt - (row.says == "restart" and event.attempt > 0)
+
+
+def _ran_again(facts: Facts, event: LogEvent) -> bool:
+    """Steps were counted, by their times, long after whoever ended the processes had killed them."""
+    killed_s = math.inf if event.time_s is None else event.time_s + _KILLED_AFTER_S
+    runs = (run for log in facts.logs for run in log.progress if run.source.path == event.source.path)
+    return any((run.last_time_s or 0.0) > killed_s for run in runs if run.last_line > _line(event))
 
 
 def _outlived(finding: Finding, because: Text) -> Finding:

@@ -136,10 +136,16 @@ _LONGEST_WORD = 24
 
 
 _NONE_OF = late_pattern(
-    r"(?<![\d.,])(?:0|no) (?:errors?|missing|corrupt\w*|fail\w*|warnings?|dropped|lost|invalid|duplicates?)\b",
+    r"(?<![\d.,])(?:0|no) (?:errors?|missing|corrupt\w*|fail\w*|warnings?|dropped|lost|invalid|duplicates?)\b"
+    r"|\b(?:errors?|fail\w*)\s?[:=]\s?0(?![\w.])|(?:未发现|没有(?:发现)?|无)(?:任何)?(?:错误|异常|失败)",
     re.IGNORECASE,
 )
 """Counted, and there were none."""
+
+
+def without_counts_of_none(text: str) -> str:
+    """``text`` without what it says there was none of."""
+    return _NONE_OF.sub(" ", text)
 
 
 @lru_cache(maxsize=8192)
@@ -166,7 +172,7 @@ def find_failure_statement(text: str, situation: str = "", *, raised: bool = Fal
 @lru_cache(maxsize=64)
 def _read(text: str) -> tuple[str, tuple[tuple[LanguageRow, tuple[Phrase, ...]], ...]]:
     """``text`` as phrases are compared with it, and the rows of which a phrase may stand in it with these phrases."""
-    said = normalize_phrases(_NONE_OF.sub(" ", _PROCESS.sub(" ", without_guesses(text))))
+    said = normalize_phrases(without_counts_of_none(_PROCESS.sub(" ", without_guesses(text))))
     whole, cut = _phrases_by_literal()
     end = said[-_longest_phrase() :]
     near = {place for word, places in whole.items() if word in said for place in places}

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from unhang.evidence.items import LogEnding, LogEvent, LogReading, Progress, PythonTraceback
+from unhang.evidence.logs.lines.prefixes import is_cpp_error
 from unhang.facts.logs.event_timing import is_preparing
 from unhang.facts.logs.log_statements import first_attempt, quote_events
 from unhang.facts.model import Facts, Stall, once
@@ -32,11 +33,11 @@ def good_endings(facts: Facts) -> StatedEndings:
     """What is stated; nothing where a line contradicts it."""
     if facts.manifests or any(r.stack is not None or r.recording is not None for r in facts.ranks.values()):
         return StatedEndings()
-    if any(is_uncaught(traceback) for traceback in facts.tracebacks):
-        return StatedEndings()
     told = {log.source.path: (*log.endings, *_destroyed(facts, log)) for log in facts.logs}
     attempts = [{*(e.attempt for e in told[log.source.path]), *(p.attempt for p in log.progress)} for log in facts.logs]
     attempt = max(set().union(*attempts), default=0)
+    if any(is_uncaught(traceback) and traceback.attempt >= attempt for traceback in facts.tracebacks):
+        return StatedEndings()
     latest = [(log, e) for log in facts.logs for e in _last_of_each(told[log.source.path]) if e.attempt == attempt]
     if not all(e.well for _, e in latest):
         return StatedEndings()
@@ -44,6 +45,14 @@ def good_endings(facts: Facts) -> StatedEndings:
     return StatedEndings(
         _whole_job_ending(facts, final), _by_rank(facts, final), {log.source.path: e for log, e in final}
     )
+
+
+def last_attempt(facts: Facts) -> int:
+    """The attempt that ended well on all ranks, so that it outlived those before it; 0 where nobody says so, or where
+    torch printed an error that is not known."""
+    whole = good_endings(facts).whole
+    unknown = any(is_cpp_error(line.text) for log in facts.logs for line in log.unrecognized_failures)
+    return 0 if whole is None or unknown else whole.attempt
 
 
 def _destroyed(facts: Facts, log: LogReading) -> Iterable[LogEnding]:

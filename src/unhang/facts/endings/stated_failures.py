@@ -27,6 +27,7 @@ from unhang.knowledge.failure_language import (
     VAGUE,
     FailureStatement,
     find_failure_statement,
+    without_counts_of_none,
 )
 from unhang.knowledge.messages import message_row
 from unhang.late_pattern import late_pattern
@@ -279,6 +280,6 @@ def _errors_in(log: LogReading, facts: Facts) -> Iterator[Evidence]:
 def _is_open_error(line: LogEvent, facts: Facts) -> bool:
     """It says itself that it tells of an error, no warning and no information, and nobody counted a step after it."""
     head = line.text[:160]
-    if _WARNED.search(head) or _PLAIN.search(head) or not _MARK.search(line.text):
+    if _WARNED.search(head) or _PLAIN.search(head) or not _MARK.search(without_counts_of_none(line.text)):
         return False
     return not _steps_continued(line, facts)

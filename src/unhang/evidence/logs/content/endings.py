@@ -34,6 +34,7 @@ TRAINER_SUMMARY = "{'train_runtime': "
 _CODE = late_pattern(
     r"\b(?:exit|return)[ _-]?(?:code|status|value)\s*(?:=|:|of|was|is)?\s*[\"']?(?P<a>-?\d{1,3})(?![\w.%/:-])"
     r"|\bexit(?:ed|s)?\s*(?:with\s+(?:(?:exit |status )?code\s+|status\s+)?|=|:)\s*(?P<b>-?\d{1,3})(?![\w.%/:-])"
+    r"|(?:退出|返回)(?:状态)?代?码\s*[:：=]?\s*(?P<f>-?\d{1,3})(?![\w.%/:-])"
     r"|\b(?:rc|ret|exitcode)\s*[=:]\s*(?P<c>-?\d{1,3})(?![\w.%/:-])"
     r"|\bReceived (?P<d>\d{1,3}) from exiting process\b|\bExit_status=(?P<e>-?\d{1,3})\b",
     re.IGNORECASE,
@@ -53,7 +54,7 @@ _NCCL_TESTS_RESULT = late_pattern(r"^# Out of bounds values : (?P<wrong>\d+) (?:
 _MEASURES = late_pattern(r"^#\s+Rank\s+(?P<rank>\d{1,6})\s+(?:Group\s+\d+\s+)?Pid\s")
 """A line for every rank that will take part, before the first of their measurements."""
 _LISTING = late_pattern(r"^NAME\s+(?:[A-Z]+\s+)*?(?:STATUS|STATE|PHASE)\b")
-_LISTED = late_pattern(r"^(?P<name>[\w.-]+)\s+(?P<pod>\d+/\d+\s+)?(?P<state>[A-Z][\w:/]+)\s+[\d(<]")
+_LISTED = late_pattern(r"^(?P<name>[\w./-]+)\s+(?P<pod>\d+/\d+\s+)?(?P<state>[A-Z][\w:/]+)\s+[\d(<]")
 _LISTED_WELL = frozenset(("Succeeded", "Complete", "Completed"))
 _SCHEDULED = late_pattern(
     r"\b[Jj]ob\s+(?:['\"<(]|\S*\d)|\b[A-Z]\w*Job\b|\bstatus: SUCCEEDED|^\s*Successfully completed\.\s*$"
@@ -140,7 +141,7 @@ _LAUNCH_HINTS = ("nproc", "_procs", "nodes", "machines", "run ", "exec ", "compo
 _SIZE_HINTS = ("orld", "WORLD", "rocesses", "ranks", "asks", "rainers", "GPUs", "gpus")
 _END_HINTS = (
     "uccess", "ucceed", "SUCCE", "xit", "EXIT", "one", "ONE", "nish", "omplet", "COMPLETE", "nded", "bye", "rc=",
-    "ret=", "Out of bounds", "train_runtime", "return", "estroyed", "normal", "完成", "结束", "退出", "FAILED",
+    "ret=", "Out of bounds", "train_runtime", "return", "estroyed", "normal", "完成", "结束", "退出", "返回", "FAILED",
     "TIMEOUT", "CANCEL", "arrier", " 0:0",
 )  # fmt: skip
 _SHELL_HINTS = ("$ ", "# ")
