@@ -10,7 +10,7 @@ from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import SourceFile
 from unhang.evidence.logs import read_log
 from unhang.facts.build import build_facts
-from unhang.facts.endings.ended_from_outside import last_word_before
+from unhang.facts.endings.ended_from_outside import ended_from_outside
 from unhang.facts.incident_features import incident_features
 from unhang.facts.laggard.work_in_lines import active_during_wait, spanning_work
 from unhang.facts.logs.event_timing import timing_of
@@ -59,8 +59,8 @@ def spoke_to_the_end(silent_s: float) -> object:
         f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z W1009 torch/distributed/elastic/agent/server/"
         "api.py:739] Received 15 death signal, shutting down workers",
     )
-    last = last_word_before(facts, facts.events_of("te.signal")[0])
-    return last is not None and last.spoke_to_the_end
+    ended = ended_from_outside(facts)
+    return ended is not None and not ended.may_have_been_stuck
 
 
 # ---------------------------------------------------------------------------------------------------

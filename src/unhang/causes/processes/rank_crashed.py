@@ -19,13 +19,7 @@ from unhang.causes.wording.signals import log_signal, stall_signal, waiters_line
 from unhang.evidence.items import LogEvent
 from unhang.facts.endings.crash_order import bare_exceptions, may_follow_from_others, names_its_cause
 from unhang.facts.endings.crashes import Crash, primary_crashes, signal_name
-from unhang.facts.endings.ended_from_outside import (
-    LastWord,
-    failed_before,
-    is_interrupt,
-    last_word_before,
-    may_have_been_stuck,
-)
+from unhang.facts.endings.ended_from_outside import ended_from_outside, is_interrupt
 from unhang.facts.endings.first_timeouts import TimeoutOrder
 from unhang.facts.endings.good_endings import is_uncaught
 from unhang.facts.endings.traceback_echoes import is_echo
@@ -214,46 +208,26 @@ def detect_actor(facts: Facts) -> Iterator[DetectorResult]:
 
 def detect_from_outside(facts: Facts) -> Iterator[DetectorResult]:
     """The first line that names who ended the job, when nobody failed by itself: `*** JOB 418211 ON node1 CANCELLED …
-    DUE TO TIME LIMIT ***`, an evicted pod, a signal to torchrun. Never certain: a job that hangs is ended alike; so
-    of a signal its cause is unknown, unless ranks spoke up to it.
+    DUE TO TIME LIMIT ***`, an evicted pod, a signal to torchrun while ranks spoke. Never certain: a job that hangs is
+    ended alike.
     """
-    events = first_attempt(facts.events_of("slurm.cancel", "slurm.nodefail", "k8s.evicted", "te.signal", "te.sigexc"))
-    # Ranks that had waited in vain before were in a stall already: its end is a consequence.
-    if not events or primary_crashes(facts) or logged_waits(facts) is not None:
+    ended = ended_from_outside(facts)
+    if ended is None or ended.may_have_been_stuck:
         return
-    last = last_word_before(facts, events[0])
-    by_signal = may_have_been_stuck(events[0])
-    if by_signal and failed_before(facts, events[0]):
-        return
-    stuck = by_signal and not (last is not None and last.spoke_to_the_end)
+    named = (host for event in ended.events if (host := field_text(event, "host")))
     yield log_signal(
         Grade.ORDER,  # nobody failed before it: the line itself would end a job that hangs just as well
-        _summary_from_outside(events[0], last if stuck else None),
-        events,
-        "attach-before-ending" if stuck else "end-before-time-limit",
-        whole=not stuck,
-        cause=Cause.UNKNOWN if stuck else CAUSE,
+        _summary_from_outside(ended.events[0]),
+        ended.events,
+        "end-before-time-limit",
         ending=Ending.FROM_OUTSIDE,
-        nodes=tuple(dict.fromkeys((*(h for e in events if (h := field_text(e, "host"))), *hosts_of_events(events)))),
-        because=tuple(_before(last)) if stuck else (tell("before-it"),),
-        more_evidence=(last.evidence,) if stuck and last is not None else (),
+        nodes=tuple(dict.fromkeys((*named, *hosts_of_events(ended.events)))),
+        because=(tell("before-it"),),
         ranks=(),
     )
 
 
-def _before(last: LastWord | None) -> Iterator[Text]:
-    if last is not None and last.silent_s is not None and last.evidence.rank is not None:
-        yield tell("spoke-last", rank=last.evidence.rank, seconds=last.silent_s)
-    yield tell("before-it-unknown")
-
-
-def _summary_from_outside(event: LogEvent, last: LastWord | None) -> Text:
-    if last is not None and last.silent_s is not None:
-        return tell(
-            "silent-then-ctrl-c" if is_interrupt(event) else "silent-then-ended",
-            seconds=last.silent_s,
-            signal=field_text(event, "signal"),
-        )
+def _summary_from_outside(event: LogEvent) -> Text:
     if event.kind == "slurm.cancel":
         reason = field_text(event, "reason")
         if reason:

@@ -2,8 +2,8 @@
 
 What happens: a paste holds one watchdog line, or those of some ranks at one position; or a report names the ranks that
 did not come and not what they did; or connections were closed, NCCL reported an error, a watchdog was blocked, and no
-exception tells more; or nothing is stuck, and the steps take longer and longer; or a person pressed Ctrl-C while the
-ranks were in their first collective, before any limit.
+exception tells more; or nothing is stuck, and the steps take longer and longer; or a person ended the job
+before any limit, by Ctrl-C or SIGTERM, while the ranks were in their first collective or printed nothing.
 Why it hangs: somebody did not come to that call, or nobody's transfer ended; the line is the same for both. What others
 saw of a process that ended or froze first is an echo. Where all ranks had joined and none finished, nothing carries the
 bytes.
@@ -24,7 +24,7 @@ from unhang.causes.wording.next_steps import inspect_all, inspect_ranks
 from unhang.causes.wording.pace_reasons import slowdown_text
 from unhang.causes.wording.signals import log_signal
 from unhang.evidence.items import LogEvent
-from unhang.facts.endings.ended_from_outside import ended_by_user
+from unhang.facts.endings.ended_from_outside import ended_by_user, ended_from_outside, is_interrupt
 from unhang.facts.logs.log_statements import events_stating, first_attempt, ranks_of_events
 from unhang.facts.logs.waits_in_logs import LoggedWaits, LogWait, logged_waits, reported_missing_ranks
 from unhang.facts.machine.ambiguous_errors import unexplained_usage_errors
@@ -45,6 +45,7 @@ _ERRORS_OF_LIBRARIES = ("async-error", "nccl-error", "aborted", "cuda-error", "c
 def detect(facts: Facts) -> Iterator[DetectorResult]:
     """What the lines tell where neither dumps nor stacks say who waits for whom, or who had come to a call."""
     yield from _ended_by_hand(facts)
+    yield from _ended_in_silence(facts)
     yield from _logs_alone(facts)
 
 
@@ -212,4 +213,24 @@ def _ended_by_hand(facts: Facts) -> Iterator[Signal]:
         because=(tell("before-it"), tell("nobody-behind" if ended.all_joined else "not-heard", ranks=ended.missing)),
         evidence=ended.evidence,
         remedies=(*((remedy("check-kernel-nccl-logs"),) if ended.all_joined else ()), remedy("attach-before-ending")),
+    )
+
+
+def _ended_in_silence(facts: Facts) -> Iterator[Signal]:
+    """A launcher was told to end, and its ranks may have been stuck."""
+    ended = ended_from_outside(facts)
+    if ended is None or not ended.may_have_been_stuck:
+        return
+    told = {"seconds": ended.silent_s, "how": "Ctrl-C" if is_interrupt(ended.events[0]) else "SIGTERM"}
+    speaker = ended.last.rank if ended.last is not None and ended.silent_s is not None else None
+    yield log_signal(
+        Grade.ORDER,
+        tell("ended-by-hand" if ended.silent_s is None else "silent-then-ended", **told),
+        ended.events,
+        "attach-before-ending",
+        whole=False,
+        ending=Ending.FROM_OUTSIDE,
+        because=(*((tell("spoke-last", rank=speaker, **told),) if speaker is not None else ()), tell("may-be-stuck")),
+        more_evidence=(ended.last,) if ended.last is not None else (),
+        ranks=(),
     )

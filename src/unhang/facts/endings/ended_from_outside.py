@@ -5,9 +5,8 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
 
-from unhang.evidence.items import LogEvent, PythonTraceback, StackDump, ThreadStack
+from unhang.evidence.items import LastLine, LogEvent, PythonTraceback, StackDump, ThreadStack
 from unhang.facts.endings.crashes import primary_crashes
 from unhang.facts.logs.event_timing import is_preparing
 from unhang.facts.logs.log_statements import events_stating, first_attempt, quote_event
@@ -78,55 +77,55 @@ class EndedByUser:
 
 def is_interrupt(event: LogEvent) -> bool:
     """The launcher says that it got Ctrl-C."""
-    return event.kind in ("te.signal", "te.sigexc") and str(event.values.get("signal")) in _INTERRUPT
+    return event.kind in _TOLD_TO_END and str(event.values.get("signal")) in _INTERRUPT
 
 
 @dataclass(frozen=True, slots=True)
-class LastWord:
-    """The last that was printed before somebody ended the job. ``silent_s``: None where its line has no time."""
+class EndedFromOutside:
+    """Somebody ended a job in which no rank had failed by itself or given up waiting. ``last``: the line above in that
+    log, where it was kept; ``silent_s``: so long before, where both have a time."""
 
-    evidence: Evidence
+    events: tuple[LogEvent, ...]
+    last: Evidence | None
     silent_s: float | None
 
     @property
-    def spoke_to_the_end(self) -> bool:
-        """So shortly before, that the job was running."""
-        return self.silent_s is not None and self.silent_s < SILENT_S
+    def may_have_been_stuck(self) -> bool:
+        """A launcher was told to end by what a person sends who gives up waiting, and nobody had spoken just before."""
+        return _is_by_hand(self.events[0]) and (self.silent_s is None or self.silent_s >= SILENT_S)
 
 
-def may_have_been_stuck(event: LogEvent) -> bool:
-    """A launcher was told to end by what a person sends who gives up waiting."""
-    return event.kind in _TOLD_TO_END and str(event.values.get("signal")) in _BY_HAND
-
-
-def last_word_before(facts: Facts, event: LogEvent) -> LastWord | None:
-    """The line above it in its log; None where that was not kept."""
-    log = next((log for log in facts.logs if log.source.path == event.source.path), None)
-    end = event.source.line or 0
-    told = [(e.source.line or 0, e.time_s, e.text, e.rank) for e in log.events] if log else []
-    told += [(e.source.line or 0, e.time_s, e.text, e.rank) for e in log.said] if log else []
-    told += [(run.last_line, run.last_time_s, run.last_text, run.rank) for run in log.progress] if log else []
-    line, time_s, text, rank = max(
-        (one for one in told if one[0] < end), key=itemgetter(0), default=(0, None, "", None)
-    )
-    if not line or end - line > 2:  # of a flood only the first lines are kept; a blank one is not
+@once
+def ended_from_outside(facts: Facts) -> EndedFromOutside | None:
+    """None also where ranks had waited in vain, or a library had reported a failure before the signal: the end follows
+    from that."""
+    events = first_attempt(facts.events_of("slurm.cancel", "slurm.nodefail", "k8s.evicted", *_TOLD_TO_END))
+    if not events or primary_crashes(facts) or logged_waits(facts) is not None:
         return None
-    silent_s = event.time_s - time_s if event.time_s is not None and time_s is not None else None
-    return LastWord(Evidence(Source(event.source.path, line), shortened(text), rank), silent_s)
+    end = events[0]
+    before = [event for event in events_stating(facts, *_FAILED_FIRST) if event.source.path == end.source.path]
+    if _is_by_hand(end) and any(_place(event) < _place(end) for event in before):
+        return None
+    number = end.source.line or 0
+    logs = [log for log in facts.logs if log.source.path == end.source.path]
+    lines: list[LastLine | LogEvent] = [line for log in logs for line in (*log.said, *log.events)]
+    # of a flood only the first lines are kept; a blank one is not
+    above = [line for line in lines if 0 < number - (line.source.line or 0) <= 2]
+    if not above:
+        return EndedFromOutside(events, None, None)
+    last = max(above, key=lambda line: line.source.line or 0)
+    silent_s = end.time_s - last.time_s if end.time_s is not None and last.time_s is not None else None
+    return EndedFromOutside(events, Evidence(last.source, shortened(last.text), last.rank), silent_s)
 
 
-def failed_before(facts: Facts, event: LogEvent) -> bool:
-    """A library had reported in the same log that a partner was gone, a call had failed, or its watchdog was stuck."""
-    return any(
-        e.source.path == event.source.path and (e.source.line or 0) < (event.source.line or 0)
-        for e in events_stating(facts, *_FAILED_FIRST)
-    )
+def _is_by_hand(event: LogEvent) -> bool:
+    return event.kind in _TOLD_TO_END and str(event.values.get("signal")) in _BY_HAND
 
 
 @once
 def ended_by_user(facts: Facts) -> EndedByUser | None:
     """None where nobody ended it by hand, or a rank had failed or given up before."""
-    told = [event for event in first_attempt(facts.events_of("te.signal", "te.sigexc")) if is_interrupt(event)]
+    told = [event for event in first_attempt(facts.events_of(*_TOLD_TO_END)) if is_interrupt(event)]
     raised = [t for t in facts.tracebacks if t.exception.endswith("KeyboardInterrupt") and not t.chained]
     failed = any(
         crash.exception or crash.exit_code is not None for crash in primary_crashes(facts)
