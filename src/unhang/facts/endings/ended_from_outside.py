@@ -67,7 +67,11 @@ class EndedByUser:
     joined: tuple[int, ...]
     operation: str
     missing: tuple[int, ...]
-    """The other ranks, where the size of the job is known."""
+    """The other ranks, where the size of the job is known, or how many processes its one launcher ended."""
+    never_came: bool = False
+    """Each rank prints a line as it enters the call: those that printed none had not come."""
+    silent_s: float | None = None
+    """How long nothing had been printed before the launcher was told to end; None where no line tells."""
 
     @property
     def all_joined(self) -> bool:
@@ -125,7 +129,7 @@ def _is_by_hand(event: LogEvent) -> bool:
 @once
 def ended_by_user(facts: Facts) -> EndedByUser | None:
     """None where nobody ended it by hand, or a rank had failed or given up before."""
-    told = [event for event in first_attempt(facts.events_of(*_TOLD_TO_END)) if is_interrupt(event)]
+    told = [event for event in first_attempt(facts.events_of(*_TOLD_TO_END)) if _is_by_hand(event)]
     raised = [t for t in facts.tracebacks if t.exception.endswith("KeyboardInterrupt") and not t.chained]
     failed = any(
         crash.exception or crash.exit_code is not None for crash in primary_crashes(facts)
@@ -134,10 +138,22 @@ def ended_by_user(facts: Facts) -> EndedByUser | None:
         return None
     evidence = (*map(quote_event, told[:1]), *map(_quoted, raised[:2]))
     came = _calls_entered(facts, raised)
-    if _made_steps(facts) or len(set(came.values())) != 1 or facts.world_size is None:
+    size = facts.world_size or _processes_ended(facts)
+    missing = tuple(rank for rank in range(size) if rank not in came)
+    unsized = facts.world_size is None and (not missing or max(came, default=0) >= size)
+    if _made_steps(facts) or len(set(came.values())) != 1 or unsized:
         return EndedByUser(evidence, (), "", ())
-    missing = tuple(rank for rank in range(facts.world_size) if rank not in came)
-    return EndedByUser(evidence, tuple(sorted(came)), next(iter(came.values())), missing)
+    never_came = bool(missing) and len(missing) < len(came) and not any(t.rank in came for t in raised)
+    outside = ended_from_outside(facts)
+    silent_s = outside.silent_s if outside is not None else None
+    return EndedByUser(evidence, tuple(sorted(came)), next(iter(came.values())), missing, never_came, silent_s)
+
+
+def _processes_ended(facts: Facts) -> int:
+    """How many processes torchrun told to end; 0 where several did so."""
+    ended = first_attempt(facts.events_of("te.closing"))
+    alone = len({event.source.path for event in ended}) == 1
+    return len({event.values.get("pid") for event in ended}) if alone else 0
 
 
 def _calls_entered(facts: Facts, raised: list[PythonTraceback]) -> dict[int, str]:
