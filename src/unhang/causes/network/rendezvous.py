@@ -97,8 +97,14 @@ def _too_few(facts: Facts) -> DetectorResult | None:
     counted = next((e for e in events if _joined(e)), None)
     group = _group_number(events) or 1
     later = group > 1
+    late = () if counted is None or later else _who_did_not_come(facts, counted)
     if counted is not None:
-        summary = tell("too-few", joined=counted.values["joined"], world=counted.values["world_size"])
+        summary = tell(
+            "too-few-of" if late else "too-few",
+            joined=counted.values["joined"],
+            world=counted.values["world_size"],
+            late=late,
+        )
     else:
         summary = tell("too-few-nodes")
     return log_signal(
@@ -107,8 +113,16 @@ def _too_few(facts: Facts) -> DetectorResult | None:
         events,
         "match-announced-world-size",
         whole=not later,
+        **({"ranks": late} if late else {}),
         because=(tell("later-group", group=group), tell("late-or-elsewhere")) if later else (tell("missing-ones"),),
     )
+
+
+def _who_did_not_come(facts: Facts, counted: LogEvent) -> tuple[int, ...]:
+    """All but rank 0, which counts, and those that spoke, where these are as many as came."""
+    came = {0, *facts.ranks_seen}
+    everybody = set(range(counted.values["world_size"]))
+    return tuple(sorted(everybody - came)) if len(came) == counted.values["joined"] and came < everybody else ()
 
 
 def _joined(event: LogEvent) -> bool:

@@ -200,16 +200,23 @@ def _ended_by_hand(facts: Facts) -> Iterator[Signal]:
     ended = ended_by_user(facts)
     if ended is None or not ended.joined:
         return
-    name = "by-hand-all" if ended.all_joined else "never-came" if ended.never_came else "by-hand"
-    heard = "nobody-behind" if ended.all_joined else "prints-on-entry" if ended.never_came else "not-heard"
     yield make_signal(
         Grade.ORDER,
-        tell(name, ranks=ended.joined, count=len(ended.joined), operation=ended.operation, late=ended.missing),
+        tell(
+            "by-hand-all" if ended.all_joined else "never-came" if ended.never_came else "by-hand",
+            ranks=ended.joined,
+            count=len(ended.joined),
+            operation=ended.operation,
+            late=ended.missing,
+        ),
         whole=ended.all_joined,
         ending=Ending.FROM_OUTSIDE,
         ranks=ended.missing if ended.never_came else (),
         because=(
-            tell(heard, ranks=ended.missing),
+            tell(
+                "nobody-behind" if ended.all_joined else "prints-on-entry" if ended.never_came else "not-heard",
+                ranks=ended.missing,
+            ),
             tell("before-it" if ended.silent_s is None else "silent-before-it", seconds=ended.silent_s),
         ),
         evidence=ended.evidence,
