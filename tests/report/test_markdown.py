@@ -62,6 +62,7 @@ def test_text_from_a_log_cannot_become_markup() -> None:
     assert "\x1b" not in page
     assert "<script>" not in page.split("`")[0]
     assert escape_markdown("# <b> [x](y) *z*") == r"\# \<b\> \[x\](y) \*z\*"
+    assert [escape_markdown(text) for text in ("10.0.44.203", "2. of", "- x")] == ["10.0.44.203", "2\\. of", "\\- x"]
     assert inline_code("a `b` ``c``") == "``` a `b` ``c`` ```"
 
 

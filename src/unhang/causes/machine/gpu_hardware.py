@@ -144,15 +144,17 @@ def _words(event: LogEvent) -> str:
 def _summary(faults: Sequence[LogEvent]) -> Text:
     first = min(faults, key=_severity)
     row = row_of_xid(first)
+    text = first.text.strip()
+    said = text if len(text) <= 120 else f"… {text[-120:].partition(' ')[2]}"  # what happened stands at the end
     if row is not None:
         return tell("xid", code=row.code, bus=field_text(first, "bus"), meaning=row.meaning)
     if first.kind in ("cuda.ecc", "cuda.nvlink", "cuda.lost", "cuda.noninit"):
-        return tell("cuda-fault", error=first.text.strip()[-120:])
-    return tell("machine-fault", error=first.text.strip()[-120:])
+        return tell("cuda-fault", error=said)
+    return tell("machine-fault", error=said)
 
 
 def _severity(event: LogEvent) -> int:
-    order = ("k.busoff", "k.xid", "k.sxid", "cuda.ecc", "cuda.lost", "cuda.nvlink", "cuda.noninit")
+    order = ("k.xid", "k.busoff", "k.sxid", "cuda.ecc", "cuda.lost", "cuda.nvlink", "cuda.noninit")
     return order.index(event.kind) if event.kind in order else len(order)
 
 

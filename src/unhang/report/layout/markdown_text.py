@@ -24,7 +24,7 @@ _PLACED = re.compile("\ue000(\\d+)\ue001")
 def escape_markdown(text: str) -> str:
     """``text`` on one line with what Markdown or HTML would act on made literal; ``_`` inside words is harmless."""
     line = " ".join(map(_word, text.split()))
-    return re.sub(r"^([#+-]|\d+[.)])", r"\\\1", line)
+    return re.sub(r"^(\d+(?=[.)](?:\s|$))|(?=[#+-]))", r"\1\\", line)
 
 
 def _word(word: str) -> str:
