@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from tests.screen_rules import broken_screen_rules
 from unhang.cli.output.verdict_output import exit_code
+from unhang.diagnosis.diagnose import JobVerdict
 from unhang.findings import Cause, Certainty, Verdict, Where
 
 CASES = Path(__file__).parent / "cases"
@@ -37,11 +39,15 @@ def name_of(folder: Path) -> str:
     return f"{folder.parent.name}/{folder.name}"
 
 
-def decide(folder: Path) -> Verdict:
+def jobs_of(folder: Path) -> tuple[JobVerdict, ...]:
     from unhang.diagnosis.diagnose import diagnose_jobs
     from unhang.evidence.inputs import read_evidence
 
-    return diagnose_jobs(read_evidence([str(folder / "input")]))[0].verdict
+    return diagnose_jobs(read_evidence([str(folder / "input")]))
+
+
+def decide(folder: Path) -> Verdict:
+    return jobs_of(folder)[0].verdict
 
 
 def expected(folder: Path) -> dict[str, Any]:
@@ -59,9 +65,11 @@ def expected(folder: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("folder", case_folders(), ids=name_of)
 def test_case(folder: Path) -> None:
     wanted = expected(folder)
-    verdict = decide(folder)
+    jobs = jobs_of(folder)
+    verdict = jobs[0].verdict
 
     assert list(broken_promises(wanted, verdict)) == []
+    assert [broken for job in jobs for broken in broken_screen_rules(job)] == []
     assert [gap for gap in (*verdict.not_checked, *verdict.unread) if gap.failed] == []
 
 

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import place_of
 from unhang.causes.wording import external_wait_reasons
-from unhang.causes.wording.next_steps import inspect_ranks
+from unhang.causes.wording.next_steps import inspect_all, inspect_ranks, now_or_next_run
 from unhang.causes.wording.signals import log_signal, stall_signal, waiters_line
 from unhang.facts.laggard.laggards import HoldsInterpreter, Stopped, laggards_doing
 from unhang.facts.laggard.own_work import AsleepAtLine
@@ -141,9 +141,9 @@ def detect_at_end(facts: Facts) -> Iterator[DetectorResult]:
         Grade.ORDER,
         tell("no-answer-to-sigterm" if ranks else "no-answer-of-pid", ranks=ranks, pid=field_text(events[0], "pid")),
         events,
-        "look-at-process-state",
         whole=bool(ranks),
         ranks=ranks,
+        remedies=inspect_ranks(facts, ranks) if ranks else inspect_all(facts),
         because=(
             *((tell("waited-and-it-not", waiters=logged.ranks, ranks=ranks),) if ranks else ()),
             tell("ends-by-sigterm"),
@@ -165,7 +165,7 @@ def _gil_lines(facts: Facts) -> Iterator[DetectorResult]:
         Grade.ORDER,
         tell("lock-held-by" if ranks else "lock-was-held", ranks=ranks),
         locked,
-        "find-gil-holding-call",
+        remedies=now_or_next_run(facts, remedy("find-gil-holding-call")),
         whole=bool(set(ranks) & stuck) or (alone and bool(waiting)),
         because=(tell("no-python"),),
     )

@@ -220,7 +220,7 @@ def _ended_by_hand(facts: Facts) -> Iterator[Signal]:
             tell("before-it" if ended.silent_s is None else "silent-before-it", seconds=ended.silent_s),
         ),
         evidence=ended.evidence,
-        remedies=(*((remedy("check-kernel-nccl-logs"),) if ended.all_joined else ()), remedy("attach-before-ending")),
+        remedies=(*((remedy("check-kernel-nccl-logs"),) if ended.all_joined else ()), remedy("watch-before-ending")),
     )
 
 
@@ -235,7 +235,7 @@ def _ended_in_silence(facts: Facts) -> Iterator[Signal]:
         Grade.ORDER,
         tell("ended-by-hand" if ended.silent_s is None else "silent-then-ended", **told),
         ended.events,
-        "attach-before-ending",
+        "watch-before-ending",
         whole=False,
         ending=Ending.FROM_OUTSIDE,
         because=(*((tell("spoke-last", rank=speaker, **told),) if speaker is not None else ()), tell("may-be-stuck")),

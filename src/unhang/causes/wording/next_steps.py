@@ -16,11 +16,8 @@ _MAX_PIDS = 8
 def inspect_ranks(facts: Facts, ranks: tuple[int, ...]) -> tuple[Remedy, ...]:
     """What ``ranks`` do, or did: by their own logs where none was read, else by the next run."""
     unread = tuple(r for r in ranks if r not in facts.ranks or facts.ranks[r].state is RankState.MISSING)
-    return _now_or_later(
-        facts,
-        now=remedy("inspect-ranks-while-stuck", ranks=ranks, commands=stack_commands(facts, ranks)),
-        later=remedy("read-rank-logs", ranks=unread) if unread else remedy(_STEPS[program_of(facts)][1]),
-    )
+    now = remedy("inspect-ranks-while-stuck", ranks=ranks, commands=stack_commands(facts, ranks))
+    return _now_or_later(facts, now, remedy("read-rank-logs", ranks=unread)) if unread else now_or_next_run(facts, now)
 
 
 def inspect_all(facts: Facts) -> tuple[Remedy, ...]:
@@ -37,6 +34,11 @@ _STEPS = {
     "torch": ("collect-per-rank-evidence", "run-again-watched"),
     "": ("collect-per-rank-evidence", "python-later"),
 }
+
+
+def now_or_next_run(facts: Facts, now: Remedy) -> tuple[Remedy, ...]:
+    """``now`` while the job runs; of one that is over, what the next run is to record."""
+    return _now_or_later(facts, now, later=remedy(_STEPS[program_of(facts)][1]))
 
 
 def tell_kernel_from_transport(facts: Facts, ranks: Iterable[int]) -> tuple[Remedy, ...]:
