@@ -83,6 +83,7 @@ def test_gloo_dumps_name_no_members_so_the_ranks_seen_are_all_there_is() -> None
         (None, (0, 1, 3), (0, 1, 2, 3)),  # a gap is a rank
         (None, (1, 2, 3), (0, 1, 2, 3)),
         (None, tuple(range(8, 16)), tuple(range(8, 16))),  # the log of one node
+        (None, (8, 9, 10, 12, 13, 14, 15), tuple(range(8, 16))),  # and a gap in it
         (None, (0, 3), (0, 3)),  # half of them: filtered
         (None, (), ()),
     ],

@@ -54,11 +54,16 @@ def world_size_of(
 
 def ranks_of_job(world_size: int | None, seen: Collection[int]) -> tuple[int, ...]:
     """All ranks of a job of known size; else those that were seen. Ranks are numbered from 0, so a gap below the
-    highest is a rank too: where most are there, it is missing; where few are, the log is of one node or filtered.
+    highest is a rank too: where most are there, it is missing; where few are, the log is of one node or filtered, and
+    only a gap between the lowest and the highest is.
     """
-    if world_size is None and 2 * len(seen) > max(seen, default=-1) + 1:
-        world_size = max(seen) + 1
-    return tuple(range(world_size)) if world_size is not None else tuple(sorted(seen))
+    if world_size is not None:
+        return tuple(range(world_size))
+    for first in (0, min(seen, default=0)):
+        everybody = range(first, max(seen, default=-1) + 1)
+        if 2 * len(seen) > len(everybody):
+            return tuple(everybody)
+    return tuple(sorted(seen))
 
 
 def is_world_size_stated(facts: Facts) -> bool:

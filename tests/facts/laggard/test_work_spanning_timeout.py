@@ -9,7 +9,10 @@ import pytest
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.facts.laggard.work_in_lines import SpanningWork, spanning_work
+from unhang.facts.laggard.work_in_lines import SpanningWork, absent_rank, spanning_work
+from unhang.facts.logs.waits_in_logs import logged_waits
+
+CASES = Path(__file__).parents[2] / "cases" / "unknown"
 
 TIMEOUT = (
     "[E ProcessGroupNCCL.cpp:828] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={at}, "
@@ -60,3 +63,10 @@ def test_a_barrier_before_any_step_waits_for_who_prepares(step: str, cause: str,
     log.write_text(step + timeouts(at=7, shape=", NumelIn=1, NumelOut=1"))
 
     assert diagnose(build_facts(read_evidence([str(log)]))).findings[0].cause.value == cause
+
+
+@pytest.mark.parametrize("case", ["hit_log_of_one_node_only", "hit_log_of_one_node_without_one_rank"])
+def test_in_the_log_of_another_node_rank_0_is_not_the_absent_one(case: str) -> None:
+    facts = build_facts(read_evidence([str(CASES / case / "input")]))
+
+    assert absent_rank(facts, logged_waits(facts)) is None

@@ -154,10 +154,11 @@ def absent_rank(facts: Facts, logged: LoggedWaits | None) -> int | None:
     if len(named) == 1:
         return named.pop()
     if facts.world_size is not None:
-        left = set(range(facts.world_size)) - set(logged.ranks)
+        left = set(facts.ranks) - logged.rank_set
         return left.pop() if len(left) == 1 else None
-    reported = set(logged.ranks)
-    return 0 if reported and 0 not in reported else None
+    # From the log of another node rank 0 is no more absent than any other rank of its node.
+    elsewhere = 0 not in facts.ranks and len(facts.ranks) > 1
+    return 0 if logged.rank_set and not elsewhere and 0 not in logged.rank_set else None
 
 
 # Of the wait: a line this far into it is no last word before the stall.
