@@ -112,7 +112,8 @@ def ended_from_outside(facts: Facts) -> EndedFromOutside | None:
         return None
     number = end.source.line or 0
     logs = [log for log in facts.logs if log.source.path == end.source.path]
-    lines: list[LastLine | LogEvent] = [line for log in logs for line in (*log.said, *log.events)]
+    lines: list[LastLine | LogEvent] = [line for log in logs for line in log.said]
+    lines += [line for log in logs for line in log.events]
     # of a flood only the first lines are kept; a blank one is not
     above = [line for line in lines if 0 < number - (line.source.line or 0) <= 2]
     if not above:
