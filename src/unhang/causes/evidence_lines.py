@@ -52,6 +52,11 @@ def operation_of(call: PendingCall | None) -> str:
     return (call.operation if call is not None else "") or "a collective"
 
 
+def numbered(operation: str, position: int | None) -> str:
+    """The operation with its position, as in both languages; empty where it has no name, as of a wait on the store."""
+    return operation if position is None or not operation else f"{operation} #{position}"
+
+
 def quote_mismatch(mismatch: CallMismatch) -> tuple[Evidence, ...]:
     """One record for each kind of call."""
     quotes = []

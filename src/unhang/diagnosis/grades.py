@@ -34,6 +34,11 @@ def names_cause(finding: Finding) -> bool:
     return finding.cause is not Cause.UNKNOWN and finding.certainty is not Certainty.POSSIBLE
 
 
+def is_guess(finding: Finding) -> bool:
+    """What nothing explains, and no more than *possible*."""
+    return finding.cause is Cause.UNKNOWN and finding.certainty is Certainty.POSSIBLE
+
+
 _MADE = ("n.init_complete", "store.barrier_ok")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from unhang.diagnosis.grades import names_cause
+from unhang.diagnosis.grades import is_guess, names_cause
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Certainty, Consequence, Ending, Finding, Grade, RemedyKind, Severity, Verdict
 from unhang.knowledge.reasoning_rows import When, cause_rows, causes_that, precedence, strength
@@ -68,12 +68,11 @@ def most_severe_first(finding: Finding) -> tuple[object, ...]:
 
 
 def _order(finding: Finding) -> tuple[object, ...]:
-    unknown_but_guessed = finding.cause is Cause.UNKNOWN and finding.certainty is Certainty.POSSIBLE
     return (
         -finding.certainty.order,
         finding.check,
         finding.subject,
-        unknown_but_guessed,
+        is_guess(finding),
         precedence(finding.cause) if finding.cause in causes_that("takes-a-process") else len(Cause),
         0 if finding.grade is None else -strength(finding.grade),
         not finding.ranks,

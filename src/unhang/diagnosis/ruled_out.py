@@ -91,7 +91,7 @@ def _lives_whole(rank: RankFacts) -> bool:
 def _frozen(facts: Facts) -> Iterator[RuledOut]:
     late = tuple(sorted({rank for stall in facts.stalls for rank in stall.laggards}))
     if late and all(rank in facts.ranks and facts.ranks[rank].moving for rank in late):
-        yield RuledOut(Cause.RANK_FROZEN, say("{late:who} moved between two looks", late=late))
+        yield RuledOut(Cause.RANK_FROZEN, say("{ranks:who} moved between two looks", ranks=late))
 
 
 _ASKS = {what for what, kind in single_rank_work_words().items() if kind.asks}

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+from unhang.diagnosis.grades import is_guess
 from unhang.evidence.items import LogEvent, Progress
 from unhang.facts.endings.good_endings import good_endings, last_attempt
 from unhang.facts.incident_features import was_seen_stuck
@@ -49,9 +50,9 @@ def downgrade_outlived(facts: Facts, verdict: Verdict) -> Verdict:
         _outlived(finding, ended_well)
         if _is_covered_by(finding, ends)
         else _outlived(finding, stepped)
-        if _is_unexplained(finding) and _is_covered_by(finding, starts)
+        if is_guess(finding) and _is_covered_by(finding, starts)
         else _outlived(finding, say("the end of the job was reported before it"))
-        if _is_unexplained(finding) and _is_covered_by(finding, left)
+        if is_guess(finding) and _is_covered_by(finding, left)
         else finding
         for finding in verdict.findings
     ]
@@ -73,10 +74,6 @@ def _after_the_end(facts: Facts) -> Mapping[str, tuple[float, float]]:
 def _last_step(progress: Iterable[Progress]) -> int:
     counted = (run.last_line for run in progress if run.last_step > run.first_step and not is_preparing(run))
     return max(counted, default=0)
-
-
-def _is_unexplained(finding: Finding) -> bool:
-    return finding.cause is Cause.UNKNOWN and finding.certainty is Certainty.POSSIBLE
 
 
 def _outlived_lines(facts: Facts, until: Callable[[Iterable[Progress]], int]) -> Mapping[str, tuple[float, float]]:

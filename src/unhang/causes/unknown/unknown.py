@@ -17,14 +17,14 @@ from dataclasses import replace
 from typing import Any
 
 from unhang.causes.detector import DetectorResult, Signal, make_signal
-from unhang.causes.evidence_lines import group_label, hosts_of, operation_of, waiters_call
+from unhang.causes.evidence_lines import group_label, hosts_of, numbered, operation_of, waiters_call
 from unhang.causes.wording.next_steps import inspect_all, inspect_ranks, tell_kernel_from_transport
 from unhang.causes.wording.signals import CPU_BACKENDS, chosen_transport_reason, stall_signal, transport_evidence
 from unhang.evidence.items import LogEvent, PythonTraceback
 from unhang.facts.endings.stated_failures import last_exception
 from unhang.facts.evidence_quotes import exception_line, exception_source
 from unhang.facts.logs.log_statements import timeout_events
-from unhang.facts.model import AllJoinedStall, CodeContext, Facts, PendingCall, RankState, Stall
+from unhang.facts.model import AllJoinedStall, CodeContext, Facts, RankState, Stall
 from unhang.facts.stacks.gil_holders import gil_hold
 from unhang.facts.waiting.pending_call_frames import last_recorded_call
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP, waiting_activity
@@ -60,7 +60,7 @@ def _all_joined(facts: Facts, stall: AllJoinedStall) -> DetectorResult:
             count=len(stall.ranks),
             operation=stall.operation,
             position=stall.position,
-            call=_call_text(first),
+            call=numbered(operation_of(first), first.position),
         ),
         group=group_label(facts, stall.group),
         where=first.where,
@@ -78,12 +78,6 @@ def _all_joined(facts: Facts, stall: AllJoinedStall) -> DetectorResult:
             remedy("check-kernel-nccl-logs"),
         ),
     )
-
-
-def _call_text(call: PendingCall | None) -> str:
-    """The call with its position, as in both languages."""
-    name = operation_of(call)
-    return name if call is None or call.position is None else f"{name} #{call.position}"
 
 
 def _laggard(facts: Facts, stall: Stall) -> DetectorResult:
@@ -154,7 +148,7 @@ def _may_speak_elsewhere(facts: Facts, stall: Stall) -> bool:
 
 def _laggard_summary(facts: Facts, stall: Stall, *, at_work: bool) -> Text:
     by_logs, states = _told_by_logs(facts, stall.group), {facts.ranks[rank].state for rank in stall.laggards}
-    call = _call_text(stall.call)
+    call = numbered(operation_of(stall.call), stall.position)
     told: dict[str, Any] = {"ranks": stall.laggards}
     told["waits"] = tell(
         "timed-out-in" if by_logs else "waits-in", waiters=stall.direct_waiters, call=call, operation=call
@@ -265,7 +259,7 @@ def _timeouts_only(facts: Facts, events: tuple[LogEvent, ...]) -> Signal:
 def _pending_only(facts: Facts, groups: tuple[str, ...]) -> Signal:
     calls = facts.groups[groups[0]].pending_calls
     ranks, call = tuple(sorted(calls)), calls[min(calls)]
-    waits = tell("waits-in", waiters=ranks, operation=_call_text(call))
+    waits = tell("waits-in", waiters=ranks, operation=numbered(operation_of(call), call.position))
     return _left(facts, tell("unfinished", waits=waits), (call.evidence,))
 
 

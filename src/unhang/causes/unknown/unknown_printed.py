@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.causes.detector import DetectorResult, Signal, make_signal
+from unhang.causes.evidence_lines import numbered
 from unhang.causes.wording.next_steps import inspect_all, inspect_ranks
 from unhang.causes.wording.pace_reasons import slowdown_text
 from unhang.causes.wording.signals import log_signal
@@ -125,7 +126,7 @@ def _who_timed_out(logged: LoggedWaits) -> Text:
 
 def _call_text(wait: LogWait, *, with_group: bool) -> str:
     """The call as in both languages; empty for a wait on the store."""
-    name = wait.operation if wait.position is None or not wait.operation else f"{wait.operation} #{wait.position}"
+    name = numbered(wait.operation, wait.position)
     return f"{name} (PG {wait.group})" if with_group and name else name
 
 
