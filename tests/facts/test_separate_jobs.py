@@ -44,7 +44,14 @@ def test_logs_of_two_jobs_are_two_jobs_in_any_order_and_from_one_folder() -> Non
     assert [str(each) for each in later.apart_by] == ["host"]
 
 
-def test_an_earlier_attempt_is_of_the_same_job(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("days", "number"), [(1, 1), (3, 2)])
+def test_a_rank_that_speaks_days_later_ran_twice(days: int, number: int, tmp_path: Path) -> None:
+    again = written(tmp_path / "second.log", days_later(GLOO.read_text(), days))
+
+    assert len(jobs_in(GLOO, again)) == number
+
+
+def test_a_later_log_that_names_no_rank_is_of_the_same_job(tmp_path: Path) -> None:
     again = written(tmp_path / "second.log", days_later(SHM.read_text(), 3))
 
     assert len(jobs_in(SHM, again)) == 1

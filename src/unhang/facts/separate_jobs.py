@@ -120,15 +120,21 @@ def _are_apart(job: JobFiles, later: JobFiles) -> bool:
 
 
 def _joined_where_alike(jobs: list[JobFiles]) -> list[JobFiles]:
-    """Neighbours in time that nothing else tells apart are one job: an attempt and the next."""
+    """Neighbours in time that nothing else tells apart are one job: a log, and stacks taken days later. A rank that is
+    in both, days apart, ran twice; run folders know better, by their processes.
+    """
     kept = jobs[:1]
     for job in jobs[1:]:
         job.apart_by = tuple(_differences(kept[-1].evidence, job.evidence))
-        if job.apart_by:
+        if job.apart_by or _is_rank_in_both(kept[-1].evidence, job.evidence):
             kept.append(job)
         else:
             kept[-1].take(job)
     return kept
+
+
+def _is_rank_in_both(one: EvidenceSet, other: EvidenceSet) -> bool:
+    return not (one.manifests and other.manifests) and not _ranks(one).isdisjoint(_ranks(other))
 
 
 def _differences(one: EvidenceSet, other: EvidenceSet) -> Iterator[Text]:
