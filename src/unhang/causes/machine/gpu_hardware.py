@@ -22,6 +22,7 @@ from unhang.facts.logs.log_statements import (
     hosts_of_events,
     quote_events,
     ranks_of_events,
+    short_message,
 )
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.machine.ambiguous_errors import MAY_BE_A_KERNEL, unexplained_device_errors
@@ -144,13 +145,11 @@ def _words(event: LogEvent) -> str:
 def _summary(faults: Sequence[LogEvent]) -> Text:
     first = min(faults, key=_severity)
     row = row_of_xid(first)
-    text = first.text.strip()
-    said = text if len(text) <= 120 else f"… {text[-120:].partition(' ')[2]}"  # what happened stands at the end
     if row is not None:
         return tell("xid", code=row.code, bus=field_text(first, "bus"), meaning=row.meaning)
     if first.kind in ("cuda.ecc", "cuda.nvlink", "cuda.lost", "cuda.noninit"):
-        return tell("cuda-fault", error=said)
-    return tell("machine-fault", error=said)
+        return tell("cuda-fault", error=short_message(first))
+    return tell("machine-fault", error=short_message(first))
 
 
 def _severity(event: LogEvent) -> int:
