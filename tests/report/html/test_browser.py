@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.facts.test_separate_jobs import OTHER, SMALL
 from tests.report import fact_samples
 from tests.report import report_samples as samples
 from tests.report.report_browser import Browser
+from unhang.diagnosis.diagnose import diagnose_jobs
+from unhang.evidence.inputs import read_evidence
 from unhang.report.html.page import write_html
 
 pytestmark = pytest.mark.browser
@@ -91,6 +94,19 @@ def test_a_hostile_log_runs_nothing(browser: Browser, tmp_path: Path) -> None:
     browser.open(page)
     assert browser.run("return document.querySelectorAll('img, main script').length") == 0
     assert "<script>alert(1)</script>" in browser.run("return document.querySelector('h1').innerText")
+    assert browser.log() == []
+
+
+def test_each_job_of_several_has_its_timeline(browser: Browser, tmp_path: Path) -> None:
+    jobs = diagnose_jobs(read_evidence([str(SMALL), str(OTHER)]))
+    first = jobs[0]
+    browser.open(write_html(first.verdict, first.facts, tmp_path / "jobs.html", jobs=jobs))
+    assert browser.run("return document.querySelectorAll('.job .drawing').length") == len(jobs) == 2
+    assert browser.run("return [...document.querySelectorAll('.drawing')].every((one) => one.querySelector('.done'))")
+    browser.run("document.getElementById('chart-2').focus()")
+    browser.keys("ArrowRight")
+    assert browser.run("return document.getElementById('chart-said-2').textContent").startswith("rank")
+    assert said(browser) == ""
     assert browser.log() == []
 
 

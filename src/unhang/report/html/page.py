@@ -246,13 +246,13 @@ WORDS: Mapping[str, Text] = {
     "check": say("Check"),
     "or": say("Or"),
     "ranks": say("ranks"),
-    "timeline": say("Who stands where"),
-    "timeline_note": say("Each row is a rank (or ranks that stand alike), each column a position in the group."),
+    "timeline": say("Where each rank is"),
+    "timeline_note": say("One row a rank (or identical ranks together), one column a position in the group."),
     "timeline_help": say("Arrow keys move, Home and End jump, Enter shows the stack of the row."),
     "timeline_script": say("The timeline needs JavaScript; everything else on this page does not."),
     "timeline_empty": say("No record of collectives was read."),
     "process_group": say("Process group"),
-    "alike": say("Fold ranks that stand alike"),
+    "alike": say("Group identical ranks"),
     "find_rank": say("Find rank"),
     "done": say("finished"),
     "pending": say("entered, not finished"),
@@ -264,7 +264,7 @@ WORDS: Mapping[str, Text] = {
     "left_out": say("more not shown"),
     "stacks": say("Stacks"),
     "stacks_note": say(
-        "Ranks with equal Python frames stand together; innermost frame first; the user's own code is marked."
+        "Ranks with the same Python frames are shown once; innermost frame first; your own code is marked."
     ),
     "stacks_empty": say("No stacks were read."),
     "frames_cut": say("more frames"),
