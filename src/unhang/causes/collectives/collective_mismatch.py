@@ -139,7 +139,7 @@ def _one_group_more(facts: Facts, at: Laggards) -> DetectorResult:
 
 def _found(facts: Facts, mismatch: CallMismatch, *, went_on: bool = False) -> DetectorResult:
     cohorts = cohorts_of_mismatch(facts, mismatch, went_on=went_on)
-    place = None if mismatch.outliers else cohort_outside_library(cohorts)
+    place = None if mismatch.outliers else cohort_outside_library(facts, cohorts)
     below = None if mismatch.outliers or place is not None else cohort_past_shared_call(facts, cohorts)
     place = below[0] if below is not None else place
     ranks = mismatch.outliers or (

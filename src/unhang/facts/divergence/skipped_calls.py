@@ -148,7 +148,7 @@ def other_ways(facts: Facts) -> Iterator[OtherWay]:
         in_logs = all(progress.source_kind == "log" for progress in group.progress.values())
         if mismatch.group.startswith(STACK_GROUP) or not (in_logs or is_path_unknown(facts, cohorts)):
             continue
-        alone = cohort_outside_library(cohorts)
+        alone = cohort_outside_library(facts, cohorts)
         odd = mismatch.outliers or (alone.ranks if alone is not None else ())
         recorded = [group.entries[rank] for rank in odd if rank in group.entries]
         new = len(odd) == 1 and not recorded

@@ -82,16 +82,24 @@ def cohorts_of_mismatch(facts: Facts, mismatch: CallMismatch, *, went_on: bool =
     return tuple(sorted(cohorts, key=lambda c: (-len(c.ranks), c.ranks)))
 
 
-def cohort_outside_library(cohorts: tuple[RankCohort, ...]) -> RankCohort | None:
+def cohort_outside_library(facts: Facts, cohorts: tuple[RankCohort, ...]) -> RankCohort | None:
     """The one cohort at a line of its own while all others are inside a library call below a shared line
-    (``trainer.fit()``). None where several are at lines of their own, or none is, or where some are is not known."""
+    (``trainer.fit()``), or in a call of a library's own thread, as the gradient all-reduce of DDP. None where several
+    are at lines of their own, or none is, or where some are is not known."""
     own = [
         c
         for c in cohorts
         if (at := c.where) is not None
         and not any((f.file, f.line) == (at.file, at.line) for o in cohorts if o is not c for f in o.frames)
     ]
-    return own[0] if len(own) == 1 and all(c.frames for c in cohorts) else None
+    known = all(cohort.frames or _records_frames(facts, cohort) for cohort in cohorts)
+    return own[0] if len(own) == 1 and known else None
+
+
+def _records_frames(facts: Facts, cohort: RankCohort) -> bool:
+    """Other calls of its recorder have frames: one that has none was made by a thread without Python."""
+    recordings = (facts.ranks[rank].recording for rank in cohort.ranks if rank in facts.ranks)
+    return any(recording is not None and any(recording.entries.stacks) for recording in recordings)
 
 
 def cohort_past_shared_call(facts: Facts, cohorts: tuple[RankCohort, ...]) -> tuple[RankCohort, int] | None:
