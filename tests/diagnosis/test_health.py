@@ -49,7 +49,7 @@ def test_without_the_word_of_one_rank_it_is_not_shown(lost: int, tmp_path: Path)
 
     assert whole.status is Status.HEALTHY
     assert lacking.status is Status.UNKNOWN
-    assert f"rank {lost} did not report its end" in [str(reason) for reason in lacking.findings[0].because]
+    assert str(lacking.findings[0].summary).endswith(f"reported their end; rank {lost} did not")
 
 
 def test_the_proof_quotes_the_line_and_its_place(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
 
+from unhang.causes.wording.next_steps import see_whether_it_ended, watch_moving_job
 from unhang.diagnosis.severity import place_among_notes
 from unhang.evidence.items import LogEnding, LogReading, Progress
 from unhang.evidence.logs.lines.prefixes import is_cpp_error
@@ -18,7 +19,7 @@ from unhang.facts.logs.event_timing import is_preparing
 from unhang.facts.model import Facts, RankFacts, RankState, once
 from unhang.facts.pace.step_slowdown import TRAINER_LINES, paces
 from unhang.facts.world_size import is_world_size_stated
-from unhang.findings import Cause, Certainty, Finding, Health, Severity, Verdict
+from unhang.findings import Cause, Certainty, Finding, Health, Remedy, Severity, Verdict
 from unhang.knowledge.numbers import TimeForm, time_text
 from unhang.knowledge.remedies import remedy
 from unhang.sentences import Text, say, shortened
@@ -140,7 +141,7 @@ def _unproven(facts: Facts) -> Finding:
         summary,
         because=(*rest, *_last_seen(facts, reached), *_not_seen(facts)),
         evidence=(quote_progress(reached.loop),) if reached is not None else (),
-        remedies=(remedy(_proof_to_get(facts, reached)),),
+        remedies=(_proof_to_get(facts, reached),),
         detector="health" if doubts else _NO_PROBLEM,
     )
 
@@ -176,11 +177,18 @@ def _reached(facts: Facts) -> _Reached | None:
 
 
 def _how_far(facts: Facts, reached: _Reached | None) -> Text:
-    stated = good_endings(facts)
+    stated, others = good_endings(facts), _silent_at_the_end(facts)
+    if others:
+        ended = tuple(sorted(stated.ranks))
+        return say(
+            "{ranks:who} reported {ranks:its|their} end; {others} did not",
+            ranks=ended,
+            others=say("{ranks:who}", ranks=others),
+        )
     ranks = tuple(sorted(stated.ranks)) or (reached.ranks if reached is not None else ())
     if reached is None and not stated.last:
         if facts.logs:
-            return say("no known error in the log, which ends before its first step")
+            return say("no known error in the log, which counts no steps")
         return say("no known error in what was read")
     if reached is None:
         if ranks:
@@ -226,14 +234,17 @@ def _not_seen(facts: Facts) -> Iterator[Text]:
             yield say("nothing from {ranks:who} was read", ranks=facts.ranks_missing)
         else:
             yield say("no line names its rank; the job has {world}", world=facts.world_size)
+
+
+def _silent_at_the_end(facts: Facts) -> list[int]:
+    """The ranks of which something was read, but not that they ended, where others say that they did."""
     ended = good_endings(facts).ranks
-    silent = [r for r, known in facts.ranks.items() if r not in ended and known.state is not RankState.MISSING]
-    if ended and silent:
-        yield say("{ranks:who} did not report {ranks:its|their} end", ranks=silent)
+    seen = [rank for rank, known in facts.ranks.items() if known.state is not RankState.MISSING]
+    return sorted(set(seen).difference(ended)) if ended else []
 
 
-def _proof_to_get(facts: Facts, reached: _Reached | None) -> str:
+def _proof_to_get(facts: Facts, reached: _Reached | None) -> Remedy:
     if not facts.logs and not facts.manifests:
-        return "collect-health-evidence"
-    over = good_endings(facts).last or (reached is not None and reached.is_through)
-    return "get-exit-code" if over else "attach-to-moving-job"
+        return remedy("collect-health-evidence")
+    over = bool(good_endings(facts).last) or (reached is not None and reached.is_through)
+    return see_whether_it_ended(facts) if over and not _silent_at_the_end(facts) else watch_moving_job(facts)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from unhang.causes.wording import machine_reasons
-from unhang.causes.wording.next_steps import inspect_all, program_of
+from unhang.causes.wording.next_steps import OF_NOBODY, inspect_all, program_of
 from unhang.causes.wording.pace_reasons import slowdown_text
 from unhang.facts.endings.crashes import Crash, crashes_after_timeout, first_timeouts, signal_name
 from unhang.facts.endings.stated_failures import LastWords, last_words
@@ -224,8 +224,6 @@ def _mark_reasons(facts: Facts, ranks: tuple[int, ...]) -> Iterator[Text]:
 
 
 MAX_ERRORS = 3
-OF_NOBODY = ("torch", "")
-"""Programs that have nobody who could be asked about their processes."""
 
 
 def note_last_words(facts: Facts, verdict: Verdict) -> Verdict:
@@ -251,10 +249,7 @@ def note_last_words(facts: Facts, verdict: Verdict) -> Verdict:
             detector=detector,
             because=(*lead.because, *_about_last_words(words, program, told=well_so_far)),
             evidence=tuple(quotes.values()),
-            remedies=(
-                *(lead.remedies if well_so_far else ()),
-                *(() if well_so_far and program in OF_NOBODY else inspect_all(facts)),
-            ),
+            remedies=lead.remedies if well_so_far else inspect_all(facts),
         )
     )
 

@@ -19,13 +19,13 @@ from unhang.facts.waiting.timeouts import is_limit_near, live_manifest
 from unhang.findings import Cause, Certainty, Finding, Health, Severity, Verdict
 from unhang.knowledge.messages import message_row
 from unhang.knowledge.reasoning_rows import causes_that
+from unhang.knowledge.thresholds import threshold
 from unhang.sentences import Text, say
 
 _ENDS_A_PROCESS = frozenset(("exit", "killed", "restart", "aborted", "stuck"))
 _RAISED = "py.error"
 """The last line of an exception, which the program may have caught."""
-_KILLED_AFTER_S = 90.0
-"""Who ends processes kills them by then: Slurm, Kubernetes and torch wait 30 s, one after the other."""
+KILLED_AFTER_S = threshold("severity.killed_after_s")
 
 
 def downgrade_outlived(facts: Facts, verdict: Verdict) -> Verdict:
@@ -122,7 +122,7 @@ def _last_attempt_of(event: LogEvent) -> int:
 
 def _ran_again(facts: Facts, event: LogEvent) -> bool:
     """Steps were counted, by their times, long after whoever ended the processes had killed them."""
-    killed_s = math.inf if event.time_s is None else event.time_s + _KILLED_AFTER_S
+    killed_s = math.inf if event.time_s is None else event.time_s + KILLED_AFTER_S
     runs = (run for log in facts.logs for run in log.progress if run.source.path == event.source.path)
     return any((run.last_time_s or 0.0) > killed_s for run in runs if run.last_line > _line(event))
 

@@ -13,7 +13,7 @@ from unhang.facts.build import build_facts
 from unhang.facts.endings.ended_from_outside import ended_from_outside
 from unhang.facts.incident_features import incident_features
 from unhang.facts.laggard.work_in_lines import active_during_wait, spanning_work
-from unhang.facts.logs.event_timing import timing_of
+from unhang.facts.logs.event_timing import is_preparing, timing_of
 from unhang.facts.logs.interleaved_progress_bars import interleaved_bars
 from unhang.facts.logs.per_rank_counts import unequal_counts
 from unhang.facts.machine.known_defect_signs import defect_signs
@@ -136,6 +136,12 @@ ERROR = "n1:10:110 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.2<4000
 def stage(*lines: str) -> object:
     facts = facts_of(*lines, ERROR)
     return timing_of(facts, facts.events_of("n.ibwc")[0])
+
+
+@turns("event_timing.steps_a_second", 10000, 10001)
+def a_bar_without_a_name(a_second: int) -> object:
+    (bar,) = facts_of(f"100%|####| {a_second}/{a_second} [00:01<00:00, {a_second}.00it/s]").logs[0].progress
+    return is_preparing(bar)
 
 
 @turns("event_timing.ran_steps")

@@ -34,6 +34,20 @@ _STEPS = {
     "torch": ("collect-per-rank-evidence", "run-again-watched"),
     "": ("collect-per-rank-evidence", "python-later"),
 }
+OF_NOBODY = ("torch", "")
+"""Programs that nobody has to be asked about: they are the user's own."""
+_ENDS = {"Slurm": "slurm-end", "Kubernetes": "kubernetes-end", "Ray": "ray-end"}
+
+
+def see_whether_it_ended(facts: Facts) -> Remedy:
+    """What tells how the whole job ended, where a part of it says that it did; or that it runs still."""
+    return remedy(_ENDS.get(program_of(facts), "get-exit-code"))
+
+
+def watch_moving_job(facts: Facts) -> Remedy:
+    """What every rank of a job does of which nothing bad is known."""
+    program = program_of(facts)
+    return remedy("attach-to-moving-job" if program in OF_NOBODY else _STEPS[program][0])
 
 
 def now_or_next_run(facts: Facts, now: Remedy) -> tuple[Remedy, ...]:

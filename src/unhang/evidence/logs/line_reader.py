@@ -153,7 +153,7 @@ class LineReader:
             self.story.note_stack_line(said)
         if in_traceback or in_table:
             return
-        if told and "NCCL" not in text and any(row.says == "setting" for row in rows):
+        if told and "NCCL" not in text and any(row.says in ("setting", "count") for row in rows):
             said.rank = _self_named_rank(text)
             self._start_or_end(said)
         elif not told:

@@ -7,11 +7,13 @@ import re
 
 from unhang.evidence.items import LogEvent, Progress
 from unhang.facts.model import Facts, once
-from unhang.knowledge.thresholds import whole_threshold
+from unhang.knowledge.thresholds import threshold, whole_threshold
 
 # So many finished collectives or steps are a job that ran.
 RAN_STEPS = whole_threshold("event_timing.ran_steps")
 RAN_POSITIONS = whole_threshold("event_timing.ran_positions")
+STEPS_A_SECOND = threshold("event_timing.steps_a_second")
+_BYTES = re.compile(r"[kKMGT]?i?B")
 _TRAINING = re.compile(r"train|epoch|step|iter|loss|update|batch", re.IGNORECASE)
 _PREPARING = re.compile(
     r"token|preproc|map|load|download|shard|filter|pack|convert|generating|index|shuffl|cach|resolv|extract",
@@ -35,8 +37,16 @@ def is_training(progress: Progress) -> bool:
 
 
 def is_preparing(progress: Progress) -> bool:
-    """A bar of work before the loop: tokenising, loading, downloading."""
-    return bool(_PREPARING.search(progress.label))
+    """A bar of work before the loop: tokenising, loading, downloading; by its name, or as it counts bytes or rows."""
+    return bool(_PREPARING.search(progress.label)) or _counts_data(progress)
+
+
+def _counts_data(progress: Progress) -> bool:
+    """Bytes, or more a second than there are steps."""
+    if _BYTES.fullmatch(progress.unit):
+        return True
+    elapsed_s = progress.elapsed_s
+    return elapsed_s is not None and progress.last_step > STEPS_A_SECOND * max(1.0, elapsed_s)
 
 
 def is_preparation_function(name: str) -> bool:
