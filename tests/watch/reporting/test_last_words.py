@@ -45,6 +45,22 @@ def test_steps_their_median_over_the_whole_run_and_the_slowest_rank() -> None:
     assert words == "unhang: 401 steps, median step 100 ms, slowest rank 0\nunhang: nothing found\n"
 
 
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [
+        ("en", "unhang: no steps counted, 300 rounds of collectives, median round 50 ms"),
+        ("zh", "unhang: 没有统计到步数，300 轮集合通信，每轮中位数 50 ms"),
+    ],
+)
+def test_rounds_of_collectives_are_not_called_steps(language: str, words: str) -> None:
+    totals, members = ran([0.05] * 300, waits=0.3)
+    for rank in members.by_rank.values():
+        rank.view.step_source = "rhythm"
+    announcements.set_language(language)
+
+    assert announcements.summary_lines(totals, members, FOLDER).splitlines()[0] == words
+
+
 def test_an_even_job_has_no_slowest_rank() -> None:
     words = announcements.summary_lines(*ran([0.05] * 300, waits=0.3), FOLDER)
 

@@ -177,9 +177,14 @@ def summary_lines(totals: RunTotals, members: JobRanks, folder: Path) -> str:
     """Two lines: what the job did, what was found."""
     if not members.by_rank:
         return _lines(_nobody(members))
-    parts = [say("{steps} steps", steps=totals.steps)] if totals.steps else [say("no steps counted")]
+    # A round may be a part of a step: DDP's buckets of one size look alike.
+    rounds = totals.steps and any(rank.view.step_source == "rhythm" for rank in members.by_rank.values())
+    parts = [say("{steps} steps", steps=totals.steps)] if totals.steps and not rounds else [say("no steps counted")]
+    if rounds:
+        parts.append(say("{rounds} rounds of collectives", rounds=totals.steps))
     if totals.median_step_s is not None:
-        parts.append(say("median step {ms:.0f} ms", ms=totals.median_step_s * 1000))
+        ms = totals.median_step_s * 1000
+        parts.append(say("median round {ms:.0f} ms", ms=ms) if rounds else say("median step {ms:.0f} ms", ms=ms))
     slowest = totals.slowest(members.by_rank)
     if slowest is not None:
         parts.append(say("slowest rank {rank}", rank=slowest))
