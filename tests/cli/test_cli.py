@@ -9,12 +9,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests import leavings
 from tests.command import unhang
+from unhang.cli.explore import explore
 from unhang.cli.output.verdict_output import exit_code
 from unhang.findings import Cause, Certainty, Finding, Severity, Status, Verdict
 from unhang.sentences import say
@@ -192,6 +194,23 @@ def test_alone_it_names_the_one_command_for_what_lies_here(tmp_path: Path) -> No
     assert run.returncode == 0
     assert "train.log" in run.stdout
     assert "next: unhang diagnose ." in run.stdout
+
+
+def test_a_folder_that_goes_away_while_it_is_read_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "job.log").touch()
+    monkeypatch.chdir(tmp_path)
+
+    def goes_away(folder: Path, pattern: str) -> Iterator[Path]:
+        yield folder / "job.log"
+        raise FileNotFoundError(pattern)
+
+    monkeypatch.setattr(Path, "glob", goes_away)
+    monkeypatch.setattr("unhang.cli.explore._live_jobs", list)
+    explore()
+
+    assert "next: unhang diagnose ." in capsys.readouterr().out
 
 
 def test_alone_it_finds_dumps_where_pytorch_writes_them(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import glob
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from unhang.report.language import resolve_language, translate
@@ -102,11 +103,12 @@ def default_dumps(environ: Mapping[str, str]) -> dict[str, int]:
 def _matches(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
     found: dict[Path, None] = {}
     for pattern in patterns:
-        for path in folder.glob(pattern):
-            if len(found) >= _FOLDER_LIMIT:
-                break
-            if path.is_file():
-                found[path] = None
+        with suppress(OSError):  # a folder that goes away while it is read
+            for path in folder.glob(pattern):
+                if len(found) >= _FOLDER_LIMIT:
+                    break
+                if path.is_file():
+                    found[path] = None
     return sorted(found)
 
 
