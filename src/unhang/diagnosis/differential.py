@@ -66,8 +66,6 @@ def list_candidates(facts: Facts, verdict: Verdict) -> Verdict:
 
 def _without(causes: frozenset[Cause], told: Sequence[CauseShare]) -> tuple[CauseShare, ...]:
     """What is left of the shares when some causes are excluded by what the log shows; they add up to 1 again."""
-    if not causes:
-        return tuple(told)
     left = tuple(share for share in told if share.cause not in {cause.value for cause in causes})
     whole = sum(share.share for share in left)
     return tuple(replace(share, share=share.share / whole) for share in left) if whole else ()

@@ -165,8 +165,6 @@ def _laggard_summary(facts: Facts, stall: Stall, *, at_work: bool) -> Text:
         return tell("no-timeout" if by_logs and RankState.MISSING not in states else "how-far", **told)
     if states == {RankState.CRASHED}:
         return tell("ended", **told)
-    if _laggards_wait_too(facts, stall):
-        return tell("waits-itself", **told)
     doing = {a.what for r in stall.laggards if (a := facts.ranks[r].activity) is not None}
     return tell("holds-up-key" if doing == {"store-wait"} else "holds-up", **told)
 
