@@ -126,6 +126,12 @@ def test_neither_a_pipe_nor_words_prove_health(end: str, tmp_path: Path) -> None
     assert verdict_on(tmp_path, job=f"{traced}step 20 loss 2\n{end}\n").status is Status.UNKNOWN
 
 
+def test_a_pipe_behind_more_blanks_than_are_read_is_still_one(tmp_path: Path) -> None:
+    piped = LAUNCH.replace("train.py", f"train.py{' ' * 9000}2>&1 | tee train.log")
+
+    assert verdict_on(tmp_path, job=f"{piped}step 2 loss 2\n{ENDED}").status is Status.UNKNOWN
+
+
 def test_the_exit_code_of_a_pipe_that_reports_failures_proves_health(tmp_path: Path) -> None:
     traced = "+ set -o pipefail\n+ torchrun --nproc_per_node=4 train.py\n+ tee train.log\nstep 10 loss 2\n"
 

@@ -147,7 +147,7 @@ class ShellReader:
         if text.endswith("\\"):
             self._continued = text[:-1].strip()
             return ""
-        self._command(text.strip())
+        self._command(text.lstrip() if len(text) >= _WHOLE_CHARS else text.strip())  # blanks may hide the cut
         return text
 
     def _command(self, text: str) -> None:
