@@ -62,5 +62,5 @@ def _advice(job: JobVerdict) -> Iterator[str]:
     lead = job.verdict.findings[:1]
     told = [f"{remedy.title} {remedy.change}" for finding in lead for remedy in finding.remedies]
     told += [gap.how for gap in job.verdict.not_checked]
-    if is_job_over(job.facts):
+    if is_job_over(job.facts) and job.verdict.health is None:  # what "no problem found" asks, it asks for both
         yield from (f"the job is over: {advice}" for advice in told if ONLY_WHILE_IT_RUNS.search(advice))

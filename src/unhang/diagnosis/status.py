@@ -9,6 +9,7 @@ from unhang.facts.divergence.aborted_in_call import gloo_sizes_differ
 from unhang.facts.endings.crashes import primary_crashes
 from unhang.facts.endings.ended_from_outside import ended_by_user
 from unhang.facts.logs.log_statements import timeout_events
+from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts, RankState
 from unhang.facts.waiting.stalls import all_wait, nobody_moved
 from unhang.findings import Cause, PassedCheck, Severity, Status, Verdict
@@ -74,8 +75,9 @@ def _waiting(facts: Facts) -> bool:
 
 
 def date_stall(facts: Facts, verdict: Verdict) -> Verdict:
-    """Says since when the first waiter has waited."""
-    return replace(verdict, stalled_since=_stalled_since(facts))
+    """Says since when the first waiter has waited; of a job that is well, nothing."""
+    well = verdict.status is Status.HEALTHY or verdict.health is not None
+    return verdict if well else replace(verdict, stalled_since=_stalled_since(facts))
 
 
 def _stalled_since(facts: Facts) -> str | None:
@@ -94,6 +96,9 @@ def _stalled_since(facts: Facts) -> str | None:
     ]
     if not any(form is TimeForm.ZONE for _, form in began):
         began += [(m.stalled_since_s, TimeForm.ZONE) for m in facts.manifests if m.stalled_since_s]
+    logged = logged_waits(facts)
+    if not began and logged is not None and logged.first_wait is not None and logged.first_wait.since_s:
+        began = [(logged.first_wait.since_s, logged.first_wait.time_form)]
     if not began:
         return None
     # the clocks of lines without a zone stand elsewhere: these are not compared with the others

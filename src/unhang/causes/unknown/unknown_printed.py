@@ -33,7 +33,6 @@ from unhang.facts.machine.transport_errors import transport_errors
 from unhang.facts.model import Facts
 from unhang.facts.pace.step_slowdown import step_slowdown
 from unhang.findings import Call, Cause, Ending, Grade, Severity
-from unhang.knowledge.numbers import time_text
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
 from unhang.sentences import Text, shortened
@@ -144,10 +143,6 @@ def _known(facts: Facts, logged: LoggedWaits) -> Iterator[Text]:
         yield tell("ranks-read", count=facts.world_size, seen=len(facts.ranks_seen))
     if any(w.barrier and w.operation for w in logged.waits):
         yield tell("barrier")
-    first = logged.first_wait
-    began = time_text(first.since_s, first.time_form) if first is not None and first.since_s is not None else ""
-    if began:
-        yield tell("began", moment=began)
 
 
 def _complaints(facts: Facts) -> Signal | None:

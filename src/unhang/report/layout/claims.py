@@ -29,7 +29,7 @@ def split_claim(text: str, room: int) -> tuple[str, str]:
     if cell_len(text) <= room:
         return text, ""
     for end, which in _ENDS:
-        cuts = [found for found in end.finditer(text) if room // 4 <= cell_len(text[: found.start()]) <= room]
+        cuts = [found for found in end.finditer(text) if room // 6 <= cell_len(text[: found.start()]) <= room]
         if cuts:
             rest = text[cuts[which].end() :]
             return text[: cuts[which].start()], capitalized(rest) if end is _SENTENCE else rest
