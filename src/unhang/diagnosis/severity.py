@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from unhang.diagnosis.grades import is_guess
 from unhang.evidence.items import LogEvent, Progress
-from unhang.facts.endings.good_endings import good_endings, last_attempt
+from unhang.facts.endings.good_endings import good_endings, last_attempt, ran_again
 from unhang.facts.incident_features import was_seen_stuck
 from unhang.facts.laggard.planned_work import is_planned
 from unhang.facts.logs.event_timing import is_preparing
@@ -19,13 +19,11 @@ from unhang.facts.waiting.timeouts import is_limit_near, live_manifest
 from unhang.findings import Cause, Certainty, Finding, Health, Severity, Verdict
 from unhang.knowledge.messages import message_row
 from unhang.knowledge.reasoning_rows import causes_that
-from unhang.knowledge.thresholds import threshold
 from unhang.sentences import Text, say
 
 _ENDS_A_PROCESS = frozenset(("exit", "killed", "restart", "aborted", "stuck"))
 _RAISED = "py.error"
 """The last line of an exception, which the program may have caught."""
-KILLED_AFTER_S = threshold("severity.killed_after_s")
 
 
 def downgrade_outlived(facts: Facts, verdict: Verdict) -> Verdict:
@@ -110,7 +108,7 @@ def _in_trouble(facts: Facts, attempt: int) -> bool:
     if any(exit_.exit_code != 0 and exit_.attempt >= attempt for exit_ in facts.exits):
         return True
     ends = facts.events_where(lambda row: row.id != _RAISED and row.says in _ENDS_A_PROCESS)
-    ended = (event for event in ends if not _ran_again(facts, event))
+    ended = (event for event in ends if not ran_again(facts, event))
     return any(_last_attempt_of(event) >= attempt for event in (*timeout_events(facts), *ended))
 
 
@@ -118,13 +116,6 @@ def _last_attempt_of(event: LogEvent) -> int:
     """The last attempt that it ended: a restart is counted to the one that it begins."""
     row = message_row(event.kind)
     return event.attempt - (row.says == "restart" and event.attempt > 0)
-
-
-def _ran_again(facts: Facts, event: LogEvent) -> bool:
-    """Steps were counted, by their times, long after whoever ended the processes had killed them."""
-    killed_s = math.inf if event.time_s is None else event.time_s + KILLED_AFTER_S
-    runs = (run for log in facts.logs for run in log.progress if run.source.path == event.source.path)
-    return any((run.last_time_s or 0.0) > killed_s for run in runs if run.last_line > _line(event))
 
 
 def _outlived(finding: Finding, because: Text) -> Finding:

@@ -32,7 +32,7 @@ def a_reason_of_few_incidents(count: int) -> object:
     return len(one.because)
 
 
-@turns("severity.killed_after_s", 90, 91)
+@turns("good_endings.killed_after_s", 90, 91)
 def steps_after_an_end(seconds: float) -> object:
     """The job has reported its end, and counted its last step so long after Slurm had ended it."""
     ended = said(0, "x", 0).replace(

@@ -7,6 +7,7 @@ nobody sampled the processes themselves: a sample says more.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -16,6 +17,9 @@ from unhang.facts.logs.event_timing import is_preparing
 from unhang.facts.logs.log_statements import first_attempt, quote_events
 from unhang.facts.model import Facts, Stall, once
 from unhang.findings import Evidence
+from unhang.knowledge.thresholds import threshold
+
+KILLED_AFTER_S = threshold("good_endings.killed_after_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +154,13 @@ _ENDS = (*_OF_LAUNCHERS, "wd.down", "wd.term")
 """What launchers, schedulers and watchdogs print when they end a process."""
 
 
+def ran_again(facts: Facts, event: LogEvent) -> bool:
+    """Steps were counted, by their times, long after whoever ended the processes had killed them."""
+    killed_s = math.inf if event.time_s is None else event.time_s + KILLED_AFTER_S
+    runs = (run for log in facts.logs for run in log.progress if run.source.path == event.source.path)
+    return any((run.last_time_s or 0.0) > killed_s for run in runs if run.last_line > (event.source.line or 0))
+
+
 @once
 def is_job_over(facts: Facts) -> bool | None:
     """True where processes, their launcher or a scheduler tell of the end, False where somebody looked at living ranks.
@@ -160,7 +171,10 @@ def is_job_over(facts: Facts) -> bool | None:
             return False
         processes = [process for manifest in facts.manifests for process in manifest.processes]
         return True if processes and all(process.exit_code is not None for process in processes) else None
-    ended = [*(exit_.attempt for exit_ in facts.exits), *(event.attempt for event in facts.events_of(*_ENDS))]
+    ended = [
+        *(exit_.attempt for exit_ in facts.exits),
+        *(event.attempt for event in facts.events_of(*_ENDS) if not ran_again(facts, event)),
+    ]
     steps = (progress.attempt for log in facts.logs for progress in log.progress)
     return True if ended and max(ended) >= max(steps, default=0) else None
 
