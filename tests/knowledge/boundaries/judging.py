@@ -23,7 +23,7 @@ def candidates(*shares: CauseShare) -> tuple[Candidate, ...]:
 
 @turns("differential.min_share")
 def a_small_share(share: float) -> object:
-    return len(candidates(CauseShare("uneven-data", share, ())))
+    return len(candidates(CauseShare("uneven-data", share, ()), CauseShare("single-rank-work", 1 - share, ())))
 
 
 @turns("differential.min_seen")
