@@ -6,7 +6,19 @@ from dataclasses import replace
 from markdown_it import MarkdownIt
 
 from tests.report import report_samples as samples
-from unhang.findings import Cause, Certainty, Evidence, Finding, Remedy, RemedyKind, Severity, Source, Verdict, Where
+from unhang.findings import (
+    Cause,
+    Certainty,
+    Evidence,
+    Finding,
+    KnownIncident,
+    Remedy,
+    RemedyKind,
+    Severity,
+    Source,
+    Verdict,
+    Where,
+)
 from unhang.report.layout.markdown_text import escape_markdown, inline_code, inline_text
 from unhang.report.localizer import Localizer
 from unhang.report.markdown import to_markdown
@@ -111,6 +123,20 @@ def test_values_stay_literal_wherever_a_sentence_puts_them() -> None:
 
     assert shown.startswith("`a'b @team` of a\\`b `@team`: because of `@inner`")
     assert acted_on(shown) == []
+
+
+def test_the_number_of_a_call_is_none_of_an_issue() -> None:
+    text = say("{operation} #{position}, `#{position}` (#{named})", operation="all_gather", position=14, named="15`")
+
+    assert inline_text(text, Localizer("en", Redactor())) == "all_gather `#14`, `#14` (`#15'`)"
+
+
+def test_a_public_report_is_named_and_no_link() -> None:
+    similar = KnownIncident(Cause.RENDEZVOUS, "https://github.com/ray-project/ray/issues/37461", "it waited", "a port")
+    page = to_markdown(replace(samples.unknown(), incidents=(similar,)))
+
+    assert "`https://github.com/" in page
+    assert acted_on(page) == []
 
 
 def test_no_live_word_in_a_verdict_of_hostile_evidence() -> None:

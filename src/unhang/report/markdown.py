@@ -106,7 +106,7 @@ def _finding(finding: Finding, localizer: Localizer) -> list[str]:
 
 def _background(verdict: Verdict, localizer: Localizer) -> list[str]:
     told = [f"- {sentence(labels.background_text(candidate), localizer)}" for candidate in verdict.differential]
-    told += [f"- {incident.cause.value}{localizer.colon}<{incident.link}>" for incident in verdict.incidents]
+    told += [f"- {incident.cause.value}{localizer.colon}{inline_code(incident.link)}" for incident in verdict.incidents]
     return ["", f"**{localizer.say(labels.BACKGROUND)}**", *told] if told else []
 
 

@@ -19,6 +19,8 @@ _LIVE = re.compile(r"@|#\d|!\d|:/|www\.|\bGH-\d|\b[0-9a-f]{7,}\b|&#?\w+;|:\w+:",
 _EDGES = re.compile(r"([(\"'“‘（《]*)(.*?)([)\"'”’）》,.;:!?，。；：！？、]*)", re.DOTALL)
 _PLACE = "\ue000{}\ue001"
 _PLACED = re.compile("\ue000(\\d+)\ue001")
+_PARTS = re.compile("`[^`]*`|#(?:\\d|\ue000\\d+\ue001)+|\ue000\\d+\ue001")
+"""Code, the number of a call, and what is filled in."""
 
 
 def escape_markdown(text: str) -> str:
@@ -49,7 +51,8 @@ def inline_code(text: str) -> str:
 
 
 def sentence(text: Text, localizer: Localizer) -> str:
-    """A sentence of ours: Markdown in its template is meant, everything that was filled in is made literal."""
+    """A sentence of ours: Markdown in its template is meant, everything that was filled in is made literal, and the
+    number of a call is none of an issue."""
     return _filled(text, localizer, localizer.sentence)
 
 
@@ -69,13 +72,11 @@ def _filled(text: Text, localizer: Localizer, speak: Callable[[Text], str]) -> s
         values.append(localizer.line(translate(Text("{value}", {"value": value}), localizer.lang)))
         return _PLACE.format(len(values) - 1)
 
-    parts = re.split("(`[^`]*`)", speak(placed(text)))
-    return "".join(_put(part, values, in_code=bool(at % 2)) for at, part in enumerate(parts))
+    return _PARTS.sub(lambda match: _part(match[0], values), speak(placed(text)))
 
 
-def _put(part: str, values: list[str], *, in_code: bool) -> str:
-    def value_of(match: re.Match[str]) -> str:
-        value = values[int(match[1])]
-        return value.replace("`", "'") if in_code else escape_markdown(value)
-
-    return _PLACED.sub(value_of, part)
+def _part(part: str, values: list[str]) -> str:
+    if part.startswith("\ue000"):
+        return escape_markdown(_PLACED.sub(lambda match: values[int(match[1])], part))
+    code = _PLACED.sub(lambda match: values[int(match[1])].replace("`", "'"), part)
+    return code if code.startswith("`") else f"`{code}`"
