@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from unhang.facts.model import Facts
 from unhang.findings import (
     Cause,
     Certainty,
@@ -22,7 +23,7 @@ from unhang.report.first_lines import first_lines, spoken_time
 from unhang.report.layout.markdown_text import escape_markdown, inline_code, inline_text, sentence
 from unhang.report.layout.sections import build_or_default
 from unhang.report.localizer import Localizer
-from unhang.report.place_heading import place_heading
+from unhang.report.place_heading import headed_places
 from unhang.report.redaction.redact import Redactor
 from unhang.report.redaction.shown_paths import without_library_roots
 from unhang.sentences import Text, say
@@ -52,7 +53,9 @@ _XID = re.compile(r"\bXid(?:\s*\([^)\n]*\))?\s*[:=]?\s*(\d{1,3})\b", re.IGNORECA
 _ZONE = re.compile(r"(?:Z|[+-]\d\d:?\d\d|\b[A-Z]{3,4})$")
 
 
-def to_markdown(verdict: Verdict, *, lang: str = "en", redactor: Redactor | None = None) -> str:
+def to_markdown(
+    verdict: Verdict, facts: Facts | None = None, *, lang: str = "en", redactor: Redactor | None = None
+) -> str:
     """``verdict`` as about 25 lines of Markdown: *you*, *your administrator*, and the background where there is any."""
     localizer = Localizer(lang, redactor or Redactor())
     localizer.redactor.learn_from(verdict)
@@ -60,7 +63,7 @@ def to_markdown(verdict: Verdict, *, lang: str = "en", redactor: Redactor | None
     nothing: list[str] = []
     lines = [*build_or_default("headline", lambda: _headline(verdict, localizer), nothing, gaps)]
     lines += ["", f"**{localizer.say(say('You'))}**"]
-    lines += build_or_default("you", lambda: _you(verdict, localizer), nothing, gaps)
+    lines += build_or_default("you", lambda: _you(verdict, facts, localizer), nothing, gaps)
     lines += ["", f"**{localizer.say(say('Your administrator'))}**"]
     lines += build_or_default("administrator", lambda: _administrator(verdict, localizer), nothing, gaps)
     lines += build_or_default("background", lambda: _background(verdict, localizer), nothing, gaps)
@@ -75,10 +78,10 @@ def _headline(verdict: Verdict, localizer: Localizer) -> list[str]:
     return [*lines, "", " · ".join(facts)] if facts else lines
 
 
-def _you(verdict: Verdict, localizer: Localizer) -> list[str]:
+def _you(verdict: Verdict, facts: Facts | None, localizer: Localizer) -> list[str]:
     lines: list[str] = []
     first, _ = labels.first_and_others(verdict)
-    lines += _finding(first, localizer) if first is not None else []
+    lines += _finding(first, facts, localizer) if first is not None else []
     lines += [f"- {sentence(item.what, localizer)}" for item in verdict.checked if len(verdict.checked) > 1]
     for item in verdict.not_checked[:2]:
         how = f"{localizer.colon}{inline_code(localizer.line(localizer.command(item.how)))}" if item.how else ""
@@ -91,15 +94,11 @@ def _you(verdict: Verdict, localizer: Localizer) -> list[str]:
     return lines
 
 
-def _finding(finding: Finding, localizer: Localizer) -> list[str]:
+def _finding(finding: Finding, facts: Facts | None, localizer: Localizer) -> list[str]:
     lines = _remedy(finding.remedies[0], localizer) if finding.remedies else []
     lines += [f"- {sentence(text, localizer)}" for text in finding.because[: labels.REASONS_SHOWN]]
-    for who, where in (
-        (place_heading(finding, None), finding.where),
-        (say("The others wait here"), finding.waiter_where),
-    ):
-        if where is not None:
-            lines.append(f"- {sentence(who, localizer)}{localizer.colon}{inline_code(localizer.place(where))}")
+    for who, where in headed_places(finding, facts):
+        lines.append(f"- {sentence(who, localizer)}{localizer.colon}{inline_code(localizer.place(where))}")
     lines += [f"- {_cited(item, localizer)}" for item in finding.evidence[:EVIDENCE_SHOWN]]
     return lines
 

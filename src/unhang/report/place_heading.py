@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from unhang.evidence.items import Frame
 from unhang.facts.model import Facts, RankFacts
@@ -12,20 +12,40 @@ from unhang.report import labels
 from unhang.sentences import Text, say
 
 
-def place_heading(finding: Finding, facts: Facts | None) -> Text:
-    """Without ``facts`` the finding is taken at its word."""
-    if not finding.ranks:
-        return say("It happens here")
+def headed_places(finding: Finding, facts: Facts | None) -> Iterator[tuple[Text, Where]]:
+    """The place of a finding and that of those who wait, each with its heading. Ranks that are blamed too and are where
+    the wait is, as where two sides called differently, are named there. Without ``facts`` the finding is taken at its
+    word.
+    """
     known = [facts.ranks[rank] for rank in finding.ranks if facts is not None and rank in facts.ranks]
-    ranks = labels.short_ranks(finding.ranks)
-    if finding.where is None or all(_is_now_at(rank, finding.where) for rank in known):
-        one, more = say("Rank {rank} is here", rank=finding.ranks[0]), say("Ranks {ranks} are here", ranks=ranks)
-    elif all(_was_seen_at(rank, finding.where) for rank in known):
-        one = say("Rank {rank} was last seen here", rank=finding.ranks[0])
-        more = say("Ranks {ranks} were last seen here", ranks=ranks)
+    here, waiting = finding.where, finding.waiter_where
+    there = [one for one in known if _stands_at(one, waiting) and not _stands_at(one, here)]
+    if here is not None:
+        named = tuple(rank for rank in finding.ranks if all(rank != one.rank for one in there)) or finding.ranks
+        yield _heading(named, here, [one for one in known if one.rank in named]), here
+    if waiting not in (None, here):
+        ranks = tuple(one.rank for one in there)
+        yield _heading(ranks, waiting, there) if ranks else say("The others wait here"), waiting
+
+
+def _heading(ranks: tuple[int, ...], where: Where, known: Sequence[RankFacts]) -> Text:
+    if not ranks:
+        return say("It happens here")
+    shown = labels.short_ranks(ranks)
+    if all(_is_now_at(rank, where) for rank in known):
+        one, more = say("Rank {rank} is here", rank=ranks[0]), say("Ranks {ranks} are here", ranks=shown)
+    elif all(_was_seen_at(rank, where) for rank in known):
+        one = say("Rank {rank} was last seen here", rank=ranks[0])
+        more = say("Ranks {ranks} were last seen here", ranks=shown)
     else:
         return say("Look at this line")
-    return one if len(finding.ranks) == 1 else more
+    return one if len(ranks) == 1 else more
+
+
+def _stands_at(known: RankFacts, where: Where | None) -> bool:
+    if where is None:
+        return False
+    return any((f.file, f.line) == (where.file, where.line) for f in _frames(known)) or _was_seen_at(known, where)
 
 
 def _is_now_at(known: RankFacts, where: Where) -> bool:

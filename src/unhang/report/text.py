@@ -19,7 +19,7 @@ from unhang.report.layout.sections import build_or_default
 from unhang.report.layout.source_lines import source_lines
 from unhang.report.layout.text_layout import TextLayout, width_of
 from unhang.report.localizer import Localizer
-from unhang.report.place_heading import place_heading
+from unhang.report.place_heading import headed_places
 from unhang.report.redaction.redact import Redactor
 from unhang.report.redaction.shown_paths import common_folder, without_library_roots
 from unhang.sentences import say
@@ -152,14 +152,12 @@ def _why(layout: TextLayout, finding: Finding, localizer: Localizer) -> None:
 
 
 def _place(layout: TextLayout, finding: Finding, facts: Facts | None, localizer: Localizer) -> None:
-    if finding.where is not None:
-        _call_site(layout, localizer.say(place_heading(finding, facts)), finding.where, facts, localizer)
-    if finding.waiter_where is not None and finding.waiter_where != finding.where:
-        _call_site(layout, localizer.say(say("The others wait here")), finding.waiter_where, facts, localizer, around=1)
+    for who, where in headed_places(finding, facts):
+        _call_site(layout, localizer.say(who), where, facts, localizer, around=2 if where == finding.where else 1)
 
 
 def _call_site(
-    layout: TextLayout, who: str, where: Where, facts: Facts | None, localizer: Localizer, around: int = 2
+    layout: TextLayout, who: str, where: Where, facts: Facts | None, localizer: Localizer, around: int
 ) -> None:
     layout.heading(who)
     place = Styled(localizer.place(where), "bold")

@@ -102,7 +102,7 @@ class VerdictOutput:
         if self.form == "markdown":
             from unhang.report.markdown import to_markdown
 
-            return to_markdown(verdict, lang=self.lang, redactor=self.redactor(verdict, facts))
+            return to_markdown(verdict, facts, lang=self.lang, redactor=self.redactor(verdict, facts))
         if self.form == "html":
             from unhang.report.html.page import to_html
 

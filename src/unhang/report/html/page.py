@@ -32,7 +32,7 @@ from unhang.report.job_headings import job_headings
 from unhang.report.layout.sections import build_or_default
 from unhang.report.layout.source_lines import source_lines
 from unhang.report.localizer import Localizer
-from unhang.report.place_heading import place_heading
+from unhang.report.place_heading import headed_places
 from unhang.report.redaction.redact import Redactor
 from unhang.report.redaction.shown_paths import without_library_roots
 from unhang.report.text import consequence_line, evidence_folder, source_label
@@ -197,9 +197,6 @@ def _verdict(verdict: Verdict, facts: Facts, localizer: Localizer, before: int) 
 
 
 def _finding(finding: Finding, facts: Facts, cited: CitedLines, folder: str, localizer: Localizer) -> dict[str, Any]:
-    sites = [(localizer.say(place_heading(finding, facts)), finding.where, True)]
-    if finding.waiter_where != finding.where:
-        sites.append((localizer.say(say("The others wait here")), finding.waiter_where, False))
     further = len(finding.because) - labels.REASONS_SHOWN
     return {
         "cause": cause_of(finding, localizer),
@@ -207,7 +204,10 @@ def _finding(finding: Finding, facts: Facts, cited: CitedLines, folder: str, loc
         "because": [localizer.sentence(text) for text in finding.because[: labels.REASONS_SHOWN]],
         "more": localizer.say(say("and {count} more: --format json", count=further)) if further > 0 else "",
         "ranks": finding.ranks,
-        "sites": [_site(who, where, late, facts, cited, localizer) for who, where, late in sites if where is not None],
+        "sites": [
+            _site(localizer.say(who), where, where == finding.where, facts, cited, localizer)
+            for who, where in headed_places(finding, facts)
+        ],
         "evidence": [_evidence(item, cited, folder, localizer) for item in finding.evidence],
         "consequences": [consequence_line(item, localizer) for item in finding.consequences],
     }
