@@ -18,6 +18,13 @@ from unhang.wire.documents.bundle import BundleManifest, RankProcess
 
 WAITS, DOWN, CHILD_FAILED = (message_row(kind).example for kind in ("wd.timeout", "wd.down", "te.childfailed"))
 
+VLLM = "INFO 04-29 08:12:04 [config.py:1578] Defaulting to use mp for distributed inference"
+
+DEEPSPEED = (
+    "[2025-04-23 23:41:10,118] [INFO] [comm.py:669:init_distributed] "
+    "Initializing TorchBackend in DeepSpeed with backend nccl"
+)
+
 
 def facts_of(folder: Path, *lines: str) -> Facts:
     (folder / "job.log").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -78,6 +85,10 @@ def test_each_process_has_a_command_of_its_own(tmp_path: Path) -> None:
         ((message_row("ray.died").example,), "Read what Ray's workers wrote to their own files"),
         ((message_row("slurm.cancel").example,), "Ask Slurm how each task ended"),
         ((message_row("k8s.evicted").example,), "Ask Kubernetes how each pod ended"),
+        ((VLLM,), "Let the next run of vLLM say what each worker does"),
+        ((VLLM, WAITS), "Let the next run of vLLM say what each worker does"),
+        ((VLLM, DEEPSPEED), "unhang run -- COMMAND"),
+        ((VLLM, "+ torchrun --nproc-per-node=4 train.py"), "unhang run -- torchrun …"),
         (("step 1 loss 3.0",), "unhang run -- COMMAND"),
     ],
 )

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 
 from unhang.facts.endings.good_endings import is_job_over
 from unhang.facts.incident_features import incident_features
+from unhang.facts.logs.event_timing import is_preparing
 from unhang.facts.model import Facts, RankState
 from unhang.findings import Remedy
 from unhang.knowledge.remedies import remedy
+from unhang.late_pattern import late_pattern
 
 _MAX_PIDS = 8
 
@@ -88,6 +90,12 @@ _PROGRAMS = {
     "Kubernetes": ({"with:kubectl"}, "k8s."),
 }
 """By the words that name it and by its messages; the one that knows most of the job first."""
+_LINE_OF_VLLM = late_pattern(r"[A-Z]{4,8} \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./]+\.py:\d+\] ")
+"""What its logger begins every line with, whatever it is about."""
+_OF_TRAINING = {
+    f"with:{name}" for name in ("torchrun", "deepspeed", "accelerate", "transformers", "trl", "fsdp", "grpo")
+}
+"""Programs that may have vLLM inside, which is not who has to be asked."""
 _OF_TORCH = ("te.", "wd.", "hb.", "store.", "dump.", "tc.")
 
 
@@ -99,4 +107,16 @@ def program_of(facts: Facts) -> str:
     for name, (features, messages) in _PROGRAMS.items():
         if features & shown or facts.events_of(messages):
             return name
+    if not _OF_TRAINING & shown and _is_of_vllm(facts):
+        return "vLLM"
     return "torch" if "with:torchrun" in shown or facts.events_of(*_OF_TORCH) else ""
+
+
+def _is_of_vllm(facts: Facts) -> bool:
+    """Its logger wrote a line, or a rank stands in it, though no line names it; and nothing counts steps."""
+    if not all(is_preparing(run) for log in facts.logs for run in log.progress):
+        return False
+    stacks = (known.stack for known in facts.ranks.values() if known.stack is not None)
+    files = (frame.file for stack in stacks for thread in stack.threads for frame in thread.frames)
+    lines = (line.text for log in facts.logs for line in log.said)
+    return any(map(_LINE_OF_VLLM.match, lines)) or any("/vllm/" in f"/{file}" for file in files)
