@@ -16,6 +16,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -319,6 +320,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--keep", type=Path, help="write the figures there, as JSON")
     parser.add_argument("--logs", type=Path, help="copy what the nodes printed there")
     asked = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the nodes end, and their folder goes, as after Ctrl-C
     measured = []
     for via in asked.via:
         for nodes in asked.nodes:
