@@ -67,6 +67,8 @@ def _found(facts: Facts, stall: Stall, work: OwnWork) -> DetectorResult:
     known = laggards.what in single_rank_work_words() or laggards.what == OWN_LOOP
     if laggards.stack_context.tried_again is not None:
         doing = tell("try-again", line=laggards.stack_context.tried_again)
+    elif laggards.stack_context.polled is not None:
+        doing = tell("poll", line=laggards.stack_context.polled)
     known_work = known and laggards.what not in ("compute", "sleep")
     signs = storage_signs(facts, stall.laggards) if writes_or_reads(laggards.phase, laggards.what) else ()
     is_placed = laggards.where is not None or not _has_lost_callers(facts, stall)
@@ -89,7 +91,7 @@ def _found(facts: Facts, stall: Stall, work: OwnWork) -> DetectorResult:
         whole=not (known_work or moving) or seen_whole,
         phase=laggards.phase,
         because=(
-            *_because(stall, doing, moving=moving),
+            *_because(stall, doing, moving=moving and laggards.stack_context.polled is None),
             *external_wait_reasons.because(facts, laggards),
             *machine_reasons.because(signs),
         ),
@@ -139,7 +141,7 @@ def _remedies(facts: Facts, stall: Stall, laggards: RankCohort) -> Iterator[Reme
     if outside:
         yield from outside  # it is no work with a result, and a longer limit only waits longer
         return
-    if laggards.what == "sleep":
+    if laggards.what == "sleep" or laggards.stack_context.polled is not None:
         yield remedy("add-call-timeout", function=laggards.where.function if laggards.where is not None else "?")
         return
     context_manager = main_first_of_stall(facts, stall)

@@ -7,6 +7,7 @@ is no answer.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -19,6 +20,7 @@ from unhang.program.rank_dependence.rank_branches import RankBranch, rank_branch
 from unhang.program.rank_dependence.step_loops import LoopPurpose, StepLoops, step_loops
 from unhang.program.syntax.syntax_tree import LinePosition, ParsedFile, find_source, parse_file
 
+_SLEEPS = re.compile(r"(?:\w+\.)*sleep\(")
 _NAMELESS = ("<module>", "<lambda>", "<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 
 
@@ -33,6 +35,9 @@ class StackContext:
     """Why only some ranks reach the line."""
     tried_again: int | None = None
     """Line of what a loop around it tries again and again: its ``except`` ends nothing."""
+    polled: int | None = None
+    """Line of a loop around it that only asks and sleeps: nothing it does itself ends it. Of a stack, the innermost
+    frame's."""
     loop: LoopPurpose | None = None
     """The loop of steps around it, else the innermost loop."""
     after: LoopPurpose | None = None
@@ -66,7 +71,7 @@ def _line_context(text: str, line: int, function: str) -> StackContext:
         context = CodeContext.INSIDE_LOOP
     else:
         context = CodeContext.PLAIN
-    return StackContext(context, None, branch, tried_again, loop, ended)
+    return StackContext(context, None, branch, tried_again, _polled(place), loop, ended)
 
 
 def is_rank_conditional(source: SourceFile, line: int, *, function: str = "", loops: bool = False) -> RankBranch | None:
@@ -100,6 +105,7 @@ def stack_context(frames: Sequence[Frame], sources: Mapping[str, SourceFile]) ->
         decides,
         branch=next((one.branch for one in seen if one.branch), None),
         tried_again=next((one.tried_again for one in seen if one.tried_again), None),
+        polled=seen[0].polled,
         loop=decides.loop or _first_loop(seen),
         after=decides.after or next((one.after for one in seen if one.after), None),
     )
@@ -135,6 +141,16 @@ def _handler(place: LinePosition, loops: StepLoops) -> tuple[int | None, int | N
         tried = place.levels[depth - 1].statement
         tried_again = tried_again or (tried.body[0].lineno if isinstance(tried, ast.Try) else None)
     return None, tried_again
+
+
+def _polled(place: LinePosition) -> int | None:
+    around = (loop for level in reversed(place.levels) for loop in (level.statement, level.owner))
+    return next((loop.lineno for loop in around if isinstance(loop, ast.While) and _only_asks(loop)), None)
+
+
+def _only_asks(loop: ast.While) -> bool:
+    asks = any(isinstance(node, ast.Call) for node in ast.walk(loop.test))
+    return asks and all(isinstance(one, ast.Pass) or _SLEEPS.match(ast.unparse(one)) for one in loop.body)
 
 
 def _goes_round(place: LinePosition, depth: int, loops: StepLoops) -> bool:
