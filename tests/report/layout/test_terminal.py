@@ -6,6 +6,7 @@ import ast
 import io
 import json
 import os
+import pickle
 import pty
 import re
 import shutil
@@ -65,6 +66,8 @@ def evidence(tmp_path: Path) -> Path:
     dump = {"version": NASTY, "pg_config": {"0": {"name": NASTY, "desc": NASTY, "ranks": "[0]"}}, "entries": [entry]}
     (folder / "trace_rank_0.json").write_text(json.dumps(dump))
     (folder / f"bad{NASTY}").write_bytes(b"\x80\x02" + NASTY.encode() * 3)
+    named = b"c" + NASTY.encode() + b"\n" + NASTY.encode() + b"\n."
+    (folder / "dump_rank_1").write_bytes(pickle.dumps(dump, 2)[:-1] + named)
     with zipfile.ZipFile(folder / "esc.zip", "w") as archive:
         archive.writestr(f"../{NASTY}", "x")
         archive.writestr(f"{NASTY}/rank_1.log", f"[rank1]: RuntimeError: {NASTY}\n")
@@ -111,6 +114,14 @@ def test_no_verb_lets_control_characters_through(name: str, evidence: Path, tmp_
     assert acts(ran.stdout) == []
     assert acts(ran.stderr) == []
     assert "mistake of unhang" not in ran.stderr
+
+
+def test_a_refused_pickle_is_told_without_what_acts(evidence: Path) -> None:
+    for words in (["diagnose", evidence], ["diagnose", evidence / "dump_rank_1"]):
+        ran = unhang(*words, "--format", "json")
+
+        assert "it asks for the Python object" in ran.stdout + ran.stderr
+        assert acts(ran.stdout + ran.stderr) == []
 
 
 @pytest.mark.parametrize("name", ["diagnose", "compare", "view", "explain", "history", "diagnose, wrong file"])
