@@ -117,8 +117,8 @@ def test_no_verb_lets_control_characters_through(name: str, evidence: Path, tmp_
 
 
 def test_a_refused_pickle_is_told_without_what_acts(evidence: Path) -> None:
-    for words in (["diagnose", evidence], ["diagnose", evidence / "dump_rank_1"]):
-        ran = unhang(*words, "--format", "json")
+    for path in (evidence, evidence / "dump_rank_1"):
+        ran = unhang("diagnose", path, "--format", "json")
 
         assert "it asks for the Python object" in ran.stdout + ran.stderr
         assert acts(ran.stdout + ran.stderr) == []
