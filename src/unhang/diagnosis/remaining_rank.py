@@ -48,7 +48,7 @@ def _remaining_rank(facts: Facts) -> tuple[int, Text] | None:
     silent = set(range(max(logged.ranks, default=0))) - logged.rank_set
     if silent - {rank} and not any(wait.awaited == rank for wait in logged.waits):
         return None  # several did not report: nothing says that it is this one
-    return rank, say("rank {rank} is the one that did not wait in vain", rank=rank)
+    return rank, say("rank {rank} reported no timeout", rank=rank)
 
 
 def _by_its_card(facts: Facts, finding: Finding) -> tuple[int, Text] | None:
