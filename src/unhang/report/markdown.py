@@ -23,9 +23,9 @@ from unhang.report.first_lines import first_lines, spoken_time
 from unhang.report.layout.markdown_text import escape_markdown, inline_code, inline_text, sentence
 from unhang.report.layout.sections import build_or_default
 from unhang.report.localizer import Localizer
-from unhang.report.place_heading import headed_places
 from unhang.report.redaction.redact import Redactor
 from unhang.report.redaction.shown_paths import without_library_roots
+from unhang.report.shown_places import shown_places
 from unhang.sentences import Text, say
 
 EVIDENCE_SHOWN, CHANGE_LINES = 3, 6
@@ -97,7 +97,7 @@ def _you(verdict: Verdict, facts: Facts | None, localizer: Localizer) -> list[st
 def _finding(finding: Finding, facts: Facts | None, localizer: Localizer) -> list[str]:
     lines = _remedy(finding.remedies[0], localizer) if finding.remedies else []
     lines += [f"- {sentence(text, localizer)}" for text in finding.because[: labels.REASONS_SHOWN]]
-    for who, where in headed_places(finding, facts):
+    for who, where in shown_places(finding, facts):
         lines.append(f"- {sentence(who, localizer)}{localizer.colon}{inline_code(localizer.place(where))}")
     lines += [f"- {_cited(item, localizer)}" for item in finding.evidence[:EVIDENCE_SHOWN]]
     return lines

@@ -19,9 +19,9 @@ from unhang.report.layout.sections import build_or_default
 from unhang.report.layout.source_lines import source_lines
 from unhang.report.layout.text_layout import TextLayout, width_of
 from unhang.report.localizer import Localizer
-from unhang.report.place_heading import headed_places
 from unhang.report.redaction.redact import Redactor
 from unhang.report.redaction.shown_paths import common_folder, without_library_roots
+from unhang.report.shown_places import shown_places
 from unhang.sentences import say
 
 EVIDENCE_SHOWN, OTHERS_SHOWN, NOT_CHECKED_SHOWN, UNREAD_SHOWN = 6, 4, 3, 4
@@ -152,7 +152,7 @@ def _why(layout: TextLayout, finding: Finding, localizer: Localizer) -> None:
 
 
 def _place(layout: TextLayout, finding: Finding, facts: Facts | None, localizer: Localizer) -> None:
-    for who, where in headed_places(finding, facts):
+    for who, where in shown_places(finding, facts):
         _call_site(layout, localizer.say(who), where, facts, localizer, around=2 if where == finding.where else 1)
 
 

@@ -6,13 +6,14 @@ import signal as signals
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import PurePosixPath
 
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.stacks.calls_on_line import call_spelled_on_line
-from unhang.facts.stacks.child_processes import InheritedLock, inherited_lock
+from unhang.facts.stacks.child_processes import AWAITS_CHILDREN, AwaitedChild, awaited_children
 from unhang.facts.stacks.rank_cohorts import RankCohort
-from unhang.findings import Evidence, Remedy
+from unhang.findings import Evidence, Remedy, Where
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
 from unhang.program.syntax.syntax_tree import find_source
@@ -21,7 +22,8 @@ from unhang.wire.documents.bundle import EndedChild, HeldLock
 
 tell = Sentences("causes/shared.toml")
 _ASKS_A_PEER = ("http", "socket", "download")
-_OF_CHILDREN = ("process-pool", "child-process", "queue-wait", "subprocess")
+_MAX_CHILDREN = 2
+"""Of a pool, whose processes are alike."""
 
 
 def because(facts: Facts, laggards: RankCohort) -> Iterator[Text]:
@@ -33,17 +35,21 @@ def because(facts: Facts, laggards: RankCohort) -> Iterator[Text]:
         yield from (_held_by(lock) for lock in _locks(facts, known))
     if laggards.what in _ASKS_A_PEER and known.process.awaits.peers:
         yield tell("waits-for-peer", peer=", ".join(known.process.awaits.peers))
-    if laggards.what in _OF_CHILDREN:
+    if laggards.what in AWAITS_CHILDREN:
         yield from (_ended(child) for child in known.process.awaits.ended_children)
-        lock = inherited_lock(facts, known)
-        if lock is not None:
-            yield _inherited(lock)
+        yield from (_stands(child, known) for child in _children(facts, known))
 
 
 def evidence(facts: Facts, laggards: RankCohort) -> tuple[Evidence, ...]:
-    """The stack of the child that cannot go on."""
-    lock = inherited_lock(facts, facts.ranks[laggards.ranks[0]]) if laggards.what in _OF_CHILDREN else None
-    return (lock.evidence,) if lock is not None else ()
+    """The stacks of the children that it may wait for."""
+    return tuple(child.evidence for child in _children(facts, facts.ranks[laggards.ranks[0]]))
+
+
+def idle_child(facts: Facts, rank: int) -> AwaitedChild | None:
+    """The only child that ``rank`` may wait for, where it and the child use nothing between two looks."""
+    known = facts.ranks[rank]
+    children = tuple(awaited_children(facts, known)) if known.process.idle else ()
+    return children[0] if len(children) == 1 and not children[0].active else None
 
 
 def remedies(facts: Facts, laggards: RankCohort) -> Iterator[Remedy]:
@@ -59,7 +65,7 @@ def remedies(facts: Facts, laggards: RankCohort) -> Iterator[Remedy]:
         yield remedy("add-request-timeout", place=place, peer=peer)
     elif laggards.what == "ray-get":
         yield remedy("inspect-awaited-actor", call=_spelled(facts, laggards) or place)
-    elif laggards.what in _OF_CHILDREN:
+    elif laggards.what in AWAITS_CHILDREN:
         yield from _of_children(facts, known)
     if laggards.stack_context.tried_again is not None:
         yield remedy("limit-retries", line=laggards.stack_context.tried_again)
@@ -79,13 +85,24 @@ def _free_the_lock(facts: Facts, known: RankFacts) -> Remedy:
     return remedy("release-file-lock", path=lock.path or "?", pid=lock.pid)
 
 
+def _children(facts: Facts, known: RankFacts) -> tuple[AwaitedChild, ...]:
+    return tuple(islice(awaited_children(facts, known), _MAX_CHILDREN))
+
+
 def _of_children(facts: Facts, known: RankFacts) -> Iterator[Remedy]:
-    lock = inherited_lock(facts, known)
-    if lock is not None:
-        yield remedy("spawn-instead-of-fork", holder=lock.holder or "?")
-    child = next(iter(known.process.awaits.ended_children), None)
-    if child is not None:
-        yield remedy("find-child-exit-reason", pid=child.pid)
+    """Of a child that was seen on a processor nothing: it works."""
+    children = [child for child in _children(facts, known) if not child.active]
+    for child in children[:1]:
+        if not child.lock:
+            yield remedy("inspect-awaited-child", pid=child.pid, place=_short(child.where))
+        if child.forked:
+            yield remedy("spawn-instead-of-fork")
+    for ended in known.process.awaits.ended_children[:1]:
+        yield remedy("find-child-exit-reason", pid=ended.pid)
+
+
+def _short(where: Where) -> str:
+    return f"{PurePosixPath(where.file).name}:{where.line}"
 
 
 def _spelled(facts: Facts, laggards: RankCohort) -> str | None:
@@ -116,12 +133,15 @@ def _ended(child: EndedChild) -> Text:
     return tell("child-ended", pid=child.pid, signal=name)
 
 
-def _inherited(lock: InheritedLock) -> Text:
+def _stands(child: AwaitedChild, known: RankFacts) -> Text:
+    where = child.where
+    if child.lock:
+        holder = f" ({child.holder})" if child.holder else ""
+        return tell("child-forked", pid=child.pid, lock=child.lock, file=where.file, line=where.line, holder=holder)
     return tell(
-        "child-forked",
-        pid=lock.pid,
-        lock=lock.name,
-        file=lock.where.file,
-        line=lock.where.line,
-        holder=f" ({lock.holder})" if lock.holder else "",
+        "child-idle" if known.process.idle else "child-is",
+        pid=child.pid,
+        function=where.function,
+        file=where.file,
+        line=where.line,
     )

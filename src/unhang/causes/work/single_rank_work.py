@@ -13,9 +13,10 @@ Possible when: in a job that moves, two looks show the same rank at such work wh
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from unhang.causes.detector import DetectorResult, Signal, make_signal
-from unhang.causes.evidence_lines import operation_of, quote_waits
+from unhang.causes.evidence_lines import operation_of, place_of, quote_waits
 from unhang.causes.wording import external_wait_reasons, machine_reasons, pace_reasons
 from unhang.causes.wording.next_steps import inspect_ranks
 from unhang.causes.wording.signals import stall_signal, waiters_line
@@ -24,9 +25,9 @@ from unhang.facts.collective_operations import is_barrier
 from unhang.facts.endings.ended_from_outside import ended_by_user
 from unhang.facts.endings.guard_errors import ParsedGuardError, guard_errors
 from unhang.facts.evidence_quotes import quote_progress
-from unhang.facts.laggard.laggards import laggards_doing
+from unhang.facts.laggard.laggards import Laggards, laggards_doing
 from unhang.facts.laggard.main_process_first import MainProcessWait, main_first_of_stall
-from unhang.facts.laggard.own_work import OWN_LOOP, OwnWork
+from unhang.facts.laggard.own_work import OWN_LOOP, OwnWork, UnreturnedCall, unreturned_call
 from unhang.facts.laggard.work_in_lines import (
     ActiveDuringWait,
     FirstBarrier,
@@ -58,11 +59,11 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
     errors = [error for error in guard_errors(facts.tracebacks) if error.said.kind == "slow"]
     yield from (_still_at_work(error) for error in errors[:1])
     for at, work in laggards_doing(facts, OwnWork):
-        yield _found(facts, at.stall, work)
+        yield _found(facts, at, work)
 
 
-def _found(facts: Facts, stall: Stall, work: OwnWork) -> DetectorResult:
-    laggards, moving = work.cohort, work.moving
+def _found(facts: Facts, at: Laggards, work: OwnWork) -> DetectorResult:
+    stall, laggards, moving = at.stall, work.cohort, work.moving
     doing = _activity_text(laggards)
     known = laggards.what in single_rank_work_words() or laggards.what == OWN_LOOP
     if laggards.stack_context.tried_again is not None:
@@ -70,6 +71,10 @@ def _found(facts: Facts, stall: Stall, work: OwnWork) -> DetectorResult:
     elif laggards.stack_context.polled is not None:
         doing = tell("poll", line=laggards.stack_context.polled)
     known_work = known and laggards.what not in ("compute", "sleep")
+    named = known_work or laggards.stack_context.tried_again is not None or laggards.stack_context.polled is not None
+    inside = unreturned_call(facts, laggards, at.waiters) if moving and not named else None
+    if inside is not None:
+        doing = tell("busy-in", function=inside.where.function)
     signs = storage_signs(facts, stall.laggards) if writes_or_reads(laggards.phase, laggards.what) else ()
     is_placed = laggards.where is not None or not _has_lost_callers(facts, stall)
     seen_whole = is_placed and not _may_have_left_its_loop(laggards)
@@ -80,23 +85,31 @@ def _found(facts: Facts, stall: Stall, work: OwnWork) -> DetectorResult:
         seen_whole = False  # whoever has to answer may be a rank that waits for this one
     return stall_signal(
         Grade.SOURCE if known_work or moving else Grade.STACK,
-        tell(
-            "waited-on-store" if is_guard_call(stall.call) else "waited-in-collective",
-            ranks=stall.laggards,
-            doing=doing,
-            guard=operation_of(stall.call),
-        ),
+        _waited_for(facts, stall, doing),
         facts,
         stall,
         whole=not (known_work or moving) or seen_whole,
         phase=laggards.phase,
+        where=inside.where if inside is not None else place_of(facts, stall.laggards[0]),
         because=(
-            *_because(stall, doing, moving=moving and laggards.stack_context.polled is None),
+            *_because(stall, doing, moving=moving and laggards.stack_context.polled is None, inside=inside),
             *external_wait_reasons.because(facts, laggards),
             *machine_reasons.because(signs),
         ),
         more_evidence=(*external_wait_reasons.evidence(facts, laggards), *machine_reasons.evidence(signs)),
-        remedies=(*machine_reasons.remedies(signs), *_remedies(facts, stall, laggards)),
+        remedies=(*machine_reasons.remedies(signs), *_remedies(facts, stall, laggards, inside)),
+    )
+
+
+def _waited_for(facts: Facts, stall: Stall, doing: str | Text) -> Text:
+    child = external_wait_reasons.idle_child(facts, stall.laggards[0])
+    if child is not None and not is_guard_call(stall.call):
+        return tell("waited-with-child", ranks=stall.laggards, pid=child.pid, function=child.where.function)
+    return tell(
+        "waited-on-store" if is_guard_call(stall.call) else "waited-in-collective",
+        ranks=stall.laggards,
+        doing=doing,
+        guard=operation_of(stall.call),
     )
 
 
@@ -124,10 +137,12 @@ def writes_or_reads(phase: Phase | None, what: str) -> bool:
     return phase in (Phase.SAVE, Phase.LOG, Phase.DATA) or _own_work_kind(what).files
 
 
-def _because(stall: Stall, doing: str | Text, *, moving: bool) -> Iterator[Text]:
+def _because(stall: Stall, doing: str | Text, *, moving: bool, inside: UnreturnedCall | None) -> Iterator[Text]:
     if not is_guard_call(stall.call):
         yield tell("not-reached", ranks=stall.laggards, doing=doing)
-    if moving:
+    if inside is not None:
+        yield tell("in-every-look", function=inside.where.function, place=PurePosixPath(inside.called_at).name)
+    elif moving:
         yield tell("moves")
     yield from waiters_line(stall)
     indirect = set(stall.waiters) - set(stall.direct_waiters)
@@ -135,7 +150,7 @@ def _because(stall: Stall, doing: str | Text, *, moving: bool) -> Iterator[Text]
         yield tell("waits-in-turn", indirect=tuple(sorted(indirect)))
 
 
-def _remedies(facts: Facts, stall: Stall, laggards: RankCohort) -> Iterator[Remedy]:
+def _remedies(facts: Facts, stall: Stall, laggards: RankCohort, inside: UnreturnedCall | None) -> Iterator[Remedy]:
     waiter = stall.call.where if stall.call is not None else None
     outside = tuple(external_wait_reasons.remedies(facts, laggards))
     if outside:
@@ -144,6 +159,9 @@ def _remedies(facts: Facts, stall: Stall, laggards: RankCohort) -> Iterator[Reme
     if laggards.what == "sleep" or laggards.stack_context.polled is not None:
         yield remedy("add-call-timeout", function=laggards.where.function if laggards.where is not None else "?")
         return
+    if inside is not None and inside.in_while:
+        place = f"{PurePosixPath(inside.where.file).name}:{inside.where.line}"
+        yield remedy("find-why-call-goes-on", function=inside.where.function, place=place)
     context_manager = main_first_of_stall(facts, stall)
     at_a_barrier = stall.call is not None and is_barrier(stall.call.operation, None)
     if context_manager is not None:

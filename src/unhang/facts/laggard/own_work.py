@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass, replace
 
 from unhang.facts.model import CodeContext, Facts, RankFacts, RankState, Stall
@@ -9,10 +10,12 @@ from unhang.facts.stacks.activity import activity_of
 from unhang.facts.stacks.gil_holders import gil_hold
 from unhang.facts.stacks.rank_cohorts import RankCohort, has_left_loop
 from unhang.facts.stacks.source_context import line_context
+from unhang.facts.stacks.stack_divergence import first_differing_frames
+from unhang.facts.stacks.user_frames import is_user_frame
 from unhang.facts.waiting.progress_from_stacks import GROUP_CREATION_CALLS
-from unhang.findings import Phase
+from unhang.findings import Phase, Where
 from unhang.knowledge.activities import single_rank_work_words
-from unhang.program.syntax.syntax_tree import find_source
+from unhang.program.syntax.syntax_tree import find_line, find_source
 
 LOADING_ACTIVITIES = ("dataloader", "dataset-item", "collate", "pin-memory")
 """Waiting in the loader's queue, or (without workers) inside the data set's own reading."""
@@ -27,6 +30,18 @@ class OwnWork:
     cohort: RankCohort
     moving: bool
     """Their stacks move between two samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnreturnedCall:
+    """The outermost call of the user's own code that every look found and that the others are not in: it has to return
+    before the rank can come to them."""
+
+    where: Where
+    """In the function that was called."""
+    called_at: str
+    in_while: bool
+    """A ``while`` loop is around that line: nothing but its test ends it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +62,29 @@ def own_work(facts: Facts, stall: Stall, laggards: RankCohort, waiters: RankCoho
     elif laggards.stack_context.tried_again is None and all(is_idle_at_line(facts.ranks[r]) for r in laggards.ranks):
         return AsleepAtLine(laggards)
     return OwnWork(laggards, any(facts.ranks[rank].moving for rank in stall.laggards))
+
+
+def unreturned_call(facts: Facts, laggards: RankCohort, waiters: RankCohort) -> UnreturnedCall | None:
+    """None where there is one look, or the stacks do not tell."""
+    looks = [activity_of(stack, facts.sources)[0] for stack in facts.ranks[laggards.ranks[0]].earlier_stacks]
+    parted = first_differing_frames(laggards.frames, waiters.frames)
+    if parted is None or not looks:
+        return None
+    inner = laggards.frames[: laggards.frames.index(parted[0])]
+    own = [index for index, frame in enumerate(inner) if is_user_frame(frame, facts.sources)]
+    if not own:
+        return None
+    call, outer = inner[own[-1]], laggards.frames[own[-1] + 1 :]
+    for look in looks:
+        if look is None or len(look.frames) <= len(outer) or look.frames[-len(outer) :] != outer:
+            return None
+        then = look.frames[-len(outer) - 1]
+        if (then.file, then.function) != (call.file, call.function):
+            return None
+    place = find_line(facts.sources, call.file, call.line)
+    levels = place.levels if place is not None else ()
+    turns = any(level.part == "body" and isinstance(level.owner, ast.While) for level in levels)
+    return UnreturnedCall(Where(call.file, call.line, call.function), f"{parted[0].file}:{parted[0].line}", turns)
 
 
 def is_idle_at_line(known: RankFacts) -> bool:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from unhang.evidence.items import StackDump, ThreadStack
 from unhang.facts.model import Facts, RankFacts
-from unhang.facts.stacks.activity import frames_since_fork
+from unhang.facts.stacks.activity import activity_of, frames_since_fork
 from unhang.facts.stacks.user_frames import first_user_frame, is_user_frame
 from unhang.findings import Evidence, Source, Where
 from unhang.program.syntax.syntax_tree import dotted, find_line
+
+AWAITS_CHILDREN = ("process-pool", "child-process", "queue-wait", "subprocess")
+"""What a rank does that waits for a process which it started."""
 
 
 def loader_workers(facts: Facts, rank: int) -> list[Evidence]:
@@ -29,31 +33,34 @@ def _place(stack: StackDump, rank: int) -> Evidence | None:
 
 
 @dataclass(frozen=True, slots=True)
-class InheritedLock:
-    """Child ``pid`` waits at ``where`` for the lock that the program calls ``name``."""
+class AwaitedChild:
+    """Child ``pid`` is at ``where``; its rank waits for a process that it started."""
 
     pid: int
-    name: str
     where: Where
+    active: bool
+    """It was seen on a processor."""
+    forked: bool
+    lock: str
+    """What the program calls the lock that it waits for, which a thread held when it was forked; or empty."""
     holder: str
     """Thread of the parent that uses the same lock; empty where none is seen."""
     evidence: Evidence
 
 
-def inherited_lock(facts: Facts, known: RankFacts) -> InheritedLock | None:
-    """Of a forked child that stands, with a single thread, at a line that takes a lock."""
+def awaited_children(facts: Facts, known: RankFacts) -> Iterator[AwaitedChild]:
+    """Those at a line of the program, where the rank waits for a child; which of them, the stacks do not tell."""
+    if known.activity is None or known.activity.what not in AWAITS_CHILDREN:
+        return
     for child in known.worker_stacks:
-        if child.pid is None or len(child.threads) != 1 or not _is_forked(child):
+        activity, _ = activity_of(child, facts.sources)
+        if child.pid is None or activity is None or activity.where is None or _place(child, known.rank) is not None:
             continue
-        thread = child.threads[0]
-        where = first_user_frame(frames_since_fork(thread.frames), facts.sources)
-        name = _lock_at(facts, where) if where is not None else None
-        if where is None or name is None:
-            continue
-        holder = next((t.name for t in _others(known.stack) if _uses(facts, t, name)), "")
-        text = f"{where.function} ({where.file}:{where.line})"
-        return InheritedLock(child.pid, name, where, holder, Evidence(child.source, text, rank=known.rank))
-    return None
+        forked, where, thread = _is_forked(child), activity.where, activity.thread
+        lock = (forked and len(child.threads) == 1 and _lock_at(facts, where)) or ""
+        holder = next((t.name for t in _others(known.stack) if lock and _uses(facts, t, lock)), "")
+        active = thread is not None and thread.active is True
+        yield AwaitedChild(child.pid, where, active, forked, lock, holder, activity.evidence)
 
 
 def _is_forked(child: StackDump) -> bool:

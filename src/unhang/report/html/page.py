@@ -32,9 +32,9 @@ from unhang.report.job_headings import job_headings
 from unhang.report.layout.sections import build_or_default
 from unhang.report.layout.source_lines import source_lines
 from unhang.report.localizer import Localizer
-from unhang.report.place_heading import headed_places
 from unhang.report.redaction.redact import Redactor
 from unhang.report.redaction.shown_paths import without_library_roots
+from unhang.report.shown_places import shown_places
 from unhang.report.text import consequence_line, evidence_folder, source_label
 from unhang.report.verdict_document import verdict_document
 from unhang.sentences import Text, say
@@ -206,7 +206,7 @@ def _finding(finding: Finding, facts: Facts, cited: CitedLines, folder: str, loc
         "ranks": finding.ranks,
         "sites": [
             _site(localizer.say(who), where, where == finding.where, facts, cited, localizer)
-            for who, where in headed_places(finding, facts)
+            for who, where in shown_places(finding, facts)
         ],
         "evidence": [_evidence(item, cited, folder, localizer) for item in finding.evidence],
         "consequences": [consequence_line(item, localizer) for item in finding.consequences],

@@ -106,6 +106,11 @@ def _advice(taken: CollectedEvidence, verdict: Verdict, facts: Facts) -> tuple[S
     if verdict.status is Status.SLOW:
         ranks = list(lead.ranks) if lead is not None else []
         text = say("stop it? it may go on by itself: {ranks:who} still {ranks:works|work}", ranks=ranks)
+        if facts.graph.edges and ranks:
+            text = say(
+                "stop it? only if {ranks:who} should be done by now: {ranks:it|they} still {ranks:works|work}",
+                ranks=ranks,
+            )
         return "may-go-on", text
     if stopped := _stopped(taken):
         pids = _pids(taken, stopped)
