@@ -125,7 +125,7 @@ class _Reached:
 def _unproven(facts: Facts) -> Finding:
     """What was read, and what is missing from it; or that somebody saw the job stand."""
     if was_seen_stuck(facts) and not good_endings(facts).last:
-        summary = say("somebody reports that the job stands still; no line says why")
+        summary = say("somebody reports that the job no longer moves; no line says why")
         seen = (say("{ranks:who} {ranks:was|were} seen", ranks=facts.ranks_seen),) if facts.ranks_seen else ()
         remedies = (remedy("collect-per-rank-evidence"),)
         return Finding(Cause.UNKNOWN, Certainty.POSSIBLE, Severity.STOPS, summary, (), because=seen, remedies=remedies)

@@ -12,7 +12,7 @@ from unhang.watch.nodes.leadership import LeaderVerdict
 from unhang.watch.nodes.node_announcements import leader_verdict_line
 from unhang.wire.documents.verdict_summary import VerdictLevel, VerdictSummary
 
-SENTENCE = say("{ranks:who} {ranks:is|are} stopped (state T); the others wait for it", ranks=(3,))
+SENTENCE = say("{ranks:who} {ranks:is|are} stopped (state T); the others wait for {ranks:it|them}", ranks=(3,))
 
 
 def said(**changed: Any) -> LeaderVerdict:
