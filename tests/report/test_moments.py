@@ -61,16 +61,19 @@ def test_lines_with_a_year_and_no_zone_make_no_zone(tmp_path: Path, before: str,
     reports = shown(tmp_path, log)
 
     assert made_of(reports, log, A_ZONE) == {}
-    assert "2026-10-09 08:23:20" in reports["text"]
+    assert "since 10-09 08:23:20" in reports["text"]
+    assert "2026-10-09 08:23:20" in reports["json"]
 
 
 def test_a_year_of_another_line_of_the_log_is_told(tmp_path: Path) -> None:
     log = "2025-10-09 08:20:00 INFO starting\n" + TIMEOUT.format(rank=0, time=GLOG) + TIMEOUT.format(rank=1, time=GLOG)
 
-    assert "2025-10-09 08:23:20" in shown(tmp_path, log)["text"]
+    assert "2025-10-09 08:23:20" in shown(tmp_path, log)["json"]
 
 
 def test_a_zone_that_the_lines_have_is_told(tmp_path: Path) -> None:
     log = "".join(f"2026-10-09T08:53:20.123+08:00 {TIMEOUT.format(rank=rank, time=GLOG)}" for rank in (0, 1))
 
-    assert "2026-10-09T00:23:20+00:00" in shown(tmp_path, log)["text"]
+    reports = shown(tmp_path, log)
+    assert "since 10-09 00:23:20 UTC" in reports["text"]
+    assert "2026-10-09T00:23:20+00:00" in reports["json"]
