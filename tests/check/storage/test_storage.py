@@ -47,14 +47,19 @@ def asked(plan: PlannedJob, machine: Machine | None = None) -> tuple[Storage, Ve
     return seen, judge([situation], ["storage"], gaps)
 
 
-def judged(*measured: StorageMeasurement, places: tuple[JobPath, ...] = (), limit_s: float = 600.0) -> list[Finding]:
+def judged(*measured: StorageMeasurement, places: tuple[JobPath, ...] = ()) -> list[Finding]:
+    """What the rules find in these measurements."""
+    return list(judgement(*measured, places=places).findings)
+
+
+def judgement(*measured: StorageMeasurement, places: tuple[JobPath, ...] = (), limit_s: float = 600.0) -> Verdict:
     """What the rules say to these measurements, all on one file system of a job that logs and saves there."""
     here = places or (JobPath("/work/out", "checkpoints", folder="/work/out", exists=True, writable=True, device="1"),)
     results = {
         Storage: InspectionResult(Storage(here, measured)),
         Timers: InspectionResult(Timers((Timer("collective", limit_s, "t"),))),
     }
-    return list(judge([NodeInspection("h", results=results)], ["storage"]).findings)
+    return judge([NodeInspection("h", results=results)], ["storage"])
 
 
 @contextlib.contextmanager
@@ -324,9 +329,6 @@ def test_what_a_killed_step_left_behind_is_removed(tmp_path: Path) -> None:
         (StorageMeasurement("appends", "/work/out", "1", (0.004,) * 9, 2304), None),
         (StorageMeasurement("appends", "/work/out", "1", (0.09,) * 9, 2304), Severity.NOTE),
         (StorageMeasurement("appends", "/work/out", "1", (0.6,) * 3, 768), Severity.SLOWS),
-        (StorageMeasurement("write", "/work/out", "1", (0.1,), 64 << 20), None),
-        (StorageMeasurement("write", "/work/out", "1", (1.6,), 64 << 20), Severity.NOTE),
-        (StorageMeasurement("write", "/work/out", "1", (4.0,), 16 << 20), Severity.SLOWS),
         (StorageMeasurement("files", "/work/out", "1", (0.001,) * 9), None),
         (StorageMeasurement("files", "/work/out", "1", (0.03,) * 9), Severity.NOTE),
         (StorageMeasurement("files", "/work/out", "1", (0.5,)), Severity.SLOWS),
@@ -339,12 +341,16 @@ def test_how_slow_is_slow(measured: StorageMeasurement, severity: Severity | Non
     assert all(finding.certainty is Certainty.POSSIBLE and finding.because for finding in found)
 
 
-def test_a_checkpoint_is_judged_beside_the_limit_of_the_job() -> None:
-    measured = StorageMeasurement("write", "/work/out", "1", (1.0,), 40_000_000)
+def test_of_a_checkpoint_only_what_fits_into_the_limit_is_said_for_nobody_has_told_its_size() -> None:
+    measured = StorageMeasurement("write", "/work/out", "1", (1.0,), 708_000_000)
 
-    assert judged(measured, limit_s=600)[0].severity is Severity.NOTE
-    assert judged(measured, limit_s=300)[0].severity is Severity.SLOWS
-    assert judged(measured, limit_s=1800) == []
+    short = judgement(measured, limit_s=10)
+
+    assert short.findings == ()
+    assert [str(gap.because) for gap in short.not_checked] == [
+        "it writes 7.1 GB there in the 10 s that they wait; how large a checkpoint is, only a saved one tells"
+    ]
+    assert judgement(measured, limit_s=600).not_checked == ()
 
 
 @pytest.mark.parametrize(("seconds", "severity"), [(0.01, None), (0.1, Severity.NOTE), (0.5, Severity.SLOWS)])
