@@ -17,7 +17,7 @@ from unhang.facts.endings.crashes import primary_crashes
 from unhang.facts.logs.log_statements import timeout_events
 from unhang.facts.model import Facts
 from unhang.findings import Evidence, Status, Verdict
-from unhang.sentences import shortened
+from unhang.sentences import message_of_line, shortened
 
 ROOT = Path(__file__).resolve().parents[1]
 BATCHES = ROOT / "benchmarks" / "batches"
@@ -128,3 +128,28 @@ def test_verdicts_are_right_to_the_letter() -> None:
 def test_texts_are_cut_at_the_end_of_a_word(text: str, most: int, shown: str) -> None:
     assert shortened(text, most) == shown
     assert len(shown) <= most or shown == text
+
+
+@pytest.mark.parametrize(
+    ("line", "most", "shown"),
+    [
+        (
+            "[rank0]:[E1128 05:40:10.891765 ProcessGroupNCCL.cpp:1515] [PG 0 (default_pg) Rank 0] Process group ended",
+            50,
+            "[rank0] … Process group ended",
+        ),
+        (
+            "[E ProcessGroupNCCL.cpp:916] [Rank 1] NCCL watchdog thread terminated",
+            34,
+            "[Rank 1] … NCCL watchdog thread…",
+        ),
+        (
+            "I1126 07:00:46.792000 4956 torch/distributed/elastic/agent/server/api.py:932] [default] worker ended",
+            60,
+            "… worker ended",
+        ),
+    ],
+)
+def test_of_a_long_line_the_message_is_shown(line: str, most: int, shown: str) -> None:
+    assert message_of_line(line, most) == shown
+    assert message_of_line(line, len(line)) == line

@@ -85,6 +85,9 @@ def _format_value(value: Any) -> Any:
 
 MAX_LETTERS = 500
 _PART_OF_A_WORD = re.compile(r"\S+$")
+_RANK = re.compile(r"\[[Rr]ank ?\d+\]")
+_HEAD = re.compile(r"(?:\d{4}-\d\d-\d\d[ T][\d:.,]+ |[IWEF]\d{3,4} [\d:.]+ [^\[\]]*\] |(?:\S+:)?\[[^\[\]]*\]:? ?)+ *")
+"""What stands before the message of a log line: its time, who wrote it and where."""
 
 
 def shortened(text: str, most: int = MAX_LETTERS) -> str:
@@ -94,3 +97,14 @@ def shortened(text: str, most: int = MAX_LETTERS) -> str:
     cut = text[: most - 1]
     whole = cut if text[most - 1].isspace() else _PART_OF_A_WORD.sub("", cut)
     return f"{(whole if whole.strip() else cut).rstrip()}…"
+
+
+def message_of_line(line: str, most: int) -> str:
+    """``line`` of a log; where it is longer than ``most``, an ellipsis stands for all before its message but the rank,
+    and the rest is shortened."""
+    head = _HEAD.match(line) if len(line) > most else None
+    if head is None or head.end() == len(line):
+        return shortened(line, most)
+    rank = _RANK.search(head[0])
+    message = f"… {line[head.end() :]}"
+    return shortened(f"{rank[0]} {message}" if rank is not None else message, most)

@@ -22,7 +22,7 @@ from unhang.facts.world_size import is_world_size_stated
 from unhang.findings import Cause, Certainty, Finding, Health, Remedy, Severity, Verdict
 from unhang.knowledge.numbers import TimeForm, time_text
 from unhang.knowledge.remedies import remedy
-from unhang.sentences import Text, say, shortened
+from unhang.sentences import Text, message_of_line, say
 
 _NOT_WELL = (RankState.CRASHED, RankState.STOPPED, RankState.ENDED_WITH_OTHERS)
 EXITED, LEFT, MOVES = "exited", "left", "moves"
@@ -73,7 +73,7 @@ def _shown_by(known: RankFacts, facts: Facts, stated: StatedEndings) -> str | No
 
 def _ending_text(ending: LogEnding) -> Text:
     place = f"{ending.source.path.rsplit('/', 1)[-1]}:{ending.source.line}"
-    return say("all ranks ended well: {line} ({place})", place=place, line=shortened(ending.text.strip(), 120))
+    return say("all ranks ended well: {line} ({place})", place=place, line=message_of_line(ending.text.strip(), 120))
 
 
 def _planned(known: RankFacts) -> bool:
@@ -159,7 +159,7 @@ def _unexplained_lines(facts: Facts) -> Iterator[Text]:
         yield say("processes had failed and were started again; no line that was read says why")
     error = next((line for log in facts.logs for line in log.unrecognized_failures if is_cpp_error(line.text)), None)
     if error is not None:
-        yield say("torch printed an error that is not known: {line}", line=shortened(error.text.strip(), 120))
+        yield say("torch printed an error that is not known: {line}", line=message_of_line(error.text.strip(), 120))
 
 
 def _reached(facts: Facts) -> _Reached | None:

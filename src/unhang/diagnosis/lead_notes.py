@@ -19,7 +19,7 @@ from unhang.findings import Cause, Consequence, Evidence, Finding, Grade, Phase,
 from unhang.knowledge.numbers import TimeForm, time_text, utc_time
 from unhang.knowledge.reasoning_rows import causes_that
 from unhang.knowledge.remedies import remedy
-from unhang.sentences import Text, say, shortened
+from unhang.sentences import Text, message_of_line, say
 from unhang.wire.documents.earlier_verdicts import EarlierSuspect, gpus_named
 
 
@@ -241,7 +241,9 @@ def note_last_words(facts: Facts, verdict: Verdict) -> Verdict:
     summary, detector = lead.summary, lead.detector
     if lead.severity is Severity.NOTE and words.errors:
         detector = "last-words"  # an error that nobody explains is a problem
-        summary = say("no cause is recognised; the last error is: {line}", line=shortened(words.errors[0].text, 120))
+        summary = say(
+            "no cause is recognised; the last error is: {line}", line=message_of_line(words.errors[0].text, 120)
+        )
     return verdict.led_by(
         replace(
             lead,

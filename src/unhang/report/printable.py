@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from unhang.sentences import message_of_line
+
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 _HIDDEN = frozenset(("Cc", "Cf", "Zl", "Zp"))
 """Categories of Unicode that show nothing themselves and act on what is around: controls, formats, separators."""
@@ -34,11 +36,9 @@ def _shown(character: str) -> str:
 
 
 def one_line(text: str, limit: int = 0) -> str:
-    """``text`` on one line with single blanks; cut with an ellipsis beyond ``limit`` characters (0 = never)."""
+    """``text`` on one line with single blanks; cut as a line of a log beyond ``limit`` characters (0 = never)."""
     line = " ".join(printable(text).split())
-    if limit and len(line) > limit:
-        return line[: limit - 1].rstrip() + "…"
-    return line
+    return message_of_line(line, limit) if limit else line
 
 
 def capitalized(spoken: str) -> str:

@@ -35,7 +35,7 @@ from unhang.facts.pace.step_slowdown import step_slowdown
 from unhang.findings import Call, Cause, Ending, Grade, Severity
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
-from unhang.sentences import Text, shortened
+from unhang.sentences import Text, message_of_line
 
 CAUSE = Cause.UNKNOWN
 tell = Sentences("causes/unknown.toml")
@@ -167,7 +167,7 @@ def _complaints(facts: Facts) -> Signal | None:
         return None
     events = said[name]
     if name == "library-error":
-        return _complaint(events, tell("unexplained-error", words=shortened(events[0].text.strip(), 120)))
+        return _complaint(events, tell("unexplained-error", words=message_of_line(events[0].text.strip(), 120)))
     ranks = ranks_of_events(events)[:1] if name == "watchdog-blocked" else ()
     return _complaint(events, tell("its-watchdog-blocked", ranks=ranks) if ranks else tell(name), ranks)
 
