@@ -40,13 +40,15 @@ from unhang.findings import Cause, Grade, Severity
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.thresholds import threshold
 from unhang.knowledge.words import Sentences
-from unhang.sentences import Text, shortened
+from unhang.sentences import Text, first_names, shortened
 
 CAUSE = Cause.GPU_HARDWARE
 tell = Sentences("causes/gpu-hardware.toml")
 # Multicast and missing P2P are configuration as often as hardware: p2p-broken judges them.
 _ELSEWHERE = {"n.nvls", "n.p2poff", "k.fabric"}
 OLD_S = threshold("gpu_hardware.old_s")
+NODES_NAMED = 2
+_OF_THE_MACHINE = ("k.busoff", "k.busoff_load", "k.sxid", "k.aer")
 
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
@@ -58,13 +60,12 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
     )
     faults = [e for e in events_stating(facts, "gpu-fault", "pcie") if _is_fault(e) and not is_of_another_job(facts, e)]
     if faults:
-        yield _found(facts, faults, Grade.KERNEL, _summary(faults), whole=not _doubtful(facts, faults))
+        yield _found(facts, faults, Grade.KERNEL, whole=not _doubtful(facts, faults))
         return
     vague = unexplained_device_errors(facts)
     if vague:
         grade = Grade.BASE_RATE if any(e.kind in MAY_BE_A_KERNEL for e in vague) else Grade.STATED
-        summary = tell("no-progress" if vague[0].kind == "hip.hang" else "device-error", error=_words(vague[0]))
-        yield _found(facts, vague, grade, summary, whole=False)
+        yield _found(facts, vague, grade, whole=False)
         return
     yield from _noted(facts)
 
@@ -142,14 +143,18 @@ def _words(event: LogEvent) -> str:
     return shortened(field_text(event, "error").strip() or event.text.strip(), 80)
 
 
-def _summary(faults: Sequence[LogEvent]) -> Text:
+def _summary(faults: Sequence[LogEvent], ranks: tuple[int, ...], nodes: tuple[str, ...]) -> Text:
     first = min(faults, key=_severity)
+    named = first_names(nodes, NODES_NAMED)
+    whose = tell("of-ranks", ranks=ranks) if ranks else tell("of-node", nodes=named) if nodes else tell("of-nobody")
     row = row_of_xid(first)
     if row is not None:
-        return tell("xid", code=row.code, bus=field_text(first, "bus"), meaning=row.meaning)
+        return tell("xid", code=row.code, whose=whose, bus=field_text(first, "bus"), meaning=row.meaning)
     if first.kind in ("cuda.ecc", "cuda.nvlink", "cuda.lost", "cuda.noninit"):
-        return tell("cuda-fault", error=short_message(first))
-    return tell("machine-fault", error=short_message(first))
+        return tell("cuda-fault", whose=whose, error=short_message(first))
+    if first.kind in _OF_THE_MACHINE:
+        return tell("machine-fault", machine=named or tell("the-machine"), error=short_message(first))
+    return tell("no-progress" if first.kind == "hip.hang" else "device-error", whose=whose, error=_words(first))
 
 
 def _severity(event: LogEvent) -> int:
@@ -157,13 +162,13 @@ def _severity(event: LogEvent) -> int:
     return order.index(event.kind) if event.kind in order else len(order)
 
 
-def _found(facts: Facts, faults: Sequence[LogEvent], grade: Grade, summary: Text, *, whole: bool) -> DetectorResult:
+def _found(facts: Facts, faults: Sequence[LogEvent], grade: Grade, *, whole: bool) -> DetectorResult:
     on_cards = sorted({rank for e in faults if e.kind == KIND for rank in ranks_on_card(facts, e) or ()})
     ranks = ranks_of_events(faults) or _ranks_of_processes(facts, faults) or tuple(on_cards)
     nodes = tuple(dict.fromkeys((*hosts_of_events(faults), *hosts_of(facts, ranks))))
     return log_signal(
         grade,
-        summary,
+        _summary(faults, ranks, nodes),
         faults,
         "drain-node",
         whole=whole,

@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from unhang.evidence.items import LogEvent
 from unhang.facts.model import Facts
 from unhang.findings import Evidence, Source
+from unhang.knowledge.numbers import time_text
 from unhang.sentences import shortened
 
 MAX_QUOTES = 4
 _WAITED_TOO_LONG = ("wd.", "hb.", "gloo.to", "mb.one", "mb.many", "store.wait", "dump.recv", "det.")
-_HEAD = re.compile(r"^.*(?:NCCL WARN |terminated with exception: |kernel: )")
+_HEAD = re.compile(r"^.*(?:NCCL WARN |terminated with exception: |kernel: |CUDA error: )")
 _NUMBERS = re.compile(r"\d+")
 
 
@@ -26,8 +27,19 @@ def events_stating(facts: Facts, *statements: str) -> tuple[LogEvent, ...]:
 
 
 def timeout_events(facts: Facts) -> tuple[LogEvent, ...]:
-    """Log lines that say that somebody waited for too long."""
-    return facts.events_of(*_WAITED_TOO_LONG)
+    """Log lines that say that somebody waited for too long.
+
+    torch's watchdog prints most of its lines of any error: where those that name one name another, nobody waited.
+    """
+    events = facts.events_of(*_WAITED_TOO_LONG)
+    errors = [e for e in events if field_text(e, "error")]
+    if errors and all(e.kind.startswith("wd.") and _is_of_another_error(e) for e in events):
+        return ()
+    return events
+
+
+def _is_of_another_error(event: LogEvent) -> bool:
+    return event.kind != "wd.timeout" and "time" not in field_text(event, "error").lower()
 
 
 def first_attempt(events: Iterable[LogEvent]) -> tuple[LogEvent, ...]:
@@ -39,7 +51,8 @@ def first_attempt(events: Iterable[LogEvent]) -> tuple[LogEvent, ...]:
 
 def quote_event(event: LogEvent) -> Evidence:
     """The line as evidence."""
-    return Evidence(Source(event.source.path, event.source.line), shortened(event.text), event.rank)
+    time = time_text(event.time_s, event.time_form) if event.time_s is not None else None
+    return Evidence(Source(event.source.path, event.source.line), shortened(event.text), event.rank, time or None)
 
 
 def quote_events(events: Iterable[LogEvent]) -> tuple[Evidence, ...]:
