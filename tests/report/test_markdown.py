@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import pytest
 from markdown_it import MarkdownIt
 
 from tests.report import report_samples as samples
@@ -59,7 +60,7 @@ def test_the_administrators_block_alone_says_what_happened_and_what_to_run() -> 
     assert "Check: dcgmi diag -r 3 passes." in block
     nowhere = replace(crash.findings[0], nodes=(), evidence=())
     block = to_markdown(replace(crash, findings=(nowhere,), stalled_since="2026-03-02T04:11:05"))
-    assert "- rank 12 · no line names the node · since 2026-03-02 `04:11:05` (zone not recorded)" in block
+    assert "- rank 12 · no line names the node · since `2026-03-02 04:11:05` (zone not recorded)" in block
 
 
 def test_the_administrator_hears_whose_node_nobody_looked_at() -> None:
@@ -82,6 +83,18 @@ def test_redaction_renames_the_node_in_both_blocks() -> None:
     page = to_markdown(samples.crash(), redactor=Redactor(share=True))
     assert "gpu-b04" not in page
     assert "host-1" in page
+
+
+@pytest.mark.parametrize(
+    ("lang", "told"),
+    [
+        ("en", "- host-1 stands for the real name, which this text shows without `--redact`"),
+        ("zh", "- host-1 是替代名；不加 `--redact` 就会写出真名"),
+    ],
+)
+def test_the_administrator_is_told_once_that_a_name_was_replaced(lang: str, told: str) -> None:
+    assert to_markdown(samples.crash(), lang=lang, redactor=Redactor(share=True)).count(told) == 1
+    assert "--redact" not in to_markdown(samples.crash(), lang=lang)
 
 
 LIVE = (

@@ -49,6 +49,7 @@ _BUS = re.compile(r"(?<![\w:])(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-
 _PCI = re.compile(
     r"PCI[^0-9a-fA-F]{0,4}((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}(?::[0-9a-f]{2}(?:\.[0-9a-f])?)?)", re.IGNORECASE
 )
+_CARD = re.compile(r"\bcuda:\d+\b")
 _XID = re.compile(r"\bXid(?:\s*\([^)\n]*\))?\s*[:=]?\s*(\d{1,3})\b", re.IGNORECASE)
 _ZONE = re.compile(r"(?:Z|[+-]\d\d:?\d\d|\b[A-Z]{3,4})$")
 
@@ -147,11 +148,16 @@ def _administrator(verdict: Verdict, localizer: Localizer) -> list[str]:
     findings = sure or asked  # what is only possible is asked for where nothing is known better
     if not findings:
         return [f"- {sentence(_nothing_to_ask(verdict), localizer)}"]
-    return [
+    lines = [
         line
         for finding in findings[:2]
         for line in _request(finding, localizer, since=verdict.stalled_since or "", suspected=not sure)
     ]
+    aliases = [said for f in findings[:2] for node in f.nodes if (said := localizer.line(node)) != node]
+    if aliases and localizer.redactor.share:
+        replaced = say("{name} stands for the real name, which this text shows without `--redact`", name=aliases[0])
+        lines.append(f"- {sentence(replaced, localizer)}")
+    return lines
 
 
 def _nothing_to_ask(verdict: Verdict) -> Text:
@@ -182,9 +188,9 @@ def _request(finding: Finding, localizer: Localizer, *, since: str, suspected: b
     facts += _hardware(finding.evidence, localizer)
     when = next((item.time for item in finding.evidence if item.time), None)
     if when:
-        facts.append(escape_markdown(with_zone(localizer.line(when), localizer)))
+        facts.append(with_zone(when, localizer))
     elif since:
-        facts.append(inline_text(say("since {time}", time=with_zone(spoken_time(since), localizer)), localizer))
+        facts.append(localizer.say(say("since {time}", time=with_zone(since, localizer))))
     remedy = next((item for item in finding.remedies if item.kind is RemedyKind.INFRASTRUCTURE), None)
     if remedy is None and suspected:
         remedy = next(iter(finding.remedies), None)  # nobody drains a node for what is only possible
@@ -196,7 +202,7 @@ def _request(finding: Finding, localizer: Localizer, *, since: str, suspected: b
 
 
 def _hardware(evidence: Iterable[Evidence], localizer: Localizer) -> list[str]:
-    """Card UUID, PCI bus and Xid code named by the evidence, each once."""
+    """Card UUID, PCI bus, device of its process and Xid code named by the evidence, each once."""
     found: dict[str, None] = {}
     for item in evidence:
         text = localizer.line(item.text)
@@ -205,10 +211,12 @@ def _hardware(evidence: Iterable[Evidence], localizer: Localizer) -> list[str]:
             found.update(
                 (f"PCI {inline_code(bus)}", None) for bus in [m[1] for m in _PCI.finditer(text)] or _BUS.findall(text)
             )
+        found.update((inline_code(card), None) for card in _CARD.findall(text))
         found.update((f"Xid {number}", None) for number in _XID.findall(text))
     return list(found)
 
 
 def with_zone(time: str, localizer: Localizer) -> str:
     """``time``, saying so when its zone is not known."""
-    return time if _ZONE.search(time) else localizer.say(say("{time} (zone not recorded)", time=time))
+    told = inline_code(localizer.line(spoken_time(time)))
+    return told if _ZONE.search(time) else localizer.say(say("{time} (zone not recorded)", time=told))
