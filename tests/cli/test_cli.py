@@ -300,9 +300,9 @@ def test_files_of_two_jobs_get_two_verdicts_the_worst_first() -> None:
     verdict = json.loads(unhang("diagnose", PAIR, "--format", "json").stdout)
 
     assert text.stdout.startswith("These files are of 2 jobs, which differ in time, host\n")
-    first, second = text.stdout.split("\nJob 2 of 2:")
+    _, first, second = re.split(r"\nJob \d of 2:", text.stdout)
     assert ("do-eks-gloo-loopback.log" in first, "minimax-tp8-shm.log" in second) == (True, True)
-    assert [line[:4] for line in text.stdout.splitlines() if line[:4] in ("HANG", "CRAS")] == ["HANG", "CRAS"]
+    assert re.findall("^(HANG|CRASH) ", text.stdout, re.MULTILINE) == ["HANG", "CRASH"]
     assert chinese.stdout.startswith("这些文件属于 2 个作业，不同之处：时间、主机\n")
     assert text.returncode == 1
     (other,) = verdict["other_jobs"]
@@ -311,6 +311,30 @@ def test_files_of_two_jobs_get_two_verdicts_the_worst_first() -> None:
         "do-eks-gloo-loopback.log",
         "minimax-tp8-shm.log",
     ]
+
+
+@pytest.mark.parametrize(
+    ("lang", "form", "statuses"),
+    [
+        ("en", "text", ("1. HANG  ", "2. CRASH  ")),
+        ("zh", "text", ("1. 卡死  ", "2. 崩溃  ")),
+        ("en", "markdown", ("1. **HANG**: ", "2. **CRASH**: ")),
+        ("zh", "markdown", ("1. **卡死**：", "2. **崩溃**：")),
+    ],
+)
+def test_the_first_screen_of_two_jobs_names_both_with_their_times(
+    lang: str, form: str, statuses: tuple[str, str]
+) -> None:
+    told = unhang("diagnose", PAIR, "--lang", lang, "--format", form).stdout.replace("`", "")
+    listed, worst = re.split(r"\n(?:## )?(?:Job 1 of 2:|作业 1/2：)", told)[:2]
+    rows = re.split(r"(?m)^ *(?=\d\. )", listed)[1:]
+    claim = re.split(" {2}|: |：", rows[0], maxsplit=1)[1].split(" · " if form == "markdown" else "\n")[0].strip()
+
+    assert [row.startswith(status) for row, status in zip(rows, statuses, strict=True)] == [True, True]
+    assert ["do-eks-gloo-loopback.log" in rows[0], "minimax-tp8-shm.log" in rows[1]] == [True, True]
+    assert [re.search(r" · .*\d\d:\d\d:\d\d – \d\d:", row) is not None for row in rows] == [True, True]
+    assert claim
+    assert claim in worst.replace("\\", "")
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])

@@ -88,7 +88,7 @@ class VerdictOutput:
         redactor = self.redactor(jobs[0].verdict, jobs[0].facts)
         for job in jobs[1:]:
             redactor.learn_from(job.verdict, job.facts)
-        head, *titles = job_headings([job.files for job in jobs], Localizer(self.lang, redactor), self.form)
+        head, *titles = job_headings(jobs, Localizer(self.lang, redactor), self.form)
         return zip((head + titles[0], *titles[1:]), jobs, strict=True)
 
     def _text(self, verdict: Verdict, facts: Facts, jobs: Sequence[JobVerdict] = ()) -> str:

@@ -87,7 +87,7 @@ def to_html(
     told = [(job.verdict, job.facts) for job in jobs] or [(verdict, facts)]
     for one in told:
         localizer.redactor.learn_from(*one)
-    together, *titles = job_headings([job.files for job in jobs], localizer, "html") if jobs else ("", "")
+    together, *titles = job_headings(jobs, localizer, "html") if jobs else ("", "")
     pages: list[dict[str, Any]] = []
     for title, one in zip(titles, told, strict=True):
         cited = sum(len(page["verdict"]["files"]) for page in pages)
