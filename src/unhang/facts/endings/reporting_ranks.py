@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from unhang.evidence.items import LogEvent
 from unhang.facts.endings.traceback_echoes import is_echo
 from unhang.facts.evidence_quotes import exception_source
-from unhang.facts.logs.log_statements import events_stating
+from unhang.facts.logs.log_statements import events_stating, first_attempt
 from unhang.facts.model import Facts
 from unhang.findings import Evidence, Source
 from unhang.knowledge.messages import message_row
@@ -42,9 +42,10 @@ def reporting_ranks(facts: Facts, evidence: Iterable[Evidence]) -> tuple[int, ..
 
 
 def ranks_named(facts: Facts, evidence: Iterable[Evidence]) -> tuple[int, ...]:
-    """The ranks that the first line of ``evidence`` is about, by its own words."""
+    """The ranks that the first line of ``evidence`` and all of its kind are about, by their own words."""
     first = next(iter(evidence), None)
-    events = (e for e in facts.events if first is not None and _is_at(e.source, first.source))
+    kinds = {e.kind for e in facts.events if first is not None and _is_at(e.source, first.source)}
+    events = first_attempt(event for event in facts.events if event.kind in kinds)
     return tuple(sorted({rank for event in events for rank in _ranks_named_in(event)}))
 
 
