@@ -20,7 +20,7 @@ from unhang.evidence.logs.lines.line_parts import (
     literals_of,
     rows_matching,
     searchable_part,
-    split_behind_bars,
+    split_where_run_together,
 )
 from unhang.evidence.logs.lines.prefixes import (
     UNKNOWN_SPEAKER,
@@ -105,19 +105,19 @@ class LineReader:
         if raw.endswith(b"\r"):
             raw = raw[:-1]
         if b"\r" not in raw:
-            self._split_behind_bars(decoded(raw[:LINE_BYTES]), line, rows)
+            self._split_where_run_together(decoded(raw[:LINE_BYTES]), line, rows)
             return
         parts = [part for part in raw.split(b"\r") if part.strip()]
         anchors = [anchor.encode("ascii") for anchor in literals_of(rows)]
         for part in first_and_last_parts(parts, lambda between: any(anchor in between for anchor in anchors)):
             text = decoded(part[:LINE_BYTES])
-            self._split_behind_bars(text, line, rows_matching(text, rows))
+            self._split_where_run_together(text, line, rows_matching(text, rows))
 
     # ---- lines
 
-    def _split_behind_bars(self, whole: str, line: int, rows: list[MessageRow]) -> None:
-        """A progress bar ends without a new line: what is printed next stands behind it."""
-        parts = split_behind_bars(whole)
+    def _split_where_run_together(self, whole: str, line: int, rows: list[MessageRow]) -> None:
+        """A process may print behind a bar, or behind what another has not ended yet."""
+        parts = split_where_run_together(whole)
         if len(parts) == 1:
             self._line(whole, line, rows)
             return

@@ -1,4 +1,4 @@
-"""Parts of a line: progress bars end without a new line, and of very long lines only some is read."""
+"""Parts of a line: what several processes print may run together, and of very long lines only some is read."""
 
 from __future__ import annotations
 
@@ -15,18 +15,24 @@ _BEHIND_A_BAR = late_pattern(
     r"(?<=\])(?=\[(?:rank|[A-Za-z_]{1,40})\d{1,6}\]:|Traceback \(most recent call last\)|\[?[EWIF] ?\d{3,4} \d\d:\d\d:)"
 )
 _BAR_END = late_pattern(r"\[[\d:]{4,16}<[^\[\]]{0,200}\]")
+_RANK_HEADS = ("[rank", "[Rank", "[RANK")
+_RANK_LABEL = late_pattern(r"(?<=[\w.!)])\[(?:rank|Rank|RANK)[ :=]?\d{1,6}(?:/\d{1,6})?\]")
+"""A process writes its line and the end of it one after the other: that of another may come between them."""
 _PARTS = 64
 _Part = TypeVar("_Part", str, bytes)
 
 
-def split_behind_bars(whole: str) -> list[str]:
+def split_where_run_together(whole: str) -> list[str]:
     """``whole`` cut where the next begins: what another process says, or the next state of a bar whose carriage return
     was lost."""
-    if "%|" not in whole:
+    if "%|" in whole:
+        first = whole.find("%|")
+        places = {behind.start()} if (behind := _BEHIND_A_BAR.search(whole, first)) is not None else set()
+        places |= {end.end() for end in _BAR_END.finditer(whole, 0, whole.rfind("%|"))}
+    elif whole[:5] in _RANK_HEADS and whole.find(whole[:5], 5) > 0:
+        places = {label.start() for label in _RANK_LABEL.finditer(whole, 1)}
+    else:
         return [whole]
-    first = whole.find("%|")
-    places = {behind.start()} if (behind := _BEHIND_A_BAR.search(whole, first)) is not None else set()
-    places |= {end.end() for end in _BAR_END.finditer(whole, 0, whole.rfind("%|"))}
     return [whole[start:stop] for start, stop in pairwise((0, *sorted(places), len(whole)))]
 
 
