@@ -33,12 +33,14 @@ from unhang.causes.wording.path_reasons import (
     unmatched_summary,
 )
 from unhang.causes.wording.signals import calls_of_cohorts, cohort_parts, stall_signal, waiters_line
+from unhang.evidence.items import LogEvent
 from unhang.facts.divergence.early_loop_exit import EarlyLoopExit, ExitReason, StackLoopExit
 from unhang.facts.divergence.rank_dependent_loop_exit import RankDependentExit, rank_dependent_exits
 from unhang.facts.divergence.skipped_calls import other_ways, unmatched_p2p
 from unhang.facts.endings.good_endings import left_early
 from unhang.facts.endings.guard_errors import ParsedGuardError, guard_errors
 from unhang.facts.laggard.laggards import early_loop_exits
+from unhang.facts.logs.log_statements import first_attempt, quote_event, timeout_events
 from unhang.facts.logs.per_rank_counts import StepCounts, UnequalCounts, step_counts, unequal_counts
 from unhang.facts.model import CodeContext, Facts
 from unhang.facts.stacks.rank_cohorts import RankCohort
@@ -271,11 +273,14 @@ def detect_left(facts: Facts) -> Iterator[DetectorResult]:
 
 def detect_printed(facts: Facts) -> Iterator[DetectorResult]:
     """Counts in lines that must be equal on all ranks and differ (`Ran 327 validation batches`, `Ran 338 validation
-    batches`), and errors of guards that compare data or count batches (`RanksDiffer: even_batches at train.py:40`).
+    batches`), what torch's Join says of them, and errors of guards that compare data or count batches (`RanksDiffer: even_batches at train.py:40`).
     """
     counts = unequal_counts(facts)
     if counts is not None:
         yield _found_printed(facts, counts)
+    fewer = first_attempt(facts.events_of("run.fewer"))
+    if fewer and timeout_events(facts):  # else Join does what it is there for
+        yield _ran_out_inside_join(facts, fewer[0])
     yield from (_hold_other_data(error) for error in guard_errors(facts.tracebacks) if error.said.kind == "differ")
 
 
@@ -297,6 +302,19 @@ def _found_printed(facts: Facts, counts: UnequalCounts) -> DetectorResult:
             remedy("equalize-batches-before-sharding"),
             _leave_together(facts),
         ),
+    )
+
+
+def _ran_out_inside_join(facts: Facts, said: LogEvent) -> DetectorResult:
+    return make_signal(
+        Grade.STATED,
+        tell("fewer-inputs", ranks=(said.values["rank"],), count=said.values["count"]),
+        whole=False,  # which call the others waited in is not said
+        ranks=(said.values["rank"],),
+        phase=Phase.DATA,
+        because=(tell("join-covers-steps"),),
+        evidence=(quote_event(said), *map(quote_event, timeout_events(facts)[:1])),
+        remedies=(remedy("equalize-batches-before-sharding"), _leave_together(facts)),
     )
 
 

@@ -346,12 +346,12 @@ class LineReader:
 _SPOKEN_RANK = late_pattern(
     r"^\W{0,3}(?:global[_ ])?[Rr]ank[:= _-]{0,2}(\d{1,5})\b(?! ?(?:of|/|group))"
     r"|[\s,(\[](?:global[_ ])?[Rr]ank ?[:=] ?(\d{1,5})\b|^(?:GPU|gpu) ?(\d{1,3}):"
-    r"|\[(?:GPU|gpu|rank|Rank|RANK)[ :=]{0,2}(\d{1,5})\]"
+    r"|\[(?:GPU|gpu|rank|Rank|RANK)[ :=]{0,2}(\d{1,5})\]|\d,? rank (\d{1,5})(?=$|, world)"
 )
 
 
 def _self_named_rank(text: str) -> int | None:
-    """A rank that an ordinary line names itself by (``train, rank: 9, epoch …``)."""
+    """A rank that an ordinary line names itself by (``train, rank: 9, epoch …``, ``loss 2.1 lr 0.01 rank 9``)."""
     if (rank := numbered_rank(text)) is not None:
         return rank
     found = _SPOKEN_RANK.search(text[:200])

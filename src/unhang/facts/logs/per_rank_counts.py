@@ -170,10 +170,20 @@ class StepCounts:
 def step_counts(facts: Facts) -> StepCounts:
     """The announced lengths of the loop that most ranks show; empty when fewer than two ranks show one."""
     by_label: dict[str, dict[int, Progress]] = defaultdict(dict)
+    counting: set[str] = set()
     for known in facts.ranks.values():
+        stood: dict[str, int] = {}
         for progress in known.progress:
-            if progress.total is not None:
-                by_label[progress.label][known.rank] = progress
+            if progress.total is None:
+                continue
+            by_label[progress.label][known.rank] = progress
+            if (
+                progress.first_step == progress.last_step
+                and stood.setdefault(progress.label, progress.total) != progress.total
+            ):
+                counting.add(progress.label)  # ``Batch 0/1500``, ``Batch 0/3000``: the epoch, and what it has counted
+    for label in counting:
+        del by_label[label]
     best = max(sorted(by_label.items()), key=lambda item: (len(item[1]), _spread(item[1])), default=None)
     if best is None or len(best[1]) < 2:
         return StepCounts({}, "")
