@@ -10,7 +10,7 @@ Fix: move the collective out of the branch; let all ranks compute and only one p
 together: all-reduce the flag before the test.
 Certain when: the call site of one side lies in a branch on the rank in the program's source; or DDP names it itself.
 Possible when: no source tells which step a rank skipped; likely where it shows a loop of equal rounds and no way out,
-or where ranks called different operations at one position and no source was read.
+or where ranks called different operations at one position (one number against a gradient) and no source was read.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from unhang.causes.evidence_lines import (
     waiters_call,
 )
 from unhang.causes.wording import path_reasons
-from unhang.causes.wording.mismatch_reasons import calls_in_words
-from unhang.causes.wording.path_reasons import skipped_call_parts
+from unhang.causes.wording.mismatch_reasons import calls_in_words, two_sides
 from unhang.causes.wording.signals import calls_of_cohorts, cohort_parts, grade_of_group, stall_signal
 from unhang.facts.alignment.collective_fingerprints import FingerprintMismatch, fingerprint_mismatch
 from unhang.facts.alignment.sequence_offset import SequenceOffset, find_sequence_offset, minority_and_majority
@@ -155,12 +154,12 @@ def _other_way(facts: Facts, way: OtherWay) -> DetectorResult:
     mismatch, ranks = way.mismatch, way.ranks
     odd, *others = sorted(cohorts_of_mismatch(facts, mismatch), key=lambda one: not set(one.ranks) <= set(ranks))
     mine, theirs = _operations(way)
-    unsure = way.may_be_behind_loop
     rest = {rank for cohort in others for rank in cohort.ranks}.difference(ranks)
     said = {"ranks": ranks, "others": tuple(sorted(rest)), "position": mismatch.position}
     return make_signal(
-        Grade.ORDER if unsure else grade_of_group(facts, mismatch.group),
-        tell(
+        Grade.ORDER if way.may_be_behind_loop else grade_of_group(facts, mismatch.group),
+        (two_sides(calls_of_mismatch(mismatch), ranks) if mine == theirs else None)
+        or tell(
             "left-out" if way.shift > 0 else "made-besides" if way.shift else "other-way" if rest else "parted",
             **said,
             operation=mine,
@@ -168,12 +167,13 @@ def _other_way(facts: Facts, way: OtherWay) -> DetectorResult:
         ),
         whole=False,  # no source
         **cohort_parts(facts, odd, others[0] if others else None, mismatch.group)
-        | {"ranks": ranks, "nodes": hosts_of(facts, ranks), "evidence": quote_mismatch(mismatch)},
+        | {"ranks": ranks, "nodes": hosts_of(facts, ranks), "evidence": (*way.skips, *quote_mismatch(mismatch))},
         calls=calls_of_mismatch(mismatch),
         because=(
+            *((tell("says-it-skips", **said),) if way.skips else ()),
             *calls_in_words(mismatch),
             *((tell("calls-shifted", **said, by=abs(way.shift)),) if way.shift else ()),
-            tell("no-argument"),
+            tell("one-number" if mine == theirs else "no-argument"),
         ),
         remedies=(remedy("issue-same-collectives"),),
     )
@@ -210,7 +210,7 @@ def _skipped_call(facts: Facts, found: SkippedCollective) -> DetectorResult:
             group=group_label(facts, found.left.group),
             waiting=found.waiting,
         ),
-        **skipped_call_parts(facts, found),
+        **path_reasons.skipped_call_parts(facts, found),
     )
 
 

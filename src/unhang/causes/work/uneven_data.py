@@ -273,8 +273,8 @@ def detect_left(facts: Facts) -> Iterator[DetectorResult]:
 
 def detect_printed(facts: Facts) -> Iterator[DetectorResult]:
     """Counts in lines that must be equal on all ranks and differ (`Ran 327 validation batches`, `Ran 338 validation
-    batches`), what torch's Join says of them, and errors of guards that compare data or count batches (`RanksDiffer: even_batches at train.py:40`).
-    """
+    batches`), what torch's Join says of them, and errors of guards that compare data or count batches (`RanksDiffer:
+    even_batches at train.py:40`)."""
     counts = unequal_counts(facts)
     if counts is not None:
         yield _found_printed(facts, counts)

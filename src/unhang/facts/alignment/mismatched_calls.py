@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from unhang.evidence.items import RecorderDump, Signature
 from unhang.facts.alignment.position_calls import calls_by_rank, first_extra_call
-from unhang.facts.collective_operations import POINT_TO_POINT, minority, signature_differences
+from unhang.facts.collective_operations import POINT_TO_POINT, is_barrier, minority, signature_differences
 from unhang.facts.model import CallMismatch, GroupFacts, PendingCall
 from unhang.knowledge.thresholds import threshold
 
@@ -100,7 +100,7 @@ def _mismatch_of_pending(group: GroupFacts) -> CallMismatch | None:
             kinds = ("call-site",)
         if kinds:
             by_call = {signature: tuple(ranks) for signature, ranks in calls.items()}
-            odd = minority(by_call) or _outliers_by_call_site(pending)
+            odd = minority(by_call) or _outliers_by_call_site(pending) or _in_one_number(by_call)
             return CallMismatch(group.name, position, by_call, pending, kinds, odd, records_align=not from_stacks)
     return None
 
@@ -111,6 +111,8 @@ def _printed_differences(calls: list[Signature]) -> tuple[str, ...]:
     if kinds != ("size",):
         return kinds
     sized = [call for call in calls if call.input_sizes or call.output_sizes]
+    if len({is_barrier(call.operation, call.input_elements) for call in sized}) > 1:
+        return ("operation",)  # one number is no gradient of another length
     return signature_differences(sized) if len(sized) > 1 else ()
 
 
@@ -120,6 +122,13 @@ def _outliers_by_call_site(pending: Mapping[int, PendingCall]) -> tuple[int, ...
     for rank, call in pending.items():
         sites[call.where].append(rank)
     return minority(sites)
+
+
+def _in_one_number(calls: Mapping[Signature, tuple[int, ...]]) -> tuple[int, ...]:
+    """Of two sides, the one that is in an all-reduce of one number where the other reduces more: a flag or a loss."""
+    alone = [ranks for call, ranks in calls.items() if is_barrier(call.operation, call.input_elements)]
+    reduce_all = {call.operation for call in calls} == {"all_reduce"}
+    return alone[0] if len(calls) == 2 and len(alone) == 1 and reduce_all else ()
 
 
 def _start_of_mismatch(wrong: list[int], stall: int, table: CallTable) -> int | None:

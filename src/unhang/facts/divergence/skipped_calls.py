@@ -9,19 +9,23 @@ order: the two sides do not make the same number of calls.
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from unhang.evidence.items import Frame, SourceFile
+from unhang.evidence.items import Frame, LastLine, SourceFile
 from unhang.facts.alignment.position_calls import sequence_shift, was_called_before
 from unhang.facts.collective_operations import POINT_TO_POINT
+from unhang.facts.evidence_quotes import quote_line
 from unhang.facts.model import Activity, CallMismatch, Facts, PendingCall, RankState, Stall, WaitEdge
 from unhang.facts.stacks.rank_cohorts import cohort_outside_library, cohorts_of_mismatch, is_path_unknown
 from unhang.facts.stacks.source_context import is_rank_conditional, stack_context
 from unhang.facts.stacks.stack_divergence import common_block, first_differing_frames
 from unhang.facts.stacks.user_frames import is_user_frame
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
+from unhang.findings import Evidence
+from unhang.late_pattern import late_pattern
 from unhang.program.rank_dependence.step_loops import functions_that_call
 from unhang.program.syntax.syntax_tree import (
     LinePosition,
@@ -119,6 +123,10 @@ def _test(facts: Facts, frames: tuple[Frame, ...], parted: Frame, place: LinePos
 # ---------------------------------------------------------------------------------------------------
 # other operations at one position
 
+_SKIPS = late_pattern(r"(?i)\bskip(?:s|ped|ping)?\b|跳过")
+_LAST = 2
+"""Lines of a rank: what it skipped, and what it did instead."""
+
 
 @dataclass(frozen=True, slots=True)
 class OtherWay:
@@ -132,11 +140,13 @@ class OtherWay:
     """So many calls were left out (negative: made besides); 0 where nothing that follows tells."""
     new: bool
     """The odd call is one that these ranks had not made before, or one rank's of which no record was read."""
+    skips: tuple[Evidence, ...] = ()
+    """The last words of the odd one, where they say that it skips something, and those of no other rank do."""
 
     @property
     def may_be_behind_loop(self) -> bool:
         """The odd call may follow the loop that the others are in; rank 0 alone has work of its own in it."""
-        return self.new and not self.shift and self.ranks != (0,)
+        return self.new and not self.shift and self.ranks != (0,) and not self.skips
 
 
 def other_ways(facts: Facts) -> Iterator[OtherWay]:
@@ -157,7 +167,17 @@ def other_ways(facts: Facts) -> Iterator[OtherWay]:
             odd or tuple(sorted(rank for cohort in cohorts for rank in cohort.ranks)),
             sequence_shift(group.entries, odd, mismatch.position),
             new or any(not was_called_before(entries, mismatch.position) for entries in recorded),
+            _said_to_skip(facts, odd),
         )
+
+
+def _said_to_skip(facts: Facts, odd: tuple[int, ...]) -> tuple[Evidence, ...]:
+    words: dict[int | None, list[LastLine]] = defaultdict(list)
+    for log in facts.logs:
+        for line in log.said:
+            words[line.rank].append(line)
+    skipping = [rank for rank, lines in words.items() if any(_SKIPS.search(line.text) for line in lines[-_LAST:])]
+    return tuple(map(quote_line, words[odd[0]][-_LAST:])) if len(odd) == 1 and skipping == [*odd] else ()
 
 
 _MAX_PLACES = 16
