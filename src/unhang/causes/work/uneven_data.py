@@ -37,7 +37,7 @@ from unhang.evidence.items import LogEvent
 from unhang.facts.divergence.early_loop_exit import EarlyLoopExit, ExitReason, StackLoopExit
 from unhang.facts.divergence.rank_dependent_loop_exit import RankDependentExit, rank_dependent_exits
 from unhang.facts.divergence.skipped_calls import other_ways, unmatched_p2p
-from unhang.facts.endings.good_endings import left_early
+from unhang.facts.endings.good_endings import good_endings, left_early
 from unhang.facts.endings.guard_errors import ParsedGuardError, guard_errors
 from unhang.facts.laggard.laggards import early_loop_exits
 from unhang.facts.logs.log_statements import first_attempt, quote_event, timeout_events
@@ -285,18 +285,20 @@ def detect_printed(facts: Facts) -> Iterator[DetectorResult]:
 
 
 def _found_printed(facts: Facts, counts: UnequalCounts) -> DetectorResult:
-    shards = _equal_shards(facts, counts.evidence)
+    shards, ended = _equal_shards(facts, counts.evidence), good_endings(facts).ranks
+    parted = tuple(ended.values()) if {*ended} == {*counts.short} else ()  # they alone came to their end
+    went_on = counts.went_on and not parted
     return make_signal(
         Grade.ORDER,
         tell("steps-unequal", what=counts.what, told=counts.told),
-        whole=counts.announced and bool(counts.short) and not counts.went_on,
+        whole=counts.announced and bool(counts.short) and not went_on,
         ranks=counts.short,
         phase=Phase.EVAL if "val" in counts.what.lower() else Phase.DATA,
         because=(
             tell("must-print" if counts.announced else "one-apart"),
-            *((tell("went-on"),) if counts.went_on else ()),
+            *((tell("went-on"),) if went_on else ()),
         ),
-        evidence=counts.evidence,
+        evidence=(*counts.evidence, *(Evidence(end.source, end.text) for end in parted[:2])),
         remedies=(
             *((shards,) if shards is not None else ()),
             remedy("equalize-batches-before-sharding"),

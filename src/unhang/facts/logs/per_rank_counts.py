@@ -6,14 +6,13 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from unhang.evidence.items import Progress
-from unhang.facts.endings.good_endings import good_endings
 from unhang.facts.evidence_quotes import quote_progress
 from unhang.facts.logs.log_statements import first_attempt, quote_event
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import Facts
 from unhang.findings import Evidence
 from unhang.knowledge.thresholds import threshold, whole_threshold
-from unhang.sentences import rank_ranges, shortened
+from unhang.sentences import rank_ranges
 
 # Ranks in lockstep print at most one step apart.
 LOCKSTEP = whole_threshold("per_rank_counts.lockstep")
@@ -34,7 +33,7 @@ class UnequalCounts:
     """The length itself was printed; else it is where counters stopped."""
     evidence: tuple[Evidence, ...]
     went_on: bool = False
-    """All of them made steps after they had printed it, and not only those with the fewest came to the end."""
+    """All of them made steps after they had printed it."""
 
 
 def unequal_counts(facts: Facts) -> UnequalCounts | None:
@@ -60,11 +59,8 @@ def _printed_counts(facts: Facts) -> UnequalCounts | None:
                 continue
             short = tuple(sorted({r for r, count, _ in said if count == least and r is not None}))
             told = " and ".join(str(count) for count in sorted({count for _, count, _ in said})[:4])
-            ended = {rank: end for rank, end in good_endings(facts).ranks.items() if rank in ranks}
-            parted = [Evidence(end.source, shortened(end.text), rank) for rank, end in ended.items()]
-            parted = parted if {*ended} == {*short} else []  # they alone came to the end
-            evidence = (*(e for _, _, e in said[:4]), *parted[:2])
-            return UnequalCounts(what, told, short, True, evidence, not parted and _steps_continued(facts, said))
+            evidence = tuple(e for _, _, e in said[:4])
+            return UnequalCounts(what, told, short, True, evidence, _steps_continued(facts, said))
     return None
 
 
