@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from unhang.guards.seeding import seed_worker as seed_worker
     from unhang.guards.together import together as together
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _GUARDS = {
     "BackgroundWriter": "background_writer",
