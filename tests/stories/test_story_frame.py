@@ -275,7 +275,8 @@ def test_one_moment_of_a_story_is_told_with_what_was_run_and_what_came_of_it(
     assert run.returncode == 0, run.stderr
     assert f"✓ {head}" in run.stderr
     assert "$ unhang check --only program -- torchrun --standalone --nproc-per-node=2 finetuning.py" in run.stderr
-    assert "uneven-data · likely · custom_dataset.py:29" in run.stderr
+    certainty = {"en": "likely", "zh": "很可能"}[lang]
+    assert f"uneven-data · {certainty} · custom_dataset.py:29" in run.stderr
     assert ending in run.stderr
 
 

@@ -69,7 +69,7 @@ def assert_stays(job: WatchedCase, printed: str) -> None:
     told = job.verdict()
     assert told is not None, printed
     assert (told["status"], told["findings"][0]["cause"]) == ("slow", "single-rank-work"), printed
-    assert printed.count("stalled since") == 1, printed
+    assert printed.count("noticed after") == 1, printed
     assert "found: single-rank-work; see" in printed
     again = diagnose(build_facts(read_evidence([str(job.folder)])))
     assert (again.status.value, again.findings[0].cause.value) == ("slow", "single-rank-work")

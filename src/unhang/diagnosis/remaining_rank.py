@@ -37,13 +37,16 @@ def name_remaining_rank(facts: Facts, verdict: Verdict) -> Verdict:
     if left is None:
         return verdict
     rank, because = left
-    return verdict.led_by(replace(first, ranks=(rank,), because=(*first.because, because)))
+    reasons = () if first.summary.values.get("ranks") == (rank,) else (because,)
+    return verdict.led_by(replace(first, ranks=(rank,), because=(*first.because, *reasons)))
 
 
 def _remaining_rank(facts: Facts) -> tuple[int, Text] | None:
     logged = logged_waits(facts)
     rank = absent_rank(facts, logged)
-    if facts.all_joined_stalls or logged is None or rank is None or (len(logged.ranks) < 2 and facts.world_size != 2):
+    if facts.all_joined_stalls or logged is None or rank is None:
+        return None
+    if len(logged.ranks) < 2 and (facts.world_size or len(facts.ranks_seen)) != 2:
         return None
     silent = set(range(max(logged.ranks, default=0))) - logged.rank_set
     if silent - {rank} and not any(wait.awaited == rank for wait in logged.waits):

@@ -89,7 +89,7 @@ def _timeouts(facts: Facts) -> Signal | None:
         return None
     return make_signal(
         Grade.ORDER,
-        _who_timed_out(logged),
+        _who_timed_out_alone(facts, logged),
         whole=False,
         calls=tuple(
             Call((w.rank,) if w.rank is not None else (), w.operation, w.position, w.elements)
@@ -105,12 +105,19 @@ def _timeouts(facts: Facts) -> Signal | None:
 _MAX_CALLS = 4
 
 
-def _who_timed_out(logged: LoggedWaits) -> Text:
+def _who_timed_out_alone(facts: Facts, logged: LoggedWaits) -> Text:
+    """Who, and which rank that speaks in the log did not."""
+    waits = _who_timed_out(facts, logged)
+    others = tuple(sorted(set(facts.ranks_seen) - logged.rank_set))
+    return tell("no-timeout", waits=waits, ranks=others) if logged.ranks and len(others) == 1 else waits
+
+
+def _who_timed_out(facts: Facts, logged: LoggedWaits) -> Text:
     """Who, in which call: one that all share, or each in its own."""
     waits = [wait for wait in logged.waits if wait.rank is not None] or list(logged.waits)
     first, many_groups = waits[0], len({wait.group for wait in waits}) > 1
-    calls = {wait.rank: _call_text(wait, with_group=many_groups) for wait in waits}
-    ranks, call = logged.ranks, _call_text(first, with_group=False)
+    calls = {wait.rank: _call_text(facts, wait, with_group=many_groups) for wait in waits}
+    ranks, call = logged.ranks, _call_text(facts, first, with_group=False)
     if not ranks:
         return tell("timed-out-somewhere", call=call) if call else tell("some-timed-out")
     if not any(calls.values()):
@@ -123,9 +130,11 @@ def _who_timed_out(logged: LoggedWaits) -> Text:
     return tell("timed-out-in", waiters=ranks, call=call)
 
 
-def _call_text(wait: LogWait, *, with_group: bool) -> str:
-    """The call as in both languages; empty for a wait on the store."""
-    name = numbered(wait.operation, wait.position)
+def _call_text(facts: Facts, wait: LogWait, *, with_group: bool) -> str:
+    """The call as in both languages, by its traceback where its line does not tell; empty for a wait on the store."""
+    known = facts.ranks.get(wait.rank) if wait.rank is not None else None
+    activity = known.activity if known is not None else None
+    name = numbered(wait.operation or (activity.operation if activity else None) or "", wait.position)
     return f"{name} (PG {wait.group})" if with_group and name else name
 
 

@@ -9,7 +9,7 @@ import pytest
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.report.place_heading import headed_places
+from unhang.report.shown_places import shown_places
 
 CASES = Path(__file__).parents[1] / "cases"
 
@@ -26,4 +26,4 @@ CASES = Path(__file__).parents[1] / "cases"
 def test_it_is_said_whether_the_ranks_stand_there(case: str, headings: list[str]) -> None:
     facts = build_facts(read_evidence([str(CASES / case / "input")]))
 
-    assert [str(who) for who, _ in headed_places(diagnose(facts).findings[0], facts)] == headings
+    assert [str(who) for who, _ in shown_places(diagnose(facts).findings[0], facts)] == headings
