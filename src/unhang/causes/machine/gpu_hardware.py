@@ -47,7 +47,7 @@ tell = Sentences("causes/gpu-hardware.toml")
 # Multicast and missing P2P are configuration as often as hardware: p2p-broken judges them.
 _ELSEWHERE = {"n.nvls", "n.p2poff", "k.fabric"}
 OLD_S = threshold("gpu_hardware.old_s")
-NODES_NAMED = 2
+NODES_SHOWN = 2
 _OF_THE_MACHINE = ("k.busoff", "k.busoff_load", "k.sxid", "k.aer")
 
 
@@ -145,7 +145,7 @@ def _words(event: LogEvent) -> str:
 
 def _summary(faults: Sequence[LogEvent], ranks: tuple[int, ...], nodes: tuple[str, ...]) -> Text:
     first = min(faults, key=_severity)
-    named = first_names(nodes, NODES_NAMED)
+    named = first_names(nodes, NODES_SHOWN)
     whose = tell("of-ranks", ranks=ranks) if ranks else tell("of-node", nodes=named) if nodes else tell("of-nobody")
     row = row_of_xid(first)
     if row is not None:

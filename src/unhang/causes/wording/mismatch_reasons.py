@@ -121,7 +121,14 @@ def mismatch_remedies(mismatch: CallMismatch) -> tuple[Remedy, ...]:
     sizes, dtypes = remedy("equalize-sizes"), remedy("cast-to-one-dtype")
     if "dtype" in mismatch.differs_in:
         return (dtypes,)
-    return (sizes, dtypes) if "bytes" in mismatch.differs_in else (sizes,)
+    if "bytes" in mismatch.differs_in:
+        return (sizes, dtypes)
+    # what an all-reduce takes is as large as the program says: another size is most often another call
+    return (
+        (remedy("issue-same-collectives"), sizes)
+        if all(call.operation == "all_reduce" for call in mismatch.calls)
+        else (sizes,)
+    )
 
 
 def thread_reasons(found: ConcurrentCollectives, *, differ: bool) -> Iterator[Text]:

@@ -159,9 +159,7 @@ def _remedies(facts: Facts, stall: Stall, laggards: RankCohort, inside: Unreturn
     if laggards.what == "sleep" or laggards.stack_context.polled is not None:
         yield remedy("add-call-timeout", function=laggards.where.function if laggards.where is not None else "?")
         return
-    if inside is not None and inside.in_while:
-        place = f"{PurePosixPath(inside.where.file).name}:{inside.where.line}"
-        yield remedy("find-why-call-goes-on", function=inside.where.function, place=place)
+    yield from _why_it_goes_on(laggards, inside)
     context_manager = main_first_of_stall(facts, stall)
     at_a_barrier = stall.call is not None and is_barrier(stall.call.operation, None)
     if context_manager is not None:
@@ -177,6 +175,16 @@ def _remedies(facts: Facts, stall: Stall, laggards: RankCohort, inside: Unreturn
     if is_guard_call(stall.call):
         return
     yield remedy("raise-timeout-for-rank")
+
+
+def _why_it_goes_on(laggards: RankCohort, inside: UnreturnedCall | None) -> Iterator[Remedy]:
+    if inside is None:
+        return
+    place = f"{PurePosixPath(inside.where.file).name}:{inside.where.line}"
+    if inside.in_while and not inside.stays:
+        yield remedy("find-why-call-goes-on", function=inside.where.function, place=place)
+    elif inside.stays and laggards.context is not CodeContext.RANK_BRANCH:
+        yield remedy("find-why-line-goes-on", function=inside.where.function, place=place)
 
 
 def _slows(facts: Facts) -> Iterator[DetectorResult]:

@@ -124,7 +124,7 @@ def _test(facts: Facts, frames: tuple[Frame, ...], parted: Frame, place: LinePos
 # other operations at one position
 
 _SKIPS = late_pattern(r"(?i)\bskip(?:s|ped|ping)?\b|跳过")
-_LAST = 2
+_MAX_LAST_WORDS = 2
 """Lines of a rank: what it skipped, and what it did instead."""
 
 
@@ -176,8 +176,10 @@ def _said_to_skip(facts: Facts, odd: tuple[int, ...]) -> tuple[Evidence, ...]:
     for log in facts.logs:
         for line in log.said:
             words[line.rank].append(line)
-    skipping = [rank for rank, lines in words.items() if any(_SKIPS.search(line.text) for line in lines[-_LAST:])]
-    return tuple(map(quote_line, words[odd[0]][-_LAST:])) if len(odd) == 1 and skipping == [*odd] else ()
+    skipping = [
+        rank for rank, lines in words.items() if any(_SKIPS.search(line.text) for line in lines[-_MAX_LAST_WORDS:])
+    ]
+    return tuple(map(quote_line, words[odd[0]][-_MAX_LAST_WORDS:])) if len(odd) == 1 and skipping == [*odd] else ()
 
 
 _MAX_PLACES = 16

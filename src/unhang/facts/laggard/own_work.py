@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from unhang.evidence.items import Frame
 from unhang.facts.model import CodeContext, Facts, RankFacts, RankState, Stall
 from unhang.facts.stacks.activity import activity_of
 from unhang.facts.stacks.gil_holders import gil_hold
@@ -34,14 +36,16 @@ class OwnWork:
 
 @dataclass(frozen=True, slots=True)
 class UnreturnedCall:
-    """The outermost call of the user's own code that every look found and that the others are not in: it has to return
-    before the rank can come to them."""
+    """A call of the user's own code that every look found and that the others are not in: it has to return before the
+    rank can come to them. The innermost one where all its lines stayed as they were, else the outermost."""
 
     where: Where
     """In the function that was called."""
     called_at: str
     in_while: bool
     """A ``while`` loop is around that line: nothing but its test ends it."""
+    stays: bool
+    """Every look found it at that very line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,24 +71,31 @@ def own_work(facts: Facts, stall: Stall, laggards: RankCohort, waiters: RankCoho
 def unreturned_call(facts: Facts, laggards: RankCohort, waiters: RankCohort) -> UnreturnedCall | None:
     """None where there is one look, or the stacks do not tell."""
     looks = [activity_of(stack, facts.sources)[0] for stack in facts.ranks[laggards.ranks[0]].earlier_stacks]
+    seen = [look.frames if look is not None else () for look in looks]
     parted = first_differing_frames(laggards.frames, waiters.frames)
-    if parted is None or not looks:
+    if parted is None or not seen:
         return None
-    inner = laggards.frames[: laggards.frames.index(parted[0])]
+    frames = laggards.frames
+    inner = frames[: frames.index(parted[0])]
     own = [index for index, frame in enumerate(inner) if is_user_frame(frame, facts.sources)]
-    if not own:
+    if not own or not all(_is_in_call(then, frames[own[-1] :]) for then in seen):
         return None
-    call, outer = inner[own[-1]], laggards.frames[own[-1] + 1 :]
-    for look in looks:
-        if look is None or len(look.frames) <= len(outer) or look.frames[-len(outer) :] != outer:
-            return None
-        then = look.frames[-len(outer) - 1]
-        if (then.file, then.function) != (call.file, call.function):
-            return None
+    stays = all(then[own[0] - len(frames) :] == frames[own[0] :] for then in seen)
+    calls = [*(frames[index] for index in own), parted[0]]
+    call, caller = calls[:2] if stays else calls[-2:]
     place = find_line(facts.sources, call.file, call.line)
     levels = place.levels if place is not None else ()
     turns = any(level.part == "body" and isinstance(level.owner, ast.While) for level in levels)
-    return UnreturnedCall(Where(call.file, call.line, call.function), f"{parted[0].file}:{parted[0].line}", turns)
+    return UnreturnedCall(Where(call.file, call.line, call.function), f"{caller.file}:{caller.line}", turns, stays)
+
+
+def _is_in_call(then: Sequence[Frame], path: Sequence[Frame]) -> bool:
+    """Whether the stack was in the call of ``path``, at any of its lines, by the same calls."""
+    call, outer = path[0], tuple(path[1:])
+    if len(then) <= len(outer) or tuple(then[len(then) - len(outer) :]) != outer:
+        return False
+    was = then[-len(outer) - 1]
+    return (was.file, was.function) == (call.file, call.function)
 
 
 def is_idle_at_line(known: RankFacts) -> bool:
