@@ -47,6 +47,5 @@ while True:
         l = lines[pos].strip(); pos += 1
         if l == "STOP": break
         if l:
-            try: one(json.loads(l))
-            except Exception as e: print("ERR", l[:80], repr(e), flush=True)
+            one(json.loads(l))
     else: time.sleep(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
 from unhang.facts.endings.good_endings import is_job_over
 from unhang.facts.model import Facts
-from unhang.findings import Source
+from unhang.findings import Remedy, Source
 from unhang.knowledge.messages import message_row
 from unhang.wire.documents.bundle import BundleManifest, RankProcess
 
@@ -36,8 +37,8 @@ def looked_at(facts: Facts, *processes: RankProcess, live: bool) -> Facts:
     return replace(facts, manifests=(manifest,))
 
 
-def titles(remedies: object) -> list[str]:
-    return [str(remedy.title) for remedy in remedies]  # type: ignore[attr-defined]
+def titles(remedies: Iterable[Remedy]) -> list[str]:
+    return [str(remedy.title) for remedy in remedies]
 
 
 @pytest.mark.parametrize(("line", "over"), [(WAITS, None), (DOWN, True), (CHILD_FAILED, True)])

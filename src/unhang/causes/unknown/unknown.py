@@ -18,12 +18,14 @@ from typing import Any
 
 from unhang.causes.detector import DetectorResult, Signal, make_signal
 from unhang.causes.evidence_lines import group_label, hosts_of, numbered, operation_of, waiters_call
+from unhang.causes.wording.logged_timeouts import who_timed_out
 from unhang.causes.wording.next_steps import inspect_all, inspect_ranks, tell_kernel_from_transport
 from unhang.causes.wording.signals import CPU_BACKENDS, chosen_transport_reason, stall_signal, transport_evidence
 from unhang.evidence.items import LogEvent, PythonTraceback
 from unhang.facts.endings.stated_failures import last_exception
 from unhang.facts.evidence_quotes import exception_line, exception_source
 from unhang.facts.logs.log_statements import timeout_events
+from unhang.facts.logs.waits_in_logs import LoggedWaits, logged_waits
 from unhang.facts.model import AllJoinedStall, CodeContext, Facts, RankState, Stall
 from unhang.facts.stacks.gil_holders import gil_hold
 from unhang.facts.waiting.pending_call_frames import last_recorded_call
@@ -150,8 +152,12 @@ def _laggard_summary(facts: Facts, stall: Stall, *, at_work: bool) -> Text:
     by_logs, states = _told_by_logs(facts, stall.group), {facts.ranks[rank].state for rank in stall.laggards}
     call = numbered(operation_of(stall.call), stall.position)
     told: dict[str, Any] = {"ranks": stall.laggards}
-    told["waits"] = tell(
-        "timed-out-in" if by_logs else "waits-in", waiters=stall.direct_waiters, call=call, operation=call
+    logged = logged_waits(facts) if by_logs else None
+    gave_up = tuple(w for w in logged.waits if w.rank in stall.direct_waiters) if logged is not None else ()
+    told["waits"] = (
+        who_timed_out(facts, LoggedWaits(gave_up))  # numbers of several groups count each its own calls
+        if len({wait.position for wait in gave_up}) > 1
+        else tell("timed-out-in" if by_logs else "waits-in", waiters=stall.direct_waiters, call=call, operation=call)
     )
     if at_work:
         return tell("works-still", **told)

@@ -20,14 +20,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unhang.causes.detector import DetectorResult, Signal, make_signal
-from unhang.causes.evidence_lines import numbered
+from unhang.causes.wording.logged_timeouts import who_timed_out
 from unhang.causes.wording.next_steps import inspect_all, inspect_ranks
 from unhang.causes.wording.pace_reasons import slowdown_text
 from unhang.causes.wording.signals import log_signal
 from unhang.evidence.items import LogEvent
 from unhang.facts.endings.ended_from_outside import ended_by_user, ended_from_outside, is_interrupt
 from unhang.facts.logs.log_statements import events_stating, first_attempt, ranks_of_events
-from unhang.facts.logs.waits_in_logs import LoggedWaits, LogWait, logged_waits, reported_missing_ranks
+from unhang.facts.logs.waits_in_logs import LoggedWaits, logged_waits, reported_missing_ranks
 from unhang.facts.machine.ambiguous_errors import unexplained_usage_errors
 from unhang.facts.machine.transport_errors import transport_errors
 from unhang.facts.model import Facts
@@ -102,40 +102,11 @@ def _timeouts(facts: Facts) -> Signal | None:
     )
 
 
-_MAX_CALLS = 4
-
-
 def _who_timed_out_alone(facts: Facts, logged: LoggedWaits) -> Text:
     """Who, and which rank that speaks in the log did not."""
-    waits = _who_timed_out(facts, logged)
+    waits = who_timed_out(facts, logged)
     others = tuple(sorted(set(facts.ranks_seen) - logged.rank_set))
     return tell("no-timeout", waits=waits, ranks=others) if logged.ranks and len(others) == 1 else waits
-
-
-def _who_timed_out(facts: Facts, logged: LoggedWaits) -> Text:
-    """Who, in which call: one that all share, or each in its own."""
-    waits = [wait for wait in logged.waits if wait.rank is not None] or list(logged.waits)
-    first, many_groups = waits[0], len({wait.group for wait in waits}) > 1
-    calls = {wait.rank: _call_text(facts, wait, with_group=many_groups) for wait in waits}
-    ranks, call = logged.ranks, _call_text(facts, first, with_group=False)
-    if not ranks:
-        return tell("timed-out-somewhere", call=call) if call else tell("some-timed-out")
-    if not any(calls.values()):
-        return tell("timed-out", ranks=ranks)
-    if len(set(calls.values())) > 1:
-        shown = ", ".join(f"rank {rank}: {calls[rank] or '?'}" for rank in ranks[:_MAX_CALLS])
-        return tell("calls-differ", ranks=ranks, calls=shown + (" …" if len(ranks) > _MAX_CALLS else ""))
-    if len(ranks) == ranks[-1] + 1 > 1 and first.position is not None:
-        return tell("all-seen-timed-out", count=len(ranks), operation=first.operation, position=first.position)
-    return tell("timed-out-in", waiters=ranks, call=call)
-
-
-def _call_text(facts: Facts, wait: LogWait, *, with_group: bool) -> str:
-    """The call as in both languages, by its traceback where its line does not tell; empty for a wait on the store."""
-    known = facts.ranks.get(wait.rank) if wait.rank is not None else None
-    activity = known.activity if known is not None else None
-    name = numbered(wait.operation or (activity.operation if activity else None) or "", wait.position)
-    return f"{name} (PG {wait.group})" if with_group and name else name
 
 
 def _known(facts: Facts, logged: LoggedWaits) -> Iterator[Text]:
