@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from typing import Any
 import pytest
 
 from unhang.watch.process_state.external_waits import find_external_waits
+from unhang.watch.process_state.proc_processes import children_of
 from unhang.wire.documents.bundle import BundleManifest, EndedChild, ExternalWaits, read_manifest
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
@@ -42,6 +45,13 @@ def seen(pid: int, key: str, wanted: Callable[[Any], bool] = bool, stack: str = 
             return told
         time.sleep(0.02)
     raise AssertionError(f"{key} of {pid}: {find_external_waits(pid)}")
+
+
+def seen_children(pid: int) -> tuple[int, ...]:
+    end = time.monotonic() + LIMIT_S
+    while not (found := children_of(pid)) and time.monotonic() < end:
+        time.sleep(0.02)
+    return found
 
 
 RECEIVES = "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1])){}); s.recv(1)"
@@ -114,12 +124,42 @@ def test_arguments_of_the_holder_are_not_kept(tmp_path: Path) -> None:
         assert "s3cret" not in repr(seen(pid, "locks"))
 
 
-@pytest.mark.parametrize(("end", "signal", "code"), [("os.kill(os.getpid(), 9)", 9, 0), ("os._exit(3)", 0, 3)])
-def test_a_child_that_ended_is_told_with_its_signal(end: str, signal: int, code: int) -> None:
+@pytest.mark.parametrize(("end", "number", "code"), [("os.kill(os.getpid(), 9)", 9, 0), ("os._exit(3)", 0, 3)])
+def test_a_child_that_ended_is_told_with_its_signal(end: str, number: int, code: int) -> None:
     parent = f"import os, time\nif not os.fork():\n    {end}\ntime.sleep(60)"
     with running(parent) as pid:
         (child,) = seen(pid, "ended_children")
-    assert (child.signal, child.exit_code) == (signal, code)
+    assert (child.signal, child.exit_code) == (number, code)
+
+
+PARENT = "import subprocess, sys\np = subprocess.Popen([sys.executable, '-S', '-c', {!r}], stdin=-1, stdout=-1)\n{}"
+ECHOES = "import sys\nfor line in sys.stdin: print(line * 3, flush=True)"
+
+
+def test_a_child_that_waits_to_write_to_who_waits_to_write_to_it_is_told() -> None:
+    with running(PARENT.format(ECHOES, "while True: p.stdin.write(b'x' * 50 + b'\\n')")) as pid:
+        (child,) = seen(pid, "children", lambda children: children and children[0].waits)
+        told = find_external_waits(pid)
+    assert (told.pipe, told.pipe_ends, child.waits) == ("write", (child.pid,), "write")
+
+
+def test_a_child_that_works_waits_in_no_pipe() -> None:
+    with running(PARENT.format("while True: pass", "p.stdout.read()")) as pid:
+        (child,) = seen(pid, "children")
+        told = find_external_waits(pid)
+        os.kill(child.pid, signal.SIGKILL)
+    assert (told.pipe, told.pipe_ends, child.waits) == ("read", (child.pid,), "")
+
+
+def test_a_child_that_is_stopped_is_told_and_no_longer_once_it_goes_on() -> None:
+    with running(PARENT.format("import time; time.sleep(60)", "p.wait()")) as pid:
+        (child,) = seen_children(pid)
+        os.kill(child, signal.SIGSTOP)
+        (told,) = seen(pid, "children")
+        os.kill(child, signal.SIGCONT)
+        seen(pid, "children", lambda children: not children)
+        os.kill(child, signal.SIGKILL)
+    assert (told.pid, told.state) == (child, "T")
 
 
 def test_a_process_that_is_gone_tells_nothing() -> None:

@@ -1,4 +1,5 @@
-"""What a process waits for outside of the job, as ``/proc`` shows it (Linux): a peer, a file lock, a child that ended.
+"""What a process waits for outside of the job, as ``/proc`` shows it (Linux): a peer, a pipe, a file lock, a
+child that ended or is stopped.
 
 Passive: files of ``/proc`` are read, nothing is attached, and every answer may be missing.
 """
@@ -14,16 +15,26 @@ from pathlib import Path
 from stat import S_ISREG
 
 from unhang.knowledge.activities import activity_table
-from unhang.watch.process_state.proc_processes import PROC, read_process, started_s, stat_fields, text_of
+from unhang.watch.process_state.proc_processes import (
+    PROC,
+    children_of,
+    read_process,
+    started_s,
+    stat_fields,
+    state_of,
+    text_of,
+)
 from unhang.watch.process_state.sockets import connections_by_inode
-from unhang.wire.documents.bundle import EndedChild, ExternalWaits, HeldLock
+from unhang.wire.documents.bundle import EndedChild, ExternalWaits, HeldLock, LiveChild
 
-MAX_TOLD = 8
+MAX_TOLD, MAX_CHILDREN, MAX_DESCRIPTORS = 8, 32, 1024
 _STANDARD = 2
 """Descriptors up to here are the job's input and output."""
 _POLLED = struct.Struct("ihh")
 _MAX_POLLED = 16
 _LOCK_FILES = (".lock", ".lck", ".lockfile")
+_READ_WRITE = {"x86_64": ("0", "1"), "aarch64": ("63", "64")}.get(os.uname().machine, ())
+"""Numbers of these two system calls: of any other a small first argument may be no descriptor."""
 
 
 def find_external_waits(pid: int, stack: str = "") -> ExternalWaits:
@@ -33,10 +44,16 @@ def find_external_waits(pid: int, stack: str = "") -> ExternalWaits:
     others hold are told too, where the stack stands in a library of such locks, and files that it has open itself.
     """
     asks_again = any(file in stack for file in _lock_libraries())
+    children = children_of(pid)[:MAX_CHILDREN]
+    pipe, ends = _pipe(pid, children)
+    told = [one for one in children if one in ends or state_of(one) == "T"]
     return ExternalWaits(
         tuple(_peers(pid)[:MAX_TOLD]),
         tuple(islice(_locks(pid, asks_again=asks_again), MAX_TOLD)),
         tuple(islice(_ended_children(pid), MAX_TOLD)),
+        tuple(LiveChild(one, state_of(one), _command(one), _pipe(one, (pid,))[0]) for one in told[:MAX_TOLD]),
+        pipe,
+        ends,
     )
 
 
@@ -45,7 +62,8 @@ def find_external_waits(pid: int, stack: str = "") -> ExternalWaits:
 
 
 def _peers(pid: int) -> list[str]:
-    inodes = {_socket(pid, descriptor) for descriptor in _descriptors(pid)} - {""}
+    links = (_link(pid, descriptor) for descriptor in _descriptors(pid) if descriptor > _STANDARD)
+    inodes = {link[8:-1] for link in links if link.startswith("socket:[")}
     known = connections_by_inode(pid) if inodes else {}
     return sorted({f"{one.peer[0]}:{one.peer[1]}" for inode, one in known.items() if inode in inodes and one.peer[1]})
 
@@ -56,7 +74,7 @@ def _descriptors(pid: int) -> Iterator[int]:
     if len(words) < 4 or not words[0].isdigit():
         return
     first, second = int(words[1], 16), int(words[2], 16)
-    if _STANDARD < first < 1 << 20:
+    if words[0] in _READ_WRITE or _STANDARD < first < 1 << 20:
         yield first
     elif 0 < second <= _MAX_POLLED:
         with suppress(OSError, ValueError, OverflowError), (PROC / str(pid) / "mem").open("rb", buffering=0) as memory:
@@ -65,11 +83,34 @@ def _descriptors(pid: int) -> Iterator[int]:
             yield from (one for one, _, _ in _POLLED.iter_unpack(raw[: len(raw) // _POLLED.size * _POLLED.size]))
 
 
-def _socket(pid: int, descriptor: int) -> str:
-    target = ""
+def _link(pid: int, descriptor: int | str) -> str:
     with suppress(OSError):
-        target = str((PROC / str(pid) / "fd" / str(descriptor)).readlink())
-    return target[8:-1] if target.startswith("socket:[") and descriptor > _STANDARD else ""
+        return str((PROC / str(pid) / "fd" / str(descriptor)).readlink())
+    return ""
+
+
+# ---------------------------------------------------------------------------------------------------
+# pipes
+
+
+def _pipe(pid: int, others: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
+    """(``read`` or ``write``, those of ``others`` that have the other end) of the pipe in which the main thread sleeps;
+    empty where it sleeps in none."""
+    for descriptor in _descriptors(pid):
+        link = _link(pid, descriptor)
+        if link.startswith("pipe:["):
+            way = _way(pid, descriptor)
+            return way, tuple(one for one in others if any(way != _way(one, end) for end in _ends(one, link)))
+    return "", ()
+
+
+def _ends(pid: int, link: str) -> Iterator[str]:
+    yield from (one.name for one in _folders(PROC / str(pid) / "fd")[:MAX_DESCRIPTORS] if _link(pid, one.name) == link)
+
+
+def _way(pid: int, descriptor: int | str) -> str:
+    flags = text_of(PROC / str(pid) / "fdinfo" / str(descriptor)).partition("flags:")[2].split()[:1]
+    return "write" if flags and int(flags[0], 8) & os.O_ACCMODE == os.O_WRONLY else "read"
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -119,6 +160,11 @@ def _held(holder: int, inode: str) -> HeldLock:
     if process is None:
         return HeldLock(path, holder)
     return HeldLock(path, holder, _program(process.command), started_s(process))
+
+
+def _command(pid: int) -> str:
+    process = read_process(pid)
+    return _program(process.command) if process is not None else ""
 
 
 def _program(command: tuple[str, ...]) -> str:

@@ -54,6 +54,16 @@ class EndedChild(msgspec.Struct, frozen=True):
     exit_code: int = 0
 
 
+class LiveChild(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A child that is stopped, or stands at the other end of a pipe in which its parent sleeps. ``waits``: it sleeps in
+    such a pipe itself, to ``read`` or to ``write``."""
+
+    pid: int
+    state: Annotated[str, msgspec.Meta(max_length=1)] = ""
+    command: Name = ""
+    waits: Name = ""
+
+
 class ExternalWaits(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a process waits for outside of the job."""
 
@@ -61,6 +71,11 @@ class ExternalWaits(msgspec.Struct, frozen=True, omit_defaults=True):
     """``address:port`` of the connection its main thread sleeps on."""
     locks: tuple[HeldLock, ...] = ()
     ended_children: tuple[EndedChild, ...] = ()
+    children: tuple[LiveChild, ...] = ()
+    pipe: Name = ""
+    """``read`` or ``write``, where its main thread sleeps in a pipe, and to whom: """
+    pipe_ends: tuple[int, ...] = ()
+    """Its children at the other end; empty where none of them has it open."""
 
 
 NO_EXTERNAL_WAITS = ExternalWaits()
