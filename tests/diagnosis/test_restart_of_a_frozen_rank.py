@@ -12,7 +12,7 @@ from unhang.facts.build import build_facts
 
 @pytest.mark.parametrize(
     ("case", "advice"),
-    [("hit_a_regular_expression_that_never_ends", "after-change"), ("hit_state_T", "as-is")],
+    [("hit_sleeps_with_the_lock", "after-change"), ("hit_state_T", "as-is")],
 )
 def test_only_a_rank_that_was_held_from_outside_runs_again_as_it_is(case: str, advice: str) -> None:
     folder = CASES / "rank-frozen" / case / "input"

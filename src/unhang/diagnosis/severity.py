@@ -10,6 +10,8 @@ from unhang.diagnosis.grades import is_guess
 from unhang.evidence.items import LogEvent, Progress
 from unhang.facts.endings.good_endings import good_endings, last_attempt, ran_again
 from unhang.facts.incident_features import was_seen_stuck
+from unhang.facts.laggard.laggards import laggards_doing
+from unhang.facts.laggard.own_work import Work
 from unhang.facts.laggard.planned_work import is_planned
 from unhang.facts.logs.event_timing import is_preparing
 from unhang.facts.logs.log_statements import timeout_events
@@ -145,6 +147,8 @@ def soften_work(facts: Facts, verdict: Verdict) -> Verdict:
         return _because(verdict, unused)
     if near:
         return _because(verdict, say("the limit of this wait is near"))
+    if any(work.stands and set(lead.ranks) <= set(at.stall.laggards) for at, work in laggards_doing(facts, Work)):
+        return verdict
     if not all(facts.ranks[rank].moving for rank in lead.ranks if rank in facts.ranks):
         return _with_work(verdict, Severity.SLOWS)
     return _because(_with_work(verdict, Severity.SLOWS), say("{ranks:who} moved between two looks", ranks=lead.ranks))

@@ -48,11 +48,13 @@ def test_every_answer_has_a_stall() -> None:
 @pytest.mark.parametrize(
     ("case", "first"),
     [
-        pytest.param(
-            "rank-frozen/hit_a_regular_expression_that_never_ends", "HoldsInterpreter", id="in the data set's reading"
-        ),
         pytest.param("single-rank-work/miss_stopped_in_a_marked_evaluation", "Stopped", id="in marked work"),
     ],
 )
 def test_where_nothing_runs_it_does_not_matter_where_it_stands(case: str, first: str) -> None:
     assert doing(case) == first
+
+
+def test_who_keeps_the_interpreter_lock_and_computes_is_at_work_while_the_job_lives() -> None:
+    assert doing("slow-data-loading/hit_a_regular_expression_in_the_data_set") == "AwaitsBatch"
+    assert doing("rank-frozen/hit_another_thread_keeps_the_lock") == "HoldsInterpreter"

@@ -9,11 +9,13 @@ import pytest
 
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
-from unhang.facts.laggard.waits_on_others import actor_wait, unset_key
+from unhang.facts.laggard.waits_on_others import actor_wait, file_lock_cycle, unset_key
 from unhang.facts.model import Facts
 
 CASES = Path(__file__).parents[2] / "cases"
 KEY = CASES / "rank-conditional-collective" / "hit_a_key_nobody_sets" / "input"
+LOCK = CASES / "deadlock-order" / "hit_a_lock_held_by_who_waits_in_a_collective" / "input"
+DATABASE = CASES / "deadlock-order" / "hit_a_database_lock_held_by_who_waits" / "input"
 ACTOR = CASES / "deadlock-order" / "hit_an_actor_that_waits_for_who_asks" / "input"
 
 
@@ -68,3 +70,39 @@ def test_an_actor_that_may_answer_is_not_blamed(old: str, new: str) -> None:
     known = facts(ACTOR, old, new)
 
     assert actor_wait(known, known.stalls[0]) is None
+
+
+def test_who_holds_a_lock_stands_in_the_with_at_which_the_other_waits() -> None:
+    known = facts(LOCK)
+    found = file_lock_cycle(known, known.stalls[0])
+
+    assert found is not None
+    assert found.behind is not None
+    assert (found.behind[0], found.behind[1].line) == (39, 44)
+
+
+def test_who_left_a_function_before_it_lets_go_of_the_lock_is_shown_where() -> None:
+    known = facts(DATABASE)
+    found = file_lock_cycle(known, known.stalls[0])
+
+    assert found is not None
+    assert found.behind is None
+    assert found.way_out is not None
+    assert (found.way_out[0].line, found.way_out[1]) == (25, 26)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("            return note", "            note = note", id="one way out"),
+        pytest.param("        self.db.commit()", "        self.db.total_changes", id="nothing lets go"),
+    ],
+)
+def test_where_nothing_shows_how_it_kept_the_lock_no_line_is_named(old: str, new: str) -> None:
+    evidence = read_evidence([str(DATABASE)])
+    evidence.sources[:] = [replace(source, text=source.text.replace(old, new)) for source in evidence.sources]
+    known = build_facts(evidence)
+    found = file_lock_cycle(known, known.stalls[0])
+
+    assert found is not None
+    assert (found.behind, found.way_out) == (None, None)

@@ -178,3 +178,46 @@ def test_a_handler_that_ends_what_was_tried_is_one(text: str) -> None:
     context = line_context(source, line)
     assert context.context is CodeContext.EXCEPT_HANDLER
     assert context.tried_again is None
+
+
+POLLS = {
+    "busy": ("while not os.path.exists(path):  # HERE\n    pass", "os.path.exists(path)"),
+    "sleeps": ("while process.poll() is None:\n    time.sleep(1)  # HERE", "process.poll() is None"),
+    "leaves": ("while True:\n    if client.ready(key):\n        break\n    time.sleep(1)  # HERE", "client.ready(key)"),
+    "counts": (
+        "for attempt in range(900):\n    if flag.is_file():\n        return attempt\n    time.sleep(1)  # HERE",
+        "flag.is_file()",
+    ),
+    "names the answer": (
+        "while True:\n    state = api.state(job)\n    if state == 1:\n        break\n    n += 1\n    sleep(5)  # HERE",
+        "api.state(job)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", POLLS)
+def test_a_loop_that_only_asks_and_waits_says_what_it_asks(name: str) -> None:
+    body, asks = POLLS[name]
+    source, line = source_of(f"def wait(path):\n    {body.replace(chr(10), chr(10) + '    ')}\n")
+    polled = line_context(source, line).polled
+
+    assert polled is not None
+    assert polled.asks == asks
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("while not done():\n    step(batch)\n    time.sleep(1)  # HERE", id="it does something"),
+        pytest.param("while error(x) > 1e-5:\n    x = improve(x)  # HERE", id="it comes closer"),
+        pytest.param("while time.time() < end:\n    time.sleep(1)  # HERE", id="the clock ends it"),
+        pytest.param(
+            "for batch in loader:\n    if full(batch):\n        break\n    train(batch)  # HERE", id="it trains"
+        ),
+        pytest.param("for row in rows:\n    if fits(row):  # HERE\n        break", id="it searches"),
+    ],
+)
+def test_a_loop_that_ends_by_what_it_does_polls_for_nothing(body: str) -> None:
+    source, line = source_of(f"def work(x):\n    {body.replace(chr(10), chr(10) + '    ')}\n")
+
+    assert line_context(source, line).polled is None

@@ -27,8 +27,10 @@ def stack(rank: int, main: str = "all_reduce", other: str = "barrier") -> StackD
     return dump
 
 
-def found(stacks: list[StackDump], dumps: list[RecorderDump], *, moving: bool = False) -> ConcurrentCollectives | None:
-    processes = tuple(RankProcess(r, pid=100 + r, moving=moving) for r in range(2))
+def found(
+    stacks: list[StackDump], dumps: list[RecorderDump], *, moving: bool = False, state: str = ""
+) -> ConcurrentCollectives | None:
+    processes = tuple(RankProcess(r, pid=100 + r, moving=moving, state=state) for r in range(2))
     manifest = BundleManifest(source=Source("bundle.json"), world_size=2, processes=processes)
     return concurrent_collectives(build_facts(EvidenceSet(recorder_dumps=dumps, stacks=stacks, manifests=[manifest])))
 
@@ -72,3 +74,24 @@ def test_one_thread_in_a_collective_is_none() -> None:
 def test_a_job_that_moves_has_no_such_trouble() -> None:
     dumps = [of_groups(rank, REDUCE, SAVE) for rank in (0, 1)]
     assert found([stack(0), stack(1)], dumps, moving=True) is None
+
+
+BACKWARD = "_engine_run_backward (torch/autograd/graph.py:979)\n    backward (torch/_tensor.py:623)"
+
+
+@pytest.mark.parametrize(("state", "is_told"), [("S", True), ("R", False)], ids=["sleeps in its hook", "computes"])
+def test_backward_that_sleeps_is_in_the_all_reduce_of_a_hook(state: str, *, is_told: bool) -> None:
+    def in_backward(rank: int) -> StackDump:
+        pid = 100 + rank
+        text = f"Process {pid}: python {TRAIN}\nPython v3.11.7 (/usr/bin/python3.11)\n\n"
+        text += f'Thread {pid} (idle): "MainThread"\n    {BACKWARD}\n    train ({TRAIN}:40)\n'
+        text += f'Thread {pid + 50} (idle): "saver"\n    {INSIDE.format("barrier")}\n    save ({TRAIN}:9)\n'
+        (dump,) = read_stacks(text.encode(), source=f"stacks/rank_{rank}.txt", rank=rank)
+        return dump
+
+    dumps = [of_groups(0, REDUCE, SAVE), of_groups(1, SAVE, REDUCE)]
+    told = found([in_backward(0), in_backward(1)], dumps, state=state)
+
+    assert (told is not None) is is_told
+    if told is not None:
+        assert (told.main.operation, told.other.where and told.other.where.line) == ("all_reduce", 9)

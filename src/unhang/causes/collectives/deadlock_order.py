@@ -33,7 +33,7 @@ from unhang.facts.logs.waits_in_logs import LogWait, logged_waits
 from unhang.facts.model import Facts, PendingCall
 from unhang.facts.stacks.stack_divergence import diverge_in_library, first_differing_frames
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
-from unhang.findings import Call, Cause, Evidence, Grade, Phase, Where
+from unhang.findings import Call, Cause, Evidence, Grade, Phase, Remedy, Where
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
 from unhang.sentences import Text
@@ -323,8 +323,10 @@ def detect_locks(facts: Facts) -> Iterator[DetectorResult]:
     FileLock("results.json.lock"): worst = all_reduce(loss)`. Not whole where they may wait for another lock as well.
     """
     for at, found in laggards_doing(facts, FileLockCycle):
-        stall = at.stall
+        stall, behind = at.stall, found.behind
         ranks = tuple(sorted((*stall.laggards, found.holder)))
+        held = behind[1] if behind is not None else found.way_out[0] if found.way_out is not None else None
+        wanted = place_of(facts, stall.laggards[0])
         yield stall_signal(
             Grade.RECORD,
             tell("lock-circle", ranks=stall.laggards, holder=found.holder, operation=operation_of(stall.call)),
@@ -336,6 +338,24 @@ def detect_locks(facts: Facts) -> Iterator[DetectorResult]:
             because=(
                 *waiters_line(stall),
                 tell("locked-by", path=found.lock.path, pid=found.lock.pid, holder=found.holder),
+                *_took_it(found),
             ),
-            remedies=(remedy("avoid-collective-under-lock"),),
+            remedies=(*_free_it(found), remedy("avoid-collective-under-lock")),
+            where=held or wanted,
+            waiter_where=wanted if held is not None else place_of(facts, found.holder),
         )
+
+
+def _free_it(found: FileLockCycle) -> Iterator[Remedy]:
+    if found.way_out is not None:
+        where, freed = found.way_out
+        yield remedy("free-lock-on-every-path", function=where.function, line=where.line, freed=freed)
+
+
+def _took_it(found: FileLockCycle) -> Iterator[Text]:
+    if found.behind is not None:
+        taken, where = found.behind
+        yield tell("took-it", holder=found.holder, taken=taken, line=where.line)
+    elif found.way_out is not None:
+        where, freed = found.way_out
+        yield tell("left-with-it", holder=found.holder, function=where.function, line=where.line, freed=freed)

@@ -28,8 +28,8 @@ from unhang.facts.logs.event_timing import is_preparing
 from unhang.facts.logs.log_statements import field_text, first_attempt, hosts_of_events, ranks_of_events, short_message
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.machine.xids import program_xids
-from unhang.facts.model import Facts, Stall
-from unhang.findings import Cause, Consequence, Ending, Evidence, Grade, Remedy
+from unhang.facts.model import Facts, RankFacts, Stall
+from unhang.findings import Cause, Consequence, Ending, Evidence, Grade, Phase, Remedy
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
 from unhang.sentences import Text, shortened
@@ -71,7 +71,7 @@ def _crash(facts: Facts, crash: Crash, same: list[Crash]) -> Signal:
     where = crash.where or (place_of(facts, crash.rank) if crash.rank is not None else None)
     return make_signal(
         _grade(facts, crash, ranks),
-        _summary(crash, ranks),
+        _summary(facts, crash, ranks),
         whole=bool(ranks) and not may_follow_from_others(facts, crash, awaited=stall is not None),
         ranks=ranks,
         group=group_label(facts, stall.group) if stall is not None else None,
@@ -104,7 +104,7 @@ def _killed_while_loading(facts: Facts, crash: Crash) -> bool:
     return all(is_preparing(progress) for log in facts.logs for progress in log.progress)
 
 
-def _summary(crash: Crash, ranks: tuple[int, ...]) -> Text:
+def _summary(facts: Facts, crash: Crash, ranks: tuple[int, ...]) -> Text:
     if crash.signal is not None and crash.when is TimeoutOrder.UNKNOWN and ranks:
         return tell("killed-when", ranks=ranks, name=signal_name(crash.signal))
     if crash.signal is not None:
@@ -112,7 +112,20 @@ def _summary(crash: Crash, ranks: tuple[int, ...]) -> Text:
     if not crash.exception:
         return tell("exited" if ranks else "somebody-exited", ranks=ranks, code=crash.exit_code)
     message = shortened(crash.message.splitlines()[0], 120) if crash.message else ""
-    return tell("raised" if ranks else "somebody-raised", ranks=ranks, exception=crash.exception, message=message)
+    if crash.thread and ranks:
+        return tell("thread-raised", ranks=ranks, thread=crash.thread, exception=crash.exception, message=message)
+    kept = bool(ranks) and all(_is_kept_alive(facts.ranks.get(rank)) for rank in ranks)
+    return tell(
+        "main-thread-raised" if kept else "raised" if ranks else "somebody-raised",
+        ranks=ranks,
+        exception=crash.exception,
+        message=message,
+    )
+
+
+def _is_kept_alive(known: RankFacts | None) -> bool:
+    """Its main thread is at the end of the interpreter, and the process lives: another thread goes on."""
+    return known is not None and known.alive and known.activity is not None and known.activity.phase is Phase.SHUTDOWN
 
 
 def _because(facts: Facts, crash: Crash, ranks: tuple[int, ...], stall: Stall | None) -> tuple[Text, ...]:

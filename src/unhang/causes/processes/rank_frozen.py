@@ -1,18 +1,21 @@
-"""rank-frozen: a rank was stopped from outside, holds the interpreter lock in native code, or sleeps for ever.
+"""rank-frozen: a rank was stopped from outside, sleeps with the interpreter lock in native code, or sleeps for ever.
 
 What happens: the process exists, its last collective is finished, and nothing in it moves: no log line, no heartbeat,
 no answer to a request for a flight-recorder dump.
-Why it hangs: a stopped process (SIGSTOP, a debugger, a suspended container or laptop) executes nothing; a native call
-that keeps the interpreter lock lets no other Python thread run, and NCCL's watchdog may block on it as well. A rank
-that sleeps waits for a task, a lock or a library that never answers it.
-Example: `ctypes.PyDLL("libx.so").compute()` for ten minutes on one rank; `kill -STOP` by a batch system's preemption.
+Why it hangs: a stopped process (SIGSTOP, a debugger, a suspended container or laptop) executes nothing, nor does a rank
+that waits for a child of its own that is stopped, as a loader worker; a native call that keeps the interpreter lock
+lets no other Python thread run, and NCCL's watchdog may block on it as well. A rank that sleeps waits for a task, a
+lock or a library that never answers it.
+Example: `ctypes.PyDLL("libx.so").receive()` for ten minutes on one rank; `kill -STOP` by a batch system's preemption.
 Fix: continue the process (`kill -CONT PID`); release the lock around long native work
 (`ctypes.CDLL`, `py::gil_scoped_release`).
 Certain when: the process state is T; or two looks show the same thread holding the lock at the same line, and either
-the rank gave no dump while others did, or that thread sleeps in both looks. Never while its heartbeat goes on.
+the rank gave no dump while others did, or that thread sleeps in both looks. Never while its heartbeat goes on, nor in a
+job that lives where that thread computes: it may end, and is the work of one rank.
 Possible when: only one look, or no other rank answered either; or torch only says that it could not take the lock, as
 it may at an ordinary exit. *Likely* where the same rank's watchdog was stuck, others wait and it does not, or
-every look found it asleep at one line of its own, in no work or wait that has a name; or torchrun had to kill it.
+every look found it asleep at one line of its own, in no work or wait that has a name; a child that it waits for is in
+state T; or torchrun had to kill it.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ tell = Sentences("causes/rank-frozen.toml")
 def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Laggards that execute nothing; without a stall, processes that are stopped; lines about the lock."""
     for at, stopped in laggards_doing(facts, Stopped):
-        yield _stopped(facts, at.stall, stopped.ranks)
+        yield (_stopped_child if stopped.children else _stopped)(facts, at.stall, stopped)
     for at, held in laggards_doing(facts, HoldsInterpreter):
         yield from (_gil_holder(facts, at.stall, rank, hold) for rank, hold in held.holds.items())
     for at, asleep in laggards_doing(facts, AsleepAtLine):
@@ -53,7 +56,8 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
     yield from _gil_lines(facts)
 
 
-def _stopped(facts: Facts, stall: Stall, ranks: tuple[int, ...]) -> DetectorResult:
+def _stopped(facts: Facts, stall: Stall, stopped: Stopped) -> DetectorResult:
+    ranks = stopped.ranks
     return stall_signal(
         Grade.KERNEL,
         tell("stopped", ranks=ranks),
@@ -62,6 +66,24 @@ def _stopped(facts: Facts, stall: Stall, ranks: tuple[int, ...]) -> DetectorResu
         ranks=ranks,
         because=(tell("state", ranks=ranks), *waiters_line(stall), tell("who-stopped")),
         remedies=(_resume(facts, ranks),),
+    )
+
+
+def _stopped_child(facts: Facts, stall: Stall, stopped: Stopped) -> DetectorResult:
+    first = stopped.children[0]
+    pids = " ".join(str(child.pid) for child in stopped.children)
+    return stall_signal(
+        Grade.KERNEL,
+        tell("child-stopped", ranks=stall.laggards, pid=first.pid),
+        facts,
+        stall,
+        whole=False,  # the rank may wait for another of its children
+        because=(
+            tell("child-state", pid=pids, command=first.command),
+            *waiters_line(stall),
+            tell("who-stopped"),
+        ),
+        remedies=(remedy("resume-stopped-process", pids=pids, listed=pids.replace(" ", ",")),),
     )
 
 

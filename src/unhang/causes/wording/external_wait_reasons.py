@@ -11,7 +11,12 @@ from pathlib import PurePosixPath
 
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.stacks.calls_on_line import call_spelled_on_line
-from unhang.facts.stacks.child_processes import AWAITS_CHILDREN, AwaitedChild, awaited_children
+from unhang.facts.stacks.child_processes import (
+    AWAITS_CHILDREN,
+    AwaitedChild,
+    awaited_children,
+    pipe_partner,
+)
 from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.findings import Evidence, Remedy, Where
 from unhang.knowledge.remedies import remedy
@@ -22,6 +27,7 @@ from unhang.wire.documents.bundle import EndedChild, HeldLock
 
 tell = Sentences("causes/shared.toml")
 _ASKS_A_PEER = ("http", "socket", "download")
+_WOKEN_BY_THREADS = ("queue-wait", "lock-wait", "join", "dataloader-wait")
 _MAX_CHILDREN = 2
 """Of a pool, whose processes are alike."""
 
@@ -35,14 +41,37 @@ def because(facts: Facts, laggards: RankCohort) -> Iterator[Text]:
         yield from (_held_by(lock) for lock in _locks(facts, known))
     if laggards.what in _ASKS_A_PEER and known.process.awaits.peers:
         yield tell("waits-for-peer", peer=", ".join(known.process.awaits.peers))
-    if laggards.what in AWAITS_CHILDREN:
+    child, way = pipe_partner(known), known.process.awaits.pipe
+    if child is not None and child.waits == way:
+        yield tell("both-write" if way == "write" else "both-read", pid=child.pid)
+    if laggards.what in _WOKEN_BY_THREADS and _is_alone(known):
+        yield tell("nobody-left")
+    if laggards.what in (*AWAITS_CHILDREN, "dataloader-wait"):
         yield from (_ended(child) for child in known.process.awaits.ended_children)
         yield from (_stands(child, known) for child in _children(facts, known))
+
+
+def _is_alone(known: RankFacts) -> bool:
+    """One Python thread was seen in its process, which waits for no other process."""
+    if known.stack is None or known.process.from_record or known.worker_stacks or known.process.awaits.children:
+        return False
+    python = [frames for thread in known.stack.threads if (frames := [f.file for f in thread.frames if not f.native])]
+    return len(python) == 1 and not any("multiprocess" in file for file in python[0])
 
 
 def evidence(facts: Facts, laggards: RankCohort) -> tuple[Evidence, ...]:
     """The stacks of the children that it may wait for."""
     return tuple(child.evidence for child in _children(facts, facts.ranks[laggards.ranks[0]]))
+
+
+def pipe_text(known: RankFacts) -> Text | None:
+    """In the pipe to which of its children it sleeps."""
+    child, way = pipe_partner(known), known.process.awaits.pipe
+    return (
+        None
+        if child is None
+        else tell("pipe-write" if way == "write" else "pipe-read", pid=child.pid, command=child.command)
+    )
 
 
 def idle_child(facts: Facts, rank: int) -> AwaitedChild | None:
@@ -52,9 +81,23 @@ def idle_child(facts: Facts, rank: int) -> AwaitedChild | None:
     return children[0] if len(children) == 1 and not children[0].active else None
 
 
+def awaits_idle_child(facts: Facts, laggards: RankCohort) -> bool:
+    """It waits for a child, and nothing shows one that works."""
+    known = facts.ranks[laggards.ranks[0]]
+    if laggards.what not in AWAITS_CHILDREN and pipe_partner(known) is None:
+        return False
+    if (partner := pipe_partner(known)) is not None and partner.waits:
+        return True
+    children = tuple(awaited_children(facts, known))
+    return known.process.idle or (bool(children) and not any(child.active for child in children))
+
+
 def remedies(facts: Facts, laggards: RankCohort) -> Iterator[Remedy]:
     """What ends this wait; nothing for work that only takes long."""
     known = facts.ranks[laggards.ranks[0]]
+    if (child := pipe_partner(known)) is not None and child.waits:
+        yield remedy("drain-child-pipe", pid=child.pid)
+        return
     place = f"{laggards.where.file}:{laggards.where.line}" if laggards.where is not None else "?"
     if laggards.what == "debugger":
         yield remedy("remove-interactive-prompt", place=place)

@@ -8,6 +8,8 @@ a collective (on the store or a file) and with a limit that fits.
 Certain when: the laggard's stack stands in such work and the others wait for it in a collective, of a save or an
 evaluation also its source; or a guard's error names the line at which the rank it waited for was last seen, working.
 Possible when: in a job that moves, two looks show the same rank at such work while all others wait; *likely* from many.
+*Likely* where nothing tells whether it ends: a loop that only asks (`while not os.path.exists(flag): sleep(1)`), a line
+or a `while` that no look found left, a child that does nothing itself.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from unhang.facts.endings.guard_errors import ParsedGuardError, guard_errors
 from unhang.facts.evidence_quotes import quote_progress
 from unhang.facts.laggard.laggards import Laggards, laggards_doing
 from unhang.facts.laggard.main_process_first import MainProcessWait, main_first_of_stall
-from unhang.facts.laggard.own_work import OWN_LOOP, OwnWork, UnreturnedCall, unreturned_call
+from unhang.facts.laggard.own_work import OWN_LOOP, OwnWork, UnreturnedCall
 from unhang.facts.laggard.work_in_lines import (
     ActiveDuringWait,
     FirstBarrier,
@@ -39,12 +41,16 @@ from unhang.facts.logs.last_log_lines import LastLinePhase
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.machine.machine_state import storage_signs
 from unhang.facts.model import CodeContext, Facts, Stall
+from unhang.facts.stacks.calls_on_line import call_spelled_on_line
 from unhang.facts.stacks.rank_cohorts import RankCohort
+from unhang.facts.stacks.source_context import StackContext
+from unhang.facts.stacks.user_frames import is_user_frame
 from unhang.facts.waiting.guard_waits import is_guard_call
-from unhang.findings import Cause, Grade, Phase, Remedy
-from unhang.knowledge.activities import SingleRankWorkWords, single_rank_work_words
+from unhang.findings import Cause, Grade, Phase, Remedy, Where
+from unhang.knowledge.activities import SingleRankWorkWords, bare_function, single_rank_work_words
 from unhang.knowledge.remedies import remedy, store_wait_remedy
 from unhang.knowledge.words import Sentences
+from unhang.program.syntax.syntax_tree import find_source
 from unhang.sentences import Text
 
 CAUSE = Cause.SINGLE_RANK_WORK
@@ -63,42 +69,68 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
 
 
 def _found(facts: Facts, at: Laggards, work: OwnWork) -> DetectorResult:
-    stall, laggards, moving = at.stall, work.cohort, work.moving
-    doing = _activity_text(laggards)
-    known = laggards.what in single_rank_work_words() or laggards.what == OWN_LOOP
-    if laggards.stack_context.tried_again is not None:
-        doing = tell("try-again", line=laggards.stack_context.tried_again)
-    elif laggards.stack_context.polled is not None:
-        doing = tell("poll", line=laggards.stack_context.polled)
-    known_work = known and laggards.what not in ("compute", "sleep")
-    named = known_work or laggards.stack_context.tried_again is not None or laggards.stack_context.polled is not None
-    inside = unreturned_call(facts, laggards, at.waiters) if moving and not named else None
-    if inside is not None:
-        doing = tell("busy-in", function=inside.where.function)
+    stall, laggards, inside = at.stall, work.cohort, work.inside
+    context = laggards.stack_context
+    doing = external_wait_reasons.pipe_text(facts.ranks[stall.laggards[0]]) or _activity_text(laggards)
+    if context.tried_again is not None:
+        doing = tell("try-again", line=context.tried_again)
+    elif context.polled is not None:
+        doing = tell("poll", asks=context.polled.asks, line=context.polled.line)
+    elif inside is not None and inside.stays:
+        doing = tell("at-one-line", place=_short(inside.where), function=inside.where.function)
+    elif inside is not None:
+        doing = tell("still-in-loop" if inside.in_while else "busy-in", function=inside.where.function)
     signs = storage_signs(facts, stall.laggards) if writes_or_reads(laggards.phase, laggards.what) else ()
-    is_placed = laggards.where is not None or not _has_lost_callers(facts, stall)
-    seen_whole = is_placed and not _may_have_left_its_loop(laggards)
-    answerer_known = laggards.what == "file-lock" and any(
-        facts.ranks[rank].process.awaits.locks for rank in stall.laggards
-    )
-    if _own_work_kind(laggards.what).asks and not answerer_known:
-        seen_whole = False  # whoever has to answer may be a rank that waits for this one
+    read = work.named or work.moving or _asks_again(context)
     return stall_signal(
-        Grade.SOURCE if known_work or moving else Grade.STACK,
+        Grade.SOURCE if read else Grade.STACK,
         _waited_for(facts, stall, doing),
         facts,
         stall,
-        whole=not (known_work or moving) or seen_whole,
+        whole=not read or (_may_end(facts, work) and _is_seen_whole(facts, stall, laggards)),
         phase=laggards.phase,
         where=inside.where if inside is not None else place_of(facts, stall.laggards[0]),
         because=(
-            *_because(stall, doing, moving=moving and laggards.stack_context.polled is None, inside=inside),
+            *_because(stall, doing, moving=work.moving and not work.stands, inside=inside),
+            *(_called_by(facts, laggards) if context.polled is not None else ()),
             *external_wait_reasons.because(facts, laggards),
             *machine_reasons.because(signs),
         ),
         more_evidence=(*external_wait_reasons.evidence(facts, laggards), *machine_reasons.evidence(signs)),
         remedies=(*machine_reasons.remedies(signs), *_remedies(facts, stall, laggards, inside)),
     )
+
+
+def _may_end(facts: Facts, work: OwnWork) -> bool:
+    """By itself, as far as can be seen: it does not ask again and again, has left the line, and its child works."""
+    goes_on = work.inside is not None and (work.inside.in_while or work.inside.stays)
+    if goes_on or _asks_again(work.cohort.stack_context):
+        return False
+    return not external_wait_reasons.awaits_idle_child(facts, work.cohort)
+
+
+def _called_by(facts: Facts, laggards: RankCohort) -> Iterator[Text]:
+    """With which arguments the function of the loop was called."""
+    own = [frame for frame in laggards.frames if is_user_frame(frame, facts.sources)]
+    source = find_source(facts.sources, own[1].file) if len(own) > 1 else None
+    if source is None or (outer := own[1]).line is None:
+        return
+    call = call_spelled_on_line(source, outer.line, bare_function(own[0].function))
+    if call is not None:
+        yield tell("loop-of", call=call, place=f"{PurePosixPath(outer.file).name}:{outer.line}")
+
+
+def _asks_again(context: StackContext) -> bool:
+    return context.polled is not None or context.tried_again is not None
+
+
+def _is_seen_whole(facts: Facts, stall: Stall, laggards: RankCohort) -> bool:
+    if laggards.where is None and _has_lost_callers(facts, stall):
+        return False
+    locked = laggards.what == "file-lock" and any(facts.ranks[rank].process.awaits.locks for rank in stall.laggards)
+    if _own_work_kind(laggards.what).asks and not locked:
+        return False  # whoever has to answer may be a rank that waits for this one
+    return not _may_have_left_its_loop(laggards)
 
 
 def _waited_for(facts: Facts, stall: Stall, doing: str | Text) -> Text:
@@ -156,10 +188,16 @@ def _remedies(facts: Facts, stall: Stall, laggards: RankCohort, inside: Unreturn
     if outside:
         yield from outside  # it is no work with a result, and a longer limit only waits longer
         return
-    if laggards.what == "sleep" or laggards.stack_context.polled is not None:
-        yield remedy("add-call-timeout", function=laggards.where.function if laggards.where is not None else "?")
+    polled, where = laggards.stack_context.polled, laggards.where
+    if polled is not None and where is not None:
+        yield remedy("bound-poll-loop", asks=polled.asks, place=_short(where), function=where.function)
         return
-    yield from _why_it_goes_on(laggards, inside)
+    if laggards.what == "sleep":
+        yield remedy("add-call-timeout", function=where.function if where is not None else "?")
+        return
+    if why := _why_it_goes_on(laggards, inside):
+        yield why  # to share what may never end helps nobody
+        return
     context_manager = main_first_of_stall(facts, stall)
     at_a_barrier = stall.call is not None and is_barrier(stall.call.operation, None)
     if context_manager is not None:
@@ -177,14 +215,15 @@ def _remedies(facts: Facts, stall: Stall, laggards: RankCohort, inside: Unreturn
     yield remedy("raise-timeout-for-rank")
 
 
-def _why_it_goes_on(laggards: RankCohort, inside: UnreturnedCall | None) -> Iterator[Remedy]:
-    if inside is None:
-        return
-    place = f"{PurePosixPath(inside.where.file).name}:{inside.where.line}"
-    if inside.in_while and not inside.stays:
-        yield remedy("find-why-call-goes-on", function=inside.where.function, place=place)
-    elif inside.stays and laggards.context is not CodeContext.RANK_BRANCH:
-        yield remedy("find-why-line-goes-on", function=inside.where.function, place=place)
+def _why_it_goes_on(laggards: RankCohort, inside: UnreturnedCall | None) -> Remedy | None:
+    if inside is None or not (inside.in_while or (inside.stays and laggards.context is not CodeContext.RANK_BRANCH)):
+        return None
+    name = "find-why-call-goes-on" if inside.in_while else "find-why-line-goes-on"
+    return remedy(name, function=inside.where.function, place=_short(inside.where))
+
+
+def _short(where: Where) -> str:
+    return f"{PurePosixPath(where.file).name}:{where.line}"
 
 
 def _slows(facts: Facts) -> Iterator[DetectorResult]:

@@ -6,7 +6,7 @@ Example: a worker reads from a network file system that no longer answers; the o
 In logs: seven ranks end with `step: 2690`, rank 3 with `HTTP Request: GET …c4-train.00002-of-01024.json.gz`.
 Fix: find the worker's stack; give the loader a `timeout`; copy the data to local disk; retry reads of remote shards.
 Certain when: two looks found the laggard in the loader's queue and the others wait for it; a loop of batches of its own
-(rank 0 alone validates) is single-rank-work.
+(rank 0 alone validates) is single-rank-work. *Likely* where no look found that it had left a line of its data set.
 Possible when: only the log's last lines speak of data; *likely* when one look shows the laggard there or it moves, when
 a loader's or a file server's own limit passed, when few of many stacks without ranks wait for data and all others stand
 in collectives, or when the lines of the steps tell that most of their time goes into waiting for data.
@@ -15,35 +15,38 @@ in collectives, or when the lines of the steps tell that most of their time goes
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from unhang.causes.detector import DetectorResult, make_signal
-from unhang.causes.wording import machine_reasons, pace_reasons
+from unhang.causes.wording import external_wait_reasons, machine_reasons, pace_reasons
 from unhang.causes.wording.signals import log_signal, stall_signal, waiters_line
 from unhang.facts.laggard.laggards import AwaitsBatch, laggards_doing
+from unhang.facts.laggard.own_work import MADE_HERE
 from unhang.facts.logs.last_log_lines import last_line_phases
 from unhang.facts.logs.log_statements import first_attempt
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.machine.machine_state import signs_of_rank, storage_signs
-from unhang.facts.model import Facts, Stall
+from unhang.facts.model import Facts, RankFacts, Stall
 from unhang.facts.pace.data_wait_share import data_wait_share
 from unhang.facts.stacks.child_processes import loader_workers
+from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.facts.stacks.unattributed_stacks import unattributed_cohorts
-from unhang.findings import Cause, Evidence, Grade, Phase, Severity
+from unhang.findings import Cause, Grade, Phase, Remedy, Severity
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.thresholds import whole_threshold
 from unhang.knowledge.words import Sentences
-from unhang.sentences import Text
 
 CAUSE = Cause.SLOW_DATA_LOADING
 tell = Sentences("causes/slow-data-loading.toml")
 FEW = whole_threshold("slow_data_loading.few")
 """Of stacks without ranks, at most one in so many waits for data."""
+_LOADER, _MAX_WORKERS = "torch/utils/data/", 4
 
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
     """Laggards or a straggler that wait for a batch; the same from stacks without ranks, and from lines."""
     yield from _slows(facts)
-    yield from (_stalls(facts, at.stall) for at, _ in laggards_doing(facts, AwaitsBatch))
+    yield from (_stalls(facts, at.stall, awaits) for at, awaits in laggards_doing(facts, AwaitsBatch))
     yield from _unattributed(facts)
     yield from _own_limit(facts)
     yield from _waits_in_steps(facts)
@@ -60,31 +63,75 @@ def _slows(facts: Facts) -> Iterator[DetectorResult]:
         tell("pace", rank=straggler.rank),
         (*signs_of_rank(facts, straggler.rank), *storage_signs(facts, (straggler.rank,))),
         remedy("speed-up-data-loader"),
-        remedy("inspect-loader-worker"),
+        _inspect_workers(facts.ranks[straggler.rank]),
     )
 
 
-def _stalls(facts: Facts, stall: Stall) -> DetectorResult:
+def _stalls(facts: Facts, stall: Stall, awaits: AwaitsBatch) -> DetectorResult:
     workers = [worker for rank in stall.laggards for worker in loader_workers(facts, rank)]
-    signs = storage_signs(facts, stall.laggards)
+    signs, cohort = storage_signs(facts, stall.laggards), awaits.cohort
+    function = cohort.where.function if cohort.where is not None else "?"
+    way = _way(cohort)
     return stall_signal(
         Grade.SOURCE,
-        tell("waits-for-loader", ranks=stall.laggards),
+        tell(
+            "reads-itself" if way == "itself" else "waits-for-loader" if way == "loader" else "waits-for-item",
+            ranks=stall.laggards,
+            function=function,
+        ),
         facts,
         stall,
-        whole=all(facts.ranks[rank].moving is False for rank in stall.laggards),  # one sample is one moment
+        whole=_is_whole(facts, awaits),
         phase=Phase.DATA,
-        because=(*_because(stall, workers), *machine_reasons.because(signs)),
+        because=(
+            tell(
+                "in-data-set" if way == "itself" else "in-loader-queue" if way == "loader" else "in-iterator",
+                ranks=stall.laggards,
+            ),
+            *(tell("worker-stands", place=worker.text) for worker in workers[:2]),
+            *waiters_line(stall),
+            *(external_wait_reasons.because(facts, cohort) if way == "iterator" else ()),
+            *machine_reasons.because(signs),
+        ),
         more_evidence=(*workers[:2], *machine_reasons.evidence(signs)),
-        remedies=(*machine_reasons.remedies(signs), remedy("inspect-loader-worker"), remedy("set-loader-timeout")),
+        remedies=(*machine_reasons.remedies(signs), *_remedies(facts, awaits)),
     )
 
 
-def _because(stall: Stall, workers: list[Evidence]) -> Iterator[Text]:
-    yield tell("in-loader-queue", ranks=stall.laggards)
-    for worker in workers[:2]:
-        yield tell("worker-stands", place=worker.text)
-    yield from waiters_line(stall)
+def _is_whole(facts: Facts, awaits: AwaitsBatch) -> bool:
+    """One sample is one moment; what fills an iterator of the program's own, or does not return, may have any fault."""
+    stays = awaits.inside is not None and awaits.inside.stays
+    if stays or _way(awaits.cohort) == "iterator":
+        return False
+    return all(facts.ranks[rank].moving is False for rank in awaits.cohort.ranks)
+
+
+def _way(cohort: RankCohort) -> str:
+    """Who makes the batch: the rank ``itself``, torch's ``loader``, or an ``iterator`` of the program's own."""
+    if cohort.what in MADE_HERE:
+        return "itself"
+    return "loader" if any(_LOADER in frame.file for frame in cohort.frames) else "iterator"
+
+
+def _remedies(facts: Facts, awaits: AwaitsBatch) -> Iterator[Remedy]:
+    cohort, inside = awaits.cohort, awaits.inside
+    if inside is not None and inside.stays:
+        place = f"{PurePosixPath(inside.where.file).name}:{inside.where.line}"
+        yield remedy("find-why-line-goes-on", function=inside.where.function, place=place)
+    elif _way(cohort) == "iterator" and cohort.where is not None:
+        yield from external_wait_reasons.remedies(facts, cohort)
+        yield remedy("add-call-timeout", function=cohort.where.function)
+    else:
+        yield _inspect_workers(facts.ranks[cohort.ranks[0]])
+        yield remedy("set-loader-timeout")
+
+
+def _inspect_workers(known: RankFacts) -> Remedy:
+    pids = [one.pid for one in known.worker_stacks if one.pid is not None]
+    told = "; ".join(f"py-spy dump --pid {pid}" for pid in pids[:_MAX_WORKERS])
+    return remedy(
+        "inspect-loader-worker", commands=told or f"pgrep -P {known.pid or 'PID'} | xargs -n 1 py-spy dump --pid"
+    )
 
 
 def _unattributed(facts: Facts) -> Iterator[DetectorResult]:

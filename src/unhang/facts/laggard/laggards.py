@@ -12,7 +12,16 @@ from typing import TypeVar
 
 from unhang.facts.divergence.branch_division import BranchDivision, division_of_stall, divisions_of_mismatches
 from unhang.facts.divergence.early_loop_exit import EarlyLoopExit, exit_of_stall, exits_of_mismatches
-from unhang.facts.laggard.own_work import LOADING_ACTIVITIES, AsleepAtLine, OwnWork, own_work, runs_own_loop
+from unhang.facts.laggard.own_work import (
+    LOADING_ACTIVITIES,
+    MADE_HERE,
+    AsleepAtLine,
+    OwnWork,
+    Work,
+    own_work,
+    runs_own_loop,
+    unreturned_call,
+)
 from unhang.facts.laggard.uneven_generation import LongerGeneration, longer_generation
 from unhang.facts.laggard.waits_on_others import (
     ActorWait,
@@ -23,17 +32,20 @@ from unhang.facts.laggard.waits_on_others import (
     unset_key,
 )
 from unhang.facts.model import CodeContext, Facts, RankState, Stall, once
+from unhang.facts.stacks.child_processes import stopped_children
 from unhang.facts.stacks.gil_holders import GilHold, gil_hold
 from unhang.facts.stacks.rank_cohorts import RankCohort, cohorts_of_stall, has_left_loop
 from unhang.facts.waiting.guard_waits import GUARD_WAIT, awaited_guard
 from unhang.findings import Phase, Where
+from unhang.wire.documents.bundle import LiveChild
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """``ranks`` are in process state T: they execute nothing."""
+    """``ranks`` are in process state T, or ``children`` of theirs that they wait for: they execute nothing."""
 
     ranks: tuple[int, ...]
+    children: tuple[LiveChild, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +82,8 @@ class MadeFewerGroups:
 
 
 @dataclass(frozen=True, slots=True)
-class AwaitsBatch:
-    """They wait for the next batch of the loop of steps."""
+class AwaitsBatch(Work):
+    """They wait for the next batch of the loop of steps, or make it themselves ``inside`` of that call."""
 
 
 Doing = (
@@ -158,7 +170,10 @@ def _doing(facts: Facts, stall: Stall, cohort: RankCohort, waiters: RankCohort) 
 
 def _stopped(facts: Facts, stall: Stall) -> Stopped | None:
     ranks = tuple(rank for rank in stall.laggards if facts.ranks[rank].state is RankState.STOPPED)
-    return Stopped(ranks) if ranks else None
+    if ranks:
+        return Stopped(ranks)
+    children = tuple(child for rank in stall.laggards for child in stopped_children(facts.ranks[rank]))
+    return Stopped(stall.laggards, children) if children else None
 
 
 def _holds_interpreter(facts: Facts, stall: Stall) -> HoldsInterpreter | None:
@@ -201,4 +216,6 @@ def _made_fewer_groups(stall: Stall, cohort: RankCohort) -> MadeFewerGroups | No
 def _awaits_batch(facts: Facts, cohort: RankCohort, waiters: RankCohort) -> AwaitsBatch | None:
     alive = all(facts.ranks[rank].was_seen_alive for rank in cohort.ranks)
     loads = cohort.phase is Phase.DATA and cohort.what.startswith(LOADING_ACTIVITIES)
-    return AwaitsBatch() if loads and alive and not runs_own_loop(facts, cohort, waiters) else None
+    if not loads or not alive or runs_own_loop(facts, cohort, waiters):
+        return None
+    return AwaitsBatch(cohort, unreturned_call(facts, cohort, waiters) if cohort.what in MADE_HERE else None)

@@ -21,17 +21,10 @@ from unhang.program.syntax.syntax_tree import find_line, find_source
 
 LOADING_ACTIVITIES = ("dataloader", "dataset-item", "collate", "pin-memory")
 """Waiting in the loader's queue, or (without workers) inside the data set's own reading."""
+MADE_HERE = ("dataset-item", "collate")
+"""Those in which the rank makes the batch itself."""
 OWN_LOOP = "own-loop"
 _NO_WORK = {"collective", "dataloader-wait", "teardown", "join", "store-wait", *GROUP_CREATION_CALLS}
-
-
-@dataclass(frozen=True, slots=True)
-class OwnWork:
-    """They do something that only they do. ``cohort``: they, with ``OWN_LOOP`` for a loop over batches."""
-
-    cohort: RankCohort
-    moving: bool
-    """Their stacks move between two samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +39,34 @@ class UnreturnedCall:
     """A ``while`` loop is around that line: nothing but its test ends it."""
     stays: bool
     """Every look found it at that very line."""
+    keeps_lock: bool
+    """And no other thread of the rank ran in between, so that it is one call that has not returned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What ``cohort`` is busy with; ``inside`` is asked for where its name says nothing of whether it ends."""
+
+    cohort: RankCohort
+    inside: UnreturnedCall | None
+
+    @property
+    def stands(self) -> bool:
+        """They do not get on: they ask again and again, or one call at one line lets no other thread run."""
+        return self.cohort.stack_context.polled is not None or (self.inside is not None and self.inside.keeps_lock)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnWork(Work):
+    """They do something that only they do, in ``cohort`` with ``OWN_LOOP`` for a loop over batches. ``moving``: their
+    stacks move between two samples."""
+
+    moving: bool
+
+    @property
+    def named(self) -> bool:
+        """The library they are in says what they do."""
+        return _is_named(self.cohort)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +84,27 @@ def own_work(facts: Facts, stall: Stall, laggards: RankCohort, waiters: RankCoho
         laggards = replace(laggards, what=OWN_LOOP, phase=Phase.OTHER)
     elif not _is_work(facts, stall, laggards) or has_left_loop(laggards, waiters):
         return None
-    elif laggards.stack_context.tried_again is None and all(is_idle_at_line(facts.ranks[r]) for r in laggards.ranks):
+    asks = laggards.stack_context.polled or laggards.stack_context.tried_again
+    if not asks and all(is_idle_at_line(facts.ranks[rank]) for rank in laggards.ranks):
         return AsleepAtLine(laggards)
-    return OwnWork(laggards, any(facts.ranks[rank].moving for rank in stall.laggards))
+    told = asks or _is_named(laggards) or laggards.what == "sleep"
+    inside = None if told else unreturned_call(facts, laggards, waiters)
+    return OwnWork(laggards, inside, any(facts.ranks[rank].moving for rank in stall.laggards))
+
+
+def _is_named(cohort: RankCohort) -> bool:
+    known = cohort.what in single_rank_work_words() or cohort.what == OWN_LOOP
+    return known and cohort.what not in ("compute", "sleep")
 
 
 def unreturned_call(facts: Facts, laggards: RankCohort, waiters: RankCohort) -> UnreturnedCall | None:
     """None where there is one look, or the stacks do not tell."""
     looks = [activity_of(stack, facts.sources)[0] for stack in facts.ranks[laggards.ranks[0]].earlier_stacks]
-    seen = [look.frames if look is not None else () for look in looks]
+    seen = [_python(look.frames) if look is not None else () for look in looks]
     parted = first_differing_frames(laggards.frames, waiters.frames)
     if parted is None or not seen:
         return None
-    frames = laggards.frames
+    frames = _python(laggards.frames)
     inner = frames[: frames.index(parted[0])]
     own = [index for index, frame in enumerate(inner) if is_user_frame(frame, facts.sources)]
     if not own or not all(_is_in_call(then, frames[own[-1] :]) for then in seen):
@@ -86,7 +115,14 @@ def unreturned_call(facts: Facts, laggards: RankCohort, waiters: RankCohort) -> 
     place = find_line(facts.sources, call.file, call.line)
     levels = place.levels if place is not None else ()
     turns = any(level.part == "body" and isinstance(level.owner, ast.While) for level in levels)
-    return UnreturnedCall(Where(call.file, call.line, call.function), f"{caller.file}:{caller.line}", turns, stays)
+    keeps_lock = stays and facts.ranks[laggards.ranks[0]].process.beats is False
+    where = Where(call.file, call.line, call.function)
+    return UnreturnedCall(where, f"{caller.file}:{caller.line}", turns, stays, keeps_lock)
+
+
+def _python(frames: Sequence[Frame]) -> tuple[Frame, ...]:
+    """C frames are in only some of the looks."""
+    return tuple(frame for frame in frames if not frame.native)
 
 
 def _is_in_call(then: Sequence[Frame], path: Sequence[Frame]) -> bool:

@@ -12,6 +12,7 @@ from unhang.evidence.items import Frame
 from unhang.facts.laggard.own_work import is_idle_at_line
 from unhang.facts.model import Facts, Stall
 from unhang.facts.stacks.source_context import is_rank_conditional
+from unhang.facts.stacks.stack_divergence import common_block, first_differing_frames
 from unhang.facts.stacks.user_frames import is_user_frame
 from unhang.findings import Where
 from unhang.program.rank_dependence.rank_branches import RankBranch
@@ -116,6 +117,11 @@ class FileLockCycle:
 
     lock: HeldLock
     holder: int
+    behind: tuple[int, Where] | None
+    """The line at which the others want it, and where the holder stands below it, in its ``with`` or its block; None
+    where it took the lock elsewhere."""
+    way_out: tuple[Where, int] | None
+    """Else a ``return`` of the function in which the others want it, before the line that lets the lock go there."""
     only: bool
 
 
@@ -131,8 +137,42 @@ def file_lock_cycle(facts: Facts, stall: Stall) -> FileLockCycle | None:
         host = {lock.pid: lock for lock in known.process.awaits.locks if lock.pid in waiters}
         for pid, lock in host.items():
             if facts.ranks[waiters[pid]].host == known.host:
-                return FileLockCycle(lock, waiters[pid], named and len(known.process.awaits.locks) == 1)
+                holder, only = waiters[pid], named and len(known.process.awaits.locks) == 1
+                behind = _behind_lock(facts, rank, holder)
+                return FileLockCycle(
+                    lock, holder, behind, _way_out(facts, rank, holder) if behind is None else None, only
+                )
     return None
+
+
+def _behind_lock(facts: Facts, waiter: int, holder: int) -> tuple[int, Where] | None:
+    above, below = facts.ranks[waiter].activity, facts.ranks[holder].activity
+    parted = first_differing_frames(above.frames, below.frames) if above is not None and below is not None else None
+    if parted is None or parted[0].line is None:
+        return None
+    taken, held = (find_line(facts.sources, frame.file, frame.line) for frame in parted)
+    if taken is None or held is None:
+        return None
+    inside = any(level.owner is taken.statement and level.part == "body" for level in held.levels)
+    if not inside and common_block(taken, held) is None:
+        return None
+    return parted[0].line, Where(parted[1].file, parted[1].line, parted[1].function)
+
+
+_LETS_GO = {"commit", "rollback", "release", "unlock", "close"}
+
+
+def _way_out(facts: Facts, waiter: int, holder: int) -> tuple[Where, int] | None:
+    activity, other = facts.ranks[waiter].activity, facts.ranks[holder].activity
+    at = activity.where if activity is not None else None
+    place = find_line(facts.sources, at.file, at.line) if at is not None else None
+    inside = other is None or any((f.file, f.function) == (at and at.file, at and at.function) for f in other.frames)
+    if at is None or at.line is None or place is None or inside:
+        return None
+    below = [node for node in own_nodes(place.function) if getattr(node, "lineno", 0) > at.line]
+    freed = min((n.lineno for n in below if isinstance(n, ast.Call) and call_name(n) in _LETS_GO), default=0)
+    left = next((node.lineno for node in below if isinstance(node, ast.Return) and node.lineno < freed), None)
+    return (Where(at.file, left, at.function), freed) if left is not None else None
 
 
 _WAITS = {"get", "wait", "multi_get"}

@@ -12,9 +12,23 @@ from unhang.facts.stacks.activity import activity_of, frames_since_fork
 from unhang.facts.stacks.user_frames import first_user_frame, is_user_frame
 from unhang.findings import Evidence, Source, Where
 from unhang.program.syntax.syntax_tree import dotted, find_line
+from unhang.wire.documents.bundle import LiveChild
 
 AWAITS_CHILDREN = ("process-pool", "child-process", "queue-wait", "subprocess")
 """What a rank does that waits for a process which it started."""
+
+
+def stopped_children(known: RankFacts) -> Iterator[LiveChild]:
+    """In process state T, where the rank waits for what a process of its own does."""
+    awaits, what = known.process.awaits, known.activity.what if known.activity is not None else ""
+    if what in (*AWAITS_CHILDREN, "dataloader-wait") or awaits.pipe_ends:
+        yield from (child for child in awaits.children if child.state == "T")
+
+
+def pipe_partner(known: RankFacts) -> LiveChild | None:
+    """The one child at the other end of the pipe in which the rank sleeps."""
+    ends = [child for child in known.process.awaits.children if child.pid in known.process.awaits.pipe_ends]
+    return ends[0] if len(ends) == 1 else None
 
 
 def loader_workers(facts: Facts, rank: int) -> list[Evidence]:

@@ -37,12 +37,13 @@ def gil_hold(facts: Facts, rank: RankFacts) -> GilHold | None:
 
     A loop in pure Python holds the lock too, but gives it up many times a second, so that the rank still answers the
     request for a dump. Silence where others answered is what tells the two apart; but a rank whose heartbeat goes on is
-    only slow to answer. torch.save and its like keep the lock while the disk takes what they write: that is a save.
+    only slow to answer. torch.save and its like keep the lock while the disk takes what they write: that is a save. A
+    thread that was seen on a processor computes, which may end while the job lives: that is work.
     """
     if rank.stack is None or rank.process.beats or (rank.activity is not None and rank.activity.phase is Phase.SAVE):
         return None
     holder = gil_holder(rank.stack)
-    if holder is None or rank.recording is not None:
+    if holder is None or rank.recording is not None or (holder.active and any(m.live for m in facts.manifests)):
         return None
     others_answered = any(other.recording is not None for other in facts.ranks.values())
     if not others_answered and not sleeps_with_gil(holder):

@@ -7,7 +7,6 @@ is no answer.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -18,10 +17,30 @@ from unhang.findings import Where
 from unhang.knowledge.activities import bare_function
 from unhang.program.rank_dependence.rank_branches import RankBranch, rank_branch_at
 from unhang.program.rank_dependence.step_loops import LoopPurpose, StepLoops, step_loops
-from unhang.program.syntax.syntax_tree import LinePosition, ParsedFile, find_source, parse_file
+from unhang.program.syntax.syntax_tree import (
+    LinePosition,
+    ParsedFile,
+    call_name,
+    expression_text,
+    find_source,
+    names_in,
+    parse_file,
+)
 
-_SLEEPS = re.compile(r"(?:\w+\.)*sleep\(")
+_WAITS = {"sleep", "wait", "pause"}
+_IDLE_CALLS = _WAITS | {"print", "debug", "info", "warning", "error", "log", "flush"}
+_CLOCKS = {"time", "monotonic", "perf_counter", "min", "max", "float", "int"}
+"""What they answer makes nobody wait."""
 _NAMELESS = ("<module>", "<lambda>", "<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
+
+
+@dataclass(frozen=True, slots=True)
+class PollLoop:
+    """A loop around it that only asks and waits, whatever it counts or prints: nothing it does itself ends it."""
+
+    line: int
+    asks: str
+    """As the source spells it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +54,8 @@ class StackContext:
     """Why only some ranks reach the line."""
     tried_again: int | None = None
     """Line of what a loop around it tries again and again: its ``except`` ends nothing."""
-    polled: int | None = None
-    """Line of a loop around it that only asks and sleeps: nothing it does itself ends it. Of a stack, the innermost
-    frame's."""
+    polled: PollLoop | None = None
+    """Of a stack, the innermost frame's."""
     loop: LoopPurpose | None = None
     """The loop of steps around it, else the innermost loop."""
     after: LoopPurpose | None = None
@@ -143,14 +161,44 @@ def _handler(place: LinePosition, loops: StepLoops) -> tuple[int | None, int | N
     return None, tried_again
 
 
-def _polled(place: LinePosition) -> int | None:
+def _polled(place: LinePosition) -> PollLoop | None:
     around = (loop for level in reversed(place.levels) for loop in (level.statement, level.owner))
-    return next((loop.lineno for loop in around if isinstance(loop, ast.While) and _only_asks(loop)), None)
+    return next((poll for loop in around if isinstance(loop, ast.For | ast.While) and (poll := _poll(loop))), None)
 
 
-def _only_asks(loop: ast.While) -> bool:
-    asks = any(isinstance(node, ast.Call) for node in ast.walk(loop.test))
-    return asks and all(isinstance(one, ast.Pass) or _SLEEPS.match(ast.unparse(one)) for one in loop.body)
+def _poll(loop: ast.For | ast.While) -> PollLoop | None:
+    """`while not ready(): sleep(1)`; `while True: …` and `for _ in range(60): …` with `if ready(): break` in them."""
+    leaves = [one.test for one in loop.body if isinstance(one, ast.If) and _leaves(one)]
+    tests = [loop.test, *leaves] if isinstance(loop, ast.While) else leaves
+    answers = [one for one in loop.body if isinstance(one, ast.Assign)]
+    named = (one.value for test in tests for one in answers if names_in(one.targets[0]) & names_in(test))
+    waits = any(isinstance(one, ast.Call) and call_name(one) in _WAITS for one in ast.walk(loop))
+    if not waits and not all(isinstance(one, ast.Pass) for one in loop.body):
+        return None
+    for asks in (*tests, *named):
+        if _calls(asks) and all(_is_idle(one, asks) for one in loop.body):
+            bare = asks.operand if isinstance(asks, ast.UnaryOp) else asks
+            return PollLoop(loop.lineno, expression_text(bare)[:120])
+    return None
+
+
+def _leaves(branch: ast.If) -> bool:
+    return any(isinstance(node, ast.Break | ast.Return) for node in ast.walk(branch))
+
+
+def _calls(node: ast.AST) -> bool:
+    return any(isinstance(one, ast.Call) and call_name(one) not in _CLOCKS for one in ast.walk(node))
+
+
+def _is_idle(statement: ast.stmt, asked: ast.expr) -> bool:
+    """It waits, counts, prints, leaves the loop, or gives the answer a name."""
+    if isinstance(statement, ast.If):
+        return all(_is_idle(one, asked) for one in (*statement.body, *statement.orelse))
+    if isinstance(statement, ast.Expr):
+        return isinstance(statement.value, ast.Call) and call_name(statement.value) in _IDLE_CALLS
+    if isinstance(statement, ast.Assign | ast.AugAssign):
+        return statement.value is asked or not _calls(statement.value)
+    return isinstance(statement, ast.Pass | ast.Break | ast.Continue | ast.Return | ast.Raise)
 
 
 def _goes_round(place: LinePosition, depth: int, loops: StepLoops) -> bool:

@@ -6,12 +6,13 @@ The library pairs calls by order, and which thread comes first is chance on each
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from unhang.facts.alignment.group_table import recorded_call
 from unhang.facts.collective_operations import POINT_TO_POINT, canonical_operation
 from unhang.facts.model import Activity, Facts, GroupFacts, RankFacts
-from unhang.facts.waiting.progress_from_stacks import STACK_GROUP, in_collective
+from unhang.facts.waiting.progress_from_stacks import STACK_GROUP, in_collective, is_in_backward
+from unhang.findings import Phase
 
 _MAX_RECENT = 8
 """So many of a rank's last recorded calls are searched for the two: each thread has no more than one in flight."""
@@ -48,12 +49,19 @@ def concurrent_collectives(facts: Facts) -> ConcurrentCollectives | None:
 
 
 def _pair(known: RankFacts) -> tuple[Activity, Activity] | None:
-    """The two threads of a rank, the one that trains first; they stand at lines of their own."""
-    everything = [a for a in (known.activity, *known.threads) if a is not None]
-    inside = [a for a in everything if in_collective(a) and a.where is not None and a.operation not in POINT_TO_POINT]
+    """The two threads of a rank, the one that trains first; they stand at lines of their own. Backward counts where it
+    sleeps, in the all-reduce of a hook."""
+    everything = [a for a in (known.activity, *known.threads) if a is not None and a.where is not None]
+    waits = [_in_hook(a) if is_in_backward(known, a) else a for a in everything]
+    inside = [a for a in waits if in_collective(a) and a.operation not in POINT_TO_POINT]
     if len(inside) != 2 or inside[0].where == inside[1].where:
         return None
-    return inside[0], inside[1]
+    main, other = sorted(inside, key=lambda a: a.what != "backward")
+    return main, other
+
+
+def _in_hook(backward: Activity) -> Activity:
+    return replace(backward, operation="all_reduce", phase=Phase.COMMUNICATION)
 
 
 def _groups_of(groups: Mapping[str, GroupFacts], rank: int, pair: tuple[Activity, Activity]) -> tuple[str | None, ...]:

@@ -199,7 +199,7 @@ def _groups_of_stacks(
         if rank not in explained and _shows_position(facts) and (activity := waiting_activity(facts)) is not None
         if not in_guard(activity)
     }
-    surely = (in_collective(a) or is_creating_group(a) or _is_in_backward(ranks[r], a) for r, a in lost.items())
+    surely = (in_collective(a) or is_creating_group(a) or is_in_backward(ranks[r], a) for r, a in lost.items())
     if not any(surely):
         return {}
     members = tuple(sorted(set(world) | set(ranks)))
@@ -252,7 +252,7 @@ def _group_from_stacks(
     return group.with_progress(progress)
 
 
-def _is_in_backward(facts: RankFacts, activity: Activity) -> bool:
+def is_in_backward(facts: RankFacts, activity: Activity) -> bool:
     """It sleeps in backward in every sample: that is a hook's all-reduce, since computing would use the processor."""
     return activity.what == "backward" and facts.moving is False and facts.process_state in ("S", "D")
 
