@@ -6,7 +6,7 @@ import pytest
 
 from tests.facts.jobs import call, recording
 from unhang.evidence.evidence_set import EvidenceSet
-from unhang.evidence.items import RecorderDump, StackDump
+from unhang.evidence.items import RecorderDump, SourceFile, StackDump
 from unhang.evidence.stacks import read_stacks
 from unhang.facts.build import build_facts
 from unhang.facts.waiting.concurrent_collectives import ConcurrentCollectives, concurrent_collectives
@@ -28,11 +28,13 @@ def stack(rank: int, main: str = "all_reduce", other: str = "barrier") -> StackD
 
 
 def found(
-    stacks: list[StackDump], dumps: list[RecorderDump], *, moving: bool = False, state: str = ""
+    stacks: list[StackDump], dumps: list[RecorderDump], *, moving: bool = False, state: str = "", source: str = ""
 ) -> ConcurrentCollectives | None:
     processes = tuple(RankProcess(r, pid=100 + r, moving=moving, state=state) for r in range(2))
     manifest = BundleManifest(source=Source("bundle.json"), world_size=2, processes=processes)
-    return concurrent_collectives(build_facts(EvidenceSet(recorder_dumps=dumps, stacks=stacks, manifests=[manifest])))
+    evidence = EvidenceSet(recorder_dumps=dumps, stacks=stacks, manifests=[manifest])
+    evidence.sources += [SourceFile(Source(TRAIN), TRAIN, source)] if source else []
+    return concurrent_collectives(build_facts(evidence))
 
 
 def of_groups(rank: int, first: tuple[str, str], second: tuple[str, str]) -> RecorderDump:
@@ -95,3 +97,10 @@ def test_backward_that_sleeps_is_in_the_all_reduce_of_a_hook(state: str, *, is_t
     assert (told is not None) is is_told
     if told is not None:
         assert (told.main.operation, told.other.where and told.other.where.line) == ("all_reduce", 9)
+
+
+@pytest.mark.parametrize(("call", "is_told"), [("dist.barrier()", True), ("dist.barrier(group=side)", False)])
+def test_without_records_a_line_that_names_its_group_is_no_call_of_the_main_one(call: str, *, is_told: bool) -> None:
+    source = "def save():\n" + "    x = 1\n" * 7 + f"    {call}\n"
+
+    assert (found([stack(0), stack(1)], [], source=source) is not None) is is_told

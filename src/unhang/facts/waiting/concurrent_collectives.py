@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 from unhang.facts.alignment.group_table import recorded_call
 from unhang.facts.collective_operations import POINT_TO_POINT, canonical_operation
 from unhang.facts.model import Activity, Facts, GroupFacts, RankFacts
+from unhang.facts.stacks.calls_on_line import call_spelled_on_line
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP, in_collective, is_in_backward
 from unhang.findings import Phase
+from unhang.program.syntax.syntax_tree import find_source
 
 _MAX_RECENT = 8
 """So many of a rank's last recorded calls are searched for the two: each thread has no more than one in flight."""
@@ -44,8 +46,17 @@ def concurrent_collectives(facts: Facts) -> ConcurrentCollectives | None:
     told = {name for names in groups.values() for name in names if name is not None}
     if any(name is None for names in groups.values() for name in names) or len(told) > 1:
         return None
+    if not told and any(_names_group(facts, call) for pair in found.values() for call in pair):
+        return None  # one of its own, most likely
     main, other = found[min(found)]
     return ConcurrentCollectives(tuple(found), main, other, next(iter(told), None))
+
+
+def _names_group(facts: Facts, call: Activity) -> bool:
+    source = find_source(facts.sources, call.where.file) if call.where is not None else None
+    if source is None or call.where is None or call.where.line is None:
+        return False
+    return "group=" in (call_spelled_on_line(source, call.where.line, call.operation or "") or "")
 
 
 def _pair(known: RankFacts) -> tuple[Activity, Activity] | None:
