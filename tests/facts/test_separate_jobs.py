@@ -15,7 +15,7 @@ from unhang.facts.separate_jobs import separate_jobs
 CASES = Path(__file__).parents[1] / "cases"
 PAIR = CASES / "network-config" / "hit_beside_the_log_of_another_job" / "input"
 GLOO, SHM = PAIR / "do-eks-gloo-loopback.log", PAIR / "minimax-tp8-shm.log"
-SMALL = CASES / "collective-mismatch" / "hit_extra_call_was_answered" / "input"
+SMALL = CASES / "rank-conditional-collective" / "hit_extra_call_was_answered" / "input"
 OTHER = CASES / "collective-mismatch" / "hit_two_threads_in_one_group" / "input"
 
 

@@ -35,7 +35,7 @@ def test_the_odd_rank_is_the_minority() -> None:
 
 def test_a_tie_is_declared_and_not_decided() -> None:
     world = {"0": (0, 1)}
-    dumps = [recording(r, [*steps(1, 9), at(10, size=(4 + r,))], groups=world) for r in range(2)]
+    dumps = [recording(r, [*steps(1, 9), at(10, size=(40 + r,))], groups=world) for r in range(2)]
 
     (one,) = found(*dumps)
 

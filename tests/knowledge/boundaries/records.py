@@ -9,7 +9,7 @@ from tests.knowledge.boundaries.boundary import turns
 from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import Frame, RecorderDump, StackDump, ThreadStack
 from unhang.facts.alignment.nonfatal_mismatch import find_nonfatal_mismatches
-from unhang.facts.alignment.position_calls import sequence_shift
+from unhang.facts.alignment.position_calls import find_departure
 from unhang.facts.build import build_facts
 from unhang.facts.dump_choice import choose_dumps
 from unhang.facts.stacks.unattributed_stacks import unattributed_cohorts
@@ -45,16 +45,14 @@ def an_earlier_difference(share: float) -> object:
 
 
 @turns("position_calls.min_alike")
-def calls_that_follow(alike: int) -> object:
-    """Rank 1 leaves position 5 out; so many of its calls are those that the others make one later."""
-    sizes = [(4,), (4,), (4,), (4,), (1,), *((10 + number,) for number in range(9))]
-    mine = [*sizes[:4], *sizes[5 : 5 + alike]]
-    dumps = [
-        recording(rank, [call(at, size=size) for at, size in enumerate(calls, 1)], groups=PAIR)
-        for rank, calls in ((0, sizes), (1, mine))
-    ]
-    group = build_facts(job(*dumps)).groups["0"]
-    return sequence_shift(group.entries, (1,), 5)
+def calls_that_came_before(alike: int) -> object:
+    """So many calls before the last one came before the same call of rank 0 once already."""
+    again = range(10, 10 + alike)
+    before = [call(at, size=(size,)) for at, size in enumerate((99, *again, 50, 98, *again), 1)]
+    last = len(before) + 1
+    ends = call(last, size=(50,)), call(last, "broadcast", size=(50,))
+    dumps = [recording(rank, [*before, end], groups=PAIR) for rank, end in enumerate(ends)]
+    return find_departure(build_facts(job(*dumps)).groups["0"].entries, last)
 
 
 @turns("nonfatal_mismatch.together_s")

@@ -32,12 +32,13 @@ from unhang.causes.wording.mismatch_reasons import (
     thread_reasons,
     two_sides,
 )
-from unhang.causes.wording.path_reasons import unmatched_parts, unmatched_summary
+from unhang.causes.wording.path_reasons import call_reasons, line_of_some, unmatched_parts, unmatched_summary
 from unhang.causes.wording.signals import cohort_parts, grade_of_group
 from unhang.facts.alignment.broadcast_roots import DifferingRoots, differing_roots
 from unhang.facts.alignment.collective_fingerprints import FingerprintMismatch, fingerprint_mismatch
 from unhang.facts.divergence.aborted_in_call import gloo_sizes_differ, laggards_wait_elsewhere
-from unhang.facts.divergence.skipped_calls import other_ways, unmatched_p2p
+from unhang.facts.divergence.other_ways import call_of_some, other_ways
+from unhang.facts.divergence.skipped_calls import unmatched_p2p
 from unhang.facts.laggard.laggards import Laggards, MadeFewerGroups, laggards_doing, laggards_of
 from unhang.facts.logs.event_timing import EventTiming, timing_of
 from unhang.facts.logs.log_statements import first_attempt, quote_events
@@ -124,15 +125,23 @@ def _split_sizes(facts: Facts, stall: AllJoinedStall) -> Iterator[DetectorResult
 
 
 def _one_group_more(facts: Facts, at: Laggards) -> DetectorResult:
-    """Every rank of the job must come to each new_group; those awaited are in a collective already."""
-    stall, laggards, waiters = at.stall, at.cohort, at.waiters
-    more, fewer = (waiters, laggards) if len(waiters.ranks) <= len(laggards.ranks) else (laggards, waiters)
+    """Every rank of the job must come to each new_group; the others are in a collective already. Under a test on
+    data it is a call that only some make, else the few are odd."""
+    making, others = (at.cohort, at.waiters) if at.cohort.what == "group-setup" else (at.waiters, at.cohort)
+    call = call_of_some(facts, making, others)
+    alone = bool(call.around) or len(making.ranks) <= len(others.ranks)
+    told = line_of_some(facts, call, making.ranks, others.ranks) if call.around else None
     return make_signal(
         Grade.STACK,
-        tell("groups-differ", wait=waiters.ranks, lag=laggards.ranks),
-        **cohort_parts(facts, more, fewer, stall.group),
-        calls=waiters_call(waiters.ranks, stall.call),
-        because=(tell("group-needs-everyone"), tell("past-last-group", lag=laggards.ranks)),
+        told or tell("groups-differ", wait=making.ranks, lag=others.ranks),
+        cause=Cause.RANK_CONDITIONAL_COLLECTIVE if told is not None else None,
+        **cohort_parts(facts, *((making, others) if alone else (others, making)), at.stall.group),
+        calls=waiters_call(at.waiters.ranks, at.stall.call),
+        because=(
+            tell("group-needs-everyone"),
+            *(call_reasons(call, skipped=False) if told is not None else ()),
+            tell("past-last-group", lag=others.ranks),
+        ),
         remedies=(remedy("create-groups-everywhere"),),
     )
 
@@ -164,7 +173,7 @@ def _found(facts: Facts, mismatch: CallMismatch, *, went_on: bool = False) -> De
         because=tuple(
             mismatch_reasons(mismatch, cohorts, below, went_on=went_on, path_unknown=is_path_unknown(facts, cohorts))
         ),
-        remedies=(remedy("stop-and-equalize-calls"),) if went_on else mismatch_remedies(mismatch),
+        remedies=(remedy("stop-and-equalize-calls"),) if went_on else mismatch_remedies(mismatch, cohorts),
     )
 
 

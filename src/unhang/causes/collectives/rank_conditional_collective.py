@@ -8,9 +8,10 @@ Example: `if rank == 0: evaluate(model)` with a DDP or FSDP model, or a metric r
 `if not torch.isfinite(loss): continue` before `loss.backward()`.
 Fix: move the collective out of the branch; let all ranks compute and only one print or write. Decide about skipping
 together: all-reduce the flag before the test.
-Certain when: the call site of one side lies in a branch on the rank in the program's source; or DDP names it itself.
+Certain when: the call site of one side lies in a branch on the rank in the program's source; DDP names it itself; or
+records show few that left the order of calls which all had kept.
 Possible when: no source tells which step a rank skipped; likely where it shows a loop of equal rounds and no way out,
-or where ranks called different operations at one position (one number against a gradient) and no source was read.
+or without it different operations at one position (one number against a gradient).
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ from unhang.facts.collective_operations import canonical_operation
 from unhang.facts.divergence.branch_division import BranchDivision
 from unhang.facts.divergence.bypass_paths import BypassPaths
 from unhang.facts.divergence.early_loop_exit import EarlyLoopExit, ExitReason
-from unhang.facts.divergence.skipped_calls import OtherWay, SkippedCollective, other_ways, skipped_collective
+from unhang.facts.divergence.other_ways import OtherWay, other_ways
+from unhang.facts.divergence.rank_dependent_loop_exit import rank_dependent_exits
+from unhang.facts.divergence.skipped_calls import SkippedCollective, skipped_collective
 from unhang.facts.endings.guard_errors import ParsedGuardError, guard_errors
 from unhang.facts.laggard.laggards import InGuard, Laggards, branch_divisions, early_loop_exits, laggards_doing
 from unhang.facts.laggard.waits_on_others import UnsetKey
@@ -87,7 +90,7 @@ def _divided(facts: Facts, division: BranchDivision) -> DetectorResult:
     group_setup = isinstance(division.divided_by, Stall) and division.inside.ranks == division.divided_by.laggards
     if division.bound is not None:
         loop, bound = division.bound
-        mended = remedy("decide-exit-together", file=loop.file, line=bound.line, test=bound.test)
+        mended = remedy("decide-jump-together", file=loop.file, line=bound.line, test=bound.test)
     elif division.inside.branch_line is None:
         mended = remedy("move-collective-unknown-branch")
     else:
@@ -137,45 +140,43 @@ def _skipped_iteration(facts: Facts, left: EarlyLoopExit, around: BypassPaths) -
 
 
 # ---------------------------------------------------------------------------------------------------
-# other operations, without source
+# other calls at one position
 
 
 def detect_calls(facts: Facts) -> Iterator[DetectorResult]:
-    """Different operations at one position, where no source tells how the ranks parted: what follows may show that one
-    side left a call out. Where the odd call is new to its rank, it may stand behind the loop as well, and is only
-    possible, unless it is rank 0's alone."""
+    """A call that only some made, as the order of all calls before or the source tells; and other operations without
+    source: where the odd call is new to its rank, it may stand behind the loop as well, and is only possible."""
     left = {one.group for one in early_loop_exits(facts)} | {one.divided_by.group for one in branch_divisions(facts)}
+    left |= {one.divided_by.group for one in rank_dependent_exits(facts)}
     for way in other_ways(facts):
-        if way.mismatch.group not in left:
+        if way.mismatch.group not in left and not way.out_of_data:
             yield _other_way(facts, way)
 
 
 def _other_way(facts: Facts, way: OtherWay) -> DetectorResult:
-    mismatch, ranks = way.mismatch, way.ranks
+    mismatch, ranks, call = way.mismatch, way.ranks, way.call
     odd, *others = sorted(cohorts_of_mismatch(facts, mismatch), key=lambda one: not set(one.ranks) <= set(ranks))
     mine, theirs = _operations(way)
-    rest = {rank for cohort in others for rank in cohort.ranks}.difference(ranks)
-    said = {"ranks": ranks, "others": tuple(sorted(rest)), "position": mismatch.position}
+    rest = tuple(sorted({rank for cohort in others for rank in cohort.ranks}.difference(ranks)))
+    said = {"ranks": ranks, "others": rest, "position": mismatch.position}
     return make_signal(
-        Grade.ORDER if way.may_be_behind_loop else grade_of_group(facts, mismatch.group),
-        (two_sides(calls_of_mismatch(mismatch), ranks) if mine == theirs else None)
-        or tell(
-            "left-out" if way.shift > 0 else "made-besides" if way.shift else "other-way" if rest else "parted",
-            **said,
-            operation=mine,
-            other=theirs,
-        ),
-        whole=False,  # no source
+        Grade.ORDER if way.may_be_behind_loop else grade_of_group(facts, mismatch.group, of_stacks=Grade.SOURCE),
+        path_reasons.line_of_some(facts, call, ranks, rest)
+        or (tell("skipped", **said, operation=theirs) if way.skipped else None)
+        or (two_sides(calls_of_mismatch(mismatch), ranks) if mine == theirs else None)
+        or tell("other-way" if rest else "parted", **said, operation=mine, other=theirs),
+        whole=way.whole,
+        cause=Cause.COLLECTIVE_MISMATCH if call is not None and call.in_thread else None,
         **cohort_parts(facts, odd, others[0] if others else None, mismatch.group)
         | {"ranks": ranks, "nodes": hosts_of(facts, ranks), "evidence": (*way.skips, *quote_mismatch(mismatch))},
         calls=calls_of_mismatch(mismatch),
         because=(
             *((tell("says-it-skips", **said),) if way.skips else ()),
+            *(path_reasons.call_reasons(call, skipped=way.skipped, in_order=way.left is not None) if call else ()),
             *calls_in_words(mismatch),
-            *((tell("calls-shifted", **said, by=abs(way.shift)),) if way.shift else ()),
-            tell("one-number" if mine == theirs else "no-argument"),
+            *(() if call is not None else (tell("one-number" if mine == theirs else "no-argument"),)),
         ),
-        remedies=(remedy("issue-same-collectives"),),
+        remedies=tuple(path_reasons.call_remedies(call, skipped=way.skipped)),
     )
 
 

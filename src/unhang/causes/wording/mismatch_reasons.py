@@ -12,6 +12,7 @@ from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.facts.waiting.concurrent_collectives import ConcurrentCollectives
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
 from unhang.findings import Call, Remedy
+from unhang.knowledge.activities import row_of_frame
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
 from unhang.sentences import Text
@@ -71,7 +72,7 @@ def mismatch_reasons(
         if mismatch.times > 1:
             yield tell("times-so-far", times=mismatch.times)
         yield tell("nothing-stops")
-    elif len({cohort.where for cohort in cohorts}) == 1 and cohorts[0].where is not None:
+    elif _at_one_line(cohorts):
         yield tell("same-line")
     if path_unknown and not went_on:
         yield tell("no-source")
@@ -82,8 +83,16 @@ def mismatch_reasons(
 
 
 def calls_in_words(mismatch: CallMismatch) -> Iterator[Text]:
-    """What each side called."""
-    return (_call_of(ranks, signature) for signature, ranks in mismatch.calls.items())
+    """What each side called, and what that is in a step."""
+    for signature, ranks in mismatch.calls.items():
+        yield _call_of(ranks, signature)
+        call = next((mismatch.pending[rank] for rank in ranks if rank in mismatch.pending), None)
+        rows = (row_of_frame(f.function, f.file, native=f.native) for f in (call.stack if call is not None else ()))
+        inside = {row.what for row in rows if row is not None}
+        if "backward" in inside and signature.operation == "all_reduce":
+            yield tell("reduces-gradients", ranks=ranks)
+        elif "forward" in inside and signature.operation == "broadcast":
+            yield tell("sends-buffers", ranks=ranks)
 
 
 def _call_of(ranks: tuple[int, ...], signature: Signature) -> Text:
@@ -114,21 +123,23 @@ def fingerprint_reasons(printed: FingerprintMismatch) -> Iterator[Text]:
         yield tell("side-undecided")
 
 
-def mismatch_remedies(mismatch: CallMismatch) -> tuple[Remedy, ...]:
+def mismatch_remedies(mismatch: CallMismatch, cohorts: tuple[RankCohort, ...]) -> tuple[Remedy, ...]:
     """What to make equal."""
+    same, sizes, dtypes = remedy("issue-same-collectives"), remedy("equalize-sizes"), remedy("cast-to-one-dtype")
     if {"operation", "call-site"} & set(mismatch.differs_in):
-        return (remedy("issue-same-collectives"),)
-    sizes, dtypes = remedy("equalize-sizes"), remedy("cast-to-one-dtype")
+        return (same,)
     if "dtype" in mismatch.differs_in:
         return (dtypes,)
     if "bytes" in mismatch.differs_in:
         return (sizes, dtypes)
     # what an all-reduce takes is as large as the program says: another size is most often another call
-    return (
-        (remedy("issue-same-collectives"), sizes)
-        if all(call.operation == "all_reduce" for call in mismatch.calls)
-        else (sizes,)
-    )
+    if any(call.operation != "all_reduce" for call in mismatch.calls):
+        return (sizes,)
+    return (sizes, same) if _at_one_line(cohorts) else (same, sizes)
+
+
+def _at_one_line(cohorts: tuple[RankCohort, ...]) -> bool:
+    return cohorts[0].where is not None and len({cohort.where for cohort in cohorts}) == 1
 
 
 def thread_reasons(found: ConcurrentCollectives, *, differ: bool) -> Iterator[Text]:

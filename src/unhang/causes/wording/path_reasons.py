@@ -9,16 +9,19 @@ from typing import Any
 from unhang.causes.evidence_lines import group_label, hosts_of, operation_of, place_of, quote_rank, waiters_call
 from unhang.facts.divergence.branch_division import BranchDivision, Division
 from unhang.facts.divergence.bypass_paths import BypassPath, BypassPaths
+from unhang.facts.divergence.other_ways import CallOfSome
 from unhang.facts.divergence.skipped_calls import SkippedCollective, UnmatchedP2P
 from unhang.facts.model import Facts
 from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.findings import Phase, Remedy, Where
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
-from unhang.sentences import Text
+from unhang.program.syntax.syntax_tree import find_source
+from unhang.sentences import Text, shortened
 
 tell = Sentences("causes/shared.toml")
 MAX_TOLD = 3
+MAX_CODE = 40
 
 
 def cohort_places(past: RankCohort, inside: RankCohort, loop: int | None, where: Where | None) -> Iterator[Text]:
@@ -72,6 +75,8 @@ def path_sentences(ways: Sequence[BypassPath]) -> Iterator[Text]:
     for way in ways[:MAX_TOLD]:
         if way.kind == "except":
             yield tell("handles-exception", line=way.where.line)
+        elif way.kind == "if":
+            yield tell("reached-only-where", line=way.where.line, test=way.test)
         elif way.kind == "while":
             yield tell("own-condition", line=way.where.line, test=way.test)
         elif not way.leaves:
@@ -85,7 +90,47 @@ def decide_together_remedies(ways: Sequence[BypassPath]) -> Iterator[Remedy]:
     if not ways:
         return
     name = "decide-failure-together" if ways[0].kind == "except" else "decide-jump-together"
-    yield remedy(name, file=ways[0].where.file, line=ways[0].where.line)
+    yield remedy(name, file=ways[0].where.file, line=ways[0].where.line, test=ways[0].test)
+
+
+def line_of_some(facts: Facts, call: CallOfSome | None, ranks: tuple[int, ...], others: tuple[int, ...]) -> Text | None:
+    """That ``ranks`` made the call without ``others``, or went on without it, by the line that makes it; None without
+    source, or where all are below that line."""
+    at = call.made.where if call is not None and not call.is_inside_line else None
+    source = find_source(facts.sources, at.file) if at is not None else None
+    lines = source.text.splitlines() if source is not None else []
+    if call is None or at is None or at.line is None or not 0 < at.line <= len(lines):
+        return None
+    said = {"ranks": ranks, "others": others, "line": at.line}
+    alone = set(call.made.ranks) <= set(ranks)
+    return tell(
+        "called-alone" if alone else "skipped-line", **said, code=shortened(lines[at.line - 1].strip(), MAX_CODE)
+    )
+
+
+def call_reasons(call: CallOfSome, *, skipped: bool, in_order: bool = False) -> Iterator[Text]:
+    """What leads around it, how those are told who left the common order (``in_order``), and where they are who went on
+    without it."""
+    at, around = call.without.where, call.around
+    if call.in_thread:
+        yield tell("made-in-thread")
+    yield from path_sentences([one for one in around if skipped or one.kind == around[0].kind])
+    if in_order:
+        yield tell("was-next" if skipped else "was-not-next")
+    if at is not None:
+        yield tell("stands-instead", ranks=call.without.ranks, file=at.file, line=at.line)
+
+
+def call_remedies(call: CallOfSome | None, *, skipped: bool) -> Iterator[Remedy]:
+    """What to change at the test or jump that divides them; without source, what to look for."""
+    around = call.around if call is not None else ()
+    if call is not None and call.in_thread and call.made.where is not None:
+        yield remedy("use-group-per-thread", thread=call.made.where.function)
+    elif not around:
+        yield remedy("issue-same-collectives")
+    elif around[0].kind == "if" and not skipped:
+        yield remedy("move-collective-from-branch", branch=around[0].where.line)
+    yield from decide_together_remedies(around)
 
 
 def unmatched_summary(found: UnmatchedP2P) -> Text:
@@ -107,12 +152,14 @@ def unmatched_parts(facts: Facts, found: UnmatchedP2P) -> dict[str, Any]:
 
 def skipped_call_parts(facts: Facts, found: SkippedCollective) -> dict[str, Any]:
     """The parts of a finding on a collective that some went around."""
-    mended = remedy("call-on-all-members", operation=found.left.operation)
-    return _parts(facts, found, found.left.group, _because_skipped(facts, found), mended)
+    jumped = bool(found.around) and found.around[0].kind != "if"
+    together = decide_together_remedies(found.around if jumped else ())
+    mended = (*together, remedy("call-on-all-members", operation=found.left.operation))
+    return _parts(facts, found, found.left.group, _because_skipped(facts, found), *mended)
 
 
 def _parts(
-    facts: Facts, found: UnmatchedP2P | SkippedCollective, group: str, because: Iterable[Text], mended: Remedy
+    facts: Facts, found: UnmatchedP2P | SkippedCollective, group: str, because: Iterable[Text], *mended: Remedy
 ) -> dict[str, Any]:
     """Never whole: no record counts sends and receives, and a call that was queued may be behind the line seen."""
     stands = [found.call.evidence] if found.call is not None else quote_rank(facts.ranks[found.gone[0]])[:1]
@@ -127,7 +174,7 @@ def _parts(
         "calls": (*waiters_call(found.gone, found.call), *waiters_call(found.waiting[:1], found.left)),
         "because": tuple(because),
         "evidence": (*stands, found.left.evidence),
-        "remedies": (mended,),
+        "remedies": mended,
     }
 
 
@@ -146,6 +193,5 @@ def _because(found: UnmatchedP2P) -> Iterator[Text]:
 
 def _because_skipped(facts: Facts, found: SkippedCollective) -> Iterator[Text]:
     yield tell("stands-below", gone=found.gone, below=found.gone_line, line=found.line)
-    if found.test_line is not None:
-        yield tell("reached-only-where", line=found.test_line, test=found.test)
+    yield from path_sentences(found.around)
     yield tell("waits-there-too", gone=found.gone, group=group_label(facts, found.call.group), waiting=found.waiting)

@@ -80,11 +80,11 @@ def calls_of_cohorts(divided_by: CallMismatch | Stall) -> tuple[Call, ...]:
     )
 
 
-def grade_of_group(facts: Facts, name: str) -> Grade:
+def grade_of_group(facts: Facts, name: str, *, of_stacks: Grade = Grade.STACK) -> Grade:
     """What is known of a group's calls rests on: records, lines of logs, or stacks; the weakest of them."""
     group = facts.groups.get(name)
     told = {progress.source_kind for progress in group.progress.values()} if group is not None else set()
-    return Grade.STATED if "log" in told else Grade.STACK if "stack" in told else Grade.RECORD
+    return Grade.STATED if "log" in told else of_stacks if "stack" in told else Grade.RECORD
 
 
 MAX_NAMED = 2

@@ -35,8 +35,9 @@ from unhang.causes.wording.path_reasons import (
 from unhang.causes.wording.signals import calls_of_cohorts, cohort_parts, stall_signal, waiters_line
 from unhang.evidence.items import LogEvent
 from unhang.facts.divergence.early_loop_exit import EarlyLoopExit, ExitReason, StackLoopExit
+from unhang.facts.divergence.other_ways import other_ways
 from unhang.facts.divergence.rank_dependent_loop_exit import RankDependentExit, rank_dependent_exits
-from unhang.facts.divergence.skipped_calls import other_ways, unmatched_p2p
+from unhang.facts.divergence.skipped_calls import unmatched_p2p
 from unhang.facts.endings.good_endings import good_endings, left_early
 from unhang.facts.endings.guard_errors import ParsedGuardError, guard_errors
 from unhang.facts.laggard.laggards import early_loop_exits
@@ -66,14 +67,15 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
         if left.reason is ExitReason.DATA:
             yield _found(facts, left, step_counts(facts))
     for way in other_ways(facts):
-        if way.may_be_behind_loop:
+        ended, said = way.out_of_data, {"ranks": way.ranks, "position": way.mismatch.position}
+        if ended or way.may_be_behind_loop:
             yield make_signal(
-                Grade.ORDER,
-                tell("may-have-left", ranks=way.ranks, position=way.mismatch.position),
+                Grade.STATED if ended else Grade.ORDER,
+                tell("ran-out" if ended else "may-have-left", **said),
                 whole=False,  # as well as a branch
                 ranks=way.ranks,
-                because=(tell("call-is-new"),),
-                evidence=quote_mismatch(way.mismatch),
+                because=(tell("says-data-ended" if ended else "call-is-new", **said),),
+                evidence=(*ended, *quote_mismatch(way.mismatch)),
                 remedies=(remedy("stop-together"),),
             )
 

@@ -12,7 +12,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from unhang.evidence.items import RecorderDump, Signature
-from unhang.facts.alignment.position_calls import calls_by_rank, first_extra_call
+from unhang.facts.alignment.position_calls import (
+    calls_by_rank,
+    differing_positions,
+    find_departure,
+    first_extra_call,
+)
 from unhang.facts.collective_operations import POINT_TO_POINT, is_barrier, minority, signature_differences
 from unhang.facts.model import CallMismatch, GroupFacts, PendingCall
 from unhang.knowledge.thresholds import threshold
@@ -56,29 +61,32 @@ def _first_mismatch(group: GroupFacts, recordings: Mapping[int, RecorderDump], *
     first = _start_of_mismatch(sorted(wrong), stall, table)
     if first is None:
         return None
-    odd, slip = _outliers_and_start(group, table.calls_at(first), first)
+    odd, slip = _outliers_and_start(group, table, first)
     return CallMismatch(
         group=group.name,
         position=slip,
         calls=table.calls_at(slip),
         pending=calls_by_rank(group, slip, recordings),
-        differs_in=wrong[first] if slip == first else ("call-site",),
+        differs_in=wrong.get(slip, ("call-site",)),
         outliers=odd,
         records_align=table.all_recorded_before(slip),
     )
 
 
-def _outliers_and_start(
-    group: GroupFacts, calls: Mapping[Signature, tuple[int, ...]], first: int
-) -> tuple[tuple[int, ...], int]:
-    """(who is odd, from which position on): the minority; on a tie the one side whose earlier extra calls show it."""
-    odd = minority(calls)
-    if odd or len(calls) != 2:
-        return odd, first_extra_call(group.entries, odd, first)
-    slipped = [
-        (ranks, slip) for ranks in calls.values() if (slip := first_extra_call(group.entries, ranks, first)) < first
-    ]
-    return slipped[0] if len(slipped) == 1 else ((), first)
+def _outliers_and_start(group: GroupFacts, table: CallTable, first: int) -> tuple[tuple[int, ...], int]:
+    """(who is odd, from which position on): who left the order of calls that all had kept, else the minority; on a tie
+    the one side whose earlier extra calls show it."""
+    calls = table.calls_at(first)
+    starts = {ranks: first_extra_call(group.entries, ranks, first) for ranks in calls.values() if len(calls) == 2}
+    slipped = [ranks for ranks, start in starts.items() if start < first]
+    start = min(starts.values(), default=first)
+    apart = _start_of_mismatch(differing_positions(group.entries, calls.values(), first), first, table)
+    for at in sorted({min(apart or first, start), start}):
+        left = find_departure(group.entries, at)
+        if left is not None:
+            return left.ranks, at
+    odd = minority(calls) or (slipped[0] if len(slipped) == 1 else ())
+    return odd, start if odd else first
 
 
 def _mismatch_of_pending(group: GroupFacts) -> CallMismatch | None:

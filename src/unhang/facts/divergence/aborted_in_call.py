@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from unhang.evidence.items import LogEvent, RecorderDump, Signature
-from unhang.facts.alignment.position_calls import calls_by_rank
+from unhang.facts.alignment.position_calls import calls_by_rank, find_departure, keeps_order
 from unhang.facts.collective_operations import canonical_operation, minority
 from unhang.facts.model import CallMismatch, Facts, GroupFacts, RankFacts, Stall
 from unhang.facts.waiting.progress_from_stacks import waiting_activity
@@ -38,7 +38,7 @@ def assign_aborted_ranks(
     if not aborted:
         return disagreements
     if disagreements:
-        return tuple(_add_to_side(mismatch, aborted, ranks) for mismatch in disagreements)
+        return tuple(_add_to_side(mismatch, groups[mismatch.group], aborted, ranks) for mismatch in disagreements)
     found = [_by_elimination(group, aborted, ranks, recordings) for _, group in sorted(groups.items())]
     only = [mismatch for mismatch in found if mismatch is not None]
     return tuple(only) if len(only) == 1 else ()
@@ -58,7 +58,9 @@ def _aborted_inside(known: RankFacts) -> bool:
     return ended and known.stack.fatal.startswith("Abort") and waiting_activity(known) is not None
 
 
-def _add_to_side(mismatch: CallMismatch, aborted: tuple[int, ...], ranks: Mapping[int, RankFacts]) -> CallMismatch:
+def _add_to_side(
+    mismatch: CallMismatch, group: GroupFacts, aborted: tuple[int, ...], ranks: Mapping[int, RankFacts]
+) -> CallMismatch:
     heard = {rank for side in mismatch.calls.values() for rank in side}
     calls = list(mismatch.calls)
     silent = tuple(rank for rank in aborted if rank not in heard and _in_call(ranks[rank], calls[0].operation))
@@ -73,30 +75,36 @@ def _add_to_side(mismatch: CallMismatch, aborted: tuple[int, ...], ranks: Mappin
         return mismatch
     fewest = min(zip(amounts, range(2), strict=True))[1]
     sides = {call: (*mismatch.calls[call], *(silent if at == fewest else ())) for at, call in enumerate(calls)}
-    return replace(mismatch, outliers=minority(sides), aborted=silent)
+    left = find_departure(group.entries, mismatch.position)
+    odd = next((side for side in sides.values() if left is not None and set(left.ranks) <= set(side)), minority(sides))
+    return replace(mismatch, outliers=tuple(sorted(odd)), aborted=silent)
 
 
 def _by_elimination(
     group: GroupFacts, aborted: tuple[int, ...], ranks: Mapping[int, RankFacts], recordings: Mapping[int, RecorderDump]
 ) -> CallMismatch | None:
-    """Every other rank of the group called alike, and whoever sent too much is one of them."""
+    """Every other rank of the group called alike, and whoever sent too much is one of them, unless their own earlier
+    calls lead to another one."""
     last = {rank: int(entries.position[-1]) for rank, entries in group.entries.items() if len(entries)}
     silent = tuple(rank for rank in aborted if rank not in last and rank in group.members)
     others = set(group.members) - set(silent)
-    if not silent or len(silent) >= len(others) or others != set(last) or len(set(last.values())) != 1:
+    if not silent or others != set(last) or len(set(last.values())) != 1:
         return None
     signatures = {
         entries.signatures[int(entries.signature[-1])] for rank, entries in group.entries.items() if rank in others
     }
     position = next(iter(last.values()))
-    if len(signatures) != 1:
+    left = find_departure(group.entries, position, some_missing=True)
+    kept = all(keeps_order(group.entries[rank], position) for rank in others)
+    if len(signatures) != 1 or (left is None and len(silent) >= len(others) and not kept):
         return None
     (call,) = signatures
     if not all(_in_call(ranks[rank], call.operation) for rank in silent):
         return None
     pending = calls_by_rank(group, position, recordings)
     calls = {call: tuple(sorted(others))}
-    return CallMismatch(group.name, position, calls, pending, ("bytes",), silent, records_align=True, aborted=silent)
+    odd = left.ranks if left is not None else silent
+    return CallMismatch(group.name, position, calls, pending, ("bytes",), odd, records_align=True, aborted=silent)
 
 
 def _in_call(known: RankFacts, operation: str) -> bool:

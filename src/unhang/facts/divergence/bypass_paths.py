@@ -8,10 +8,10 @@ fewer batches, or a way around.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from unhang.evidence.items import SourceFile
+from unhang.evidence.items import Frame, SourceFile
 from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.findings import Where
 from unhang.knowledge.collectives import source_names
@@ -42,7 +42,8 @@ class BypassPath:
 
     where: Where
     kind: str
-    """``break``, ``return``, ``exit``, ``continue``, ``except``; ``while``: the loop's own condition."""
+    """``break``, ``return``, ``exit``, ``continue``, ``except``; ``while``: the loop's own condition; ``if``: the call
+    stands under it."""
     test: str
     """The test it stands under, as the source spells it; empty for a handler."""
     leaves: bool
@@ -108,6 +109,22 @@ def bypass_paths(past: RankCohort, inside: RankCohort, sources: Mapping[str, Sou
     return BypassPaths(fixed and not ended, over_data or ended, last_over_data or ended, headers[-1], taken)
 
 
+def paths_around_call(frames: Sequence[Frame], sources: Mapping[str, SourceFile]) -> tuple[BypassPath, ...]:
+    """How a rank may go on without the call at which ``frames`` stand (innermost first): tests that the call stands
+    under, and jumps and handlers before it."""
+    ways: list[BypassPath] = []
+    for frame in frames:
+        place = find_line(sources, frame.file, frame.line) if not frame.native else None
+        if place is None or frame.line is None:
+            continue
+        finder = _PathFinder(place.program, place, frame.line, Where(frame.file, None, frame.function))
+        loops = [level.owner for level in place.levels if isinstance(level.owner, Loop) and level.part == "body"]
+        jumps = finder.of_loops(loops[::-1]) if loops else finder.of_helper()
+        ways += finder.of_blocks()
+        ways += (w for w in jumps if w.kind != "except" and not w.leaves and (w.where.line or 0) < frame.line)
+    return tuple(dict.fromkeys(ways))
+
+
 def _may_take(past: RankCohort, way: BypassPath) -> bool:
     """False where its test asks for the rank and lets none of ``past`` pass."""
     return not way.test or any(test_value(way.test, rank, None) is not False for rank in past.ranks)
@@ -117,7 +134,7 @@ def _crossed(place: LinePosition, past: RankCohort) -> list[Loop]:
     """Loops around the line, innermost first, up to the one behind which ``past`` stands."""
     found: list[Loop] = []
     for level in reversed(place.levels):
-        if isinstance(level.owner, ast.For | ast.AsyncFor | ast.While) and level.part == "body":
+        if isinstance(level.owner, Loop) and level.part == "body":
             found.append(level.owner)
             if _is_left(level.owner, past):
                 break
@@ -141,6 +158,17 @@ class _PathFinder:
                 yield BypassPath(self._where(loop.lineno), "while", expression_text(loop.test), leaves=True)
             for statement in loop.body:
                 yield from self._in(statement, None, own_loop=True)
+
+    def of_blocks(self) -> Iterator[BypassPath]:
+        """Around the line, the innermost first: an ``if`` whose outcome one rank finds by itself, and handlers."""
+        for level in reversed(self.place.levels):
+            if isinstance(level.owner, ast.Try) and level.part == "body":
+                yield from self._handlers(level.owner)
+            if not isinstance(level.owner, ast.If):
+                continue
+            test = level.owner.test if level.part == "body" else ast.UnaryOp(ast.Not(), level.owner.test)
+            if may_differ_by_rank(self.program, test, self.place.scopes, level.owner.lineno):
+                yield BypassPath(self._where(level.owner.lineno), "if", expression_text(test), leaves=False)
 
     def may_run_out(self, loop: Loop) -> bool:
         """It may be shorter because its data are: it is no range, no ``while`` on something else, and no ``while True``
@@ -176,7 +204,7 @@ class _PathFinder:
             yield from self._handlers(node)
         if test is not None:
             yield from self._jump(node, test, own_loop=own_loop)
-        inside_other = isinstance(node, ast.For | ast.AsyncFor | ast.While)
+        inside_other = isinstance(node, Loop)
         for owner, part, block in blocks(node):
             inner = test
             if isinstance(owner, ast.If):
@@ -216,7 +244,7 @@ class _PathFinder:
             (
                 level.owner
                 for level in reversed(self.place.levels)
-                if isinstance(level.owner, ast.For | ast.AsyncFor | ast.While) and level.owner.lineno < line
+                if isinstance(level.owner, Loop) and level.owner.lineno < line
             ),
             None,
         )

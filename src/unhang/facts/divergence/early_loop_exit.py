@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from unhang.facts.collective_operations import is_barrier
 from unhang.facts.divergence.aborted_in_call import gloo_sizes_differ, laggards_wait_elsewhere
 from unhang.facts.divergence.bypass_paths import BypassPaths, bypass_paths
+from unhang.facts.divergence.other_ways import other_ways
 from unhang.facts.divergence.rank_dependent_loop_exit import has_rank_dependent_rounds, was_raised_out
 from unhang.facts.logs.interleaved_progress_bars import InterleavedBars, interleaved_bars
 from unhang.facts.logs.per_rank_counts import step_counts, unequal_counts
@@ -130,7 +131,7 @@ def exits_of_mismatches(facts: Facts) -> Iterator[EarlyLoopExit]:
 
 def exit_of_stall(facts: Facts, stall: Stall, laggards: RankCohort, waiters: RankCohort) -> EarlyLoopExit | None:
     """Laggards past the loop in which the others wait; or these past it, and the laggards in another call of it."""
-    if was_raised_out(facts, stall.laggards):
+    if was_raised_out(facts, stall.laggards) or _parted_before(facts, stall):
         return None
     if has_left_loop(laggards, waiters):
         past = laggards.context is CodeContext.AFTER_LOOP or laggards.ended
@@ -140,6 +141,12 @@ def exit_of_stall(facts: Facts, stall: Stall, laggards: RankCohort, waiters: Ran
     if split_by_loop((waiters, laggards)) == (waiters, laggards) and laggards_wait_elsewhere(facts, stall):
         return _early_exit(facts, waiters, laggards, stall, whole=gloo_sizes_differ(facts))
     return None
+
+
+def _parted_before(facts: Facts, stall: Stall) -> bool:
+    """Some had left the common order of calls before, so that the numbers of calls differ and not those of rounds."""
+    ways = (way for way in other_ways(facts) if way.call is not None and way.left is not None)
+    return any(way.mismatch.group == stall.group and way.mismatch.position < (stall.position or 0) for way in ways)
 
 
 def _early_exit(

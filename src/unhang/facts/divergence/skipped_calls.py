@@ -9,23 +9,17 @@ order: the two sides do not make the same number of calls.
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
-from unhang.evidence.items import Frame, LastLine, SourceFile
-from unhang.facts.alignment.position_calls import sequence_shift, was_called_before
+from unhang.evidence.items import Frame, SourceFile
 from unhang.facts.collective_operations import POINT_TO_POINT
-from unhang.facts.evidence_quotes import quote_line
-from unhang.facts.model import Activity, CallMismatch, Facts, PendingCall, RankState, Stall, WaitEdge
-from unhang.facts.stacks.rank_cohorts import cohort_outside_library, cohorts_of_mismatch, is_path_unknown
+from unhang.facts.divergence.bypass_paths import BypassPath, paths_around_call
+from unhang.facts.model import Activity, Facts, PendingCall, RankState, Stall, WaitEdge
 from unhang.facts.stacks.source_context import is_rank_conditional, stack_context
 from unhang.facts.stacks.stack_divergence import common_block, first_differing_frames
 from unhang.facts.stacks.user_frames import is_user_frame
-from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
-from unhang.findings import Evidence
-from unhang.late_pattern import late_pattern
 from unhang.program.rank_dependence.step_loops import functions_that_call
 from unhang.program.syntax.syntax_tree import (
     LinePosition,
@@ -47,9 +41,8 @@ class SkippedCollective:
     waiting: tuple[int, ...]
     left: PendingCall
     line: int
-    test_line: int | None = None
-    """The innermost ``if`` on the way to the call that was left out."""
-    test: str = ""
+    around: tuple[BypassPath, ...] = ()
+    """What leads around it and not around both."""
 
 
 def skipped_collective(facts: Facts, cycle: tuple[int, ...]) -> SkippedCollective | None:
@@ -68,10 +61,7 @@ def skipped_collective(facts: Facts, cycle: tuple[int, ...]) -> SkippedCollectiv
     waiting = tuple(sorted({rank for one in found for rank in one.waiting}))
     if not found or set(gone) & set(waiting) or {*gone, *waiting} != set(cycle):
         return None
-    first = found[0]
-    return SkippedCollective(
-        gone, first.call, first.gone_line, waiting, first.left, first.line, first.test_line, first.test
-    )
+    return replace(found[0], gone=gone, waiting=waiting)
 
 
 def _pair(facts: Facts, there: WaitEdge, back: WaitEdge) -> SkippedCollective | None:
@@ -79,107 +69,22 @@ def _pair(facts: Facts, there: WaitEdge, back: WaitEdge) -> SkippedCollective | 
     left, call = facts.groups[there.group].pending(there.waiter), facts.groups[back.group].pending(back.waiter)
     if left is None or call is None:
         return None
-    frames = _frames(facts, there.waiter, left)
-    parted = first_differing_frames(frames, _frames(facts, back.waiter, call))
+    frames, gone_frames = _frames(facts, there.waiter, left), _frames(facts, back.waiter, call)
+    parted = first_differing_frames(frames, gone_frames)
     if parted is None or parted[0].line is None or parted[1].line is None:
         return None
     line, gone_line = parted[0].line, parted[1].line
     place, below = (find_line(facts.sources, parted[0].file, at) for at in (line, gone_line))
-    depth = common_block(place, below) if place is not None and below is not None else None
-    if place is None or depth is None:
+    if place is None or below is None or common_block(place, below) is None:
         return None
-    test = _test(facts, frames, parted[0], place, depth)
-    return SkippedCollective(
-        (back.waiter,),
-        call,
-        gone_line,
-        (there.waiter,),
-        left,
-        line,
-        test.lineno if test is not None else None,
-        expression_text(test) if test is not None else "",
-    )
+    shared = paths_around_call(gone_frames, facts.sources)
+    around = tuple(way for way in paths_around_call(frames, facts.sources) if way not in shared)
+    return SkippedCollective((back.waiter,), call, gone_line, (there.waiter,), left, line, around)
 
 
 def _frames(facts: Facts, rank: int, call: PendingCall) -> tuple[Frame, ...]:
     activity = facts.ranks[rank].activity
     return tuple(call.stack) or (activity.frames if activity is not None else ())
-
-
-def _test(facts: Facts, frames: tuple[Frame, ...], parted: Frame, place: LinePosition, depth: int) -> ast.expr | None:
-    """The innermost ``if`` around the waiters' call that is not around both."""
-    for frame in frames:
-        at_parting = frame == parted
-        inner = place if at_parting else find_line(facts.sources, frame.file, frame.line)
-        levels = inner.levels[depth + 1 :] if at_parting and inner is not None else inner.levels if inner else ()
-        for level in reversed(levels):
-            if isinstance(level.owner, ast.If):
-                return level.owner.test
-        if at_parting:
-            return None
-    return None
-
-
-# ---------------------------------------------------------------------------------------------------
-# other operations at one position
-
-_SKIPS = late_pattern(r"(?i)\bskip(?:s|ped|ping)?\b|跳过")
-_MAX_LAST_WORDS = 2
-"""Lines of a rank: what it skipped, and what it did instead."""
-
-
-@dataclass(frozen=True, slots=True)
-class OtherWay:
-    """Ranks of one group that are in different operations at one position, and nothing shows that they stand at one
-    line: an argument does not change the operation, so that they went different ways there."""
-
-    mismatch: CallMismatch
-    ranks: tuple[int, ...]
-    """Who went the odd way, else all."""
-    shift: int
-    """So many calls were left out (negative: made besides); 0 where nothing that follows tells."""
-    new: bool
-    """The odd call is one that these ranks had not made before, or one rank's of which no record was read."""
-    skips: tuple[Evidence, ...] = ()
-    """The last words of the odd one, where they say that it skips something, and those of no other rank do."""
-
-    @property
-    def may_be_behind_loop(self) -> bool:
-        """The odd call may follow the loop that the others are in; rank 0 alone has work of its own in it."""
-        return self.new and not self.shift and self.ranks != (0,) and not self.skips
-
-
-def other_ways(facts: Facts) -> Iterator[OtherWay]:
-    """Of all mismatches, where no source was read that would say how they parted."""
-    for mismatch in facts.mismatches:
-        cohorts, group = cohorts_of_mismatch(facts, mismatch), facts.groups.get(mismatch.group)
-        if group is None or "operation" not in mismatch.differs_in or mismatch.aborted:
-            continue
-        in_logs = all(progress.source_kind == "log" for progress in group.progress.values())
-        if mismatch.group.startswith(STACK_GROUP) or not (in_logs or is_path_unknown(facts, cohorts)):
-            continue
-        alone = cohort_outside_library(facts, cohorts)
-        odd = mismatch.outliers or (alone.ranks if alone is not None else ())
-        recorded = [group.entries[rank] for rank in odd if rank in group.entries]
-        new = len(odd) == 1 and not recorded
-        yield OtherWay(
-            mismatch,
-            odd or tuple(sorted(rank for cohort in cohorts for rank in cohort.ranks)),
-            sequence_shift(group.entries, odd, mismatch.position),
-            new or any(not was_called_before(entries, mismatch.position) for entries in recorded),
-            _said_to_skip(facts, odd),
-        )
-
-
-def _said_to_skip(facts: Facts, odd: tuple[int, ...]) -> tuple[Evidence, ...]:
-    words: dict[int | None, list[LastLine]] = defaultdict(list)
-    for log in facts.logs:
-        for line in log.said:
-            words[line.rank].append(line)
-    skipping = [
-        rank for rank, lines in words.items() if any(_SKIPS.search(line.text) for line in lines[-_MAX_LAST_WORDS:])
-    ]
-    return tuple(map(quote_line, words[odd[0]][-_MAX_LAST_WORDS:])) if len(odd) == 1 and skipping == [*odd] else ()
 
 
 _MAX_PLACES = 16

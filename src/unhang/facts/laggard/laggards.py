@@ -78,7 +78,7 @@ class InGuard:
 
 @dataclass(frozen=True, slots=True)
 class MadeFewerGroups:
-    """They are in a collective already, and the others make one group more, which needs every rank of the job."""
+    """Those on one side make one group more, which needs every rank of the job, and the others are in a collective."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def _doing(facts: Facts, stall: Stall, cohort: RankCohort, waiters: RankCohort) 
         or _in_guard(facts, cohort, waiters)
         or division_of_stall(facts, stall, cohort, waiters)
         or exit_of_stall(facts, stall, cohort, waiters)
-        or _made_fewer_groups(stall, cohort)
+        or _made_fewer_groups(facts, stall, cohort)
         # it is on its way to the others
         or longer_generation(facts, stall)
         or _awaits_batch(facts, cohort, waiters)
@@ -208,9 +208,12 @@ def _is_below(above: Where | None, below: Where | None) -> bool:
     return above.file == below.file and below.line > above.line
 
 
-def _made_fewer_groups(stall: Stall, cohort: RankCohort) -> MadeFewerGroups | None:
+def _made_fewer_groups(facts: Facts, stall: Stall, cohort: RankCohort) -> MadeFewerGroups | None:
     making = stall.call is not None and stall.call.operation == "new_group"
-    return MadeFewerGroups() if making and cohort.phase is Phase.COMMUNICATION else None
+    if making or cohort.what != "group-setup":
+        return MadeFewerGroups() if making and cohort.phase is Phase.COMMUNICATION else None
+    stuck = all(facts.ranks[rank].moving is False for rank in cohort.ranks)
+    return MadeFewerGroups() if stuck and stall.call is not None else None
 
 
 def _awaits_batch(facts: Facts, cohort: RankCohort, waiters: RankCohort) -> AwaitsBatch | None:

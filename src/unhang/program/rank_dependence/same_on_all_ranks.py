@@ -32,6 +32,7 @@ _LIMITS = re.compile(r"(?:^|_)(?:max|num|total|every|interval|freq|steps?|epochs
 _RANGES = {"range", "trange"}
 _AROUND = {"tqdm", "track", "list", "reversed"}
 _ARITHMETIC = {"int", "min", "max", "round", "abs", "get_world_size", "range", "divmod"}
+_MODULES = {"math", "np", "numpy", "torch"}
 MAX_NAMES = 50
 _GIVE_NOTHING_BACK = {"barrier", "monitored_barrier", "send", "isend", "wait_for_everyone"}
 
@@ -79,14 +80,15 @@ class _Asked:
         if isinstance(value, ast.Name):
             return self._name(value.id)
         if isinstance(value, ast.Call):
-            known = call_name(value) in _ARITHMETIC and not value.keywords
+            alone = isinstance(value.func, ast.Name) or call_name(value) == "get_world_size"
+            known = call_name(value) in _ARITHMETIC and not value.keywords and (alone or _is_module(value.func))
             return known and self.all_same(value.args)
         if isinstance(value, ast.BinOp | ast.UnaryOp | ast.BoolOp | ast.Compare | ast.IfExp | ast.Tuple | ast.List):
             return all(self._same(part) for part in ast.iter_child_nodes(value) if isinstance(part, ast.expr))
         return False
 
     def _name(self, name: str) -> bool:
-        if _NUMBERS.match(name):
+        if _NUMBERS.match(name) or name == "__name__":
             return True
         if name in self._seen or len(self._seen) >= MAX_NAMES:
             return True  # a counter that is made of itself: its other values decide
@@ -98,6 +100,11 @@ class _Asked:
             if name in parameters_of(scope):
                 return bool(_LIMITS.search(name))
         return False
+
+
+def _is_module(func: ast.expr) -> bool:
+    """``math.floor``, and not ``batch.max``."""
+    return isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id in _MODULES
 
 
 def _is_setting(value: ast.Attribute) -> bool:
