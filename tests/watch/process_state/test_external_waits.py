@@ -151,6 +151,15 @@ def test_a_child_that_works_waits_in_no_pipe() -> None:
     assert (told.pipe, told.pipe_ends, child.waits) == ("read", (child.pid,), "")
 
 
+@pytest.mark.parametrize(("stack", "is_told"), [("wait (/lib/python3.12/subprocess.py:1264)", True), ("", False)])
+def test_children_are_told_of_who_waits_for_a_program(stack: str, *, is_told: bool) -> None:
+    with running(PARENT.format("import time; time.sleep(60)", "p.wait()")) as pid:
+        (child,) = seen_children(pid)
+        told = find_external_waits(pid, stack).children
+        os.kill(child, signal.SIGKILL)
+    assert [one.pid for one in told] == ([child] if is_told else [])
+
+
 def test_a_child_that_is_stopped_is_told_and_no_longer_once_it_goes_on() -> None:
     with running(PARENT.format("import time; time.sleep(60)", "p.wait()")) as pid:
         (child,) = seen_children(pid)

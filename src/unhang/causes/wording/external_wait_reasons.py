@@ -15,7 +15,7 @@ from unhang.facts.stacks.child_processes import (
     AWAITS_CHILDREN,
     AwaitedChild,
     awaited_children,
-    pipe_partner,
+    partner_child,
 )
 from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.findings import Evidence, Remedy, Where
@@ -41,8 +41,8 @@ def because(facts: Facts, laggards: RankCohort) -> Iterator[Text]:
         yield from (_held_by(lock) for lock in _locks(facts, known))
     if laggards.what in _ASKS_A_PEER and known.process.awaits.peers:
         yield tell("waits-for-peer", peer=", ".join(known.process.awaits.peers))
-    child, way = pipe_partner(known), known.process.awaits.pipe
-    if child is not None and child.waits == way:
+    child, way = partner_child(known), known.process.awaits.pipe
+    if child is not None and way and child.waits == way:
         yield tell("both-write" if way == "write" else "both-read", pid=child.pid)
     if laggards.what in _WOKEN_BY_THREADS and _is_alone(known):
         yield tell("nobody-left")
@@ -64,13 +64,17 @@ def evidence(facts: Facts, laggards: RankCohort) -> tuple[Evidence, ...]:
     return tuple(child.evidence for child in _children(facts, facts.ranks[laggards.ranks[0]]))
 
 
-def pipe_text(known: RankFacts) -> Text | None:
-    """In the pipe to which of its children it sleeps."""
-    child, way = pipe_partner(known), known.process.awaits.pipe
+def child_text(known: RankFacts) -> Text | None:
+    """For which of its children it waits, and in a pipe how."""
+    child, way = partner_child(known), known.process.awaits.pipe
     return (
         None
         if child is None
-        else tell("pipe-write" if way == "write" else "pipe-read", pid=child.pid, command=child.command)
+        else tell(
+            "pipe-write" if way == "write" else "pipe-read" if way else "for-program",
+            pid=child.pid,
+            command=child.command,
+        )
     )
 
 
@@ -84,9 +88,9 @@ def idle_child(facts: Facts, rank: int) -> AwaitedChild | None:
 def awaits_idle_child(facts: Facts, laggards: RankCohort) -> bool:
     """It waits for a child, and nothing shows one that works."""
     known = facts.ranks[laggards.ranks[0]]
-    if laggards.what not in AWAITS_CHILDREN and pipe_partner(known) is None:
+    if laggards.what not in AWAITS_CHILDREN and partner_child(known) is None:
         return False
-    if (partner := pipe_partner(known)) is not None and partner.waits:
+    if (partner := partner_child(known)) is not None and partner.waits:
         return True
     children = tuple(awaited_children(facts, known))
     return known.process.idle or (bool(children) and not any(child.active for child in children))
@@ -95,7 +99,7 @@ def awaits_idle_child(facts: Facts, laggards: RankCohort) -> bool:
 def remedies(facts: Facts, laggards: RankCohort) -> Iterator[Remedy]:
     """What ends this wait; nothing for work that only takes long."""
     known = facts.ranks[laggards.ranks[0]]
-    if (child := pipe_partner(known)) is not None and child.waits:
+    if (child := partner_child(known)) is not None and child.waits:
         yield remedy("drain-child-pipe", pid=child.pid)
         return
     place = f"{laggards.where.file}:{laggards.where.line}" if laggards.where is not None else "?"
@@ -135,6 +139,9 @@ def _children(facts: Facts, known: RankFacts) -> tuple[AwaitedChild, ...]:
 def _of_children(facts: Facts, known: RankFacts) -> Iterator[Remedy]:
     """Of a child that was seen on a processor nothing: it works."""
     children = [child for child in _children(facts, known) if not child.active]
+    program = partner_child(known)
+    if program is not None and not children and known.process.idle:
+        yield remedy("inspect-awaited-program", pid=program.pid, command=program.command)
     for child in children[:1]:
         if not child.lock:
             yield remedy("inspect-awaited-child", pid=child.pid, place=_short(child.where))

@@ -71,7 +71,7 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
 def _found(facts: Facts, at: Laggards, work: OwnWork) -> DetectorResult:
     stall, laggards, inside = at.stall, work.cohort, work.inside
     context = laggards.stack_context
-    doing = external_wait_reasons.pipe_text(facts.ranks[stall.laggards[0]]) or _activity_text(laggards)
+    doing = external_wait_reasons.child_text(facts.ranks[stall.laggards[0]]) or _activity_text(laggards)
     if context.tried_again is not None:
         doing = tell("try-again", line=context.tried_again)
     elif context.polled is not None:

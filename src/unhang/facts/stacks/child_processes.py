@@ -25,9 +25,10 @@ def stopped_children(known: RankFacts) -> Iterator[LiveChild]:
         yield from (child for child in awaits.children if child.state == "T")
 
 
-def pipe_partner(known: RankFacts) -> LiveChild | None:
-    """The one child at the other end of the pipe in which the rank sleeps."""
-    ends = [child for child in known.process.awaits.children if child.pid in known.process.awaits.pipe_ends]
+def partner_child(known: RankFacts) -> LiveChild | None:
+    """The one child at the other end of the pipe in which the rank sleeps, or the program that it waits for."""
+    awaits, waits = known.process.awaits, known.activity is not None and known.activity.what == "subprocess"
+    ends = [child for child in awaits.children if waits or child.pid in awaits.pipe_ends]
     return ends[0] if len(ends) == 1 else None
 
 

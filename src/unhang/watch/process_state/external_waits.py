@@ -32,6 +32,7 @@ _STANDARD = 2
 """Descriptors up to here are the job's input and output."""
 _POLLED = struct.Struct("ihh")
 _MAX_POLLED = 16
+_WAITS_FOR_PROGRAM = "/subprocess.py"
 _LOCK_FILES = (".lock", ".lck", ".lockfile")
 _READ_WRITE = {"x86_64": ("0", "1"), "aarch64": ("63", "64")}.get(os.uname().machine, ())
 """Numbers of these two system calls: of any other a small first argument may be no descriptor."""
@@ -41,12 +42,14 @@ def find_external_waits(pid: int, stack: str = "") -> ExternalWaits:
     """What the process waits for outside of the job.
 
     ``stack``: where it stood. Who asks for a lock again and again stands in no line for it: then the lock files that
-    others hold are told too, where the stack stands in a library of such locks, and files that it has open itself.
+    others hold are told too, where the stack stands in a library of such locks, and files that it has open itself; and
+    its children, where it waits for a program that it started.
     """
     asks_again = any(file in stack for file in _lock_libraries())
     children = children_of(pid)[:MAX_CHILDREN]
     pipe, ends = _pipe(pid, children)
-    told = [one for one in children if one in ends or state_of(one) == "T"]
+    awaited = children if _WAITS_FOR_PROGRAM in stack else ends
+    told = [one for one in children if one in awaited or state_of(one) == "T"]
     return ExternalWaits(
         tuple(_peers(pid)[:MAX_TOLD]),
         tuple(islice(_locks(pid, asks_again=asks_again), MAX_TOLD)),
