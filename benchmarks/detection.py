@@ -6,8 +6,7 @@ The stall is dated by the job itself: the last moment any of its ranks moved (it
 injected. Three kinds of rows:
 
 - *frozen*: nobody will go on; counts when the right cause stands on the terminal;
-- *work*: one rank works while the others wait; counts when ``verdict.json`` names the cause (the terminal is told
-  after ``--slow-after``);
+- *work*: one rank works while the others wait, which the lab bears for ``SLOW_AFTER_S``;
 - *pace*: nothing stops, one rank holds the others up; counted from the moment all ranks had issued collectives.
 
 ``wrong`` counts verdicts with the right cause whose status, ranks or lines are not the case's. Healthy jobs share the
@@ -106,7 +105,7 @@ def _is_said(job: WatchedCase) -> bool:
     case, cause = job.case, job.case.expected.cause
     if cause is None or not names_the_cause(job.verdict(), case):
         return False
-    return kind_of(case) == "work" or f"\n{cause.value} · " in job.terminal.read_text(errors="replace")
+    return f"\n{cause.value} · " in job.terminal.read_text(errors="replace")
 
 
 def false_alarms(minutes: float) -> list[dict[str, Any]]:

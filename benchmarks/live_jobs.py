@@ -1,12 +1,17 @@
 """Live jobs that nobody here had written: what ``unhang run`` says of each, and ``diagnose`` afterwards.
 
-    python -m benchmarks live-jobs FOLDER [--to file|pipe|attach] [--only NAME …] [--limit SECONDS] [--python PYTHON]
+    python -m benchmarks live-jobs FOLDER [--to file|pipe|terminal|attach] [--only NAME …] [--limit SECONDS]
+        [--settled SECONDS] [--python PYTHON]
 
 FOLDER holds a folder a job with ``command``, its programs and ``truth.toml`` (``cause`` and ``accept``, ``ranks`` and
 ``ranks_accept``, ``file``, ``line``), written before the tool was run by somebody who had not read it; some have
 a healthy twin in ``twin_command``. Each runs in a copy until its verdict has stood for ``SETTLED_S``, is ended like by
 Ctrl-C, and its run folder is read back. With ``--to attach`` it starts without unhang, which looks at it ``LATE_S``
 after the moment its truth names. One row of JSON a job, then the sums.
+
+A job of ``kind = "healthy"`` (a pause or an unevenness that is well) runs to its end like a twin: right is that nothing
+was ever found in it. One of ``kind = "slow"`` with a ``phase`` (and ``phase_accept``) moves at the pace of its
+``ranks``: right is that these are named with the phase within ``NAMED_WITHIN_S`` of ``when_s``.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ import argparse
 import contextlib
 import json
 import os
+import pty
 import shlex
 import shutil
 import signal
@@ -23,7 +29,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +43,8 @@ SETTLED_S = 20.0
 """A verdict that has not changed for so long is what the job is held against."""
 LATE_S = 20.0
 END_S = 40.0
-TWIN_S = 150.0
+HEALTHY_S = 260.0
+NAMED_WITHIN_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,7 @@ class Way:
 
     to: str
     python: Path
+    settled_s: float = SETTLED_S
 
 
 @dataclass
@@ -66,6 +74,10 @@ class Result:
     read_back: str = "not asked"
     """``same``, or what differs where the run folder is diagnosed."""
     summary: str = ""
+    phase_right: bool = False
+    """Of a straggler: its ranks and phase were named in time."""
+    seen: list[tuple[Any, ...]] = field(default_factory=list)
+    """Every (second, status, phase, cause, certainty, ranks, place) that ``verdict.json`` held, in its order."""
 
 
 def _verdict(folder: Path) -> dict[str, Any] | None:
@@ -90,7 +102,7 @@ def _said(verdict: Mapping[str, Any] | None) -> tuple[Any, ...]:
 
 @contextlib.contextmanager
 def _started(command: str, job: Path, run: Path, way: Way) -> Iterator[subprocess.Popen[bytes]]:
-    """The job, under ``unhang run`` unless that attaches, its output in a file or through a pipe; all of it ends."""
+    """The job, under ``unhang run`` unless that attaches, its output led ``way``; all of it ends."""
     tag = f"UNHANG_LIVE_JOB={run.name}"
     path = os.pathsep.join((str(way.python.parent), str(UNHANG.parent), os.environ["PATH"]))
     environment = {**os.environ, "PATH": path, "UNHANG_LIVE_JOB": run.name, "LC_ALL": "C.UTF-8"}
@@ -99,15 +111,16 @@ def _started(command: str, job: Path, run: Path, way: Way) -> Iterator[subproces
         words = [str(UNHANG), "run", "--dir", str(run), "--", *words]
     log = run.with_name(f"{run.name}.log")
     out = log.open("wb")
-    cat = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=out) if way.to == "pipe" else None
+    ours, theirs = pty.openpty() if way.to == "terminal" else os.pipe()
+    cat = subprocess.Popen(["cat"], stdin=ours, stdout=out, stderr=subprocess.DEVNULL)
+    os.close(ours)
     heard = signal.signal(signal.SIGINT, signal.SIG_DFL)  # in the background of a shell it is ignored, and inherited so
     process = subprocess.Popen(
-        words, cwd=job, env=environment, stdout=cat.stdin if cat else out, stderr=subprocess.STDOUT,
-        start_new_session=True,
+        words, cwd=job, env=environment, stdout=theirs if way.to in ("pipe", "terminal") else out,
+        stderr=subprocess.STDOUT, start_new_session=True,
     )  # fmt: skip
     signal.signal(signal.SIGINT, heard)
-    if cat is not None and cat.stdin is not None:
-        cat.stdin.close()
+    os.close(theirs)
     try:
         yield process
     finally:
@@ -116,8 +129,7 @@ def _started(command: str, job: Path, run: Path, way: Way) -> Iterator[subproces
             with contextlib.suppress(OSError):
                 if tag.encode() in Path(f"/proc/{pid}/environ").read_bytes():
                     os.kill(pid, signal.SIGKILL)
-        if cat is not None:
-            cat.wait(10)
+        cat.wait(10)
         out.close()
 
 
@@ -131,20 +143,25 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             process.wait(wait_s)
 
 
-def _watch(process: subprocess.Popen[bytes], run: Path, limit_s: float) -> tuple[dict[str, Any] | None, float | None]:
-    """The verdict once it has settled, and how long after the last movement the first one was there."""
-    began, said, since, first_s = time.monotonic(), ("",), time.monotonic(), None
+def _watch(
+    process: subprocess.Popen[bytes], run: Path, limit_s: float, settled_s: float, seen: list[tuple[Any, ...]]
+) -> tuple[dict[str, Any] | None, float | None]:
+    """The verdict once it has settled, and how long after the last movement the first one was there; each into
+    ``seen``."""
+    began, since, first_s = time.monotonic(), time.monotonic(), None
     verdict = None
     while time.monotonic() - began < limit_s and process.poll() is None:
         found = _verdict(run)
         if found is not None:
-            if _said(found) != said:
-                said, since = _said(found), time.monotonic()
+            held = (found.get("status"), _lead(found).get("phase"), *_said(found))
+            if not seen or seen[-1][1:] != held:
+                since = time.monotonic()
+                seen.append((round(since - began, 1), *held))
             if first_s is None and found.get("stalled_since"):
                 with contextlib.suppress(OSError):
                     first_s = (run / "verdict.json").stat().st_mtime - _moment(found["stalled_since"])
             verdict = found
-            if time.monotonic() - since > SETTLED_S:
+            if time.monotonic() - since > settled_s:
                 break
         time.sleep(0.2)
     return _verdict(run) or verdict, first_s
@@ -177,12 +194,29 @@ def judged(name: str, truth: Mapping[str, Any], verdict: Mapping[str, Any] | Non
     cause, certainty, ranks, place = _said(verdict)
     found = Result(name, cause, certainty, ranks, place, summary=str(_lead(verdict).get("summary", ""))[:160])
     found.cause_right = cause in (truth["cause"], *truth.get("accept", ()))
-    wanted = [truth["ranks"], *truth.get("ranks_accept", ())]
-    found.ranks_right = sorted(ranks) in [sorted(one) for one in wanted]
+    found.ranks_right = _are_ranks(ranks, truth)
     file, _, line = place.rpartition(":")
-    found.line_right = file == Path(truth["file"]).name and line.isdigit() and int(line) in truth["line"]
+    found.line_right = file == Path(truth.get("file", "")).name and line.isdigit() and int(line) in truth["line"]
     found.wrong_certain = certainty == "certain" and not found.cause_right
     return found
+
+
+def _are_ranks(ranks: Sequence[int], truth: Mapping[str, Any]) -> bool:
+    return sorted(ranks) in [sorted(one) for one in (truth["ranks"], *truth.get("ranks_accept", ()))]
+
+
+def is_named_in_time(truth: Mapping[str, Any], seen: Sequence[tuple[Any, ...]]) -> bool:
+    """Whether the straggler of ``truth`` and what it does longer were said soon after it had grown slow."""
+    phases = (truth.get("phase"), *truth.get("phase_accept", ()))
+    return any(
+        phase in phases and _are_ranks(ranks, truth) and second - float(truth.get("when_s", 0.0)) <= NAMED_WITHIN_S
+        for second, _, phase, _, _, ranks, _ in seen
+    )
+
+
+def is_silent(seen: Sequence[tuple[Any, ...]]) -> bool:
+    """Whether nothing was ever found in a healthy job."""
+    return all(status in ("healthy", "unknown") and not cause for _, status, _, cause, *_ in seen)
 
 
 def _attached(
@@ -201,33 +235,37 @@ def _attached(
     return None, None
 
 
-def _job(folder: Path, scratch: Path, way: Way, limit_s: float) -> Result:
-    truth = tomllib.loads((folder / "truth.toml").read_text("utf-8"))
+def _job(folder: Path, truth: Mapping[str, Any], scratch: Path, way: Way, limit_s: float) -> Result:
     job, run = scratch / folder.name, scratch / f"{folder.name}-run"
     shutil.copytree(folder, job, ignore=shutil.ignore_patterns("truth.toml", "README.md"))
+    seen: list[tuple[Any, ...]] = []
     with _started((folder / "command").read_text("utf-8").strip(), job, run, way) as process:
         if way.to == "attach":
             verdict, first_s = _attached(process, run, float(truth["when_s"]))
         else:
-            verdict, first_s = _watch(process, run, limit_s)
+            verdict, first_s = _watch(process, run, limit_s, way.settled_s, seen)
     last = None if way.to == "attach" else _verdict(run)
     found = judged(folder.name, truth, last or verdict)
     found.said_after_s = round(first_s, 1) if first_s is not None else None
     found.read_back = _read_back(run, last or verdict)
+    found.seen, found.phase_right = seen, is_named_in_time(truth, seen)
     return found
 
 
-def _twin(folder: Path, scratch: Path, way: Way) -> Result:
-    job, run = scratch / f"{folder.name}-twin", scratch / f"{folder.name}-twin-run"
+def _healthy(folder: Path, scratch: Path, way: Way, kind: str, command: str) -> Result:
+    """A job that is well, until its end."""
+    job, run = scratch / f"{folder.name}-{kind}", scratch / f"{folder.name}-{kind}-run"
     shutil.copytree(folder, job, ignore=shutil.ignore_patterns("truth.toml", "README.md"))
-    with _started((folder / "twin_command").read_text("utf-8").strip(), job, run, way) as process:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(TWIN_S)
+    seen: list[tuple[Any, ...]] = []
+    with _started((folder / command).read_text("utf-8").strip(), job, run, way) as process:
+        _watch(process, run, HEALTHY_S, HEALTHY_S, seen)
         code = process.poll()
     verdict = _verdict(run)
-    found = Result(f"{folder.name} (twin)", *_said(verdict))
-    found.summary = f"{(verdict or {}).get('status')}, exit {code}; past: {len(list((run / '.unhang/past').glob('*')))}"
-    found.cause_right = (verdict or {}).get("status") == "healthy" and code == 0
+    found = Result(f"{folder.name} ({kind})", *_said(verdict))
+    found.seen = seen
+    past = len(list((run / ".unhang/past").glob("*")))
+    found.summary = f"{(verdict or {}).get('status')}, exit {code}; past: {past}"
+    found.cause_right = (verdict or {}).get("status") == "healthy" and code == 0 and is_silent(seen) and not past
     return found
 
 
@@ -235,23 +273,30 @@ def main(arguments: Sequence[str]) -> int:
     """Run them one after another."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks live-jobs", description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--to", choices=("file", "pipe", "attach"), default="file")
+    parser.add_argument("--to", choices=("file", "pipe", "terminal", "attach"), default="file")
     parser.add_argument("--python", type=Path, default=Path(sys.executable), help="the job's")
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--limit", type=float, default=110.0)
+    parser.add_argument("--settled", type=float, default=SETTLED_S, help="s, a verdict is to stand so long")
     parser.add_argument("--twins", action=argparse.BooleanOptionalAction, default=True)
     asked = parser.parse_args(arguments)
-    way = Way(asked.to, asked.python)
-    results, twins = [], []
+    way = Way(asked.to, asked.python, asked.settled)
+    results, twins, stragglers = [], [], []
     scratch = Path(tempfile.mkdtemp(prefix="live-jobs-"))
     print(f"in {scratch}", flush=True)
     for folder in sorted(path.parent for path in asked.folder.glob("*/truth.toml")):
         if asked.only and folder.name not in asked.only:
             continue
-        results.append(_job(folder, scratch, way, asked.limit))
+        truth = tomllib.loads((folder / "truth.toml").read_text("utf-8"))
+        if truth.get("kind") == "healthy":
+            twins.append(_healthy(folder, scratch, way, "healthy", "command"))
+            print(json.dumps(asdict(twins[-1])), flush=True)
+            continue
+        results.append(_job(folder, truth, scratch, way, asked.limit))
+        stragglers += [results[-1]] if "phase" in truth else []
         print(json.dumps(asdict(results[-1])), flush=True)
         if asked.twins and way.to != "attach" and (folder / "twin_command").is_file():
-            twins.append(_twin(folder, scratch, way))
+            twins.append(_healthy(folder, scratch, way, "twin", "twin_command"))
             print(json.dumps(asdict(twins[-1])), flush=True)
     count = len(results)
     delays = sorted(r.said_after_s for r in results if r.said_after_s is not None)
@@ -262,8 +307,9 @@ def main(arguments: Sequence[str]) -> int:
         "line": sum(r.line_right for r in results),
         "wrong certain": sum(r.wrong_certain for r in results),
         "read back the same": sum(r.read_back == "same" for r in results),
-        "twins well": sum(r.cause_right for r in twins),
     }
-    print(", ".join(f"{what} {value}/{len(twins) if what == 'twins well' else count}" for what, value in sums.items()))
+    print(", ".join(f"{what} {value}/{count}" for what, value in sums.items()))
+    print(f"twins and other healthy jobs well {sum(r.cause_right for r in twins)}/{len(twins)}")
+    print(f"stragglers named in time {sum(r.phase_right for r in stragglers)}/{len(stragglers)}")
     print(f"first verdict after {middle} (median)")
     return 0

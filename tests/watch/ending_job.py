@@ -1,6 +1,7 @@
 """A small job, in several shapes; ``ending_job.py SHAPE``. ``thread``: an exception ends rank 1's training thread.
 ``abort``: rank 1 ends itself. ``late``: the third member of a group takes a while before its first call there.
-``asks``: rank 0 waits for an answer from outside, which comes late. ``well``: nothing is wrong."""
+``asks``: rank 0 waits for an answer from outside, which comes late. ``counts``: rank 0 is in one long call, which keeps
+the interpreter lock. ``well``: nothing is wrong."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ import torch.distributed as dist
 
 LABELS = {number: number % 10 for number in range(60)}
 LATE_S, MAIN_LIVES_S = 9.0, 15.0
+SOME = 10_000_000
 
 
 def steps(rank: int, shape: str) -> None:
@@ -27,6 +29,8 @@ def steps(rank: int, shape: str) -> None:
             os.abort()
         if shape == "asks" and step == 40 and rank == 0:
             ask_server()
+        if shape == "counts" and step == 40 and rank == 0:
+            count_tokens()
         dist.all_reduce(shared)
         time.sleep(0.03)
 
@@ -34,6 +38,13 @@ def steps(rank: int, shape: str) -> None:
 def ask_server() -> None:
     """No movement, no use of the processor."""
     time.sleep(LATE_S)
+
+
+def count_tokens() -> None:
+    """One call in C of about ``LATE_S``: no other thread of the process gets a turn."""
+    began = time.monotonic()
+    sum(range(SOME))
+    sum(range(round(SOME * LATE_S / (time.monotonic() - began))))
 
 
 def read_shards() -> None:

@@ -82,6 +82,21 @@ def test_who_has_not_come_to_a_small_group_yet_is_waited_for(tmp_path: Path) -> 
     assert run.told["status"] == "healthy"
 
 
+@pytest.mark.live
+@pytest.mark.parametrize(("shape", "where"), [("asks", "ask_server"), ("counts", "count_tokens")])
+def test_a_rank_that_comes_by_itself_gets_a_line_and_no_verdict(shape: str, where: str, tmp_path: Path) -> None:
+    run = ended(shape, tmp_path)
+
+    assert any("rank 1 has been waiting for rank 0 for " in line for line in run.lines), run.printed
+    assert f"it stands in {where}, ending_job.py:" in run.printed or shape == "counts"  # then its record is silent
+    assert "HANG" not in run.printed
+    assert "SLOW" not in run.printed
+    assert "nothing found" in run.lines[-1]
+    assert not (run.folder / ".unhang" / "past").exists()
+    assert run.told is not None
+    assert run.told["status"] == "healthy"
+
+
 def test_what_has_stood_longer_than_any_step_is_a_hang_and_history_once_it_goes_on(tmp_path: Path) -> None:
     run = ended("asks", tmp_path, options=("--slow-after", "3"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,6 +46,18 @@ def test_so_is_the_log_of_the_process_that_serves_metrics(tmp_path: Path) -> Non
     process.end()
 
     assert mode(tmp_path / ".unhang" / "metrics.log") == 0o600
+
+
+def test_a_folder_that_was_removed_while_its_run_went_on_is_not_made_again(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run").path
+    private_files.write(folder / "machine" / "memory.log", b"x")
+    shutil.rmtree(folder)
+    for name in ("verdict.json", "machine/memory.log", ".unhang/past/1/verdict.json"):
+        with pytest.raises(FileNotFoundError):
+            private_files.write(folder / name, b"x")
+
+    assert not folder.exists()
+    private_files.write(tmp_path / "other" / "verdict.json", b"x")  # that of no run may be new
 
 
 def test_secrets_of_the_command_are_not_kept_and_what_to_run_on_a_stall_is_known_to_the_watcher(tmp_path: Path) -> None:

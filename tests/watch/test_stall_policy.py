@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from unhang.watch.job.wait_detection import WaitSnapshot
-from unhang.watch.stall_episode import StallEpisode, idle_limit_s, patience_limits_s, should_abort, should_report
+from unhang.watch.stall_episode import StallEpisode, patience_limits_s, should_abort, should_report, standing_borne_s
 from unhang.wire.documents.run_plan import RunPlan
 from unhang.wire.documents.verdict_summary import VerdictLevel, VerdictSummary
 
 
-def waited(seconds: float, *, rhythm: bool = True, planned_s: float = 0.0) -> StallEpisode:
+def waited(seconds: float, *, rhythm: bool = True, planned_s: float = 0.0, seen_s: float = 0.0) -> StallEpisode:
     snapshot = WaitSnapshot({}, (1,), (0,), 0, seconds, urgent=False, due=True, rhythm=rhythm)
-    return StallEpisode(snapshot, planned_until_s=planned_s)
+    return StallEpisode(snapshot, planned_until_s=planned_s, longest_s=seen_s)
 
 
 def summary(level: VerdictLevel, *, moving: bool = False) -> VerdictSummary:
@@ -56,48 +54,39 @@ def test_work_of_one_rank_is_spoken_of_when_patience_ends(plan: RunPlan, episode
     assert should_report(plan, SLOW, episode) is said
 
 
-def clear(seconds: float, *, seen_s: float = 0.0, pauses: bool = False, certainty: str = "certain") -> StallEpisode:
-    """A wait for a rank whose work the last look saw."""
-    episode = waited(seconds)
-    episode.longest_s, episode.is_usual_pause = seen_s, pauses
-    episode.heard(replace(SLOW, certainty=certainty))
-    return episode
-
-
 @pytest.mark.parametrize(
     ("plan", "episode", "said"),
     [
-        (RunPlan(), clear(6.5), False),
-        (RunPlan(), clear(7.5), True),
-        (RunPlan(), clear(7.5, certainty="possible"), False),
-        (RunPlan(), clear(20.0, pauses=True), False),  # an evaluation or a save, which most jobs have
-        (RunPlan(), clear(31.0, pauses=True), True),
-        (RunPlan(), clear(20.0, seen_s=15.0), False),  # it took 15 s before, and the job went on
-        (RunPlan(), clear(23.0, seen_s=15.0), True),
-        (RunPlan(), clear(50.0, seen_s=40.0, pauses=True), False),
-        (RunPlan(slow_after_s=20.0), clear(19.0), False),
-        (RunPlan(slow_after_s=20.0), clear(21.0), True),
+        (RunPlan(), waited(31.0, seen_s=25.0), False),  # it took 25 s before, and the job went on
+        (RunPlan(), waited(38.0, seen_s=25.0), True),
+        (RunPlan(slow_after_s=20.0), waited(19.0), False),
+        (RunPlan(slow_after_s=20.0), waited(21.0), True),
     ],
 )
-def test_clear_work_is_spoken_of_soon_and_what_the_run_has_seen_before_later(
+def test_what_the_run_has_seen_before_and_what_the_user_allows_are_borne(
     plan: RunPlan, episode: StallEpisode, *, said: bool
 ) -> None:
     assert should_report(plan, SLOW, episode) is said
+
+
+def test_before_the_first_steps_only_work_is_borne_longer() -> None:
+    assert not should_report(RunPlan(), SLOW, waited(31.0, rhythm=False))
+    assert should_report(RunPlan(), summary(VerdictLevel.STALL), waited(31.0, rhythm=False))
 
 
 @pytest.mark.parametrize(
     ("plan", "episode", "seconds"),
     [
         (RunPlan(), waited(9.0), 30.0),
-        (RunPlan(), waited(9.0, rhythm=False), 120.0),
-        (RunPlan(), clear(9.0, seen_s=20.0), 60.0),
+        (RunPlan(), waited(9.0, rhythm=False), 30.0),
+        (RunPlan(), waited(9.0, seen_s=30.0), 45.0),
         (RunPlan(slow_after_s=5.0), waited(9.0), 5.0),
     ],
 )
 def test_what_stands_for_longer_than_anything_before_does_not_work(
     plan: RunPlan, episode: StallEpisode, seconds: float
 ) -> None:
-    assert idle_limit_s(plan, episode) == seconds
+    assert standing_borne_s(plan, episode) == seconds
     assert seconds in patience_limits_s(plan, episode)
 
 

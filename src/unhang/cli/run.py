@@ -41,7 +41,7 @@ def run(
     slow_after: Annotated[
         float | None,
         typer.Option(
-            min=1.0, metavar="S", help="Say so when ranks wait this long for one that works (default: 7 to 30 s)."
+            min=1.0, metavar="S", help="Say so when ranks wait this long for one that may still come (default: 30 s)."
         ),
     ] = None,
     abort_slow_after: Annotated[

@@ -62,10 +62,10 @@ def end_child(state: JobState) -> None:
 def report_episode(
     state: JobState, episode: StallEpisode, summary: VerdictSummary, text: str, *, ends: bool = False
 ) -> None:
-    """Print the verdict on ``episode``, and that it has changed where another was printed before."""
+    """Print the verdict on ``episode``; of one on the same cause that was printed before only what has changed."""
     before = episode.said
     if before is not None:
-        state.folder.say(announcements.changed_line(before, summary))
+        text = announcements.changed(before, summary, text)
     report_verdict(state, summary, text, ends=ends)
     state.totals.found(summary.cause, instead_of=before.cause if before is not None else None)
     episode.say(summary)
@@ -74,6 +74,7 @@ def report_episode(
 def report_verdict(state: JobState, summary: VerdictSummary, text: str, *, ends: bool = False) -> None:
     """Print it, and tell the other nodes. ``ends``: the job is ended because of it."""
     state.said = summary
+    kept_evidence.publish(state.folder.path)
     state.folder.say(announcements.verdict(summary, text, state.folder.path, ends=ends))
     state.folder.mark_verdict_end()
     state.nodes.say(summary, state.folder.verdict)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from io import FileIO
 from pathlib import Path
 from typing import Any
 
+RUN_FOLDERS: set[Path] = set()
+"""Of runs that have begun: what somebody removes is not made again."""
+
 
 def make_folder(path: Path) -> Path:
-    """Create ``path`` and missing parents with mode 0700; parents that exist stay as they are."""
+    """Create ``path`` and missing parents with mode 0700; parents that exist stay as they are. Raises OSError."""
+    if path in RUN_FOLDERS and not path.exists():
+        raise FileNotFoundError(f"{path} was removed while its run went on")
     if not path.parent.exists():
         make_folder(path.parent)  # mkdir's own ``parents`` would give them the default mode
     path.mkdir(mode=0o700, exist_ok=True)
@@ -44,14 +48,6 @@ def write_json(path: Path, document: Any, *, indent: int | None = 1) -> None:
     from unhang.secrets import tree_without_secrets
 
     write_atomically(path, json.dumps(tree_without_secrets(document), indent=indent).encode() + b"\n")
-
-
-def copy(source: Path, target: Path) -> None:
-    """Copy a regular file; modes are ours, not the source's."""
-    make_folder(target.parent)
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with source.open("rb") as read, os.fdopen(descriptor, "wb") as written:
-        shutil.copyfileobj(read, written)
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -62,6 +62,9 @@ class RunFolder:
     records: Path | None = None
     """Local and with room left where the run folder's file system has neither: lines for the terminal, the plan."""
 
+    def __post_init__(self) -> None:
+        private_files.RUN_FOLDERS.add(self.path)
+
     @classmethod
     def create(cls, path: Path) -> RunFolder:
         """A new private run folder at ``path``.

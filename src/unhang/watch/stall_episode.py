@@ -33,12 +33,10 @@ QUIET_LINE_AFTER_S = 6.0
 QUIET_LINE_IN_INIT_AFTER_S = 10.0
 """Processes of one job may take that long to start one after the other."""
 COUNTDOWN_S = (600.0, 300.0, 60.0, 30.0, 10.0)
-SLOW_AFTER_S, CLEAR_AFTER_S = 30.0, 7.0
-"""Without ``--slow-after``: so long work of one rank is borne; the second where it is clearly no usual pause."""
+SLOW_AFTER_S = 30.0
+"""Without ``--slow-after``: so long a rank is borne that may come by itself: it works, or waits for something slow."""
 SEEN_WAIT_FACTOR = 1.5
-"""Than the longest such wait of this run that ended by itself."""
-IDLE_FACTOR = 3.0
-"""A rank that does nothing is borne for so many times the longest step, or such a wait."""
+"""Than the longest step, and the longest such wait of this run that ended by itself."""
 _numbers = itertools.count(1)
 
 
@@ -59,8 +57,6 @@ class StallEpisode:
     """So long of the wait was for work that its author marked."""
     longest_s: float = 0.0
     """So long the ranks of this job have waited before for one that worked, or a step of theirs has taken."""
-    is_usual_pause: bool = False
-    """Who is waited for evaluates or saves: most jobs pause for that, and go on."""
     planned_time_exceeded: bool = False
     """The marked work takes longer than its author allowed."""
     _times_printed: int = 0
@@ -183,14 +179,6 @@ class StallEpisode:
         """What was printed, where the same ranks are still waited for."""
         return self.said if self.snapshot.laggards == self._said_of else None
 
-    def becomes_stall(self, summary: VerdictSummary) -> bool:
-        """Whether what was printed while it was borne is acted on from now on."""
-        borne = self.said is not None and self.said.level == VerdictLevel.SLOW.value and not self.changed
-        if borne and summary.level == VerdictLevel.STALL.value:
-            self.said = summary
-            return True
-        return False
-
     def say(self, summary: VerdictSummary) -> None:
         """Note that the verdict was printed."""
         self.said, self._said_of = summary, self.snapshot.laggards
@@ -211,32 +199,21 @@ class StallEpisode:
 
 
 def patience_limits_s(plan: RunPlan, episode: StallEpisode) -> tuple[float, ...]:
-    """After so long a wait for a rank that works is spoken of, is no work where nothing moves, and is ended."""
+    """After so long a wait for a rank that stands is spoken of, for one that works, and is ended."""
     bound_s = plan.abort_slow_after_s
-    marks = (_report_after_s(plan, episode), idle_limit_s(plan, episode))
+    marks = (standing_borne_s(plan, episode), _work_borne_s(plan, episode))
     return (*marks, bound_s) if plan.on_hang == "abort" and bound_s is not None else marks
 
 
-def _report_after_s(plan: RunPlan, episode: StallEpisode) -> float:
-    usual_s = plan.slow_after_s
-    if usual_s is None:
-        usual_s = CLEAR_AFTER_S if _is_clear(episode) else SLOW_AFTER_S
-    before_steps = 1 if episode.snapshot.rhythm else STARTUP_FACTOR
-    return max(usual_s * before_steps, SEEN_WAIT_FACTOR * episode.longest_s)
+def standing_borne_s(plan: RunPlan, episode: StallEpisode) -> float:
+    """So long a wait is borne for a rank that may wait for something slow, but uses neither the processor nor files."""
+    return max(plan.slow_after_s or SLOW_AFTER_S, SEEN_WAIT_FACTOR * episode.longest_s)
 
 
-def _is_clear(episode: StallEpisode) -> bool:
-    last = episode.last
-    if last is None or not last.laggard_works or episode.is_usual_pause:
-        return False
-    return last.certainty != "possible" and bool(last.where)
-
-
-def idle_limit_s(plan: RunPlan, episode: StallEpisode) -> float:
-    """So long a wait for a rank that uses neither the processor nor files is borne before it is acted on."""
-    usual_s = SLOW_AFTER_S if plan.slow_after_s is None else plan.slow_after_s
-    before_steps = 1 if episode.snapshot.rhythm else STARTUP_FACTOR
-    return max(usual_s * before_steps, IDLE_FACTOR * episode.longest_s)
+def _work_borne_s(plan: RunPlan, episode: StallEpisode) -> float:
+    """The same for one that works, which at the start of a job may take much longer."""
+    borne_s = standing_borne_s(plan, episode)
+    return borne_s if episode.snapshot.rhythm else max(borne_s, STARTUP_FACTOR * (plan.slow_after_s or SLOW_AFTER_S))
 
 
 def should_report(plan: RunPlan, summary: VerdictSummary, episode: StallEpisode) -> bool:
@@ -246,7 +223,7 @@ def should_report(plan: RunPlan, summary: VerdictSummary, episode: StallEpisode)
     if episode.said is not None:
         return loud and episode.changed and episode.steady
     bound_s = plan.abort_slow_after_s if plan.on_hang == "abort" else None
-    patient_s = min(_report_after_s(plan, episode), float("inf") if bound_s is None else bound_s)
+    patient_s = min(_work_borne_s(plan, episode), float("inf") if bound_s is None else bound_s)
     patient = not episode.planned_time_exceeded and episode.unplanned_s < patient_s
     return loud and not (summary.level == VerdictLevel.SLOW.value and patient)
 

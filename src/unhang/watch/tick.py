@@ -31,14 +31,12 @@ from unhang.watch.nodes.node_announcements import leader_verdict_line
 from unhang.watch.pace.pace_over_nodes import SlowestRank
 from unhang.watch.reporting import announcements
 from unhang.watch.sampling import exit_evidence, kept_evidence
-from unhang.watch.stall_episode import StallEpisode, idle_limit_s, patience_limits_s, should_abort, should_report
+from unhang.watch.stall_episode import StallEpisode, patience_limits_s, should_abort, should_report, standing_borne_s
 from unhang.watch.verdict.diagnosis_child import DiagnosisChild
 from unhang.wire.documents.verdict_summary import VerdictLevel, VerdictSummary
 
 CRASH_GRACE_S = 1.2
 """A launcher ends the other ranks within moments after one died; before that there is no stall."""
-PAUSE_PHASES = ("eval", "save")
-"""Phases for which most jobs pause on one rank, and go on."""
 WAIT_NOTICED_S = 0.5
 END_CONFIRM_S = 3.0
 """A wait that ends because ranks are being ended looks at first as if it ended by itself."""
@@ -174,12 +172,12 @@ def take_wait_result(state: JobState, episode: StallEpisode, summary: VerdictSum
     worth_saying = should_report(state.plan, summary, episode)
     wished = should_abort(state.plan, summary, episode) and not is_being_ended(state) and not state.tasks.over()
     ends = wished and (worth_saying or episode.said is not None)
-    stalls = episode.becomes_stall(summary)
+    if worth_saying or (episode.said is not None and not episode.changed):
+        kept_evidence.publish(state.folder.path)
     if worth_saying and not state.nodes.was_reported_before(summary):
         report_episode(state, episode, summary, text, ends=ends)
-        stalls = summary.level == VerdictLevel.STALL.value
-    if state.plan.on_hang_exec and stalls:
-        end_job.run_command(state.plan.on_hang_exec, state.folder, state.plan.cwd)
+        if state.plan.on_hang_exec and summary.level == VerdictLevel.STALL.value:
+            end_job.run_command(state.plan.on_hang_exec, state.folder, state.plan.cwd)
     if ends:
         state.nodes.say(summary, state.folder.verdict, abort=True)
         abort(state, summary)
@@ -188,6 +186,7 @@ def take_wait_result(state: JobState, episode: StallEpisode, summary: VerdictSum
 def take_pace_result(state: JobState, answer: tuple[VerdictSummary, str] | None) -> None:
     """Of a job that moves: a verdict is said once."""
     if answer is not None and answer[0].level == VerdictLevel.SLOW.value:
+        kept_evidence.publish(state.folder.path)
         kept_evidence.save_slow_verdict(state.folder.path)
         if state.moving.is_new(answer[0]):
             report_verdict(state, *answer)
@@ -297,8 +296,6 @@ def follow_episode(state: JobState, samples: Mapping[int, RankSample]) -> None:
     episode.snapshot = snapshot
     work = planned_wait(time.monotonic_ns(), snapshot, samples)
     episode.note_work(work, snapshot)
-    late = [samples[rank].view.phase for rank in snapshot.laggards if rank in samples]
-    episode.is_usual_pause = any(phase in PAUSE_PHASES for phase in late)
     say_lines_of_wait(state, episode, snapshot, work)
     if state.child is None and snapshot.due and is_sample_due(state, episode, snapshot):
         sample_wait(state, episode, snapshot)
@@ -330,7 +327,7 @@ def sample_wait(state: JobState, episode: StallEpisode, snapshot: WaitSnapshot) 
         waited_s=snapshot.waited_s,
         before_steps=not snapshot.rhythm,
         noticed_after_s=episode.said.noticed_after_s if episode.said is not None else None,
-        idle_limit_s=episode.planned_until_s + idle_limit_s(state.plan, episode),
+        standing_borne_s=episode.planned_until_s + standing_borne_s(state.plan, episode),
         said=episode.said_of_same,
     )
     episode.mark_sampled(snapshot)

@@ -160,7 +160,8 @@ def judge_the_end(state: JobState, *, failed: bool) -> None:
     elif last is not None and last.changed and last.last is not None:
         report_episode(state, last, last.last, last.text)  # it was not steady yet; now it stays
     elif last is not None and said is None and last.last is not None and last.last.cause:
-        state.totals.findings.append(last.last.cause)  # ended from outside before it was sure enough to be said
+        kept_evidence.publish(state.folder.path)  # ended from outside before it was sure enough to be said
+        state.totals.findings.append(last.last.cause)
 
 
 def last_episode(state: JobState) -> StallEpisode | None:

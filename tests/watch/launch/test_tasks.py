@@ -16,6 +16,7 @@ import pytest
 
 from tests.ports import free_port
 from tests.waiting import wait_for
+from tests.watch.output_ways import slurm
 from tests.watch.signal_programs import RUN
 from unhang.watch.job.sibling_tasks import sibling_tasks, tasks_per_node
 from unhang.watch.run_folder import RunFolder
@@ -84,20 +85,6 @@ def test_two_starts_of_mpirun_are_not_one() -> None:
     told = [said.split() for said in first.splitlines()]
     assert told[0][0] == told[1][0] != second.split()[0]
     assert [words[1:] for words in told] == [["0", "2", "True"], ["1", "2", "True"]]
-
-
-def slurm(number: int, count: int, step: str = "0") -> dict[str, str]:
-    return {
-        "SLURM_JOB_ID": f"t{os.getpid()}",
-        "SLURM_STEP_ID": step,
-        "SLURM_LOCALID": str(number),
-        "SLURM_PROCID": str(number),
-        "SLURM_NODEID": "0",
-        "SLURM_STEP_TASKS_PER_NODE": str(count),
-        "RANK": str(number),
-        "LOCAL_RANK": str(number),
-        "WORLD_SIZE": str(count),
-    }
 
 
 class Step:

@@ -32,6 +32,7 @@ def run(tmp_path: Path, shape: str, seconds: int, **options: Path) -> tuple[dict
     """(the first finding, what was printed) of a job under ``unhang run``; ``options``: of the program."""
     program = shutil.copy(PROGRAM, tmp_path / "train.py")
     command = [sys.executable, "-c", "from unhang.cli.main import main; main()", "run", "--dir", str(tmp_path / "run")]
+    command += ["--slow-after", "7"]
     command += ["--", sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     command += [str(program), shape, str(seconds)]
     command += [word for name, path in options.items() for word in (f"--{name}", str(path))]

@@ -72,18 +72,9 @@ def test_a_rank_that_works_may_stand_at_another_line() -> None:
     ]
 
 
-def test_a_hang_that_was_borne_is_acted_on_once_and_said_once() -> None:
+def test_a_hang_is_said_once() -> None:
     stands = replace(SLEEPS, level=VerdictLevel.STALL.value)
-    assert printed(SLEEPS, SLEEPS, stands, stands, stands) == ["single-rank-work"]
-
-    episode = StallEpisode(snapshot(60.0))
-    acted = []
-    for summary in (SLEEPS, SLEEPS, stands, stands):
-        episode.heard(summary)
-        acted.append(episode.becomes_stall(summary))
-        if should_report(RunPlan(), summary, episode):
-            episode.say(summary)
-    assert acted == [False, False, True, False]
+    assert printed(stands, stands, stands) == ["single-rank-work"]
 
 
 def test_stacks_are_asked_where_nothing_moves_and_there_is_doubt() -> None:
@@ -111,13 +102,20 @@ def test_the_look_that_confirms_a_change_comes_soon() -> None:
     assert episode.is_sample_due(soon)
 
 
-def test_the_line_says_what_changed() -> None:
-    assert announcements.changed_line(FIRST, OTHER) == (
-        "unhang: the verdict has changed: it was HANG \u00b7 uneven-data \u00b7 rank 0 \u00b7 train.py:41; "
-        "it is HANG \u00b7 rank-crashed \u00b7 rank 1 \u00b7 train.py:9\n"
-    )
-    assert "it was HANG \u00b7 single-rank-work" in announcements.changed_line(SLEEPS, WORKS)
-    assert "it is SLOW \u00b7 single-rank-work" in announcements.changed_line(SLEEPS, WORKS)
+def test_what_changed_is_said_in_words_and_all_of_it_where_another_is_blamed() -> None:
+    assert announcements.changed(FIRST, OTHER, "CRASH  Rank 1 ended\n").splitlines() == [
+        "The verdict has changed:",
+        "  • the cause is rank-crashed, not uneven-data",
+        "  • it is rank 1, not rank 0",
+        "  • the line is train.py:9",
+        "",
+        "CRASH  Rank 1 ended",
+    ]
+    assert announcements.changed(SLEEPS, WORKS, "SLOW  Rank 0 works").splitlines() == [
+        "The verdict has changed:",
+        "  • it is SLOW, no longer HANG",
+        "  • since then rank 0 has used the processor or files",
+    ]
 
 
 def test_the_last_line_names_what_stands_and_else_what_ended_by_itself() -> None:

@@ -13,7 +13,7 @@ from unhang.wire.documents.live_state import RankActivity
 from unhang.wire.record_views import CodeLine, MarkedPhase, RankIdentity, RecordView
 
 DOWNLOAD = MarkedPhase("download", since_ns=0)
-HERE = CodeLine("/job/train.py", 8)
+HERE, AT_WORK = CodeLine("/job/train.py", 8), CodeLine("/job/train.py", 9, "evaluate")
 
 
 def line(view: RecordView, what: RankActivity) -> str:
@@ -37,6 +37,8 @@ def line(view: RecordView, what: RankActivity) -> str:
     ("view", "what", "told"),
     [
         (RecordView(user=HERE), RankActivity.IDLE, "it does not move, train.py:8"),
+        (RecordView(user=AT_WORK), RankActivity.BUSY, "it is busy in evaluate, train.py:9"),
+        (RecordView(user=AT_WORK), RankActivity.IDLE, "it stands in evaluate, train.py:9"),
         (RecordView(mark=DOWNLOAD, user=HERE), RankActivity.IDLE, "it is in download, as marked, train.py:8"),
         (RecordView(mark=DOWNLOAD), RankActivity.STOPPED, "it is stopped"),
         (RecordView(closed=True), RankActivity.OVER, "it has closed its group"),

@@ -10,13 +10,16 @@ from typing import Any
 
 import pytest
 
+from unhang.diagnosis.diagnose import diagnose
+from unhang.evidence.inputs import read_evidence
+from unhang.facts.build import build_facts
 from unhang.report.localizer import Localizer
 from unhang.report.text_serialization import text_from_json
 from unhang.watch import end_job
 from unhang.watch.run_folder import RunFolder
 from unhang.watch.sampling import kept_evidence
 from unhang.watch.verdict.evidence_request import EvidenceRequest, SampleResult, SamplingInterrupted
-from unhang.watch.verdict.verdicts import diagnose_run_folder
+from unhang.watch.verdict.verdicts import diagnose_run_folder, level_of
 from unhang.wire.documents.verdict_summary import VerdictLevel, VerdictSummary
 
 IN_INIT = """\
@@ -71,6 +74,8 @@ def test_the_users_command_is_given_the_verdict_in_the_language_of_the_run(tmp_p
     given = json.loads(got.read_text())
     assert (given["lang"], given["findings"][0]["cause"]) == ("zh", "rendezvous")
     assert given["findings"][0]["summary"] == text_from_json(said.sentence_parts, "", Localizer("zh"))
+    assert not folder.verdict.exists()
+    kept_evidence.publish(folder.path)
     assert json.loads(folder.verdict.read_text())["findings"][0]["summary"] == said.sentence
 
 
@@ -184,12 +189,13 @@ def look(path: Path, *, idle: bool, **request: Any) -> tuple[VerdictSummary, dic
         "processes": processes,
     }
     (folder / "bundle.json").write_text(json.dumps(manifest))
-    asked = {"waited_s": 9.0, "idle_limit_s": 30.0, **request}
+    asked = {"waited_s": 9.0, "standing_borne_s": 30.0, **request}
     said = diagnose_run_folder(
         EvidenceRequest(1, path, {}, world_size=2, job_outputs={}, stalled_since_s=now_s - 9.0, **asked),
         SampleResult(taken_s=now_s),
         folder,
     )[0]
+    kept_evidence.publish(folder)  # it is said
     return said, json.loads((folder / "verdict.json").read_text())
 
 
@@ -211,14 +217,39 @@ def test_what_a_rank_does_makes_the_status_and_patience_the_level(
     assert ("rank 0 used neither the processor nor files" in " ".join(told["findings"][0]["because"])) is idle
 
 
-def test_a_hang_becomes_slow_only_with_what_has_changed(tmp_path: Path) -> None:
-    said, _ = look(tmp_path / "run", idle=True)
-    _, told = look(tmp_path / "run", idle=False, said=said)
+def test_a_wait_that_ended_before_anything_was_said_of_it_leaves_no_verdict(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run").path
+    (kept_evidence.unsaid(folder)).mkdir()
+    for name in ("verdict.json", "report.html"):
+        (kept_evidence.unsaid(folder) / name).write_text("{}")
+    kept_evidence.discard_sample(folder)
+    kept_evidence.publish(folder)
 
-    assert told["status"] == "slow"
-    assert (
-        "before this it was a hang; since then rank 0 has used the processor or files" in told["findings"][0]["because"]
+    assert not (folder / "verdict.json").exists()
+    assert not (folder / "report.html").exists()
+
+
+FROZEN = Path(__file__).parents[2] / "cases" / "rank-frozen"
+
+
+@pytest.mark.parametrize(
+    ("case", "waited_s", "level"),
+    [
+        ("hit_a_regular_expression_that_never_ends", 9.0, VerdictLevel.SLOW),  # it computes: so does a long sort
+        ("hit_a_regular_expression_that_never_ends", 31.0, VerdictLevel.STALL),
+        ("hit_a_task_that_died_in_an_event_loop", 9.0, VerdictLevel.SLOW),  # asleep: so is who asks a server
+        ("hit_attach_lock_while_others_sleep_in_backward", 9.0, VerdictLevel.STALL),  # asleep, with the lock
+    ],
+)
+def test_one_long_call_is_borne_where_it_may_end(case: str, waited_s: float, level: VerdictLevel) -> None:
+    facts = build_facts(read_evidence([str(FROZEN / case / "input")]))
+    request = EvidenceRequest(
+        1, FROZEN, {}, world_size=None, job_outputs={}, stalled_since_s=None, waited_s=waited_s, standing_borne_s=30.0
     )
+    verdict = diagnose(facts)
+
+    assert verdict.findings[0].cause.value == "rank-frozen"
+    assert level_of(verdict, facts, request) is level
 
 
 def test_a_look_that_tells_less_takes_no_printed_verdict_away(tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ POLL_S = 0.05
 Tell = Callable[[str], None]
 """Is told what happens, one short sentence at a time."""
 FREEZE_AFTER_MOVE_S = 0.9
+SLOW_AFTER_S = 3.0
+"""Work of one rank is borne so long: nobody wants to wait for a case of the lab."""
 _FREEZER = """\
 import runpy
 import threading
@@ -166,6 +168,7 @@ def watch_case(
             script.write_text(_FREEZER)
         terminal = scripts / "terminal.txt"
         command = [python, "-c", "from unhang.cli.main import main; main()", "run", "--dir", str(folder)]
+        command += ["--slow-after", str(SLOW_AFTER_S)]
         torchrun = [python, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world}"]
         torchrun += [f"--log-dir={scripts / 'logs'}", "--redirects=3", str(script)]
         command += [*options, "--", *(launch or torchrun)]

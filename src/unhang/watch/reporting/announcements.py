@@ -79,6 +79,11 @@ def _activity_text(rank: int, snapshot: WaitSnapshot, members: JobRanks) -> Text
         return _in_label(known.view.mark.label)
     if what is RankActivity.OVER and known is not None and not known.view.closed:
         return say("its program has ended")
+    function = known.view.user.function if known is not None else ""
+    if function.isidentifier() and what is RankActivity.BUSY:
+        return say("it is busy in {function}", function=function)
+    if function.isidentifier() and what is RankActivity.IDLE:
+        return say("it stands in {function}", function=function)
     return _ACTIVITY_TEXTS[what]
 
 
@@ -119,15 +124,26 @@ def _place_of(rank: int, members: JobRanks, last: VerdictSummary | None) -> str:
     return Path(last.where).name if last is not None and rank in last.ranks and last.where else ""
 
 
-def changed_line(before: VerdictSummary, now: VerdictSummary) -> str:
-    """What was printed before no longer holds."""
-    return line(say("the verdict has changed: it was {before}; it is {now}", before=_named(before), now=_named(now)))
+def changed(before: VerdictSummary, now: VerdictSummary, text: str) -> str:
+    """What of the verdict ``before`` no longer holds; ``text``, all of the new one, where it blames another."""
+    told = "\n".join(f"  • {_translated(one)}" for one in _changes(before, now))
+    words = f"{_translated(say('The verdict has changed:'))}\n{told}"
+    blames = (before.cause, before.ranks) != (now.cause, now.ranks)
+    return f"{words}\n\n{text.strip()}" if blames else words
 
 
-def _named(summary: VerdictSummary) -> str:
-    who = [_translated(say("{ranks:who}", ranks=list(summary.ranks)))] if summary.ranks else []
-    where = [Path(summary.where).name] if summary.where else []
-    return " · ".join([_translated(labels.STATUS[Status(summary.status)]), summary.cause, *who, *where])
+def _changes(before: VerdictSummary, now: VerdictSummary) -> Iterator[Text]:
+    if now.status != before.status:
+        status, was = (_translated(labels.STATUS[Status(one.status)]) for one in (now, before))
+        yield say("it is {now}, no longer {before}", now=status, before=was)
+    if (before.status, now.status) == (Status.HANG.value, Status.SLOW.value) and before.ranks == now.ranks:
+        yield say("since then {ranks:who} {ranks:has|have} used the processor or files", ranks=list(now.ranks))
+    if now.cause != before.cause:
+        yield say("the cause is {now}, not {before}", now=now.cause, before=before.cause)
+    if now.ranks != before.ranks and now.ranks and before.ranks:
+        yield say("it is {now:who}, not {before:who}", now=list(now.ranks), before=list(before.ranks))
+    if now.where != before.where and now.where:
+        yield say("the line is {now}", now=Path(now.where).name)
 
 
 def verdict(summary: VerdictSummary, text: str, folder: Path, *, ends: bool = False) -> str:

@@ -3,6 +3,7 @@
 ``before``: of the sample before, until a new one has come to its verdict: what is said stays proven. ``judged``: what
 the ranks had written when a verdict came to stand; what they leave as the job is ended (``after-abort``) says nothing
 of why they waited. ``past``: of waits that are over. ``remark``: of what was said last of a job that moves.
+``unsaid``: the verdict of the last sample, while the wait may end by itself.
 """
 
 from __future__ import annotations
@@ -17,19 +18,17 @@ from unhang.watch import private_files
 from unhang.wire.documents.bundle import BundleManifest, read_manifest
 
 _MANIFEST = "bundle.json"
-_DOCUMENTS = (_MANIFEST, "verdict.json", "report.html")
+_SAID = ("verdict.json", "report.html")
+_DOCUMENTS = (_MANIFEST, *_SAID)
 """They stay in their place until a new verdict takes it."""
-MACHINE_FILES = tuple(
-    f"machine/{name}"
-    for name in (
-        "pace.json",
-        "compared.json",
-        "memory.log",
-        "kernel.log",
-        "checkpoints.json",
-        "history.json",
-        "nodes.json",
-    )
+MACHINE_FILES = (
+    "machine/pace.json",
+    "machine/compared.json",
+    "machine/memory.log",
+    "machine/kernel.log",
+    "machine/checkpoints.json",
+    "machine/history.json",
+    "machine/nodes.json",
 )
 """What a sample tells of the machine; its series (``machine/series.jsonl``) goes on through all samples."""
 _MOVED = ("stacks", "source", *MACHINE_FILES)
@@ -90,6 +89,21 @@ def restore_dumps(folder: Path, ranks: Iterable[int] | None = None, *, since_s: 
 def discard(folder: Path) -> None:
     """A new verdict stands: the evidence of the one before is needed no more."""
     shutil.rmtree(_aside(folder), ignore_errors=True)
+
+
+# The verdict of the last sample
+
+
+def unsaid(folder: Path) -> Path:
+    """Where it lies until it is said."""
+    return folder / ".unhang" / "unsaid"
+
+
+def publish(folder: Path) -> None:
+    """It is said: from now on it stands where everybody looks."""
+    for name in _SAID:
+        with suppress(OSError):
+            (unsaid(folder) / name).replace(folder / name)
 
 
 # What the ranks had written when a verdict came to stand
@@ -163,6 +177,7 @@ def save_slow_verdict(folder: Path) -> None:
 
 def _begin_anew(folder: Path) -> None:
     """Where no other verdict stands, what was said last of the moving job stands again."""
+    _remove(unsaid(folder))
     with suppress(OSError):
         private_files.make_folder(folder / "dumps")
     if not (folder / "verdict.json").exists() and (_slow(folder) / "verdict.json").exists():

@@ -90,7 +90,7 @@ def _sample_keeping_earlier(request: EvidenceRequest, folder: Path, taken: Sampl
     private_files.make_folder(stacks)
     sample_live_ranks(request, folder, stacks, taken)
     gone = [rank for rank in taken.states if not lives(request.members[rank].pid)]
-    if gone and (folder / "verdict.json").exists():
+    if gone and (folder / "bundle.json").exists():
         kept_evidence.restore(folder)
         raise SamplingInterrupted(f"rank {gone[0]} ended during the look")
     kept_evidence.set_rest_aside(folder)

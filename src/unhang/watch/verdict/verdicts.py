@@ -21,7 +21,6 @@ from unhang.report.html.page import write_html
 from unhang.report.text import to_text
 from unhang.report.text_serialization import text_to_json
 from unhang.report.verdict_document import to_json
-from unhang.sentences import say
 from unhang.watch import private_files
 from unhang.watch.job.wait_detection import STARTUP_FACTOR
 from unhang.watch.run_folder import RunFolder
@@ -52,8 +51,6 @@ def diagnose_run_folder(request: EvidenceRequest, taken: SampleResult, folder: P
     if request.said is not None and _is_weaker(verdict, request.said, live=request.live):
         kept_evidence.restore(folder)
         raise SamplingInterrupted("this tells less than an earlier sample of the same wait did")
-    if request.said is not None and request.said.status == Status.HANG.value and verdict.status is Status.SLOW:
-        verdict = _with_change(verdict)
     limit_at, gives_up = _first_limit(facts, request.stalled_since_s)
     level = level_of(verdict, facts, request)
     moving = bool(verdict.findings) and _may_recover(verdict.findings[0], facts)
@@ -62,7 +59,7 @@ def diagnose_run_folder(request: EvidenceRequest, taken: SampleResult, folder: P
         level = VerdictLevel.WAITING
     write_manifest(folder, manifest)
     verdict = replace(_with_times(verdict, request, limit_at), gives_up=gives_up)
-    text = _write(verdict, facts, folder, request.width, request.lang)
+    text = _write(verdict, facts, folder, request)
     if request.live:
         kept_evidence.save_judged(folder)
     return _summary(request, verdict, level, limit_at, needs_lines=needs_lines, moving=moving), text
@@ -88,16 +85,6 @@ def _strength(cause: str, certainty: str) -> tuple[bool, int]:
     return cause not in ("", Cause.UNKNOWN.value), Certainty(certainty).order
 
 
-def _with_change(verdict: Verdict) -> Verdict:
-    """What was printed as a hang is none any more: the verdict says what has changed."""
-    first, *others = verdict.findings
-    since = say(
-        "before this it was a hang; since then {ranks:who} {ranks:has|have} used the processor or files",
-        ranks=first.ranks,
-    )
-    return replace(verdict, findings=(replace(first, because=(since, *first.because)), *others))
-
-
 def level_of(verdict: Verdict, facts: Facts, request: EvidenceRequest) -> VerdictLevel:
     """What the watcher does with ``verdict`` at this moment of the wait."""
     if not verdict.findings or verdict.status is Status.HEALTHY:
@@ -107,7 +94,7 @@ def level_of(verdict: Verdict, facts: Facts, request: EvidenceRequest) -> Verdic
         return VerdictLevel.NOTHING
     if not request.live:
         return VerdictLevel.CRASH
-    if first.severity is Severity.SLOWS or (_is_borne(first, facts) and waited_s < request.idle_limit_s):
+    if first.severity is Severity.SLOWS or (_is_borne(first, facts) and waited_s < request.standing_borne_s):
         return VerdictLevel.SLOW
     if first.cause is Cause.RENDEZVOUS and first.ranks and waited_s < ARRIVAL_S:
         return VerdictLevel.WAITING
@@ -122,9 +109,16 @@ def level_of(verdict: Verdict, facts: Facts, request: EvidenceRequest) -> Verdic
 
 
 def _is_borne(first: Finding, facts: Facts) -> bool:
-    """Work of one rank, which may wait for something slow, until the limit of the others is near."""
+    """A rank may still come, until the limit of the others is near: it works, waits for something slow, or is frozen as
+    far as Python sees, in one call that uses the processor or files, or of which nothing is certain."""
     looked = live_manifest(facts)
-    return first.cause in causes_that("work") and looked is not None and not is_limit_near(looked, facts)
+    if looked is None or is_limit_near(looked, facts):
+        return False
+    if first.cause is not Cause.RANK_FROZEN:
+        return first.cause in causes_that("work")
+    own = [process for process in looked.processes if process.rank in first.ranks]
+    stands = first.certainty is Certainty.CERTAIN and any(process.idle for process in own)
+    return not (stands or any(process.state in ("T", "t") for process in own))
 
 
 def _with_times(verdict: Verdict, request: EvidenceRequest, limit_at: float | None) -> Verdict:
@@ -144,26 +138,26 @@ def _with_times(verdict: Verdict, request: EvidenceRequest, limit_at: float | No
     )
 
 
-def _write(verdict: Verdict, facts: Facts, folder: Path, width: int, lang: str) -> str:
-    """Verdict and report take their places at once, and with them the evidence of this sample."""
-    text = to_text(verdict, facts, lang=lang, width=width)
-    report = folder / ".unhang" / "report.html"
+def _write(verdict: Verdict, facts: Facts, folder: Path, request: EvidenceRequest) -> str:
+    """Verdict and report, and with them the evidence of this sample; of a job that lives they stand in their places
+    once they are said."""
+    text = to_text(verdict, facts, lang=request.lang, width=request.width)
+    unsaid = kept_evidence.unsaid(folder)
     with suppress(OSError):
-        private_files.write(report, b"")
-        write_html(verdict, facts, report, lang=lang)
-        report.chmod(0o600)
-    own = RunFolder(folder)
-    private_files.write_atomically(own.localized_verdict, to_json(verdict, lang=lang).encode())
-    private_files.write_atomically(own.verdict, to_json(verdict).encode())
-    with suppress(OSError):
-        report.replace(folder / "report.html")
+        private_files.write(unsaid / "report.html", b"")
+        write_html(verdict, facts, unsaid / "report.html", lang=request.lang)
+        (unsaid / "report.html").chmod(0o600)
+    private_files.write_atomically(RunFolder(folder).localized_verdict, to_json(verdict, lang=request.lang).encode())
+    private_files.write_atomically(unsaid / "verdict.json", to_json(verdict).encode())
     kept_evidence.discard(folder)
+    if not request.live:
+        kept_evidence.publish(folder)
     return text
 
 
 def _may_recover(first: Finding, facts: Facts) -> bool:
     """The laggards moved while they were sampled, may be on their way to the rendezvous, or are borne."""
-    if first.cause is Cause.RENDEZVOUS or _is_borne(first, facts):
+    if first.cause is Cause.RENDEZVOUS or (first.cause is not Cause.RANK_FROZEN and _is_borne(first, facts)):
         return True
     return any(facts.ranks[rank].moving for rank in first.ranks if rank in facts.ranks)
 
