@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from unhang.watch.job.wait_detection import WaitSnapshot
-from unhang.watch.stall_episode import StallEpisode, patience_limits_s, should_abort, should_report, standing_borne_s
+from unhang.watch.stall_episode import StallEpisode, borne_s, patience_limits_s, should_abort, should_report
 from unhang.wire.documents.run_plan import RunPlan
 from unhang.wire.documents.verdict_summary import VerdictLevel, VerdictSummary
 
@@ -86,7 +86,7 @@ def test_before_the_first_steps_only_work_is_borne_longer() -> None:
 def test_what_stands_for_longer_than_anything_before_does_not_work(
     plan: RunPlan, episode: StallEpisode, seconds: float
 ) -> None:
-    assert standing_borne_s(plan, episode) == seconds
+    assert borne_s(plan, episode) == seconds
     assert seconds in patience_limits_s(plan, episode)
 
 

@@ -201,19 +201,19 @@ class StallEpisode:
 def patience_limits_s(plan: RunPlan, episode: StallEpisode) -> tuple[float, ...]:
     """After so long a wait for a rank that stands is spoken of, for one that works, and is ended."""
     bound_s = plan.abort_slow_after_s
-    marks = (standing_borne_s(plan, episode), _work_borne_s(plan, episode))
+    marks = (borne_s(plan, episode), _borne_while_working_s(plan, episode))
     return (*marks, bound_s) if plan.on_hang == "abort" and bound_s is not None else marks
 
 
-def standing_borne_s(plan: RunPlan, episode: StallEpisode) -> float:
+def borne_s(plan: RunPlan, episode: StallEpisode) -> float:
     """So long a wait is borne for a rank that may wait for something slow, but uses neither the processor nor files."""
     return max(plan.slow_after_s or SLOW_AFTER_S, SEEN_WAIT_FACTOR * episode.longest_s)
 
 
-def _work_borne_s(plan: RunPlan, episode: StallEpisode) -> float:
+def _borne_while_working_s(plan: RunPlan, episode: StallEpisode) -> float:
     """The same for one that works, which at the start of a job may take much longer."""
-    borne_s = standing_borne_s(plan, episode)
-    return borne_s if episode.snapshot.rhythm else max(borne_s, STARTUP_FACTOR * (plan.slow_after_s or SLOW_AFTER_S))
+    at_the_start_s = 0.0 if episode.snapshot.rhythm else STARTUP_FACTOR * (plan.slow_after_s or SLOW_AFTER_S)
+    return max(at_the_start_s, borne_s(plan, episode))
 
 
 def should_report(plan: RunPlan, summary: VerdictSummary, episode: StallEpisode) -> bool:
@@ -223,7 +223,7 @@ def should_report(plan: RunPlan, summary: VerdictSummary, episode: StallEpisode)
     if episode.said is not None:
         return loud and episode.changed and episode.steady
     bound_s = plan.abort_slow_after_s if plan.on_hang == "abort" else None
-    patient_s = min(_work_borne_s(plan, episode), float("inf") if bound_s is None else bound_s)
+    patient_s = min(_borne_while_working_s(plan, episode), float("inf") if bound_s is None else bound_s)
     patient = not episode.planned_time_exceeded and episode.unplanned_s < patient_s
     return loud and not (summary.level == VerdictLevel.SLOW.value and patient)
 

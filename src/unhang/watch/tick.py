@@ -31,7 +31,7 @@ from unhang.watch.nodes.node_announcements import leader_verdict_line
 from unhang.watch.pace.pace_over_nodes import SlowestRank
 from unhang.watch.reporting import announcements
 from unhang.watch.sampling import exit_evidence, kept_evidence
-from unhang.watch.stall_episode import StallEpisode, patience_limits_s, should_abort, should_report, standing_borne_s
+from unhang.watch.stall_episode import StallEpisode, borne_s, patience_limits_s, should_abort, should_report
 from unhang.watch.verdict.diagnosis_child import DiagnosisChild
 from unhang.wire.documents.verdict_summary import VerdictLevel, VerdictSummary
 
@@ -327,7 +327,7 @@ def sample_wait(state: JobState, episode: StallEpisode, snapshot: WaitSnapshot) 
         waited_s=snapshot.waited_s,
         before_steps=not snapshot.rhythm,
         noticed_after_s=episode.said.noticed_after_s if episode.said is not None else None,
-        standing_borne_s=episode.planned_until_s + standing_borne_s(state.plan, episode),
+        borne_s=episode.planned_until_s + borne_s(state.plan, episode),
         said=episode.said_of_same,
     )
     episode.mark_sampled(snapshot)

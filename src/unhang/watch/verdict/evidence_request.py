@@ -49,7 +49,7 @@ class EvidenceRequest:
     """Of a stall that was spoken of before: so long after its beginning it was."""
     ended_well: bool = False
     """The job is over and its command ended with 0: how its ranks ended is all that is kept."""
-    standing_borne_s: float = float("inf")
+    borne_s: float = float("inf")
     """A rank that may wait for something slow is borne so long: then the wait for it counts as a stall."""
     waited_s: float = 0.0
     """So long ranks had waited when this was asked for."""

@@ -13,6 +13,8 @@ import msgspec
 from unhang.diagnosis.diagnose import diagnose
 from unhang.evidence.inputs import read_evidence
 from unhang.facts.build import build_facts
+from unhang.facts.laggard.laggards import laggards_doing
+from unhang.facts.laggard.own_work import AsleepAtLine
 from unhang.facts.model import Facts
 from unhang.facts.waiting.timeouts import guard_limit, is_limit_near, limit_at_s, live_manifest
 from unhang.findings import Cause, Certainty, Finding, Severity, Status, Verdict
@@ -94,7 +96,7 @@ def level_of(verdict: Verdict, facts: Facts, request: EvidenceRequest) -> Verdic
         return VerdictLevel.NOTHING
     if not request.live:
         return VerdictLevel.CRASH
-    if first.severity is Severity.SLOWS or (_is_borne(first, facts) and waited_s < request.standing_borne_s):
+    if first.severity is Severity.SLOWS or (_is_borne(first, facts) and waited_s < request.borne_s):
         return VerdictLevel.SLOW
     if first.cause is Cause.RENDEZVOUS and first.ranks and waited_s < ARRIVAL_S:
         return VerdictLevel.WAITING
@@ -109,16 +111,13 @@ def level_of(verdict: Verdict, facts: Facts, request: EvidenceRequest) -> Verdic
 
 
 def _is_borne(first: Finding, facts: Facts) -> bool:
-    """A rank may still come, until the limit of the others is near: it works, waits for something slow, or is frozen as
-    far as Python sees, in one call that uses the processor or files, or of which nothing is certain."""
+    """A rank may still come, until the limit of the others is near: it works, or waits for something slow."""
     looked = live_manifest(facts)
     if looked is None or is_limit_near(looked, facts):
         return False
-    if first.cause is not Cause.RANK_FROZEN:
-        return first.cause in causes_that("work")
-    own = [process for process in looked.processes if process.rank in first.ranks]
-    stands = first.certainty is Certainty.CERTAIN and any(process.idle for process in own)
-    return not (stands or any(process.state in ("T", "t") for process in own))
+    return first.cause in causes_that("work") or any(
+        set(first.ranks) <= set(at.stall.laggards) for at, _ in laggards_doing(facts, AsleepAtLine)
+    )
 
 
 def _with_times(verdict: Verdict, request: EvidenceRequest, limit_at: float | None) -> Verdict:
@@ -157,7 +156,7 @@ def _write(verdict: Verdict, facts: Facts, folder: Path, request: EvidenceReques
 
 def _may_recover(first: Finding, facts: Facts) -> bool:
     """The laggards moved while they were sampled, may be on their way to the rendezvous, or are borne."""
-    if first.cause is Cause.RENDEZVOUS or (first.cause is not Cause.RANK_FROZEN and _is_borne(first, facts)):
+    if first.cause is Cause.RENDEZVOUS or (first.cause in causes_that("work") and _is_borne(first, facts)):
         return True
     return any(facts.ranks[rank].moving for rank in first.ranks if rank in facts.ranks)
 
