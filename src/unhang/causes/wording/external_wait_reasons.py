@@ -15,6 +15,7 @@ from unhang.facts.stacks.child_processes import (
     AWAITS_CHILDREN,
     AwaitedChild,
     awaited_children,
+    hands_over,
     partner_child,
 )
 from unhang.facts.stacks.rank_cohorts import RankCohort
@@ -44,6 +45,8 @@ def because(facts: Facts, laggards: RankCohort) -> Iterator[Text]:
     child, way = partner_child(known), known.process.awaits.pipe
     if child is not None and way and child.waits == way:
         yield tell("both-write" if way == "write" else "both-read", pid=child.pid)
+    if (pid := hands_over(known)) is not None:
+        yield tell("hands-over", pid=pid)
     if laggards.what in _WOKEN_BY_THREADS and _is_alone(known):
         yield tell("nobody-left")
     if laggards.what in (*AWAITS_CHILDREN, "dataloader-wait"):
@@ -99,6 +102,9 @@ def awaits_idle_child(facts: Facts, laggards: RankCohort) -> bool:
 def remedies(facts: Facts, laggards: RankCohort) -> Iterator[Remedy]:
     """What ends this wait; nothing for work that only takes long."""
     known = facts.ranks[laggards.ranks[0]]
+    if (pid := hands_over(known)) is not None:
+        yield remedy("take-before-join", pid=pid)
+        return
     if (child := partner_child(known)) is not None and child.waits:
         yield remedy("drain-child-pipe", pid=child.pid)
         return

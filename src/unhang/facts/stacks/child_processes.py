@@ -6,11 +6,12 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from unhang.evidence.items import StackDump, ThreadStack
+from unhang.evidence.items import Frame, StackDump, ThreadStack
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.stacks.activity import activity_of, frames_since_fork
 from unhang.facts.stacks.user_frames import first_user_frame, is_user_frame
 from unhang.findings import Evidence, Source, Where
+from unhang.knowledge.activities import bare_function
 from unhang.program.syntax.syntax_tree import dotted, find_line
 from unhang.wire.documents.bundle import LiveChild
 
@@ -30,6 +31,18 @@ def partner_child(known: RankFacts) -> LiveChild | None:
     awaits, waits = known.process.awaits, known.activity is not None and known.activity.what == "subprocess"
     ends = [child for child in awaits.children if waits or child.pid in awaits.pipe_ends]
     return ends[0] if len(ends) == 1 else None
+
+
+def hands_over(known: RankFacts) -> int | None:
+    """The child whose work is done and whose queue holds it until somebody has taken what it put there."""
+    if known.activity is None or known.activity.what != "child-process":
+        return None
+    ends = (c.pid for c in known.worker_stacks for t in c.threads if any(map(_is_queues_end, t.frames)))
+    return next(ends, None)
+
+
+def _is_queues_end(frame: Frame) -> bool:
+    return bare_function(frame.function) == "_finalize_join" and frame.file.endswith("/queues.py")
 
 
 def loader_workers(facts: Facts, rank: int) -> list[Evidence]:
