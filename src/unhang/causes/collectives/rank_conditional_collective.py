@@ -131,7 +131,7 @@ def _skipped_iteration(facts: Facts, left: EarlyLoopExit, around: BypassPaths) -
     """Past a loop that cannot be shorter on one rank and that nothing leaves; which step it was, no record tells."""
     return make_signal(
         left.grade,
-        tell("went-around-and-left", ranks=left.past.ranks),
+        tell("went-around-and-left" if around.ways else "fewer-calls", ranks=left.past.ranks),
         whole=False,
         **cohort_parts(facts, left.past, left.inside, left.group),
         because=(path_reasons.equal_iterations_reason(around), *path_reasons.path_sentences(around.ways)),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from unhang.causes.evidence_lines import group_label, hosts_of, operation_of, place_of, quote_rank, waiters_call
+from unhang.facts.collective_operations import may_be_recorded_as
 from unhang.facts.divergence.branch_division import BranchDivision, Division
 from unhang.facts.divergence.bypass_paths import BypassPath, BypassPaths
 from unhang.facts.divergence.other_ways import CallOfSome
@@ -16,7 +17,7 @@ from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.findings import Phase, Remedy, Where
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
-from unhang.program.syntax.syntax_tree import find_source
+from unhang.program.syntax.syntax_tree import call_name, expression_text, find_line, find_source
 from unhang.sentences import Text, shortened
 
 tell = Sentences("causes/shared.toml")
@@ -97,15 +98,21 @@ def line_of_some(facts: Facts, call: CallOfSome | None, ranks: tuple[int, ...], 
     """That ``ranks`` made the call without ``others``, or went on without it, by the line that makes it; None without
     source, or where all are below that line."""
     at = call.made.where if call is not None and not call.is_inside_line else None
-    source = find_source(facts.sources, at.file) if at is not None else None
-    lines = source.text.splitlines() if source is not None else []
-    if call is None or at is None or at.line is None or not 0 < at.line <= len(lines):
+    code = _code_of(facts, at, operation_of(call.made.call)) if call is not None and at is not None else ""
+    if call is None or at is None or not code:
         return None
-    said = {"ranks": ranks, "others": others, "line": at.line}
-    alone = set(call.made.ranks) <= set(ranks)
-    return tell(
-        "called-alone" if alone else "skipped-line", **said, code=shortened(lines[at.line - 1].strip(), MAX_CODE)
-    )
+    alone, said = set(call.made.ranks) <= set(ranks), {"ranks": ranks, "others": others, "line": at.line}
+    return tell("called-alone" if alone else "skipped-line", **said, code=shortened(code, MAX_CODE))
+
+
+def _code_of(facts: Facts, at: Where, operation: str) -> str:
+    """The call of ``operation`` on that line, else all of the line; empty without source."""
+    place, source = find_line(facts.sources, at.file, at.line), find_source(facts.sources, at.file)
+    if place is None or source is None or at.line is None:
+        return ""
+    made = (node for node in place.calls(at.line) if may_be_recorded_as(call_name(node), operation))
+    call = next(made, None)
+    return expression_text(call) if call is not None else source.text.splitlines()[at.line - 1].strip()
 
 
 def call_reasons(call: CallOfSome, *, skipped: bool, in_order: bool = False) -> Iterator[Text]:
