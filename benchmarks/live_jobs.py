@@ -1,7 +1,7 @@
 """Live jobs that nobody here had written: what ``unhang run`` says of each, and ``diagnose`` afterwards.
 
     python -m benchmarks live-jobs FOLDER [--to file|pipe|terminal|attach] [--only NAME …] [--limit SECONDS]
-        [--settled SECONDS] [--python PYTHON]
+        [--settled SECONDS] [--slow-after SECONDS] [--python PYTHON]
 
 FOLDER holds a folder a job with ``command``, its programs and ``truth.toml`` (``cause`` and ``accept``, ``ranks`` and
 ``ranks_accept``, ``file``, ``line``), written before the tool was run by somebody who had not read it; some have
@@ -54,6 +54,8 @@ class Way:
     to: str
     python: Path
     settled_s: float = SETTLED_S
+    options: tuple[str, ...] = ()
+    """Of ``unhang run``."""
 
 
 @dataclass
@@ -108,7 +110,7 @@ def _started(command: str, job: Path, run: Path, way: Way) -> Iterator[subproces
     environment = {**os.environ, "PATH": path, "UNHANG_LIVE_JOB": run.name, "LC_ALL": "C.UTF-8"}
     words = shlex.split(command)
     if way.to != "attach":
-        words = [str(UNHANG), "run", "--dir", str(run), "--", *words]
+        words = [str(UNHANG), "run", *way.options, "--dir", str(run), "--", *words]
     log = run.with_name(f"{run.name}.log")
     out = log.open("wb")
     ours, theirs = pty.openpty() if way.to == "terminal" else os.pipe()
@@ -277,10 +279,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--python", type=Path, default=Path(sys.executable), help="the job's")
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--limit", type=float, default=110.0)
+    parser.add_argument("--slow-after", default="", help="s, as of unhang run")
     parser.add_argument("--settled", type=float, default=SETTLED_S, help="s, a verdict is to stand so long")
     parser.add_argument("--twins", action=argparse.BooleanOptionalAction, default=True)
     asked = parser.parse_args(arguments)
-    way = Way(asked.to, asked.python, asked.settled)
+    way = Way(asked.to, asked.python, asked.settled, ("--slow-after", asked.slow_after) if asked.slow_after else ())
     results, twins, stragglers = [], [], []
     scratch = Path(tempfile.mkdtemp(prefix="live-jobs-"))
     print(f"in {scratch}", flush=True)

@@ -7,7 +7,9 @@ Every log of ``tests/cases`` goes through shapes of ``paste_shapes``: a sample h
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from zlib import crc32
 
 import pytest
@@ -40,6 +42,13 @@ def decide(content: bytes, folder: Path) -> Verdict:
     return diagnose(build_facts(read_evidence([str(path)])))
 
 
+@cache
+def of_whole_lines(log: Path) -> Verdict:
+    """On the log itself, which every shape of it is held against."""
+    with TemporaryDirectory() as folder:
+        return decide("".join(f"{line}\n" for line in lines_of(log.read_bytes())).encode(), Path(folder))
+
+
 def lead(verdict: Verdict) -> tuple[str, Certainty, frozenset[int]]:
     if not verdict.findings:
         return "", Certainty.POSSIBLE, frozenset()
@@ -56,10 +65,9 @@ def also_said(verdict: Verdict, ranks: frozenset[int]) -> frozenset[str]:
 
 def stronger(log: Path, shape: str, folder: Path) -> str:
     """What the paste claims beyond the log; empty when nothing."""
-    lines = lines_of(log.read_bytes())
-    said = decide("".join(f"{line}\n" for line in lines).encode(), folder)
+    said = of_whole_lines(log)
     cause, certainty, ranks = lead(said)
-    got, sure, named = lead(decide(SHAPES[shape](lines), folder))
+    got, sure, named = lead(decide(SHAPES[shape](lines_of(log.read_bytes())), folder))
     told = f"{name_of(log)}, {shape}: {got} {sure.value} {sorted(named)}, was {cause} {certainty.value} {sorted(ranks)}"
     if shape in LOSSY and (got != cause or not named <= ranks):
         # of a few lines of a log another cause may look best, and another rank may be all that is seen; not certain
