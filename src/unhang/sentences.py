@@ -86,7 +86,10 @@ def _format_value(value: Any) -> Any:
 MAX_LETTERS = 500
 _PART_OF_A_WORD = re.compile(r"\S+$")
 _RANK = re.compile(r"\[[Rr]ank ?\d+\]")
-_HEAD = re.compile(r"(?:\d{4}-\d\d-\d\d[ T][\d:.,]+ |[IWEF]\d{3,4} [\d:.]+ [^\[\]]*\] |(?:\S+:)?\[[^\[\]]*\]:? ?)+ *")
+_HEAD = re.compile(
+    r"(?:\d{4}-\d\d-\d\d[- T][\d:.,]+ |[IWEF]\d{3,4} [\d:.]+ [^\[\]]*\] |(?:\S+:(?:\d+ )?)?\[[^\[\]]*\]:? ?"
+    r"|\S+\.(?:cc|cpp|h|cu):\d+ )+ *"
+)
 """What stands before the message of a log line: its time, who wrote it and where."""
 
 

@@ -52,6 +52,15 @@ def test_without_the_word_of_one_rank_it_is_not_shown(lost: int, tmp_path: Path)
     assert str(lacking.findings[0].summary).endswith(f"reported their end; rank {lost} did not")
 
 
+def test_of_a_rank_whose_end_is_not_told_the_last_line_is_quoted() -> None:
+    verdict = verdict_on(Path(__file__).parents[2] / "benchmarks" / "endings" / "ends" / "e17")
+
+    assert [(quote.rank, quote.text) for quote in verdict.findings[0].evidence] == [
+        (0, "Saving model checkpoint to final_model.bin"),
+        (1, "***** training finished in 0.22s *****"),
+    ]
+
+
 def test_the_proof_quotes_the_line_and_its_place(tmp_path: Path) -> None:
     verdict = verdict_on(tmp_path, job=f"{LAUNCH}{ENDED}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import PurePosixPath
 
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.model import CallMismatch, Facts, PendingCall, RankFacts, Stall
@@ -105,6 +106,14 @@ def place_of(facts: Facts, rank: int) -> Where | None:
             return call.where
     last = last_recorded_call(known)
     return last.where if last is not None else None
+
+
+def short_place(where: Where | None) -> str:
+    """``train.py:88``; ``that line`` where it is not known."""
+    if where is None:
+        return "that line"
+    name = PurePosixPath(where.file).name
+    return name if where.line is None else f"{name}:{where.line}"
 
 
 def hosts_of(facts: Facts, ranks: Iterable[int]) -> tuple[str, ...]:

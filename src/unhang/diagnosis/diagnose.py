@@ -18,6 +18,7 @@ from unhang.diagnosis.lead_notes import (
     note_late_ends,
     note_machine_state,
     note_marks,
+    note_own_lines,
     note_repeats,
     note_slowdown,
 )
@@ -67,6 +68,7 @@ PASSES = (
     Pass(name_remaining_rank, say("which rank it was")),
     Pass(note_late_ends, say("what came after the limit")),
     Pass(note_last_words, say("what was said last")),
+    Pass(note_own_lines, say("what was said last")),
     Pass(note_slowdown, say("since when")),
     Pass(note_marks, _SEVERITY),
     Pass(soften_work, _SEVERITY),

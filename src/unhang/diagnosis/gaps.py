@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
+from unhang.causes.wording.next_steps import stack_commands
 from unhang.facts.endings.good_endings import good_endings, is_job_over
 from unhang.facts.model import Facts
 from unhang.findings import Cause, Certainty, Finding, NotChecked, Severity, Verdict
@@ -42,7 +43,7 @@ def _missing_stacks(facts: Facts, lead: Finding) -> Iterator[NotChecked]:
         yield NotChecked(
             say("what {ranks:who} {ranks:was|were} doing", ranks=without),
             say("no stack of it was given"),
-            how="" if is_job_over(facts) else "py-spy dump --pid PID > stack_rank_N.txt",
+            how="" if is_job_over(facts) else stack_commands(facts, without),
         )
 
 
@@ -137,5 +138,6 @@ def _unreadable_stacks(facts: Facts) -> Iterator[NotChecked]:
 def _how(reason: str, processes: list[RankProcess]) -> str:
     if "not installed" in reason:
         return "pip install py-spy"
-    pid = next((process.pid for process in processes if process.pid is not None), "PID")
-    return f"sudo py-spy dump --pid {pid} (a container needs --cap-add=SYS_PTRACE)"
+    pid = next((process.pid for process in processes if process.pid is not None), None)
+    command = "unhang attach" if pid is None else f"py-spy dump --pid {pid}"
+    return f"sudo {command} (a container needs --cap-add=SYS_PTRACE)"

@@ -19,7 +19,7 @@ from unhang.facts.logs.event_timing import is_preparing
 from unhang.facts.model import Facts, RankFacts, RankState, once
 from unhang.facts.pace.step_slowdown import TRAINER_LINES, paces
 from unhang.facts.world_size import is_world_size_stated
-from unhang.findings import Cause, Certainty, Finding, Health, Remedy, Severity, Verdict
+from unhang.findings import Cause, Certainty, Evidence, Finding, Health, Remedy, Severity, Verdict
 from unhang.knowledge.numbers import TimeForm, time_text
 from unhang.knowledge.remedies import remedy
 from unhang.sentences import Text, message_of_line, say
@@ -140,7 +140,7 @@ def _unproven(facts: Facts) -> Finding:
         Severity.NOTE,
         summary,
         because=(*rest, *_last_seen(facts, reached), *_not_seen(facts)),
-        evidence=(quote_progress(reached.loop),) if reached is not None else (),
+        evidence=(*((quote_progress(reached.loop),) if reached is not None else ()), *_last_of_silent(facts)),
         remedies=(_proof_to_get(facts, reached),),
         detector="health" if doubts else _NO_PROBLEM,
     )
@@ -241,6 +241,14 @@ def _silent_at_the_end(facts: Facts) -> list[int]:
     ended = good_endings(facts).ranks
     seen = [rank for rank, known in facts.ranks.items() if known.state is not RankState.MISSING]
     return sorted(set(seen).difference(ended)) if ended else []
+
+
+def _last_of_silent(facts: Facts) -> Iterator[Evidence]:
+    """What the first of them said last."""
+    for rank in _silent_at_the_end(facts)[:2]:
+        last = facts.ranks[rank].last_line
+        if last is not None:
+            yield last
 
 
 def _proof_to_get(facts: Facts, reached: _Reached | None) -> Remedy:

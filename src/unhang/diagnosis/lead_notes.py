@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from unhang.causes.wording import machine_reasons
+from unhang.causes.wording import machine_reasons, own_line_reasons
 from unhang.causes.wording.next_steps import OF_NOBODY, inspect_all, program_of
 from unhang.causes.wording.pace_reasons import slowdown_text
 from unhang.facts.endings.crashes import Crash, crashes_after_timeout, first_timeouts, signal_name
+from unhang.facts.endings.own_last_lines import caught_exceptions, own_last_lines
 from unhang.facts.endings.stated_failures import LastWords, last_words
 from unhang.facts.laggard.planned_work import is_overlong, marked_work
 from unhang.facts.machine.machine_state import MachineSign, machine_signs, signs_of_rank, spinning_cards, storage_signs
@@ -224,6 +225,56 @@ def _mark_reasons(facts: Facts, ranks: tuple[int, ...]) -> Iterator[Text]:
 
 
 MAX_ERRORS = 3
+
+
+_GENERIC = ("issue-same-collectives", "issue-same-step-collectives")
+"""They only say to look for what the rank's own line names."""
+
+
+def note_own_lines(facts: Facts, verdict: Verdict) -> Verdict:
+    """Adds to the first finding what the ranks it names printed last and no other rank did, and what they caught; and
+    what to change at the line where one of them went its own way.
+    """
+    lead = verdict.lead
+    if lead is None or lead.severity is not Severity.STOPS or lead.cause in causes_that("below-program", "at-start"):
+        return verdict
+    apart = lead.cause in causes_that("other-way")
+    if not apart and not all(_lives(facts, rank) for rank in lead.ranks):
+        return verdict
+    ranks = lead.ranks or (facts.ranks_seen if apart else ())
+    quoted = {(quote.source.path, quote.source.line) for quote in lead.evidence}
+    caught, said = (
+        [
+            own
+            for own in found
+            if (own.evidence.source.path, own.evidence.source.line) not in quoted and (lead.ranks or own.parts_ranks)
+        ]
+        for found in (caught_exceptions(facts, ranks), own_last_lines(facts, ranks))
+    )
+    if not said and not caught:
+        return verdict
+    told = tuple(own_line_reasons.caught(own) for own in caught)
+    may_part = apart or lead.cause is Cause.UNKNOWN
+    mended = tuple(each for own in (*said, *caught) for each in own_line_reasons.remedies(own)) if may_part else ()
+    generic = (*mended, *map(remedy, _GENERIC)) if mended else ()
+    return verdict.led_by(
+        replace(
+            lead,
+            because=(
+                *(text for own in said for text in own_line_reasons.because(own, (*told, *lead.because))),
+                *told,
+                *lead.because,
+            ),
+            evidence=(*(own.evidence for own in (*said, *caught)), *lead.evidence),
+            remedies=(*mended[:1], *(each for each in lead.remedies if each not in generic)),
+        )
+    )
+
+
+def _lives(facts: Facts, rank: int) -> bool:
+    """It did not end by itself: one that did says why."""
+    known = facts.ranks.get(rank)
+    return known is not None and known.was_seen_alive
 
 
 def note_last_words(facts: Facts, verdict: Verdict) -> Verdict:

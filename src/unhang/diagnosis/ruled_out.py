@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from unhang.causes.wording.signals import CPU_BACKENDS
 from unhang.diagnosis.grades import certainty_limit
 from unhang.facts.alignment.broadcast_roots import partly_finished_call
 from unhang.facts.endings.crashes import first_timeouts
@@ -15,41 +16,55 @@ from unhang.facts.logs.event_timing import steps_were_made
 from unhang.facts.model import CodeContext, Facts, RankFacts, Stall
 from unhang.facts.pace.step_slowdown import step_slowdown
 from unhang.facts.waiting.progress_from_stacks import in_collective
-from unhang.findings import Cause, Certainty, RuledOut, Verdict
+from unhang.findings import Cause, Certainty, Finding, RuledOut, Verdict
 from unhang.knowledge.activities import single_rank_work_words
 from unhang.knowledge.reasoning_rows import causes_that
 from unhang.sentences import say
 
 
 def name_contradicted(facts: Facts, verdict: Verdict) -> Verdict:
-    """Names causes that somebody would suspect in a stall and that the facts contradict, most suspected first.
+    """Names causes that somebody would suspect beside the first finding and that the facts contradict, most suspected
+    first.
 
-    None of them is also found, and there are none where a gap caps every certainty.
+    None where that finding is certain, or names other ranks than the stall; nor where a gap caps every certainty. None
+    of them is also found.
     """
-    if certainty_limit(verdict.not_checked, verdict.unread) is not Certainty.CERTAIN:
+    limit = certainty_limit(verdict.not_checked, verdict.unread)
+    if limit is not Certainty.CERTAIN:
+        return verdict
+    lead = verdict.lead
+    late = {rank for stall in facts.stalls for rank in stall.laggards}
+    if not late or (lead is not None and (lead.certainty is limit or late - set(lead.ranks or late))):
         return verdict
     found = {finding.cause for finding in verdict.findings}
-    return replace(verdict, ruled_out=tuple(answer for answer in _contradicted(facts) if answer.cause not in found))
+    told = tuple(answer for answer in _contradicted(facts, lead) if answer.cause not in found)
+    return replace(verdict, ruled_out=told)
 
 
-def _contradicted(facts: Facts) -> Iterator[RuledOut]:
-    if not facts.stalls:
-        return
+def _contradicted(facts: Facts, lead: Finding | None) -> Iterator[RuledOut]:
+    """Of a rank whose stack shows it busy or frozen by itself, nobody thinks that it died or is in another call."""
     yield from _transport(facts)
-    yield from _mismatch(facts)
-    yield from _crash(facts)
+    if lead is None or lead.cause not in causes_that("work", "takes-a-process"):
+        yield from _mismatch(facts)
+    if lead is None or lead.cause is Cause.UNKNOWN:
+        yield from _crash(facts)
     yield from _frozen(facts)
-    yield from _cycle(facts)
+    if lead is None or lead.cause not in causes_that("work", "takes-a-process"):
+        yield from _cycle(facts)
 
 
 def _transport(facts: Facts) -> Iterator[RuledOut]:
-    """Data that was never sent cannot be lost: each laggard's own evidence shows that it is elsewhere."""
+    """Data that was never sent cannot be lost: each laggard's own evidence shows that it is elsewhere. One machine has
+    no network to suspect, and processors send nothing past them."""
     if not all(stall.reason == "not-entered" and _has_own_evidence(facts, stall) for stall in facts.stalls):
         return
     late = tuple(sorted({rank for stall in facts.stalls for rank in stall.laggards}))
     because = say("{late:who} never entered the collective the others wait in: nothing was on its way yet", late=late)
-    yield RuledOut(Cause.NETWORK_FAULT, because)
-    yield RuledOut(Cause.P2P_BROKEN, because)
+    known = facts.ranks.values()
+    if len({rank.host for rank in known}) > 1 or not all(rank.host for rank in known):
+        yield RuledOut(Cause.NETWORK_FAULT, because)
+    if not any(rank.recording is not None and rank.recording.backend in CPU_BACKENDS for rank in known):
+        yield RuledOut(Cause.P2P_BROKEN, because)
 
 
 def _has_own_evidence(facts: Facts, stall: Stall) -> bool:

@@ -22,6 +22,7 @@ Trait = Literal[
     "of-some-ranks",  # with a few, where a line names them
     "of-a-speaker",  # with whoever speaks of it
     "of-the-absent",  # with whoever did not come
+    "other-way",  # ranks took different ways through the program
     "at-start",  # it explains nothing that stands after steps, or before the start was done
     "work",  # the laggard gets on by itself
     "slows-first",  # it makes steps longer before it stops them, as work does

@@ -43,9 +43,9 @@ def remedies(*laggard: str) -> list[str]:
     ("frame", "title"),
     [
         ("get (ray/_private/worker.py:2772)", "Find out what `ray.get(actor.score.remote(x))` waits for"),
-        ("interaction (pdb.py:366)", "Remove the breakpoint or input() at /job/train.py:5"),
+        ("interaction (pdb.py:366)", "Remove the breakpoint or input() at train.py:5"),
         ("acquire (filelock/_api.py:332)", "Find the process that holds the lock"),
-        ("urlopen (urllib/request.py:216)", "Give the request at /job/train.py:5 a limit"),
+        ("urlopen (urllib/request.py:216)", "Give the request at train.py:5 a limit"),
     ],
 )
 def test_a_wait_for_something_outside_has_its_own_remedy_alone(frame: str, title: str) -> None:
@@ -56,4 +56,4 @@ def test_a_wait_for_something_outside_has_its_own_remedy_alone(frame: str, title
     ("frame", "has_a_result"), [("map (datasets/arrow_dataset.py:3000)", True), ("sleep (time.py:1)", False)]
 )
 def test_a_cached_result_is_loaded_only_where_there_is_one(frame: str, has_a_result: bool) -> None:
-    assert ("Do this work before the job, or on every rank" in remedies(frame)) is has_a_result
+    assert ("Do the work at train.py:5 before the job, or on every rank" in remedies(frame)) is has_a_result

@@ -76,7 +76,7 @@ def test_each_process_has_a_command_of_its_own(tmp_path: Path) -> None:
     ranks = {rank: replace(known, rank=rank, pid=100 + rank) for rank in (1, 2)}
 
     assert stack_commands(replace(facts, ranks=ranks), (1, 2)) == "py-spy dump --pid 101; py-spy dump --pid 102"
-    assert stack_commands(facts, (1, 7)) == "py-spy dump --pid PID"
+    assert stack_commands(facts, (1, 7)) == "unhang attach"
 
 
 @pytest.mark.parametrize(

@@ -34,5 +34,5 @@ def test_what_a_rank_finds_out_is_decided_together() -> None:
     assert first.cause.value == "rank-conditional-collective"
     assert str(first.summary).startswith("rank 0 left the loop at line 9 under a test of the rank")
     assert [str(remedy.title) for remedy in first.remedies] == [
-        "Let all ranks decide it together at /workspace/job/train.py:9"
+        "Let all ranks decide about the `break` at train.py:9 together"
     ]

@@ -11,17 +11,18 @@ tells whether a limit had passed before. What ended after one had passed is a co
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from unhang.causes.detector import DetectorResult, Signal, make_signal
-from unhang.causes.evidence_lines import group_label, operation_of, place_of, quote_rank, waiters_call
+from unhang.causes.evidence_lines import group_label, operation_of, place_of, quote_rank, short_place, waiters_call
 from unhang.causes.wording.signals import log_signal, stall_signal, waiters_line
-from unhang.evidence.items import LogEvent
+from unhang.evidence.items import Frame, LogEvent
 from unhang.facts.endings.crash_order import bare_exceptions, may_follow_from_others, names_its_cause
 from unhang.facts.endings.crashes import Crash, primary_crashes, signal_name
 from unhang.facts.endings.ended_from_outside import ended_from_outside, is_interrupt
 from unhang.facts.endings.first_timeouts import TimeoutOrder
 from unhang.facts.endings.good_endings import is_uncaught
+from unhang.facts.endings.own_last_lines import handler_around
 from unhang.facts.endings.traceback_echoes import is_echo
 from unhang.facts.laggard.laggards import HandlesException, IdleActor, laggards_doing
 from unhang.facts.logs.event_timing import is_preparing
@@ -29,7 +30,7 @@ from unhang.facts.logs.log_statements import field_text, first_attempt, hosts_of
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.machine.xids import program_xids
 from unhang.facts.model import Facts, RankFacts, Stall
-from unhang.findings import Cause, Consequence, Ending, Evidence, Grade, Phase, Remedy
+from unhang.findings import Cause, Consequence, Ending, Evidence, Grade, Phase, Remedy, Where
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
 from unhang.sentences import Text, shortened
@@ -167,8 +168,10 @@ def _remedy(crash: Crash) -> Remedy:
     if crash.signal is not None:
         return remedy("locate-native-crash")
     if crash.thread:
-        return remedy("exit-on-thread-exception")
-    return remedy("fix-rank-exception", exception=crash.exception or "the error")
+        return remedy("exit-on-thread-exception", place=short_place(crash.where))
+    said = crash.evidence.source
+    place = short_place(crash.where or Where(said.path, said.line, ""))
+    return remedy("fix-rank-exception", exception=crash.exception or "error", place=place)
 
 
 def _consequences(facts: Facts, ranks: tuple[int, ...], stall: Stall | None) -> tuple[Consequence, ...]:
@@ -182,6 +185,7 @@ def _consequences(facts: Facts, ranks: tuple[int, ...], stall: Stall | None) -> 
 
 
 def _swallowed_exception(facts: Facts, stall: Stall, ranks: tuple[int, ...]) -> Signal:
+    place, caught = handler_around(facts, _frames(facts, ranks[0])) or ("the handler", "")
     return stall_signal(
         Grade.SOURCE,
         tell("caught", ranks=ranks),
@@ -189,10 +193,15 @@ def _swallowed_exception(facts: Facts, stall: Stall, ranks: tuple[int, ...]) -> 
         stall,
         whole=False,  # the exception itself was not seen
         ranks=ranks,
-        because=(tell("in-except", ranks=ranks),),
+        because=(tell("in-except", ranks=ranks, place=place, caught=caught),),
         evidence=tuple(quote for rank in ranks for quote in quote_rank(facts.ranks[rank])),
-        remedies=(remedy("reraise-handled-exception"),),
+        remedies=(remedy("reraise-handled-exception", place=place),),
     )
+
+
+def _frames(facts: Facts, rank: int) -> Sequence[Frame]:
+    activity = facts.ranks[rank].activity
+    return activity.frames if activity is not None else ()
 
 
 # ---------------------------------------------------------------------------------------------------

@@ -23,9 +23,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from unhang.causes.detector import DetectorResult, make_signal
-from unhang.causes.evidence_lines import place_of
+from unhang.causes.evidence_lines import place_of, short_place
 from unhang.causes.wording import external_wait_reasons
-from unhang.causes.wording.next_steps import inspect_all, inspect_ranks, now_or_next_run
+from unhang.causes.wording.next_steps import inspect_all, inspect_ranks, now_or_next_run, rank_command
 from unhang.causes.wording.signals import log_signal, stall_signal, waiters_line
 from unhang.facts.laggard.laggards import HoldsInterpreter, Stopped, laggards_doing
 from unhang.facts.laggard.own_work import AsleepAtLine
@@ -35,12 +35,14 @@ from unhang.facts.model import Facts, RankState, Stall
 from unhang.facts.stacks.gil_holders import GilHold, sleeps_with_gil
 from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.facts.stacks.user_frames import first_user_frame
-from unhang.findings import Cause, Grade, Remedy
+from unhang.findings import Cause, Grade, Remedy, Where
+from unhang.knowledge.activities import row_of_frame
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
 
 CAUSE = Cause.RANK_FROZEN
 tell = Sentences("causes/rank-frozen.toml")
+_ALL_STOPPED = "$(ps -eo pid=,stat= | awk '$2 ~ /^T/ {print $1}')"
 
 
 def detect(facts: Facts) -> Iterator[DetectorResult]:
@@ -104,8 +106,8 @@ def _stopped_alone(facts: Facts) -> Iterator[DetectorResult]:
 
 
 def _resume(facts: Facts, ranks: Sequence[int]) -> Remedy:
-    pids = " ".join(str(facts.ranks[r].pid) for r in ranks if facts.ranks[r].pid is not None) or "PID"
-    return remedy("resume-stopped-process", pids=pids, listed=pids.replace(" ", ","))
+    pids = [str(facts.ranks[r].pid) for r in ranks if facts.ranks[r].pid is not None] or [_ALL_STOPPED]
+    return remedy("resume-stopped-process", pids=" ".join(pids))
 
 
 def _gil_holder(facts: Facts, stall: Stall, rank: int, hold: GilHold) -> DetectorResult:
@@ -123,8 +125,15 @@ def _gil_holder(facts: Facts, stall: Stall, rank: int, hold: GilHold) -> Detecto
             tell("sleeps-with-lock" if sleeps_with_gil(hold.thread) else "no-dump", rank=rank),
             *waiters_line(stall),
         ),
-        remedies=(remedy("release-gil-in-extension"),),
+        remedies=(_free_the_interpreter(hold, where),),
     )
+
+
+def _free_the_interpreter(hold: GilHold, where: Where | None) -> Remedy:
+    frames = hold.thread.frames[:1]
+    row = row_of_frame(frames[0].function, frames[0].file, native=frames[0].native) if frames else None
+    matches = row is not None and row.what == "regex"
+    return remedy("bound-regular-expression" if matches else "release-gil-in-extension", place=short_place(where))
 
 
 def _asleep(facts: Facts, stall: Stall, laggards: RankCohort) -> DetectorResult:
@@ -143,8 +152,10 @@ def _asleep(facts: Facts, stall: Stall, laggards: RankCohort) -> DetectorResult:
         ),
         more_evidence=external_wait_reasons.evidence(facts, laggards),
         remedies=(
-            *external_wait_reasons.remedies(facts, laggards),
-            remedy("add-call-timeout", function=function),
+            *(
+                tuple(external_wait_reasons.remedies(facts, laggards))
+                or (remedy("add-call-timeout", place=short_place(laggards.where)),)
+            ),
             *inspect_ranks(facts, stall.laggards),
         ),
     )
@@ -183,11 +194,12 @@ def _gil_lines(facts: Facts) -> Iterator[DetectorResult]:
     logged = logged_waits(facts)
     waiting = set(logged.ranks) if logged is not None else set()
     alone = bool(ranks) and not set(ranks) & waiting
+    look = rank_command(facts, min(ranks, default=-1), "py-spy dump --native")
     yield log_signal(
         Grade.ORDER,
         tell("lock-held-by" if ranks else "lock-was-held", ranks=ranks),
         locked,
-        remedies=now_or_next_run(facts, remedy("find-gil-holding-call")),
+        remedies=now_or_next_run(facts, remedy("find-gil-holding-call", command=look)),
         whole=bool(set(ranks) & stuck) or (alone and bool(waiting)),
         because=(tell("no-python"),),
     )

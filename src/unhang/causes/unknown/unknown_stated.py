@@ -20,7 +20,7 @@ from unhang.facts.model import Facts
 from unhang.findings import Cause, Grade
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
-from unhang.sentences import Text
+from unhang.sentences import Text, message_of_line
 
 CAUSE = Cause.UNKNOWN
 tell = Sentences("causes/unknown.toml")
@@ -54,8 +54,7 @@ def _found(facts: Facts, failure: StatedFailure) -> DetectorResult:
 
 
 def _summary(failure: StatedFailure, ranks: tuple[int, ...], *, stated: bool) -> Text:
-    words = failure.evidence.text.strip()
-    words = words if len(words) <= SUMMARY_CHARS else f"{words[:SUMMARY_CHARS].rsplit(' ', 1)[0]} …"
+    words = message_of_line(failure.evidence.text.strip(), SUMMARY_CHARS)
     if not stated:
         return tell("words-hint", words=words)
     if ranks:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import PurePosixPath
 
+from unhang.causes.evidence_lines import short_place
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.stacks.calls_on_line import call_spelled_on_line
 from unhang.facts.stacks.child_processes import (
@@ -19,7 +20,7 @@ from unhang.facts.stacks.child_processes import (
     partner_child,
 )
 from unhang.facts.stacks.rank_cohorts import RankCohort
-from unhang.findings import Evidence, Remedy, Where
+from unhang.findings import Evidence, Remedy
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
 from unhang.program.syntax.syntax_tree import find_source
@@ -108,7 +109,7 @@ def remedies(facts: Facts, laggards: RankCohort) -> Iterator[Remedy]:
     if (child := partner_child(known)) is not None and child.waits:
         yield remedy("drain-child-pipe", pid=child.pid)
         return
-    place = f"{laggards.where.file}:{laggards.where.line}" if laggards.where is not None else "?"
+    place = short_place(laggards.where)
     if laggards.what == "debugger":
         yield remedy("remove-interactive-prompt", place=place)
     elif laggards.what == "file-lock":
@@ -134,7 +135,7 @@ def _locks(facts: Facts, known: RankFacts) -> tuple[HeldLock, ...]:
 def _free_the_lock(facts: Facts, known: RankFacts) -> Remedy:
     lock = next(iter(_locks(facts, known)), None)
     if lock is None:
-        return remedy("find-file-lock-holder", pid=known.pid or "PID")
+        return remedy("find-file-lock-holder", pid=known.pid or "[0-9]*")
     return remedy("release-file-lock", path=lock.path or "?", pid=lock.pid)
 
 
@@ -150,15 +151,11 @@ def _of_children(facts: Facts, known: RankFacts) -> Iterator[Remedy]:
         yield remedy("inspect-awaited-program", pid=program.pid, command=program.command)
     for child in children[:1]:
         if not child.lock:
-            yield remedy("inspect-awaited-child", pid=child.pid, place=_short(child.where))
+            yield remedy("inspect-awaited-child", pid=child.pid, place=short_place(child.where))
         if child.forked:
             yield remedy("spawn-instead-of-fork")
     for ended in known.process.awaits.ended_children[:1]:
         yield remedy("find-child-exit-reason", pid=ended.pid)
-
-
-def _short(where: Where) -> str:
-    return f"{PurePosixPath(where.file).name}:{where.line}"
 
 
 def _spelled(facts: Facts, laggards: RankCohort) -> str | None:

@@ -78,9 +78,14 @@ def _now_or_later(facts: Facts, now: Remedy, later: Remedy) -> tuple[Remedy, ...
 
 def stack_commands(facts: Facts, ranks: Iterable[int]) -> str:
     """One command a rank; one for all where their processes are not known."""
-    pids = (facts.ranks[rank].pid if rank in facts.ranks else None for rank in ranks)
-    commands = dict.fromkeys(f"py-spy dump --pid {'PID' if pid is None else pid}" for pid in pids)
+    commands = dict.fromkeys(rank_command(facts, rank, "py-spy dump") for rank in ranks)
     return "; ".join(list(commands)[:_MAX_PIDS])
+
+
+def rank_command(facts: Facts, rank: int, command: str) -> str:
+    """``command`` for the process of ``rank``; where it is not known, the one that finds the processes itself."""
+    pid = facts.ranks[rank].pid if rank in facts.ranks else None
+    return "unhang attach" if pid is None else f"{command} --pid {pid}"
 
 
 _PROGRAMS = {

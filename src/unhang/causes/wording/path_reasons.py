@@ -6,7 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from unhang.causes.evidence_lines import group_label, hosts_of, operation_of, place_of, quote_rank, waiters_call
+from unhang.causes.evidence_lines import (
+    group_label,
+    hosts_of,
+    operation_of,
+    place_of,
+    quote_rank,
+    short_place,
+    waiters_call,
+)
 from unhang.facts.collective_operations import may_be_recorded_as
 from unhang.facts.divergence.branch_division import BranchDivision, Division
 from unhang.facts.divergence.bypass_paths import BypassPath, BypassPaths
@@ -90,8 +98,11 @@ def decide_together_remedies(ways: Sequence[BypassPath]) -> Iterator[Remedy]:
     """What to change at the first of them."""
     if not ways:
         return
-    name = "decide-failure-together" if ways[0].kind == "except" else "decide-jump-together"
-    yield remedy(name, file=ways[0].where.file, line=ways[0].where.line, test=ways[0].test)
+    way, place = ways[0], short_place(ways[0].where)
+    if way.kind == "except":
+        yield remedy("decide-failure-together", place=place)
+    else:
+        yield remedy("decide-jump-together", place=place, test=way.test, jump=way.kind)
 
 
 def line_of_some(facts: Facts, call: CallOfSome | None, ranks: tuple[int, ...], others: tuple[int, ...]) -> Text | None:
@@ -161,8 +172,8 @@ def skipped_call_parts(facts: Facts, found: SkippedCollective) -> dict[str, Any]
     """The parts of a finding on a collective that some went around."""
     jumped = bool(found.around) and found.around[0].kind != "if"
     together = decide_together_remedies(found.around if jumped else ())
-    mended = (*together, remedy("call-on-all-members", operation=found.left.operation))
-    return _parts(facts, found, found.left.group, _because_skipped(facts, found), *mended)
+    all_members = remedy("call-on-all-members", operation=found.left.operation, place=short_place(found.left.where))
+    return _parts(facts, found, found.left.group, _because_skipped(facts, found), *together, all_members)
 
 
 def _parts(

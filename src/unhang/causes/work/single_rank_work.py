@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from unhang.causes.detector import DetectorResult, Signal, make_signal
-from unhang.causes.evidence_lines import operation_of, place_of, quote_waits
+from unhang.causes.evidence_lines import operation_of, place_of, quote_waits, short_place
 from unhang.causes.wording import external_wait_reasons, machine_reasons, pace_reasons
 from unhang.causes.wording.next_steps import inspect_ranks
 from unhang.causes.wording.signals import stall_signal, waiters_line
@@ -46,7 +46,7 @@ from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.facts.stacks.source_context import StackContext
 from unhang.facts.stacks.user_frames import is_user_frame
 from unhang.facts.waiting.guard_waits import is_guard_call
-from unhang.findings import Cause, Grade, Phase, Remedy, Where
+from unhang.findings import Cause, Grade, Phase, Remedy
 from unhang.knowledge.activities import SingleRankWorkWords, bare_function, single_rank_work_words
 from unhang.knowledge.remedies import remedy, store_wait_remedy
 from unhang.knowledge.words import Sentences
@@ -77,7 +77,7 @@ def _found(facts: Facts, at: Laggards, work: OwnWork) -> DetectorResult:
     elif context.polled is not None:
         doing = tell("poll", asks=context.polled.asks, line=context.polled.line)
     elif inside is not None and inside.stays:
-        doing = tell("at-one-line", place=_short(inside.where), function=inside.where.function)
+        doing = tell("at-one-line", place=short_place(inside.where), function=inside.where.function)
     elif inside is not None:
         doing = tell("still-in-loop" if inside.in_while else "busy-in", function=inside.where.function)
     signs = storage_signs(facts, stall.laggards) if writes_or_reads(laggards.phase, laggards.what) else ()
@@ -190,14 +190,15 @@ def _remedies(facts: Facts, stall: Stall, laggards: RankCohort, inside: Unreturn
         return
     polled, where = laggards.stack_context.polled, laggards.where
     if polled is not None and where is not None:
-        yield remedy("bound-poll-loop", asks=polled.asks, place=_short(where), function=where.function)
+        yield remedy("bound-poll-loop", asks=polled.asks, place=short_place(where), function=where.function)
         return
     if laggards.what == "sleep":
-        yield remedy("add-call-timeout", function=where.function if where is not None else "?")
+        yield remedy("add-call-timeout", place=short_place(where))
         return
     if why := _why_it_goes_on(laggards, inside):
         yield why  # to share what may never end helps nobody
         return
+    place = short_place(inside.where if inside is not None else where)
     context_manager = main_first_of_stall(facts, stall)
     at_a_barrier = stall.call is not None and is_barrier(stall.call.operation, None)
     if context_manager is not None:
@@ -205,9 +206,10 @@ def _remedies(facts: Facts, stall: Stall, laggards: RankCohort, inside: Unreturn
     if laggards.phase is Phase.LOG:
         yield from map(remedy, _LOG_REMEDIES)
     elif laggards.phase is Phase.SAVE:
-        yield remedy("write-from-background-thread")
+        yield remedy("write-from-background-thread", place=place)
     else:
-        yield remedy("do-work-before-job" if _own_work_kind(laggards.what).result else "share-work-between-ranks")
+        name = "do-work-before-job" if _own_work_kind(laggards.what).result else "share-work-between-ranks"
+        yield remedy(name, place=place)
         if context_manager is None and at_a_barrier:
             yield store_wait_remedy("", waiter)
     if is_guard_call(stall.call):
@@ -219,11 +221,7 @@ def _why_it_goes_on(laggards: RankCohort, inside: UnreturnedCall | None) -> Reme
     if inside is None or not (inside.in_while or (inside.stays and laggards.context is not CodeContext.RANK_BRANCH)):
         return None
     name = "find-why-call-goes-on" if inside.in_while else "find-why-line-goes-on"
-    return remedy(name, function=inside.where.function, place=_short(inside.where))
-
-
-def _short(where: Where) -> str:
-    return f"{PurePosixPath(where.file).name}:{where.line}"
+    return remedy(name, function=inside.where.function, place=short_place(inside.where))
 
 
 def _slows(facts: Facts) -> Iterator[DetectorResult]:

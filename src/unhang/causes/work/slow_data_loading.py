@@ -15,9 +15,9 @@ in collectives, or when the lines of the steps tell that most of their time goes
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import PurePosixPath
 
 from unhang.causes.detector import DetectorResult, make_signal
+from unhang.causes.evidence_lines import short_place
 from unhang.causes.wording import external_wait_reasons, machine_reasons, pace_reasons
 from unhang.causes.wording.signals import log_signal, stall_signal, waiters_line
 from unhang.facts.laggard.laggards import AwaitsBatch, laggards_doing
@@ -116,11 +116,10 @@ def _way(cohort: RankCohort) -> str:
 def _remedies(facts: Facts, awaits: AwaitsBatch) -> Iterator[Remedy]:
     cohort, inside = awaits.cohort, awaits.inside
     if inside is not None and inside.stays:
-        place = f"{PurePosixPath(inside.where.file).name}:{inside.where.line}"
-        yield remedy("find-why-line-goes-on", function=inside.where.function, place=place)
+        yield remedy("find-why-line-goes-on", function=inside.where.function, place=short_place(inside.where))
     elif _way(cohort) == "iterator" and cohort.where is not None:
         yield from external_wait_reasons.remedies(facts, cohort)
-        yield remedy("add-call-timeout", function=cohort.where.function)
+        yield remedy("add-call-timeout", place=short_place(cohort.where))
     else:
         yield _inspect_workers(facts.ranks[cohort.ranks[0]])
         yield remedy("set-loader-timeout")
@@ -129,9 +128,8 @@ def _remedies(facts: Facts, awaits: AwaitsBatch) -> Iterator[Remedy]:
 def _inspect_workers(known: RankFacts) -> Remedy:
     pids = [one.pid for one in known.worker_stacks if one.pid is not None]
     told = "; ".join(f"py-spy dump --pid {pid}" for pid in pids[:_MAX_WORKERS])
-    return remedy(
-        "inspect-loader-worker", commands=told or f"pgrep -P {known.pid or 'PID'} | xargs -n 1 py-spy dump --pid"
-    )
+    children = f"pgrep -P {known.pid} | xargs -n 1 py-spy dump --pid" if known.pid is not None else "unhang attach"
+    return remedy("inspect-loader-worker", commands=told or children)
 
 
 def _unattributed(facts: Facts) -> Iterator[DetectorResult]:

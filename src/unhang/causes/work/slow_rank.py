@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 from unhang.causes.detector import DetectorResult
 from unhang.causes.wording import pace_reasons
+from unhang.causes.wording.next_steps import rank_command
 from unhang.facts.machine.machine_state import signs_of_rank
 from unhang.facts.model import Facts
 from unhang.findings import Cause
@@ -34,5 +35,9 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
         return
     summary = tell("pace", rank=straggler.rank)
     signs = signs_of_rank(facts, straggler.rank)
-    look_closer = remedy("profile-slow-rank", rank=straggler.rank)
+    look_closer = remedy(
+        "profile-slow-rank",
+        rank=straggler.rank,
+        command=rank_command(facts, straggler.rank, "py-spy record --duration 30"),
+    )
     yield pace_reasons.slow_rank_signal(facts, straggler, summary, signs, look_closer)

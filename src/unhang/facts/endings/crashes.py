@@ -100,7 +100,11 @@ def _failed(facts: Facts) -> list[Crash]:
 
 
 def was_handled(traceback: PythonTraceback, facts: Facts) -> bool:
-    """The exception of its main thread was handled: the rank is in a collective, or goes on stepping."""
+    """The exception of its main thread was handled: the rank is in a collective, or goes on stepping. Of one in an
+    output of all: every rank lives, and stands in its program."""
+    if traceback.rank is None and facts.manifests and len(facts.ranks) == facts.world_size:
+        stand = (known.alive and known.activity is not None and known.activity.where for known in facts.ranks.values())
+        return traceback.thread in ("", "MainThread") and all(stand)
     rank = facts.ranks.get(traceback.rank) if traceback.rank is not None else None
     if rank is None or traceback.thread not in ("", "MainThread"):
         return False

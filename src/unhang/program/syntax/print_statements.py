@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import lru_cache
 
 from unhang.evidence.items import SourceFile
 from unhang.findings import Where
@@ -13,7 +14,8 @@ from unhang.program.syntax.syntax_tree import call_name, own_nodes, parse_file
 
 # Fewer constant characters than this would match too many lines.
 MIN_CONSTANT = whole_threshold("print_statements.min_constant")
-_PRINTERS = {"print", "info", "warning", "error", "debug", "log", "write", "critical", "echo"}
+_SPEAKER = re.compile(r"^\W*rank\W*$", re.IGNORECASE)
+_PRINTERS = {"exception", "print", "info", "warning", "error", "debug", "log", "write", "critical", "echo"}
 
 
 def find_print_statement(text: str, sources: Mapping[str, SourceFile]) -> Where | None:
@@ -21,23 +23,25 @@ def find_print_statement(text: str, sources: Mapping[str, SourceFile]) -> Where 
     found = [
         Where(path, line, function)
         for path, source in sources.items()
-        for line, function, pattern in _printers(source)
+        for line, function, pattern in _printers(source.text)
         if pattern.search(text)
     ]
     return found[0] if len(found) == 1 else None
 
 
-def _printers(source: SourceFile) -> Iterator[tuple[int, str, re.Pattern[str]]]:
-    program = parse_file(source.text)
+@lru_cache(maxsize=256)
+def _printers(text: str) -> tuple[tuple[int, str, re.Pattern[str]], ...]:
+    """(line, function, pattern of what it prints) of each call that prints."""
+    program = parse_file(text)
     if isinstance(program, str):
-        return
-    for scope in program.owners:
-        for node in own_nodes(scope):
-            if not isinstance(node, ast.Call) or not node.args or call_name(node) not in _PRINTERS:
-                continue
-            pattern = _pattern(node.args[0])
-            if pattern is not None:
-                yield node.lineno, getattr(scope, "name", "<module>"), pattern
+        return ()
+    return tuple(
+        (node.lineno, getattr(scope, "name", "<module>"), pattern)
+        for scope in program.owners
+        for node in own_nodes(scope)
+        if isinstance(node, ast.Call) and node.args and call_name(node) in _PRINTERS
+        if (pattern := _pattern(node.args[0])) is not None
+    )
 
 
 def _pattern(argument: ast.expr) -> re.Pattern[str] | None:
@@ -49,6 +53,8 @@ def _pattern(argument: ast.expr) -> re.Pattern[str] | None:
         parts = "".join(parts).split("\0")
     else:
         return None
+    if len(parts) > 1 and _SPEAKER.search(parts[0]):
+        parts = [parts[1].lstrip(" :]|)-.,"), *parts[2:]]  # readers take off who speaks
     if sum(len(part.strip()) for part in parts) < MIN_CONSTANT:
         return None
     return re.compile(r".{0,200}?".join(re.escape(part) for part in parts))
