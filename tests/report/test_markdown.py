@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
 
 from tests.report import report_samples as samples
+from unhang.evidence.inputs import read_evidence
+from unhang.facts.build import build_facts
 from unhang.findings import (
     Cause,
     Certainty,
@@ -61,6 +64,14 @@ def test_the_administrators_block_alone_says_what_happened_and_what_to_run() -> 
     nowhere = replace(crash.findings[0], nodes=(), evidence=())
     block = to_markdown(replace(crash, findings=(nowhere,), stalled_since="2026-03-02T04:11:05"))
     assert "- rank 12 · no line names the node · since `2026-03-02 04:11:05` (zone not recorded)" in block
+
+
+def test_the_node_of_its_rank_is_named_where_no_line_names_one() -> None:
+    crash = samples.crash()
+    case = Path(__file__).parents[1] / "cases" / "rank-crashed" / "hit_stands_in_its_handler" / "input"
+    nowhere = replace(crash.findings[0], nodes=(), ranks=(2,))
+    block = to_markdown(replace(crash, findings=(nowhere,)), build_facts(read_evidence([str(case)])))
+    assert "- rank 2 · node `node-a`" in block
 
 
 def test_the_administrator_hears_whose_node_nobody_looked_at() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from unhang.evidence.items import LastLine, Progress, PythonTraceback
 from unhang.findings import Evidence, Source
+from unhang.knowledge.numbers import TimeForm, time_text
 from unhang.sentences import shortened
 
 
@@ -20,7 +21,8 @@ def exception_source(traceback: PythonTraceback) -> Source:
 
 def quote_traceback(traceback: PythonTraceback) -> Evidence:
     """The exception, at its line of the log."""
-    return Evidence(exception_source(traceback), shortened(exception_line(traceback)), traceback.rank)
+    time = time_text(traceback.time_s, TimeForm.DAY) if traceback.time_s is not None else ""
+    return Evidence(exception_source(traceback), shortened(exception_line(traceback)), traceback.rank, time or None)
 
 
 def quote_progress(progress: Progress) -> Evidence:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from unhang.facts.model import Facts
 from unhang.findings import (
@@ -66,7 +67,7 @@ def to_markdown(
     lines += ["", f"**{localizer.say(say('You'))}**"]
     lines += build_or_default("you", lambda: _you(verdict, facts, localizer), nothing, gaps)
     lines += ["", f"**{localizer.say(say('Your administrator'))}**"]
-    lines += build_or_default("administrator", lambda: _administrator(verdict, localizer), nothing, gaps)
+    lines += build_or_default("administrator", lambda: _administrator(verdict, facts, localizer), nothing, gaps)
     lines += build_or_default("background", lambda: _background(verdict, localizer), nothing, gaps)
     lines += [f"- {sentence(gap.what, localizer)}{localizer.colon}{sentence(gap.because, localizer)}" for gap in gaps]
     return "\n".join(lines) + "\n"
@@ -142,22 +143,30 @@ def _cited(item: Evidence, localizer: Localizer) -> str:
     return f"{inline_code(localizer.line(item.source.path) + line)} {inline_code(text)}"
 
 
-def _administrator(verdict: Verdict, localizer: Localizer) -> list[str]:
+def _administrator(verdict: Verdict, facts: Facts | None, localizer: Localizer) -> list[str]:
     asked = [finding for finding in verdict.findings if _for_administrator(finding)]
     sure = [f for f in asked if f is verdict.findings[0] or f.certainty is not Certainty.POSSIBLE]
-    findings = sure or asked  # what is only possible is asked for where nothing is known better
+    # what is only possible is asked for where nothing is known better
+    findings = [_with_nodes(finding, facts) for finding in (sure or asked)[:2]]
     if not findings:
         return [f"- {sentence(_nothing_to_ask(verdict), localizer)}"]
     lines = [
         line
-        for finding in findings[:2]
+        for finding in findings
         for line in _request(finding, localizer, since=verdict.stalled_since or "", suspected=not sure)
     ]
-    aliases = [said for f in findings[:2] for node in f.nodes if (said := localizer.line(node)) != node]
+    aliases = [said for f in findings for node in f.nodes if (said := localizer.line(node)) != node]
     if aliases and localizer.redactor.share:
         replaced = say("{name} stands for the real name, which this text shows without `--redact`", name=aliases[0])
         lines.append(f"- {sentence(replaced, localizer)}")
     return lines
+
+
+def _with_nodes(finding: Finding, facts: Facts | None) -> Finding:
+    """Where its own lines name none: those of its ranks."""
+    known = facts.ranks if facts is not None and not finding.nodes else {}
+    hosts = dict.fromkeys(known[rank].host for rank in finding.ranks if rank in known)
+    return replace(finding, nodes=(*finding.nodes, *(host for host in hosts if host)))
 
 
 def _nothing_to_ask(verdict: Verdict) -> Text:

@@ -175,7 +175,8 @@ def _evidence(layout: TextLayout, finding: Finding, localizer: Localizer) -> Non
         return
     folder = evidence_folder([finding], localizer)
     layout.heading(localizer.say(say("Evidence")), localizer.say(say("in {folder}", folder=folder)) if folder else "")
-    room = layout.width * 2 - 12  # two lines, some room lost to wrapping
+    rows = 2 if len(finding.evidence) > 1 else 4
+    room = layout.width * rows - 12  # some is lost to wrapping
     for item in finding.evidence[:EVIDENCE_SHOWN]:
         lead = source_label(item.source, localizer, folder)
         text = (

@@ -347,6 +347,7 @@ _SPOKEN_RANK = late_pattern(
     r"^\W{0,3}(?:global[_ ])?[Rr]ank[:= _-]{0,2}(\d{1,5})\b(?! ?(?:of|/|group))"
     r"|[\s,(\[](?:global[_ ])?[Rr]ank ?[:=] ?(\d{1,5})\b|^(?:GPU|gpu) ?(\d{1,3}):"
     r"|\[(?:GPU|gpu|rank|Rank|RANK)[ :=]{0,2}(\d{1,5})\]|\d,? rank (\d{1,5})(?=$|, world)"
+    r"|(?:^|: )rank(\d{1,5})\[\d{1,10}\]"
 )
 
 
