@@ -7,7 +7,7 @@ import random
 
 from unhang.facts.pace.slow_rank_over_time import merged_pace, slow_rank_pace
 from unhang.findings import Source
-from unhang.watch.job.wait_detection import RankSample
+from unhang.watch.job.wait_detection import RankSample, is_in_communication
 from unhang.watch.moving_job import REPEAT_PAUSE_SAMPLES, StragglerWatch
 from unhang.watch.pace.pace_record import ENTRIES, MAX_PLACES, MAX_RANKS_TOLD, PaceRecord, StepHistory, pace_sample
 from unhang.wire.documents.pace import Pace, read_pace
@@ -215,3 +215,30 @@ def test_records_of_several_nodes_are_one() -> None:
     assert slow.excess is not None
     assert slow.excess.frames[0][2] == "augment"
     assert merged_pace([]) is None
+
+
+def test_in_backward_a_rank_waits_while_a_call_of_it_is_open_and_computes_while_none_is() -> None:
+    view = RecordView(phase="compute", top=CodeLine("torch/autograd/graph.py", 824, "_engine_run_backward"))
+    view.groups = [GroupProgress("0", 2, enqueued=40, completed=40)]
+    assert not is_in_communication(view)
+
+    view.groups = [GroupProgress("0", 2, enqueued=41, completed=40)]
+    assert is_in_communication(view)
+    assert pace_sample(view, waits=True).phase == "communication"
+
+
+def test_in_a_minute_a_rank_is_found_that_the_others_wait_for_a_fourth_of_the_time() -> None:
+    job, rng = Job(), random.Random(5)
+    found = [
+        job.tick({r: "communication" if rng.random() < (0.02 if r == 1 else 0.27) else "compute" for r in range(3)})
+        for _ in range(240)
+    ]
+
+    assert [rank for rank in found if rank is not None] == [1]
+
+
+def test_in_ten_minutes_of_even_ranks_chance_blames_nobody() -> None:
+    job, rng = Job(), random.Random(7)
+    found = [job.tick({r: "communication" if rng.random() < 0.4 else "compute" for r in range(2)}) for _ in range(2400)]
+
+    assert {*found} == {None}

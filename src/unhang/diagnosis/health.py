@@ -17,7 +17,8 @@ from unhang.facts.evidence_quotes import quote_progress
 from unhang.facts.incident_features import was_seen_stuck
 from unhang.facts.logs.event_timing import is_preparing
 from unhang.facts.model import Facts, RankFacts, RankState, once
-from unhang.facts.pace.step_slowdown import TRAINER_LINES, paces
+from unhang.facts.pace.step_slowdown import TRAINER_LINES, few_slower_steps, paces
+from unhang.facts.pace.straggler import may_be_waited_for
 from unhang.facts.world_size import is_world_size_stated
 from unhang.findings import Cause, Certainty, Evidence, Finding, Health, Remedy, Severity, Verdict
 from unhang.knowledge.numbers import TimeForm, time_text
@@ -54,9 +55,31 @@ def proven_health(facts: Facts) -> Health | None:
     if any(shown.get(rank) is None for rank in range(facts.world_size)):
         return None
     looks = {_sample_count(facts.ranks[rank]) for rank, how in shown.items() if how == MOVES}
-    if len(looks) > 1 or 0 in looks or lost or (looks and facts.unread):
+    if len(looks) > 1 or 0 in looks or lost or (looks and (facts.unread or next(_slow(facts), None) is not None)):
         return None
-    return Health(Certainty.LIKELY if looks else Certainty.CERTAIN, tuple(_proof(shown)))
+    return Health(Certainty.LIKELY if looks else Certainty.CERTAIN, tuple(_proof(facts, shown)))
+
+
+def _slow(facts: Facts) -> Iterator[Text]:
+    """What speaks against a job whose ranks move: they may all wait for one of them, or steps take longer than before.
+
+    Whoever waits in a guard waits by plan."""
+    if not any(known.alive and known.moving for known in facts.ranks.values()):
+        return
+    least = facts.least_waiting
+    if least is not None and may_be_waited_for(least) and not any(map(_planned, facts.ranks.values())):
+        yield say(
+            "the others may wait for rank {rank}: it waited in {waited} of {looks} looks, "
+            "every other one in {others} or more",
+            **least._asdict(),
+        )
+    if (slower := facts.all_slower) is not None:
+        before_s, now_s = slower.change.before_s, slower.change.since_s
+        yield say("{unit} times grew from {before:.2g} s to {now:.2g} s", unit="step", before=before_s, now=now_s)
+    loops = (loop for log in facts.logs for loop in log.progress if not is_preparing(loop))
+    for loop in loops:
+        if (grown := few_slower_steps(loop)) is not None:
+            yield say("{unit} times grew from {before:.2g} s to {now:.2g} s", unit=_unit(loop), **grown._asdict())
 
 
 def _shown_by(known: RankFacts, facts: Facts, stated: StatedEndings) -> str | None:
@@ -87,7 +110,7 @@ def _sample_count(known: RankFacts) -> int:
     return sum(any(thread.frames for thread in stack.threads) for stack in stacks if stack is not None)
 
 
-def _proof(shown: Mapping[int, str | None]) -> Iterable[Text]:
+def _proof(facts: Facts, shown: Mapping[int, str | None]) -> Iterable[Text]:
     ranks = {how: [rank for rank, by in shown.items() if by == how] for how in Counter(shown.values())}
     if exited := ranks.get(EXITED):
         yield say("{ranks:who} ended with exit code 0", ranks=exited)
@@ -95,6 +118,8 @@ def _proof(shown: Mapping[int, str | None]) -> Iterable[Text]:
         yield say("{ranks:who} destroyed {ranks:its|their} process group", ranks=left)
     if moves := ranks.get(MOVES):
         yield say("{ranks:who} moved while the job was looked at", ranks=moves)
+    if moves and facts.least_waiting is not None:
+        yield say("in {looks} looks the others waited for none of them", looks=facts.least_waiting.looks)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -114,12 +139,15 @@ class _Reached:
 
     @property
     def step(self) -> str:
-        unit = self.loop.unit if self.loop.unit in _COUNTED else "step"
-        return f"{unit} {self.loop.last_step}" + (f"/{self.loop.total}" if self.loop.total else "")
+        return f"{_unit(self.loop)} {self.loop.last_step}" + (f"/{self.loop.total}" if self.loop.total else "")
 
     @property
     def is_through(self) -> bool:
         return self.loop.total is not None and self.loop.last_step + 1 >= self.loop.total
+
+
+def _unit(loop: Progress) -> str:
+    return loop.unit if loop.unit in _COUNTED else "step"
 
 
 def _unproven(facts: Facts) -> Finding:
@@ -130,7 +158,7 @@ def _unproven(facts: Facts) -> Finding:
         remedies = (remedy("collect-per-rank-evidence"),)
         return Finding(Cause.UNKNOWN, Certainty.POSSIBLE, Severity.STOPS, summary, (), because=seen, remedies=remedies)
     reached = _reached(facts)
-    doubts = tuple(_unexplained_lines(facts))
+    doubts = (*_unexplained_lines(facts), *_slow(facts))
     if facts.unread:
         doubts += (say("some of what was given could not be read"),)
     summary, *rest = (*doubts, _how_far(facts, reached))
@@ -252,6 +280,8 @@ def _last_of_silent(facts: Facts) -> Iterator[Evidence]:
 
 
 def _proof_to_get(facts: Facts, reached: _Reached | None) -> Remedy:
+    if next(_slow(facts), None) is not None:
+        return remedy("look-longer")
     if not facts.logs and not facts.manifests:
         return remedy("collect-health-evidence")
     over = bool(good_endings(facts).last) or (reached is not None and reached.is_through)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
 from unhang.evidence.items import (
@@ -287,12 +287,30 @@ class AllJoinedStall:
     pending: Mapping[int, PendingCall]
 
 
+class LeastWaiting(NamedTuple):
+    """In ``looks`` looks ``rank`` waited ``waited`` times, every other rank at least ``others`` times."""
+
+    rank: int
+    waited: int
+    others: int
+    looks: int
+
+
+class UsedProcessor(NamedTuple):
+    """The thread of ``rank`` used a processor, or waited for one, in the share ``own`` of the time; that of every other
+    rank in ``others`` at most."""
+
+    rank: int
+    own: float
+    others: float
+
+
 @dataclass(frozen=True, slots=True)
 class Straggler:
     """``rank`` was busy with ``activity`` in every one of ``samples`` samples while ``waiters`` were in communication;
     or it came last to nearly all of ``positions`` collectives; or it waited in the share ``waits`` (0 to 1) of
     ``pace_samples`` samples, and every other rank in at least ``others``. ``change``: since when steps take longer for
-    it."""
+    it. ``cost``: the share of the time for which the others wait for it; 0 where few looks cannot tell."""
 
     rank: int
     activity: Activity | None
@@ -304,6 +322,8 @@ class Straggler:
     others: float = 0.0
     pace_samples: int = 0
     change: StepChange | None = None
+    cost: float = 0.0
+    used: UsedProcessor | None = None
 
 
 @dataclass(slots=True)
@@ -344,6 +364,9 @@ class Facts:
     machines: tuple[MachineSeries, ...] = ()
     """What the machines were doing beside the job."""
     all_wait: AllWait | None = None
+    all_slower: AllWait | None = None
+    least_waiting: LeastWaiting | None = None
+    """Of a job that was looked at several times."""
     """In a job that moves: every rank waits most of the time, and steps have grown slower."""
     _told: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 

@@ -152,7 +152,9 @@ class Session:
                     self._give_up()
                     return
             dumps.serve(control)
-            self._sleep.sleep(min(max(control.beat_ms or DEFAULT_BEAT_MS, 10), 10_000) / 1e3)
+            # never in step with the job: a beat that meets every step at the same line would take that for all it does
+            uneven = 0.5 + hash((self.pid, self.record.now.beats)) % 1024 / 1024
+            self._sleep.sleep(uneven * min(max(control.beat_ms or DEFAULT_BEAT_MS, 10), 10_000) / 1e3)
         marked.write_annotations(self.record.now, self.issuer, sampler.phase)
         rhythm.follow(self.record.now, self.record.now.collectives_per_step, time.monotonic_ns())
         self._publish_end()

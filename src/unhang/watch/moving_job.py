@@ -154,6 +154,11 @@ class MovingJob:
             self._period.tick(most)
         return most
 
+    def take_late_rank(self) -> SlowestRank | None:
+        """The rank that all others wait for by the last comparison of calls, told once."""
+        late, self.drift.late = self.drift.late, None
+        return SlowestRank(None, late, changed=False) if late is not None else None
+
     @property
     def is_period_known(self) -> bool:
         """Or nobody is looking for it just now."""

@@ -87,22 +87,22 @@ def few_looks(looks: int) -> object:
 
 @turns("slow_rank_over_time.less")
 def waits_less(share: float) -> object:
-    return holds_up(0.0, share, 0.0)
+    return holds_up(0.0, share, 0.0, 60)
 
 
 @turns("slow_rank_over_time.less_slower")
 def waits_less_and_steps_grew(share: float) -> object:
-    return holds_up(0.0, share, 0.02)
+    return holds_up(0.0, share, 0.02, 60)
 
 
 @turns("slow_rank_over_time.half")
 def waits_half_as_much(share: float) -> object:
-    return holds_up(share, 1.0, 0.0)
+    return holds_up(share, 1.0, 0.0, 60)
 
 
 @turns("slow_rank_over_time.explains")
 def explains_what_steps_grew_by(share: float) -> object:
-    return holds_up(0.0, 0.6 * share, 0.6)
+    return holds_up(0.0, 0.6 * share, 0.6, 60)
 
 
 @turns("slow_rank_over_time.all_wait")

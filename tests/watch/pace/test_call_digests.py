@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.case_writer import Job
-from unhang.watch.pace.call_drift import MAX_STRETCHES, STRETCH, CallDigest, differing_nodes, digest_calls
+from unhang.watch.pace.call_drift import MAX_STRETCHES, STRETCH, CallDigest, differing_nodes, digest_calls, groups_in
 
 PROGRAM = """
 import torch.distributed as dist
@@ -31,7 +31,7 @@ def prints(place: Path, rank: int, *, odd: int | None = None, first: int = 1, la
     for name, content in job.files.items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_bytes(content)
-    return digest_calls(place / "dumps")
+    return digest_calls(groups_in([place / "dumps"])[0])
 
 
 def test_nodes_that_call_the_same_agree_however_far_each_has_recorded(tmp_path: Path) -> None:
@@ -52,4 +52,4 @@ def test_the_nodes_that_differ_are_named(tmp_path: Path) -> None:
 
 def test_it_stays_small(tmp_path: Path) -> None:
     assert len(prints(tmp_path, 0, last=STRETCH * MAX_STRETCHES * 2)) == MAX_STRETCHES
-    assert digest_calls(tmp_path / "nothing") == []
+    assert digest_calls({}) == []

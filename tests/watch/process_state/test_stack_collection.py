@@ -140,3 +140,17 @@ def _look(line: int, *, switches: int = 0) -> ProcessSample:
     frame = Frame("all_reduce", "/lib/torch/distributed/distributed_c10d.py", line)
     dump = StackDump(Source("x"), 0, 1, (ThreadStack("MainThread", "1", (frame,), active=False),), "py-spy-json")
     return ProcessSample(1, 0.0, KernelSample(state="S", switches=switches), b"[]", dump)
+
+
+def test_the_kernel_tells_since_when_a_process_sleeps_and_how_much_it_wanted_a_processor(sleeper: int) -> None:
+    first = sample_kernel(sleeper)
+    time.sleep(0.5)
+    second = sample_kernel(sleeper)
+
+    assert first.at_ns is not None
+    assert second.at_ns is not None
+    assert second.at_ns - first.at_ns >= 0.5e9
+    assert first.busy_ns == second.busy_ns
+    if first.asleep_s is not None and second.asleep_s is not None:  # not every kernel says it
+        assert second.asleep_s - first.asleep_s == pytest.approx(0.5, abs=0.3)
+    assert sample_kernel(os.getpid()).asleep_s is None

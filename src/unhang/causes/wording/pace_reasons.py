@@ -19,6 +19,7 @@ from unhang.sentences import Text
 tell = Sentences("causes/shared.toml")
 MANY_LOOKS = whole_threshold("pace_reasons.many_looks")
 _OWN_PHASES = (Phase.DATA, Phase.SAVE, Phase.LOG, Phase.EVAL)
+_COMPUTES = ("forward", "backward", "optimizer")
 _OWN_WORK = {"file-io", "subprocess", "http", "json", "tokenize", "file-lock", "plot", "download"}
 
 
@@ -69,7 +70,11 @@ def slowdown_text(growing: StepSlowdown) -> Text:
 
 
 def because(straggler: Straggler) -> Iterator[Text]:
-    """Since when, and what was seen."""
+    """What it costs, since when, and what was seen."""
+    if straggler.cost:
+        yield tell("costs", percent=round(100 * straggler.cost))
+    if straggler.activity is not None and straggler.activity.what in _COMPUTES:
+        yield tell("computes-in", phase=straggler.activity.what)
     change = straggler.change
     if change is not None:
         yield tell("step-since", step=change.step, since=f"{change.since_s:.2g}", before=f"{change.before_s:.2g}")
@@ -85,5 +90,8 @@ def because(straggler: Straggler) -> Iterator[Text]:
         yield tell("came-last", rank=straggler.rank, positions=straggler.positions)
     elif straggler.samples:
         yield tell("busy-each-look", looks=straggler.samples, rank=straggler.rank, waiters=straggler.waiters)
+    if straggler.used is not None:
+        own, others = (round(100 * share) for share in straggler.used[1:])
+        yield tell("used-processor", rank=straggler.rank, own=own, others=others)
     if is_loading(straggler.activity):
         yield tell("waited-for-batch", rank=straggler.rank)

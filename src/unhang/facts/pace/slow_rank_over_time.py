@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import sqrt
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -19,16 +20,15 @@ from unhang.facts.stacks.activity import activity_of
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Phase
 from unhang.knowledge.thresholds import threshold, whole_threshold
-from unhang.wire.record_views import HIDDEN_COLLECTIVES
 
 if TYPE_CHECKING:
     from unhang.wire.documents.pace import Pace, PacePlace, RankPace
 
 MIN_LOOKS = whole_threshold("slow_rank_over_time.min_looks")
 LESS = threshold("slow_rank_over_time.less")
-"""Share of the samples by which it must wait less than every other rank does."""
+"""Share of ``MIN_LOOKS`` samples by which it must wait less than every other rank does; of more, less is enough."""
 LESS_SLOWER = threshold("slow_rank_over_time.less_slower")
-"""The same where steps have grown slower."""
+"""The same where steps have grown slower, and of however many samples."""
 HALF = threshold("slow_rank_over_time.half")
 """It may wait in so many of the samples in which any other rank does."""
 ALL_WAIT = threshold("slow_rank_over_time.all_wait")
@@ -54,11 +54,12 @@ class SlowRankPace:
     waiting: tuple[int, PacePlace] | None
 
 
-def slow_rank_pace(pace: Pace) -> SlowRankPace | None:
-    """The one rank that holds the others up; None where the samples are few, or no rank does."""
+def slow_rank_pace(pace: Pace, late: int | None = None) -> SlowRankPace | None:
+    """The one rank that holds the others up, or what is told of ``late``, of which that is known; None where the
+    samples are few, or no rank does."""
     if pace.samples < MIN_LOOKS or len(pace.ranks) < 2:
         return None
-    laggard = min(pace.ranks, key=lambda rank: (rank.waits, rank.rank))
+    laggard = min(pace.ranks, key=lambda rank: (rank.rank != late, rank.waits, rank.rank))
     others = [rank for rank in pace.ranks if rank is not laggard]
     # Each rank is sampled in its own moment, so only shares can be compared, not who waits while who works.
     usual = min(rank.waits for rank in others)
@@ -66,32 +67,39 @@ def slow_rank_pace(pace: Pace) -> SlowRankPace | None:
     change = find_step_change(laggard.steps)
     if change is not None and less < EXPLAINS * change.lost_share:
         change = None
-    if not holds_up(laggard.waits, usual, change.lost_share if change is not None else 0.0):
+    lost_share = change.lost_share if change is not None else 0.0
+    if laggard.rank != late and not holds_up(laggard.waits, usual, lost_share, pace.samples):
         return None
     return SlowRankPace(
         laggard.rank, laggard.waits, usual, pace.samples, change, _excess(laggard, others), _waiting(others)
     )
 
 
-def holds_up(waits: float, usual: float, lost_share: float) -> bool:
-    """Whether a rank that waits in the share ``waits`` of the samples, and every other one in at least ``usual``, holds
+def holds_up(waits: float, usual: float, lost_share: float, samples: float) -> bool:
+    """Whether a rank that waits in the share ``waits`` of ``samples``, and every other one in at least ``usual``, holds
     them up. ``lost_share``: which part of a step of now was not there before, 0 where steps are as they were."""
     less = usual - waits
     explains = lost_share > 0 and less >= EXPLAINS * lost_share
-    return waits <= HALF * usual and less >= (LESS_SLOWER if explains else LESS)
+    by_chance = LESS * sqrt(MIN_LOOKS / samples)  # what two shares of so many samples may differ by
+    return waits <= HALF * usual and less >= (LESS_SLOWER if explains else max(LESS_SLOWER, by_chance))
 
 
 def find_all_wait(paces: Sequence[Pace]) -> AllWait | None:
     """None where a rank does not wait much, or the steps are as they were."""
+    slower = find_all_slower(paces)
+    return slower if slower is not None and slower.waits >= ALL_WAIT else None
+
+
+def find_all_slower(paces: Sequence[Pace]) -> AllWait | None:
+    """Whose steps have grown on every rank; the share is that of the one that waits least."""
     pace = merged_pace(paces)
     if pace is None or pace.samples < MIN_LOOKS or len(pace.ranks) < 2:
         return None
     changes = [find_step_change(rank.steps) for rank in pace.ranks if rank.steps]
     known = [change for change in changes if change is not None]
-    least = min(rank.waits for rank in pace.ranks)
-    if not known or len(known) < len(changes) or least < ALL_WAIT:
+    if not known or len(known) < len(changes):
         return None
-    return AllWait(least, pace.samples, known[0])
+    return AllWait(min(rank.waits for rank in pace.ranks), pace.samples, known[0])
 
 
 def merged_pace(paces: Sequence[Pace]) -> Pace | None:
@@ -126,12 +134,8 @@ def _excess(laggard: RankPace, others: list[RankPace]) -> PacePlace | None:
 
 
 def _waiting(others: list[RankPace]) -> tuple[int, PacePlace] | None:
-    places = [(r.rank, p) for r in others for p in r.places if p.phase == "communication" or _in_hidden_collective(p)]
+    places = [(r.rank, p) for r in others for p in r.places if p.phase == "communication"]
     return max(places, key=lambda found: (found[1].share, -found[0]), default=None)
-
-
-def _in_hidden_collective(place: PacePlace) -> bool:
-    return bool(place.frames) and place.frames[0][2] in HIDDEN_COLLECTIVES
 
 
 def _key(place: PacePlace) -> object:

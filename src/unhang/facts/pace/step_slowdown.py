@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
+from typing import NamedTuple
 
 from unhang.evidence.items import Progress
 from unhang.facts.evidence_quotes import quote_progress
@@ -20,6 +21,8 @@ SLOWER = threshold("step_slowdown.slower")
 """The last steps take at least this many times as long as those before."""
 STILL_MOVES = threshold("step_slowdown.still_moves")
 """So many times a step's usual duration may lie between the last step and the end of the job."""
+_FEW = MIN_STEPS // 2
+"""Times of a loop: fewer show no two paces, each by a median that outlives one outlier."""
 TRAINER_LINES = "log"
 """The unit of runs that count lines of a log which tell no step."""
 
@@ -75,6 +78,22 @@ def _slowdown(progress: Progress) -> StepSlowdown | None:
         last_s=max((time_s for _, time_s in progress.recent if time_s is not None), default=None),
         evidence=quote_progress(progress),
     )
+
+
+class Grown(NamedTuple):
+    """Seconds a step took before, and takes now."""
+
+    before: float
+    now: float
+
+
+def few_slower_steps(progress: Progress) -> Grown | None:
+    """Of a loop that slowed, with too few times to say since when."""
+    seconds = [duration for _, duration in paces(progress)]
+    if not _FEW <= len(seconds) < 2 * MIN_STEPS:
+        return None
+    smooth = [median(seconds[at : at + _FEW - 1]) for at in range(len(seconds) - _FEW + 2)]
+    return Grown(min(smooth), smooth[-1]) if smooth[-1] >= SLOWER * min(smooth) > 0 else None
 
 
 def paces(progress: Progress) -> list[tuple[int, float]]:

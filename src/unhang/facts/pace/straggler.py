@@ -6,12 +6,15 @@ to nearly every collective, by the times in the recorders' dumps.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unhang.evidence.items import SourceFile
-from unhang.facts.model import Activity, GroupFacts, RankFacts, Straggler
+from unhang.facts.model import Activity, GroupFacts, LeastWaiting, RankFacts, Straggler, UsedProcessor
 from unhang.facts.pace.slow_rank_over_time import HALF, SlowRankPace, activity_in, merged_pace, slow_rank_pace
+from unhang.facts.pace.slow_rank_over_time import MIN_LOOKS as MIN_SAMPLES
 from unhang.facts.stacks.activity import activity_of
 from unhang.facts.waiting.progress_from_stacks import in_collective
 from unhang.knowledge.thresholds import threshold, whole_threshold
@@ -22,13 +25,21 @@ if TYPE_CHECKING:
 
 MIN_POSITIONS = whole_threshold("straggler.min_positions")
 ALWAYS = threshold("straggler.always")
-"""Share of positions at which the same rank must come last."""
+"""Share of the stretches of a recording in which the same rank must hold the others up."""
 SHARE_OF_STEP = threshold("straggler.share_of_step")
-"""Its median lateness must be at least this share of the median time between positions."""
+"""For at least this share of the time."""
 
 
-def latest_arriver(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> tuple[int, int] | None:
-    """(rank, positions compared) of the rank that practically always comes last and holds the others up by much."""
+class LatestArriver(NamedTuple):
+    """``rank`` held the others up, for the share ``cost`` (0 to 1) of the time of ``positions`` collectives."""
+
+    rank: int
+    positions: int
+    cost: float
+
+
+def latest_arriver(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFacts]) -> LatestArriver | None:
+    """The rank that the others wait for in practically every stretch of the recording, as the times of entry tell."""
     if len({facts.host for facts in ranks.values() if facts.host}) > 1:
         return None
     for _, group in sorted(groups.items(), key=lambda item: (-len(item[1].members), item[0])):
@@ -39,7 +50,7 @@ def latest_arriver(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFac
     return None
 
 
-def _latest_in(group: GroupFacts) -> tuple[int, int] | None:
+def _latest_in(group: GroupFacts) -> LatestArriver | None:
     import numpy as np
 
     ranks = sorted(group.entries)
@@ -50,15 +61,20 @@ def _latest_in(group: GroupFacts) -> tuple[int, int] | None:
     created = np.stack([_created(group, rank, positions) for rank in ranks])
     if not created.all():
         return None
-    last = created.argmax(axis=0)
-    counts = np.bincount(last, minlength=len(ranks))
-    latest = int(counts.argmax())
-    others = np.sort(np.delete(created, latest, axis=0), axis=0)[-1]
-    lateness = float(np.median(created[latest] - others))
-    step = float(np.median(np.diff(created.min(axis=0))))
-    if counts[latest] < ALWAYS * len(positions) or lateness < SHARE_OF_STEP * step:
+    arrived, late_rank = np.sort(created, axis=0), created.argmax(axis=0)
+    first, last, late = arrived[0], arrived[-1], arrived[-1] - arrived[-2]
+    by_rank = np.bincount(late_rank, weights=late, minlength=len(ranks))
+    latest, second = int(by_rank.argmax()), float(np.sort(by_rank)[-2])
+    late = np.where(late_rank == latest, late, 0)
+    # Who entered this call before all were in the one before has not waited there: it is one wait, and counts once.
+    same_wait = first[1:] < last[:-1]
+    cost, took = late[1:] - np.where(same_wait, late[:-1], 0), np.diff(last)
+    stretches = [
+        cost[at].sum() / max(took[at].sum(), 1) for at in np.array_split(np.arange(len(cost)), MIN_POSITIONS - 1)
+    ]
+    if second > HALF * by_rank[latest] or np.mean(np.array(stretches) >= SHARE_OF_STEP) < ALWAYS:
         return None
-    return ranks[latest], len(positions)
+    return LatestArriver(ranks[latest], len(positions), float(cost.sum() / max(took.sum(), 1)))
 
 
 def _created(group: GroupFacts, rank: int, positions: IntColumn) -> IntColumn:
@@ -74,6 +90,7 @@ MANY_LOOKS = whole_threshold("straggler.many_looks")
 MOSTLY = threshold("straggler.mostly")
 """In so many more of many samples each of the others waits; in each of few. A sample holds its rank up, and for so long
 a straggler with short steps waits too."""
+Looks = Mapping[int, Sequence[Activity | None]]
 
 
 def find_straggler(
@@ -87,25 +104,24 @@ def find_straggler(
 
     None when there is no such rank.
     """
-    found = _waits_least(ranks, sources) or _last_to_arrive(groups, ranks, sources)
+    found = _last_to_arrive(groups, ranks, sources) or _waits_least(ranks, sources)
     pace = merged_pace(paces)
-    slow = slow_rank_pace(pace) if pace is not None else None
+    late = found.rank if found is not None and found.positions else None
+    slow = slow_rank_pace(pace, late) if pace is not None else None
     if pace is None or slow is None or slow.rank not in ranks or not any(f.moving for f in ranks.values()):
         return found
     activity = activity_in(pace, slow.rank, slow.excess, sources) if slow.excess is not None else None
-    waiters = tuple(sorted(set(ranks) - {slow.rank}))
-    same = found if found is not None and found.rank == slow.rank else None
-    return Straggler(
-        slow.rank,
-        _more_complete(activity, same.activity if same is not None else None),
-        same.samples if same is not None else 0,
-        waiters,
-        _waiter(pace, slow, sources) or (same.waiter if same is not None else None),
-        same.positions if same is not None else 0,
-        slow.waits,
-        slow.others,
-        slow.samples,
-        slow.change,
+    same = found if found is not None and found.rank == slow.rank else Straggler(slow.rank, None, 0, (), None)
+    return replace(
+        same,
+        activity=_more_complete(activity, same.activity),
+        waiters=tuple(sorted(set(ranks) - {slow.rank})),
+        waiter=_waiter(pace, slow, sources) or same.waiter,
+        waits=slow.waits,
+        others=slow.others,
+        pace_samples=slow.samples,
+        change=slow.change,
+        cost=same.cost or slow.others - slow.waits,
     )
 
 
@@ -133,43 +149,109 @@ def _last_to_arrive(
     latest = latest_arriver(groups, ranks) if len(moving) == len(ranks) > 1 else None
     if latest is None:
         return None
-    rank, positions = latest
-    busy = next(
-        (a for a in reversed(_sampled_activities(ranks[rank], sources)) if a is not None and not _waits(a)), None
-    )
-    waiters = tuple(sorted(set(ranks) - {rank}))
-    return Straggler(rank, busy, 0, waiters, ranks[waiters[0]].activity, positions)
+    busy = _mostly(_looks_at(ranks, sources), latest.rank)
+    waiters = tuple(sorted(set(ranks) - {latest.rank}))
+    waiter = ranks[waiters[0]].activity
+    return Straggler(latest.rank, busy, 0, waiters, waiter, latest.positions, cost=latest.cost)
 
 
 def _waits_least(ranks: Mapping[int, RankFacts], sources: Mapping[str, SourceFile]) -> Straggler | None:
-    alive = {r: f for r, f in ranks.items() if f.alive and f.stack is not None}
-    if len(alive) < 2:
+    looks = _looks_at(ranks, sources)
+    least, used = least_waiting(looks), most_used_processor(ranks)
+    if least is None or not any(ranks[rank].moving for rank in looks if rank != least.rank):
+        return None  # Those who wait do not get on: that is a stall, which other detectors see.
+    less = least.others - least.waited
+    seldom = least.waited <= HALF * least.others
+    seen = seldom and less >= (least.looks if least.looks < MANY_LOOKS else MOSTLY * least.looks)
+    if not seen and (used is None or least.looks < MANY_LOOKS):
         return None
-    samples = {rank: _sampled_activities(facts, sources) for rank, facts in alive.items()}
-    count = min(len(seen) for seen in samples.values())
-    if count < MIN_LOOKS:
-        return None
-    waited = {rank: sum(_waits(look) for look in seen[-count:]) for rank, seen in samples.items()}
-    rank = min(waited, key=lambda rank: waited[rank])
-    usual = min(times for other, times in waited.items() if other != rank)
-    less = usual - waited[rank]
-    if waited[rank] > HALF * usual or less < (count if count < MANY_LOOKS else MOSTLY * count):
-        return None
-    activity = next((look for look in reversed(samples[rank]) if look is not None and not _waits(look)), None)
+    rank = least.rank if seen or used is None else used.rank
+    activity = _mostly(looks, rank)
     if activity is None:
         return None
-    waiters = tuple(sorted(set(alive) - {rank}))
-    if not any(ranks[waiter].moving for waiter in waiters):
-        # Those who wait do not get on: that is a stall, which other detectors see.
+    waiters = tuple(sorted(set(looks) - {rank}))
+    waiter = looks[waiters[0]][-1]
+    if used is None or used.rank != rank:
+        return Straggler(rank, activity, least.looks, waiters, waiter)
+    cost = used.own - used.others
+    return Straggler(rank, activity, least.looks if seen else 0, waiters, waiter, cost=cost, used=used)
+
+
+def most_used_processor(ranks: Mapping[int, RankFacts]) -> UsedProcessor | None:
+    """The rank whose thread computed, or wanted to, clearly more of the time than that of any other, between the first
+    look and the last; None where no rank did, or the kernel does not tell."""
+    shares = {rank: share for rank, known in ranks.items() if (share := _busy_share(known.process.kernel)) is not None}
+    if len(shares) < 2 or len(shares) < len(ranks):
         return None
-    return Straggler(rank, activity, count, waiters, samples[waiters[0]][-1])
+    others, own = sorted(shares.values())[-2:]
+    return UsedProcessor(max(shares, key=shares.__getitem__), own, others) if own - others >= SHARE_OF_STEP else None
 
 
-def _sampled_activities(facts: RankFacts, sources: Mapping[str, SourceFile]) -> list[Activity | None]:
-    """Activities of all samples of this rank, oldest first."""
-    earlier = [activity_of(stack, sources)[0] for stack in facts.earlier_stacks]
-    return [*earlier, facts.activity]
+def _busy_share(kernel: Sequence[Mapping[str, Any]]) -> float | None:
+    told = ((one.get("at_ns"), one.get("busy_ns")) for one in kernel)
+    times = [(at_ns, busy_ns) for at_ns, busy_ns in told if isinstance(at_ns, int) and isinstance(busy_ns, int)]
+    if len(times) < MANY_LOOKS:
+        return None
+    (began_ns, before_ns), (ended_ns, after_ns) = times[0], times[-1]
+    return min(1.0, (after_ns - before_ns) / (ended_ns - began_ns)) if ended_ns > began_ns else None
 
 
-def _waits(activity: Activity | None) -> bool:
-    return activity is not None and (in_collective(activity) or activity.what == "backward")
+def find_least_waiting(
+    ranks: Mapping[int, RankFacts], sources: Mapping[str, SourceFile], paces: Sequence[Pace] = ()
+) -> LeastWaiting | None:
+    """By the watcher's own samples where there are enough, else by the stacks of living ranks."""
+    pace = merged_pace(paces)
+    if pace is None or pace.samples < MIN_SAMPLES or len(pace.ranks) < 2:
+        return least_waiting(_looks_at(ranks, sources))
+    least, second, *_ = sorted(pace.ranks, key=lambda rank: (rank.waits, rank.rank))
+    return LeastWaiting(least.rank, round(least.waits * pace.samples), round(second.waits * pace.samples), pace.samples)
+
+
+def least_waiting(looks: Looks) -> LeastWaiting | None:
+    """Of several ranks that were looked at often enough, the one that waited least."""
+    count = min((len(seen) for seen in looks.values()), default=0)
+    if count < MIN_LOOKS or len(looks) < 2:
+        return None
+    sleeps = _waits_asleep(looks)
+    waited = {rank: sum(waits(look, sleeps=sleeps) for look in seen[-count:]) for rank, seen in looks.items()}
+    rank = min(waited, key=lambda rank: waited[rank])
+    return LeastWaiting(rank, waited[rank], min(times for other, times in waited.items() if other != rank), count)
+
+
+def may_be_waited_for(least: LeastWaiting) -> bool:
+    """It waits so much less than all others that they may be waiting for it, though it may be chance."""
+    less = least.others - least.waited
+    return least.waited <= HALF * least.others and less >= max(1, SHARE_OF_STEP * least.looks)
+
+
+def _mostly(looks: Looks, rank: int) -> Activity | None:
+    """What ``rank`` did most often of what is no waiting; of equals, last."""
+    sleeps = _waits_asleep(looks)
+    busy = [look for look in reversed(looks.get(rank, ())) if look is not None and not waits(look, sleeps=sleeps)]
+    often = Counter((look.what, look.where) for look in busy)
+    return max(busy, key=lambda look: often[look.what, look.where], default=None)
+
+
+def _looks_at(ranks: Mapping[int, RankFacts], sources: Mapping[str, SourceFile]) -> dict[int, list[Activity | None]]:
+    """Activities in all looks at each living rank, oldest first."""
+    alive = {rank: known for rank, known in ranks.items() if known.alive and known.stack is not None}
+    return {
+        rank: [*(activity_of(stack, sources)[0] for stack in known.earlier_stacks), known.activity]
+        for rank, known in alive.items()
+    }
+
+
+def _waits_asleep(looks: Looks) -> bool:
+    """A rank was seen asleep in backward: who uses the processor there computes."""
+    return any(look is not None and _sleeps_in_backward(look) for seen in looks.values() for look in seen)
+
+
+def _sleeps_in_backward(activity: Activity) -> bool:
+    return activity.what == "backward" and activity.thread is not None and activity.thread.active is False
+
+
+def waits(activity: Activity | None, *, sleeps: bool = False) -> bool:
+    """It stands in a collective, or in backward; where others sleep there (``sleeps``), only if it does too."""
+    if activity is None or in_collective(activity):
+        return activity is not None
+    return _sleeps_in_backward(activity) if sleeps else activity.what == "backward"

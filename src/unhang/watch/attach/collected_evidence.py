@@ -9,6 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from unhang.facts.pace.straggler import waits
+from unhang.facts.stacks.activity import activity_of
 from unhang.watch.attach.rank_selection import RankSelection
 from unhang.watch.attach.sources import nccl_ras as ras
 from unhang.watch.process_state.external_waits import find_external_waits
@@ -71,12 +73,24 @@ def write_manifest(taken: CollectedEvidence, source: Mapping[str, str]) -> None:
         world_size=taken.world_size,
         backend=next(filter(None, (backend_of(rank.pid) for rank in taken.chosen.ranks)), ""),
         torch_version=torch_version_of(taken.chosen.ranks[0].pid),
+        stalled_since_s=_stalled_since_s(taken),
         taken_s=taken.taken_s,
         live=True,
         launcher=taken.chosen.launcher,
         processes=tuple(_process(taken, rank, refused.get(rank.rank, "")) for rank in taken.chosen.ranks),
     )
     bundle_files.write_manifest(taken.folder, msgspec.structs.replace(manifest, **source))
+
+
+def _stalled_since_s(taken: CollectedEvidence) -> float | None:
+    """When the first of the ranks that wait and do not move fell asleep there; None where the kernel does not tell."""
+    still = (taken.samples.get(rank.pid, []) for rank in taken.chosen.ranks if taken.moving.get(rank.rank) is False)
+    began = [
+        first.at_s - first.kernel.asleep_s
+        for first in (samples[0] for samples in still if samples)
+        if first.kernel.asleep_s is not None and first.dump is not None and waits(activity_of(first.dump, {})[0])
+    ]
+    return min(began, default=None)
 
 
 def _process(taken: CollectedEvidence, rank: LiveRank, refused: str) -> RankProcess:

@@ -35,7 +35,7 @@ LIMIT_S = 5.0
 
 SAMPLE_PAUSES_S = (0.4, 0.9)
 """Unequal, so that a job with a steady step is not met twice at the same point."""
-MAX_SAMPLES, MIN_SAMPLES = 20, 2
+MAX_SAMPLES, MIN_SAMPLES, MOVING_SAMPLES = 20, 2, 12
 SAMPLE_INTERVAL_S = 1.2
 MAX_CHILDREN = 16
 """At most so many children of a rank are sampled."""
@@ -55,7 +55,7 @@ def collect_evidence(
     with ThreadPoolExecutor(max_workers=6) as pool:
         pulls = [pool.submit(_pull_recorders, taken, machine), pool.submit(_pull_ras, taken, for_s)]
         cards = pool.submit(Machine().command, nvidia_smi_command(), LIMIT_S)
-        for number, pause_s in enumerate(_pauses(for_s)):
+        for number, pause_s in enumerate(_pauses(taken, for_s)):
             try:
                 time.sleep(pause_s)
             except KeyboardInterrupt:
@@ -81,10 +81,15 @@ def collect_evidence(
     return taken
 
 
-def _pauses(for_s: float) -> Iterator[float]:
+def _pauses(taken: CollectedEvidence, for_s: float) -> Iterator[float]:
+    """A job whose ranks all move is looked at for longer: whether they wait for one of them, few looks cannot tell."""
     yield 0.0
     if for_s <= sum(SAMPLE_PAUSES_S):
         yield from SAMPLE_PAUSES_S
+        for number in range(MOVING_SAMPLES - len(SAMPLE_PAUSES_S) - 1):
+            if not all(taken.moving.get(rank.rank) for rank in taken.chosen.ranks):
+                return
+            yield SAMPLE_PAUSES_S[0] * (0.5 + number * 0.618 % 1)
         return
     more = min(MAX_SAMPLES, max(3, int(for_s / SAMPLE_INTERVAL_S))) - 1
     for number in range(more):

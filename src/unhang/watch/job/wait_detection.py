@@ -151,7 +151,7 @@ class WaitDetector:
         if view.in_init:
             return max(view.identity.armed_ns, view.since_ns)
         stands = max(view.since_ns, counted)
-        if view.phase == "communication" or _in_hidden_collective(view):
+        if is_in_communication(view):
             return stands
         pending = [group for group in view.groups if group.enqueued > group.completed]
         if not pending:
@@ -223,12 +223,10 @@ def has_done_steps(view: RecordView) -> bool:
 
 
 def is_in_communication(view: RecordView) -> bool:
-    """Whether a rank was seen where ranks wait for each other; backward is where gradients are exchanged."""
-    return view.phase == "communication" or view.top.function in HIDDEN_COLLECTIVES
-
-
-def _in_hidden_collective(view: RecordView) -> bool:
-    return view.top.function in HIDDEN_COLLECTIVES and any(group.enqueued > group.completed for group in view.groups)
+    """Whether a rank was seen where ranks wait for each other; in backward, where gradients are exchanged, it waits
+    while a call is open, and computes while none is."""
+    hidden = view.top.function in HIDDEN_COLLECTIVES and any(group.enqueued > group.completed for group in view.groups)
+    return view.phase == "communication" or hidden
 
 
 @dataclass(frozen=True, slots=True)

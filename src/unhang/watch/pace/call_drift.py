@@ -33,9 +33,8 @@ CallDigest = tuple[int, int, int]
 """(a number for the name of a group, which stretch, a number for what was called there)."""
 
 
-def digest_calls(dumps: Path) -> list[CallDigest]:
-    """Of the busiest groups in ``dumps``, the last whole stretches."""
-    groups, _ = groups_in([dumps])
+def digest_calls(groups: Mapping[str, GroupFacts]) -> list[CallDigest]:
+    """Of the busiest of ``groups``, the last whole stretches."""
     busiest = sorted(groups.items(), key=lambda known: (-_length(known[1].entries), known[0]))
     return [one for name, group in busiest[:MAX_DIGEST_GROUPS] for one in _digest_group(name, group)]
 
@@ -102,6 +101,8 @@ class CallDriftWatch:
     folder: Path
     child: ForkedChild | None = None
     checks: int = 0
+    late: int | None = None
+    """The rank that all others waited for, by the dumps that were compared last."""
     _next_s: float = 0.0
     _told: bool = False
     _call_digests: list[CallDigest] = field(default_factory=list)
@@ -134,8 +135,10 @@ class CallDriftWatch:
         if child.failed:
             kept_evidence.restore(self.folder)
         with suppress(OSError, ValueError):
-            self._call_digests = [tuple(one) for one in json.loads(self._answer.with_name(DIGESTS_FILE).read_bytes())]
+            told = json.loads(self._answer.with_name(DIGESTS_FILE).read_bytes())
+            self._call_digests = [tuple(one) for one in told["calls"]]
             self._call_digests_s = time.monotonic()
+            self.late = told["late"] if self.checks > 1 else None  # the first steps are like no others
         with suppress(OSError):
             found = self._answer.read_bytes()
             self._told = True
@@ -170,12 +173,17 @@ def pause_after(checks: int) -> float:
 
 def compare_calls(records: Path, folder: Path, answer: Path) -> None:
     """Take a dump of every rank and compare them; write ``answer`` only where calls differ. Leaves no dump behind."""
+    from unhang.facts.pace.straggler import latest_arriver
+
     kept_evidence.set_dumps_aside(folder)
     dumps, read = folder / "dumps", dict[Path, int]()
     try:
         read = take_dumps(records, dumps, limit_s=DUMP_LIMIT_S)
-        private_files.write_atomically(answer.with_name(DIGESTS_FILE), json.dumps(digest_calls(dumps)).encode())
-        found = find_disagreements(dumps)
+        groups, chosen = groups_in([dumps])
+        late = latest_arriver(groups, {})
+        told = {"calls": digest_calls(groups), "late": late.rank if late is not None else None}
+        private_files.write_atomically(answer.with_name(DIGESTS_FILE), json.dumps(told).encode())
+        found = _disagreements(groups, chosen)
         if found:
             private_files.write_atomically(answer, comparison_document(found))
     finally:
@@ -185,9 +193,12 @@ def compare_calls(records: Path, folder: Path, answer: Path) -> None:
 
 def find_disagreements(*dumps: Path) -> tuple[CallMismatch, ...]:
     """What the ranks called differently, and survived, as their dumps in these folders tell."""
+    return _disagreements(*groups_in(dumps))
+
+
+def _disagreements(groups: Mapping[str, GroupFacts], chosen: Mapping[int, RecorderDump]) -> tuple[CallMismatch, ...]:
     from unhang.facts.alignment.nonfatal_mismatch import find_nonfatal_mismatches
 
-    groups, chosen = groups_in(dumps)
     return find_nonfatal_mismatches(groups, chosen) if len(chosen) > 1 else ()
 
 

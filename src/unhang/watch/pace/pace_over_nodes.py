@@ -65,9 +65,10 @@ def find_slowest_rank(own: NodePace | None, others: Mapping[int, NodePace | None
     if all(one.waits >= 100 * ALL_WAIT and one.lost for one in told.values()):
         return SlowestRank(None, None, changed=True)
     node = min(told, key=lambda known: (told[known].waits, told[known].rank))
+    samples = min(one.samples for one in told.values())
     least = told.pop(node)
     usual = min([one.waits for one in told.values()] + ([least.next] if least.next >= 0 else []), default=0)
-    if not holds_up(least.waits / 100, usual / 100, least.lost / 100):
+    if not holds_up(least.waits / 100, usual / 100, least.lost / 100, samples):
         return None
     return SlowestRank(node, least.rank, least.lost > 0)
 

@@ -199,7 +199,7 @@ class PaceRecord:
 
 def pace_sample(view: RecordView, *, waits: bool) -> PaceSample:
     """What one record shows."""
-    return PaceSample(waits, view.phase, _line(view.user), view.stack)
+    return PaceSample(waits, "communication" if waits else view.phase, _line(view.user), view.stack)
 
 
 def _most_calls(view: RecordView) -> int:

@@ -46,6 +46,12 @@ class KernelSample:
     work_wakes: int | None = None
     """Times the threads that run collectives (Gloo) and backward (on devices) gave up the processor: at least once a
     step, and not while they wait for a partner."""
+    at_ns: int | None = None
+    """Monotonic."""
+    busy_ns: int | None = None
+    """For so long the thread has used a processor or waited for one, since it began."""
+    asleep_s: float | None = None
+    """Since it ran last."""
 
     def as_json(self) -> dict[str, Any]:
         """What is known, for the bundle's manifest."""
@@ -174,7 +180,28 @@ def sample_kernel(pid: int) -> KernelSample:
         process_ticks=_ticks(stat_fields(pid)),
         file_bytes=_file_bytes(text_of(folder / "io")),
         work_wakes=_work_wakes(folder / "task"),
+        at_ns=time.monotonic_ns(),
+        busy_ns=_busy_ns(text_of(task / "schedstat")),
+        asleep_s=_asleep_s(text_of(task / "sched")) if stat[0] in "SD" else None,
     )
+
+
+def _busy_ns(schedstat: str) -> int | None:
+    ran, delayed, *_ = (*schedstat.split(), "", "")
+    return int(ran) + int(delayed) if ran.isdigit() and delayed.isdigit() else None
+
+
+def _asleep_s(sched: str) -> float | None:
+    """By the scheduler's own clock, which says of the thread that asks that it runs now."""
+    ran_ms, now_ms = _ran_ms(sched), _ran_ms(text_of(PROC / "thread-self" / "sched"))
+    return round((now_ms - ran_ms) / 1e3, 3) if ran_ms is not None and now_ms is not None and now_ms > ran_ms else None
+
+
+def _ran_ms(sched: str) -> float | None:
+    line = next((line for line in sched.splitlines() if line.startswith("se.exec_start ")), "")
+    with suppress(ValueError):
+        return float(line.rpartition(":")[2])
+    return None
 
 
 def _ticks(fields: list[str]) -> int | None:
