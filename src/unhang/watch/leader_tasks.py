@@ -13,7 +13,7 @@ from pathlib import Path
 from unhang.sentences import Text
 from unhang.watch.job.job_ranks import JobRank, JobRanks
 from unhang.watch.job.wait_detection import RankSample, WaitSnapshot
-from unhang.watch.moving_job import StragglerWatch
+from unhang.watch.moving_job import MovingJob, StragglerWatch
 from unhang.watch.nodes import node_announcements
 from unhang.watch.nodes.cluster_view import ClusterView
 from unhang.watch.nodes.evidence_gathering import AFTER_OURS_S, AFTER_STACKS_S, AT_THE_END_S, EvidenceGathering
@@ -85,11 +85,11 @@ class LeaderTasks:
         limit_s = AT_THE_END_S if dying else AFTER_STACKS_S if request.with_stacks else AFTER_OURS_S
         return _with_remote_evidence(request, cluster, asked, limit_s)
 
-    def slowest(self, stragglers: StragglerWatch, samples: Mapping[int, RankSample]) -> SlowestRank | None:
+    def slowest(self, moving: MovingJob, samples: Mapping[int, RankSample]) -> SlowestRank | None:
         """The rank that holds all ranks of all nodes up, when it is time to sample it."""
         if self.cluster is None:
-            return stragglers.add(samples)
-        return stragglers.add(samples, self.cluster.paces(), judges=self.cluster.gives_verdicts)
+            return moving.stragglers.add(samples) or moving.take_late_rank()
+        return moving.stragglers.add(samples, self.cluster.paces(), judges=self.cluster.gives_verdicts)
 
     def with_remote_pace(
         self, request: EvidenceRequest, slow: SlowestRank, stragglers: StragglerWatch

@@ -341,7 +341,7 @@ def follow_moving_job(state: JobState) -> None:
     """Who holds the ranks up, and whether they call the same: sample where that is to be asked."""
     wait_s = state.episode.snapshot.waited_s if state.episode is not None else 0.0
     if wait_s <= LONG_STEP_S and state.ended_episode is None:
-        slow = state.nodes.slowest(state.moving.stragglers, state.samples) or state.moving.take_late_rank()
+        slow = state.nodes.slowest(state.moving, state.samples)
         if slow is not None and state.child is None:
             sample_straggler(state, slow)
     if state.child is not None or wait_s > LONG_STEP_S:
