@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unhang.evidence.items import SourceFile
+from unhang.facts.alignment.nonfatal_mismatch import entries_of_latest_group
 from unhang.facts.model import Activity, GroupFacts, LeastWaiting, RankFacts, Straggler, UsedProcessor
 from unhang.facts.pace.slow_rank_over_time import HALF, SlowRankPace, activity_in, merged_pace, slow_rank_pace
 from unhang.facts.pace.slow_rank_over_time import MIN_LOOKS as MIN_SAMPLES
@@ -20,7 +21,6 @@ from unhang.facts.waiting.progress_from_stacks import in_collective
 from unhang.knowledge.thresholds import threshold, whole_threshold
 
 if TYPE_CHECKING:
-    from unhang.evidence.items import IntColumn
     from unhang.wire.documents.pace import Pace
 
 MIN_POSITIONS = whole_threshold("straggler.min_positions")
@@ -54,11 +54,12 @@ def _latest_in(group: GroupFacts) -> LatestArriver | None:
     import numpy as np
 
     ranks = sorted(group.entries)
-    shared = set.intersection(*(set(group.entries[rank].position.tolist()) for rank in ranks))
+    entries = [entries_of_latest_group(group.entries[rank]) for rank in ranks]
+    shared = set.intersection(*(set(known.position.tolist()) for known in entries))
     positions = np.array(sorted(shared), dtype=np.int64)
     if len(positions) < MIN_POSITIONS:
         return None
-    created = np.stack([_created(group, rank, positions) for rank in ranks])
+    created = np.stack([known.created_ns[np.searchsorted(known.position, positions)] for known in entries])
     if not created.all():
         return None
     arrived, late_rank = np.sort(created, axis=0), created.argmax(axis=0)
@@ -75,14 +76,6 @@ def _latest_in(group: GroupFacts) -> LatestArriver | None:
     if second > HALF * by_rank[latest] or np.mean(np.array(stretches) >= SHARE_OF_STEP) < ALWAYS:
         return None
     return LatestArriver(ranks[latest], len(positions), float(cost.sum() / max(took.sum(), 1)))
-
-
-def _created(group: GroupFacts, rank: int, positions: IntColumn) -> IntColumn:
-    import numpy as np
-
-    entries = group.entries[rank]
-    created: IntColumn = entries.created_ns[np.searchsorted(entries.position, positions)]
-    return created
 
 
 MIN_LOOKS = whole_threshold("straggler.min_looks")

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from unhang.watch.job.wait_detection import RankSample
+from unhang.watch.job.wait_detection import RankSample, is_in_communication
 from unhang.wire.documents.pace import Pace, PacePlace, RankPace
 from unhang.wire.record_views import CodeLine, RecordView
 
@@ -295,7 +295,7 @@ class RunTotals:
         if len(samples) > 1 and all(sample.view.steps > 0 and not sample.view.closed for sample in samples.values()):
             self._count_steps(sum(view.steps for view in views.values()))
             self._ticks_since += 1
-            self._waiting_since.update(rank for rank, sample in samples.items() if sample.view.phase == "communication")
+            self._waiting_since.update(rank for rank, sample in samples.items() if is_in_communication(sample.view))
 
     def _count_steps(self, step_sum: int) -> None:
         if step_sum == self._step_sum:
