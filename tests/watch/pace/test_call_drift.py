@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from unhang.facts.alignment.nonfatal_mismatch import nonfatal_from_comparisons
 from unhang.facts.model import CallMismatch
 from unhang.findings import Source, Unread
 from unhang.watch.pace.call_drift import (
+    DIGESTS_FILE,
     MAX_PAUSE_S,
     CallDriftWatch,
     comparison_document,
@@ -159,3 +161,26 @@ def test_before_the_job_has_a_rhythm_nobody_is_asked(tmp_path: Path) -> None:
 )
 def test_a_comparison_that_cannot_be_right_is_unread(bad: bytes) -> None:
     assert isinstance(read_call_comparisons(bad, source=Source("compared.json")), Unread)
+
+
+def test_the_rank_that_all_wait_for_is_told_from_the_second_comparison_on(tmp_path: Path) -> None:
+    watch = CallDriftWatch(tmp_path, tmp_path)
+    told = tmp_path / ".unhang" / DIGESTS_FILE
+    told.parent.mkdir()
+    late = []
+    for checks in (1, 2, 3):
+        told.write_text(json.dumps({"calls": [], "late": 2 if checks < 3 else None}), encoding="utf-8")
+        watch.checks, watch.child = checks, Over()  # type: ignore[assignment]
+        watch.tick(0)
+        late.append(watch.late)
+
+    assert late == [None, 2, None]
+
+
+class Over:
+    """A child that has ended well."""
+
+    failed = False
+
+    def over(self) -> bool:
+        return True

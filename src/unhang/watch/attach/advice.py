@@ -16,6 +16,10 @@ from unhang.watch.attach.live_verdict import LiveDiagnosis
 from unhang.watch.attach.sources.nccl_ras import RasStatement, ranks_behind
 
 
+ASLEEP_TOLD_S = 10.0
+"""Less is what attach itself takes, and a little more."""
+
+
 def advice(taken: CollectedEvidence, conclusion: LiveDiagnosis) -> Iterator[Text]:
     """The lines after the verdict, in the order in which they matter."""
     yield from _time_left(conclusion)
@@ -105,10 +109,11 @@ def stack_group_lines(taken: CollectedEvidence) -> Iterator[Text]:
     for rank in taken.chosen.ranks:
         groups.setdefault((_place(taken, rank.pid), _movement(taken, rank.rank)), []).append(rank.rank)
     for (place, movement), ranks in sorted(groups.items(), key=lambda item: (-len(item[1]), item[1])):
-        yield _line(movement, ranks, place)
+        since_s = [known for rank in ranks if (known := taken.asleep_since_s(rank)) is not None]
+        yield _line(movement, ranks, place, time.time() - max(since_s) if len(since_s) == len(ranks) else 0.0)
 
 
-def _line(movement: str, ranks: list[int], place: str) -> Text:
+def _line(movement: str, ranks: list[int], place: str, asleep_s: float) -> Text:
     if movement == "stopped":
         return say("{ranks:who}: {place} (stopped, state T)", ranks=ranks, place=place)
     if movement == "once":
@@ -119,6 +124,10 @@ def _line(movement: str, ranks: list[int], place: str) -> Text:
         return say("{ranks:who}: {place} (uses the processor)", ranks=ranks, place=place)
     if movement == "moving":
         return say("{ranks:who}: {place} (moving)", ranks=ranks, place=place)
+    if asleep_s >= ASLEEP_TOLD_S:
+        return say(
+            "{ranks:who}: {place} (asleep there for {seconds:.0f} s)", ranks=ranks, place=place, seconds=asleep_s
+        )
     return say("{ranks:who}: {place} (does not move)", ranks=ranks, place=place)
 
 

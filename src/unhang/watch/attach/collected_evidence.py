@@ -50,6 +50,12 @@ class CollectedEvidence:
         """Last ``/proc`` state of each rank's main thread."""
         return {r.rank: self.samples[r.pid][-1].kernel.state for r in self.chosen.ranks if self.samples.get(r.pid)}
 
+    def asleep_since_s(self, rank: int) -> float | None:
+        """Since when a rank that does not move has not run; None where the kernel does not tell."""
+        samples = next((self.samples.get(one.pid) for one in self.chosen.ranks if one.rank == rank), None)
+        asleep_s = samples[0].kernel.asleep_s if samples and self.moving.get(rank) is False else None
+        return samples[0].at_s - asleep_s if samples and asleep_s is not None else None
+
     def refused(self) -> dict[int, str]:
         """Ranks without a single stack, and why."""
         seen = {r.rank: self.samples.get(r.pid, []) for r in self.chosen.ranks}
@@ -84,13 +90,9 @@ def write_manifest(taken: CollectedEvidence, source: Mapping[str, str]) -> None:
 
 def _stalled_since_s(taken: CollectedEvidence) -> float | None:
     """When the first of the ranks that wait and do not move fell asleep there; None where the kernel does not tell."""
-    still = (taken.samples.get(rank.pid, []) for rank in taken.chosen.ranks if taken.moving.get(rank.rank) is False)
-    began = [
-        first.at_s - first.kernel.asleep_s
-        for first in (samples[0] for samples in still if samples)
-        if first.kernel.asleep_s is not None and first.dump is not None and waits(activity_of(first.dump, {})[0])
-    ]
-    return min(began, default=None)
+    first = {rank.rank: samples[0].dump for rank in taken.chosen.ranks if (samples := taken.samples.get(rank.pid))}
+    waiting = [rank for rank, dump in first.items() if dump is not None and waits(activity_of(dump, {})[0])]
+    return min(filter(None, map(taken.asleep_since_s, waiting)), default=None)
 
 
 def _process(taken: CollectedEvidence, rank: LiveRank, refused: str) -> RankProcess:
