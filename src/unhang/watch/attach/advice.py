@@ -15,7 +15,6 @@ from unhang.watch.attach.collected_evidence import CollectedEvidence
 from unhang.watch.attach.live_verdict import LiveDiagnosis
 from unhang.watch.attach.sources.nccl_ras import RasStatement, ranks_behind
 
-
 ASLEEP_TOLD_S = 10.0
 """Less is what attach itself takes, and a little more."""
 
