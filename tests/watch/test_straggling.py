@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import random
 
+from tests.facts.jobs import call, recording
 from unhang.facts.pace.slow_rank_over_time import merged_pace, slow_rank_pace
 from unhang.findings import Source
 from unhang.watch.job.wait_detection import RankSample, is_in_communication
-from unhang.watch.moving_job import REPEAT_PAUSE_SAMPLES, StragglerWatch
+from unhang.watch.moving_job import REPEAT_PAUSE_SAMPLES, StragglerWatch, collectives_per_step
 from unhang.watch.pace.pace_record import ENTRIES, MAX_PLACES, MAX_RANKS_TOLD, PaceRecord, StepHistory, pace_sample
 from unhang.wire.documents.pace import Pace, read_pace
 from unhang.wire.record_views import CodeLine, GroupProgress, RankIdentity, RecordView
@@ -242,3 +243,16 @@ def test_in_ten_minutes_of_even_ranks_chance_blames_nobody() -> None:
     found = [job.tick({r: "communication" if rng.random() < 0.4 else "compute" for r in range(2)}) for _ in range(2400)]
 
     assert {*found} == {None}
+
+
+def test_objects_of_another_size_each_time_are_still_one_round() -> None:
+    calls = []
+    for step in range(30):
+        for operation, size, dtype in (
+            ("all_reduce", 8, "Float"),
+            ("all_gather", 1, "Long"),
+            ("all_gather", 90 + step * 7 % 31, "Byte"),
+        ):
+            calls.append(call(len(calls) + 1, operation, size=(size,), dtype=dtype))
+
+    assert collectives_per_step(recording(0, calls, groups={"0": (0, 1)})) == 3

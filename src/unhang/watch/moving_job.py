@@ -207,13 +207,18 @@ def _explains(sequence: np.ndarray[tuple[int, ...], np.dtype[np.int64]], period:
 
 
 def collectives_per_step(recording: RecorderDump) -> int:
-    """The period of the busiest group of ``recording``; 0 when it shows none."""
+    """The period of the busiest group of ``recording``, by its calls with their sizes, else without: objects are packed
+    into another size each time. 0 when it shows none."""
+    import numpy as np
+
     entries = recording.entries
     own = ~entries.is_p2p
     if own.sum() < MIN_COLLECTIVES:
         return 0
     busiest = Counter(entries.group[own].tolist()).most_common(1)[0][0]
-    return period_of(entries.signature[own & (entries.group == busiest)])
+    calls = entries.signature[own & (entries.group == busiest)]
+    names = [f"{signature.operation} {signature.input_dtypes}" for signature in entries.signatures]
+    return period_of(calls) or period_of(np.unique(names, return_inverse=True)[1][calls])
 
 
 @dataclass(slots=True)
