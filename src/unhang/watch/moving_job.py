@@ -173,9 +173,10 @@ class MovingJob:
         return replace(request, samples=samples, earlier_dumps=samples > 2, machine=machine, sample_pause_s=pause_s)
 
     def is_new(self, summary: VerdictSummary) -> bool:
-        """Whether this was not said yet; from now on it was."""
-        known = summary.identity_key in self._said
-        self._said.add(summary.identity_key)
+        """Whether this was not said yet; from now on it was. Who slows a job is seen at one line after the other."""
+        same = (summary.cause, summary.ranks)
+        known = same in self._said
+        self._said.add(same)
         return not known
 
 

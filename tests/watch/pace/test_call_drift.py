@@ -140,7 +140,7 @@ def test_comparing_grows_rare(tmp_path: Path) -> None:
     pauses = [pause_after(checks) for checks in range(12)]
 
     assert pauses == sorted(pauses)
-    assert pauses[0] == 20
+    assert pauses[0] == 15
     assert pauses[-1] == MAX_PAUSE_S == 3600
 
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 MIN_POSITIONS = whole_threshold("straggler.min_positions")
 ALWAYS = threshold("straggler.always")
-"""Share of the stretches of a recording in which the same rank must hold the others up."""
+"""Share of the stretches of a recording in which the same rank must hold the others up most."""
 SHARE_OF_STEP = threshold("straggler.share_of_step")
-"""For at least this share of the time."""
+"""Of the time of all of them, for which the others must wait for it."""
 
 
 class LatestArriver(NamedTuple):
@@ -66,16 +66,14 @@ def _latest_in(group: GroupFacts) -> LatestArriver | None:
     first, last, late = arrived[0], arrived[-1], arrived[-1] - arrived[-2]
     by_rank = np.bincount(late_rank, weights=late, minlength=len(ranks))
     latest, second = int(by_rank.argmax()), float(np.sort(by_rank)[-2])
-    late = np.where(late_rank == latest, late, 0)
+    others, late = np.where(late_rank == latest, 0, late)[1:], np.where(late_rank == latest, late, 0)
     # Who entered this call before all were in the one before has not waited there: it is one wait, and counts once.
-    same_wait = first[1:] < last[:-1]
-    cost, took = late[1:] - np.where(same_wait, late[:-1], 0), np.diff(last)
-    stretches = [
-        cost[at].sum() / max(took[at].sum(), 1) for at in np.array_split(np.arange(len(cost)), MIN_POSITIONS - 1)
-    ]
-    if second > HALF * by_rank[latest] or np.mean(np.array(stretches) >= SHARE_OF_STEP) < ALWAYS:
+    cost, took = late[1:] - np.where(first[1:] < last[:-1], late[:-1], 0), max(last[-1] - last[0], 1)
+    stretches = [cost[at].sum() > others[at].sum() for at in np.array_split(np.arange(len(cost)), MIN_POSITIONS - 1)]
+    share = float(cost.sum() / took)
+    if share < SHARE_OF_STEP or second > HALF * by_rank[latest] or np.mean(stretches) < ALWAYS:
         return None
-    return LatestArriver(ranks[latest], len(positions), float(cost.sum() / max(took.sum(), 1)))
+    return LatestArriver(ranks[latest], len(positions), share)
 
 
 MIN_LOOKS = whole_threshold("straggler.min_looks")
