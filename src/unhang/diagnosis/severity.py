@@ -150,7 +150,7 @@ def soften_work(facts: Facts, verdict: Verdict) -> Verdict:
     at_work = [work for at, work in laggards_doing(facts, Work) if set(lead.ranks) <= set(at.stall.laggards)]
     if any(work.stands for work in at_work):
         return verdict
-    stays = any(work.inside is not None and work.inside.stays for work in at_work)
+    stays = lead.severity is Severity.SLOWS or any(work.inside is not None and work.inside.stays for work in at_work)
     if stays or not all(facts.ranks[rank].moving for rank in lead.ranks if rank in facts.ranks):
         return _with_work(verdict, Severity.SLOWS)
     return _because(_with_work(verdict, Severity.SLOWS), say("{ranks:who} moved between two looks", ranks=lead.ranks))

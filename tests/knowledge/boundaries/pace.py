@@ -140,9 +140,14 @@ def one_look_of_another_kind(looks: int) -> object:
     return straggler([False] + [True] * (looks - 1)) is not None
 
 
-@turns("straggler.mostly")
-def waits_in_most_looks(share: float) -> object:
-    return straggler([number < 100 * share for number in range(100)]) is not None
+@turns("straggler.mostly", 2, 3)
+def waits_in_most_looks(times: int) -> object:
+    return straggler([number < times for number in range(5)]) is not None
+
+
+@turns("straggler.chance", 6, 7)
+def waits_in_a_part_of_the_looks(times: int) -> object:
+    return straggler([number < times for number in range(12)]) is not None
 
 
 @turns("pace_reasons.many_looks")

@@ -78,18 +78,19 @@ def because(straggler: Straggler) -> Iterator[Text]:
     change = straggler.change
     if change is not None:
         yield tell("step-since", step=change.step, since=f"{change.since_s:.2g}", before=f"{change.before_s:.2g}")
-    if straggler.pace_samples:
+    looks = straggler.pace_samples or straggler.samples
+    if looks and (straggler.waits or straggler.others < 1):
         yield tell(
             "waited-less",
             rank=straggler.rank,
             own=round(100 * straggler.waits),
-            looks=straggler.pace_samples,
+            looks=looks,
             others=min(99, round(100 * straggler.others)),
         )
     if straggler.positions:
         yield tell("came-last", rank=straggler.rank, positions=straggler.positions)
-    elif straggler.samples:
-        yield tell("busy-each-look", looks=straggler.samples, rank=straggler.rank, waiters=straggler.waiters)
+    elif looks and not straggler.waits and straggler.others == 1:
+        yield tell("busy-each-look", looks=looks, rank=straggler.rank, waiters=straggler.waiters)
     if straggler.used is not None:
         own, others = (round(100 * share) for share in straggler.used[1:])
         yield tell("used-processor", rank=straggler.rank, own=own, others=others)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import comb
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unhang.evidence.items import SourceFile
@@ -81,6 +82,8 @@ MANY_LOOKS = whole_threshold("straggler.many_looks")
 MOSTLY = threshold("straggler.mostly")
 """In so many more of many samples each of the others waits; in each of few. A sample holds its rank up, and for so long
 a straggler with short steps waits too."""
+CHANCE = threshold("straggler.chance")
+"""Or so seldom two ranks that wait alike are met so unequal."""
 Looks = Mapping[int, Sequence[Activity | None]]
 
 
@@ -153,8 +156,9 @@ def _waits_least(ranks: Mapping[int, RankFacts], sources: Mapping[str, SourceFil
         return None  # Those who wait do not get on: that is a stall, which other detectors see.
     less = least.others - least.waited
     seldom = least.waited <= HALF * least.others
-    seen = seldom and less >= (least.looks if least.looks < MANY_LOOKS else MOSTLY * least.looks)
-    if not seen and (used is None or least.looks < MANY_LOOKS):
+    many = least.looks >= MANY_LOOKS
+    seen = seldom and (less >= (MOSTLY if many else 1) * least.looks or (many and _chance(least) <= CHANCE))
+    if not seen and (used is None or not many):
         return None
     rank = least.rank if seen or used is None else used.rank
     activity = _mostly(looks, rank)
@@ -162,10 +166,18 @@ def _waits_least(ranks: Mapping[int, RankFacts], sources: Mapping[str, SourceFil
         return None
     waiters = tuple(sorted(set(looks) - {rank}))
     waiter = looks[waiters[0]][-1]
-    if used is None or used.rank != rank:
-        return Straggler(rank, activity, least.looks, waiters, waiter)
-    cost = used.own - used.others
-    return Straggler(rank, activity, least.looks if seen else 0, waiters, waiter, cost=cost, used=used)
+    found = Straggler(rank, activity, 0, waiters, waiter)
+    if seen:
+        shares = (least.waited / least.looks, least.others / least.looks)
+        found = replace(found, samples=least.looks, waits=shares[0], others=shares[1])
+    return replace(found, cost=used.own - used.others, used=used) if used is not None and used.rank == rank else found
+
+
+def _chance(least: LeastWaiting) -> float:
+    """Fisher's exact test: how often, of two that wait alike, one would be seen to wait so seldom, or less."""
+    looks, both = least.looks, least.waited + least.others
+    ways = (comb(looks, own) * comb(looks, both - own) for own in range(least.waited + 1))
+    return sum(ways) / comb(2 * looks, both)
 
 
 def most_used_processor(ranks: Mapping[int, RankFacts]) -> UsedProcessor | None:
