@@ -69,8 +69,8 @@ def _slow(facts: Facts) -> Iterator[Text]:
     least = facts.least_waiting
     if least is not None and may_be_waited_for(least) and not any(map(_planned, facts.ranks.values())):
         yield say(
-            "the others may wait for rank {rank}: it waited in {waited} of {looks} looks, "
-            "every other one in {others} or more",
+            "the others may wait for rank {rank}: seen {looks} times, it waited {waited} times, "
+            "every other one {others} times or more",
             **least._asdict(),
         )
     if (slower := facts.all_slower) is not None:
@@ -119,7 +119,7 @@ def _proof(facts: Facts, shown: Mapping[int, str | None]) -> Iterable[Text]:
     if moves := ranks.get(MOVES):
         yield say("{ranks:who} moved while the job was looked at", ranks=moves)
     if moves and facts.least_waiting is not None:
-        yield say("in {looks} looks the others waited for none of them", looks=facts.least_waiting.looks)
+        yield say("seen {looks} times, the others waited for none of them", looks=facts.least_waiting.looks)
 
 
 # ---------------------------------------------------------------------------------------------------

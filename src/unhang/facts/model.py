@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
 from unhang.evidence.items import (
@@ -27,7 +27,7 @@ from unhang.evidence.items import (
     StackDump,
     ThreadStack,
 )
-from unhang.facts.pace_change import AllWait, StepChange
+from unhang.facts.pace_change import AllWait, LeastWaiting, StepChange, UsedProcessor
 from unhang.findings import Evidence, NotChecked, Phase, Unread, Where
 from unhang.knowledge.messages import MessageRow, message_row
 from unhang.knowledge.numbers import TimeForm
@@ -285,24 +285,6 @@ class AllJoinedStall:
     operation: str
     ranks: tuple[int, ...]
     pending: Mapping[int, PendingCall]
-
-
-class LeastWaiting(NamedTuple):
-    """In ``looks`` looks ``rank`` waited ``waited`` times, every other rank at least ``others`` times."""
-
-    rank: int
-    waited: int
-    others: int
-    looks: int
-
-
-class UsedProcessor(NamedTuple):
-    """The thread of ``rank`` used a processor, or waited for one, in the share ``own`` of the time; that of every other
-    rank in ``others`` at most."""
-
-    rank: int
-    own: float
-    others: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from statistics import median
+from typing import NamedTuple
 
 from unhang.knowledge.thresholds import threshold, whole_threshold
 
@@ -85,3 +86,21 @@ class AllWait:
     waits: float
     samples: int
     change: StepChange
+
+
+class LeastWaiting(NamedTuple):
+    """In ``looks`` looks ``rank`` waited ``waited`` times, every other rank at least ``others`` times."""
+
+    rank: int
+    waited: int
+    others: int
+    looks: int
+
+
+class UsedProcessor(NamedTuple):
+    """The thread of ``rank`` used a processor, or waited for one, in the share ``own`` of the time; that of every other
+    rank in ``others`` at most."""
+
+    rank: int
+    own: float
+    others: float

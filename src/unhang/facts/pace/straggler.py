@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unhang.evidence.items import SourceFile
 from unhang.facts.alignment.nonfatal_mismatch import entries_of_latest_group
-from unhang.facts.model import Activity, GroupFacts, LeastWaiting, RankFacts, Straggler, UsedProcessor
+from unhang.facts.model import Activity, GroupFacts, RankFacts, Straggler
 from unhang.facts.pace.slow_rank_over_time import HALF, SlowRankPace, activity_in, merged_pace, slow_rank_pace
 from unhang.facts.pace.slow_rank_over_time import MIN_LOOKS as MIN_SAMPLES
+from unhang.facts.pace_change import LeastWaiting, UsedProcessor
 from unhang.facts.stacks.activity import activity_of
 from unhang.facts.waiting.progress_from_stacks import in_collective
 from unhang.knowledge.thresholds import threshold, whole_threshold
