@@ -153,8 +153,8 @@ STEPS = (
     "choose_dumps", "build_ranks", "world_size_of", "_with_activities", "groups_from_recordings", "_events",
     "add_node_positions", "add_progress_from_logs", "reopen_failed_calls", "reconcile_with_stacks", "add_guard_waits",
     "add_call_frames", "clear_gone_ranks", "_with_ends", "build_wait_graph", "find_mismatches",
-    "assign_aborted_ranks", "_with_states", "find_all_joined_stalls", "find_stalls", "find_straggler", "find_all_wait",
-    "nonfatal_from_comparisons",
+    "assign_aborted_ranks", "_with_states", "find_all_joined_stalls", "find_stalls", "find_straggler",
+    "find_all_slower", "nonfatal_from_comparisons",
 )  # fmt: skip
 STALLED = CASES / "single-rank-work" / "hit_rank_0_saves" / "input"
 

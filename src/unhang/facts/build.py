@@ -22,7 +22,7 @@ from unhang.facts.fault_isolation import IsolatedSteps
 from unhang.facts.logs.progress_from_logs import add_progress_from_logs
 from unhang.facts.machine.xids import add_sampled_xids
 from unhang.facts.model import Facts, GroupFacts, RankFacts, RankState, WaitForGraph
-from unhang.facts.pace.slow_rank_over_time import find_all_slower, find_all_wait
+from unhang.facts.pace.slow_rank_over_time import find_all_slower
 from unhang.facts.pace.straggler import find_least_waiting, find_straggler
 from unhang.facts.rank_table import assign_ranks_by_process, build_ranks
 from unhang.facts.stacks.activity import activity_of
@@ -104,8 +104,7 @@ def build_facts(evidence: EvidenceSet) -> Facts:
         stalls=made(say("who waits for whom"), lambda: find_stalls(graph, groups, ranks)),
         straggler=made(say("which rank is slow"), lambda: find_straggler(groups, ranks, sources, evidence.paces)),
         least_waiting=made(say("which rank is slow"), lambda: find_least_waiting(ranks, sources, evidence.paces), None),
-        all_wait=made(say("whether all ranks are slow"), lambda: find_all_wait(evidence.paces)),
-        all_slower=made(say("whether all ranks are slow"), lambda: find_all_slower(evidence.paces), None),
+        all_slower=made(say("whether all ranks are slow"), lambda: find_all_slower(evidence.paces)),
         logs=tuple(sorted(evidence.logs, key=lambda log: log.source.path)),
         events=events,
         tracebacks=tracebacks,

@@ -345,10 +345,8 @@ class Facts:
     """The other nodes, as the one that sampled saw them."""
     machines: tuple[MachineSeries, ...] = ()
     """What the machines were doing beside the job."""
-    all_wait: AllWait | None = None
     all_slower: AllWait | None = None
     least_waiting: LeastWaiting | None = None
-    """Of a job that was looked at several times."""
     """In a job that moves: every rank waits most of the time, and steps have grown slower."""
     _told: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 

@@ -11,7 +11,7 @@ from unhang.evidence.evidence_set import EvidenceSet
 from unhang.evidence.items import Frame, LogEvent, LogReading, Progress, StackDump, ThreadStack
 from unhang.facts.build import build_facts
 from unhang.facts.model import RankFacts, Straggler
-from unhang.facts.pace.slow_rank_over_time import find_all_wait, holds_up, slow_rank_pace
+from unhang.facts.pace.slow_rank_over_time import find_all_slower, holds_up, lies_between, slow_rank_pace
 from unhang.facts.pace.step_slowdown import slowdown_until_end, step_slowdown
 from unhang.facts.pace.straggler import find_straggler, latest_arriver
 from unhang.facts.pace_change import find_step_change
@@ -80,7 +80,7 @@ def pace(looks: int, *waits: float, slower: bool = False) -> Pace:
 
 @turns("slow_rank_over_time.min_looks")
 def few_looks(looks: int) -> object:
-    return slow_rank_pace(pace(looks, 0.0, 0.9)) is not None, find_all_wait(
+    return slow_rank_pace(pace(looks, 0.0, 0.9)) is not None, find_all_slower(
         [pace(looks, 0.9, 0.9, slower=True)]
     ) is not None
 
@@ -107,7 +107,8 @@ def explains_what_steps_grew_by(share: float) -> object:
 
 @turns("slow_rank_over_time.all_wait")
 def all_wait(share: float) -> object:
-    return find_all_wait([pace(240, share, share, slower=True)]) is not None
+    slower = find_all_slower([pace(240, share, share, slower=True)])
+    return slower is not None and lies_between(slower)
 
 
 WAITS = (Frame("all_reduce", "torch/distributed/distributed_c10d.py", 3042), Frame("main", "/job/train.py", 9))

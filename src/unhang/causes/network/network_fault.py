@@ -26,6 +26,7 @@ from unhang.facts.machine.machine_state import MachineSign, network_signs
 from unhang.facts.machine.transport_errors import TransportErrors, transport_errors
 from unhang.facts.model import Facts, RankState
 from unhang.facts.pace.slow_links import SlowLink, slow_link
+from unhang.facts.pace.slow_rank_over_time import lies_between
 from unhang.facts.pace_change import AllWait
 from unhang.findings import Cause, Ending, Evidence, Grade, NotChecked, Severity
 from unhang.knowledge.remedies import remedy
@@ -120,10 +121,10 @@ def _summary(sign: MachineSign) -> Text:
 
 def _slow(facts: Facts) -> Iterator[DetectorResult]:
     """Only where nobody stalls and no rank is late."""
-    slow = facts.all_wait
+    slow = facts.all_slower
     if slow is None or facts.graph.edges or facts.all_joined_stalls or facts.straggler is not None:
         return
-    link = slow_link(facts)
+    link = slow_link(facts) if lies_between(slow) else None
     if link is None or not any(known.moving for known in facts.ranks.values()):
         return
     one = len(link.nodes) == 1

@@ -84,10 +84,9 @@ def holds_up(waits: float, usual: float, lost_share: float, samples: float) -> b
     return waits <= HALF * usual and less >= (LESS_SLOWER if explains else max(LESS_SLOWER, by_chance))
 
 
-def find_all_wait(paces: Sequence[Pace]) -> AllWait | None:
-    """None where a rank does not wait much, or the steps are as they were."""
-    slower = find_all_slower(paces)
-    return slower if slower is not None and slower.waits >= ALL_WAIT else None
+def lies_between(slower: AllWait) -> bool:
+    """All ranks wait much: no rank is late, what lies between them is."""
+    return slower.waits >= ALL_WAIT
 
 
 def find_all_slower(paces: Sequence[Pace]) -> AllWait | None:
