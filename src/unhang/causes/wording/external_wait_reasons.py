@@ -70,16 +70,13 @@ def evidence(facts: Facts, laggards: RankCohort) -> tuple[Evidence, ...]:
 
 def child_text(known: RankFacts) -> Text | None:
     """For which of its children it waits, and in a pipe how."""
+    if (pid := hands_over(known)) is not None:
+        return tell("for-queue", pid=pid)
     child, way = partner_child(known), known.process.awaits.pipe
-    return (
-        None
-        if child is None
-        else tell(
-            "pipe-write" if way == "write" else "pipe-read" if way else "for-program",
-            pid=child.pid,
-            command=child.command,
-        )
-    )
+    if child is None:
+        return None
+    name = {"pid": child.pid, "command": child.command}
+    return tell("pipe-write" if way == "write" else "pipe-read" if way else "for-program", **name)
 
 
 def idle_child(facts: Facts, rank: int) -> AwaitedChild | None:
