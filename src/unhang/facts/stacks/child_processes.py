@@ -27,9 +27,11 @@ def stopped_children(known: RankFacts) -> Iterator[LiveChild]:
 
 
 def partner_child(known: RankFacts) -> LiveChild | None:
-    """The one child at the other end of the pipe in which the rank sleeps, or the program that it waits for."""
+    """The one child at the other end of the pipe in which the rank sleeps, or the program that it waits for; no worker
+    of torch's loader."""
     awaits, waits = known.process.awaits, known.activity is not None and known.activity.what == "subprocess"
-    ends = [child for child in awaits.children if waits or child.pid in awaits.pipe_ends]
+    workers = {stack.pid for stack in known.worker_stacks if _place(stack, known.rank) is not None}
+    ends = [one for one in awaits.children if one.pid not in workers and (waits or one.pid in awaits.pipe_ends)]
     return ends[0] if len(ends) == 1 else None
 
 
