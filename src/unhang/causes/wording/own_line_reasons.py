@@ -25,10 +25,12 @@ def because(own: OwnLine, told: Collection[Text]) -> Iterator[Text]:
         yield tell("printed-in-handler", place=place)
     elif any(own.jump_line == text.values.get("line", "") for text in told):
         return
-    elif own.jump and own.branch is None:
+    elif own.branch not in (None, own.line):
+        yield tell("printed-in-branch", place=place, test=own.test)
+    elif own.jump:
         yield tell("printed-and-jumped", place=place, test=own.test, jump=own.jump)
     else:
-        yield tell("printed-in-branch" if own.branch is not None else "printed-where", place=place, test=own.test)
+        yield tell("printed-where", place=place, test=own.test)
 
 
 def caught(exception: OwnLine) -> Text:
@@ -50,8 +52,8 @@ def remedies(own: OwnLine) -> Iterator[Remedy]:
     """Let all ranks go that way together, at the line where one went alone."""
     if own.caught and own.file:
         yield remedy("decide-failure-together", place=f"{own.file}:{own.line}")
-    elif own.branch is not None:
+    elif own.branch is not None and own.branch != own.line:  # else the test itself asks for the rank
         yield remedy("decide-before-branch", place=f"{own.file}:{own.branch}", test=own.test)
-    elif own.test:
+    elif own.test and own.branch is None:
         place = f"{own.file}:{own.jump_line or own.line}"
         yield remedy("decide-jump-together", place=place, test=own.test, jump=own.jump or "if")
