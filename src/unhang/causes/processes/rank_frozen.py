@@ -35,8 +35,7 @@ from unhang.facts.model import Facts, RankState, Stall
 from unhang.facts.stacks.gil_holders import GilHold, sleeps_with_gil
 from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.facts.stacks.user_frames import first_user_frame
-from unhang.findings import Cause, Grade, Remedy, Where
-from unhang.knowledge.activities import row_of_frame
+from unhang.findings import Cause, Grade, Remedy
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
 
@@ -125,15 +124,8 @@ def _gil_holder(facts: Facts, stall: Stall, rank: int, hold: GilHold) -> Detecto
             tell("sleeps-with-lock" if sleeps_with_gil(hold.thread) else "no-dump", rank=rank),
             *waiters_line(stall),
         ),
-        remedies=(_free_the_interpreter(hold, where),),
+        remedies=(remedy("release-gil-in-extension", place=short_place(where)),),
     )
-
-
-def _free_the_interpreter(hold: GilHold, where: Where | None) -> Remedy:
-    frames = hold.thread.frames[:1]
-    row = row_of_frame(frames[0].function, frames[0].file, native=frames[0].native) if frames else None
-    matches = row is not None and row.what == "regex"
-    return remedy("bound-regular-expression" if matches else "release-gil-in-extension", place=short_place(where))
 
 
 def _asleep(facts: Facts, stall: Stall, laggards: RankCohort) -> DetectorResult:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import signal as signals
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import PurePosixPath
 
 from unhang.causes.evidence_lines import short_place
+from unhang.evidence.items import Frame
 from unhang.facts.model import Facts, RankFacts
 from unhang.facts.stacks.calls_on_line import call_spelled_on_line
 from unhang.facts.stacks.child_processes import (
@@ -20,7 +21,8 @@ from unhang.facts.stacks.child_processes import (
     partner_child,
 )
 from unhang.facts.stacks.rank_cohorts import RankCohort
-from unhang.findings import Evidence, Remedy
+from unhang.findings import Evidence, Remedy, Where
+from unhang.knowledge.activities import row_of_frame
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
 from unhang.program.syntax.syntax_tree import find_source
@@ -120,6 +122,15 @@ def remedies(facts: Facts, laggards: RankCohort) -> Iterator[Remedy]:
         yield from _of_children(facts, known)
     if laggards.stack_context.tried_again is not None:
         yield remedy("limit-retries", line=laggards.stack_context.tried_again)
+
+
+def find_why_line_stays(frames: Sequence[Frame], where: Where) -> Remedy:
+    """What to look for at a line that never returns."""
+    inner = frames[0] if frames else None
+    row = row_of_frame(inner.function, inner.file, native=inner.native) if inner is not None else None
+    if row is not None and row.what == "regex":
+        return remedy("bound-regular-expression", place=short_place(where))
+    return remedy("find-why-line-goes-on", function=where.function, place=short_place(where))
 
 
 def _locks(facts: Facts, known: RankFacts) -> tuple[HeldLock, ...]:

@@ -220,8 +220,9 @@ def _remedies(facts: Facts, stall: Stall, laggards: RankCohort, inside: Unreturn
 def _why_it_goes_on(laggards: RankCohort, inside: UnreturnedCall | None) -> Remedy | None:
     if inside is None or not (inside.in_while or (inside.stays and laggards.context is not CodeContext.RANK_BRANCH)):
         return None
-    name = "find-why-call-goes-on" if inside.in_while else "find-why-line-goes-on"
-    return remedy(name, function=inside.where.function, place=short_place(inside.where))
+    if inside.in_while:
+        return remedy("find-why-call-goes-on", function=inside.where.function, place=short_place(inside.where))
+    return external_wait_reasons.find_why_line_stays(laggards.frames, inside.where)
 
 
 def _slows(facts: Facts) -> Iterator[DetectorResult]:

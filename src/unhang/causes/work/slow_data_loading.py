@@ -116,7 +116,7 @@ def _way(cohort: RankCohort) -> str:
 def _remedies(facts: Facts, awaits: AwaitsBatch) -> Iterator[Remedy]:
     cohort, inside = awaits.cohort, awaits.inside
     if inside is not None and inside.stays:
-        yield remedy("find-why-line-goes-on", function=inside.where.function, place=short_place(inside.where))
+        yield external_wait_reasons.find_why_line_stays(cohort.frames, inside.where)
     elif _way(cohort) == "iterator" and cohort.where is not None:
         yield from external_wait_reasons.remedies(facts, cohort)
         yield remedy("add-call-timeout", place=short_place(cohort.where))
