@@ -12,7 +12,9 @@ from unhang.wire.documents.verdict_summary import VerdictLevel, VerdictSummary
 
 def waited(seconds: float, *, rhythm: bool = True, planned_s: float = 0.0, seen_s: float = 0.0) -> StallEpisode:
     snapshot = WaitSnapshot({}, (1,), (0,), 0, seconds, urgent=False, due=True, rhythm=rhythm)
-    return StallEpisode(snapshot, planned_until_s=planned_s, longest_s=seen_s)
+    episode = StallEpisode(snapshot, planned_until_s=planned_s, longest_s=seen_s)
+    episode.mark_sampled(snapshot)
+    return episode
 
 
 def summary(level: VerdictLevel, *, moving: bool = False) -> VerdictSummary:
@@ -67,6 +69,14 @@ def test_what_the_run_has_seen_before_and_what_the_user_allows_are_borne(
     plan: RunPlan, episode: StallEpisode, *, said: bool
 ) -> None:
     assert should_report(plan, SLOW, episode) is said
+
+
+def test_a_sample_that_began_before_patience_ended_is_not_the_one_that_is_said() -> None:
+    episode = waited(29.0)
+    episode.snapshot = waited(31.0).snapshot
+
+    assert not should_report(RunPlan(), SLOW, episode)
+    assert episode.is_sample_due(episode.snapshot, patience_limits_s(RunPlan(), episode))
 
 
 def test_before_the_first_steps_only_work_is_borne_longer() -> None:

@@ -99,13 +99,19 @@ class StallEpisode:
         """How long they have waited for what nobody marked."""
         return self.snapshot.waited_s - self.planned_until_s
 
+    @property
+    def sampled_s(self) -> float:
+        """The same when the last sample began."""
+        return self._sampled_at_s - self.planned_until_s
+
     def is_sample_due(self, snapshot: WaitSnapshot, patience_s: tuple[float, ...] = ()) -> bool:
         """Whether it is time to sample (again). ``patience_s``: how long a wait for what nobody marked is borne; then a
         new verdict is wanted."""
         if self._samples_begun == 0 or self._last_discarded:
             return True
-        looked_at_s = self._sampled_at_s - self.planned_until_s
-        if self._may_have_worsened(snapshot) or any(looked_at_s < mark_s <= self.unplanned_s for mark_s in patience_s):
+        if self._may_have_worsened(snapshot) or any(
+            self.sampled_s < mark_s <= self.unplanned_s for mark_s in patience_s
+        ):
             return True
         since_look_s = snapshot.waited_s - self._sampled_at_s
         if self.wants_stacks and self._samples_begun == 1:
@@ -224,7 +230,7 @@ def should_report(plan: RunPlan, summary: VerdictSummary, episode: StallEpisode)
         return loud and episode.changed and episode.steady
     bound_s = plan.abort_slow_after_s if plan.on_hang == "abort" else None
     patient_s = min(_borne_while_working_s(plan, episode), float("inf") if bound_s is None else bound_s)
-    patient = not episode.planned_time_exceeded and episode.unplanned_s < patient_s
+    patient = not episode.planned_time_exceeded and episode.sampled_s < patient_s
     return loud and not (summary.level == VerdictLevel.SLOW.value and patient)
 
 

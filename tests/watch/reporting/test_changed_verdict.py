@@ -43,6 +43,7 @@ def printed(*found: VerdictSummary) -> list[str]:
     """The causes that are printed when looks come to ``found``, one after the other."""
     episode, said = StallEpisode(snapshot(60.0)), []
     for summary in found:
+        episode.mark_sampled(episode.snapshot)
         episode.heard(summary)
         if should_report(RunPlan(), summary, episode):
             episode.say(summary)
