@@ -75,7 +75,7 @@ def _stalls(facts: Facts, stall: Stall, awaits: AwaitsBatch) -> DetectorResult:
     return stall_signal(
         Grade.SOURCE,
         tell(
-            "reads-itself" if way == "itself" else "waits-for-loader" if way == "loader" else "waits-for-item",
+            "reads-itself" if way == "itself" else "waits-for-loader" if way == "loader" else "waits-for-next",
             ranks=stall.laggards,
             function=function,
         ),
