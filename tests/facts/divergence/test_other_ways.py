@@ -103,3 +103,33 @@ def test_another_size_at_the_same_line_is_no_other_way() -> None:
 def test_two_arms_of_one_test_are_two_calls() -> None:
     arms = PROGRAM + "        else:\n            dist.broadcast(seen, src=0)\n"
     assert ways_of([*STEP, SEEN], [*STEP, ("broadcast", 11, 77)], program=arms) == ()
+
+
+def test_who_came_out_of_a_trainer_has_not_called_alone() -> None:
+    """Its loop is in a library; torch has none, so that a line of backward is no such."""
+    program = "trainer.fit(model)\ntrainer.save()\n"
+    ways = {}
+    for library in ("lightning/pytorch/trainer.py", "torch/_tensor.py"):
+        evidence = job(
+            *(
+                recording(
+                    rank,
+                    [
+                        {**call(at, line=1), "frames": [*inner(library), *call(at, line=1)["frames"][1:]]}
+                        if at < 9 or rank
+                        else call(at, "barrier", line=2, state="scheduled")
+                        for at in range(1, 10)
+                    ],
+                    groups={"0": (0, 1)},
+                )
+                for rank in range(2)
+            )
+        )
+        evidence.sources.append(SourceFile(Source("train.py"), "/job/train.py", program))
+        (ways[library],) = other_ways(build_facts(evidence))
+
+    assert [way.call is not None and way.call.came_out is not None for way in ways.values()] == [True, False]
+
+
+def inner(library: str) -> list[dict[str, object]]:
+    return [{"name": "run", "filename": f"/venv/lib/python3.11/site-packages/{library}", "line": 7}]

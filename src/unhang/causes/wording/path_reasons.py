@@ -112,7 +112,13 @@ def line_of_some(facts: Facts, call: CallOfSome | None, ranks: tuple[int, ...], 
     code = _code_of(facts, at, operation_of(call.made.call)) if call is not None and at is not None else ""
     if call is None or at is None or not code:
         return None
+    there = call.without.where
+    if call.unsure and there is not None:
+        return tell("at-other-line", ranks=ranks, others=others, line=at.line, there=there.line)
     alone, said = set(call.made.ranks) <= set(ranks), {"ranks": ranks, "others": others, "line": at.line}
+    if alone and call.came_out is not None:
+        left = shortened(_code_of(facts, call.came_out, ""), MAX_CODE)
+        return tell("came-out", ranks=ranks, others=others, code=left, line=call.came_out.line)
     return tell("called-alone" if alone else "skipped-line", **said, code=shortened(code, MAX_CODE))
 
 

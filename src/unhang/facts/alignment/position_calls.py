@@ -109,6 +109,14 @@ def keeps_order(entries: RecorderEntries, position: int) -> bool:
     return fit == most >= MIN_ALIKE
 
 
+def comes_later(entries: RecorderEntries, position: int, where: Where) -> bool:
+    """A call from that line follows the one that is due there, as far as it did the last time."""
+    before = _calls_before(entries, position)
+    alike = _alike(before)
+    after = before[alike.index(max(alike)) + 1 :] if alike else ()
+    return any(at is not None and (at.file, at.line) == (where.file, where.line) for _, at in after)
+
+
 def _missed(before: Sequence[_Call], call: _Call) -> Sequence[_Call]:
     """What came the last time that as many calls as possible before it were these; empty where ``call`` did as well."""
     alike = _alike(before)

@@ -10,18 +10,26 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from unhang.evidence.items import LastLine
-from unhang.facts.alignment.position_calls import Departure, find_departure, was_called_before
+from unhang.facts.alignment.position_calls import Departure, comes_later, find_departure, was_called_before
 from unhang.facts.divergence.bypass_paths import BypassPath, paths_around_call
 from unhang.facts.evidence_quotes import quote_line
 from unhang.facts.model import CallMismatch, Facts, once
-from unhang.facts.stacks.rank_cohorts import RankCohort, cohort_outside_library, cohorts_of_mismatch, is_path_unknown
+from unhang.facts.stacks.rank_cohorts import (
+    RankCohort,
+    cohort_outside_library,
+    cohort_past_shared_call,
+    cohorts_of_mismatch,
+    is_path_unknown,
+)
 from unhang.facts.stacks.stack_divergence import diverge_in_library
+from unhang.facts.stacks.user_frames import is_user_frame
 from unhang.facts.waiting.concurrent_collectives import concurrent_collectives
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
-from unhang.findings import Evidence
+from unhang.findings import Evidence, Where
 from unhang.late_pattern import late_pattern
 
 _SKIPS = late_pattern(r"(?i)\bskip(?:s|ped|ping)?\b|跳过")
@@ -42,6 +50,10 @@ class CallOfSome:
     without: RankCohort
     around: tuple[BypassPath, ...]
     """What leads around it."""
+    unsure: bool = False
+    """The two are in different calls, and nothing tells which of them came too early."""
+    came_out: Where | None = None
+    """The line that those who made it have come through, and in which the others still are, as ``trainer.fit()``."""
 
     @property
     def is_inside_line(self) -> bool:
@@ -116,7 +128,7 @@ def _other_ways(facts: Facts) -> Iterator[OtherWay]:
             continue
         call = _made_by_some(facts, cohorts, left, all_wait=len(group.pending_calls) == len(group.members))
         if mismatch.aborted and left is None:
-            call = _made_by_aborted(facts, cohorts, mismatch.aborted)
+            call = _made_by_aborted(facts, cohorts, mismatch)
         in_logs = all(progress.source_kind == "log" for progress in group.progress.values())
         path_unknown = in_logs or is_path_unknown(facts, cohorts)
         operations = "operation" in mismatch.differs_in and not mismatch.group.startswith(STACK_GROUP)
@@ -162,12 +174,16 @@ def _made_by_source(facts: Facts, cohorts: tuple[RankCohort, ...]) -> CallOfSome
     return calls[0] if len(calls) == 1 else None
 
 
-def _made_by_aborted(facts: Facts, cohorts: tuple[RankCohort, ...], aborted: tuple[int, ...]) -> CallOfSome | None:
-    """Of ranks that Gloo ended at another line than that of the others, who made the call that was due."""
-    made, without = ([one for one in cohorts if (one.ranks == aborted) is ended] for ended in (True, False))
-    if len(made) != 1 or len(without) != 1 or None in (places := (made[0].where, without[0].where)):
+def _made_by_aborted(facts: Facts, cohorts: tuple[RankCohort, ...], mismatch: CallMismatch) -> CallOfSome | None:
+    """Of ranks that Gloo ended at another line than that of the others, who made the call that was due: they have gone
+    past it where their line comes later in the order, else they made another one."""
+    ended, others = ([one for one in cohorts if (one.ranks == mismatch.aborted) is gone] for gone in (True, False))
+    if len(ended) != 1 or len(others) != 1 or ended[0].where is None or ended[0].where == others[0].where:
         return None
-    return call_of_some(facts, made[0], without[0]) if places[0] != places[1] else None
+    entries = facts.groups[mismatch.group].entries[others[0].ranks[0]]
+    past = comes_later(entries, mismatch.position, ended[0].where)
+    call = call_of_some(facts, *(others + ended if past else ended + others))
+    return replace(call, unsure=not any(entries.stacks) and not call.in_thread)
 
 
 def _is_in_thread(cohort: RankCohort) -> bool:
@@ -178,7 +194,15 @@ def call_of_some(facts: Facts, made: RankCohort, without: RankCohort) -> CallOfS
     """With what leads around it and not around both."""
     shared = paths_around_call(without.frames, facts.sources) if made.where != without.where else ()
     around = paths_around_call(made.frames, facts.sources)
-    return CallOfSome(made, without, tuple(way for way in around if way not in shared))
+    passed = cohort_past_shared_call(facts, (made, without))
+    came_out = without.where if passed is not None and passed[0] is made and _is_in_trainer(without) else None
+    return CallOfSome(made, without, tuple(way for way in around if way not in shared), came_out=came_out)
+
+
+def _is_in_trainer(cohort: RankCohort) -> bool:
+    """Its own line called into a library that has the loop; torch itself has none."""
+    inner = takewhile(lambda frame: frame.line is None or not is_user_frame(frame), cohort.frames)
+    return any(not frame.native and "/torch/" not in frame.file for frame in inner)
 
 
 def _odd_ranks(
