@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unhang.evidence.items import SourceFile
 from unhang.facts.alignment.nonfatal_mismatch import entries_of_latest_group
 from unhang.facts.model import Activity, GroupFacts, RankFacts, Straggler
-from unhang.facts.pace.slow_rank_over_time import HALF, SlowRankPace, activity_in, merged_pace, slow_rank_pace
+from unhang.facts.pace.slow_rank_over_time import HALF, LESS, SlowRankPace, activity_in, merged_pace, slow_rank_pace
 from unhang.facts.pace.slow_rank_over_time import MIN_LOOKS as MIN_SAMPLES
 from unhang.facts.pace_change import LeastWaiting, UsedProcessor
 from unhang.facts.stacks.activity import activity_of
@@ -44,12 +44,13 @@ def latest_arriver(groups: Mapping[str, GroupFacts], ranks: Mapping[int, RankFac
     """The rank that the others wait for in practically every stretch of the recording, as the times of entry tell."""
     if len({facts.host for facts in ranks.values() if facts.host}) > 1:
         return None
-    for _, group in sorted(groups.items(), key=lambda item: (-len(item[1].members), item[0])):
-        if len(group.entries) >= 2 and len(group.entries) == len(group.members):
-            found = _latest_in(group)
-            if found is not None:
-                return found
-    return None
+    return next(filter(None, map(_latest_in, _whole_groups(groups))), None)
+
+
+def _whole_groups(groups: Mapping[str, GroupFacts]) -> list[GroupFacts]:
+    """Those of which every member's calls are known, the largest first."""
+    whole = [group for _, group in sorted(groups.items()) if 2 <= len(group.entries) == len(group.members)]
+    return sorted(whole, key=lambda group: -len(group.members))
 
 
 def _latest_in(group: GroupFacts) -> LatestArriver | None:
@@ -71,7 +72,8 @@ def _latest_in(group: GroupFacts) -> LatestArriver | None:
     others, late = np.where(late_rank == latest, 0, late)[1:], np.where(late_rank == latest, late, 0)
     # Who entered this call before all were in the one before has not waited there: it is one wait, and counts once.
     cost, took = late[1:] - np.where(first[1:] < last[:-1], late[:-1], 0), max(last[-1] - last[0], 1)
-    stretches = [cost[at].sum() > others[at].sum() for at in np.array_split(np.arange(len(cost)), MIN_POSITIONS - 1)]
+    parts = max(MIN_POSITIONS - 1, len(cost) // (2 * MIN_POSITIONS))  # so short that a save now and then is in few
+    stretches = [cost[at].sum() > others[at].sum() for at in np.array_split(np.arange(len(cost)), parts)]
     share = float(cost.sum() / took)
     if share < SHARE_OF_STEP or second > HALF * by_rank[latest] or np.mean(stretches) < ALWAYS:
         return None
@@ -105,6 +107,9 @@ def find_straggler(
     slow = slow_rank_pace(pace, late) if pace is not None else None
     if pace is None or slow is None or slow.rank not in ranks or not any(f.moving for f in ranks.values()):
         return found
+    a_little = slow.others - slow.waits < LESS and slow.change is None
+    if a_little and (found is None or found.rank != slow.rank) and _whole_groups(groups):
+        return found  # the times of entry would show it, were it late in nearly every step
     activity = activity_in(pace, slow.rank, slow.excess, sources) if slow.excess is not None else None
     same = found if found is not None and found.rank == slow.rank else Straggler(slow.rank, None, 0, (), None)
     return replace(
