@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -126,14 +128,34 @@ def test_of_twelve_looks_one_waits_so_much_less_that_the_others_may_wait_for_it(
 
 def arrivals(*steps: Sequence[tuple[float, float]]) -> tuple[int, float] | None:
     """Of steps that last a second: when rank 0 and rank 1 enter each collective of them, in seconds of the step."""
-    calls: tuple[list[dict[str, object]], list[dict[str, object]]] = ([], [])
-    for second, step in enumerate(steps):
-        for moments in step:
-            for mine, moment in zip(calls, moments, strict=True):
-                mine.append(call(len(mine) + 1) | {"time_created_ns": int((1000 + second + moment) * 1e9)})
-    facts = build_facts(job(*(recording(rank, mine, groups={"0": (0, 1)}) for rank, mine in enumerate(calls))))
+    moments = [(second + one, second + other) for second, step in enumerate(steps) for one, other in step]
+    return entered(*zip(*moments, strict=True))
+
+
+def entered(*times_s: Sequence[float]) -> tuple[int, float] | None:
+    """When each rank entered one collective after the other: who is late, and for which share of the time."""
+    calls = [
+        [call(position) | {"time_created_ns": int((1000 + at_s) * 1e9)} for position, at_s in enumerate(mine, 1)]
+        for mine in times_s
+    ]
+    groups = {"0": tuple(range(len(calls)))}
+    facts = build_facts(job(*(recording(rank, mine, groups=groups) for rank, mine in enumerate(calls))))
     found = latest_arriver(facts.groups, facts.ranks)
     return (found.rank, round(found.cost, 2)) if found is not None else None
+
+
+REAL = json.loads(Path(__file__).with_name("arrivals.json").read_text(encoding="utf-8"))
+"""Two ranks of a DDP job with Gloo on two busy processors: tenths of milliseconds at which they entered a collective."""
+LATE = {
+    "its collate function": (1, 0.48),
+    "sequences 1.3 times as long": (1, 0.23),
+    "sequences 1.6 times as long": (1, 0.32),
+}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_of_real_jobs_the_rank_that_all_wait_for_is_told_and_uneven_ones_are_nobodys_fault(name: str) -> None:
+    assert entered(*([at / 1e4 for at in mine] for mine in REAL[name])) == LATE.get(name)
 
 
 def test_a_second_collective_to_which_all_come_together_hides_nobody() -> None:
