@@ -54,13 +54,14 @@ def recording(
     first_record: int = 0,
     version: str = "2.13",
     name: str | None = None,
+    whole: bool = False,
 ) -> RecorderDump:
     """The dump of one rank. ``status``: group → (enqueued, completed), by default what the calls say."""
     entries = [dict(entry, record_id=first_record + i) for i, entry in enumerate(calls)]
     told = status if status is not None else _status_of(entries)
     config = {g: ("default_pg" if g == "0" else f"group_{g}", ranks) for g, ranks in groups.items()}
     dump = make_dump(version, entries, groups=config, status={g: (e, -1, c) for g, (e, c) in told.items()})
-    found = read_recorder_dump(pickle_like_torch(dump), source=name or f"dumps/rank_{rank}", rank=rank)
+    found = read_recorder_dump(pickle_like_torch(dump), source=name or f"dumps/rank_{rank}", rank=rank, whole=whole)
     assert isinstance(found, RecorderDump)
     return found
 

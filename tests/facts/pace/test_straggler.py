@@ -139,13 +139,13 @@ def entered(*times_s: Sequence[float]) -> tuple[int, float] | None:
         for mine in times_s
     ]
     groups = {"0": tuple(range(len(calls)))}
-    facts = build_facts(job(*(recording(rank, mine, groups=groups) for rank, mine in enumerate(calls))))
+    facts = build_facts(job(*(recording(rank, mine, groups=groups, whole=True) for rank, mine in enumerate(calls))))
     found = latest_arriver(facts.groups, facts.ranks)
     return (found.rank, round(found.cost, 2)) if found is not None else None
 
 
 REAL = json.loads(Path(__file__).with_name("arrivals.json").read_text(encoding="utf-8"))
-"""Two ranks of a DDP job with Gloo on two busy processors: tenths of milliseconds at which they entered a collective."""
+"""Two ranks of DDP jobs with Gloo on two busy processors: when they entered a collective, in tenths of milliseconds."""
 LATE = {
     "its collate function": (1, 0.48),
     "sequences 1.3 times as long": (1, 0.23),
