@@ -17,7 +17,6 @@ or without it different operations at one position (one number against a gradien
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from unhang.causes.detector import DetectorResult, make_signal
 from unhang.causes.evidence_lines import (
@@ -27,7 +26,6 @@ from unhang.causes.evidence_lines import (
     operation_of,
     place_of,
     quote_mismatch,
-    short_place,
     waiters_call,
 )
 from unhang.causes.wording import path_reasons
@@ -91,10 +89,7 @@ def _divided(facts: Facts, division: BranchDivision) -> DetectorResult:
     odd, others = division.odd
     group_setup = isinstance(division.divided_by, Stall) and division.inside.ranks == division.divided_by.laggards
     if division.bound is not None:
-        loop, bound = division.bound
-        mended = remedy(
-            "decide-jump-together", place=short_place(replace(loop, line=bound.line)), test=bound.test, jump=bound.kind
-        )
+        mended = path_reasons.decide_bound_together(*division.bound)
     elif division.inside.branch_line is None:
         mended = remedy("move-collective-unknown-branch")
     else:

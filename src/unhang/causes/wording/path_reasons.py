@@ -4,6 +4,7 @@ loop or around a step by itself, and of those that have gone on without their pa
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from unhang.causes.evidence_lines import (
@@ -25,6 +26,7 @@ from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.findings import Phase, Remedy, Where
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
+from unhang.program.rank_dependence.rank_dependent_rounds import RankBound
 from unhang.program.syntax.syntax_tree import call_name, expression_text, find_line, find_source
 from unhang.sentences import Text, shortened
 
@@ -92,6 +94,12 @@ def path_sentences(ways: Sequence[BypassPath]) -> Iterator[Text]:
             yield tell("skips-rest", line=way.where.line, test=way.test)
         else:
             yield tell("leaves-loop", line=way.where.line, jump=way.kind, test=way.test)
+
+
+def decide_bound_together(loop: Where, bound: RankBound) -> Remedy:
+    """What to change at the test of the rank that leaves ``loop``."""
+    place = short_place(replace(loop, line=bound.line))
+    return remedy("decide-jump-together", place=place, test=bound.test, jump=bound.kind)
 
 
 def decide_together_remedies(ways: Sequence[BypassPath]) -> Iterator[Remedy]:
