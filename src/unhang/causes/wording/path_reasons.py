@@ -159,10 +159,22 @@ def call_remedies(call: CallOfSome | None, *, skipped: bool) -> Iterator[Remedy]
     if call is not None and call.in_thread and call.made.where is not None:
         yield remedy("use-group-per-thread", thread=call.made.where.function)
     elif not around:
-        yield remedy("issue-same-collectives")
+        yield _find_why_apart(call)
     elif around[0].kind == "if" and not skipped:
         yield remedy("move-collective-from-branch", branch=around[0].where.line)
     yield from decide_together_remedies(around)
+
+
+def _find_why_apart(call: CallOfSome | None) -> Remedy:
+    if call is None or call.made.where is None or call.without.where is None:
+        return remedy("issue-same-collectives")
+    return remedy(
+        "find-why-ranks-part",
+        ranks=call.made.ranks,
+        place=short_place(call.made.where),
+        others=call.without.ranks,
+        other=short_place(call.without.where),
+    )
 
 
 def unmatched_summary(found: UnmatchedP2P) -> Text:
