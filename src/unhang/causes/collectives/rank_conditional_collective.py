@@ -106,8 +106,7 @@ def _divided(facts: Facts, division: BranchDivision) -> DetectorResult:
 
 
 def _jumped_out(facts: Facts, left: EarlyLoopExit, around: BypassPaths) -> DetectorResult:
-    """Out of a loop that no data end, on a value that each rank finds by itself. A loop over data inside that one makes
-    it less sure: the last round of all may have been shorter."""
+    """On a value that each rank finds by itself. A loop over data inside that one makes it less sure."""
     jump = around.jumps[0]
     return make_signal(
         left.grade,
@@ -191,9 +190,8 @@ def _operations(way: OtherWay) -> tuple[str, str]:
 
 
 def detect_circle(facts: Facts) -> Iterator[DetectorResult]:
-    """A rank went around a call of its group, and waits further down, in another group, for those who wait for it
-    there: `if mask.any(): dist.all_reduce(y, group=tp)` with an empty mask on one rank, then the all-reduce of all.
-    Never certain: a call that was queued and not waited for may be behind the line that is seen."""
+    """A rank went around a call of its group (`if mask.any(): dist.all_reduce(y, group=tp)`) and waits further down, in
+    another group, for those in it. Never certain: a call that was queued may be behind the line that is seen."""
     for cycle in facts.graph.cycles:
         found = skipped_collective(facts, cycle)
         if found is not None:
@@ -219,9 +217,8 @@ def _skipped_call(facts: Facts, found: SkippedCollective) -> DetectorResult:
 
 
 def detect_guard(facts: Facts) -> Iterator[DetectorResult]:
-    """Laggards in a guard while those who wait for them stand in a collective: `unhang.together` behind a branch, a
-    barrier inside the block of `rank_zero_first`. Errors of guards to which some did not come (`RanksMissing:
-    together('evaluation') …: rank 1 did not come`), unless the guard itself says that they died."""
+    """Laggards in a guard while those who wait for them stand in a collective: `unhang.together` behind a branch; and
+    errors of guards to which some did not come (`RanksMissing`), unless the guard itself says that they died."""
     for at, inside in laggards_doing(facts, InGuard):
         yield (_inside if inside.others_work_in_it else _alone_in_guard)(facts, at, inside.guard)
     errors = (error for error in guard_errors(facts.tracebacks) if error.said.kind in ("missing", "apart"))
@@ -263,8 +260,7 @@ def _alone_in_guard(facts: Facts, at: Laggards, guard: str) -> DetectorResult:
 
 
 def detect_printed(facts: Facts) -> Iterator[DetectorResult]:
-    """From lines alone: printed calls of different work (at sequence 485 rank 0 broadcasts inside save_checkpoint, rank
-    1 all-reduces gradients), shifted calls, rank 0 alone in the last barrier. Never certain."""
+    """From lines alone: printed calls of different work, shifted calls, rank 0 in the last barrier. Never certain."""
     printed = fingerprint_mismatch(facts)
     if printed is not None and "operation" in printed.differs_in and printed.side_work:
         yield _other_work(printed)
@@ -348,9 +344,8 @@ def _last_barrier(facts: Facts, logged: LoggedWaits) -> DetectorResult:
 
 
 def detect_store(facts: Facts) -> Iterator[DetectorResult]:
-    """Laggards at the store, and a line of the program at which those who wait for them set such a key: `if noise is
-    None: return last` on rank 0 above `store.set(key, noise)`, `store.get(key)` on the others. Likely at most: a key
-    may be set in a thread, or by another program."""
+    """Laggards at the store, and a line of the program at which those who wait for them set such a key, under a test of
+    their own. Likely at most: a key may be set in a thread, or by another program."""
     yield from (_never_set(facts, at.stall, key) for at, key in laggards_doing(facts, UnsetKey))
 
 

@@ -77,7 +77,8 @@ def _pair(facts: Facts, there: WaitEdge, back: WaitEdge) -> SkippedCollective | 
     place, below = (find_line(facts.sources, parted[0].file, at) for at in (line, gone_line))
     if place is None or below is None or common_block(place, below) is None:
         return None
-    shared = paths_around_call(gone_frames, facts.sources)
+    # a jump above both leads around it too: those who have gone past may have done so in an earlier round
+    shared = [way for way in paths_around_call(gone_frames, facts.sources) if way.kind == "if"]
     around = tuple(way for way in paths_around_call(frames, facts.sources) if way not in shared)
     return SkippedCollective((back.waiter,), call, gone_line, (there.waiter,), left, line, around)
 
