@@ -150,15 +150,24 @@ def fetch(url):
         TRIES.format(handler="time.sleep(1)  # HERE"),
         TRIES.format(handler="if attempt > 9:\n                time.sleep(9)  # HERE\n            log(error)"),
         "while not done:\n  try:\n    done = read()\n  except Exception:\n    wait()  # HERE\n    continue\n",
+        "while 1:\n  try:\n    with read() as c:\n      c.send()\n      break\n  except OSError:\n    wait()  # HERE\n",
+        "while 1:\n  try:\n    s = read(a)\n    s.send(x)\n  except OSError:\n    wait()  # HERE\n  else:\n    break\n",
     ],
-    ids=["for", "nested", "while-at-module-level"],
+    ids=["for", "nested", "while-at-module-level", "a-connection-sends", "leaves-in-else"],
 )
 def test_a_handler_in_a_loop_that_goes_on_repeats_work(text: str) -> None:
     source, line = source_of(text)
     context = line_context(source, line)
     assert context.context is CodeContext.INSIDE_LOOP
     assert context.tried_again is not None
-    assert "read(" in source.text.splitlines()[context.tried_again - 1]
+    assert "read(" in source.text.splitlines()[context.tried_again.line - 1]
+
+
+def test_what_is_retried_is_said_with_its_exception_and_its_pause() -> None:
+    source, line = source_of(TRIES.format(handler="time.sleep(min(wait, 60))  # HERE"))
+    tried = line_context(source, line).tried_again
+    assert tried is not None
+    assert (tried.tries, tried.caught, tried.pause) == ("read(…)", "OSError", "min(wait, 60)")
 
 
 @pytest.mark.parametrize(
@@ -170,8 +179,9 @@ def test_a_handler_in_a_loop_that_goes_on_repeats_work(text: str) -> None:
         TRIES.format(handler="clean()  # HERE\n            return None"),
         "for x in loader:\n  try:\n    step(x).backward()\n  except RuntimeError:\n    dump()  # HERE\n",
         "for x in xs:\n    try:\n        dist.all_reduce(x)\n    except RuntimeError:\n        dump()  # HERE\n",
+        "while 1:\n  try:\n    step(x).backward()\n    break\n  except RuntimeError:\n    dump()  # HERE\n",
     ],
-    ids=["no-loop", "raises", "breaks", "returns", "training-step", "collective"],
+    ids=["no-loop", "raises", "breaks", "returns", "training-step", "collective", "step-until-it-fits"],
 )
 def test_a_handler_that_ends_what_was_tried_is_one(text: str) -> None:
     source, line = source_of(text)

@@ -39,8 +39,12 @@ _MAX_CHILDREN = 2
 def because(facts: Facts, laggards: RankCohort) -> Iterator[Text]:
     """What it waits for, as far as it could be seen."""
     known = facts.ranks[laggards.ranks[0]]
-    if laggards.stack_context.tried_again is not None:
-        yield tell("tried-again", line=laggards.stack_context.tried_again)
+    if (tried := laggards.stack_context.tried_again) is not None:
+        caught = tried.caught or "exception"
+        if tried.pause:
+            yield tell("tried-after", caught=caught, line=tried.handler, pause=tried.pause)
+        else:
+            yield tell("tried-again", caught=caught, line=tried.handler)
     if laggards.what == "file-lock":
         yield from (_held_by(lock) for lock in _locks(facts, known))
     if laggards.what in _ASKS_A_PEER and known.process.awaits.peers:
@@ -121,7 +125,7 @@ def remedies(facts: Facts, laggards: RankCohort) -> Iterator[Remedy]:
     elif laggards.what in AWAITS_CHILDREN:
         yield from _of_children(facts, known)
     if laggards.stack_context.tried_again is not None:
-        yield remedy("limit-retries", line=laggards.stack_context.tried_again)
+        yield remedy("limit-retries", line=laggards.stack_context.tried_again.line)
 
 
 def find_why_line_stays(frames: Sequence[Frame], where: Where) -> Remedy:

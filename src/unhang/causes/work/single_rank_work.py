@@ -73,7 +73,7 @@ def _found(facts: Facts, at: Laggards, work: OwnWork) -> DetectorResult:
     context = laggards.stack_context
     doing = external_wait_reasons.child_text(facts.ranks[stall.laggards[0]]) or _activity_text(laggards)
     if context.tried_again is not None:
-        doing = tell("try-again", line=context.tried_again)
+        doing = tell("try-again", tries=context.tried_again.tries, line=context.tried_again.line)
     elif context.polled is not None:
         doing = tell("poll", asks=context.polled.asks, line=context.polled.line)
     elif inside is not None and inside.stays:

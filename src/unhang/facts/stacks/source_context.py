@@ -19,6 +19,7 @@ from unhang.program.rank_dependence.rank_branches import RankBranch, rank_branch
 from unhang.program.rank_dependence.step_loops import LoopPurpose, StepLoops, step_loops
 from unhang.program.syntax.syntax_tree import (
     LinePosition,
+    NestingLevel,
     ParsedFile,
     call_name,
     expression_text,
@@ -44,6 +45,19 @@ class PollLoop:
 
 
 @dataclass(frozen=True, slots=True)
+class RetryLoop:
+    """What a loop around it tries again and again: its ``except`` ends nothing."""
+
+    line: int
+    tries: str
+    """As the source spells it."""
+    handler: int
+    caught: str
+    pause: str
+    """How long the line itself waits before the next try."""
+
+
+@dataclass(frozen=True, slots=True)
 class StackContext:
     """Where one line stands in its own function; or a whole stack: the innermost user frame, seen with its callers."""
 
@@ -52,8 +66,7 @@ class StackContext:
     """Of a stack, the frame that decided: its line stands in the branch, the handler or the loop, or after the loop."""
     branch: RankBranch | None = None
     """Why only some ranks reach the line."""
-    tried_again: int | None = None
-    """Line of what a loop around it tries again and again: its ``except`` ends nothing."""
+    tried_again: RetryLoop | None = None
     polled: PollLoop | None = None
     """Of a stack, the innermost frame's."""
     loop: LoopPurpose | None = None
@@ -147,8 +160,8 @@ def _first_loop(seen: Sequence[StackContext]) -> LoopPurpose | None:
     return next((loop for loop in loops if loop.makes_steps), loops[0] if loops else None)
 
 
-def _handler(place: LinePosition, loops: StepLoops) -> tuple[int | None, int | None]:
-    """(line of the innermost handler around the line that ends what was tried, line of a ``try`` that is repeated)."""
+def _handler(place: LinePosition, loops: StepLoops) -> tuple[int | None, RetryLoop | None]:
+    """(line of the innermost handler around the line that ends what was tried, a ``try`` that is repeated)."""
     tried_again = None
     for depth in range(len(place.levels) - 1, -1, -1):
         owner = place.levels[depth].owner
@@ -157,8 +170,26 @@ def _handler(place: LinePosition, loops: StepLoops) -> tuple[int | None, int | N
         if not _goes_round(place, depth, loops):
             return owner.lineno, tried_again
         tried = place.levels[depth - 1].statement
-        tried_again = tried_again or (tried.body[0].lineno if isinstance(tried, ast.Try) else None)
+        tried_again = tried_again or (_retry(place, tried, owner) if isinstance(tried, ast.Try) else None)
     return None, tried_again
+
+
+def _retry(place: LinePosition, tried: ast.Try, handler: ast.ExceptHandler) -> RetryLoop:
+    first, sleeps = tried.body[0], getattr(place.statement, "value", None)
+    tries = first.items[0].context_expr if isinstance(first, ast.With) else getattr(first, "value", None) or first
+    spelled = expression_text(tries.func) + "(…)" if isinstance(tries, ast.Call) else expression_text(tries)[:80]
+    caught = expression_text(handler.type) if handler.type is not None else ""
+    waits = sleeps.args[:1] if isinstance(sleeps, ast.Call) and call_name(sleeps) in _WAITS else []
+    return RetryLoop(first.lineno, spelled, handler.lineno, caught, "".join(map(expression_text, waits)))
+
+
+def _ends_when_done(level: NestingLevel) -> bool:
+    """What is tried leaves the loop as soon as it succeeds: only its failures go round."""
+    tried = level.statement
+    last = (tried.orelse or tried.body)[-1] if isinstance(tried, ast.Try) else None
+    while isinstance(last, ast.With):
+        last = last.body[-1]
+    return any(isinstance(one, ast.Return | ast.Break) for one in (last, *level.block[level.index + 1 :]))
 
 
 def _polled(place: LinePosition) -> PollLoop | None:
@@ -203,7 +234,8 @@ def _is_idle(statement: ast.stmt, asked: ast.expr) -> bool:
 
 def _goes_round(place: LinePosition, depth: int, loops: StepLoops) -> bool:
     """The handler at ``depth`` stands in a loop that tries again, and nothing below the line leaves that loop. A step
-    that an exception cut short is no such thing: its collectives are missing."""
+    that an exception cut short is no such thing: its collectives are missing. ``send`` and ``recv`` of a connection,
+    which read like collectives, make no step where the loop ends with what succeeds."""
     around = next(
         (
             level.owner
@@ -213,7 +245,7 @@ def _goes_round(place: LinePosition, depth: int, loops: StepLoops) -> bool:
         None,
     )
     known = loops.facts(around) if around is not None else None
-    if known is None or known.makes_steps:
+    if known is None or known.trains or (known.makes_steps and not _ends_when_done(place.levels[depth - 1])):
         return False
     to_come = (statement for level in place.levels[depth:] for statement in level.block[level.index :])
     return not any(isinstance(statement, ast.Raise | ast.Return | ast.Break) for statement in to_come)
