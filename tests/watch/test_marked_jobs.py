@@ -90,7 +90,7 @@ def test_a_limit_that_ends_the_marked_evaluation_is_named_before_it_passes(tmp_p
     assert verdict is not None, printed
     assert (verdict["status"], verdict["findings"][0]["cause"]) == ("hang", "timeout-too-short")
     assert verdict["findings"][0]["ranks"] == [0]
-    assert "the others' limit of 18 s ends the job" in " ".join(printed.split())
+    assert "The others' limit of 18 s may pass before it is done" in " ".join(printed.split())
     again = diagnose(build_facts(read_evidence([str(tmp_path / "run")])))
     assert (again.findings[0].cause.value, again.findings[0].ranks) == ("timeout-too-short", (0,))
 
@@ -110,8 +110,8 @@ def test_a_guard_that_only_one_rank_reaches_is_named_while_it_waits(tmp_path: Pa
 
     text = " ".join(printed.partition("RanksMissing")[0].split())
     line = (tmp_path / "train.py").read_text().partition('with unhang.together("save"')[0].count("\n") + 1
-    assert "HANG Rank 0 waits in unhang.together('save') for ranks that are in all_reduce" in text, printed
-    assert "rank-conditional-collective · certain · rank 0 ·" in text
+    assert "HANG Rank 0 waits in unhang.together('save') for ranks that wait for it in all_reduce" in text, printed
+    assert "rank-conditional-collective · certain · " in text
     assert f"train.py:{line} " in text
     assert "unhang.together('save') gives up in " in text
     assert ", ?" not in printed
