@@ -7,9 +7,9 @@ import textwrap
 import pytest
 
 from tests.facts.jobs import call, job, recording
-from unhang.evidence.items import SourceFile
+from unhang.evidence.items import Frame, SourceFile
 from unhang.facts.build import build_facts
-from unhang.facts.divergence.bypass_paths import BypassPaths
+from unhang.facts.divergence.bypass_paths import BypassPaths, paths_around_call
 from unhang.facts.laggard.laggards import early_loop_exits
 from unhang.findings import Source
 
@@ -169,3 +169,20 @@ def test_a_loop_over_data_inside_the_one_that_was_left_leaves_both_open() -> Non
 
     assert found is not None
     assert ([way.kind for way in found.jumps], found.over_data, found.last_over_data) == (["break"], True, False)
+
+
+@pytest.mark.parametrize(
+    ("test", "lines"), [("last > 1.8 * self.mean", [4]), ("state.global_step % 200 == 0", [])], ids=["loss", "step"]
+)
+def test_a_callback_asks_the_trainer_on_a_value_of_its_own(test: str, lines: list[int]) -> None:
+    callback = f"""
+class OnSpike(TrainerCallback):
+    def on_step_end(self, args, state, control, **kwargs):
+        if {test}:
+            control.should_evaluate = True
+"""
+    sources = {"/job/train.py": SourceFile(Source("train.py"), "/job/train.py", callback)}
+
+    ways = paths_around_call([Frame("Trainer.evaluate", "/lib/transformers/trainer.py", 2754)], sources)
+
+    assert [(way.kind, way.where.line) for way in ways] == [("if", line) for line in lines]

@@ -9,6 +9,7 @@ from unhang.evidence.items import Signature
 from unhang.facts.alignment.collective_fingerprints import FingerprintMismatch
 from unhang.facts.model import Activity, CallMismatch
 from unhang.facts.stacks.rank_cohorts import RankCohort
+from unhang.facts.stacks.stack_divergence import diverge_in_library
 from unhang.facts.waiting.concurrent_collectives import ConcurrentCollectives
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
 from unhang.findings import Call, Remedy
@@ -76,7 +77,7 @@ def mismatch_reasons(
         yield tell("same-line")
     if path_unknown and not went_on:
         yield tell("no-source")
-    if not mismatch.records_align:
+    if not mismatch.records_align and not mismatch.group.startswith(STACK_GROUP):
         yield tell("records-shifted")
     if passed is not None:
         yield tell("came-through", ranks=passed[0].ranks, line=passed[1])
@@ -139,7 +140,10 @@ def mismatch_remedies(mismatch: CallMismatch, cohorts: tuple[RankCohort, ...]) -
 
 
 def _at_one_line(cohorts: tuple[RankCohort, ...]) -> bool:
-    return cohorts[0].where is not None and len({cohort.where for cohort in cohorts}) == 1
+    first = cohorts[0]
+    return first.where is not None and all(
+        one.where == first.where and not diverge_in_library(first.frames, one.frames) for one in cohorts[1:]
+    )
 
 
 def thread_reasons(found: ConcurrentCollectives, *, differ: bool) -> Iterator[Text]:

@@ -86,6 +86,8 @@ def path_sentences(ways: Sequence[BypassPath]) -> Iterator[Text]:
     for way in ways[:MAX_TOLD]:
         if way.kind == "except":
             yield tell("handles-exception", line=way.where.line)
+        elif way.kind == "__del__":
+            yield tell("freed-by-itself", function=way.where.function)
         elif way.kind == "if":
             yield tell("reached-only-where", line=way.where.line, test=way.test)
         elif way.kind == "while":
@@ -109,6 +111,8 @@ def decide_together_remedies(ways: Sequence[BypassPath]) -> Iterator[Remedy]:
     way, place = ways[0], short_place(ways[0].where)
     if way.kind == "except":
         yield remedy("decide-failure-together", place=place)
+    elif way.kind == "__del__":
+        yield remedy("close-before-freed", place=place)
     else:
         yield remedy("decide-jump-together", place=place, test=way.test, jump=way.kind)
 
@@ -116,6 +120,9 @@ def decide_together_remedies(ways: Sequence[BypassPath]) -> Iterator[Remedy]:
 def line_of_some(facts: Facts, call: CallOfSome | None, ranks: tuple[int, ...], others: tuple[int, ...]) -> Text | None:
     """That ``ranks`` made the call without ``others``, or went on without it, by the line that makes it; None without
     source, or where all are below that line."""
+    if call is not None and call.is_inside_line and call.around and set(call.made.ranks) <= set(ranks):
+        way = call.around[0]
+        return tell("passed-test", ranks=ranks, others=others, line=way.where.line, test=shortened(way.test, MAX_CODE))
     at = call.made.where if call is not None and not call.is_inside_line else None
     code = _code_of(facts, at, operation_of(call.made.call)) if call is not None and at is not None else ""
     if call is None or at is None or not code:
@@ -160,7 +167,7 @@ def call_remedies(call: CallOfSome | None, *, skipped: bool) -> Iterator[Remedy]
         yield remedy("use-group-per-thread", thread=call.made.where.function)
     elif not around:
         yield _find_why_apart(call)
-    elif around[0].kind == "if" and not skipped:
+    elif around[0].kind == "if" and not skipped and call is not None and not call.is_inside_line:
         yield remedy("move-collective-from-branch", branch=around[0].where.line)
     yield from decide_together_remedies(around)
 

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 from unhang.evidence.items import Frame, SourceFile
 from unhang.facts.stacks.rank_cohorts import RankCohort
+from unhang.facts.stacks.source_context import until_collected
 from unhang.findings import Where
+from unhang.knowledge.activities import bare_function
 from unhang.knowledge.collectives import source_names
 from unhang.program.rank_dependence.same_on_all_ranks import has_equal_rounds, may_differ_by_rank
 from unhang.program.rank_dependence.step_loops import step_loops
@@ -28,11 +30,14 @@ from unhang.program.syntax.syntax_tree import (
     find_line,
     last_line,
     own_nodes,
+    parsed_files,
 )
 
 _TAKES = {"next", "anext"}
 _END_OF_DATA = {"StopIteration", "StopAsyncIteration"}
 _EXITS = {"exit", "_exit", "quit", "abort"}
+_REQUESTS = {"evaluate": "should_evaluate", "_save_checkpoint": "should_save"}
+"""Functions of transformers' ``Trainer``, and what of its control a callback sets to have them called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,7 @@ class BypassPath:
     where: Where
     kind: str
     """``break``, ``return``, ``exit``, ``continue``, ``except``; ``while``: the loop's own condition; ``if``: the call
-    stands under it."""
+    stands under it; ``__del__``: the interpreter runs it, where it frees the object."""
     test: str
     """The test it stands under, as the source spells it; empty for a handler."""
     leaves: bool
@@ -113,7 +118,9 @@ def paths_around_call(frames: Sequence[Frame], sources: Mapping[str, SourceFile]
     """How a rank may go on without the call at which ``frames`` stand (innermost first): tests that the call stands
     under, and jumps and handlers before it."""
     ways: list[BypassPath] = []
-    for frame in frames:
+    led_here = until_collected(frames, sources)
+    for frame in led_here:
+        ways += _requests(bare_function(frame.function), sources)
         place = find_line(sources, frame.file, frame.line) if not frame.native else None
         if place is None or frame.line is None:
             continue
@@ -122,7 +129,26 @@ def paths_around_call(frames: Sequence[Frame], sources: Mapping[str, SourceFile]
         jumps = finder.of_loops(loops[::-1]) if loops else finder.of_helper()
         ways += finder.of_blocks()
         ways += (w for w in jumps if w.kind != "except" and not w.leaves and (w.where.line or 0) < frame.line)
+    if len(led_here) < len(frames):
+        last = led_here[-1]
+        ways.append(BypassPath(Where(last.file, last.line, last.function), "__del__", "", leaves=False))
     return tuple(dict.fromkeys(ways))
+
+
+def _requests(function: str, sources: Mapping[str, SourceFile]) -> Iterator[BypassPath]:
+    """Tests under which a callback asks the trainer for it."""
+    flag = _REQUESTS.get(function)
+    for file, program in parsed_files(sources.values()) if flag else ():
+        asked = (one.lineno for one in ast.walk(program.tree) if isinstance(one, ast.Assign) and _sets(one, flag))
+        for line in asked:
+            if (place := program.place(line)) is not None:
+                at = Where(file.path, None, getattr(place.function, "name", "<module>"))
+                yield from _PathFinder(program, place, line, at).of_blocks()
+
+
+def _sets(node: ast.Assign, flag: str | None) -> bool:
+    asked = isinstance(node.value, ast.Constant) and node.value.value is True
+    return asked and any(isinstance(target, ast.Attribute) and target.attr == flag for target in node.targets)
 
 
 def _may_take(past: RankCohort, way: BypassPath) -> bool:
@@ -166,7 +192,7 @@ class _PathFinder:
                 yield from self._handlers(level.owner)
             if not isinstance(level.owner, ast.If):
                 continue
-            test = level.owner.test if level.part == "body" else ast.UnaryOp(ast.Not(), level.owner.test)
+            test = level.owner.test if level.part == "body" else _negated(level.owner.test)
             if may_differ_by_rank(self.program, test, self.place.scopes, level.owner.lineno):
                 yield BypassPath(self._where(level.owner.lineno), "if", expression_text(test), leaves=False)
 
@@ -208,7 +234,7 @@ class _PathFinder:
         for owner, part, block in blocks(node):
             inner = test
             if isinstance(owner, ast.If):
-                inner = owner.test if part == "body" else ast.UnaryOp(ast.Not(), owner.test)
+                inner = owner.test if part == "body" else _negated(owner.test)
             elif isinstance(owner, ast.ExceptHandler) and owner.type is not None and _names(owner.type) & _END_OF_DATA:
                 inner = owner.type
             for child in block:
@@ -261,6 +287,12 @@ class _PathFinder:
 
     def _where(self, line: int) -> Where:
         return Where(self.at.file, line, self.at.function)
+
+
+def _negated(test: ast.expr) -> ast.expr:
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return test.operand
+    return ast.UnaryOp(ast.Not(), test)
 
 
 def _names(node: ast.expr) -> set[str]:

@@ -16,12 +16,15 @@ from unhang.facts.divergence.rank_dependent_loop_exit import has_rank_dependent_
 from unhang.facts.logs.interleaved_progress_bars import InterleavedBars, interleaved_bars
 from unhang.facts.logs.per_rank_counts import step_counts, unequal_counts
 from unhang.facts.model import CallMismatch, CodeContext, Facts, Stall
-from unhang.facts.stacks.rank_cohorts import RankCohort, cohorts_of_mismatch, has_left_loop, split_by_loop
+from unhang.facts.stacks.rank_cohorts import (
+    RankCohort,
+    cohorts_of_mismatch,
+    has_left_loop,
+    makes_step,
+    split_by_loop,
+)
 from unhang.facts.stacks.stack_divergence import first_differing_frames
 from unhang.findings import Grade
-from unhang.knowledge.activities import row_of_frame
-
-_STEP = {"backward", "forward", "optimizer"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +80,7 @@ def _loop_exit_from_calls(facts: Facts, cohorts: tuple[RankCohort, ...]) -> Stac
 
 
 def _in_a_step(cohort: RankCohort) -> bool:
-    rows = (row_of_frame(frame.function, frame.file, native=False) for frame in cohort.frames if not frame.native)
-    return any(row is not None and row.what in _STEP for row in rows)
+    return any(map(makes_step, cohort.frames))
 
 
 class ExitReason(enum.Enum):

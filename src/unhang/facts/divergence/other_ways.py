@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from unhang.evidence.items import LastLine
+from unhang.evidence.items import Frame, LastLine
 from unhang.facts.alignment.position_calls import Departure, comes_later, find_departure, was_called_before
 from unhang.facts.divergence.bypass_paths import BypassPath, paths_around_call
 from unhang.facts.evidence_quotes import quote_line
@@ -24,6 +24,7 @@ from unhang.facts.stacks.rank_cohorts import (
     cohort_past_shared_call,
     cohorts_of_mismatch,
     is_path_unknown,
+    makes_step,
 )
 from unhang.facts.stacks.stack_divergence import diverge_in_library
 from unhang.facts.stacks.user_frames import is_user_frame
@@ -39,7 +40,6 @@ _DATA_ENDED = late_pattern(
 )
 _MAX_LAST_WORDS = 4
 """Lines of a rank: what it skipped or what ended, and what it did instead."""
-_STEP = {"backward", "forward", "optimizer"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +167,9 @@ def _made_by_some(
 
 
 def _made_by_source(facts: Facts, cohorts: tuple[RankCohort, ...]) -> CallOfSome | None:
-    """Of two calls at different lines the one that something leads around, and not around both."""
-    if len(cohorts) != 2 or cohorts[0].where == cohorts[1].where:
+    """Of two calls at different lines, of the program or of a library, the one that something leads around, and not
+    around both."""
+    if len(cohorts) != 2 or not _are_apart(*cohorts):
         return None
     calls = [call for call in (call_of_some(facts, *cohorts), call_of_some(facts, *cohorts[::-1])) if call.around]
     return calls[0] if len(calls) == 1 else None
@@ -192,17 +193,29 @@ def _is_in_thread(cohort: RankCohort) -> bool:
 
 def call_of_some(facts: Facts, made: RankCohort, without: RankCohort) -> CallOfSome:
     """With what leads around it and not around both."""
-    shared = paths_around_call(without.frames, facts.sources) if made.where != without.where else ()
+    shared = paths_around_call(without.frames, facts.sources) if _are_apart(made, without) else ()
     around = paths_around_call(made.frames, facts.sources)
     passed = cohort_past_shared_call(facts, (made, without))
     came_out = without.where if passed is not None and passed[0] is made and _is_in_trainer(without) else None
     return CallOfSome(made, without, tuple(way for way in around if way not in shared), came_out=came_out)
 
 
+def _are_apart(one: RankCohort, other: RankCohort) -> bool:
+    return one.where != other.where or diverge_in_library(one.frames, other.frames)
+
+
 def _is_in_trainer(cohort: RankCohort) -> bool:
     """Its own line called into a library that has the loop; torch itself has none."""
-    inner = takewhile(lambda frame: frame.line is None or not is_user_frame(frame), cohort.frames)
-    return any(not frame.native and "/torch/" not in frame.file for frame in inner)
+    return any(not frame.native and "/torch/" not in frame.file for frame in _in_libraries(cohort))
+
+
+def _is_in_a_step(cohort: RankCohort) -> bool:
+    """Its own line called into a library for what belongs to every step."""
+    return any(makes_step(frame) for frame in _in_libraries(cohort))
+
+
+def _in_libraries(cohort: RankCohort) -> Iterator[Frame]:
+    return takewhile(lambda frame: frame.line is None or not is_user_frame(frame), cohort.frames)
 
 
 def _odd_ranks(
@@ -210,7 +223,7 @@ def _odd_ranks(
 ) -> tuple[int, ...]:
     if not in_order and call is not None and call.around:
         # what belongs to every step was gone around; what stands under a test was gone into
-        entered = call.around[0].kind == "if" and call.made.what not in _STEP
+        entered = call.around[0].kind in ("if", "__del__") and not _is_in_a_step(call.made)
         return (call.made if entered else call.without).ranks
     place = None if mismatch.outliers else cohort_outside_library(facts, cohorts)
     return place.ranks if place is not None else mismatch.outliers

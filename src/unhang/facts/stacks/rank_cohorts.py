@@ -16,10 +16,12 @@ from unhang.facts.stacks.source_context import StackContext, stack_context
 from unhang.facts.stacks.stack_divergence import common_block, first_differing_frames
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.findings import Evidence, Phase, Where
+from unhang.knowledge.activities import row_of_frame
 from unhang.program.rank_dependence.value_for_rank import singled_out_ranks, test_value
 from unhang.program.syntax.syntax_tree import find_line
 
 _LEAVE = ("break", "return", "exit")
+_STEP = {"backward", "forward", "optimizer"}
 _NEGATED = {"else", "return", "continue", "break", "raise", "exit"}
 
 
@@ -223,6 +225,12 @@ def branch_excludes(inside: RankCohort, ranks: Sequence[int], world_size: int | 
         if allowed is (branch.kind not in _NEGATED):
             return False
     return True
+
+
+def makes_step(frame: Frame) -> bool:
+    """It is a library's part of every step."""
+    row = row_of_frame(frame.function, frame.file, native=False) if not frame.native else None
+    return row is not None and row.what in _STEP
 
 
 def _cohort(facts: Facts, ranks: tuple[int, ...], call: PendingCall | None, *, went_on: bool = False) -> RankCohort:

@@ -23,6 +23,7 @@ from unhang.program.syntax.syntax_tree import (
     ParsedFile,
     call_name,
     expression_text,
+    find_line,
     find_source,
     names_in,
     parse_file,
@@ -121,7 +122,7 @@ def stack_context(frames: Sequence[Frame], sources: Mapping[str, SourceFile]) ->
     ``if rank == 0`` stands in the branch. A loop of steps goes before any other loop.
     """
     seen: list[StackContext] = []
-    for frame in frames:
+    for frame in until_collected(frames, sources):
         if frame.native or frame.line is None:
             continue
         source = find_source(sources, frame.file)
@@ -140,6 +141,17 @@ def stack_context(frames: Sequence[Frame], sources: Mapping[str, SourceFile]) ->
         loop=decides.loop or _first_loop(seen),
         after=decides.after or next((one.after for one in seen if one.after), None),
     )
+
+
+def until_collected(frames: Sequence[Frame], sources: Mapping[str, SourceFile]) -> Sequence[Frame]:
+    """``frames`` up to a ``__del__`` that the garbage collector runs, since it comes in any line; all where there is
+    none, or where the program's own line may have let go of the object."""
+    for at, frame in enumerate(frames[:-1], 1):
+        if bare_function(frame.function) == "__del__":
+            place = find_line(sources, frames[at].file, frames[at].line)
+            frees = place.levels[-1].statement if place is not None and place.levels else None
+            return frames if isinstance(frees, ast.Assign | ast.Delete | ast.Return) else frames[:at]
+    return frames
 
 
 def _deciding(seen: Sequence[StackContext]) -> StackContext:

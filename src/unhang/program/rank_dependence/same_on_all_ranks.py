@@ -29,6 +29,8 @@ from unhang.program.syntax.syntax_tree import (
 _SETTINGS = re.compile(r"^(?:args?|cfg|conf|config|configs|opts?|options|hparams|hp|flags|FLAGS|params|settings)$")
 _NUMBERS = re.compile(r"^(?:[A-Z][A-Z0-9_]*|world_size|n?gpus)$")
 _LIMITS = re.compile(r"(?:^|_)(?:max|num|total|every|interval|freq|steps?|epochs?|iters?|accum\w*|world_size)(?:_|$)")
+_COUNTERS = {"global_step", "current_epoch", "max_steps"}
+"""Of a trainer or its state."""
 _RANGES = {"range", "trange"}
 _AROUND = {"tqdm", "track", "list", "reversed"}
 _ARITHMETIC = {"int", "min", "max", "round", "abs", "get_world_size", "range", "divmod"}
@@ -76,7 +78,7 @@ class _Asked:
         if isinstance(value, ast.Constant):
             return True
         if isinstance(value, ast.Attribute):
-            return _is_setting(value)
+            return _is_setting(value) or value.attr in _COUNTERS
         if isinstance(value, ast.Name):
             return self._name(value.id)
         if isinstance(value, ast.Call):
