@@ -32,6 +32,7 @@ from unhang.causes.wording.mismatch_reasons import (
     thread_reasons,
     two_sides,
 )
+from unhang.causes.wording.next_steps import rank_command
 from unhang.causes.wording.path_reasons import call_reasons, line_of_some, unmatched_parts, unmatched_summary
 from unhang.causes.wording.signals import cohort_parts, grade_of_group
 from unhang.facts.alignment.broadcast_roots import DifferingRoots, differing_roots
@@ -39,6 +40,7 @@ from unhang.facts.alignment.collective_fingerprints import FingerprintMismatch, 
 from unhang.facts.divergence.aborted_in_call import gloo_sizes_differ, laggards_wait_elsewhere
 from unhang.facts.divergence.other_ways import call_of_some, other_ways
 from unhang.facts.divergence.skipped_calls import unmatched_p2p
+from unhang.facts.endings.good_endings import is_job_over
 from unhang.facts.laggard.laggards import Laggards, MadeFewerGroups, laggards_doing, laggards_of
 from unhang.facts.logs.event_timing import EventTiming, timing_of
 from unhang.facts.logs.log_statements import first_attempt, quote_events
@@ -54,7 +56,7 @@ from unhang.facts.stacks.rank_cohorts import (
 )
 from unhang.facts.waiting.concurrent_collectives import concurrent_collectives
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
-from unhang.findings import Call, Cause, Evidence, Grade, Phase, Severity
+from unhang.findings import Call, Cause, Evidence, Grade, Phase, Remedy, Severity
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
 from unhang.sentences import Text
@@ -173,8 +175,19 @@ def _found(facts: Facts, mismatch: CallMismatch, *, went_on: bool = False) -> De
         because=tuple(
             mismatch_reasons(mismatch, cohorts, below, went_on=went_on, path_unknown=is_path_unknown(facts, cohorts))
         ),
-        remedies=(remedy("stop-and-equalize-calls"),) if went_on else mismatch_remedies(mismatch, cohorts),
+        remedies=(remedy("stop-and-equalize-calls"),)
+        if went_on
+        else (*_to_settle(facts, mismatch), *mismatch_remedies(mismatch, cohorts)),
     )
+
+
+def _to_settle(facts: Facts, mismatch: CallMismatch) -> tuple[Remedy, ...]:
+    """Where only stacks tell, and not whose call it is: which rank is further along, while the job runs."""
+    ranks = sorted(mismatch.pending)[:2]
+    if not mismatch.group.startswith(STACK_GROUP) or mismatch.outliers or is_job_over(facts) is not False:
+        return ()
+    commands = (rank_command(facts, rank, "py-spy dump --locals") for rank in ranks)
+    return (remedy("compare-step-counters", commands="; ".join(dict.fromkeys(commands))),)
 
 
 def _is_whole(facts: Facts, mismatch: CallMismatch, cohorts: tuple[RankCohort, ...]) -> bool:

@@ -120,9 +120,10 @@ def decide_together_remedies(ways: Sequence[BypassPath]) -> Iterator[Remedy]:
 def line_of_some(facts: Facts, call: CallOfSome | None, ranks: tuple[int, ...], others: tuple[int, ...]) -> Text | None:
     """That ``ranks`` made the call without ``others``, or went on without it, by the line that makes it; None without
     source, or where all are below that line."""
-    if call is not None and call.is_inside_line and call.around and set(call.made.ranks) <= set(ranks):
-        way = call.around[0]
-        return tell("passed-test", ranks=ranks, others=others, line=way.where.line, test=shortened(way.test, MAX_CODE))
+    if call is not None and call.is_inside_line and call.around and call.around[0].kind == "if":
+        way, made = call.around[0], call.made.ranks
+        test = shortened(way.test, MAX_CODE)
+        return tell("passed-test", ranks=made, others=call.without.ranks, line=way.where.line, test=test)
     at = call.made.where if call is not None and not call.is_inside_line else None
     code = _code_of(facts, at, operation_of(call.made.call)) if call is not None and at is not None else ""
     if call is None or at is None or not code:
