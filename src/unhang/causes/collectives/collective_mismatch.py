@@ -24,6 +24,8 @@ from unhang.causes.evidence_lines import (
     waiters_call,
 )
 from unhang.causes.wording.mismatch_reasons import (
+    call_in_every_round,
+    falls_of_others,
     fingerprint_reasons,
     mismatch_reasons,
     mismatch_remedies,
@@ -31,16 +33,19 @@ from unhang.causes.wording.mismatch_reasons import (
     thread_name,
     thread_reasons,
     two_sides,
+    ways_around_line,
+    ways_around_one_line,
+    what_would_settle,
 )
-from unhang.causes.wording.next_steps import rank_command
 from unhang.causes.wording.path_reasons import call_reasons, line_of_some, unmatched_parts, unmatched_summary
 from unhang.causes.wording.signals import cohort_parts, grade_of_group
+from unhang.evidence.items import LogEvent
 from unhang.facts.alignment.broadcast_roots import DifferingRoots, differing_roots
 from unhang.facts.alignment.collective_fingerprints import FingerprintMismatch, fingerprint_mismatch
-from unhang.facts.divergence.aborted_in_call import gloo_sizes_differ, laggards_wait_elsewhere
+from unhang.facts.divergence.aborted_in_call import ended_by_gloo, gloo_sizes_differ, laggards_wait_elsewhere
 from unhang.facts.divergence.other_ways import call_of_some, other_ways
 from unhang.facts.divergence.skipped_calls import unmatched_p2p
-from unhang.facts.endings.good_endings import is_job_over
+from unhang.facts.endings.traceback_echoes import is_echo
 from unhang.facts.laggard.laggards import Laggards, MadeFewerGroups, laggards_doing, laggards_of
 from unhang.facts.logs.event_timing import EventTiming, timing_of
 from unhang.facts.logs.log_statements import first_attempt, quote_events
@@ -54,9 +59,10 @@ from unhang.facts.stacks.rank_cohorts import (
     cohorts_of_mismatch,
     is_path_unknown,
 )
+from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.facts.waiting.concurrent_collectives import concurrent_collectives
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
-from unhang.findings import Call, Cause, Evidence, Grade, Phase, Remedy, Severity
+from unhang.findings import Call, Cause, Evidence, Grade, Phase, Severity
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
 from unhang.sentences import Text
@@ -79,10 +85,15 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
             yield _found(facts, mismatch, went_on=True)
     yield from (found for joined in facts.all_joined_stalls for found in _split_sizes(facts, joined))
     yield from (_one_group_more(facts, at) for at, _ in laggards_doing(facts, MadeFewerGroups))
+    yield from (_other_place(facts, at) for at in _in_other_places(facts))
+
+
+def _in_other_places(facts: Facts) -> Iterator[Laggards]:
+    """Those without a record in another call than the others, where Gloo met sizes that differ."""
     for at in laggards_of(facts) if gloo_sizes_differ(facts) and not facts.mismatches else ():
         # at one line only sizes differ, and nothing tells whose is wrong
         if at.cohort.where != at.waiters.where and laggards_wait_elsewhere(facts, at.stall):
-            yield _other_place(facts, at)
+            yield at
 
 
 def _other_place(facts: Facts, at: Laggards) -> DetectorResult:
@@ -159,6 +170,7 @@ def _found(facts: Facts, mismatch: CallMismatch, *, went_on: bool = False) -> De
     odd = next((c for c in cohorts if set(c.ranks) & set(ranks)), cohorts[0])
     other = next((c for c in cohorts if c is not odd), None)
     aligned, summary = mismatch.records_align, mismatch_summary(mismatch, ranks)
+    around = ways_around_one_line(facts, mismatch, cohorts)
     parts = cohort_parts(facts, odd, other, mismatch.group) | {
         "ranks": ranks,
         "nodes": hosts_of(facts, ranks),
@@ -173,21 +185,14 @@ def _found(facts: Facts, mismatch: CallMismatch, *, went_on: bool = False) -> De
         **parts,
         calls=calls_of_mismatch(mismatch),
         because=tuple(
-            mismatch_reasons(mismatch, cohorts, below, went_on=went_on, path_unknown=is_path_unknown(facts, cohorts))
+            mismatch_reasons(
+                mismatch, cohorts, below, around, went_on=went_on, path_unknown=is_path_unknown(facts, cohorts)
+            )
         ),
         remedies=(remedy("stop-and-equalize-calls"),)
         if went_on
-        else (*_to_settle(facts, mismatch), *mismatch_remedies(mismatch, cohorts)),
+        else (*what_would_settle(facts, mismatch), *mismatch_remedies(mismatch, cohorts, around)),
     )
-
-
-def _to_settle(facts: Facts, mismatch: CallMismatch) -> tuple[Remedy, ...]:
-    """Where only stacks tell, and not whose call it is: which rank is further along, while the job runs."""
-    ranks = sorted(mismatch.pending)[:2]
-    if not mismatch.group.startswith(STACK_GROUP) or mismatch.outliers or is_job_over(facts) is not False:
-        return ()
-    commands = (rank_command(facts, rank, "py-spy dump --locals") for rank in ranks)
-    return (remedy("compare-step-counters", commands="; ".join(dict.fromkeys(commands))),)
 
 
 def _is_whole(facts: Facts, mismatch: CallMismatch, cohorts: tuple[RankCohort, ...]) -> bool:
@@ -233,8 +238,8 @@ def detect_printed(facts: Facts) -> Iterator[DetectorResult]:
     sizes = first_attempt(facts.events_of("gloo.enforce"))
     if (model := _other_model(facts)) is not None:
         yield model
-    elif sizes and not facts.mismatches:
-        yield _plain(tell("tensor-sizes"), quote_events(sizes))
+    elif sizes and not facts.mismatches and not any(_in_other_places(facts)):
+        yield _sizes_differ(facts, sizes)
     truncated = first_attempt(facts.events_of("n.truncated"))
     if truncated and timing_of(facts, truncated[0]) is EventTiming.RUNNING and not facts.mismatches:
         ranks = ranks_of_last_errors(facts, truncated)
@@ -290,6 +295,26 @@ def _found_printed(facts: Facts, printed: FingerprintMismatch) -> DetectorResult
         because=tuple(fingerprint_reasons(printed)),
         evidence=printed.evidence,
         remedies=(remedy("issue-same-call"),),
+    )
+
+
+def _sizes_differ(facts: Facts, sizes: tuple[LogEvent, ...]) -> DetectorResult:
+    """Whom Gloo ended, and where the others fell with it: which of them went without a call, no line tells."""
+    fell = {one.rank: one.frames for one in facts.tracebacks if one.rank is not None and is_echo(one)}
+    ended = tuple(rank for rank in ended_by_gloo(facts) if rank not in fell)
+    at = {rank: first_user_frame(frames, facts.sources) for rank, frames in fell.items()}
+    where = next(filter(None, at.values()), None)
+    one_line = {place_of(facts, rank) for rank in ended} == {where}
+    around = ways_around_line(facts, next(iter(fell.values()), ())) if one_line else ()
+    return make_signal(
+        Grade.STATED,
+        tell("gloo-ended", ranks=ended) if ended else tell("tensor-sizes"),
+        whole=False,
+        ranks=tuple(sorted({*ended, *fell})) if fell else (),
+        where=where,
+        evidence=quote_events(sizes),
+        because=(*falls_of_others(at, around), tell("side-undecided"), tell("detail-names")),
+        remedies=call_in_every_round(around) or (remedy("issue-same-call"),),
     )
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
-from unhang.causes.evidence_lines import calls_of_mismatch
-from unhang.evidence.items import Signature
+from unhang.causes.evidence_lines import calls_of_mismatch, short_place
+from unhang.causes.wording.next_steps import rank_command
+from unhang.causes.wording.path_reasons import path_sentences
+from unhang.evidence.items import Frame, Signature
 from unhang.facts.alignment.collective_fingerprints import FingerprintMismatch
-from unhang.facts.model import Activity, CallMismatch
+from unhang.facts.divergence.bypass_paths import BypassPath, paths_around_call
+from unhang.facts.endings.good_endings import is_job_over
+from unhang.facts.model import Activity, CallMismatch, Facts
 from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.facts.stacks.stack_divergence import diverge_in_library
+from unhang.facts.stacks.user_frames import is_user_frame
 from unhang.facts.waiting.concurrent_collectives import ConcurrentCollectives
 from unhang.facts.waiting.progress_from_stacks import STACK_GROUP
-from unhang.findings import Call, Remedy
+from unhang.findings import Call, Remedy, Where
 from unhang.knowledge.activities import row_of_frame
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
@@ -26,6 +31,10 @@ def mismatch_summary(mismatch: CallMismatch, ranks: tuple[int, ...]) -> Text:
     kinds = " and ".join(kind.replace("call-site", "line") for kind in mismatch.differs_in)
     if mismatch.group != STACK_GROUP and mismatch.outliers and mismatch.differs_in == ("call-site",):
         return tell("other-line-from", ranks=ranks, position=mismatch.position)
+    if mismatch.differs_in == ("bytes",) and not mismatch.outliers:
+        ((call, sent),) = mismatch.calls.items()
+        said = {"operation": call.operation, "position": mismatch.position, "elements": call.input_elements}
+        return tell("more-than-asked", ranks=sent, others=mismatch.aborted, **said)
     if mismatch.differs_in == ("bytes",):
         return tell("fewer-bytes", ranks=ranks, position=mismatch.position)
     sides = two_sides(calls_of_mismatch(mismatch), ranks, recorded=mismatch.group != STACK_GROUP)
@@ -58,12 +67,14 @@ def mismatch_reasons(
     mismatch: CallMismatch,
     cohorts: tuple[RankCohort, ...],
     passed: tuple[RankCohort, int] | None,
+    around: Sequence[BypassPath],
     *,
     went_on: bool,
     path_unknown: bool,
 ) -> Iterator[Text]:
-    """What each side called, and what makes the comparison unsure. ``passed``: who has come through the call, at which
-    line, in which the others are; ``path_unknown``: of some no source was read."""
+    """What leads ``around`` them, what each side called, and what makes the comparison unsure. ``passed``: who has come
+    through the call, at which line, in which the others are; ``path_unknown``: of some no source was read."""
+    yield from path_sentences(around)
     yield from calls_in_words(mismatch)
     if not mismatch.outliers:
         yield tell("side-undecided")
@@ -124,8 +135,50 @@ def fingerprint_reasons(printed: FingerprintMismatch) -> Iterator[Text]:
         yield tell("side-undecided")
 
 
-def mismatch_remedies(mismatch: CallMismatch, cohorts: tuple[RankCohort, ...]) -> tuple[Remedy, ...]:
+def falls_of_others(at: Mapping[int, Where | None], around: Sequence[BypassPath]) -> Iterator[Text]:
+    """Where ranks fell after the first one, and what leads around that line."""
+    yield from path_sentences(around)
+    for rank, where in sorted(at.items()):
+        if where is not None:
+            yield tell("failed-in-turn", rank=rank, place=short_place(where))
+
+
+def ways_around_one_line(
+    facts: Facts, mismatch: CallMismatch, cohorts: tuple[RankCohort, ...]
+) -> tuple[BypassPath, ...]:
+    """Of calls at one line that differ in nothing but their size."""
+    if not _at_one_line(cohorts) or not {"bytes", "size"}.issuperset(mismatch.differs_in):
+        return ()
+    return ways_around_line(facts, cohorts[0].frames)
+
+
+def ways_around_line(facts: Facts, frames: Sequence[Frame]) -> tuple[BypassPath, ...]:
+    """What leads around the call in one round of the loop it stands in: the call of the next round comes in its
+    place."""
+    own = [frame for frame in frames if is_user_frame(frame, facts.sources)]
+    return tuple(way for way in paths_around_call(own[:1], facts.sources) if way.kind in ("if", "continue"))
+
+
+def call_in_every_round(around: Sequence[BypassPath]) -> tuple[Remedy, ...]:
+    """What to change at the first of them."""
+    return tuple(remedy("call-in-every-round", test=way.test, place=short_place(way.where)) for way in around[:1])
+
+
+def what_would_settle(facts: Facts, mismatch: CallMismatch) -> tuple[Remedy, ...]:
+    """Where only stacks tell, and not whose call it is: which rank is further along, while the job runs."""
+    ranks = sorted(mismatch.pending)[:2]
+    if not mismatch.group.startswith(STACK_GROUP) or mismatch.outliers or is_job_over(facts) is not False:
+        return ()
+    commands = (rank_command(facts, rank, "py-spy dump --locals") for rank in ranks)
+    return (remedy("compare-step-counters", commands="; ".join(dict.fromkeys(commands))),)
+
+
+def mismatch_remedies(
+    mismatch: CallMismatch, cohorts: tuple[RankCohort, ...], around: tuple[BypassPath, ...]
+) -> tuple[Remedy, ...]:
     """What to make equal."""
+    if around:
+        return call_in_every_round(around)
     same, sizes, dtypes = remedy("issue-same-collectives"), remedy("equalize-sizes"), remedy("cast-to-one-dtype")
     if {"operation", "call-site"} & set(mismatch.differs_in):
         return (same,)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from unhang.evidence.items import LogEvent, RecorderDump, Signature
 from unhang.facts.alignment.position_calls import calls_by_rank, find_departure, keeps_order
 from unhang.facts.collective_operations import canonical_operation, minority
-from unhang.facts.model import CallMismatch, Facts, GroupFacts, RankFacts, Stall
+from unhang.facts.model import Activity, CallMismatch, Facts, GroupFacts, PendingCall, RankFacts, Stall
 from unhang.facts.waiting.progress_from_stacks import waiting_activity
 
 _TOO_MUCH = "op.preamble.length <= op.nbytes"
@@ -51,11 +51,19 @@ def ranks_aborted_by_gloo(ranks: Mapping[int, RankFacts], events: Iterable[LogEv
     return tuple(rank for rank, known in sorted(ranks.items()) if rank in said or (gloo and _aborted_inside(known)))
 
 
+def ended_by_gloo(facts: Facts) -> tuple[int, ...]:
+    """Ranks that aborted in a job in which Gloo said that it ends one."""
+    return tuple(rank for rank, known in sorted(facts.ranks.items()) if _aborted(known))
+
+
+def _aborted(known: RankFacts) -> bool:
+    return known.exit is not None and known.exit.exit_code in (-signal.SIGABRT, 128 + signal.SIGABRT)
+
+
 def _aborted_inside(known: RankFacts) -> bool:
-    if known.recording is not None or known.exit is None or known.stack is None:
+    if known.recording is not None or known.stack is None or not _aborted(known):
         return False
-    ended = known.exit.exit_code in (-signal.SIGABRT, 128 + signal.SIGABRT)
-    return ended and known.stack.fatal.startswith("Abort") and waiting_activity(known) is not None
+    return known.stack.fatal.startswith("Abort") and waiting_activity(known) is not None
 
 
 def _add_to_side(
@@ -84,7 +92,7 @@ def _by_elimination(
     group: GroupFacts, aborted: tuple[int, ...], ranks: Mapping[int, RankFacts], recordings: Mapping[int, RecorderDump]
 ) -> CallMismatch | None:
     """Every other rank of the group called alike, and whoever sent too much is one of them, unless their own earlier
-    calls lead to another one."""
+    calls lead to another one. Nobody is odd where there are as many on each side, at one line."""
     last = {rank: int(entries.position[-1]) for rank, entries in group.entries.items() if len(entries)}
     silent = tuple(rank for rank in aborted if rank not in last and rank in group.members)
     others = set(group.members) - set(silent)
@@ -96,15 +104,22 @@ def _by_elimination(
     position = next(iter(last.values()))
     left = find_departure(group.entries, position, some_missing=True)
     kept = all(keeps_order(group.entries[rank], position) for rank in others)
-    if len(signatures) != 1 or (left is None and len(silent) >= len(others) and not kept):
+    if len(signatures) != 1:
         return None
+    tied = left is None and len(silent) >= len(others) and not kept
     (call,) = signatures
     if not all(_in_call(ranks[rank], call.operation) for rank in silent):
         return None
     pending = calls_by_rank(group, position, recordings)
+    if tied and {_line(ranks[rank].activity) for rank in silent} != {_line(one) for one in pending.values()}:
+        return None
     calls = {call: tuple(sorted(others))}
-    odd = left.ranks if left is not None else silent
+    odd = left.ranks if left is not None else () if tied else silent
     return CallMismatch(group.name, position, calls, pending, ("bytes",), odd, records_align=True, aborted=silent)
+
+
+def _line(one: Activity | PendingCall | None) -> tuple[str, int | None] | None:
+    return (one.where.file, one.where.line) if one is not None and one.where is not None else None
 
 
 def _in_call(known: RankFacts, operation: str) -> bool:
