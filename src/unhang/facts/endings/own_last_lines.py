@@ -110,7 +110,8 @@ def _of_rank(facts: Facts, rank: int, ranks: Sequence[int]) -> OwnLine | None:
     """Its latest: one from a place that not all ranks reach; or, of a rank that was seen alive, the last of all it
     said, with little behind it. Of others the last line may be of their end."""
     others = set(facts.ranks).difference(ranks) or set(facts.ranks) - {rank}
-    alive = bool(facts.manifests) and facts.ranks[rank].alive
+    known = facts.ranks.get(rank)
+    alive = bool(facts.manifests) and known is not None and known.alive
     theirs = {_shape(line) for log in _outputs(facts) for line in log.said if line.rank in others}
     for log in _outputs(facts):
         mine = [line for line in log.said if line.rank == rank]
