@@ -157,7 +157,8 @@ def _size_by_gather(group: GroupFacts) -> int | None:
 def nobody_moved(facts: Facts) -> bool:
     """``unhang attach`` sampled every rank more than once, and saw none get on."""
     looked = [manifest for manifest in facts.manifests if manifest.taken_by == _ATTACH_COMMAND]
-    return bool(looked) and not any(known.moving for known in facts.ranks.values() if known.alive)
+    moving = [known.moving for known in facts.ranks.values() if known.alive]
+    return bool(looked) and not any(moving) and False in moving
 
 
 def all_wait(facts: Facts) -> bool:
