@@ -14,7 +14,8 @@ the rank gave no dump while others did, or that thread sleeps in both looks. Nev
 job that lives where that thread computes: it may end, and is the work of one rank.
 Possible when: only one look, or no other rank answered either; or torch only says that it could not take the lock, as
 it may at an ordinary exit. *Likely* where the same rank's watchdog was stuck, others wait and it does not, or
-every look found it asleep at one line of its own, in no work or wait that has a name; a child that it waits for is in
+every look found it asleep at one line of its own, in no work or wait that has a name; it joins a thread of its own that
+stands in `put` of a full queue, in `get` of an empty one or before a lock; a child that it waits for is in
 state T; or torchrun had to kill it.
 """
 
@@ -28,6 +29,7 @@ from unhang.causes.wording import external_wait_reasons
 from unhang.causes.wording.next_steps import inspect_all, inspect_ranks, now_or_next_run, rank_command
 from unhang.causes.wording.signals import log_signal, stall_signal, waiters_line
 from unhang.facts.laggard.laggards import HoldsInterpreter, Stopped, laggards_doing
+from unhang.facts.laggard.own_threads import JoinsWaitingThread
 from unhang.facts.laggard.own_work import AsleepAtLine
 from unhang.facts.logs.log_statements import field_text, first_attempt, ranks_of_events
 from unhang.facts.logs.waits_in_logs import logged_waits
@@ -41,6 +43,7 @@ from unhang.knowledge.words import Sentences
 
 CAUSE = Cause.RANK_FROZEN
 tell = Sentences("causes/rank-frozen.toml")
+_END_THREAD = {"put": "end-thread-in-put", "get": "end-thread-in-get", "acquire": "end-thread-in-acquire"}
 _ALL_STOPPED = "$(ps -eo pid=,stat= | awk '$2 ~ /^T/ {print $1}')"
 
 
@@ -50,6 +53,8 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
         yield (_stopped_child if stopped.children else _stopped)(facts, at.stall, stopped)
     for at, held in laggards_doing(facts, HoldsInterpreter):
         yield from (_gil_holder(facts, at.stall, rank, hold) for rank, hold in held.holds.items())
+    for at, joins in laggards_doing(facts, JoinsWaitingThread):
+        yield _joins(facts, at.stall, joins)
     for at, asleep in laggards_doing(facts, AsleepAtLine):
         yield _asleep(facts, at.stall, asleep.cohort)
     if not facts.stalls:
@@ -150,6 +155,28 @@ def _asleep(facts: Facts, stall: Stall, laggards: RankCohort) -> DetectorResult:
             ),
             *inspect_ranks(facts, stall.laggards),
         ),
+    )
+
+
+def _joins(facts: Facts, stall: Stall, joins: JoinsWaitingThread) -> DetectorResult:
+    """Neither of the two threads ends; who would serve the one that is joined, no stack shows."""
+    place, call = short_place(joins.waits), joins.call
+    return stall_signal(
+        Grade.STACK,
+        tell("joins", ranks=stall.laggards, thread=joins.thread, call=call, of=joins.of or "queue"),
+        facts,
+        stall,
+        where=joins.where,
+        because=(
+            tell(
+                "join-put" if call == "put" else "join-get" if call == "get" else "join-acquire",
+                thread=joins.thread,
+                place=place,
+            ),
+            tell("join-stands"),
+            *waiters_line(stall),
+        ),
+        remedies=(remedy(_END_THREAD[call], place=short_place(joins.where), line=place),),
     )
 
 

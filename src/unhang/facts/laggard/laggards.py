@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from unhang.facts.divergence.branch_division import BranchDivision, division_of_stall, divisions_of_mismatches
 from unhang.facts.divergence.early_loop_exit import EarlyLoopExit, exit_of_stall, exits_of_mismatches
+from unhang.facts.laggard.own_threads import JoinsWaitingThread, joins_waiting_thread
 from unhang.facts.laggard.own_work import (
     LOADING_ACTIVITIES,
     MADE_HERE,
@@ -92,6 +93,7 @@ Doing = (
     | ActorWait
     | FileLockCycle
     | UnsetKey
+    | JoinsWaitingThread
     | HandlesException
     | IdleActor
     | InGuard
@@ -149,10 +151,11 @@ def _doing(facts: Facts, stall: Stall, cohort: RankCohort, waiters: RankCohort) 
         # nothing in it runs
         _stopped(facts, stall)
         or _holds_interpreter(facts, stall)
-        # it waits for one of those that wait for it
+        # it waits for one of those that wait for it, or for itself
         or actor_wait(facts, stall)
         or file_lock_cycle(facts, stall)
         or unset_key(facts, stall)
+        or joins_waiting_thread(facts, stall)
         # it failed, or has nothing more to do
         or _handles_exception(facts, stall)
         or _idle_actor(facts, stall)

@@ -91,7 +91,7 @@ def _read_thread(stack: StackDump, thread: ThreadStack, sources: _Sources) -> _R
         operation = (awaited_operation(source, where.line) if source is not None else None) or operation
     if what == "unknown" and thread.frames[0].native:
         what = "native"
-    return _Reading(thread, what, phase, operation, where, _is_main(stack, thread))
+    return _Reading(thread, what, phase, operation, where, is_main_thread(stack, thread))
 
 
 def _feeds_an_iterator(frames: Sequence[Frame]) -> bool:
@@ -166,7 +166,8 @@ def _activity_on_line(
     return None
 
 
-def _is_main(stack: StackDump, thread: ThreadStack) -> bool:
+def is_main_thread(stack: StackDump, thread: ThreadStack) -> bool:
+    """By its name, the id of the process, or the frame it began in."""
     if thread.name == "MainThread" or (stack.pid is not None and thread.thread_id == str(stack.pid)):
         return True
     python = [frame for frame in thread.frames if not frame.native]

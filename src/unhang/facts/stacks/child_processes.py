@@ -87,7 +87,7 @@ def awaited_children(facts: Facts, known: RankFacts) -> Iterator[AwaitedChild]:
         if child.pid is None or activity is None or activity.where is None or _place(child, known.rank) is not None:
             continue
         forked, where, thread = _is_forked(child), activity.where, activity.thread
-        lock = (forked and len(child.threads) == 1 and _lock_at(facts, where)) or ""
+        lock = (forked and len(child.threads) == 1 and lock_at(facts, where)) or ""
         holder = next((t.name for t in _others(known.stack) if lock and _uses(facts, t, lock)), "")
         active = thread is not None and thread.active is True
         yield AwaitedChild(child.pid, where, active, forked, lock, holder, activity.evidence)
@@ -103,7 +103,7 @@ def _others(stack: StackDump | None) -> tuple[ThreadStack, ...]:
     return tuple(t for t in stack.threads if t.name != "MainThread") if stack is not None else ()
 
 
-def _lock_at(facts: Facts, where: Where) -> str | None:
+def lock_at(facts: Facts, where: Where) -> str | None:
     """What the line takes: ``with NAME:`` or ``NAME.acquire()``; its first line inside counts, which is where the
     interpreter is while it waits in some versions."""
     place = find_line(facts.sources, where.file, where.line)
