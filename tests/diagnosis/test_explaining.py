@@ -29,8 +29,6 @@ def shown(*findings: Finding) -> list[tuple[Cause, tuple[Cause, ...]]]:
 @pytest.mark.parametrize(
     ("case", "follows"),
     [
-        ("rank-conditional-collective/hit_metric_on_rank_0", Cause.COLLECTIVE_MISMATCH),
-        ("uneven-data/hit_past_the_loop", Cause.COLLECTIVE_MISMATCH),
         ("uneven-data/hit_log_bars_of_two_lengths", Cause.COLLECTIVE_MISMATCH),
         ("rank-conditional-collective/hit_went_around_a_call_of_its_small_group", Cause.DEADLOCK_ORDER),
     ],
