@@ -114,6 +114,10 @@ class Phase(str, enum.Enum):
     LOG = "log"
     SHUTDOWN = "shutdown"
     OTHER = "other"
+    # the parts of compute, as stacks tell them; a rank's record tells no parts
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    OPTIMIZER = "optimizer"
 
 
 @dataclass(frozen=True, slots=True)

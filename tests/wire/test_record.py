@@ -75,7 +75,7 @@ def full_view() -> RecordView:
 
 
 def test_the_phases_are_those_of_findings() -> None:
-    assert tuple(phase.value for phase in Phase) == PHASES
+    assert tuple(phase.value for phase in Phase) == (*PHASES, "forward", "backward", "optimizer")
 
 
 def test_everything_written_is_read_back(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
 from unhang.evidence.items import (
@@ -287,12 +287,21 @@ class AllJoinedStall:
     pending: Mapping[int, PendingCall]
 
 
+class OwnPlace(NamedTuple):
+    """The ``share`` of the looks at a rank in which it was in ``function``, or, where that is empty, at the line of its
+    activity: no other rank was there in any look."""
+
+    share: float
+    function: str
+
+
 @dataclass(frozen=True, slots=True)
 class Straggler:
     """``rank`` was busy with ``activity`` in every one of ``samples`` samples while ``waiters`` were in communication;
     or it came last to nearly all of ``positions`` collectives; or it waited in the share ``waits`` (0 to 1) of
     ``pace_samples`` samples, and every other rank in at least ``others``. ``change``: since when steps take longer for
-    it. ``cost``: the share of the time for which the others wait for it; 0 where few looks cannot tell."""
+    it. ``cost``: the share of the time for which the others wait for it; 0 where few looks cannot tell. ``own``: where
+    it was for most of that time, and the others never."""
 
     rank: int
     activity: Activity | None
@@ -306,6 +315,7 @@ class Straggler:
     change: StepChange | None = None
     cost: float = 0.0
     used: UsedProcessor | None = None
+    own: OwnPlace | None = None
 
 
 @dataclass(slots=True)

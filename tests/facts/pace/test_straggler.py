@@ -58,6 +58,45 @@ def test_of_five_looks_one_waits_far_less(waits: tuple[int, ...], rank: int | No
         assert [frame.function for frame in found.activity.frames] == ["augment", "main"]
 
 
+AT_21 = (Frame("augment", "/job/train.py", 21), Frame("main", "/job/train.py", 8))
+AT_8 = (Frame("main", "/job/train.py", 8),)
+
+
+@pytest.mark.parametrize(
+    ("busy", "others_once", "own"),
+    [
+        (12, WAITS, (1.0, "augment")),
+        (12, AT_21, (1.0, "")),  # they are in the same function, at another line
+        (12, AT_8, (1.0, "augment")),  # they are at the line that calls it
+        (12, WORKS, None),
+        (5, WAITS, None),  # by chance, or too little of the time
+    ],
+)
+def test_where_only_the_slow_rank_is_stands_out(
+    busy: int, others_once: tuple[Frame, ...], own: tuple[float, str] | None
+) -> None:
+    looks = {
+        0: [WORKS] * busy + [BACKWARD] * (12 - busy),
+        1: [WAITS] * 11 + [others_once],
+        2: [others_once] + [WAITS] * 11,
+    }
+    ranks = {}
+    for rank, seen in looks.items():
+        stacks = [
+            StackDump(
+                Source(f"rank_{rank}.txt"), rank, None, (ThreadStack("MainThread", "1", frames, active=True),), ""
+            )
+            for frames in seen
+        ]
+        told = activity_of(stacks[-1], {})[0]
+        ranks[rank] = RankFacts(rank, moving=True, stack=stacks[-1], earlier_stacks=tuple(stacks[:-1]), activity=told)
+
+    found = find_straggler({}, ranks, {})
+
+    assert found is None or found.rank == 0
+    assert (found.own if found is not None else None) == own
+
+
 def in_backward(rank: int, active: Sequence[bool], busy: float | None = None) -> RankFacts:
     """``busy``: the share of the time between the looks, a second apart, in which its thread wanted a processor."""
     stacks = [

@@ -134,6 +134,24 @@ def test_ranks_and_strangers_are_told_apart_and_nobodys_words_are_kept(places: K
     assert "secret" not in json.dumps(found)
 
 
+@pytest.mark.parametrize(("theirs", "named"), [("3", [9001]), ("2-3", [9001]), ("0-3", []), ("4", [])])
+def test_who_is_bound_to_the_processors_of_a_bound_rank_is_told_beside_it(
+    theirs: str, named: list[int], places: KernelPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    look = ProcessorUse(places, {4000})
+    for times in (0, 1):
+        process(places, PID, 1, 50 * times * TICKS // 100)
+        process(places, 9001, 1, 100 * times * TICKS // 100)
+        (places.proc / str(PID) / "status").write_text("Name:\tpython\nCpus_allowed_list:\t2-3\nMems_allowed:\t1\n")
+        (places.proc / "9001" / "status").write_text(f"Name:\tpython\nCpus_allowed_list:\t{theirs}\n")
+        found = look.sample(2.0, {1: PID})
+
+    (rank,) = found["ranks"]
+    assert rank["processors"] == 2
+    assert [one["pid"] for one in rank.get("beside", [])] == named
+
+
 def test_of_another_user_only_the_number_is_kept(places: KernelPaths, monkeypatch: pytest.MonkeyPatch) -> None:
     process(places, 9001, 1, 0)
     monkeypatch.setattr(os, "getuid", lambda: os.stat(places.proc).st_uid + 1)  # noqa: PTH116

@@ -34,7 +34,9 @@ def remedies(signs: Iterable[MachineSign]) -> Iterator[Remedy]:
     for sign in signs:
         name, *values = _REMEDIES.get(sign.kind, ("",))
         if name:
-            found = remedy(name, **{value: {**sign.values, "node": sign.node}[value] for value in values})
+            found = remedy(
+                name, **{value: {**sign.values, "node": sign.node, "rank": sign.rank}[value] for value in values}
+            )
             if str(found.title) not in told:
                 told.add(str(found.title))
                 yield found
@@ -57,6 +59,7 @@ _REMEDIES = {
     "card-shared": ("remove-foreign-gpu-process", "pid", "card"),
     "cpu-limit": ("raise-cpu-limit", "group"),
     "cpu-starved": ("free-node-cpus", "node"),
+    "cpu-shared": ("move-process-off-processors", "pid", "rank"),
     "disk-full": ("free-disk-space", "path"),
     "disk-silent": ("investigate-unresponsive-mount", "path", "node"),
     "disk-busy": ("investigate-slow-disk", "node"),

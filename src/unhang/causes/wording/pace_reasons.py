@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeGuard
 
 from unhang.causes.detector import Signal, make_signal
+from unhang.causes.evidence_lines import short_place
 from unhang.causes.wording import machine_reasons
 from unhang.facts.laggard.own_work import LOADING_ACTIVITIES
 from unhang.facts.machine.machine_state import MachineSign
@@ -35,6 +37,21 @@ def is_own_work(activity: Activity | None) -> bool:
     return activity.phase in _OWN_PHASES or activity.what in _OWN_WORK
 
 
+def computes(activity: Activity | None) -> TypeGuard[Activity]:
+    """It is in a part of the step that all ranks have."""
+    return activity is not None and activity.what in _COMPUTES
+
+
+def _phase(activity: Activity) -> Phase:
+    return Phase(activity.what) if computes(activity) else activity.phase
+
+
+def busy_at(straggler: Straggler) -> str:
+    """``train.py:25 (add)`` where the whole function is its own, ``train.py:25`` where one line is."""
+    place = short_place(straggler.activity.where if straggler.activity is not None else None)
+    return f"{place} ({straggler.own.function})" if straggler.own is not None and straggler.own.function else place
+
+
 def slow_rank_signal(
     facts: Facts, straggler: Straggler, summary: Text, signs: Sequence[MachineSign], *remedies: Remedy
 ) -> Signal:
@@ -49,10 +66,10 @@ def slow_rank_signal(
         whole=bool(many or signs or is_loading(activity)),
         severity=Severity.SLOWS,
         ranks=(straggler.rank,),
-        phase=activity.phase if activity is not None else None,
+        phase=_phase(activity) if activity is not None else None,
         where=activity.where if activity is not None else None,
         waiter_where=straggler.waiter.where if straggler.waiter else None,
-        because=(*because(straggler), *machine_reasons.because(signs)),
+        because=(*machine_reasons.because(signs), *because(straggler)),
         evidence=(*((activity.evidence,) if activity is not None else ()), *workers, *machine_reasons.evidence(signs)),
         remedies=(*machine_reasons.remedies(signs), *remedies),
     )
@@ -73,12 +90,15 @@ def because(straggler: Straggler) -> Iterator[Text]:
     """What it costs, since when, and what was seen."""
     if straggler.cost:
         yield tell("costs", percent=round(100 * straggler.cost))
-    if straggler.activity is not None and straggler.activity.what in _COMPUTES:
+    looks = straggler.pace_samples or straggler.samples
+    if straggler.own is not None:
+        own = round(100 * straggler.own.share)
+        yield tell("only-it-was-at", rank=straggler.rank, place=busy_at(straggler), own=own, looks=looks)
+    elif computes(straggler.activity):
         yield tell("computes-in", phase=straggler.activity.what)
     change = straggler.change
     if change is not None:
         yield tell("step-since", step=change.step, since=f"{change.since_s:.2g}", before=f"{change.before_s:.2g}")
-    looks = straggler.pace_samples or straggler.samples
     if looks and (straggler.waits or straggler.others < 1):
         yield tell(
             "waited-less",

@@ -26,9 +26,9 @@ from unhang.facts.logs.last_log_lines import last_line_phases
 from unhang.facts.logs.log_statements import first_attempt
 from unhang.facts.logs.waits_in_logs import logged_waits
 from unhang.facts.machine.machine_state import signs_of_rank, storage_signs
-from unhang.facts.model import Facts, RankFacts, Stall
+from unhang.facts.model import Facts, RankFacts, Stall, Straggler
 from unhang.facts.pace.data_wait_share import data_wait_share
-from unhang.facts.stacks.child_processes import loader_workers
+from unhang.facts.stacks.child_processes import loader_workers, worker_line
 from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.facts.stacks.unattributed_stacks import unattributed_cohorts
 from unhang.findings import Cause, Grade, Phase, Remedy, Severity
@@ -62,9 +62,18 @@ def _slows(facts: Facts) -> Iterator[DetectorResult]:
         straggler,
         tell("pace", rank=straggler.rank),
         (*signs_of_rank(facts, straggler.rank), *storage_signs(facts, (straggler.rank,))),
-        remedy("speed-up-data-loader"),
-        _inspect_workers(facts.ranks[straggler.rank]),
+        *_faster_batches(facts.ranks[straggler.rank], straggler),
     )
+
+
+def _faster_batches(known: RankFacts, straggler: Straggler) -> tuple[Remedy, ...]:
+    """By who makes them, as far as it was seen."""
+    if straggler.activity is not None and straggler.activity.what in MADE_HERE:
+        return (remedy("make-batches-in-workers", rank=straggler.rank, place=pace_reasons.busy_at(straggler)),)
+    at = next((where for stack in known.worker_stacks if (where := worker_line(stack)) is not None), None)
+    if at is None:
+        return (remedy("speed-up-data-loader"), _inspect_workers(known))
+    return (remedy("speed-up-loader-worker", rank=straggler.rank, place=f"{short_place(at)} ({at.function})"),)
 
 
 def _stalls(facts: Facts, stall: Stall, awaits: AwaitsBatch) -> DetectorResult:

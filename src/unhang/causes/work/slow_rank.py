@@ -3,7 +3,8 @@
 What happens: every step goes at the pace of one rank; the others stand in the step's collective most of the time.
 Why it hangs: it does not; it slows, until a limit is passed.
 Example: rank 1 augments its samples with four times the work; a card of one node runs hot and lowers its clocks.
-Fix: look at the line this rank is busy at; compare clocks, heat and other processes of its card with the others'.
+Fix: take the line that only this rank is at out of the step; compare its batches with the others'; then clocks, heat
+and other processes of its card, and who else is bound to its processors.
 Certain when: never from looks alone; *likely* from many looks, or when it comes last to nearly all collectives, or when
 the machine shows what holds this rank alone up: its card's clocks, a stranger on it, a limit on its processors.
 Possible when: in two looks the same rank computes while all others wait for it, and the job moves.
@@ -17,8 +18,8 @@ from unhang.causes.detector import DetectorResult
 from unhang.causes.wording import pace_reasons
 from unhang.causes.wording.next_steps import rank_command
 from unhang.facts.machine.machine_state import signs_of_rank
-from unhang.facts.model import Facts
-from unhang.findings import Cause
+from unhang.facts.model import Facts, Straggler
+from unhang.findings import Cause, Remedy
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
 
@@ -35,9 +36,15 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
         return
     summary = tell("pace", rank=straggler.rank)
     signs = signs_of_rank(facts, straggler.rank)
-    look_closer = remedy(
-        "profile-slow-rank",
-        rank=straggler.rank,
-        command=rank_command(facts, straggler.rank, "py-spy record --duration 30"),
-    )
-    yield pace_reasons.slow_rank_signal(facts, straggler, summary, signs, look_closer)
+    yield pace_reasons.slow_rank_signal(facts, straggler, summary, signs, _remedy(facts, straggler))
+
+
+def _remedy(facts: Facts, straggler: Straggler) -> Remedy:
+    rank, place = straggler.rank, pace_reasons.busy_at(straggler)
+    if straggler.own is not None:
+        collects = straggler.activity is not None and straggler.activity.what == "garbage-collection"
+        return remedy("collect-garbage-together" if collects else "take-own-line-out", rank=rank, place=place)
+    command = rank_command(facts, rank, "py-spy record --duration 30")
+    if pace_reasons.computes(straggler.activity):
+        return remedy("compare-batches", rank=rank, place=place, command=command)
+    return remedy("profile-slow-rank", rank=rank, command=command)

@@ -47,7 +47,7 @@ LOOKS = whole_threshold("machine_state.looks")
 """Fewer tell nothing of what stands only in some of them."""
 STORAGE = ("disk-silent", "disk-full", "disk-busy", "rank-blocked", "io-pressure")
 NETWORK = ("link-lost", "link-errors", "sent-again")
-OF_RANK = ("card-slowed", "card-clocks", "card-shared", "cpu-limit", "cpu-starved", "memory-stalls")
+OF_RANK = ("card-slowed", "card-clocks", "card-shared", "cpu-limit", "cpu-starved", "cpu-shared", "memory-stalls")
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +262,9 @@ def _limiting(window: _Window, rank: int) -> str:
 
 def _processor_signs(window: _Window, rank: int, known: _RankUsage, others: list[_RankUsage]) -> Iterator[MachineSign]:
     """``cpu-limit`` (group, limit, percent), ``cpu-starved`` (percent, peers_percent, pid, user, cpus: of the greatest
-    stranger or None; elsewhere: processors that others than the job used, of ``processors``), ``memory-stalls``."""
+    stranger or None; elsewhere: processors that others than the job used, of ``processors``), ``cpu-shared``
+    (percent, peers_percent, pid, cpus: of who is bound to the same ``processors``, all ``together``),
+    ``memory-stalls``."""
     told: dict[str, Any]
     starved = known.starved or 0.0
     peers = median([one.starved or 0.0 for one in others]) if others else 0.0
@@ -273,16 +275,21 @@ def _processor_signs(window: _Window, rank: int, known: _RankUsage, others: list
         told = {"limit": groups[-1].limit_cpus, "percent": round(100 * share), "group": known.limited}
         yield window.sign("cpu-limit", known.row, text, rank, **told)
     elif others and 1 - starved <= LESS_THAN_PEERS * (1 - peers):
-        strangers = [one for one in known.row.others if one.cpus > 0]
-        one = max(strangers, key=lambda other: other.cpus, default=None)
         told = {"percent": round(100 * starved), "peers_percent": round(100 * peers), "pid": None}
-        cpu = known.row.cpu
-        if cpu is not None:
-            told |= {"elsewhere": max(0.0, cpu.busy - known.row.job_cpus), "processors": cpu.processors}
-        if one is not None:
-            told |= {"pid": one.pid, "user": one.user, "cpus": one.cpus}
         text = f"rank {rank}: ready to run and without a processor {starved:.0%} of the time"
-        yield window.sign("cpu-starved", known.row, text, rank, **told)
+        mine = next(use for use in known.row.ranks if use.rank == rank)
+        strangers = [
+            one for one in mine.beside or known.row.others if one.cpus > 0 and (mine.beside or not mine.processors)
+        ]
+        one = max(strangers, key=lambda other: other.cpus, default=None)
+        if one is not None:
+            told |= {"pid": one.pid, "user": one.user, "cpus": one.cpus, "together": sum(o.cpus for o in strangers)}
+        cpu = known.row.cpu
+        if mine.processors:
+            told |= {"processors": mine.processors}
+        elif cpu is not None:
+            told |= {"elsewhere": max(0.0, cpu.busy - known.row.job_cpus), "processors": cpu.processors}
+        yield window.sign("cpu-shared" if mine.beside else "cpu-starved", known.row, text, rank, **told)
     stalls = window.median(lambda row: row.pressure["memory"].some if "memory" in row.pressure else None)
     if stalls is not None and stalls >= MEMORY_STALLS and all(one.row.node != window.node for one in others):
         text = f"memory pressure: some {stalls:.0%}"

@@ -10,15 +10,25 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import comb
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from unhang.evidence.items import SourceFile
+from unhang.evidence.items import Frame, SourceFile, frames_of
 from unhang.facts.alignment.nonfatal_mismatch import entries_of_latest_group
-from unhang.facts.model import Activity, GroupFacts, RankFacts, Straggler
-from unhang.facts.pace.slow_rank_over_time import HALF, LESS, SlowRankPace, activity_in, merged_pace, slow_rank_pace
+from unhang.facts.model import Activity, GroupFacts, OwnPlace, RankFacts, Straggler
+from unhang.facts.pace.slow_rank_over_time import (
+    EXPLAINS,
+    HALF,
+    LESS,
+    SlowRankPace,
+    activity_in,
+    merged_pace,
+    slow_rank_pace,
+)
 from unhang.facts.pace.slow_rank_over_time import MIN_LOOKS as MIN_SAMPLES
 from unhang.facts.pace_change import LeastWaiting, UsedProcessor
 from unhang.facts.stacks.activity import activity_of
+from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.facts.waiting.progress_from_stacks import in_collective
 from unhang.knowledge.thresholds import threshold, whole_threshold
 
@@ -111,6 +121,9 @@ def find_straggler(
     if a_little and (found is None or found.rank != slow.rank) and _whole_groups(groups):
         return found  # the times of entry would show it, were it late in nearly every step
     activity = activity_in(pace, slow.rank, slow.excess, sources) if slow.excess is not None else None
+    places = [
+        (one.rank, place.share * slow.samples, frames_of(place.frames)) for one in pace.ranks for place in one.places
+    ]
     same = found if found is not None and found.rank == slow.rank else Straggler(slow.rank, None, 0, (), None)
     return replace(
         same,
@@ -122,7 +135,26 @@ def find_straggler(
         pace_samples=slow.samples,
         change=slow.change,
         cost=same.cost or slow.others - slow.waits,
+        own=_own_place(slow.rank, activity, places, slow.samples, slow.others - slow.waits),
     )
+
+
+def _own_place(
+    rank: int, activity: Activity | None, places: Sequence[tuple[int, float, Sequence[Frame]]], looks: int, less: float
+) -> OwnPlace | None:
+    """Where only ``rank`` is, by ``places`` of (rank, looks, frames): most of what it waits ``less``, not by chance."""
+    where = activity.where if activity is not None else None
+    if where is None:
+        return None
+    for name in ("function", "line"):
+        here = attrgetter("file", name)
+        if here(where) in {here(frame) for other, _, frames in places if other != rank for frame in frames}:
+            continue
+        mine = ((times, first_user_frame(frames)) for other, times, frames in places if other == rank)
+        seen = round(sum(times for times, at in mine if at is not None and here(at) == here(where)))
+        enough = seen >= EXPLAINS * less * looks and _chance(LeastWaiting(rank, 0, seen, looks)) <= CHANCE
+        return OwnPlace(seen / looks, where.function if name == "function" else "") if enough else None
+    return None
 
 
 def _more_complete(of_many: Activity | None, of_few: Activity | None) -> Activity | None:
@@ -175,7 +207,9 @@ def _waits_least(ranks: Mapping[int, RankFacts], sources: Mapping[str, SourceFil
     found = Straggler(rank, activity, 0, waiters, waiter)
     if seen:
         shares = (least.waited / least.looks, least.others / least.looks)
-        found = replace(found, samples=least.looks, waits=shares[0], others=shares[1])
+        places = [(one, 1.0, look.frames) for one, seen_at in looks.items() for look in seen_at[-least.looks :] if look]
+        own = _own_place(rank, activity, places, least.looks, shares[1] - shares[0])
+        found = replace(found, samples=least.looks, waits=shares[0], others=shares[1], own=own)
     return replace(found, cost=used.own - used.others, used=used) if used is not None and used.rank == rank else found
 
 

@@ -62,6 +62,12 @@ def _place(stack: StackDump, rank: int) -> Evidence | None:
     return None
 
 
+def worker_line(stack: StackDump) -> Where | None:
+    """The line of the program at which a loader's worker is."""
+    loops = (t.frames for t in stack.threads if any(frame.function == "_worker_loop" for frame in t.frames))
+    return next((where for frames in loops if (where := first_user_frame(frames_since_fork(frames)))), None)
+
+
 @dataclass(frozen=True, slots=True)
 class AwaitedChild:
     """Child ``pid`` is at ``where``; its rank waits for a process that it started."""

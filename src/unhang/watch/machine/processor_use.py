@@ -18,9 +18,13 @@ from unhang.watch.process_state.proc_processes import read_environment, stat_fie
 
 MUCH_CPUS = 0.25
 """So many processors in use are worth a line."""
+SOME_CPUS = 0.1
+"""So many of those that a rank is bound to: several processes share one."""
 MAX_OTHERS = 16
+MAX_BESIDE = 4
 KERNEL_THREADS = 2
 """Their parent's pid."""
+_ALLOWED = re.compile(r"^Cpus_allowed_list:\s*([\d,-]*\d)$", re.MULTILINE)
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -49,7 +53,8 @@ class ProcessorUse:
 
     def sample(self, seconds: float, ranks: Mapping[int, int]) -> dict[str, Any]:
         """``ranks``: processors in use by each, the share of the time its main thread was ready and got none, and how
-        many of its processes are blocked; ``others``: who else uses many."""
+        many of its processes are blocked; ``others``: who else uses many; ``beside``: who else is bound to the
+        processors that it is bound to, and uses some."""
         seen = {process.pid: process for process in self._all()}
         trees = {rank: _tree(seen, {pid}) for rank, pid in ranks.items()}
         ours = _tree(seen, self._ours | set(ranks.values()))
@@ -58,6 +63,7 @@ class ProcessorUse:
         self._counters.forget_others(
             [*(f"{p.pid} {p.started}" for p in seen.values()), *(f"waits {pid}" for pid in ranks.values())]
         )
+        strangers = seen.keys() - self._ours - {one for tree in trees.values() for one in tree}
         rows = []
         for rank, pid in sorted(ranks.items()):
             row: dict[str, Any] = {"rank": rank, "pid": pid}
@@ -67,6 +73,7 @@ class ProcessorUse:
             if blocked:
                 row["blocked"] = blocked
             starved = self._starved(pid, seconds)
+            row |= self._bound(pid, used, strangers)
             rows.append(row if starved is None else {**row, "starved": starved})
         others = self._others(seen, used, ours)
         found: dict[str, Any] = {"ranks": rows} if rows else {}
@@ -98,6 +105,22 @@ class ProcessorUse:
             return None
         grown = self._counters.since(f"waits {pid}", (int(words[1]),))
         return round(min(1.0, grown[0] / 1e9 / seconds), 3) if grown is not None and seconds > 0 else None
+
+    def _bound(self, pid: int, used: Mapping[int, float | None], strangers: Iterable[int]) -> dict[str, Any]:
+        """Of a rank that may not use all processors: how many it may, and which ``strangers`` are bound to them too."""
+        mine = self._allowed(pid)
+        if not 0 < len(mine) < (os.cpu_count() or 1):
+            return {}
+        busy = [(cpus, one) for one in strangers if (cpus := used.get(one) or 0.0) >= SOME_CPUS]
+        here = [(cpus, one) for cpus, one in sorted(busy, reverse=True) if mine >= (self._allowed(one) or {-1})]
+        rows = [{"pid": one, **self.owner_entry(one), "cpus": round(cpus, 2)} for cpus, one in here[:MAX_BESIDE]]
+        return {"processors": len(mine), **({"beside": rows} if rows else {})}
+
+    def _allowed(self, pid: int) -> set[int]:
+        """Numbers of the processors that its main thread may use; none where that is not to be seen."""
+        told = _ALLOWED.search(text_of(self._places.proc / str(pid) / "status"))
+        ranges = [part.partition("-") for part in told.group(1).split(",")] if told is not None else []
+        return {one for first, _, last in ranges for one in range(int(first), int(last or first) + 1)}
 
     def _others(
         self, seen: Mapping[int, ProcessTimes], used: Mapping[int, float | None], ours: set[int]

@@ -97,7 +97,8 @@ class ControlGroupUse(msgspec.Struct, frozen=True):
 
 class RankUse(msgspec.Struct, frozen=True):
     """Processors a rank used, and the share of the time its main thread was ready and got none. ``blocked``: so many
-    of its processes stood in the kernel, as in a read or write of a disk."""
+    of its processes stood in the kernel, as in a read or write of a disk. ``processors``: so many it may use, where
+    that is not all; ``beside``: who else is bound to them."""
 
     rank: _Whole
     pid: _Whole = 0
@@ -105,6 +106,8 @@ class RankUse(msgspec.Struct, frozen=True):
     starved: _Share | None = None
     blocked: _Whole = 0
     cards: tuple[_Name, ...] = ()
+    processors: _Whole = 0
+    beside: tuple[OtherProcess, ...] = ()
 
 
 class OtherProcess(msgspec.Struct, frozen=True):
