@@ -1,7 +1,6 @@
 """The words every room shares: sources, evidence, findings, remedies, verdicts.
 
-Texts are kept as :class:`Text` (an English template plus its values), so that a report can say them in
-another language; everything else is plain data. Ranks are global, seconds end in ``_s``.
+Texts are :class:`Text` (an English template and its values), for any language. Ranks are global, seconds end in ``_s``.
 """
 
 from __future__ import annotations
@@ -103,7 +102,7 @@ class Status(str, enum.Enum):
 
 
 class Phase(str, enum.Enum):
-    """What a rank was busy with: the only phase words anywhere."""
+    """What a rank was busy with: the only phase words anywhere. The last three, parts of compute, only stacks tell."""
 
     INIT = "init"
     DATA = "data"
@@ -114,7 +113,6 @@ class Phase(str, enum.Enum):
     LOG = "log"
     SHUTDOWN = "shutdown"
     OTHER = "other"
-    # the parts of compute, as stacks tell them; a rank's record tells no parts
     FORWARD = "forward"
     BACKWARD = "backward"
     OPTIMIZER = "optimizer"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from unhang.evidence.checkpoints.checkpoint import Checkpoint
 from unhang.evidence.items import (
@@ -27,7 +27,7 @@ from unhang.evidence.items import (
     StackDump,
     ThreadStack,
 )
-from unhang.facts.pace_change import AllWait, LeastWaiting, StepChange, UsedProcessor
+from unhang.facts.pace_change import AllWait, LeastWaiting, OwnPlace, StepChange, UsedProcessor
 from unhang.findings import Evidence, NotChecked, Phase, Unread, Where
 from unhang.knowledge.messages import MessageRow, message_row
 from unhang.knowledge.numbers import TimeForm
@@ -287,21 +287,11 @@ class AllJoinedStall:
     pending: Mapping[int, PendingCall]
 
 
-class OwnPlace(NamedTuple):
-    """The ``share`` of the looks at a rank in which it was in ``function``, or, where that is empty, at the line of its
-    activity: no other rank was there in any look."""
-
-    share: float
-    function: str
-
-
 @dataclass(frozen=True, slots=True)
 class Straggler:
-    """``rank`` was busy with ``activity`` in every one of ``samples`` samples while ``waiters`` were in communication;
-    or it came last to nearly all of ``positions`` collectives; or it waited in the share ``waits`` (0 to 1) of
-    ``pace_samples`` samples, and every other rank in at least ``others``. ``change``: since when steps take longer for
-    it. ``cost``: the share of the time for which the others wait for it; 0 where few looks cannot tell. ``own``: where
-    it was for most of that time, and the others never."""
+    """``rank`` was busy with ``activity`` in all ``samples`` samples while ``waiters`` were in communication; or came
+    last to nearly all of ``positions`` collectives; or waited in the share ``waits`` of ``pace_samples`` samples, all
+    others in ``others`` or more. ``change``: since when its steps take longer. ``cost``: of the time, 0 if unknown."""
 
     rank: int
     activity: Activity | None

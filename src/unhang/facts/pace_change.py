@@ -104,3 +104,11 @@ class UsedProcessor(NamedTuple):
     rank: int
     own: float
     others: float
+
+
+class OwnPlace(NamedTuple):
+    """The ``share`` of the looks at a rank in which it was in ``function``, or, where that is empty, at the line of its
+    activity: no other rank was there in any look."""
+
+    share: float
+    function: str

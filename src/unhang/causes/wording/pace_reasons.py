@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TypeGuard
 
 from unhang.causes.detector import Signal, make_signal
@@ -60,6 +61,9 @@ def slow_rank_signal(
     activity = straggler.activity
     many = straggler.positions or straggler.pace_samples or straggler.samples >= MANY_LOOKS
     workers = loader_workers(facts, straggler.rank)[:2] if is_loading(activity) else []
+    # Who computes more than the others also waits more often for a processor: what it alone does comes first.
+    reasons = [list(machine_reasons.because(signs)), list(because(straggler))]
+    changes = [list(machine_reasons.remedies(signs)), list(remedies)]
     return make_signal(
         Grade.STACK,
         summary,
@@ -69,9 +73,9 @@ def slow_rank_signal(
         phase=_phase(activity) if activity is not None else None,
         where=activity.where if activity is not None else None,
         waiter_where=straggler.waiter.where if straggler.waiter else None,
-        because=(*machine_reasons.because(signs), *because(straggler)),
+        because=tuple(chain.from_iterable(reasons if straggler.own is None else reversed(reasons))),
         evidence=(*((activity.evidence,) if activity is not None else ()), *workers, *machine_reasons.evidence(signs)),
-        remedies=(*machine_reasons.remedies(signs), *remedies),
+        remedies=tuple(chain.from_iterable(changes if straggler.own is None else reversed(changes))),
     )
 
 

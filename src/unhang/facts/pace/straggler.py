@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unhang.evidence.items import Frame, SourceFile, frames_of
 from unhang.facts.alignment.nonfatal_mismatch import entries_of_latest_group
-from unhang.facts.model import Activity, GroupFacts, OwnPlace, RankFacts, Straggler
+from unhang.facts.model import Activity, GroupFacts, RankFacts, Straggler
 from unhang.facts.pace.slow_rank_over_time import (
     EXPLAINS,
     HALF,
@@ -26,7 +26,7 @@ from unhang.facts.pace.slow_rank_over_time import (
     slow_rank_pace,
 )
 from unhang.facts.pace.slow_rank_over_time import MIN_LOOKS as MIN_SAMPLES
-from unhang.facts.pace_change import LeastWaiting, UsedProcessor
+from unhang.facts.pace_change import LeastWaiting, OwnPlace, UsedProcessor
 from unhang.facts.stacks.activity import activity_of
 from unhang.facts.stacks.user_frames import first_user_frame
 from unhang.facts.waiting.progress_from_stacks import in_collective
