@@ -89,9 +89,8 @@ def detect(facts: Facts) -> Iterator[DetectorResult]:
 
 
 def _in_other_places(facts: Facts) -> Iterator[Laggards]:
-    """Those without a record in another call than the others, where Gloo met sizes that differ."""
+    """Those without a record in another call, where Gloo met sizes that differ; at one line nothing tells whose."""
     for at in laggards_of(facts) if gloo_sizes_differ(facts) and not facts.mismatches else ():
-        # at one line only sizes differ, and nothing tells whose is wrong
         if at.cohort.where != at.waiters.where and laggards_wait_elsewhere(facts, at.stall):
             yield at
 
@@ -299,18 +298,20 @@ def _found_printed(facts: Facts, printed: FingerprintMismatch) -> DetectorResult
 
 
 def _sizes_differ(facts: Facts, sizes: tuple[LogEvent, ...]) -> DetectorResult:
-    """Whom Gloo ended, and where the others fell with it: which of them went without a call, no line tells."""
-    fell = {one.rank: one.frames for one in facts.tracebacks if one.rank is not None and is_echo(one)}
-    ended = tuple(rank for rank in ended_by_gloo(facts) if rank not in fell)
-    at = {rank: first_user_frame(frames, facts.sources) for rank, frames in fell.items()}
-    where = next(filter(None, at.values()), None)
-    one_line = {place_of(facts, rank) for rank in ended} == {where}
-    around = ways_around_line(facts, next(iter(fell.values()), ())) if one_line else ()
+    """Whom Gloo ended, and where others fell with it: who went without a call, no line tells."""
+    fell = ((one.rank, one.frames) for one in facts.tracebacks if one.rank is not None and is_echo(one))
+    at = {rank: first_user_frame(frames, facts.sources) for rank, frames in fell}
+    ended = tuple(rank for rank in ended_by_gloo(facts) if rank not in at)
+    places = {place_of(facts, rank) for rank in ended} | set(at.values())
+    where = next((place for rank in (*at, *ended) if (place := at.get(rank) or place_of(facts, rank))), None)
+    stood = next((one for rank in ended if (one := facts.ranks[rank].activity)), None)
+    around = ways_around_line(facts, stood.frames) if stood is not None and len(places) == 1 else ()
+    sides = tuple(sorted({*ended, *at} if len(facts.ranks) > 2 else facts.ranks))
     return make_signal(
         Grade.STATED,
         tell("gloo-ended", ranks=ended) if ended else tell("tensor-sizes"),
         whole=False,
-        ranks=tuple(sorted({*ended, *fell})) if fell else (),
+        ranks=sides[1:] and sides,
         where=where,
         evidence=quote_events(sizes),
         because=(*falls_of_others(at, around), tell("side-undecided"), tell("detail-names")),
