@@ -44,6 +44,16 @@ def _slow_ranks() -> None:
     }
     busy = {"cpu": {"processors": 16, "busy": 15.8}, "job_cpus": 3.6, "ranks": [rank(0, starved=0.62), rank(1)]}
     hits["many_take_its_processors"] = (busy, ["used 12.2 of 16 processors"])
+    beside = [{"pid": 18504, "user": "same", "name": "python3", "cpus": 0.24}]
+    bound = {"starved": 0.76, "cpus": 0.24, "processors": 1}
+    hits["process_bound_to_its_processor"] = (
+        {"ranks": [rank(0, **bound, beside=beside), rank(1)], "others": [CROWDED]},
+        ["got no processor 76 %", "bound to the same 1 used 0.2", "most of all process 18504"],
+    )
+    hits["bound_where_no_other_process_is"] = (
+        {"ranks": [rank(0, **bound), rank(1)], "others": [CROWDED]},
+        ["got no processor 76 % of the time (others: 1 %)"],
+    )
     for name, (row, says) in hits.items():
         job = _two_looks(row)
         job.write(f"slow-rank/hit_two_looks_and_{name}", {**slow, "says": says})
