@@ -58,6 +58,7 @@ NO_JUDGEMENT = {
         "facts/waiting/progress_from_stacks.py: _ALIKE",
         "facts/alignment/position_calls.py: _FARTHEST",
         "facts/waiting/wait_graph.py: SAMPLE",
+        "facts/endings/own_last_lines.py: _LAST",
     },
     "an example that a sentence names": {
         "check/risks/storage.py: STEP_S",

@@ -15,7 +15,7 @@ job that lives where that thread computes: it may end, and is the work of one ra
 Possible when: only one look, or no other rank answered either; or torch only says that it could not take the lock, as
 it may at an ordinary exit. *Likely* where the same rank's watchdog was stuck, others wait and it does not, or
 every look found it asleep at one line of its own, in no work or wait that has a name; it joins a thread of its own that
-stands in `put` of a full queue, in `get` of an empty one or before a lock; a child that it waits for is in
+waits in `put` of a full queue, in `get` of an empty one or before a lock; a child that it waits for is in
 state T; or torchrun had to kill it.
 """
 

@@ -9,7 +9,7 @@ Certain when: the laggard's stack stands in such work and the others wait for it
 evaluation also its source; or a guard's error names the line at which the rank it waited for was last seen, working.
 Possible when: in a job that moves, two looks show the same rank at such work while all others wait; *likely* from many.
 *Likely* where nothing tells whether it ends: a loop that only asks (`while not os.path.exists(flag): sleep(1)`), a line
-or a `while` that no look found left, a child that does nothing itself.
+or a `while` that the rank was never seen to leave, a child that does nothing itself.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ Why it hangs: this rank does not start its step, the others are already in the s
 Example: a worker reads from a network file system that no longer answers; the others wait in backward's all_reduce.
 In logs: seven ranks end with `step: 2690`, rank 3 with `HTTP Request: GET …c4-train.00002-of-01024.json.gz`.
 Fix: find the worker's stack; give the loader a `timeout`; copy the data to local disk; retry reads of remote shards.
-Certain when: two looks found the laggard in the loader's queue and the others wait for it; a loop of batches of its own
-(rank 0 alone validates) is single-rank-work. *Likely* where no look found that it had left a line of its data set.
+Certain when: the laggard was seen twice in the loader's queue and the others wait for it; a loop of batches of its own
+(rank 0 alone validates) is single-rank-work. *Likely* where it was never seen to leave a line of its data set.
 Possible when: only the log's last lines speak of data; *likely* when one look shows the laggard there or it moves, when
 a loader's or a file server's own limit passed, when few of many stacks without ranks wait for data and all others stand
 in collectives, or when the lines of the steps tell that most of their time goes into waiting for data.

@@ -23,15 +23,15 @@ def find_print_statement(text: str, sources: Mapping[str, SourceFile]) -> Where 
     found = [
         Where(path, line, function)
         for path, source in sources.items()
-        for line, function, pattern in _printers(source.text)
+        for line, function, pattern in _printers(source.text, MIN_CONSTANT)
         if pattern.search(text)
     ]
     return found[0] if len(found) == 1 else None
 
 
 @lru_cache(maxsize=256)
-def _printers(text: str) -> tuple[tuple[int, str, re.Pattern[str]], ...]:
-    """(line, function, pattern of what it prints) of each call that prints."""
+def _printers(text: str, least: int) -> tuple[tuple[int, str, re.Pattern[str]], ...]:
+    """(line, function, pattern of what it prints) of each call that prints ``least`` constant letters or more."""
     program = parse_file(text)
     if isinstance(program, str):
         return ()
@@ -40,11 +40,11 @@ def _printers(text: str) -> tuple[tuple[int, str, re.Pattern[str]], ...]:
         for scope in program.owners
         for node in own_nodes(scope)
         if isinstance(node, ast.Call) and node.args and call_name(node) in _PRINTERS
-        if (pattern := _pattern(node.args[0])) is not None
+        if (pattern := _pattern(node.args[0], least)) is not None
     )
 
 
-def _pattern(argument: ast.expr) -> re.Pattern[str] | None:
+def _pattern(argument: ast.expr, least: int) -> re.Pattern[str] | None:
     """A pattern of the constant parts of a text, anything between them."""
     if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
         parts = re.split(r"%[-\d.]*[sdfgir]|\{[^}]*\}", argument.value)
@@ -55,6 +55,6 @@ def _pattern(argument: ast.expr) -> re.Pattern[str] | None:
         return None
     if len(parts) > 1 and _SPEAKER.search(parts[0]):
         parts = [parts[1].lstrip(" :]|)-.,"), *parts[2:]]  # readers take off who speaks
-    if sum(len(part.strip()) for part in parts) < MIN_CONSTANT:
+    if sum(len(part.strip()) for part in parts) < least:
         return None
     return re.compile(r".{0,200}?".join(re.escape(part) for part in parts))

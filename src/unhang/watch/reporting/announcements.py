@@ -83,7 +83,7 @@ def _activity_text(rank: int, snapshot: WaitSnapshot, members: JobRanks) -> Text
     if function.isidentifier() and what is RankActivity.BUSY:
         return say("it is busy in {function}", function=function)
     if function.isidentifier() and what is RankActivity.IDLE:
-        return say("it stands in {function}", function=function)
+        return say("it is in {function}", function=function)
     return _ACTIVITY_TEXTS[what]
 
 
