@@ -39,7 +39,7 @@ from unhang.facts.divergence.bypass_paths import BypassPaths
 from unhang.facts.divergence.early_loop_exit import EarlyLoopExit, ExitReason
 from unhang.facts.divergence.other_ways import OtherWay, other_ways
 from unhang.facts.divergence.rank_dependent_loop_exit import rank_dependent_exits
-from unhang.facts.divergence.skipped_calls import SkippedCollective, skipped_collective
+from unhang.facts.divergence.skipped_calls import SkippedCollective, extra_call, skipped_collective
 from unhang.facts.endings.guard_errors import ParsedGuardError, guard_errors
 from unhang.facts.laggard.laggards import InGuard, Laggards, branch_divisions, early_loop_exits, laggards_doing
 from unhang.facts.laggard.waits_on_others import UnsetKey
@@ -193,8 +193,10 @@ def detect_circle(facts: Facts) -> Iterator[DetectorResult]:
     """A rank went around a call of its group (`if mask.any(): dist.all_reduce(y, group=tp)`) and waits further down, in
     another group, for those in it. Never certain: a call that was queued may be behind the line that is seen."""
     for cycle in facts.graph.cycles:
-        found = skipped_collective(facts, cycle)
-        if found is not None:
+        found, extra = skipped_collective(facts, cycle), extra_call(facts, cycle)
+        if extra is not None:
+            yield make_signal(Grade.RECORD, **path_reasons.extra_call_parts(facts, extra))
+        elif found is not None:
             yield _skipped_call(facts, found)
 
 

@@ -56,4 +56,4 @@ def remedies(own: OwnLine) -> Iterator[Remedy]:
         yield remedy("decide-before-branch", place=f"{own.file}:{own.branch}", test=own.test)
     elif own.test and own.branch is None:
         place = f"{own.file}:{own.jump_line or own.line}"
-        yield remedy("decide-jump-together", place=place, test=own.test, jump=own.jump or "if")
+        yield remedy("decide-jump-together", place=place, test=own.test, jump=own.jump or "if", operator="MAX")

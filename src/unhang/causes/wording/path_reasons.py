@@ -20,7 +20,7 @@ from unhang.facts.collective_operations import may_be_recorded_as
 from unhang.facts.divergence.branch_division import BranchDivision, Division
 from unhang.facts.divergence.bypass_paths import BypassPath, BypassPaths
 from unhang.facts.divergence.other_ways import CallOfSome
-from unhang.facts.divergence.skipped_calls import SkippedCollective, UnmatchedP2P
+from unhang.facts.divergence.skipped_calls import ExtraCall, SkippedCollective, UnmatchedP2P
 from unhang.facts.model import Facts
 from unhang.facts.stacks.rank_cohorts import RankCohort
 from unhang.findings import Phase, Remedy, Where
@@ -101,11 +101,17 @@ def path_sentences(ways: Sequence[BypassPath]) -> Iterator[Text]:
 def decide_bound_together(loop: Where, bound: RankBound) -> Remedy:
     """What to change at the test of the rank that leaves ``loop``."""
     place = short_place(replace(loop, line=bound.line))
-    return remedy("decide-jump-together", place=place, test=bound.test, jump=bound.kind)
+    return _decide_jump_together(place, bound.test, bound.kind)
 
 
-def decide_together_remedies(ways: Sequence[BypassPath]) -> Iterator[Remedy]:
-    """What to change at the first of them."""
+def _decide_jump_together(place: str, test: str, kind: str, *, alone: bool = False) -> Remedy:
+    """So that all go the way of one: the test holds for who jumped, or went into a branch ``alone``."""
+    operator = "MAX" if (kind in ("if", "while")) == alone else "MIN"
+    return remedy("decide-jump-together", place=place, test=test, jump=kind, operator=operator)
+
+
+def decide_together_remedies(ways: Sequence[BypassPath], *, alone: bool = False) -> Iterator[Remedy]:
+    """What to change at the first of them. ``alone``: who went on without the calls is not the odd one."""
     if not ways:
         return
     way, place = ways[0], short_place(ways[0].where)
@@ -114,7 +120,7 @@ def decide_together_remedies(ways: Sequence[BypassPath]) -> Iterator[Remedy]:
     elif way.kind == "__del__":
         yield remedy("close-before-freed", place=place)
     else:
-        yield remedy("decide-jump-together", place=place, test=way.test, jump=way.kind)
+        yield _decide_jump_together(place, way.test, way.kind, alone=alone)
 
 
 def line_of_some(facts: Facts, call: CallOfSome | None, ranks: tuple[int, ...], others: tuple[int, ...]) -> Text | None:
@@ -168,9 +174,15 @@ def call_remedies(call: CallOfSome | None, *, skipped: bool) -> Iterator[Remedy]
         yield remedy("use-group-per-thread", thread=call.made.where.function)
     elif not around:
         yield _find_why_apart(call)
-    elif around[0].kind == "if" and not skipped and call is not None and not call.is_inside_line:
+    yield from decide_together_remedies(around, alone=not skipped)
+    if (
+        around
+        and around[0].kind == "if"
+        and not skipped
+        and call is not None
+        and not (call.is_inside_line or call.in_thread)
+    ):
         yield remedy("move-collective-from-branch", branch=around[0].where.line)
-    yield from decide_together_remedies(around)
 
 
 def _find_why_apart(call: CallOfSome | None) -> Remedy:
@@ -208,6 +220,31 @@ def skipped_call_parts(facts: Facts, found: SkippedCollective) -> dict[str, Any]
     together = decide_together_remedies(found.around if jumped else ())
     all_members = remedy("call-on-all-members", operation=found.left.operation, place=short_place(found.left.where))
     return _parts(facts, found, found.left.group, _because_skipped(facts, found), *together, all_members)
+
+
+def extra_call_parts(facts: Facts, found: ExtraCall) -> dict[str, Any]:
+    """The summary and the parts of a finding on a call that one rank made besides."""
+    at, others = found.call.where or found.matched, found.others
+    said = {"ranks": (found.rank,), "others": others, "line": at.line}
+    made = shortened(_code_of(facts, at, found.call.operation) or found.call.operation, MAX_CODE)
+    group = group_label(facts, found.call.group)
+    return {
+        "summary": tell("called-alone", **said, code=made),
+        "whole": False,
+        "ranks": (found.rank,),
+        "nodes": hosts_of(facts, (found.rank,)),
+        "group": group,
+        "phase": Phase.COMMUNICATION,
+        "where": at,
+        "waiter_where": place_of(facts, others[0]),
+        "calls": waiters_call((found.rank,), found.call),
+        "because": (
+            tell("taken-for-it", **said, group=group, at=found.matched.line),
+            *path_sentences(found.around),
+        ),
+        "evidence": (found.call.evidence,),
+        "remedies": tuple(decide_together_remedies(found.around, alone=True)) or (remedy("issue-same-collectives"),),
+    }
 
 
 def _parts(

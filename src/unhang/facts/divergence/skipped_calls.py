@@ -14,12 +14,15 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from unhang.evidence.items import Frame, SourceFile
+from unhang.facts.alignment.group_table import recorded_call
+from unhang.facts.alignment.position_calls import first_extra_call
 from unhang.facts.collective_operations import POINT_TO_POINT
 from unhang.facts.divergence.bypass_paths import BypassPath, paths_around_call
 from unhang.facts.model import Activity, Facts, PendingCall, RankState, Stall, WaitEdge
 from unhang.facts.stacks.source_context import is_rank_conditional, stack_context
 from unhang.facts.stacks.stack_divergence import common_block, first_differing_frames
 from unhang.facts.stacks.user_frames import is_user_frame
+from unhang.findings import Where
 from unhang.program.rank_dependence.step_loops import functions_that_call
 from unhang.program.syntax.syntax_tree import (
     LinePosition,
@@ -62,6 +65,40 @@ def skipped_collective(facts: Facts, cycle: tuple[int, ...]) -> SkippedCollectiv
     if not found or set(gone) & set(waiting) or {*gone, *waiting} != set(cycle):
         return None
     return replace(found[0], gone=gone, waiting=waiting)
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraCall:
+    """``rank`` made ``call`` without ``others``, whose next call in that group, at ``matched``, was taken for it."""
+
+    rank: int
+    others: tuple[int, ...]
+    call: PendingCall
+    matched: Where
+    around: tuple[BypassPath, ...]
+
+
+def extra_call(facts: Facts, cycle: tuple[int, ...]) -> ExtraCall | None:
+    """For a circle of collectives: who is a call ahead in the group in which it waits, since it made one besides that
+    nobody waited for. From there on the others' calls are its own, one later; None where records do not show that."""
+    for edge in facts.graph.edges:
+        group = facts.groups.get(edge.group) if {edge.waiter, edge.awaited} <= set(cycle) else None
+        pending = group.pending(edge.waiter) if group is not None else None
+        if group is None or pending is None or pending.position is None:
+            continue
+        two = {rank: group.entries[rank] for rank in (edge.waiter, edge.awaited) if rank in group.entries}
+        first = first_extra_call(two, (edge.waiter,), pending.position)
+        if len(two) < 2 or first == pending.position:
+            continue
+        mine, theirs = (
+            recorded_call(rank, group.name, one, int(one.position.searchsorted(first)), pending.evidence.source)
+            for rank, one in two.items()
+        )
+        if theirs.where is not None:
+            others = tuple(sorted(set(group.entries) - {edge.waiter}))
+            around = paths_around_call(mine.stack, facts.sources)
+            return ExtraCall(edge.waiter, others, mine, theirs.where, around)
+    return None
 
 
 def _pair(facts: Facts, there: WaitEdge, back: WaitEdge) -> SkippedCollective | None:
