@@ -33,7 +33,7 @@ from unhang.causes.wording.path_reasons import (
     unmatched_summary,
 )
 from unhang.causes.wording.signals import calls_of_cohorts, cohort_parts, stall_signal, waiters_line
-from unhang.evidence.items import LogEvent
+from unhang.evidence.items import LogEvent, SourceFile
 from unhang.facts.divergence.early_loop_exit import EarlyLoopExit, ExitReason, StackLoopExit
 from unhang.facts.divergence.other_ways import other_ways
 from unhang.facts.divergence.rank_dependent_loop_exit import RankDependentExit, rank_dependent_exits
@@ -49,7 +49,7 @@ from unhang.findings import Cause, Evidence, Grade, Phase, Remedy, Where
 from unhang.knowledge.remedies import remedy
 from unhang.knowledge.words import Sentences
 from unhang.program.rank_dependence.data_loading_code import guarded_loop, reads_tables_or_shards
-from unhang.program.rank_dependence.same_on_all_ranks import agreeing_call
+from unhang.program.rank_dependence.same_on_all_ranks import accumulating_call, agreeing_call
 from unhang.program.rank_dependence.unseeded_splits import UnseededSplit, unseeded_splits
 from unhang.program.syntax.syntax_tree import find_source
 from unhang.sentences import Text
@@ -113,27 +113,27 @@ def _remedies_of_bound(facts: Facts, left: RankDependentExit) -> Iterator[Remedy
         yield _leave_together(facts, left.loop)
 
 
-def _agreed(facts: Facts, waiters: RankCohort) -> int | None:
-    """Line of the collective by which the ranks had agreed on the number of rounds."""
-    # the loop is where the stack was judged, a helper's frame may lie deeper
+def _loop_source(facts: Facts, waiters: RankCohort) -> SourceFile | None:
+    """The file of their loop: it is where the stack was judged, a helper's frame may lie deeper."""
     where = waiters.stack_context.where or waiters.where
-    source = find_source(facts.sources, where.file) if where is not None else None
-    return agreeing_call(source, waiters.loop_line)
+    return find_source(facts.sources, where.file) if where is not None else None
 
 
 def _found(facts: Facts, left: EarlyLoopExit, counts: StepCounts) -> DetectorResult:
     laggards, waiters, parted = left.past, left.inside, left.stack_evidence
-    agreed, printed = _agreed(facts, waiters), _printed(facts, laggards.ranks)
+    printed, source = _printed(facts, laggards.ranks), _loop_source(facts, waiters)
+    agreed, told = agreeing_call(source, waiters.loop_line), counts.differ or printed is not None
+    later = accumulating_call(source, waiters.loop_line) if not told else None
     # Steps or lengths that were told to differ need no other reason.
-    around = left.around if not counts.differ and printed is None else None
+    around = left.around if not told else None
     equal_rounds = left.around is not None and left.around.has_equal_rounds
     ways = around.ways if around is not None else ()
-    doubted = agreed is not None or (around is not None and around.iteration_skips)
+    doubted = agreed is not None or later is not None or (around is not None and around.iteration_skips)
     code = tuple(decide_together_remedies(ways))
     data = tuple(_remedies(facts, waiters, parted, printed)) if left.over_data else ()
     return make_signal(
         left.grade,
-        tell("ran-out" if around is None or not around.out else "left", ranks=laggards.ranks),
+        tell("ran-out" if later is None and (around is None or not around.out) else "left", ranks=laggards.ranks),
         whole=left.whole and not doubted,
         **cohort_parts(facts, laggards, waiters, left.group)
         | {"evidence": tuple(dict.fromkeys((*_evidence(facts, laggards, waiters, parted), *_lines(printed))))},
@@ -141,12 +141,13 @@ def _found(facts: Facts, left: EarlyLoopExit, counts: StepCounts) -> DetectorRes
         because=(
             *_stack_reasons(parted),
             *_because(laggards, waiters, counts, agreed),
+            *((tell("reduces-later", line=later),) if later is not None else ()),
             *((equal_iterations_reason(left.around),) if left.around is not None and equal_rounds else ()),
             *path_sentences(ways),
             *_count_reasons(printed, counts),
             *_split_reasons(facts),
         ),
-        remedies=(*data, *code),
+        remedies=(*((remedy("accumulate-alike", line=later),) if later is not None else ()), *data, *code),
     )
 
 
