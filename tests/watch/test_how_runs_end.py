@@ -88,7 +88,7 @@ def test_a_rank_that_comes_by_itself_gets_a_line_and_no_verdict(shape: str, wher
     run = ended(shape, tmp_path)
 
     assert any("rank 1 has been waiting for rank 0 for " in line for line in run.lines), run.printed
-    assert f"it stands in {where}, ending_job.py:" in run.printed or shape == "counts"  # then its record is silent
+    assert f"it is in {where}, ending_job.py:" in run.printed or shape == "counts"  # then its record is silent
     assert "HANG" not in run.printed
     assert "SLOW" not in run.printed
     assert "nothing found" in run.lines[-1]

@@ -38,7 +38,7 @@ def line(view: RecordView, what: RankActivity) -> str:
     [
         (RecordView(user=HERE), RankActivity.IDLE, "it does not move, train.py:8"),
         (RecordView(user=AT_WORK), RankActivity.BUSY, "it is busy in evaluate, train.py:9"),
-        (RecordView(user=AT_WORK), RankActivity.IDLE, "it stands in evaluate, train.py:9"),
+        (RecordView(user=AT_WORK), RankActivity.IDLE, "it is in evaluate, train.py:9"),
         (RecordView(mark=DOWNLOAD, user=HERE), RankActivity.IDLE, "it is in download, as marked, train.py:8"),
         (RecordView(mark=DOWNLOAD), RankActivity.STOPPED, "it is stopped"),
         (RecordView(closed=True), RankActivity.OVER, "it has closed its group"),

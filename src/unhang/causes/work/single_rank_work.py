@@ -198,7 +198,7 @@ def _remedies(facts: Facts, stall: Stall, laggards: RankCohort, inside: Unreturn
     if why := _why_it_goes_on(laggards, inside):
         yield why  # to share what may never end helps nobody
         return
-    place = short_place(inside.where if inside is not None else where)
+    place = inside.called_at.rpartition("/")[2] if inside is not None else short_place(where)
     context_manager = main_first_of_stall(facts, stall)
     at_a_barrier = stall.call is not None and is_barrier(stall.call.operation, None)
     if context_manager is not None:

@@ -20,6 +20,7 @@ from unhang.facts.evidence_quotes import quote_line, quote_traceback
 from unhang.facts.model import Facts
 from unhang.findings import Evidence
 from unhang.program.rank_dependence.rank_branches import rank_branch_at
+from unhang.program.rank_dependence.rank_values import BY_NAME, rank_values
 from unhang.program.rank_dependence.same_on_all_ranks import may_differ_by_rank
 from unhang.program.rank_dependence.value_for_rank import test_value
 from unhang.program.syntax.print_statements import find_print_statement
@@ -174,14 +175,17 @@ def _asked(level: NestingLevel) -> str:
 
 
 def _differs(place: LinePosition, owner: ast.If, rank: int, world_size: int | None) -> bool:
-    """A part of its test, besides those on the rank, may come out otherwise on one rank than on the others."""
+    """Its test may come out otherwise on one rank than on the others, and does not ask who it is: what one rank always
+    prints for all is no news."""
     test = owner.test
     parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
-    return any(
-        test_value(expression_text(part), rank, world_size) is None
-        and may_differ_by_rank(place.program, part, place.scopes, owner.lineno)
+    values = rank_values(place.program)
+    asks = any(
+        test_value(expression_text(part), rank, world_size) is not None
+        or values.test_depends(part, place.scopes) == BY_NAME
         for part in parts
     )
+    return not asks and any(may_differ_by_rank(place.program, part, place.scopes, owner.lineno) for part in parts)
 
 
 def _branch(place: LinePosition, line: int) -> int | None:
