@@ -182,7 +182,7 @@ def sample_kernel(pid: int) -> KernelSample:
         work_wakes=_work_wakes(folder / "task"),
         at_ns=time.monotonic_ns(),
         busy_ns=_busy_ns(text_of(task / "schedstat")),
-        asleep_s=_asleep_s(text_of(task / "sched")) if stat[0] in "SD" else None,
+        asleep_s=_asleep_s(text_of(task / "sched"), stat[36:37]) if stat[0] in "SD" else None,
     )
 
 
@@ -191,9 +191,17 @@ def _busy_ns(schedstat: str) -> int | None:
     return int(ran) + int(delayed) if ran.isdigit() and delayed.isdigit() else None
 
 
-def _asleep_s(sched: str) -> float | None:
-    """By the scheduler's own clock, which says of the thread that asks that it runs now."""
-    ran_ms, now_ms = _ran_ms(sched), _ran_ms(text_of(PROC / "thread-self" / "sched"))
+def _asleep_s(sched: str, processor: Sequence[str]) -> float | None:
+    """By the scheduler's clock, which says of the thread that asks that it runs now. Each processor has one of its own
+    (they drift apart by what a hypervisor takes): we ask on that on which the thread last ran."""
+    ran_ms, ours = _ran_ms(sched), os.sched_getaffinity(0)
+    now_ms = None
+    with suppress(OSError, ValueError):
+        os.sched_setaffinity(0, set(map(int, processor)))
+        try:
+            now_ms = _ran_ms(text_of(PROC / "thread-self" / "sched"))
+        finally:
+            os.sched_setaffinity(0, ours)
     return round((now_ms - ran_ms) / 1e3, 3) if ran_ms is not None and now_ms is not None and now_ms > ran_ms else None
 
 
