@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unhang.cli.options import ChatFormat, Debug, Language, Redact
+from unhang.cli.options import Format, Language, Redact
 from unhang.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,18 +34,19 @@ def compare(
     against_ranks: Annotated[
         str | None, typer.Option(metavar="RANKS", help="With one A: compare --ranks with these ranks of it.")
     ] = None,
-    form: Annotated[
-        ChatFormat, typer.Option("--format", metavar="FORM", help="text, json or markdown.")
-    ] = ChatFormat.TEXT,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the answer to FILE.")] = None,
+    form: Annotated[Format, typer.Option("--format", help="How to write the answer.")] = Format.TEXT,
     lang: Language = None,
     redact: Redact = False,
-    debug: Debug = False,  # noqa: ARG001 - see main
 ) -> None:
     """Say what grew between two runs, traces, spans of steps or sets of ranks, where, and what was changed.
 
     A is before, B is after. Exit code: 0 nothing grew beyond noise, 1 something did (or a version known to be bad came
     in), 2 bad usage or nothing readable, 3 what was recorded cannot decide it.
+
+    Examples:
+    unhang compare unhang-runs/monday unhang-runs/today
+    unhang compare unhang-runs/today --steps 100:1700 --against 1850:2000
+    unhang compare unhang-runs/today --ranks 1-7 --against-ranks 0
     """
     sides = _sides(paths, steps, against, ranks, against_ranks)
     from unhang_compare.compare import compare_ranks, compare_sides, compare_spans
@@ -56,7 +57,7 @@ def compare(
         comparison = compare_spans(*sides)
     else:
         comparison = compare_ranks(*sides)
-    _give(comparison, form, out, lang, redact=redact)
+    _give(comparison, form, lang, redact=redact)
     raise typer.Exit(comparison.exit_code)
 
 
@@ -115,35 +116,25 @@ def _read(paths: list[str]) -> tuple[ComparisonSide, ComparisonSide]:
     return found[0], found[-1]
 
 
-def _give(comparison: RunComparison, form: ChatFormat, out: Path | None, lang: str | None, *, redact: bool) -> None:
-    from unhang.cli.output.verdict_output import write_private
+def _give(comparison: RunComparison, form: Format, lang: str | None, *, redact: bool) -> None:
     from unhang.report.language import resolve_language
     from unhang.report.redaction.redact import Redactor
 
-    spoken = "en" if form is ChatFormat.JSON and not lang else resolve_language(lang)
+    spoken = "en" if form is Format.JSON and not lang else resolve_language(lang)
     redactor = Redactor(share=redact)
     nodes = [change for change in comparison.changes if change.kind == "node" and change.name == "nodes"]
     redactor.learn_hosts(host for one in nodes for told in (one.before, one.after) if told for host in told.split(", "))
-    if form is ChatFormat.JSON:
+    if form is Format.JSON:
         from unhang_compare.as_json import to_json
 
-        text = to_json(comparison, lang=spoken, redactor=redactor)
-    elif form is ChatFormat.MARKDOWN:
+        sys.stdout.write(to_json(comparison, lang=spoken, redactor=redactor))
+    elif form is Format.MARKDOWN:
         from unhang_compare.as_markdown import to_markdown
 
-        text = to_markdown(comparison, lang=spoken, redactor=redactor)
+        sys.stdout.write(to_markdown(comparison, lang=spoken, redactor=redactor))
     else:
         from unhang.report.layout.text_layout import width_of
         from unhang.report.localizer import Localizer
         from unhang_compare.as_text import comparison_sheet
 
-        sheet = comparison_sheet(comparison, Localizer(spoken, redactor), 80 if out else width_of(sys.stdout))
-        if out is None:
-            sheet.print_to(sys.stdout)
-            return
-        text = sheet.plain()
-    if out is None:
-        sys.stdout.write(text)
-        return
-    write_private(out, text)
-    print(f"comparison written to {out}", file=sys.stderr)
+        comparison_sheet(comparison, Localizer(spoken, redactor), width_of(sys.stdout)).print_to(sys.stdout)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unhang.cli.options import Debug, Format, Language
+from unhang.cli.options import Format, Language
 from unhang.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,25 +38,29 @@ def ramp(
         int, typer.Option(min=2, metavar="N", help="Steps to time at each size, after one to warm up.")
     ] = 5,
     limit: Annotated[float, typer.Option(min=1.0, metavar="S", help="End a size after S seconds.")] = 600.0,
-    stall: Annotated[
-        float, typer.Option(min=1.0, metavar="S", help="So long ranks may wait for one before that is a stall.")
+    stall_after: Annotated[
+        float, typer.Option(min=1.0, metavar="S", help="Seconds ranks may wait for one before it counts as a stall.")
     ] = 60.0,
     folder: Annotated[
         Path | None, typer.Option("--dir", metavar="DIR", help="Keep the run folder of every size here.")
     ] = None,
     form: Annotated[Format, typer.Option("--format", help="How to write the answer.")] = Format.TEXT,
     lang: Language = None,
-    debug: Debug = False,  # noqa: ARG001 - see main
 ) -> None:
     """Run a command for a few steps at growing size or with several settings, and say what gives way or is fastest.
 
     Each run is ended after its steps; nothing after them runs. Exit code: 0 every one was sound, 1 something gave
     way, 2 bad usage.
+
+    Examples:
+    unhang ramp --grow batch=1:64 -- torchrun --nproc-per-node 8 train.py --batch {batch}
+    unhang ramp --try workers=2,4,8 -- torchrun --nproc-per-node 8 train.py --workers {workers}
     """
     if not sys.platform.startswith("linux"):
         raise UsageError("unhang ramp works on Linux only")
     if command and shutil.which(command[0]) is None and "{" not in command[0]:
         raise UsageError(f"there is no command {command[0]}", next_step="run it alone first, then under unhang ramp")
+    from unhang.cli.output.answer import give_layout
     from unhang.report.language import resolve_language
     from unhang.report.layout.text_layout import width_of
     from unhang_ramp import ramp as ramps
@@ -65,8 +69,8 @@ def ramp(
     from unhang_ramp.table import choices_document, choices_sheet, ramp_sheet, to_document
     from unhang_ramp.trial import TrialLimits
 
-    spoken = resolve_language(lang) if form is Format.TEXT or lang else "en"
-    bounds = TrialLimits(steps, limit, stall)
+    spoken = "en" if form is Format.JSON and not lang else resolve_language(lang)
+    bounds = TrialLimits(steps, limit, stall_after)
     if grow and tries:
         raise UsageError("--grow and --try are two questions", next_step="try first, then grow what was fastest")
     if tries:
@@ -80,7 +84,7 @@ def ramp(
     if form is Format.JSON:
         sys.stdout.write(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
     else:
-        sheet.print_to(sys.stdout)
+        give_layout(sheet, form.value)
     raise typer.Exit(0 if sound else 1)
 
 

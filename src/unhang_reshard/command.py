@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from unhang.cli.options import Debug, Format, Language
+from unhang.cli.options import Format, Language
 from unhang.errors import UsageError
 
 
@@ -38,7 +38,9 @@ def reshard(
     ],
     ranks: Annotated[str, typer.Option(metavar="N[,N…]", help="World sizes that must come out even: 8, or 8,12.")],
     to: Annotated[TargetFormat, typer.Option(help="What to write.")] = TargetFormat.WEBDATASET,  # noqa: ARG001 - one for now
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to; default: SOURCE-shards here.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Where to; default: SOURCE-shards here.")
+    ] = None,
     workers: Annotated[
         int, typer.Option(min=1, metavar="N", help="Loader workers of each rank that must come out even.")
     ] = 4,
@@ -61,18 +63,22 @@ def reshard(
     ] = UnevenChoice.DROP,
     per_shard: Annotated[int, typer.Option(min=1, metavar="N", help="Most samples of a shard.")] = 10_000,
     strict: Annotated[bool, typer.Option("--strict", help="Write nothing if any sample cannot be used.")] = False,
-    again: Annotated[
-        bool, typer.Option("--again", help="Throw away what an earlier call wrote there, and begin anew.")
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Throw away what an earlier call wrote there, and begin anew.")
     ] = False,
     form: Annotated[Format, typer.Option("--format", help="How to write the answer.")] = Format.TEXT,
     lang: Language = None,
-    debug: Debug = False,  # noqa: ARG001 - see main
 ) -> None:
     """Write a data set anew as equal shards, so that no rank runs out of batches before the others.
 
     Broken rows and images are left out and listed with their lines. Killed at any moment, the same command goes on
     and the shards are the same to the byte. Exit code: 0 written, 2 nothing could be written.
+
+    Examples:
+    unhang reshard data.csv --ranks 8
+    unhang reshard 'shard-{000..019}.tar' --ranks 8,12 --workers 4 --output even/
     """
+    from unhang.cli.output.answer import give_layout
     from unhang.cli.output.progress_bar import ReadingBar
     from unhang.report.language import resolve_language
     from unhang.report.layout.text_layout import width_of
@@ -83,15 +89,15 @@ def reshard(
 
     if os.name != "posix":
         raise UsageError("unhang reshard works on Linux and macOS only")
-    spoken = resolve_language(lang) if form is Format.TEXT or lang else "en"
+    spoken = "en" if form is Format.JSON and not lang else resolve_language(lang)
     order = ReshardOptions(_sizes(ranks), workers, when_uneven.value, per_shard, strict)
     reading = ReadOptions(img_key, caption_key, text_only, keep_columns, separator, encoding, images)
     with ReadingBar(doing="resharding") as bar:
-        done = write(source, out or _beside(source[0]), order, reading, again=again, progress=bar.tell)
+        done = write(source, output or _beside(source[0]), order, reading, again=overwrite, progress=bar.tell)
     if form is Format.JSON:
         sys.stdout.write(json.dumps(report.to_document(done, lang=spoken), ensure_ascii=False, indent=2) + "\n")
     else:
-        report.reshard_sheet(done, width_of(sys.stdout), spoken).print_to(sys.stdout)
+        give_layout(report.reshard_sheet(done, width_of(sys.stdout), spoken), form.value)
 
 
 def _sizes(words: str) -> tuple[int, ...]:

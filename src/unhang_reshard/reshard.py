@@ -252,10 +252,10 @@ def _of_manifest(folder: Path, manifest: dict[str, Any]) -> Resharded:
         gone = Path(error.filename).name
     except (KeyError, TypeError):
         raise UsageError(
-            f"{folder / MANIFEST} is not one of ours", next_step="name another folder: --out DIR"
+            f"{folder / MANIFEST} is not one of ours", next_step="name another folder: --output DIR"
         ) from None
     if gone is not None:
-        raise UsageError(f"{gone} is not as it was written", next_step="write them anew with --again")
+        raise UsageError(f"{gone} is not as it was written", next_step="write them anew with --overwrite")
     return Resharded(folder, found, sizes, shards, went_on=True)
 
 

@@ -37,11 +37,11 @@ class WorkFolder:
         """
         before = (self.finished() or {}).get("call") or _object(self.work / CALL)
         if before is None and self._strangers():
-            raise UsageError(f"{self.folder} is not empty", next_step="name another folder: --out DIR")
+            raise UsageError(f"{self.folder} is not empty", next_step="name another folder: --output DIR")
         if before is not None and before != call and not again:
             raise UsageError(
                 f"{self.folder} holds the work of another call: {_difference(before, call)}",
-                next_step="name another folder with --out, or begin anew with --again",
+                next_step="name another folder with --output, or begin anew with --overwrite",
             )
         try:
             self.work.mkdir(parents=True, exist_ok=True)

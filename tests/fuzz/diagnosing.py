@@ -57,7 +57,7 @@ def _chain(given: Input, folder: Path, form: tuple[str, str]) -> Iterator[str]:
     try:
         facts = build_facts(read_evidence([str(folder)]))
     except UnhangError as error:
-        _report_error(error, debug=False)
+        _report_error(error)
         if "unhang failed" in str(error):
             yield f"failed: {error}"
         return
@@ -73,10 +73,10 @@ def _chain(given: Input, folder: Path, form: tuple[str, str]) -> Iterator[str]:
 def written(verdict: Verdict, facts: Facts, form: str, lang: str) -> str:
     """As the command prints it."""
     shared = lang == "shared"
-    output = VerdictOutput.chosen(form, lang="en" if shared else lang, redact=shared, color=None, debug=False)
+    output = VerdictOutput.chosen(form, lang="en" if shared else lang, redact=shared)
     target = io.StringIO()
     with contextlib.redirect_stdout(target):
-        output.give(verdict, facts, None)
+        output.give(verdict, facts)
     return target.getvalue()
 
 

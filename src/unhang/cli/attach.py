@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unhang.cli.options import ChatFormat, Color, Debug, Language, Redact
+from unhang.cli.options import Language, Redact, ReportFormat
 from unhang.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,25 +18,31 @@ if TYPE_CHECKING:
 def attach(
     pids: Annotated[
         list[int] | None,
-        typer.Argument(metavar="[PID]…", help="Launcher, rank, or any process of the job; not needed for one job."),
+        typer.Argument(metavar="[PID…]", help="Launcher, rank, or any process of the job; not needed for one job."),
     ] = None,
     folder: Annotated[
         Path | None,
         typer.Option("--dir", metavar="DIR", help="Where the evidence goes; default: unhang-runs/attach-TIME."),
     ] = None,
     for_s: Annotated[
-        float, typer.Option("--for", min=0.0, max=3600.0, metavar="S", help="Spread the looks over S: slow jobs.")
+        float,
+        typer.Option(
+            "--watch-for", min=0.0, max=3600.0, metavar="S", help="Spread the looks over S seconds: slow jobs."
+        ),
     ] = 0.0,
-    form: Annotated[ChatFormat, typer.Option("--format", help="How to write the verdict.")] = ChatFormat.TEXT,
+    form: Annotated[ReportFormat, typer.Option("--format", help="How to write the verdict.")] = ReportFormat.TEXT,
     lang: Language = None,
     redact: Redact = False,
-    color: Color = None,
-    debug: Debug = False,
 ) -> None:
     """Say why a running job is stuck: stacks of every rank here, and whatever the job can tell.
 
     Nothing is ended or changed. Exit code: 0 nothing stuck, 1 something stops or slows the job, 2 bad usage or no rank
     to look at, 3 undecided.
+
+    Examples:
+    unhang attach
+    unhang attach 4711 --watch-for 60
+    unhang attach --format json --output verdict.json
     """
     if not sys.platform.startswith("linux"):
         raise UsageError(
@@ -53,7 +59,7 @@ def attach(
     from unhang.watch.attach.rank_selection import permission_error, select_ranks
     from unhang.watch.process_state.proc_processes import ProcessTable
 
-    output = VerdictOutput.chosen(form.value, lang=lang, redact=redact, color=color, debug=debug)
+    output = VerdictOutput.chosen(form.value, lang=lang, redact=redact)
     machine = ProcessTable.snapshot()
     chosen = select_ranks(machine, pids or [])
     place = create_bundle_folder(folder, several_hosts=chosen.several_hosts)
@@ -74,10 +80,10 @@ def attach(
         ) from error
     if chosen.is_unreadable and not _is_conclusive(conclusion.verdict):
         raise permission_error(chosen)
-    output.give(conclusion.verdict, conclusion.facts, None)
+    output.give(conclusion.verdict, conclusion.facts)
     localizer = Localizer(output.lang, output.redactor(conclusion.verdict, conclusion.facts))
-    # standard output holds one JSON object, or one Markdown page, and nothing else
-    file = sys.stdout if form is ChatFormat.TEXT else sys.stderr
+    # standard output holds one JSON object, or one page, and nothing else
+    file = sys.stdout if form is ReportFormat.TEXT else sys.stderr
     lines = [
         localizer.line(localizer.say(text))
         for text in (*stack_group_lines(taken), *advice(taken, conclusion), reread_hint(place))

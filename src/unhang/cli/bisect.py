@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unhang.cli.options import Debug, Format, Language, Redact
+from unhang.cli.options import Format, Language, Redact
 
 if TYPE_CHECKING:
     from unhang.check.bisect.bisect import BisectResult, BisectTrial
@@ -27,7 +27,6 @@ def bisect(
     form: Annotated[Format, typer.Option("--format", help="How to write the answer.")] = Format.TEXT,
     lang: Language = None,
     redact: Redact = False,
-    debug: Debug = False,  # noqa: ARG001 - see main
 ) -> None:
     """Find the smallest setting that makes collectives work here, and what it costs.
 
@@ -36,6 +35,11 @@ def bisect(
 
     Exit code: 0 everything works without a setting, 1 something stops or crawls, 2 bad usage,
     3 it could not be tried.
+
+    Examples:
+    unhang bisect
+    unhang bisect -- torchrun --nproc-per-node 8 train.py
+    srun --nodes 2 unhang bisect
     """
     from unhang.check.bisect.bisect_verdict import verdict_of
     from unhang.cli.check import print_check_verdict

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unhang.cli.options import Debug, Format, Language, Redact
+from unhang.cli.options import Format, Language, Redact
 from unhang.errors import UsageError
 
 if TYPE_CHECKING:
@@ -71,13 +71,17 @@ def check(
     ] = None,
     lang: Language = None,
     redact: Redact = False,
-    debug: Debug = False,  # noqa: ARG001 - see main
 ) -> None:
     """Say before a run whether it will stall and what would prevent it.
 
     Started on every node or rank (srun, mpirun, torchrun --no-python), the first one compares them all and answers.
     Exit code: 0 nothing wrong and the program was read whole, 1 something would stop or slow the job, 2 bad usage,
     3 undecided: not enough could be checked.
+
+    Examples:
+    unhang check -- torchrun --nproc-per-node 8 train.py
+    unhang check --dry-run -- torchrun --nproc-per-node 8 train.py
+    srun --nodes 2 unhang check --probe
     """
     from unhang.check.all_inspections import inspect_node
     from unhang.check.judge import judge
@@ -176,8 +180,10 @@ def print_check_verdict(verdict: Verdict, form: Format, lang: str | None, *, red
 
         sys.stdout.write(to_json(verdict, lang=resolve_language(lang) if lang else "en", redactor=redactor))
         return
+    from unhang.cli.output.answer import give_layout
     from unhang.report.check_text import check_layout
     from unhang.report.layout.text_layout import width_of
     from unhang.report.localizer import Localizer
 
-    check_layout(verdict, Localizer(resolve_language(lang), redactor), width_of(sys.stdout)).print_to(sys.stdout)
+    layout = check_layout(verdict, Localizer(resolve_language(lang), redactor), width_of(sys.stdout))
+    give_layout(layout, form.value)

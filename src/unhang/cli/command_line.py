@@ -2,19 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
 from types import ModuleType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from unhang import __version__
+from unhang.cli import settings
+from unhang.cli.options import Language, current_name, with_common_options
 
 MORE = "More"
 """Help panel of the verbs a newcomer does not need."""
+
+
+class _Conventions:
+    """What a command line of ours does that the parser does not by itself."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Without the type of what its name explains: help says ``--redact``, and not ``--redact <bool>``."""
+        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in found:
+            if param.param_type_name == "argument" or param.is_flag:
+                param.display_type_rich = _no_type
+        return found
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """``unhang compare [OPTIONS] A [B]``: arguments as they are called."""
+        pieces: list[str] = super().collect_usage_pieces(ctx)  # type: ignore[misc]
+        names = [param.metavar for param in self.get_params(ctx) if param.param_type_name == "argument"]
+        return [pieces[0], *names] if names and all(names) else pieces
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """With examples at the end."""
+        super().format_help(ctx, formatter)  # type: ignore[misc]
+        examples = [f"  {line.strip()}\n" for line in _parts(self.callback)[1] if line.strip()]  # type: ignore[attr-defined]
+        formatter.write("".join(["Examples:\n", *examples] if examples else []))
+
+    def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """With the defaults that files and variables set; a wrong one says where it stands."""
+        verb = " ".join(filter(None, (parent and parent.command_path, info_name))).partition(" ")[2].replace(" ", "-")
+        names = {name.lstrip("-"): param for param in self.params for name in param.opts if name.startswith("--")}  # type: ignore[attr-defined]
+        known = {} if extra.get("resilient_parsing") else settings.defaults_of(verb, names)
+        extra["default_map"] = {names[option].name: _value(names[option], one.value) for option, one in known.items()}
+        try:
+            return super().make_context(info_name, args, parent, **extra)  # type: ignore[misc]
+        except typer.BadParameter as error:
+            origin = next((one.origin for option, one in known.items() if names[option] is error.param), None)
+            error.message += f" (it is set by {origin})" if origin else ""
+            raise
+
+
+def _no_type(ctx: object) -> str:  # noqa: ARG001
+    return ""
+
+
+def _value(param: Any, value: Any) -> Any:
+    """``value`` as the parser takes it from the command line."""
+    if param.multiple:
+        return value.split() if isinstance(value, str) else [str(one) for one in value]
+    return value if isinstance(value, bool) else str(value)
+
+
+class VerbCommand(_Conventions, TyperCommand):
+    """A verb."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """``--color`` alone and ``--no-color``, as they were called, are understood as well."""
+        if "color" in {param.name for param in self.params}:
+            args = list(_with_colour_named(args))
+        return super().parse_args(ctx, args)
+
+
+def _with_colour_named(words: Sequence[str]) -> Iterator[str]:
+    for number, word in enumerate(words):
+        if word == "--":
+            yield from words[number:]
+            return
+        bare = word == "--color" and words[number + 1 : number + 2] not in (["auto"], ["always"], ["never"])
+        yield "--color=always" if bare else {"--no-color": "--color=never"}.get(word, word)
+
+
+class VerbGroup(_Conventions, TyperGroup):
+    """All verbs, or those of one."""
+
+
+def _parts(verb: Callable[..., Any]) -> tuple[str, list[str]]:
+    """The text of ``verb``'s docstring, a line for each paragraph, and the examples below it."""
+    text, _, examples = (verb.__doc__ or "").partition("Examples:\n")
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n")), examples.split("\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +108,8 @@ class Verb:
     """It has verbs of its own: the module's ``app``."""
     beside: bool = False
     """A package beside this one has it, and says so by an entry point of the group ``unhang.verbs``."""
+    without: Collection[str] = ()
+    """Options of every verb that make no sense here."""
     of_lab: str | None = None
     """The lab has it, in the same version or not at all; this is its help where it is not installed."""
 
@@ -37,10 +119,19 @@ class Verb:
         if module is None:
             self._add_missing(app)
         elif self.group:
-            app.add_typer(module.app, name=self.name, rich_help_panel=self.panel)
+            whole = module.app.info.callback
+            group = typer.Typer(cls=VerbGroup, callback=whole, help=_parts(whole)[0], no_args_is_help=True)
+            for one in module.app.registered_commands:
+                self._add(group, one.name or one.callback.__name__, one.callback)
+            app.add_typer(group, name=self.name, rich_help_panel=self.panel)
         else:
-            command = getattr(module, self.name)
-            app.command(name=self.name, rich_help_panel=self.panel, context_settings=dict(self.settings))(command)
+            self._add(app, self.name, getattr(module, self.name))
+
+    def _add(self, app: typer.Typer, name: str, verb: Callable[..., Any]) -> None:
+        wrapped, settings = with_common_options(verb, self.without), dict(self.settings)
+        panel = None if self.group else self.panel
+        text, _ = _parts(verb)
+        app.command(name, cls=VerbCommand, rich_help_panel=panel, context_settings=settings, help=text)(wrapped)
 
     def _module(self) -> ModuleType | None:
         if not self.beside and not self.of_lab:
@@ -72,18 +163,18 @@ _WRAPS_COMMAND = {"allow_interspersed_args": False}
 """What follows the first word belongs to the command that is started."""
 VERBS = (
     Verb("check"),
-    Verb("run", settings=_WRAPS_COMMAND),
+    Verb("run", settings=_WRAPS_COMMAND, without=("output", "color", "quiet")),
     Verb("attach"),
     Verb("diagnose"),
     Verb("explain", settings={"ignore_unknown_options": True}),  # -9 is an exit code
     Verb(
         "demo", of_lab="Run a 4-rank training job that stalls (its split has no seed), say why, write an HTML report."
     ),
-    Verb("view", MORE),
+    Verb("view", MORE, without=("output",)),
     Verb("history", MORE),
     Verb("compare", MORE, beside=True),
     Verb("bisect", MORE),
-    Verb("ramp", MORE, _WRAPS_COMMAND, beside=True),
+    Verb("ramp", MORE, _WRAPS_COMMAND, beside=True, without=("color",)),
     Verb("reshard", MORE, beside=True),
     Verb("lab", MORE, group=True, of_lab="Real jobs with a known fault: run one, record it, read the verdict."),
 )
@@ -93,14 +184,15 @@ def command_line(words: Sequence[str] = ()) -> typer.Typer:
     """The parser of the command line: with the verb that ``words`` start with, or with all of them."""
     app = typer.Typer(
         name="unhang",
+        cls=VerbGroup,
         help="Say why a multi-GPU training job stopped: which rank, which line, which cause, and what to change.",
-        epilog="Without a verb, unhang looks around and prints the one command to type next. Exit code of a verdict: 0 "
-        "proven well, 1 something stops or slows the job, 2 bad usage or nothing to read, 3 undecided.",
+        epilog="Without a verb, unhang reads what is piped in, or looks around and prints the one command to type next."
+        " Exit code of a verdict: 0 proven well, 1 something stops or slows the job, 2 bad usage or nothing to read, 3"
+        " undecided.",
         no_args_is_help=False,
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": current_name},
     )
     app.callback(invoke_without_command=True)(_start)
     for verb in [verb for verb in VERBS if verb.name in words[:1]] or VERBS:
@@ -117,10 +209,20 @@ def _print_version(asked: bool) -> None:
 def _start(
     context: typer.Context,
     version: Annotated[  # noqa: ARG001 - acted on by its callback
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
+    lang: Language = None,
 ) -> None:
+    """Look around.
+
+    Examples:
+    unhang job.log
+    kubectl logs job/train | unhang
+    unhang run torchrun --nproc-per-node 8 train.py
+    unhang attach
+    """
     if context.invoked_subcommand is None:
         from unhang.cli.explore import explore
 
-        explore()
+        explore(lang)

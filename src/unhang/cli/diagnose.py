@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-import enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from unhang.cli.diagnosing import DiagnoseRequest
-from unhang.cli.options import Color, Debug, Language, Redact
-
-
-class Format(str, enum.Enum):
-    """How the verdict is written."""
-
-    TEXT = "text"
-    JSON = "json"
-    MARKDOWN = "markdown"
-    HTML = "html"
+from unhang.cli.options import Language, Redact, ReportFormat
+from unhang.cli.piped_input import standard_input_has_text
+from unhang.errors import UsageError
 
 
 def diagnose(
     paths: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
-            metavar="PATH",
-            help="Logs, flight-recorder dumps, stack dumps, bundles, folders, globs, - for standard input; any mix.",
+            metavar="PATH…",
+            help="Logs, flight-recorder dumps, stack dumps, bundles, folders, globs; any mix. "
+            "- reads standard input, as no PATH does where something is piped in.",
         ),
-    ],
-    form: Annotated[
-        Format, typer.Option("--format", metavar="FORM", help="text, json, markdown or html.")
-    ] = Format.TEXT,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the verdict to FILE.")] = None,
+    ] = None,
+    form: Annotated[ReportFormat, typer.Option("--format", help="How to write the verdict.")] = ReportFormat.TEXT,
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Also write a self-contained HTML report.")
     ] = None,
@@ -46,24 +36,26 @@ def diagnose(
         Path | None,
         typer.Option("--save-case", metavar="DIR", help="Write the redacted inputs and the verdict as a test case."),
     ] = None,
-    color: Color = None,
-    debug: Debug = False,
 ) -> None:
     """Say why the job stopped, from whatever it left behind.
 
     Exit code: 0 the job is proven well, 1 something stops or slows it, 2 bad usage or no log, dump or stack to read,
     3 undecided: no problem found, or one that nothing explains.
+
+    Examples:
+    unhang diagnose train.log
+    unhang diagnose logs/ /tmp/nccl_trace_rank_* --html report.html
+    kubectl logs job/train | unhang diagnose --format markdown
     """
+    if not paths and not standard_input_has_text():
+        raise UsageError("there is nothing to diagnose", next_step="unhang diagnose PATH, or COMMAND | unhang diagnose")
     asked = DiagnoseRequest(
-        paths=paths,
+        paths=paths or ["-"],
         form=form.value,
-        out=out,
         html=html,
         lang=lang,
         checkpoints=checkpoints or (),
         redact=redact,
         save_case=save_case,
-        color=color,
-        debug=debug,
     )
     raise typer.Exit(asked.answer())

@@ -22,20 +22,17 @@ class DiagnoseRequest:
 
     paths: Sequence[str]
     form: str = "text"
-    out: Path | None = None
     html: Path | None = None
     lang: str | None = None
     checkpoints: Sequence[Path] = ()
     redact: bool = False
     save_case: Path | None = None
-    color: bool | None = None
-    debug: bool = False
 
     def answer(self) -> int:
         """Read, decide, write; the exit code."""
         from unhang.cli.output.verdict_output import VerdictOutput, exit_code
 
-        output = VerdictOutput.chosen(self.form, lang=self.lang, redact=self.redact, color=self.color, debug=self.debug)
+        output = VerdictOutput.chosen(self.form, lang=self.lang, redact=self.redact)
         if self.save_case is not None:
             from unhang.report.saved_case import check_case
 
@@ -49,16 +46,11 @@ class DiagnoseRequest:
             output.write_html(self.html, first.verdict, first.facts, jobs)
         if self.save_case is not None:
             _save_case(self.save_case, self.paths, evidence, found)
-        output.give(first.verdict, first.facts, self.out, jobs=jobs)
+        output.give(first.verdict, first.facts, jobs=jobs)
         return exit_code(first.verdict)
 
 
-_VALUES: Mapping[str, str] = {"--format": "form", "--lang": "lang", "--out": "out", "--html": "html"}
-_SWITCHES: Mapping[str, tuple[str, bool]] = {
-    "--redact": ("redact", True),
-    "--color": ("color", True),
-    "--no-color": ("color", False),
-}
+_VALUES: Mapping[str, str] = {"--format": "form", "--lang": "lang", "--html": "html"}
 _FORMS = ("text", "json", "markdown", "html")
 
 
@@ -77,8 +69,8 @@ def parse_request(words: Sequence[str]) -> DiagnoseRequest | None:
         name, joined, value = word.partition("=")
         if not word.startswith("-") or word == "-":
             paths.append(word)
-        elif word in _SWITCHES:
-            options.update((_SWITCHES[word],))
+        elif word == "--redact":
+            options["redact"] = True
         elif name in _VALUES:
             options[_VALUES[name]] = value if joined else next(left, "-")
         else:
@@ -86,8 +78,8 @@ def parse_request(words: Sequence[str]) -> DiagnoseRequest | None:
     given = [value for value in options.values() if isinstance(value, str)]
     if not paths or options.get("form", "text") not in _FORMS or any(not one or one[0] == "-" for one in given):
         return None
-    options.update({name: Path(options[name]) for name in ("out", "html") if name in options})
-    return DiagnoseRequest(paths, **options)
+    html = options.pop("html", None)
+    return DiagnoseRequest(paths, html=None if html is None else Path(html), **options)
 
 
 def _read(paths: Sequence[str]) -> EvidenceSet:

@@ -19,22 +19,20 @@ def run_without_parser(words: Sequence[str]) -> int | None:
     return None if any(word.startswith("-") and word != "-" for word in words) else print_explanation(words)
 
 
-def print_explanation(
-    words: Sequence[str], *, as_json: bool = False, lang: str | None = None, color: bool | None = None
-) -> int:
+def print_explanation(words: Sequence[str], *, form: str = "text", lang: str | None = None) -> int:
     """Say what ``words`` mean; the exit code."""
     from unhang.report.explain.search import explain as find
     from unhang.report.language import resolve_language
     from unhang.report.localizer import Localizer
 
-    localizer = Localizer("en" if as_json and not lang else resolve_language(lang))
+    localizer = Localizer("en" if form == "json" and not lang else resolve_language(lang))
     found = find(_question(words))
-    if as_json:
+    if form == "json":
         from unhang.report.explain.document import explanation_json
 
         sys.stdout.write(explanation_json(found, localizer))
     elif found.pages or found.incidents:
-        _print(found, localizer, color)
+        _print(found, localizer, form)
     else:
         raise _unknown(found, localizer)
     return 0 if found.pages or found.incidents else 2
@@ -49,12 +47,12 @@ def _question(words: Sequence[str]) -> str:
     return stream.read(PASTE_CHARS).decode("utf-8", "replace") if stream is not None else sys.stdin.read(PASTE_CHARS)
 
 
-def _print(found: Explanation, localizer: Localizer, color: bool | None) -> None:
-    from unhang.cli.output.verdict_output import standard_output
+def _print(found: Explanation, localizer: Localizer, form: str) -> None:
+    from unhang.cli.output.answer import give_layout
     from unhang.report.explain.explanation_text import explanation_layout
     from unhang.report.layout.text_layout import width_of
 
-    explanation_layout(found, localizer, width_of(sys.stdout)).print_to(standard_output(color))
+    give_layout(explanation_layout(found, localizer, width_of(sys.stdout)), form)
 
 
 def _unknown(found: Explanation, localizer: Localizer) -> UsageError:

@@ -19,14 +19,14 @@ _BUNDLE_PATTERNS = ("bundle.json", "*/bundle.json", "*/*/bundle.json", "*.tar.gz
 _FOLDER_LIMIT = 5_000
 
 
-def explore() -> None:
+def explore(language: str | None = None) -> None:
     """Print what is here and one command."""
     live = _live_jobs()
     bundles, dumps, logs = (
         _matches(Path(), patterns) for patterns in (_BUNDLE_PATTERNS, _DUMP_PATTERNS, _LOG_PATTERNS)
     )
     elsewhere = default_dumps(os.environ)
-    lang = resolve_language(None)
+    lang = resolve_language(language)
     for line in (
         *(say("running on this machine: {job}", job=job) for job, _ in live),
         *_evidence_lines(bundles, dumps, logs, elsewhere),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unhang.cli.options import Language
+from unhang.cli.options import Format, Language
 from unhang.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,20 +21,27 @@ def history(
     ] = None,
     host: Annotated[str, typer.Option(metavar="HOST", help="Only runs on this host.")] = "",
     limit: Annotated[int, typer.Option(min=1, max=5_000, metavar="N", help="The last N runs.")] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
+    form: Annotated[Format, typer.Option("--format", help="How to write the answer.")] = Format.TEXT,
+    as_json: Annotated[bool, typer.Option("--json", hidden=True)] = False,  # as it was called
     forget: Annotated[bool, typer.Option("--forget", help="Forget every run.")] = False,
     lang: Language = None,
 ) -> None:
     """Show what earlier runs of `unhang run` came to; nothing of it leaves this machine.
 
     Exit code: 0, or 2 when the history cannot be read.
+
+    Examples:
+    unhang history
+    unhang history 17
+    unhang history --host gpu-07 --limit 100 --format json
     """
     from unhang.history import text
     from unhang.history.database import history_path, open_history
     from unhang.report.language import resolve_language, translate
     from unhang.sentences import say
 
-    spoken = "en" if as_json and not lang else resolve_language(lang)
+    form = Format.JSON if as_json else form
+    spoken = "en" if form is Format.JSON and not lang else resolve_language(lang)
     path = history_path(os.environ)
     if forget:
         with open_history(path, to_write=True) as known:
@@ -42,18 +49,26 @@ def history(
         return
     with open_history(path) as known:
         if number is not None:
-            _one(known, number, spoken, as_json=as_json)
+            _give(_one(known, number, spoken, form), form)
             return
         runs, guilty = known.runs(limit=limit, host=host), known.guilty()
     width = min(140, shutil.get_terminal_size((100, 24)).columns)
-    print(text.as_json(runs, guilty, spoken) if as_json else text.as_text(runs, guilty, spoken, width), end="")
+    _give(
+        text.as_json(runs, guilty, spoken) if form is Format.JSON else text.as_text(runs, guilty, spoken, width), form
+    )
 
 
-def _one(known: History, number: int, lang: str, *, as_json: bool) -> None:
+def _one(known: History, number: int, lang: str, form: Format) -> str:
     from unhang.history import text
 
     run = known.run(number)
     if run is None:
         raise UsageError(f"the history knows no run {number}", next_step="unhang history lists them")
     good = known.last_good(run)
-    print(text.run_as_json(run, good, lang) if as_json else text.run_as_text(run, good, lang), end="")
+    return text.run_as_json(run, good, lang) if form is Format.JSON else text.run_as_text(run, good, lang)
+
+
+def _give(answer: str, form: Format) -> None:
+    from unhang.cli.output.answer import as_block
+
+    print(as_block(answer) if form is Format.MARKDOWN else answer, end="")

@@ -14,8 +14,10 @@ import sys
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any, cast
 
+from unhang.cli import settings
 from unhang.errors import UnhangError, UsageError
 from unhang.report.layout.terminal import clean_streams
 from unhang.report.printable import one_line
@@ -51,17 +53,16 @@ def _reopen_closed_streams() -> None:
 
 
 def _run(words: list[str]) -> int:
-    if "--debug" in words:
-        _show_failures()
-    if words and words[0] in _KEEPING_VERBS:
-        _reduce_garbage_collection()
     try:
+        words = _as_meant(words)
+        if words and words[0] in _KEEPING_VERBS:
+            _reduce_garbage_collection()
         _refuse_empty(words)
         code = _without_parser(words)
         result = _parsed(words) if code is None else code
         sys.stdout.flush()
     except UnhangError as error:
-        return _report_error(error, debug="--debug" in words)
+        return _report_error(error)
     except BrokenPipeError:
         return _close_broken_pipe()
     except KeyboardInterrupt:
@@ -84,17 +85,28 @@ def _reduce_garbage_collection() -> None:
     atexit.register(gc.freeze)
 
 
-def _show_failures() -> None:
-    """Let the traceback of a part that failed, while the rest went on, be seen."""
-    import logging
+def _as_meant(words: list[str]) -> list[str]:
+    """``unhang job.log``, and something piped into ``unhang``, ask for a diagnosis."""
+    if not words and "_UNHANG_COMPLETE" not in os.environ:  # a shell asks how a word goes on
+        from unhang.cli.piped_input import standard_input_has_text
 
-    logging.basicConfig(format="%(message)s")
-    logging.getLogger("unhang").setLevel(logging.DEBUG)
+        return ["diagnose", "-"] if standard_input_has_text() else words
+    first = words[0] if words else "--"
+    if first.startswith("-") and first != "-":
+        return words
+    named = first == "-" or any(sign in first for sign in "/.*?[")
+    return ["diagnose", *words] if named or (Path(first).exists() and not _is_verb(first)) else words
+
+
+def _is_verb(word: str) -> bool:
+    from unhang.cli.command_line import VERBS
+
+    return word in (verb.name for verb in VERBS)
 
 
 def _without_parser(words: list[str]) -> int | None:
     """The exit code of a verb with simple words; None where the words need the parser."""
-    if len(words) < 2 or words[0] not in PARSERLESS_VERBS:
+    if len(words) < 2 or words[0] not in PARSERLESS_VERBS or settings.are_there():
         return None
     code: int | None = import_module(f"unhang.cli.{PARSERLESS_VERBS[words[0]]}").run_without_parser(words[1:])
     return code
@@ -123,19 +135,11 @@ def _refuse_empty(words: list[str]) -> None:
         )
 
 
-def _report_error(error: UnhangError, *, debug: bool) -> int:
-    if debug:
-        _print_traceback(error)
+def _report_error(error: UnhangError) -> int:
     print(f"unhang: {one_line(str(error))}", file=sys.stderr)  # names in it are of files: none begins a line of ours
     if error.next_step:
         print(f"  next: {one_line(error.next_step)}", file=sys.stderr)
     return 2
-
-
-def _print_traceback(error: Exception) -> None:
-    import traceback  # loads a reader of source files
-
-    traceback.print_exception(error)
 
 
 def _report_bug(error: Exception, *, debug: bool) -> int:
@@ -144,7 +148,9 @@ def _report_bug(error: Exception, *, debug: bool) -> int:
         cast("Any", show)(file=sys.stderr)
         return 2
     if debug:
-        _print_traceback(error)
+        import traceback  # loads a reader of source files
+
+        traceback.print_exception(error)
     print(f"unhang: a mistake of unhang's own ({type(error).__name__}: {one_line(str(error))})", file=sys.stderr)
     print("  next: run it again with --debug and report what it prints", file=sys.stderr)
     return 2

@@ -69,6 +69,11 @@ def run(
     """Run a training command unchanged; when it stalls, say which rank, which line, and why.
 
     The exit code and the signals are the command's own.
+
+    Examples:
+    unhang run torchrun --nproc-per-node 8 train.py
+    unhang run --on-hang abort -- torchrun --nproc-per-node 8 train.py
+    unhang run --metrics 9400 --lang zh -- accelerate launch train.py
     """
     if not sys.platform.startswith("linux"):
         raise UsageError(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unhang.cli.options import Color, Language
+from unhang.cli.options import Language
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -41,25 +41,30 @@ def view(
         typer.Option("--perfetto", metavar="FILE", help="Write the run as a trace for Perfetto (.json or .json.gz)."),
     ] = None,
     lang: Language = None,
-    color: Color = None,
 ) -> None:
     """Look at a run: who waits for whom, how far everybody is, and how long is left.
 
     Exit code: 0, or 2 where there is no run to look at.
+
+    Examples:
+    unhang view
+    unhang view unhang-runs/20261124-220301 --once
+    unhang view --web --listen 127.0.0.1:8080 --no-open
     """
     from unhang.report.language import resolve_language
     from unhang.report.layout.console import Console
+    from unhang.report.layout.terminal import underlying_stream
     from unhang.report.localizer import Localizer
     from unhang.report.redaction.redact import Redactor
 
     folder, read = _source(place)
     localizer = Localizer(resolve_language(lang), Redactor())
-    console = Console(no_color=None if color is None else not color, force_terminal=color or None, highlight=False)
+    console = Console(highlight=False)
     if perfetto is not None:
         _export(read(folder), perfetto, localizer)
     elif web:
         _serve(folder, read, listen, localizer, open_browser=not no_open)
-    elif once or not sys.stdout.isatty():
+    elif once or not underlying_stream(sys.stdout).isatty():
         _one_screen(folder, read, console, localizer)
     else:
         read(folder)  # a folder that is none is said before the screen is taken

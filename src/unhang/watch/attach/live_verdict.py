@@ -117,7 +117,7 @@ def _advice(taken: CollectedEvidence, verdict: Verdict, facts: Facts) -> tuple[S
         text = say("stop it? not needed if {ranks:who} may go on: kill -CONT {pids}", ranks=stopped, pids=pids)
         return "continue", text
     if verdict.status is Status.UNKNOWN and not facts.graph.waiters:
-        return "look-again", say("stop it? wait: nothing shows yet that it is stuck; look again with --for 60")
+        return "look-again", say("stop it? wait: nothing shows yet that it is stuck; look again with --watch-for 60")
     if lead is None or lead.certainty is not Certainty.CERTAIN:
         return "unsure", say("stop it? the evidence is kept; nothing shows that it will go on by itself")
     return "yes", say("stop it? yes: it will not go on by itself, and the evidence is kept")

@@ -36,8 +36,14 @@ def demo(
         list[Path] | None,
         typer.Option(metavar="PAGE", help="With --table: put it into this page too; zh in its name: in Chinese."),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the evidence; must be empty. Default: unhang-runs/demo-DATE-TIME.")
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIR",
+            help="Folder for the evidence; must be empty. Default: unhang-runs/demo-DATE-TIME.",
+        ),
     ] = None,
     report: Annotated[Path, typer.Option(help="Where the HTML report is written.")] = Path("unhang-report.html"),
     lang: Language = None,
@@ -46,6 +52,11 @@ def demo(
 
     With a NAME: a story with real libraries, asked about before, during and after its stall, and repaired. Exit code 1
     where an answer was not the right one.
+
+    Examples:
+    unhang demo
+    unhang demo --list
+    unhang demo llama-recipes --only during
     """
     from unhang.report.language import resolve_language
     from unhang.report.layout.console import Console
@@ -55,13 +66,13 @@ def demo(
     if list_stories:
         _list(spoken)
     elif table:
-        raise typer.Exit(_table(console, name, out, into or [], spoken))
+        raise typer.Exit(_table(console, name, output, into or [], spoken))
     elif name is not None:
-        raise typer.Exit(_story(name, only, out, console, spoken))
+        raise typer.Exit(_story(name, only, output, console, spoken))
     elif only is not None or into:
         raise UsageError("--only and --into belong to a story", next_step="unhang demo --list")
     else:
-        _short_demo(console, out, report)
+        _short_demo(console, output, report)
 
 
 def _short_demo(console: Console, out: Path | None, report: Path) -> None:
@@ -148,5 +159,5 @@ def _shown(name: str, moments: tuple[Moment, ...], folder: Path, console: Consol
 
 def _empty(folder: Path) -> Path:
     if folder.exists() and any(folder.iterdir()):
-        raise UsageError(f"{folder} already holds something", next_step="name another folder with --out")
+        raise UsageError(f"{folder} already holds something", next_step="name another folder with --output")
     return folder

@@ -9,7 +9,17 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Real jobs with a known fault: run one, record it, read the verdict.", no_args_is_help=True)
+
+def lab() -> None:
+    """Real jobs with a known fault: run one, record it, read the verdict.
+
+    Examples:
+    unhang lab list
+    unhang lab run split-without-seed
+    """
+
+
+app = typer.Typer(callback=lab, no_args_is_help=True)
 
 
 class Backend(str, enum.Enum):
@@ -21,7 +31,11 @@ class Backend(str, enum.Enum):
 
 @app.command(name="list")
 def list_cases() -> None:
-    """Say which cases there are and what is wrong in each."""
+    """Say which cases there are and what is wrong in each.
+
+    Examples:
+    unhang lab list
+    """
     from rich.padding import Padding
 
     from unhang.report.layout.console import Console
@@ -38,13 +52,23 @@ def list_cases() -> None:
 @app.command()
 def run(
     name: Annotated[str, typer.Argument(help="A case of `unhang lab list`.")],
-    ranks: Annotated[int | None, typer.Option(min=1, help="Number of ranks; the case's own number otherwise.")] = None,
+    ranks: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Number of ranks; the case's own number otherwise.")
+    ] = None,
     backend: Annotated[Backend, typer.Option(help="gloo runs on CPUs, nccl needs a GPU for each rank.")] = Backend.GLOO,
-    out: Annotated[
-        Path | None, typer.Option(help="The run folder; must be empty. Default: lab-runs/DATE-TIME.")
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="DIR", help="The run folder; must be empty. Default: lab-runs/DATE-TIME."
+        ),
     ] = None,
 ) -> None:
-    """Run a case under `unhang run`, print where its run folder is and the verdict on it."""
+    """Run a case under `unhang run`, print where its run folder is and the verdict on it.
+
+    Examples:
+    unhang lab run split-without-seed
+    unhang lab run split-without-seed --ranks 8 --backend nccl
+    """
     from unhang.cli.output.verdict_output import exit_code
     from unhang.report.layout.console import Console
     from unhang_lab.expectation import find_mistakes
@@ -55,7 +79,7 @@ def run(
     case = find_case(name)
     console = Console(stderr=True, highlight=False)
     console.print(f"[bold]{case.name}[/bold]: {case.what}")
-    folder = out or new_run_folder("lab-runs/")
+    folder = output or new_run_folder("lab-runs/")
     with RecordingSteps(console) as steps, interrupt_on_termination():
         bundle = run_case(case, folder, ranks=ranks, backend=backend.value, tell=steps.tell)
     if case.expected.cause is None and not (bundle / "verdict.json").exists():

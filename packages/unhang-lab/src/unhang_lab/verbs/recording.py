@@ -72,8 +72,8 @@ def print_verdict(bundle: Path, *, report: Path | None = None) -> Verdict:
 
     facts = build_facts(read_evidence([str(bundle)]))
     verdict = diagnose(facts)
-    output = VerdictOutput.chosen("text", lang=None, redact=False, color=None, debug=False)
-    output.give(verdict, facts, None)
+    output = VerdictOutput.chosen("text", lang=None, redact=False)
+    output.give(verdict, facts)
     if report is not None:
         output.write_html(report, verdict, facts)
     return verdict

@@ -1,0 +1,62 @@
+"""How an answer is printed, whatever it is: in colour or not, as a block for a chat, to a file of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unhang.errors import UsageError
+from unhang.report.layout.terminal import CleanStream, underlying_stream
+
+if TYPE_CHECKING:
+    from unhang.report.layout.text_layout import TextLayout
+
+
+class ColorStream(CleanStream):
+    """Standard output that says it is a terminal: colours into a pipe."""
+
+    def isatty(self) -> bool:
+        """Always: the user asked for colour."""
+        return True
+
+
+def use_color(when: str) -> None:
+    """``never``; ``always``, also into a pipe; ``auto``: as terminal and ``NO_COLOR`` have it."""
+    if when == "never":
+        os.environ["NO_COLOR"] = "1"
+    elif when == "always":
+        os.environ.pop("NO_COLOR", None)
+        os.environ["FORCE_COLOR"] = "1"  # rich asks for it
+        sys.stdout = ColorStream(underlying_stream(sys.stdout))
+
+
+def as_block(text: str) -> str:
+    """``text`` for a chat, which shows it as it is."""
+    return f"````text\n{text}````\n"
+
+
+def give_layout(layout: TextLayout, form: str) -> None:
+    """Print ``layout``, as text or for a chat."""
+    if form == "markdown":
+        sys.stdout.write(as_block(layout.plain()))
+    else:
+        layout.print_to(sys.stdout)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write ``text`` to ``path``, readable by its owner only. Raises UsageError when that cannot be done."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            os.fchmod(handle, 0o600)
+            file.write(text)
+    except OSError as error:
+        raise write_error(path, error) from error
+
+
+def write_error(path: Path, error: OSError) -> UsageError:
+    """Why ``path`` holds no answer."""
+    return UsageError(f"{path} cannot be written ({error.strerror or type(error).__name__})")
