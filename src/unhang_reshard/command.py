@@ -39,7 +39,7 @@ def reshard(
     ranks: Annotated[str, typer.Option(metavar="N[,N…]", help="World sizes that must come out even: 8, or 8,12.")],
     to: Annotated[TargetFormat, typer.Option(help="What to write.")] = TargetFormat.WEBDATASET,  # noqa: ARG001 - one for now
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Where to; default: SOURCE-shards here.")
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Default: SOURCE-shards.")
     ] = None,
     workers: Annotated[
         int, typer.Option(min=1, metavar="N", help="Loader workers of each rank that must come out even.")
@@ -48,9 +48,7 @@ def reshard(
         str | None, typer.Option(metavar="NAME", help="Column of the image path; default: the usual names.")
     ] = None,
     caption_key: Annotated[str | None, typer.Option(metavar="NAME", help="Column of the caption.")] = None,
-    separator: Annotated[
-        str | None, typer.Option(metavar="C", help="Separator of a CSV; default: as its header has it.")
-    ] = None,
+    separator: Annotated[str | None, typer.Option(metavar="C", help="Separator of a CSV; default: its own.")] = None,
     encoding: Annotated[str, typer.Option(metavar="NAME", help="Encoding of a CSV.")] = "utf-8",
     images: Annotated[
         Path | None,
@@ -63,9 +61,7 @@ def reshard(
     ] = UnevenChoice.DROP,
     per_shard: Annotated[int, typer.Option(min=1, metavar="N", help="Most samples of a shard.")] = 10_000,
     strict: Annotated[bool, typer.Option("--strict", help="Write nothing if any sample cannot be used.")] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Throw away what an earlier call wrote there, and begin anew.")
-    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Throw away what an earlier call wrote.")] = False,
     form: Annotated[Format, typer.Option("--format", help="How to write the answer.")] = Format.TEXT,
     lang: Language = None,
 ) -> None:
@@ -75,7 +71,6 @@ def reshard(
     and the shards are the same to the byte. Exit code: 0 written, 2 nothing could be written.
 
     Examples:
-    unhang reshard data.csv --ranks 8
     unhang reshard 'shard-{000..019}.tar' --ranks 8,12 --workers 4 --output even/
     """
     from unhang.cli.output.answer import give_layout

@@ -19,7 +19,7 @@ from typer.main import get_command
 
 from tests import leavings
 from tests.command import unhang
-from unhang.cli import options, piped_input, settings
+from unhang.cli import diagnosing, options, settings
 from unhang.cli.command_line import VERBS, command_line
 from unhang.cli.main import main
 
@@ -248,7 +248,7 @@ def test_a_pipe_that_nobody_writes_to_is_not_waited_for(
     words: list[str], code: int, log: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reading, writing = os.pipe()
-    monkeypatch.setattr(piped_input, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(diagnosing, "PATIENCE_S", 0.2)
     with os.fdopen(reading) as silent:
         monkeypatch.setattr(sys, "stdin", silent)
         assert printed(capsys, *words)[0] == code
@@ -260,12 +260,12 @@ def test_a_writer_that_takes_a_moment_is_waited_for() -> None:
     late = threading.Timer(0.3, os.write, (writing, b"step 1\n"))
     late.start()
     try:
-        assert piped_input._holds_text(reading)
+        assert diagnosing._holds_text(reading)
     finally:
         late.join()
         os.close(writing)
     assert os.read(reading, 100) == b"step 1\n"
-    assert not piped_input._holds_text(reading)
+    assert not diagnosing._holds_text(reading)
     os.close(reading)
 
 

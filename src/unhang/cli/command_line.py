@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import PackageNotFoundError, distribution, entry_points, version
 from types import ModuleType
 from typing import Annotated, Any
 
@@ -15,7 +15,10 @@ from typer.core import TyperCommand, TyperGroup
 from unhang import __version__
 from unhang.cli import settings
 from unhang.cli.options import Language, current_name, with_common_options
+from unhang.errors import MissingExtra
 
+_LAB_FOLDER = "packages/unhang-lab"
+_LAB_RELEASE = f"unhang-lab=={__version__}"
 MORE = "More"
 """Help panel of the verbs a newcomer does not need."""
 
@@ -128,10 +131,10 @@ class Verb:
             self._add(app, self.name, getattr(module, self.name))
 
     def _add(self, app: typer.Typer, name: str, verb: Callable[..., Any]) -> None:
-        wrapped, settings = with_common_options(verb, self.without), dict(self.settings)
+        wrapped, context = with_common_options(verb, self.without), dict(self.settings)
         panel = None if self.group else self.panel
         text, _ = _parts(verb)
-        app.command(name, cls=VerbCommand, rich_help_panel=panel, context_settings=settings, help=text)(wrapped)
+        app.command(name, cls=VerbCommand, rich_help_panel=panel, context_settings=context, help=text)(wrapped)
 
     def _module(self) -> ModuleType | None:
         if not self.beside and not self.of_lab:
@@ -153,9 +156,7 @@ class Verb:
             add_help_option=False,
         )
         def missing() -> None:
-            from unhang.cli.missing_lab import missing_lab
-
-            raise missing_lab(self.name)
+            raise _missing_lab(self.name)
 
 
 _ANY_WORDS = {"ignore_unknown_options": True, "allow_extra_args": True}
@@ -198,6 +199,57 @@ def command_line(words: Sequence[str] = ()) -> typer.Typer:
     for verb in [verb for verb in VERBS if verb.name in words[:1]] or VERBS:
         verb.add_to(app)
     return app
+
+
+def _missing_lab(verb: str) -> MissingExtra:
+    """Why ``unhang VERB`` cannot begin, and what to type, in one line.
+
+    pip notes where it took unhang from (PEP 610): from there the lab of the same version comes too.
+    """
+    import shlex
+
+    found = _installed()
+    why = "which is not installed" if found is None else f"and not version {found}, which is installed"
+    return MissingExtra(
+        f"{verb} needs the lab of version {__version__}, {why}: pip install {shlex.join(_wanted(_came_from()))}"
+    )
+
+
+def _installed() -> str | None:
+    try:
+        return version("unhang-lab")
+    except PackageNotFoundError:
+        return None
+
+
+def _came_from() -> dict[str, Any]:
+    """What pip noted of the source of unhang; empty where it came from an index, or was not installed at all."""
+    import json
+
+    try:
+        noted = distribution("unhang").read_text("direct_url.json")
+    except PackageNotFoundError:
+        return {}
+    return json.loads(noted) if noted else {}
+
+
+def _wanted(source: dict[str, Any]) -> list[str]:
+    """Words for ``pip install``: from the same commit, folder of wheels or clone; else the release."""
+    from pathlib import Path
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    address = source.get("url", "")
+    if commit := source.get("vcs_info"):
+        # not the extra: a wheel of this commit that pip kept names a folder that is gone
+        return [f"{commit['vcs']}+{address}@{commit['commit_id']}#subdirectory={_LAB_FOLDER}"]
+    if not address.startswith("file:"):
+        return [_LAB_RELEASE]
+    path = Path(url2pathname(urlsplit(address).path))
+    if "archive_info" in source:
+        return ["--find-links", str(path.parent), _LAB_RELEASE]
+    editable = ["--editable"] if source.get("dir_info", {}).get("editable") else []
+    return [*editable, f"{path}[lab]"] if (path / _LAB_FOLDER).is_dir() else [_LAB_RELEASE]
 
 
 def _print_version(asked: bool) -> None:

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from unhang.cli.diagnosing import DiagnoseRequest
+from unhang.cli.diagnosing import DiagnoseRequest, standard_input_has_text
 from unhang.cli.options import Language, Redact, ReportFormat
-from unhang.cli.piped_input import standard_input_has_text
 from unhang.errors import UsageError
 
 

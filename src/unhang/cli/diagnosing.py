@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +17,9 @@ if TYPE_CHECKING:
     from unhang.evidence.checkpoints.checkpoint import Checkpoint
     from unhang.evidence.evidence_set import EvidenceSet
     from unhang.facts.model import Facts
+
+PATIENCE_S = 5.0
+"""So long a pipe may be silent before it is taken for one that nobody writes to: a scheduler's, an editor's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,32 @@ def parse_request(words: Sequence[str]) -> DiagnoseRequest | None:
         return None
     html = options.pop("html", None)
     return DiagnoseRequest(paths, html=None if html is None else Path(html), **options)
+
+
+def standard_input_has_text() -> bool:
+    """A pipe that somebody writes to, or a file (``unhang < job.log``) of which nobody has read yet: the rest of a
+    script that a shell reads is not for us."""
+    with suppress(OSError, ValueError):
+        number = sys.stdin.fileno()
+        kind = os.fstat(number)
+        if stat.S_ISREG(kind.st_mode):
+            return kind.st_size > 0 and os.lseek(number, 0, os.SEEK_CUR) == 0
+        return stat.S_ISFIFO(kind.st_mode) and _holds_text(number)
+    return False
+
+
+def _holds_text(pipe: int) -> bool:
+    import array
+    import select
+
+    if os.name != "posix" or not select.select([pipe], [], [], PATIENCE_S)[0]:
+        return False
+    import fcntl
+    import termios
+
+    size = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, size)  # nothing to read: its writer has ended
+    return size[0] > 0
 
 
 def _read(paths: Sequence[str]) -> EvidenceSet:

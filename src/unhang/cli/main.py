@@ -14,7 +14,6 @@ import sys
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any, cast
 
 from unhang.cli import settings
@@ -88,14 +87,14 @@ def _reduce_garbage_collection() -> None:
 def _as_meant(words: list[str]) -> list[str]:
     """``unhang job.log``, and something piped into ``unhang``, ask for a diagnosis."""
     if not words and "_UNHANG_COMPLETE" not in os.environ:  # a shell asks how a word goes on
-        from unhang.cli.piped_input import standard_input_has_text
+        from unhang.cli.diagnosing import standard_input_has_text
 
         return ["diagnose", "-"] if standard_input_has_text() else words
     first = words[0] if words else "--"
     if first.startswith("-") and first != "-":
         return words
     named = first == "-" or any(sign in first for sign in "/.*?[")
-    return ["diagnose", *words] if named or (Path(first).exists() and not _is_verb(first)) else words
+    return ["diagnose", *words] if named or (os.path.exists(first) and not _is_verb(first)) else words  # noqa: PTH110 - no name is too long for it
 
 
 def _is_verb(word: str) -> bool:

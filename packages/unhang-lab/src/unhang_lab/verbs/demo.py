@@ -37,13 +37,7 @@ def demo(
         typer.Option(metavar="PAGE", help="With --table: put it into this page too; zh in its name: in Chinese."),
     ] = None,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="DIR",
-            help="Folder for the evidence; must be empty. Default: unhang-runs/demo-DATE-TIME.",
-        ),
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Default: unhang-runs/demo-TIME.")
     ] = None,
     report: Annotated[Path, typer.Option(help="Where the HTML report is written.")] = Path("unhang-report.html"),
     lang: Language = None,
@@ -55,7 +49,6 @@ def demo(
 
     Examples:
     unhang demo
-    unhang demo --list
     unhang demo llama-recipes --only during
     """
     from unhang.report.language import resolve_language

@@ -52,22 +52,16 @@ def list_cases() -> None:
 @app.command()
 def run(
     name: Annotated[str, typer.Argument(help="A case of `unhang lab list`.")],
-    ranks: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Number of ranks; the case's own number otherwise.")
-    ] = None,
+    ranks: Annotated[int | None, typer.Option(min=1, metavar="N", help="Default: the case's own number.")] = None,
     backend: Annotated[Backend, typer.Option(help="gloo runs on CPUs, nccl needs a GPU for each rank.")] = Backend.GLOO,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="DIR", help="The run folder; must be empty. Default: lab-runs/DATE-TIME."
-        ),
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Default: lab-runs/TIME.")
     ] = None,
 ) -> None:
     """Run a case under `unhang run`, print where its run folder is and the verdict on it.
 
     Examples:
     unhang lab run split-without-seed
-    unhang lab run split-without-seed --ranks 8 --backend nccl
     """
     from unhang.cli.output.verdict_output import exit_code
     from unhang.report.layout.console import Console
