@@ -209,7 +209,9 @@ def test_a_history_is_one_object_by_both_names(
     )
 
 
-@pytest.mark.parametrize("words", [["job.log"], ["./job.log"], ["job*"], ["job.log", "--format", "json"], ["folder"]])
+@pytest.mark.parametrize(
+    "words", [["job.log"], ["./job.log"], ["job*"], ["job.log", "--format", "json"], ["folder"], ["-q", "job.log"]]
+)
 def test_a_path_in_place_of_a_verb_is_diagnosed(
     words: list[str], log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -219,6 +221,16 @@ def test_a_path_in_place_of_a_verb_is_diagnosed(
     assert printed(capsys, *words) == printed(capsys, "diagnose", *words)
 
 
+def test_a_language_before_the_verb_is_that_of_the_verb(
+    log: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNHANG_LANG", "")
+    chinese = printed(capsys, "diagnose", "job.log", "--lang", "zh")
+
+    assert printed(capsys, "--lang", "zh", "job.log") == chinese
+    assert printed(capsys, "--lang", "zh", "diagnose", "job.log") == chinese
+
+
 def test_a_verb_is_no_path(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (log.parent / "history").mkdir()
 
@@ -226,7 +238,10 @@ def test_a_verb_is_no_path(log: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "No such command" in printed(capsys, "histroy")[2]
 
 
-@pytest.mark.parametrize("words", [[], ["diagnose"], ["-"], ["diagnose", "-"]])
+@pytest.mark.parametrize(
+    "words",
+    [[], ["diagnose"], ["-"], ["diagnose", "-"], ["--format", "text"], ["--lang", "en"], ["--lang", "en", "-q"]],
+)
 def test_what_is_piped_in_is_diagnosed(words: list[str], log: Path) -> None:
     run = unhang(*words, standard_input=LOG.encode(), folder=log.parent)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -278,3 +279,5 @@ def _start(
         from unhang.cli.explore import explore
 
         explore(lang)
+    elif lang and str(context.get_parameter_source("lang")).endswith("COMMANDLINE"):  # a default is the verb's own
+        os.environ["UNHANG_LANG"] = lang

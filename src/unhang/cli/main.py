@@ -24,6 +24,7 @@ from unhang.report.printable import one_line
 PARSERLESS_VERBS = {"diagnose": "diagnosing", "explain": "explaining"}
 """Modules that do the work of a verb for words that need no parser: loading one takes longer than that."""
 _KEEPING_VERBS = ("diagnose", "explain", "check")
+_OF_NO_VERB = ("-h", "--help", "-V", "--version", "--install-completion", "--show-completion")
 _VERBS_WITH_PATHS = ("diagnose", "compare", "view", "history", "explain")
 
 
@@ -86,14 +87,17 @@ def _reduce_garbage_collection() -> None:
 
 def _as_meant(words: list[str]) -> list[str]:
     """``unhang job.log``, and something piped into ``unhang``, ask for a diagnosis."""
-    if not words and "_UNHANG_COMPLETE" not in os.environ:  # a shell asks how a word goes on
+    if "_UNHANG_COMPLETE" in os.environ or (
+        words and words[0] in _OF_NO_VERB
+    ):  # first: a shell asks how a word goes on
+        return words
+    rest = words[2:] if words[:1] == ["--lang"] else words
+    if not rest:
         from unhang.cli.diagnosing import standard_input_has_text
 
-        return ["diagnose", "-"] if standard_input_has_text() else words
-    first = words[0] if words else "--"
-    if first.startswith("-") and first != "-":
-        return words
-    named = first == "-" or any(sign in first for sign in "/.*?[")
+        return ["diagnose", *words, "-"] if standard_input_has_text() else words
+    first = rest[0]
+    named = first.startswith("-") or any(sign in first for sign in "/.*?[")
     return ["diagnose", *words] if named or (os.path.exists(first) and not _is_verb(first)) else words  # noqa: PTH110 - no name is too long for it
 
 

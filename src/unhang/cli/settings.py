@@ -24,7 +24,7 @@ RESERVED = frozenset(
 )
 SHARED = frozenset({"lang", "color", "quiet", "verbose", "redact"})
 OF_PROJECT = frozenset(
-    {"lang", "color", "quiet", "verbose", "format", "block", "assume", "limit", "total", "wait", "steps"}
+    {"lang", "color", "quiet", "verbose", "format", "block", "limit", "total", "wait", "steps"}
     | {"slow-after", "watch-for", "stall-after", "dry-run-limit"}
 )
 """What the file of a project may set."""
