@@ -10,6 +10,7 @@ from tests.facts.test_separate_jobs import OTHER, SMALL
 from tests.report import fact_samples
 from tests.report import report_samples as samples
 from tests.report.report_browser import Browser
+from tests.test_cases import CASES, jobs_of
 from unhang.diagnosis.diagnose import diagnose_jobs
 from unhang.evidence.inputs import read_evidence
 from unhang.report.html.page import write_html
@@ -80,13 +81,44 @@ def test_dark_and_light_follow_the_system_and_the_button(page: Browser) -> None:
     assert page.run(colour) == light
 
 
+BEYOND_ITS_BOX = """return [...document.querySelectorAll('main *')].filter((one) =>
+  one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).overflowX !== "visible"
+  || one.getBoundingClientRect().right > innerWidth).map((one) => one.outerHTML.slice(0, 120))"""
+
+
 @pytest.mark.parametrize("width", [360, 800, 1600])
-def test_no_width_scrolls_sideways(page: Browser, width: int) -> None:
-    page.devtools("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False)
+@pytest.mark.parametrize("name", ["sample", "single-rank-work/hit_sleeps_beside_another_job_on_its_card"])
+def test_no_width_scrolls_sideways_or_cuts_anything_off(
+    browser: Browser, tmp_path: Path, name: str, width: int
+) -> None:
+    job = None if name == "sample" else jobs_of(CASES / name)[0]
+    verdict, facts = (job.verdict, job.facts) if job is not None else (samples.hang(64), fact_samples.facts(64))
+    browser.devtools("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False)
     try:
-        assert page.run("return document.documentElement.scrollWidth") <= width
+        browser.open(write_html(verdict, facts, tmp_path / "report.html"))
+        browser.run("for (const part of document.querySelectorAll('details')) part.open = true")
+        assert browser.run("return document.documentElement.scrollWidth") <= width
+        assert browser.run(BEYOND_ITS_BOX) == []
+        # the drawing is there where it can be read; the sentences always are
+        drawn = browser.run("return getComputedStyle(document.querySelector('.graph')).display")
+        assert drawn == ("none" if width == 360 else "block")
+        assert "wait" in browser.run("return document.querySelector('.waits').innerText")
     finally:
-        page.devtools("Emulation.clearDeviceMetricsOverride")
+        browser.devtools("Emulation.clearDeviceMetricsOverride")
+
+
+def test_the_order_is_headline_waits_code_advice_grid_stacks_evidence(page: Browser) -> None:
+    names = "return [...document.querySelectorAll('.job > *')].map((one) => one.id || one.className)"
+    order = page.run(names)
+    wanted = ["hero hang", "graph", "card sites", "pair", "timeline", "stacks", "evidence"]
+    assert [name for name in order if name in wanted] == wanted
+
+
+def test_what_is_cut_has_all_of_it_in_its_tip(page: Browser) -> None:
+    tips = page.run("return [...document.querySelectorAll('#drawing text title')].map((one) => one.textContent)")
+    assert "ranks 1, 2, 4-6, 8-13, 15-20, 22-27, 29-34, 36-41, 43-48, 50-55, 57-62" in tips
+    box = page.run("return [...document.querySelectorAll('.box title')].map((one) => one.textContent)")
+    assert any(tip.startswith("ranks 0-2, 4-63 · ") for tip in box)
 
 
 def test_a_hostile_log_runs_nothing(browser: Browser, tmp_path: Path) -> None:

@@ -76,6 +76,13 @@
       return element;
     };
 
+    // What is cut has all of it in its tip.
+    function cuttable(shown, most, attributes, whole = shown) {
+      const text = make("text", attributes, cut(shown, most));
+      text.append(make("title", {}, cut(whole, 400)));
+      return text;
+    }
+
     function draw() {
       const { width, name, note, cell } = fit();
       const total = HEAD + rows.length * height + FOOT;
@@ -117,9 +124,7 @@
       const label = (row.ranks.length > 1 ? words.ranks : words.rank) + " " + ranges(row.ranks);
       const most = name > 100 ? 18 : 11;
       const named = label.length > most && row.ranks.length > 1 ? `${row.ranks.length} ${words.ranks}` : label;
-      const text = make("text", { class: late ? "name late" : "name", x: name - 10, y: y + height / 2 + 4 }, cut(named, most));
-      text.append(make("title", {}, cut(label, 400)));
-      parts.push(text);
+      parts.push(cuttable(named, most, { class: late ? "name late" : "name", x: name - 10, y: y + height / 2 + 4 }, label));
       const pad = 1.5, w = cell - 2 * pad, h = height - 6;
       columns.forEach((position, c) => {
         const what = kind(row, position);
@@ -132,7 +137,7 @@
       });
       if (note > 100) {
         const about = (late ? words.laggard + (row.text ? " · " : "") : "") + row.text;
-        parts.push(make("text", { class: late ? "late" : "faint", x: name + columns.length * cell + 12, y: y + height / 2 + 4 }, cut(about, Math.floor((width - name - columns.length * cell - 16) / 6.6))));
+        parts.push(cuttable(about, Math.floor((width - name - columns.length * cell - 16) / 6.6), { class: late ? "late" : "faint", x: name + columns.length * cell + 12, y: y + height / 2 + 4 }));
       }
     }
 

@@ -28,6 +28,7 @@ from unhang.report.html.late_ranks import group_label, late_ranks
 from unhang.report.html.stack_groups import StackGroup, stack_groups
 from unhang.report.html.timeline import call_label, timelines
 from unhang.report.html.wait_graph import EMPTY, wait_graph
+from unhang.report.html.waited import waited_lines
 from unhang.report.job_headings import job_headings
 from unhang.report.layout.sections import build_or_default
 from unhang.report.layout.source_lines import source_lines
@@ -179,7 +180,8 @@ def _verdict(verdict: Verdict, facts: Facts, localizer: Localizer, before: int) 
         "status_word": status,
         "headline": headline,
         "rest": rest,
-        "about": first_lines(verdict, localizer),
+        "waits": waited_lines(verdict, facts, localizer),
+        "about": first_lines(replace(verdict, noticed_after_s=None, killed_in_s=None), localizer),
         "seen": localizer.say(labels.ranks_seen_text(verdict)),
         "first": _finding(first, facts, cited, folder, localizer) if first is not None else None,
         "others": [_finding(finding, facts, cited, folder, localizer) for finding in others],

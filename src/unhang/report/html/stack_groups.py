@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 from unhang.evidence.items import Frame
 from unhang.facts.model import Activity, CodeContext, Facts, PendingCall
@@ -13,6 +14,7 @@ from unhang.facts.stacks.user_frames import is_user_frame
 from unhang.findings import Phase
 from unhang.report.html.late_ranks import pending_calls
 from unhang.report.localizer import Localizer
+from unhang.sentences import say
 
 MAX_GROUPS, MAX_FRAMES = 60, 80
 _SHORT = re.compile(r"^.*/(?:site-packages|dist-packages)/|^.*/lib(?:64)?/(?=python3)")
@@ -30,14 +32,22 @@ class ShownFrame:
 
 
 @dataclass(frozen=True, slots=True)
+class FrameRun:
+    """Frames of one kind that follow each other. ``folded``: what stands for them; empty where they are shown."""
+
+    frames: tuple[ShownFrame, ...]
+    folded: str
+
+
+@dataclass(frozen=True, slots=True)
 class StackGroup:
-    """Ranks with equal Python frames. ``frames`` innermost first."""
+    """Ranks with equal Python frames. ``runs`` innermost first; ``phase`` is empty where it says nothing."""
 
     ranks: tuple[int, ...]
     thread: str
     phase: str
     laggard: bool
-    frames: tuple[ShownFrame, ...]
+    runs: tuple[FrameRun, ...]
     cut: int
     source: str
 
@@ -100,12 +110,21 @@ def _group(thread: str, same: Iterable[tuple[int, Activity]], late: frozenset[in
     return StackGroup(
         ranks=ranks,
         thread=localizer.line(thread, 60),
-        phase=activity.phase.value,
+        phase="" if activity.phase is Phase.OTHER else localizer.word(activity.phase.value),
         laggard=not thread and any(rank in late for rank in ranks),
-        frames=tuple(_shown(frame, localizer) for frame in activity.frames[:MAX_FRAMES]),
+        runs=tuple(_runs([_shown(frame, localizer) for frame in activity.frames[:MAX_FRAMES]], localizer)),
         cut=max(0, len(activity.frames) - MAX_FRAMES),
         source=localizer.line(activity.evidence.source.path, 160),
     )
+
+
+def _runs(frames: list[ShownFrame], localizer: Localizer) -> Iterator[FrameRun]:
+    """Several frames of libraries are folded under the call that the user's code made; a stack without any is not."""
+    folds = any(frame.own for frame in frames)
+    for own, same in groupby(frames, key=lambda frame: frame.own):
+        run = tuple(same)
+        several = say("{count} library frames, called as {name}", count=len(run), name=run[-1].function)
+        yield FrameRun(run, localizer.say(several) if folds and not own and len(run) > 1 else "")
 
 
 def _shown(frame: Frame, localizer: Localizer) -> ShownFrame:

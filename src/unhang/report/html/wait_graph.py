@@ -145,11 +145,12 @@ MAX_EXACT, MAX_BOXES, MAX_EDGES, LOOP_ROOM = 12, 40, 2_000_000, 150
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Ranks that wait alike; ``x``, ``y`` is its upper left corner."""
+    """Ranks that wait alike; ``tip`` is ``title`` and ``note`` whole; ``x``, ``y`` is its upper left corner."""
 
     ranks: tuple[int, ...]
     title: str
     note: str
+    tip: str
     laggard: bool
     x: float
     y: float
@@ -225,8 +226,9 @@ def _box(
 ) -> Box:
     short = len(labels.short_ranks(ranks)) <= 24
     title = localizer.say(labels.ranks_label(ranks) if short else labels.rank_count(ranks))
-    note = localizer.line(_note(facts, ranks[0], pending, localizer), 31)
-    return Box(ranks, title, note, all(rank in late for rank in ranks), *place)
+    note = _note(facts, ranks[0], pending, localizer)
+    tip = localizer.line(f"{localizer.say(labels.ranks_label(ranks))} · {note}", 400)
+    return Box(ranks, title, localizer.line(note, 31), tip, all(rank in late for rank in ranks), *place)
 
 
 def _note(facts: Facts, rank: int, pending: dict[int, PendingCall], localizer: Localizer) -> str:
