@@ -14,6 +14,10 @@ from unhang.wire.documents.live_state import LIVE_FILE_NAME, SCHEMA, STATES
 from unhang.wire.documents.run_plan import RunPlan
 
 LEFT = say("{ranks:who} ran out of batches and left the loop; the others are still in it", ranks=(0,))
+STALLED, CRASHED, INTERRUPTED, FINISHED = (
+    Path(__file__).parent / "ended_runs" / name for name in ("stalled", "crashed", "interrupted", "finished")
+)
+"""What real runs left: the first and the third were ended with Ctrl-C."""
 WAITING, BUSY = STATES.index("waiting"), STATES.index("busy")
 
 

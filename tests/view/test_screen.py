@@ -134,7 +134,7 @@ def test_a_job_whose_ranks_have_ended_does_not_move() -> None:
 
 def test_a_finished_run_and_one_that_has_just_begun() -> None:
     ended = drawn(document(8) | {"ended": True}, TerminalSize(100, 30), live=False)
-    assert "this is how it ended" in ended
+    assert "what ended it was not recorded" in ended
     assert "ran for 66 min" in ended
     empty = document(0) | {"standing": None, "verdict": None, "groups": []}
     assert "no rank has been seen yet" in drawn(empty, TerminalSize(100, 30))

@@ -72,14 +72,15 @@ def view(
 
 
 def _source(place: str | None) -> tuple[Path, Callable[[Path], RunReading]]:
-    from unhang.view.reading import latest_run, read_run, run_in
+    from unhang.view.last_moment import read_with_its_end
+    from unhang.view.reading import latest_run, run_in
     from unhang.view.remote import RemoteRun, is_address
 
     if place is None:
-        return latest_run(), read_run
+        return latest_run(), read_with_its_end
     if is_address(place):
         return Path(place), RemoteRun(place).read
-    return run_in(Path(place)), read_run
+    return run_in(Path(place)), read_with_its_end
 
 
 def _one_screen(folder: Path, read: Callable[[Path], RunReading], console: Console, localizer: Localizer) -> None:
@@ -116,12 +117,12 @@ def _serve(
     from unhang.errors import UsageError
     from unhang.report.language import translate
     from unhang.sentences import say
+    from unhang.view.last_moment import read_with_its_end
     from unhang.view.listening import listening_with_token
-    from unhang.view.reading import read_run
     from unhang.view.web.responses import RunResponses
     from unhang.view.web.server import WebServer, serve_until_interrupted
 
-    if read is not read_run:
+    if read is not read_with_its_end:
         raise UsageError("--web serves a run folder, not another server", next_step="open that address in a browser")
     read(folder)
     server = WebServer(listening_with_token(listen), RunResponses(folder, localizer, read))

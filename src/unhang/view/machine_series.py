@@ -6,11 +6,15 @@ import math
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeGuard
 
 import msgspec
 
+from unhang.knowledge.tables import read_typed
+from unhang.knowledge.words import Words, text_of
+from unhang.sentences import Text
 from unhang.view.regular_files import open_regular
 from unhang.wire.documents.document import DECODE_ERRORS
 
@@ -19,17 +23,17 @@ NAME = re.compile(r"series(?:\.(\d{1,4}))?\.jsonl")
 MAX_BYTES = 32 << 20
 MAX_LANES = 64
 MAX_NODES = 4_096
-LANE_ORDER = tuple(
-    re.compile(pattern)
-    for pattern in (
-        *(r"card \S+ util", r"card \S+ throttle", r"card \S+ temp_c", r"card \S+ mem_used", r"card \S+ sm_mhz"),
-        *(r"job_cpus", r"cpu busy", r"pressure io some", r"pressure memory some", r"disk \S+ busy"),
-        *(r"net (?!lo )\S+ rx_bps", r"net (?!lo )\S+ tx_bps", r"tcp sent_again", r"others", r"pressure .*", r"card .*"),
-    )
-)
-"""Quantities one asks for first, in this order; the others follow by name."""
 HIDDEN_LANES = re.compile(r"cost_s|for_s|every_s|.*(?:size|free|answered_s|processors|mem_total)|net lo .*")
 """What our own sampler costs, and what hardly ever changes."""
+
+
+class Quantity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A row of ``knowledge/machine_series.toml``."""
+
+    pattern: str
+    title: Words
+    unit: str = ""
+    factor: float = 1.0
 
 
 class Lane(msgspec.Struct):
@@ -89,7 +93,7 @@ class MachineSeries:
         telling = [
             (name, lane) for name, lane in known.items() if any(lane.values) and not HIDDEN_LANES.fullmatch(name)
         ]
-        return dict(sorted(telling, key=_lane_order))
+        return dict(sorted(telling, key=lambda lane: (_place(lane[0]), lane[0])))
 
 
 def _files(folder: Path) -> list[Path]:
@@ -109,8 +113,25 @@ def _seen(path: Path) -> tuple[str, int, int]:
     return path.name, 0, 0
 
 
-def _lane_order(lane: tuple[str, Lane]) -> tuple[int, str]:
-    return next((at for at, pattern in enumerate(LANE_ORDER) if pattern.fullmatch(lane[0])), len(LANE_ORDER)), lane[0]
+@cache
+def _quantities() -> list[Quantity]:
+    return read_typed("machine_series.toml", dict[str, list[Quantity]])["quantity"]
+
+
+def _place(name: str) -> int:
+    """Where it stands among those one asks for; what has no title comes last."""
+    known = _quantities()
+    return next((at for at, one in enumerate(known) if re.fullmatch(one.pattern, name)), len(known))
+
+
+def lane_title(name: str) -> tuple[Text, str, float]:
+    """The title of a quantity, its unit, and what its values are multiplied with; a strange one keeps its name."""
+    at = _place(name)
+    if at == len(_quantities()):
+        return Text("{name}", {"name": name}), "", 1.0
+    one = _quantities()[at]
+    found = re.fullmatch(one.pattern, name)
+    return text_of(one.title, {"name": found[1]} if found and found.groups() else {}), one.unit, one.factor
 
 
 def _is_number(value: Any) -> TypeGuard[float]:

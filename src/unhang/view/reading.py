@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -21,17 +22,24 @@ MAX_BYTES = 64 << 20
 MAX_PLAN = 16 << 20
 _KIND = RUN_SCHEMA.partition("/")[0]
 JUST_BEGUN = say("the run has just begun: no rank has been seen yet")
+ENDED_SOMEHOW = say("The run is over; what ended it was not recorded.")
 NO_LAST_STATE = say("the run left no last state, its watcher was killed or is old; unhang diagnose reads the folder")
+
+
+CarriedText = tuple[str, dict[str, Any]]
+"""A sentence in English, and as ``report/text_serialization.py`` carries it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunReading:
-    """What was read. ``live``: the run goes on; ``state`` is None where nothing tells (``because`` says why)."""
+    """What was read. ``live``: the run goes on; ``state`` is None where nothing tells (``because`` says why);
+    ``ended``: of a run that is over, what is known of its end."""
 
     folder: Path
     live: bool
     state: LiveState | None
     because: Text | None = None
+    ended: tuple[CarriedText, ...] = ()
 
 
 class SharedReading(msgspec.Struct):
@@ -41,6 +49,7 @@ class SharedReading(msgspec.Struct):
     because: str
     folder: str
     state: LiveState | None
+    ended: list[CarriedText] = []
 
 
 def latest_run(place: Path = Path("unhang-runs")) -> Path:

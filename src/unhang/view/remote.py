@@ -101,7 +101,7 @@ class RemoteRun:
             raise UnhangError("what the server answers is no state of a run, or that of another version") from error
         if told.state is not None and not told.state.is_consistent():
             raise UnhangError("what the server answers is no state of a run, or that of another version")
-        return RunReading(Path(told.folder), told.live, told.state, _reason(told.because))
+        return RunReading(Path(told.folder), told.live, told.state, _reason(told.because), tuple(told.ended))
 
 
 def _reason(because: str) -> Text | None:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from typing import Any
+
+from rich.cells import cell_len
 
 from unhang.report.first_lines import known_cause
 from unhang.report.labels import STATUS, ranks_label, told_label
+from unhang.report.layout.claims import HEADLINE, split_claim
 from unhang.report.layout.durations import duration
 from unhang.report.localizer import Localizer
+from unhang.report.printable import capitalized
 from unhang.report.text_serialization import text_from_json
 from unhang.sentences import say
-from unhang.view.reading import RunReading
-from unhang.wire.documents.live_state import STATES, GroupColumns, LiveState
+from unhang.view.reading import ENDED_SOMEHOW, RunReading
+from unhang.wire.documents.live_state import STATES, GroupColumns, LiveState, LiveVerdict
+from unhang.wire.record_views import PHASES
 
 CALM, WAITING, STALLED, OVER = "calm", "waiting", "stalled", "over"
 HURRY_S = 120.0
@@ -47,7 +54,8 @@ def condition(state: LiveState, reading: RunReading, localizer: Localizer) -> Co
     if reading.because is not None:
         return Condition(OVER, missing_state_reason(reading, localizer))
     if not reading.live:
-        return Condition(OVER, localizer.say(say("over; this is how it ended")))
+        told = [_carried(parts, english, localizer) for english, parts in reading.ended]
+        return Condition(OVER, ("" if localizer.lang == "zh" else " ").join(told) or localizer.say(ENDED_SOMEHOW))
     standing = state.standing
     if standing is None or standing.waited_s < 1:
         return _nobody_waits(state, localizer)
@@ -90,12 +98,61 @@ def headline(state: LiveState, localizer: Localizer) -> tuple[str, str] | None:
     told = state.verdict
     if told is None:
         return None
-    ranks = [localizer.say(ranks_label(tuple(told.ranks)))] if told.ranks else []
-    about = [*known_cause(told.cause, told.certainty, localizer), *ranks, *([told.where] if told.where else [])]
+    about = _about(told, localizer)
     status = localizer.say(told_label(told.status, STATUS))
     return localizer.line(localizer.colon.join(filter(None, (status, " · ".join(about))))), text_from_json(
         told.parts, told.sentence, localizer
     )
+
+
+def _carried(parts: dict[str, Any] | None, english: str, localizer: Localizer) -> str:
+    spoken = text_from_json(parts, english, localizer)
+    return capitalized(spoken) if localizer.lang == "en" else spoken
+
+
+def waiting_pair(state: LiveState, localizer: Localizer) -> list[tuple[str, str]]:
+    """Who waits, and for whom, each with where most of them stand; nothing where nobody waits for somebody."""
+    standing = state.standing
+    if standing is None or standing.waited_s < 1 or not standing.laggards or not standing.waiters:
+        return []
+    return [
+        (localizer.line(localizer.say(ranks_label(tuple(sorted(ranks)))), 140), _most_at(state, set(ranks), localizer))
+        for ranks in (standing.waiters, standing.laggards)
+    ]
+
+
+def _most_at(state: LiveState, ranks: set[int], localizer: Localizer) -> str:
+    """The phase and the line; a phase without a name says nothing beside a line."""
+    columns = zip(state.ranks.rank, state.ranks.phase, state.ranks.place, strict=True)
+    counted = Counter((phase, place) for rank, phase, place in columns if rank in ranks)
+    if not counted:
+        return ""
+    phase, place = counted.most_common(1)[0][0]
+    where = state.places[place] if place >= 0 else ""
+    named = localizer.word(PHASES[phase]) if PHASES[phase] != "other" or not where else ""
+    return localizer.line(" · ".join(filter(None, (named, where))), 200)
+
+
+def _about(told: LiveVerdict, localizer: Localizer) -> list[str]:
+    ranks = [localizer.say(ranks_label(tuple(told.ranks)))] if told.ranks else []
+    return [*known_cause(told.cause, told.certainty, localizer), *ranks, *([told.where] if told.where else [])]
+
+
+def verdict_head(state: LiveState, localizer: Localizer, *, live: bool) -> dict[str, Any] | None:
+    """The verdict as the head of a report has it: the status, one claim, what else is said, and what is known of it.
+    None without one, and of a stall in which nobody waits any more."""
+    told = state.verdict
+    if told is None or (live and told.status == "hang" and state.standing is None):
+        return None
+    word = localizer.say(told_label(told.status, STATUS))
+    claim, rest = split_claim(_carried(told.parts, told.sentence, localizer), HEADLINE - cell_len(word) - 2)
+    return {
+        "status": told.status,
+        "word": localizer.line(word),
+        "claim": claim,
+        "rest": rest,
+        "about": localizer.line(" · ".join(_about(told, localizer))),
+    }
 
 
 def ordered_groups(state: LiveState) -> list[GroupColumns]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from tests.report import fact_samples
 from tests.report import report_samples as samples
 from tests.report.report_browser import Browser
-from tests.view.runs import document, run_folder
+from tests.view.runs import STALLED, document, run_folder
 from tests.view.served import STARTED_S, keep, look, series, served
 from tests.waiting import wait_for
 from unhang.report.html.page import write_html
@@ -62,9 +63,13 @@ def test_every_rank_has_a_tile(ranks: int, browser: Browser, tmp_path: Path) -> 
         opened(browser, server, ranks)
         assert text(browser, "condition").endswith("for rank 0, for 8 s")
         assert text(browser, "left") == "the wait's limit passes in 55 s"
-        assert "HANG: uneven-data · certain · rank 0" in text(browser, "headline")
-        assert f"{ranks - 2:,} waits for others" in text(browser, "legend")
-        assert "1 stopped" in text(browser, "legend")
+        assert text(browser, "word") == "HANG"
+        assert text(browser, "headline") == "Rank 0 ran out of batches and left the loop; the others are still in it"
+        assert text(browser, "about").startswith("uneven-data · certain · rank 0")
+        assert text(browser, "waiters") == f"ranks 1-{ranks - 1}"
+        assert text(browser, "awaited") == "rank 0"
+        assert f"waits for others: {ranks - 2:,}" in text(browser, "legend")
+        assert "stopped: 1" in text(browser, "legend")
         assert "rank 0 by 1" in text(browser, "groups")
         assert colours_of(browser, "grid") > 4
         assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
@@ -162,7 +167,32 @@ def test_the_timeline_shows_phases_waits_the_stall_and_can_be_zoomed(browser: Br
         wait_for(lambda: "rank 0 " not in point(browser, 0.5, 0))
         browser.run("document.getElementById('all').click()")
         wait_for(lambda: point(browser, 0.99, 0).startswith("rank 0 · data"))
-        assert text(browser, "condition") == "over; this is how it ended"
+        assert text(browser, "condition").endswith(" The run is over; what ended it was not recorded.")
+        assert complaints(browser) == []
+
+
+def test_a_run_that_was_ended_with_ctrl_c_shows_its_stall(browser: Browser, tmp_path: Path) -> None:
+    """A real one: rank 2 polls for a file, the others wait; then Ctrl-C let every process end badly."""
+    folder = Path(shutil.copytree(STALLED, tmp_path / "run"))
+    with served(folder) as server:
+        opened(browser, server, 4)
+        wait_for(lambda: "(" in text(browser, "more-series"))
+        assert text(browser, "word") == "HANG"
+        assert text(browser, "headline").startswith("Rank 2 is waiting in the loop of line 12")
+        assert "had waited 58 s for rank 2. SIGINT (Ctrl-C) ended the job." in text(browser, "condition")
+        assert [text(browser, name) for name in ("waiters", "awaited")] == ["ranks 0, 1, 3", "rank 2"]
+        assert text(browser, "awaited-at") == "/home/ml/job/train.py:13"
+        assert "ended badly" not in text(browser, "legend")
+        assert "waits for others: 3" in text(browser, "legend")
+        assert "train.py:13 wait_for_labels, train.py:35 main" in legend(browser)
+        assert text(browser, "now-title") == "What the ranks did last"
+        assert "train.py:13: 1" in text(browser, "split-legend")
+        assert "other" not in re.sub("others?: |others", "", text(browser, "split-legend") + " ".join(legend(browser)))
+        assert "CPUs" in text(browser, "more-series")
+        ask_for(browser, 2)
+        wait_for(lambda: "train.py:13" in text(browser, "one-body"))
+        assert "ended badly" not in text(browser, "one-body")
+        assert point(browser, 0.8, 2).startswith("rank 2 · train.py:13 wait_for_labels 100 %")
         assert complaints(browser) == []
 
 
@@ -197,8 +227,9 @@ def test_it_speaks_chinese(browser: Browser, tmp_path: Path) -> None:
     with served(run.path, "zh") as server:
         opened(browser, server, 8)
         assert text(browser, "condition") == "rank 1-7 在等 rank 0，已 8 秒"
-        assert text(browser, "headline").startswith("卡死：uneven-data · 确定 · rank 0 · ")
-        assert text(browser, "sentence") == "rank 0 的 batch 先用完，离开了循环；其他 rank 还在循环里"
+        assert text(browser, "word") == "卡死"
+        assert text(browser, "about").startswith("uneven-data · 确定 · rank 0 · ")
+        assert text(browser, "headline") == "rank 0 的 batch 先用完，离开了循环；其他 rank 还在循环里"
         assert text(browser, "ranks-title") == "各 rank"
         assert browser.run("return document.documentElement.lang") == "zh"
         left = browser.run("return document.querySelector('main').innerText")
@@ -222,7 +253,7 @@ def test_names_and_lines_of_others_are_never_markup(browser: Browser, tmp_path: 
         ask_for(browser, 0)
         wait_for(lambda: NASTY in text(browser, "one-body"))
         wait_for(lambda: NASTY in text(browser, "machine"))
-        assert NASTY in text(browser, "headline")
+        assert NASTY in f"{text(browser, 'headline')} {text(browser, 'rest')}"
         assert browser.run("return document.querySelectorAll('img, main script').length") == 0
         assert complaints(browser) == []
 
@@ -253,7 +284,7 @@ def test_the_end_of_the_run_is_said(browser: Browser, tmp_path: Path) -> None:
     with served(run.path) as server:
         opened(browser, server, 8)
         keep(run, document(8) | {"ended": True})
-        wait_for(lambda: text(browser, "condition") == "over; this is how it ended")
+        wait_for(lambda: "The run is over" in text(browser, "condition"))
 
 
 def test_a_wrong_token_is_said(browser: Browser, tmp_path: Path) -> None:
@@ -268,7 +299,7 @@ def test_a_run_that_has_not_begun_says_so(browser: Browser, tmp_path: Path) -> N
     run = run_folder(tmp_path, None)
     with served(run.path) as server:
         browser.visit(server.address)
-        wait_for(lambda: "just begun" in text(browser, "condition"))
+        wait_for(lambda: "just begun" in text(browser, "headline"))
         keep(run, document(2))
         wait_for(lambda: browser.run("return document.documentElement.dataset.ranks") == "2")
 

@@ -238,8 +238,12 @@ def test_machine_lanes_are_named_and_in_the_order_one_asks(tmp_path: Path) -> No
     with served(run.path) as server:
         found = told(server, "/machine.json?node=7")
     assert found["nodes"] == ["h1"]
-    assert [lane[0] for lane in found["lanes"]] == ["card 0 util", "card 0 throttle", "net eth0 rx_bps"]
-    assert found["lanes"][0][1:] == [[1.0, 10.0, 20.0], [99.0, 99.0, 99.0]]
+    assert [lane[0] for lane in found["lanes"]] == [
+        "GPU 0: busy",
+        "GPU 0: reasons it is slowed down",
+        "network eth0: received",
+    ]
+    assert found["lanes"][0][1:] == ["%", [1.0, 10.0, 20.0], [99.0, 99.0, 99.0]]
 
 
 def test_the_terminal_shows_a_run_that_is_served(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -292,7 +296,7 @@ def test_series_that_are_pipes_or_go_while_they_are_read_are_left_out(tmp_path: 
     (run.path / "machine" / "series.jsonl").write_text('{"t_s": 1.0, "node": "h1", "job_cpus": 2.0}\n')
     with served(run.path) as server:
         assert told(server, "/timeline.json")["rows"] == []
-        assert told(server, "/machine.json")["lanes"] == [["job_cpus", [1.0], [2.0]]]
+        assert told(server, "/machine.json")["lanes"] == [["CPUs used by the job", "", [1.0], [2.0]]]
         assert asked(server, "/report")[0] == 404
 
 

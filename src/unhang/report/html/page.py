@@ -24,11 +24,10 @@ from unhang.report import labels
 from unhang.report.first_lines import cause_of, first_lines, spoken_headline
 from unhang.report.html.cited_lines import CitedLines
 from unhang.report.html.embedding import data_block, policy_hash
-from unhang.report.html.late_ranks import group_label, late_ranks
+from unhang.report.html.late_ranks import group_label, late_ranks, waited_lines
 from unhang.report.html.stack_groups import StackGroup, stack_groups
 from unhang.report.html.timeline import call_label, timelines
 from unhang.report.html.wait_graph import EMPTY, wait_graph
-from unhang.report.html.waited import waited_lines
 from unhang.report.job_headings import job_headings
 from unhang.report.layout.sections import build_or_default
 from unhang.report.layout.source_lines import source_lines

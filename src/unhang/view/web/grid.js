@@ -94,9 +94,15 @@ function cutTo(paint, text, most) {
   return text + "…";
 }
 
+// Its phase and the name the program gave it; a phase without a name says less than the line.
+function doing(n) {
+  const label = at("label", n) >= 0 ? ` (${run.labels[at("label", n)]})` : "";
+  return at("phase", n) === OTHER && !label && at("place", n) >= 0 ? "" : phases[at("phase", n)] + label;
+}
+
 function about(n) {
-  const label = at("label", n) >= 0 ? ` (${run.labels[at("label", n)]})` : "", waits = at("waits_s", n);
-  const parts = [`${words.rank} ${at("rank", n)}`, run.nodes[at("node", n)], states[at("state", n)].text + (waits >= 1 ? ` ${duration(waits)}` : ""), phases[at("phase", n)] + label];
+  const waits = at("waits_s", n);
+  const parts = [`${words.rank} ${at("rank", n)}`, run.nodes[at("node", n)], states[at("state", n)].text + (waits >= 1 ? ` ${duration(waits)}` : ""), doing(n)];
   if (at("step", n) >= 0) parts.push(`${words.step} ${at("step", n).toLocaleString()}`);
   if (at("place", n) >= 0) parts.push(short(run.places[at("place", n)]));
   if (late.has(at("rank", n))) parts.push(words.late);
@@ -115,7 +121,14 @@ function choose(n) {
   drawGrid();
 }
 
-grid.addEventListener("mousemove", (event) => { const n = tileAt(event); $("grid-said").textContent = n >= 0 ? about(n) : chosen >= 0 ? about(chosen) : ""; });
+// The name of a node, which may be cut above its tiles.
+function nodeAt(event) {
+  const box = grid.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
+  const label = tiles ? tiles.labels.find(([left, bottom, , most]) => x >= left && x < left + most && y <= bottom && y > bottom - 14) : undefined;
+  return label ? run.nodes[at("node", label[2])] ?? "" : "";
+}
+
+grid.addEventListener("mousemove", (event) => { const n = tileAt(event); grid.title = nodeAt(event); $("grid-said").textContent = n >= 0 ? about(n) : chosen >= 0 ? about(chosen) : ""; });
 grid.addEventListener("click", (event) => { const n = tileAt(event); if (n >= 0) { choose(n); openRank(at("rank", n)); } });
 grid.addEventListener("keydown", (event) => {
   if (!tiles || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -135,13 +148,13 @@ function drawLegend() {
   for (let n = 0; n < run.ranks.rank.length; n++) counts.set(at("state", n), (counts.get(at("state", n)) || 0) + 1);
   const items = [...counts].sort((a, b) => b[1] - a[1]).map(([number, count]) => {
     const item = made("li"), sign = made("canvas");
-    item.append(sign, `${count.toLocaleString()} ${states[number].text}`);
+    item.append(sign, `${states[number].text}: ${count.toLocaleString()}`);
     drawTile(fitted(sign, 15, 15).paint, states[number].word, 0, 0, 15, false, false);
     return item;
   });
   if (late.size) {
     const item = made("li"), sign = made("canvas");
-    item.append(sign, `${late.size.toLocaleString()} ${words.late}`);
+    item.append(sign, `${words.late}: ${late.size.toLocaleString()}`);
     drawTile(fitted(sign, 15, 15).paint, "", 0, 0, 15, true, false);
     items.push(item);
   }

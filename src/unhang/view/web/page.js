@@ -1,24 +1,32 @@
 let failures = 0, polls = 0, rounds = 0, machineNode = 0;
+const TONES = { hang: "stalled", crash: "stalled", slow: "waiting", misconfigured: "waiting" };
 
 function showState(told) {
   run = told;
   root.dataset.at = told.at_s || 0;
   $("folder").textContent = told.folder;
   if (!told.ranks) {
-    $("condition").textContent = told.because || words.no_run;
+    $("headline").textContent = told.because || words.no_run;
     return;
   }
   late = new Set(told.late);
-  document.title = `${told.condition.text} – unhang`;
-  setText("condition", told.condition.text);
-  $("hero").className = `hero ${told.condition.tone}`;
+  const verdict = told.verdict, headline = verdict ? verdict.claim : told.condition.text;
+  document.title = `${headline} – unhang`;
+  setText("headline", headline);
+  setText("rest", verdict ? verdict.rest : "");
+  setText("about", verdict ? verdict.about : "");
+  setText("condition", verdict ? told.condition.text : "");
+  $("word").hidden = !verdict;
+  setText("word", verdict ? verdict.word : "");
+  $("hero").className = `hero ${verdict && TONES[verdict.status] || told.condition.tone}`;
+  $("waits").hidden = !told.waits.length;
+  told.waits.forEach(([who, where], n) => { setText(n ? "awaited" : "waiters", who); setText(n ? "awaited-at" : "waiters-at", where); });
   setText("left", told.condition.left);
   $("left").classList.toggle("hurry", told.condition.hurry);
   setText("command", told.command);
+  $("command").title = told.command;
+  setText("now-title", told.live ? words.now_title : words.last_title);
   setText("facts", told.facts.join("   ·   "));
-  $("told").hidden = !told.verdict && !told.report;
-  setText("headline", told.verdict ? told.verdict[0] : "");
-  setText("sentence", told.verdict ? told.verdict[1] : "");
   $("report").hidden = !told.report;
   $("report").href = `report?token=${encodeURIComponent(token)}`;
   showGroups(told);
@@ -49,17 +57,22 @@ function showGroups(told) {
 
 function showSplit(told) {
   const counts = new Map(), total = told.ranks.rank.length;
-  for (let n = 0; n < total; n++) { const code = at("phase", n) + (states[at("state", n)].word === "waiting" ? WAITS : 0); counts.set(code, (counts.get(code) || 0) + 1); }
+  const codes = new Map();
+  for (let n = 0; n < total; n++) {
+    const waits = states[at("state", n)].word === "waiting", name = (doing(n) || short(run.places[at("place", n)])) + (waits ? ` (${words.waits})` : "");
+    codes.set(name, at("phase", n) + (waits ? WAITS : 0));
+    counts.set(name, (counts.get(name) || 0) + 1);
+  }
   const sorted = [...counts].sort((a, b) => b[1] - a[1]);
-  $("split").replaceChildren(...sorted.map(([code, count]) => {
-    const part = made("span");
+  $("split").replaceChildren(...sorted.map(([name, count]) => {
+    const part = made("span"), code = codes.get(name);
     part.style.width = `${(100 * count) / total}%`;
     part.style.background = code >= WAITS ? `repeating-linear-gradient(135deg, ${colours.wait} 0 4px, ${colours["wait-line"]} 4px 5px)` : colours[`p${code}`];
     return part;
   }));
-  $("split-legend").replaceChildren(...sorted.slice(0, 6).map(([code, count]) => {
+  $("split-legend").replaceChildren(...sorted.slice(0, 6).map(([name, count]) => {
     const item = made("li");
-    item.append(swatch(code), `${phases[code % WAITS]}${code >= WAITS ? ` (${words.waits})` : ""} ${count.toLocaleString()}`);
+    item.append(swatch(codes.get(name)), `${name}: ${count.toLocaleString()}`);
     return item;
   }));
 }
@@ -81,6 +94,7 @@ async function askMachine() {
     $("machine-label").hidden = told.nodes.length < 1;
   }
   machine = told;
+  listSeries();
 }
 
 async function poll() {

@@ -25,14 +25,14 @@ PAGE_TEXTS: Mapping[str, Text] = {
     "report": say("Read the report"),
     "script": say("This page needs JavaScript; unhang view shows the same in the terminal."),
     "ranks_title": say("Ranks"),
-    "grid_help": say("A sign a rank, grouped by node. Arrow keys move, Enter or a click shows the rank."),
+    "grid_help": say("One mark per rank, grouped by node. Arrow keys move, Enter or a click shows the rank."),
+    "waits_title": say("Who waits for whom"),
     "find_rank": say("Find rank"),
     "groups_title": say("Positions"),
     "group": say("group"),
     "ranks": say("ranks"),
     "position": say("position"),
     "behind": say("behind"),
-    "now_title": say("What the ranks do now"),
     "time_title": say("Ranks over time"),
     "time_help": say(
         "Drag or arrow keys move, Ctrl and the wheel or + and − zoom, 0 shows all, a click shows the rank."
@@ -56,18 +56,21 @@ SCRIPT_TEXTS: Mapping[str, Text] = {
     "does": say("does"),
     "group": say("group"),
     "waits": say("waits for others"),
-    "late": say("late: others wait for it"),
+    "late": say("others wait for it"),
     "stands_at": say("stands at"),
     "a_step": say("a step"),
     "trouble": say("gives no sign, stopped or ended badly"),
     "stalled": say("stalled"),
     "verdict": say("verdict"),
+    "now_title": say("What the ranks do now"),
+    "last_title": say("What the ranks did last"),
+    "more_series": say("More series, flat or not drawn"),
     "gone": say("The server has ended or cannot be reached. This is what it said last; the run itself may go on."),
     "refused": say("The server refuses this address: take the whole one that unhang view printed, with its token."),
     "no_rank": say("no rank has been seen yet"),
     "no_series": say("No series of this run was kept: from here on, what this page saw."),
     "more": say("more not shown"),
-    "now_stack": say("Stack now, as its record tells"),
+    "now_stack": say("Stack now, from its record"),
     "look_stack": say("Stack at the last look"),
     "no_stack": say("No stack of it was kept: a look is taken when ranks wait."),
     "log": say("Last lines"),
@@ -106,6 +109,7 @@ def page(localizer: Localizer) -> str:
             {"word": word, "text": localizer.say(STATE_SIGNS[word][2]), "sign": STATE_SIGNS[word][0]} for word in STATES
         ],
         "phases": [localizer.word(phase) for phase in PHASES],
+        "other": PHASES.index("other"),
     }
     environment = Environment(
         loader=FileSystemLoader(ASSETS), autoescape=True, undefined=StrictUndefined, trim_blocks=True

@@ -1,5 +1,5 @@
 const $ = (id) => document.getElementById(id);
-const { words, states, phases } = JSON.parse($("data").textContent);
+const { words, states, phases, other: OTHER } = JSON.parse($("data").textContent);
 const root = document.documentElement;
 const token = new URLSearchParams(location.search).get("token") || "";
 const WAITS = phases.length, TROUBLE = 2 * WAITS, NOTHING = TROUBLE + 1;
@@ -47,6 +47,7 @@ const duration = (s) => {
 };
 const clock = (s) => new Date(s * 1000).toLocaleTimeString(document.documentElement.lang, { hour12: false });
 const short = (place) => place.slice(place.split(" ")[0].lastIndexOf("/") + 1);
+const measured = (value, unit) => `${amount(value)}${unit && !amount(value).endsWith(" ") ? (/[a-zA-Z]$/.test(amount(value)) ? "" : " ") + unit : ""}`;
 const amount = (value) => {
   for (const [size, unit] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e4, "k"]]) if (Math.abs(value) >= size) return `${(value / (unit === "k" ? 1e3 : size)).toFixed(1)} ${unit}`;
   return String(Math.abs(value) < 1 ? Number(value.toPrecision(2)) : Math.round(value * 100) / 100);

@@ -9,11 +9,11 @@ function pairs(list) {
 
 function facts(n, told) {
   if (n === undefined) return pairs([]);
-  const label = at("label", n) >= 0 ? ` (${run.labels[at("label", n)]})` : "", waits = at("waits_s", n), mean = at("step_s", n);
+  const waits = at("waits_s", n), mean = at("step_s", n);
   return pairs([
     [words.node, run.nodes[at("node", n)] ?? ""],
     [words.does, states[at("state", n)].text + (waits >= 1 ? ` ${duration(waits)}` : "")],
-    [words.phase, phases[at("phase", n)] + label],
+    [words.phase, doing(n)],
     [words.step, at("step", n) >= 0 ? at("step", n).toLocaleString() : ""],
     [words.a_step, mean > 0 ? ofStep(mean) : ""],
     [words.stands_at, at("place", n) >= 0 ? run.places[at("place", n)] : ""],

@@ -16,8 +16,9 @@ import msgspec
 
 from unhang.report.localizer import Localizer
 from unhang.view.episodes import StallSpan, stall_spans
-from unhang.view.machine_series import MachineSeries
-from unhang.view.reading import RunReading, SharedReading, read_run
+from unhang.view.last_moment import read_with_its_end
+from unhang.view.machine_series import Lane, MachineSeries, lane_title
+from unhang.view.reading import RunReading, SharedReading
 from unhang.view.regular_files import read_limited
 from unhang.view.series_reading import RankRows
 from unhang.view.web.page import page, page_policy, report_policy
@@ -58,7 +59,9 @@ class _CachedResponse:
 class RunResponses:
     """The answers for one run. ``localizer`` decides the language; ``read`` says how the run is."""
 
-    def __init__(self, folder: Path, localizer: Localizer, read: Callable[[Path], RunReading] = read_run) -> None:
+    def __init__(
+        self, folder: Path, localizer: Localizer, read: Callable[[Path], RunReading] = read_with_its_end
+    ) -> None:
         self._folder, self._localizer, self._read = folder, localizer, read
         self._rows, self._machine = RankRows(folder), MachineSeries(folder)
         self._clean = secret_cleaner(localizer)
@@ -125,8 +128,12 @@ class RunResponses:
             names = list(self._machine.nodes)
             at = min(_number(asked, "node"), max(0, len(names) - 1))
             lanes = self._machine.lanes(names[at]) if names else {}
-            shown = [[self._clean(name), lane.at_s, lane.values] for name, lane in lanes.items()]
+            shown = [self._lane(name, lane) for name, lane in lanes.items()]
         return _json({"nodes": [self._clean(name) for name in names], "node": at, "lanes": shown})
+
+    def _lane(self, name: str, lane: Lane) -> list[Any]:
+        title, unit, factor = lane_title(name)
+        return [self._clean(self._localizer.say(title)), unit, lane.at_s, [value * factor for value in lane.values]]
 
     def _rank(self, asked: Mapping[str, str]) -> Response:
         return _json(rank_details(self._read(self._folder), _number(asked, "rank"), self._localizer))

@@ -37,6 +37,7 @@ def share_reading(reading: RunReading, clean: Callable[[str], str]) -> SharedRea
         clean(str(reading.because or "")),
         clean(str(reading.folder)),
         _cleaned(state, clean) if state else None,
+        [(clean(english), clean_serialized(parts, clean)) for english, parts in reading.ended],
     )
 
 
@@ -72,7 +73,7 @@ def page_state(told: SharedReading, reading: RunReading, localizer: Localizer, *
     }
     if state is None:
         return document
-    now = RunReading(reading.folder, told.live, state, reading.because)
+    now = RunReading(reading.folder, told.live, state, reading.because, tuple(told.ended))
     standing, groups = state.standing, sentences.ordered_groups(state)
     told_pace = sentences.pace_sentence(state, localizer)
     return document | {
@@ -81,8 +82,8 @@ def page_state(told: SharedReading, reading: RunReading, localizer: Localizer, *
         "command": " ".join(state.run.command),
         "facts": sentences.run_facts(state, localizer),
         "condition": sentences.condition(state, now, localizer),
-        "verdict": sentences.headline(state, localizer),
-        "status": state.verdict.status if state.verdict is not None else "",
+        "verdict": sentences.verdict_head(state, localizer, live=told.live),
+        "waits": sentences.waiting_pair(state, localizer),
         "late": standing.laggards if standing is not None and standing.waited_s >= 1 else [],
         "nodes": state.run.nodes,
         "places": state.places,

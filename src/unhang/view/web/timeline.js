@@ -147,7 +147,7 @@ function niceStep(range, most) {
 
 function drawTime() {
   if (!run || !run.ranks) return;
-  const begun = performance.now(), width = time.clientWidth, lanes = machine.lanes.slice(0, MAX_LANES);
+  const begun = performance.now(), width = time.clientWidth, lanes = machine.lanes.filter(changes).slice(0, MAX_LANES);
   const tall = plotHeight(), height = TOP + tall + (lanes.length ? 14 : 4) + lanes.length * LANE;
   const { paint, scale } = fitted(time, width, height), wide = Math.max(50, width - LEFT - RIGHT);
   paint.fillStyle = colours.card;
@@ -203,22 +203,35 @@ function drawEpisodes(paint, t0, t1, x, wide, tall) {
     const a = Math.max(LEFT, x(begin)), b = Math.min(right, Math.max(x(end), x(begin) + 2));
     paint.fillStyle = past ? colours.warn : colours.bad;
     paint.fillRect(a, TOP - 4, b - a, 3);
+    const marked = b - paint.measureText(words.stalled).width, tone = paint.fillStyle;
     if (begin >= t0) paint.fillRect(Math.round(a), TOP - 4, 1.5, tall + 4);
-    if (said < t0 || said > t1) continue;
+    const mark = () => { if (marked > Math.max(a, free)) { paint.fillStyle = tone; paint.fillText(words.stalled, marked, 11); free = b + 8; } };
+    if (said < t0 || said > t1) { mark(); continue; }
     const v = Math.round(x(said));
     paint.fillStyle = colours.ink;
     for (let y = TOP; y < TOP + tall; y += 6) paint.fillRect(v, y, 1, 3);
     const text = `▾ ${words.verdict}${cause ? `: ${cause}` : ""}`, wanted = paint.measureText(text).width;
     const left = Math.min(v - 3, right - wanted);
     if (left > free) { paint.fillText(text, left, 11); free = left + wanted + 8; }
+    mark();
   }
 }
 
-function drawLane(paint, [name, times, values], top, t0, t1, x, wide) {
+const lowest = (values) => values.reduce((low, value) => Math.min(low, value), Infinity);
+const highest = (values) => values.reduce((most, value) => Math.max(most, value), -Infinity);
+const changes = ([, , , values]) => amount(lowest(values)) !== amount(highest(values));
+
+// What is flat, or has no room in the drawing, in words.
+function listSeries() {
+  const drawn = new Set(machine.lanes.filter(changes).slice(0, MAX_LANES)), left = machine.lanes.filter((lane) => !drawn.has(lane));
+  $("more-series").hidden = !left.length;
+  $("more-series").firstElementChild.textContent = `${words.more_series} (${left.length})`;
+  $("more-series").lastElementChild.replaceChildren(...left.map((lane) => made("li", `${lane[0]}: ${changes(lane) ? `${amount(lowest(lane[3]))} – ` : ""}${measured(highest(lane[3]), lane[1])}`)));
+}
+
+function drawLane(paint, [name, unit, times, values], top, t0, t1, x, wide) {
   const high = LANE - 19, base = top + LANE - 4;
-  let low = Infinity, most = -Infinity, first = 0, last = times.length;
-  for (const value of values) { if (value < low) low = value; if (value > most) most = value; }
-  low = Math.min(0, low);
+  let low = Math.min(0, lowest(values)), most = highest(values), first = 0, last = times.length;
   if (most <= low) most = low + 1;
   while (first < times.length && times[first] < t0) first++;
   while (last > first && times[last - 1] > t1) last--;
@@ -238,7 +251,7 @@ function drawLane(paint, [name, times, values], top, t0, t1, x, wide) {
   paint.stroke();
   paint.restore();
   paint.fillStyle = colours.muted;
-  paint.fillText(`${name} · ${amount(low)} – ${amount(most)}`, LEFT + 2, top + 10);
+  paint.fillText(`${name}: ${amount(low)} – ${measured(most, unit)}`, LEFT + 2, top + 10);
 }
 
 function pointed(event) {
@@ -255,9 +268,10 @@ function aboutTime({ t, lane, py }) {
   while (low < high) { const middle = (low + high) >> 1; if (own[middle][1] < t) low = middle + 1; else high = middle; }
   const row = own[low], parts = [`${words.rank} ${known.rank}`, clock(t)];
   if (row && row[1] - row[2] <= t) {
-    for (let n = 0; n < Math.min(6, row[5].length); n += 2) parts.push(`${phases[row[5][n] % WAITS]}${row[5][n] >= WAITS ? ` (${words.waits})` : ""} ${row[5][n + 1]} %`);
+    const site = row[4] >= 0 && sites[row[4]] ? short(sites[row[4]]) : "", instead = site && row[5][0] === OTHER;
+    for (let n = 0; n < Math.min(6, row[5].length); n += 2) parts.push(`${n === 0 && instead ? site : phases[row[5][n] % WAITS]}${row[5][n] >= WAITS ? ` (${words.waits})` : ""} ${row[5][n + 1]} %`);
     if (row[3]) parts.push(`${words.step} ${row[3].toLocaleString()}`);
-    if (row[4] >= 0 && sites[row[4]]) parts.push(short(sites[row[4]]));
+    if (site && !instead) parts.push(site);
   } else {
     const column = seen.find((one) => one.at >= t);
     if (column && known.n >= 0 && known.n < column.codes.length) { const code = column.codes[known.n]; parts.push(code === TROUBLE ? words.trouble : code === NOTHING ? "–" : phases[code % WAITS] + (code >= WAITS ? ` (${words.waits})` : "")); }
@@ -345,11 +359,19 @@ function swatch(code) {
   return sign;
 }
 
+// Work without a name of its own is called by its lines, the most frequent first.
+function otherSites() {
+  const counts = new Map();
+  for (const row of rows) if (row[5][0] === OTHER && row[4] >= 0 && sites[row[4]]) counts.set(row[4], (counts.get(row[4]) || 0) + row[2]);
+  const known = [...counts].sort((a, b) => b[1] - a[1]).map(([site]) => short(sites[site]));
+  return known.length ? known.slice(0, 2).join(", ") + (known.length > 2 ? ", …" : "") : phases[OTHER];
+}
+
 function drawTimeLegend() {
   const found = new Set();
   for (const row of rows) for (let n = 0; n < row[5].length; n += 2) found.add(row[5][n] >= WAITS ? WAITS : row[5][n]);
   for (const { codes } of seen.slice(-60)) for (const code of codes) if (code !== NOTHING) found.add(code === TROUBLE ? code : code >= WAITS ? WAITS : code);
-  const items = [...found].sort((a, b) => a - b).map((code) => { const item = made("li"); item.append(swatch(code), code === TROUBLE ? words.trouble : code === WAITS ? words.waits : phases[code]); return item; });
+  const items = [...found].sort((a, b) => a - b).map((code) => { const item = made("li"); item.append(swatch(code), code === TROUBLE ? words.trouble : code === WAITS ? words.waits : code === OTHER ? otherSites() : phases[code]); return item; });
   if (!rows.length && generation === 0) items.push(made("li", words.no_series, "muted"));
   $("time-legend").replaceChildren(...items);
 }

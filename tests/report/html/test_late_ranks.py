@@ -4,7 +4,7 @@ nothing."""
 from __future__ import annotations
 
 from tests.test_cases import CASES, jobs_of
-from unhang.report.html.waited import waited_lines
+from unhang.report.html.late_ranks import waited_lines
 from unhang.report.localizer import Localizer
 
 
