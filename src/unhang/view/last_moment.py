@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from unhang.facts.endings.crashes import signal_name
 from unhang.report.layout.durations import duration
 from unhang.report.text_serialization import text_to_json
 from unhang.sentences import Text, say
@@ -196,11 +197,5 @@ def _first(end: RankEnd) -> Text:
     if end.exception:  # the code that follows from it says less
         return say("{ranks:who} ended first, with {exception}.", ranks=who, exception=end.exception)
     if end.code is not None and end.code < 0:
-        return say("{ranks:who} ended first, by {signal}.", ranks=who, signal=_signal_name(-end.code))
+        return say("{ranks:who} ended first, by {signal}.", ranks=who, signal=signal_name(-end.code))
     return say("{ranks:who} ended first, with exit code {code}.", ranks=who, code=end.code)
-
-
-def _signal_name(number: int) -> str:
-    with suppress(ValueError):
-        return signal.Signals(number).name
-    return f"signal {number}"

@@ -61,7 +61,8 @@ def render_screen(reading: RunReading, room: TerminalSize, localizer: Localizer)
             Styled(localizer.line(str(reading.folder)), "bold"),
             Styled(sentences.missing_state_reason(reading, localizer)),
         )
-    top = [_head(state, localizer, room.width), _condition(state, reading, localizer), *_verdict(state, localizer)]
+    told = sentences.headline(state, localizer, live=reading.live)
+    top = [_head(state, localizer, room.width), _condition(state, reading, localizer), *_verdict(told, localizer)]
     foot = _foot(reading, localizer)
     bottom = [*_groups(state, localizer), *_pace(state, localizer), *_spent(state, localizer), foot]
     lines = room.height - sum(_lines(part, room.width) for part in (*top, *bottom)) - 3
@@ -89,11 +90,10 @@ def _condition(state: LiveState, reading: RunReading, localizer: Localizer) -> S
     return line
 
 
-def _verdict(state: LiveState, localizer: Localizer) -> Iterator[Styled]:
-    told = sentences.headline(state, localizer)
+def _verdict(told: sentences.VerdictHead | None, localizer: Localizer) -> Iterator[Styled]:
     if told is not None:
-        yield Styled(told[0], "bold")
-        yield Styled(f"  {told[1]}")
+        yield Styled(localizer.colon.join(filter(None, (told.word, told.about))), "bold")
+        yield from (Styled(f"  {part}") for part in (told.claim, told.rest) if part)
 
 
 def _ranks(state: LiveState, room: TerminalSize, localizer: Localizer) -> Iterator[Styled | Table]:

@@ -17,7 +17,7 @@ from unhang.report.printable import capitalized
 from unhang.report.text_serialization import text_from_json
 from unhang.sentences import say
 from unhang.view.reading import ENDED_SOMEHOW, RunReading
-from unhang.wire.documents.live_state import STATES, GroupColumns, LiveState, LiveVerdict
+from unhang.wire.documents.live_state import STATES, GroupColumns, LiveState
 from unhang.wire.record_views import PHASES
 
 CALM, WAITING, STALLED, OVER = "calm", "waiting", "stalled", "over"
@@ -32,6 +32,17 @@ class Condition:
     text: str
     left: str = ""
     hurry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictHead:
+    """As the head of a report has it: the status and its word, one claim, what else is said, what is known of it."""
+
+    status: str
+    word: str
+    claim: str
+    rest: str
+    about: str
 
 
 def run_facts(state: LiveState, localizer: Localizer) -> list[str]:
@@ -93,16 +104,16 @@ def missing_state_reason(reading: RunReading, localizer: Localizer) -> str:
     return localizer.line(localizer.say(reading.because)) if reading.because is not None else ""
 
 
-def headline(state: LiveState, localizer: Localizer) -> tuple[str, str] | None:
-    """Status, cause, certainty, ranks and place; and the sentence. None before there is a verdict."""
+def headline(state: LiveState, localizer: Localizer, *, live: bool) -> VerdictHead | None:
+    """None before there is a verdict, and of a stall in which nobody waits any more."""
     told = state.verdict
-    if told is None:
+    if told is None or (live and told.status == "hang" and state.standing is None):
         return None
-    about = _about(told, localizer)
-    status = localizer.say(told_label(told.status, STATUS))
-    return localizer.line(localizer.colon.join(filter(None, (status, " · ".join(about))))), text_from_json(
-        told.parts, told.sentence, localizer
-    )
+    ranks = [localizer.say(ranks_label(tuple(told.ranks)))] if told.ranks else []
+    about = [*known_cause(told.cause, told.certainty, localizer), *ranks, *([told.where] if told.where else [])]
+    word = localizer.line(localizer.say(told_label(told.status, STATUS)))
+    claim, rest = split_claim(_carried(told.parts, told.sentence, localizer), HEADLINE - cell_len(word) - 2)
+    return VerdictHead(told.status, word, claim, rest, localizer.line(" · ".join(about)))
 
 
 def _carried(parts: dict[str, Any] | None, english: str, localizer: Localizer) -> str:
@@ -131,28 +142,6 @@ def _most_at(state: LiveState, ranks: set[int], localizer: Localizer) -> str:
     where = state.places[place] if place >= 0 else ""
     named = localizer.word(PHASES[phase]) if PHASES[phase] != "other" or not where else ""
     return localizer.line(" · ".join(filter(None, (named, where))), 200)
-
-
-def _about(told: LiveVerdict, localizer: Localizer) -> list[str]:
-    ranks = [localizer.say(ranks_label(tuple(told.ranks)))] if told.ranks else []
-    return [*known_cause(told.cause, told.certainty, localizer), *ranks, *([told.where] if told.where else [])]
-
-
-def verdict_head(state: LiveState, localizer: Localizer, *, live: bool) -> dict[str, Any] | None:
-    """The verdict as the head of a report has it: the status, one claim, what else is said, and what is known of it.
-    None without one, and of a stall in which nobody waits any more."""
-    told = state.verdict
-    if told is None or (live and told.status == "hang" and state.standing is None):
-        return None
-    word = localizer.say(told_label(told.status, STATUS))
-    claim, rest = split_claim(_carried(told.parts, told.sentence, localizer), HEADLINE - cell_len(word) - 2)
-    return {
-        "status": told.status,
-        "word": localizer.line(word),
-        "claim": claim,
-        "rest": rest,
-        "about": localizer.line(" · ".join(_about(told, localizer))),
-    }
 
 
 def ordered_groups(state: LiveState) -> list[GroupColumns]:

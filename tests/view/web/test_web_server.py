@@ -260,7 +260,7 @@ def test_the_terminal_shows_a_run_that_is_served(tmp_path: Path, capsys: pytest.
         assert remote.read(Path()).state is not None
     assert left.value.code == 0
     assert "uneven-data" in shown
-    assert "red and gone" in shown
+    assert "Red and gone" in shown
     last = remote.read(Path())
     assert (last.live, last.because) == (False, NO_ANSWER)
     assert last.state is not None

@@ -122,12 +122,14 @@ def _job(verdict: Verdict, facts: Facts, localizer: Localizer, cited: int) -> di
     nothing: list[Any] = []
     groups = build_or_default("timeline", lambda: timelines(facts, late, localizer), nothing, gaps)
     stacks, stacks_left_out = build_or_default("stacks", lambda: stack_groups(facts, late, localizer), NO_STACKS, gaps)
+    waits = build_or_default("waits", lambda: waited_lines(verdict, facts, localizer), nothing, gaps)
     graph = build_or_default("who waits for whom", lambda: wait_graph(facts, late, localizer), EMPTY, gaps)
     meeting = build_or_default(
         "meetings", lambda: [] if facts.graph.edges else stuck_collectives(facts, localizer), nothing, gaps
     )
     return {
         "verdict": _verdict(replace(verdict, not_checked=(*verdict.not_checked, *gaps)), facts, localizer, cited),
+        "waits": waits,
         "groups": groups,
         "graph": graph,
         "meetings": meeting,
@@ -179,7 +181,6 @@ def _verdict(verdict: Verdict, facts: Facts, localizer: Localizer, before: int) 
         "status_word": status,
         "headline": headline,
         "rest": rest,
-        "waits": waited_lines(verdict, facts, localizer),
         "about": first_lines(replace(verdict, noticed_after_s=None, killed_in_s=None), localizer),
         "seen": localizer.say(labels.ranks_seen_text(verdict)),
         "first": _finding(first, facts, cited, folder, localizer) if first is not None else None,

@@ -82,7 +82,7 @@ def page_state(told: SharedReading, reading: RunReading, localizer: Localizer, *
         "command": " ".join(state.run.command),
         "facts": sentences.run_facts(state, localizer),
         "condition": sentences.condition(state, now, localizer),
-        "verdict": sentences.verdict_head(state, localizer, live=told.live),
+        "verdict": sentences.headline(state, localizer, live=told.live),
         "waits": sentences.waiting_pair(state, localizer),
         "late": standing.laggards if standing is not None and standing.waited_s >= 1 else [],
         "nodes": state.run.nodes,
