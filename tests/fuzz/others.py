@@ -46,6 +46,7 @@ from unhang.watch.nodes.transport.key_value_exchange import SignedValues
 from unhang.watch.nodes.transport.mailbox import ReceivedValue, TransportRequest, TransportState
 from unhang.watch.pace.pace_over_nodes import find_slowest_rank
 from unhang.wire.documents.live_state import LIVE_FILE_NAME as LIVE_FILE
+from unhang.wire.documents.live_state import STATES
 from unhang.wire.documents.verdict_summary import VerdictSummary
 
 Files = dict[str, bytes]
@@ -116,6 +117,8 @@ def compare(given: Files, place: Path, number: int) -> Iterator[str]:
 def view_input(rng: Random, number: int) -> Files:
     state = document(rng.choice((2, 5)), stalled=bool(number % 2))
     state["ended"] = number % 5 != 0
+    if number % 3 == 0:
+        state["ranks"]["state"] = [STATES.index("dead")] * len(state["ranks"]["rank"])
     files = {
         "run.json": json.dumps({"schema": "unhang.run/1", "command": ["torchrun", "t.py"], "records": ""}).encode(),
         LIVE_FILE: json.dumps(state).encode(),
@@ -123,6 +126,8 @@ def view_input(rng: Random, number: int) -> Files:
         "machine/series.jsonl": b'{"schema":"unhang.machine/1","node":"n1","t_s":1.0,"cpu":{"busy":2}}\n' * 3,
         "verdict.json": json.dumps({"schema": "unhang.verdict/1", "findings": [{"cause": "gpu-oom"}]}).encode(),
         "bundle.json": b'{"schema":"unhang.bundle/1","world_size":2,"taken_s":2.0}',
+        "crash/rank_0.except": b'{"time_s": 1.5, "thread": "MainThread", "type": "ValueError", "message": "",'
+        b' "file": "t.py", "line": 1, "function": "f", "frames": []}\n',
     }
     name = LIVE_FILE if rng.random() < 0.6 else rng.choice(sorted(files))
     files[name] = mutated(rng, files[name], rng.choice((1, 2))).data
@@ -139,9 +144,8 @@ def view(given: Files, place: Path, number: int) -> Iterator[str]:
         time.sleep = real
     if number % 4 == 1:
         from unhang.errors import UnhangError
-        from unhang.view.reading import read_run
 
-        answers = RunResponses(folder, Localizer("en", Redactor()), read_run)
+        answers = RunResponses(folder, Localizer("en", Redactor()))
         for path in ("/", "/state.json", "/live.json", "/timeline.json", "/machine.json", "/rank.json", "/report"):
             with contextlib.suppress(UnhangError):
                 answers.answer(path, {"rank": "0", "from": "0", "node": "n1"})

@@ -122,3 +122,14 @@ def test_a_run_that_goes_on_is_read_as_it_is(tmp_path: Path) -> None:
     assert reading.live
     assert reading.ended == ()
     assert doing(live) == ["dead"] * 4
+
+
+@pytest.mark.parametrize("time_s", ["x", None, -1, 1e300, float("inf"), True])
+def test_exceptions_that_somebody_else_wrote_are_left_out_where_they_cannot_be(time_s: object, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(CRASHED, tmp_path / "run"))
+    path = folder / "crash" / "rank_1.except"
+    line = json.loads(path.read_text().splitlines()[0])
+    path.write_text(json.dumps(line | {"time_s": time_s, "type": "Foreign"}) + "\n")
+
+    assert "had waited" not in told(folder)
+    assert "ended first" in told(folder)

@@ -108,8 +108,15 @@ def _raised(folder: Path, rank: int) -> UncaughtException | None:
     for place in (folder, folder / ".unhang" / "after-abort"):
         with suppress(OSError):
             if exceptions_file(place, rank).is_file():
-                return next((one for one in read_exceptions(place, rank) if one.ends_the_process), None)
+                return next(
+                    (one for one in read_exceptions(place, rank) if one.ends_the_process and _can_be(one)), None
+                )
     return None
+
+
+def _can_be(raised: UncaughtException) -> bool:
+    """The file may be anybody's."""
+    return isinstance(raised.time_s, int | float) and 0 < raised.time_s < 1e11 and isinstance(raised.type, str)
 
 
 def _as_they_stood(state: LiveState, remains: _Remains) -> LiveState:

@@ -219,7 +219,7 @@ function drawEpisodes(paint, t0, t1, x, wide, tall) {
 
 const lowest = (values) => values.reduce((low, value) => Math.min(low, value), Infinity);
 const highest = (values) => values.reduce((most, value) => Math.max(most, value), -Infinity);
-const changes = ([, , , values]) => amount(lowest(values)) !== amount(highest(values));
+const changes = ([, , , values]) => lowest(values).toPrecision(2) !== highest(values).toPrecision(2);
 
 // What is flat, or has no room in the drawing, in words.
 function listSeries() {
