@@ -14,14 +14,14 @@ def of_case(name: str, lang: str = "en") -> list[str]:
 
 
 def test_of_a_run_that_was_sampled_while_it_stood() -> None:
-    name = "rank-frozen/hit_a_regular_expression_that_never_ends"
+    name = "rank-frozen/hit_waits_for_a_child_that_died"
     assert of_case(name) == [
-        "Ranks 0, 2 had waited 9 s for rank 1 at 10:37:21 UTC.",
-        "Torch gives up at 11:07:12 UTC.",
+        "Rank 1 had waited 6 s for rank 0 at 10:02:24 UTC.",
+        "Torch gives up at 10:32:18 UTC.",
     ]
     assert of_case(name, "zh") == [
-        "rank 0, 2 在等 rank 1，到 10:37:21 UTC 已等了 9 秒。",
-        "torch 将在 11:07:12 UTC 放弃等待。",
+        "rank 1 在等 rank 0，到 10:02:24 UTC 已等了 6 秒。",
+        "torch 将在 10:32:18 UTC 放弃等待。",
     ]
 
 
