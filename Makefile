@@ -4,7 +4,7 @@ JOBS ?= 3
 # Three jobs at a time: beside the other live tests they would be too many.
 BATCHES := tests/watch/test_live_batches.py
 
-.PHONY: demo story stories test test-live fuzz bench lint format schema lock clean
+.PHONY: demo story stories test test-live fuzz bench lint format schema pages docs lock clean
 
 demo: .venv/.ready  ## run a job that stalls and say why
 	.venv/bin/unhang demo
@@ -46,6 +46,13 @@ format: .venv/.ready  ## write the code the way lint wants it
 schema: .venv/.ready  ## write docs/verdict.schema.json from the types
 	$(PY) -m unhang.report.verdict_document > docs/verdict.schema.json
 
+pages: .venv/.ready  ## write the pages of docs/ that are made from the sources: causes, variables, messages
+	$(PY) -m scripts.pages
+
+docs: .venv/.ready  ## docs/ as a site that works without a network, in both languages: open site/index.html
+	$(PY) -m pip install --quiet --group docs
+	$(PY) -W ignore -m mkdocs build --strict --quiet
+
 lock:  ## write scripts/constraints.txt anew; PyTorch and what only it brings stay out (needs uv)
 	printf "torch ; python_version < '3'\ntorchvision ; python_version < '3'\ntriton ; python_version < '3'\n" > .venv/no-torch.txt
 	(printf '# Exact versions for the tests, for Python 3.10 to 3.14 (markers say which is for which); PyTorch is installed by itself.\n# Made with: make lock\n'; \
@@ -59,4 +66,4 @@ lock:  ## write scripts/constraints.txt anew; PyTorch and what only it brings st
 	scripts/make_environment.sh with-stories
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis site

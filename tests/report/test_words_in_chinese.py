@@ -12,7 +12,7 @@ from unhang.report.language import LOCALE_ROOT
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (*ROOT.glob("README.zh-CN.md"), *ROOT.glob("docs/*.zh-CN.md"), *ROOT.glob("stories/*/README.zh-CN.md"))
-OF_A_LAUNCHER = re.compile(r"启动|srun|launcher|在一台机器|碰头|--wait|Slurm|各任务|每个任务")
+OF_A_LAUNCHER = re.compile(r"启动|接收任务|协调服务|srun|launcher|在一台机器|碰头|--wait|Slurm|各任务|每个任务")
 """What stands near 任务 where a task is meant."""
 
 
